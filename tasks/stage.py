@@ -167,6 +167,8 @@ class Stage:
         files show: called with the config, the slot and the model's directory before a run.
     continues: the slot `known` holds the version of the recipe's last run with the same config:
         rows are laid out in files as they were there, and no row depends on it.
+    keeps: a version that the recipe keeps of it is read, in the slot `kept`; of another stage it
+        stands in the place of a new one.
     asks: of a stage that asks a language model: what it asks for one part, asked of nobody. Its
         parts are made several at once, in threads, so that the model never waits for one's end.
     method: of a stage that asks: the method under which its answers are kept and counted, where
@@ -190,6 +192,7 @@ class Stage:
     locations: Sequence[str] = ()
     recalls: bool = False
     continues: bool = False
+    keeps: bool = False
     check_model: Callable[[Any, str, Path], None] | None = None
     asks: "Callable[[Work], Iterator[Request]] | None" = None
     method: str = ""

@@ -13,7 +13,7 @@ PRETRAIN_DEV = 0.02
 def corpus_steps(resolved: Resolved) -> list[Step]:
     """The steps behind all sentences, anchors and passages, pretraining texts and labelled rows."""
     recipe = resolved.recipe
-    steps, settings = [], recipe.ingest.model_dump(exclude={"passages"})
+    steps, settings = [], recipe.ingest.model_dump(exclude={"passages", "keep"})
     if corpora := list(recipe.unlabelled):
         shares = [
             sample.CorpusShare(
@@ -25,7 +25,7 @@ def corpus_steps(resolved: Resolved) -> list[Step]:
         anchors = sample.SampleConfig(
             corpora=shares, **recipe.sample.model_dump(exclude={"passages", "keep"})
         )
-        steps.append(Step("ingest", ingest.STAGE, texts))
+        steps.append(Step("ingest", ingest.STAGE, texts, keep=recipe.ingest.keep))
         sentences, keep = {"sentences": ("ingest",)}, recipe.sample.keep
         steps.append(Step("sample", sample.STAGE, anchors, sentences, keep=keep))
         if (wanted := recipe.ingest.passages) is not None:

@@ -40,6 +40,12 @@ class Fingerprint:
     components: Mapping[str, Any]
     modules: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def kept(self) -> str | None:
+        """The version of the step that is kept."""
+        found: str | None = self.components["config"].get(KEEP)
+        return found
+
 
 def fingerprints(
     steps: Sequence[Step], seed: int, store: Store, fetch: bool = False
@@ -158,8 +164,9 @@ def kept_artifact(store: Store, step: str, ref: str) -> Artifact:
             f"{step}.keep: {ref} names no whole version of {step}: leave `keep` out for a run to "
             f"make one, then `tercet tag {step} NAME`."
         )
-    kept = manifest["components"]["config"].get(KEEP)
-    return artifact if kept is None else kept_artifact(store, step, f"{step}@{kept}")
+    config = manifest["components"]["config"]
+    stands_in = config.keys() == {KEEP}
+    return kept_artifact(store, step, f"{step}@{config[KEEP]}") if stands_in else artifact
 
 
 def tagged(steps: Sequence[Step], store: Store) -> dict[str, str]:
@@ -226,13 +233,16 @@ def _fingerprint(
 ) -> Fingerprint:
     stage = step.stage
     versions = {s: [found[n].version for n in names] for s, names in step.inputs.items()}
+    keep = {}
     if step.keep is not None:
-        return _kept(step, step.keep, versions, store)
+        keep = {KEEP: kept_artifact(store, step.name, step.keep).version}
+    if step.is_kept:
+        return _kept(step, keep, versions)
     modules = closure(step)
     models = {slot: _model(source, found, store, fetch) for slot, source in step.models.items()}
     components: dict[str, Any] = {
         "stage": stage.name,
-        "config": without(step.config.model_dump(mode="json"), stage.locations),
+        "config": without(step.config.model_dump(mode="json"), stage.locations) | keep,
         "inputs": versions,
         "models": models,
         "externals": external_digests(step, store),
@@ -248,11 +258,11 @@ def _fingerprint(
     return Fingerprint(fingerprint.digest(components) if known else None, components, modules)
 
 
-def _kept(step: Step, ref: str, versions: Mapping[str, Any], store: Store) -> Fingerprint:
+def _kept(step: Step, keep: Mapping[str, str], versions: Mapping[str, Any]) -> Fingerprint:
     """Its rows are those of the version that is kept; its inputs are what that is compared with."""
     components = {
         "stage": step.stage.name,
-        "config": {KEEP: kept_artifact(store, step.name, ref).version},
+        "config": dict(keep),
         "inputs": versions,
         "models": {},
         "externals": {},

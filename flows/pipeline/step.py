@@ -19,7 +19,7 @@ class Step:
 
     inputs: slot to the names of the steps whose rows it reads.
     models: slot to the source of the model.
-    keep: what the recipe calls the version that stands in the place of a new one.
+    keep: what the recipe calls the version that is kept.
     """
 
     name: str
@@ -28,6 +28,11 @@ class Step:
     inputs: Inputs = field(default_factory=dict)
     models: Mapping[str, Model] = field(default_factory=dict)
     keep: str | None = None
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the version that is kept stands in the place of a new one."""
+        return self.keep is not None and not self.stage.keeps
 
     @property
     def method(self) -> str:

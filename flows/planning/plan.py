@@ -106,7 +106,9 @@ def _planned(step: Step, look: _Look) -> PlannedStep:
         gone = ("some of its files are missing",)
         done = (len(artifact.whole_parts()), len(artifact.plan() or ()))
         return _to_make(step, look, PlannedStep(step.name, own.version, "resume", gone, done))
-    why = _keeps(step, own, store) or tuple(_why(step, own, store, look.earlier))
+    why = _keeps(step, own, store)
+    if not step.is_kept:
+        why = (*_why(step, own, store, look.earlier), *why)
     standing, records = artifact.plan(), artifact.records()
     if standing is not None and records:
         done = (len(records), len(standing))
@@ -121,7 +123,7 @@ def _to_make(step: Step, look: _Look, planned: PlannedStep) -> PlannedStep:
     own = look.prints[step.name]
     rows = earlier_times.rows_read(look.store, step, own.components["inputs"])
     planned = replace(planned, rows=rows)
-    if step.keep is not None:
+    if step.is_kept:
         return planned
     if step.stage.asks is None:
         seconds = earlier_times.seconds(look.store, step, own.components, rows)
@@ -166,10 +168,10 @@ def _earlier_versions(store: Store, run_plan: RunPlan) -> dict[str, list[str]]:
 
 
 def _keeps(step: Step, own: Fingerprint, store: Store) -> tuple[str, ...]:
-    """Which version stands in the place of a new one, and how old it is; () where none does."""
-    if step.keep is None:
+    """Which version is kept, and how old it is; () where none is."""
+    if own.kept is None:
         return ()
-    kept = open_artifact(store, step.name, own.components["config"][fingerprints.KEEP])
+    kept = open_artifact(store, step.name, own.kept)
     manifest = kept.manifest()
     assert manifest is not None
     return (f"keeps {step.name}@{kept.version} of {age(manifest['created'])}",)

@@ -125,6 +125,18 @@ class ModelSettings(Config):
         return {(self.maker, slot): name for slot, name in self.made.models().items()}
 
 
+class KeptReadSettings(ReadSettings):
+    """And whose splits they go on with."""
+
+    keep: str | None = Field(
+        None,
+        pattern=r"^(tag:|ingest@).+$",
+        description="An earlier version, whose documents keep their splits; a new document that "
+        "resembles one of them follows it: `tag:NAME`, of that version or of a run, or "
+        "`ingest@VERSION`; null: splits are drawn from the corpora as they are",
+    )
+
+
 class GraphSettings(GraphConfig):
     """The knowledge graph: as the mentions have it, or as it was."""
 
@@ -194,8 +206,8 @@ class Recipe(Config):
         None, description="the model that training starts from; required with `train`"
     )
     corpora: list[CorpusConfig] = Field(min_length=1, description="Where text comes from")
-    ingest: ReadSettings = Field(
-        ReadSettings(), description="Which texts are used, the splits, and passages"
+    ingest: KeptReadSettings = Field(
+        KeptReadSettings(), description="Which texts are used, the splits, and passages"
     )
     models: dict[str, ModelSettings] = Field(
         default_factory=dict,

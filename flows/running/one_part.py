@@ -125,16 +125,16 @@ def part_order(
 ) -> PartOrder:
     """The order of a step whose inputs are these files.
 
-    inputs: by slot; `known` holds what the step recalls from its earlier versions. models: their
-    directories; none where parts are only planned.
+    inputs: by slot; `known` and `kept` hold what the step reads of its earlier versions. models:
+    their directories; none where parts are only planned.
     """
     stages = {other.name: other.stage for other in plan.steps}
     schemas = {
         slot: {table: schema for name in names for table, schema in stages[name].tables.items()}
         for slot, names in step.inputs.items()
     }
-    if "known" in inputs:
-        schemas["known"] = dict(step.stage.tables)
+    for slot in {"known", "kept"} & inputs.keys():
+        schemas[slot] = dict(step.stage.tables)
     return PartOrder(
         store=store,
         step=step,

@@ -63,7 +63,7 @@ def make_artifact(
 ) -> dict[str, Any]:
     began = time.monotonic()
     standing = artifact.plan()
-    if step.keep is not None:
+    if step.is_kept:
         return _keep(handle, step, own, artifact, began)
     # What is found in the store is noted before anybody may delete it.
     with locks.hold(handle.store, runs.COLLECTION):
@@ -109,7 +109,7 @@ def _keep(
     handle: RunHandle, step: Step, own: Fingerprint, artifact: Artifact, began: float
 ) -> dict[str, Any]:
     """The rows of the version that is kept, which are not copied, and what it lacks."""
-    kept = open_artifact(handle.store, step.name, own.components["config"][fingerprints.KEEP])
+    kept = open_artifact(handle.store, step.name, str(own.kept))
     records, manifest = kept.records(), kept.manifest()
     if manifest is None:
         raise BadInput(
@@ -172,6 +172,9 @@ def _order(
     }
     if recalled:
         inputs["known"] = parts.input_files(recalled)
+    if own.kept is not None:
+        kept = open_artifact(handle.store, step.name, own.kept)
+        inputs["kept"] = parts.input_files([kept])
     versions = own.components["models"]
     models = {
         slot: _model_folder(handle, step, model, str(versions[slot]))
@@ -250,9 +253,13 @@ def _continued(handle: RunHandle, step: Step, own: Fingerprint) -> list[Artifact
             manifest = artifact.manifest()
             if manifest is None or not artifact.intact():
                 continue
-            if manifest["components"]["config"] == own.components["config"]:
+            if _without_keep(manifest["components"]) == _without_keep(own.components):
                 return [artifact]
     return []
+
+
+def _without_keep(components: Mapping[str, Any]) -> Any:
+    return fingerprints.without(components["config"], [fingerprints.KEEP])
 
 
 def _by_part(progress: Progress, done: int, total: int) -> Progress:

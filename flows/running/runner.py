@@ -79,11 +79,7 @@ def open_run(
                     "arm": plan.arm,
                 },
             )
-            kept = [
-                f"{step.name}@{prints[step.name].components['config'][fingerprints.KEEP]}"
-                for step in plan.steps
-                if step.keep is not None
-            ]
+            kept = [f"{step}@{own.kept}" for step, own in prints.items() if own.kept is not None]
             made = [f"{step}@{own.version}" for step, own in prints.items()]
             runs.use(store, run_id, [*made, *kept])
             going.enter_context(locks.hold(store, f"run-{run_id}", say))

@@ -5,7 +5,8 @@ length and writes what can be used to a file in the scratch directory, keeping o
 (`splits`). In between, exact duplicates and splits are decided on those arrays. The second pass
 streams the file and emits the tables in pieces of `part_rows` sentences, cut at document ends.
 Nothing depends on the size of batches or pieces, and no row on the version before, which says in
-which pieces old documents lie (`former_parts`).
+which pieces old documents lie (`former_parts`). A version that the recipe keeps says in which
+splits its documents are.
 """
 
 import shutil
@@ -16,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tercet.models import seeding
@@ -75,7 +77,7 @@ def run(work: Work) -> None:
     folder.mkdir(parents=True)
     rejects = Rejects("ingest", work.emit, work.resources.part_rows)
     gathered = gather.gather(config, folder, rejects, work.resources.progress)
-    split, large, reasons, parted = _decide(gathered, config, work.seed)
+    split, large, reasons, parted = _decide(gathered, work)
     names = [corpus.name for corpus in config.corpora]
     counted = outcomes.outcomes(names, gathered, split, large, reasons, _REASONS, parted)
     work.emit("corpus_outcomes", counted)
@@ -98,13 +100,14 @@ def run_pretrain(work: Work) -> None:
 
 
 def _decide(
-    gathered: gather.Gathered, config: IngestConfig, seed: int
+    gathered: gather.Gathered, work: Work
 ) -> tuple[splits.Codes, splits.Flags, splits.Codes, outcomes.Parted | None]:
     """The split of each document, whether its cluster's size decided it, why items are left out.
 
     And the splits and reasons without ties, if ties keep documents out of test.
     """
-    kinds = gathered.kinds
+    config: IngestConfig = work.config
+    kinds, seed = gathered.kinds, work.seed
     reasons = np.zeros(len(kinds), dtype=np.int8)
     for kind, reason in (
         (gather.SENTENCE, _DUPLICATE),
@@ -124,6 +127,8 @@ def _decide(
     split = splits.assign(
         leader, gathered.document_ids, seed, config.dev, config.test, config.largest_cluster
     )
+    if "kept" in work.inputs:
+        split = splits.keep(split, leader, _former(work, gathered.document_ids))
     repeated = reasons.copy()
     _leave_out(gathered, shared, split, reasons)
     large = splits.too_large(leader, config.largest_cluster)
@@ -136,6 +141,15 @@ def _decide(
         _leave_out(gathered, shared, apart, repeated)
         parted = apart, repeated
     return split, large, reasons, parted
+
+
+def _former(work: Work, document_ids: seeding.Ids) -> splits.Codes:
+    """The splits of these documents in the version that is kept; -1 where it lacks one."""
+    rows = work.inputs["kept"].table("documents", ["doc_id", "split"])
+    ids, first = np.unique(rows["doc_id"].to_numpy(), return_index=True)
+    codes = pc.index_in(rows["split"], pa.array(splits.SPLITS)).to_numpy()[first]
+    at = np.searchsorted(ids, document_ids).clip(max=len(ids) - 1)
+    return np.where(ids[at] == document_ids, codes[at], -1).astype(np.int8)
 
 
 def _leave_out(
@@ -286,6 +300,7 @@ STAGE = Stage(
     ),
     uses=readers,
     continues=True,
+    keeps=True,
 )
 
 
@@ -295,4 +310,5 @@ PRETRAIN = replace(
     tables={"pretrain_sentences": SENTENCES},
     run=run_pretrain,
     continues=False,
+    keeps=False,
 )

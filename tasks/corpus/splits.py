@@ -17,6 +17,10 @@ word here and there.
    document tied to two clusters) is rejected: from dev what it shares with test, from train what it
    shares with test or dev. This step alone is the guarantee; the first keeps its price low.
 
+Where a document goes follows from the documents there are: if the first of a cluster is deleted,
+the next one draws for the others. `keep` leaves the documents of an earlier version where they
+were, and what resembles them follows; the exclusion guarantees the same.
+
 Set phrases, which very many documents have, are taken out of the texts before (`set_phrases.py`):
 which phrases those are is the other thing that growth can change.
 """
@@ -109,6 +113,20 @@ def assign(
     split = np.where(draw < test, TEST, np.where(draw < test + dev, DEV, TRAIN)).astype(np.int8)
     split[too_large(leader, largest)] = TRAIN
     return split
+
+
+def keep(split: Codes, leader: Index, former: Codes) -> Codes:
+    """The split of each document: its former one, that of the first of its cluster that has one, or
+    else as assigned. Shape (documents,).
+
+    former: -1 of documents that were not there.
+    """
+    there = np.flatnonzero(former >= 0)[::-1]
+    of_cluster = np.full(len(split), -1, dtype=np.int8)
+    of_cluster[leader[there]] = former[there]  # the first, which is written last
+    followed = of_cluster[leader]
+    kept: Codes = np.where(former >= 0, former, np.where(followed >= 0, followed, split))
+    return kept
 
 
 def too_large(leader: Index, largest: float) -> Flags:

@@ -38,6 +38,12 @@ def test_a_tag_of_a_run_or_a_version_leads_to_what_was_made(store: Store, ref: s
     assert kept_artifact(store, "graph", ref).version == "aaaa1111"
 
 
+def test_a_version_that_only_read_what_it_kept_is_itself_what_is_kept(store: Store) -> None:
+    config = {"config": {"min_words": 4, "keep": "1111"}}
+    make_artifact(store, "ingest", "2222", {"documents": NODES}, {"components": config})
+    assert kept_artifact(store, "ingest", "ingest@2222").version == "2222"
+
+
 @pytest.mark.parametrize(
     ("ref", "said"),
     [

@@ -1,6 +1,6 @@
 """A folder that grows: new documents cost their share, and those that go are gone.
 
-The graph and the sample are those of the first run; the endpoint counts what it is asked.
+Splits, graph and sample are those of the first run; the endpoint counts what it is asked.
 """
 
 from collections.abc import Iterator
@@ -90,7 +90,8 @@ def growing(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gr
         (run_id,) = query(made.store, "SELECT max(run_id) FROM runs")[0]
         ended_well(tercet("tag", str(run_id), "corpus", "--store", str(made.store)))
         made.recipe["graph"] = {"keep": "tag:corpus"}
-        made.recipe["sample"]["keep"] = "tag:corpus"
+        for step in ("ingest", "sample"):
+            made.recipe[step]["keep"] = "tag:corpus"
         yield made
 
 
@@ -119,7 +120,7 @@ def test_a_kept_version_says_what_it_lacks(growing: Growing) -> None:
     assert [row[2] > 0 for row in said if row[:2] == ("sample", "kept_sample")] == [True]
     assert [row[2:] for row in said if row[:2] == ("graph", "kept_graph")] == [(1, "river")]
     planned = growing.call("plan").splitlines()
-    for step in ("graph", "sample"):
+    for step in ("graph", "sample", "ingest"):
         (line,) = [line for line in planned if line.split()[0] == step]
         assert f"keeps {step}@" in line
         assert line.endswith("(0 days old)")
@@ -131,6 +132,7 @@ def test_a_document_that_goes_is_gone(growing: Growing) -> None:
     texts = [text for (text,) in query(growing.store, lost)]
     held = f"SELECT count(*) FROM passages WHERE path LIKE '%{GONE}%'"
     titles = "SELECT count(*) FROM triplets WHERE anchor = 'Report page041.md'"
+    were = dict(query(growing.store, "SELECT path, split FROM documents"))
     assert len(texts) > 4
     assert query(growing.store, held) != [(0,)]
     assert query(growing.store, titles) != [(0,)]
@@ -148,6 +150,8 @@ def test_a_document_that_goes_is_gone(growing: Growing) -> None:
         for column in columns:
             found = f"SELECT count(*) FROM {table} WHERE {column} IN ({listed})"
             assert query(growing.store, found) == [(0,)], (table, column)
+    now = dict(query(growing.store, "SELECT path, split FROM documents"))
+    assert {path: now.get(path) for path in were if GONE not in path}.items() <= were.items()
     made, parts = growing.made("extract")
     # That of the one that went, perhaps filled from the next, and the last.
     assert made <= 3 < parts
@@ -156,7 +160,7 @@ def test_a_document_that_goes_is_gone(growing: Growing) -> None:
 def test_which_rows_there_are_does_not_depend_on_what_was_there(growing: Growing) -> None:
     tables, fresh = ("sentences", "passages", "documents"), growing.folder / "fresh"
     words = ("--no-server", "--until", "passages", "--store", str(fresh))
-    without = ("--set", "graph.keep=null", "--set", "sample.keep=null")
-    ended_well(tercet("run", str(growing.folder / "growing.yaml"), *words, *without))
+    drawn = [f"--set={step}.keep=null" for step in ("ingest", "graph", "sample")]
+    ended_well(tercet("run", str(growing.folder / "growing.yaml"), *words, *drawn))
     for table in tables:
         assert query(fresh, f"SELECT * FROM {table} ORDER BY ALL") == growing.rows(table)
