@@ -2,14 +2,14 @@
 
 import os
 import shlex
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from tercet.flows.running.arguments import RunArguments
 from tercet.flows.service import schedules, server
+from tercet.flows.service.client import answering
 from tercet.flows.service.deployments import portable
 from tercet.flows.terminal.lines import say
 from tercet.tasks.stage import BadInput
@@ -43,7 +43,8 @@ def deploy_recipe(
         timezone: That of `cron`, by name; this machine's if None.
         notify: A notification block as TYPE/NAME, told of runs that failed for good.
 
-    Raises: BadInput for a bad schedule, recipe, block or server.
+    Raises: BadInput for a bad schedule, recipe, block or server, or if the recipe's deployments are
+    of another store.
     """
     from tercet.flows.running.run_plan import prepare
 
@@ -56,7 +57,7 @@ def deploy_recipe(
             "`tercet serve`, which needs none."
         )
     name = plan.recipe.name
-    with server.prefect_server(Path(arguments.store), say), _answering() as client:
+    with server.prefect_server(Path(arguments.store), say), answering() as client:
         from prefect.exceptions import ObjectNotFound
 
         from tercet.flows.service.automations import apply_automations, build_automations
@@ -92,23 +93,6 @@ def deploy_recipe(
         say(f"{len(wanted)} automations watch over them.")
         for where in dict.fromkeys(where for _, where, _ in halves):
             say(f"Start a worker: prefect worker start --pool {shlex.quote(where)} --limit 1")
-
-
-@contextmanager
-def _answering() -> "Iterator[SyncPrefectClient]":
-    """A client of the server. Raises: BadInput if it does not answer."""
-    import httpx
-    from prefect.client.orchestration import get_client
-
-    try:
-        with get_client(sync_client=True) as client:
-            yield client
-    except httpx.TransportError as error:
-        shown = server.shown(os.environ["PREFECT_API_URL"])
-        raise BadInput(
-            f"The Prefect server {shown} does not answer ({error}): start it, or correct "
-            "PREFECT_API_URL."
-        ) from error
 
 
 def _block(client: "SyncPrefectClient", name: str) -> UUID:
@@ -159,7 +143,7 @@ def _deployment(
     # A recipe's paths are relative to where `tercet` is typed. Without this, each run would begin
     # by copying that whole directory.
     deployment.storage = LocalStorage(str(Path.cwd()))
-    return schedules.apply(deployment)
+    return schedules.apply(deployment, is_shared=True)
 
 
 def _make_pool(client: "SyncPrefectClient", name: str) -> None:

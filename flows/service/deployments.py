@@ -65,7 +65,7 @@ def serve_recipe(
         when = f"every {interval} s" if interval else "on request"
         if cron and zone:
             when = schedules.describe(cron, zone)
-        identity = schedules.apply(deployment)
+        identity = schedules.apply(deployment, is_shared=not server.owned(store.work))
         say(f"Serving {deployment.full_name} ({when}); stop with Ctrl-C.")
         run_scheduled(store, identity)
 

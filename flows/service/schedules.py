@@ -2,12 +2,15 @@
 
 import asyncio
 import re
+import shlex
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from tercet.flows.service import time_zone
+from tercet.flows.service.client import answering
 from tercet.tasks.stage import BadInput
 
 CRON_FIELDS = 5
@@ -59,14 +62,28 @@ def describe(cron: str, zone: str) -> str:
     return f"cron {cron!r} in {zone}, next at {next_time(cron, zone):%Y-%m-%d %H:%M %Z}"
 
 
-def apply(deployment: Any) -> UUID:
-    """Makes the deployment, or changes the one of its name, with its schedules. Returns its id."""
-    from prefect.client.orchestration import get_client
+def apply(deployment: Any, is_shared: bool) -> UUID:
+    """Makes the deployment, or changes the one of its name, with its schedules. Returns its id.
 
-    made = UUID(str(deployment.apply()))
-    if not deployment.schedules:
-        # Prefect would leave those that it had.
-        with get_client(sync_client=True) as client:
+    is_shared: whether the server is not the store's own, which moves with it.
+
+    Raises: BadInput if the server cannot be had, or the deployment is another store's.
+    """
+    from prefect.exceptions import ObjectNotFound
+
+    with answering() as client:
+        with suppress(ObjectNotFound):
+            standing = client.read_deployment_by_name(deployment.full_name)
+            store = standing.parameters.get("store")
+            if is_shared and store not in (None, deployment.parameters["store"]):
+                raise BadInput(
+                    f"The deployment {deployment.full_name} runs on the store {store}: give this "
+                    "recipe a name of its own, or delete that one first, prefect deployment "
+                    f"delete {shlex.quote(deployment.full_name)}."
+                )
+        made = UUID(str(deployment.apply()))
+        if not deployment.schedules:
+            # Prefect would leave those that it had.
             for schedule in client.read_deployment_schedules(made):
                 client.delete_deployment_schedule(made, schedule.id)
     return made

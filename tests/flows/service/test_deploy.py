@@ -11,12 +11,13 @@ from typing import Any
 import psutil
 import pytest
 import yaml
-from faulty_server import silent_port, until
+from faulty_server import until
 
 from tercet.flows.running.arguments import RunArguments
 from tercet.flows.service import server
 from tercet.flows.service.deploy import deploy_recipe
 from tercet.flows.terminal.failures import StageFailed
+from tercet.storage import locks
 from tercet.storage.store import Store, open_store
 from tercet.tasks.stage import BadInput
 
@@ -37,6 +38,8 @@ def client(store: Store) -> Iterator[Any]:
 
     with get_client(sync_client=True) as made:
         yield made
+        for one in made.read_deployments():
+            made.delete_deployment(one.id)
 
 
 @pytest.fixture
@@ -115,6 +118,17 @@ def test_a_block_is_told_until_it_is_no_longer_named(client: Any, recipe: Path) 
     for name in ("custom-webhook/nobody", "people", "secret/people"):
         with pytest.raises(BadInput, match="no notification block of this server: make one"):
             deploy_recipe(arguments, "rules", notify=name)
+
+
+def test_another_store_has_no_share_in_them(client: Any, recipe: Path) -> None:
+    deploy_recipe(RunArguments("ships.yaml", "the-store"), "rules")
+    said = f"tercet/ships-synthesise runs on the store {recipe.parent}/the-store: give .* delete "
+    with pytest.raises(BadInput, match=said):
+        deploy_recipe(RunArguments("ships.yaml", "another"), "rules")
+    for name in ("synthesise", "train"):
+        assert deployed(client, name).parameters["store"] == str(recipe.parent / "the-store")
+        client.delete_deployment(deployed(client, name).id)
+    deploy_recipe(RunArguments("ships.yaml", "another"), "rules")
 
 
 def test_a_recipe_without_synthesis_is_one_deployment(client: Any, recipe: Path) -> None:
@@ -214,7 +228,3 @@ def test_what_is_refused(recipe: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         deploy_recipe(arguments, "rules", cron="often")
     with pytest.raises(BadInput, match="There is no recipe"):
         deploy_recipe(RunArguments("absent.yaml"), "rules")
-    with silent_port() as port:
-        monkeypatch.setenv("PREFECT_API_URL", f"http://you:secret@127.0.0.1:{port}/api")
-        with pytest.raises(BadInput, match=f"//127.0.0.1:{port}/api does not answer"):
-            deploy_recipe(arguments, "rules")
