@@ -9,6 +9,7 @@ Importing this module imports prefect: enter `server.prefect_server` first.
 
 import contextlib
 import logging
+import os
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -186,7 +187,7 @@ def pipeline(
     place = None
     try:
         place = open_store(store)
-        _check_reschedules(flow_run)
+        _check_reschedules(place, flow_run)
         with server.joined(place.work), _marked(place, flow_run):
             arguments = RunArguments(
                 recipe, store, tuple(overrides or ()), corpus, until, limit, seed, retry_failed
@@ -209,7 +210,8 @@ def record_refused(place: "Store", flow_run: "FlowRun", message: str, state: str
 
     recipe = Path(str(flow_run.parameters.get("recipe", "recipe"))).stem
     arguments = {name: value for name, value in flow_run.parameters.items() if name != "store"}
-    run_id = runs.refuse_run(place, recipe, {"arguments": arguments}, message, state)
+    info = {"arguments": arguments, "pid": os.getpid()}
+    run_id = runs.refuse_run(place, recipe, info, message, state)
     _name_run(flow_run, recipe, run_id)
     return run_id
 
@@ -257,11 +259,14 @@ def _run_steps(plan: "RunPlan", flow_run: "FlowRun", opened: Callable[[str], Non
     return run_id
 
 
-def _check_reschedules(flow_run: "FlowRun") -> None:
+def _check_reschedules(place: "Store", flow_run: "FlowRun") -> None:
     """Raises StageFailed for a run that died after each of as many reschedules as are allowed."""
     from prefect.client.orchestration import get_client
 
-    if flow_run.deployment_id is None:
+    from tercet.storage import locks
+
+    # Where the process before this one lives, nothing has died, and this one waits for it.
+    if flow_run.deployment_id is None or locks.is_held(place, _lock_name(flow_run)):
         return
     with get_client(sync_client=True) as client:
         count = automations.count_reschedules(client.read_flow_run_states(flow_run.id))

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from operator import methodcaller
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -28,11 +29,11 @@ from prefect.states import AwaitingRetry, Cancelled, Completed, Crashed, Pending
 
 from tercet.flows.formatting import format_duration
 from tercet.flows.service import server
-from tercet.flows.service.pipeline_flow import LABEL_RUN, record_refused
+from tercet.flows.service.pipeline_flow import record_refused
 from tercet.flows.terminal import interrupts
 from tercet.flows.terminal.lines import say
 from tercet.storage import runs
-from tercet.storage.store import Store, open_store
+from tercet.storage.store import Store, StoreError, open_store
 
 if TYPE_CHECKING:
     from prefect.client.schemas.objects import FlowRun, State
@@ -105,17 +106,6 @@ class Api:
         return True
 
 
-@dataclass(frozen=True)
-class Before:
-    """What is known before an attempt of a flow run.
-
-    run_id: the run that an earlier attempt has recorded. restarts: when the server was restarted.
-    """
-
-    run_id: Any
-    restarts: tuple[float, ...]
-
-
 def run_scheduled(store: Store, deployment: UUID) -> None:
     """Runs what is scheduled until SIGTERM or Ctrl-C, then pauses the schedule.
 
@@ -128,12 +118,8 @@ def run_scheduled(store: Store, deployment: UUID) -> None:
         api = Api(client, store, server.owned(store.work))
         try:
             while True:
-                due = api(
-                    lambda one: one.get_scheduled_flow_runs_for_deployments(
-                        [deployment], datetime.now(UTC), limit=1
-                    )
-                )
-                if not due or not _run(api, due[0]):
+                due = _due(api, deployment)
+                if due is None or not _run(api, due):
                     time.sleep(POLL_SECONDS)
                     api(lambda one: one.read_deployment(deployment))
         except KeyboardInterrupt:
@@ -148,6 +134,21 @@ def run_scheduled(store: Store, deployment: UUID) -> None:
                 client.pause_deployment(deployment)
 
 
+def _due(api: Api, deployment: UUID) -> "FlowRun | None":
+    """The run that is due first. Of those that the schedule left while nobody could run them, the
+    newest stands for all: the others are cancelled."""
+    now = datetime.now(UTC)
+    due = api(lambda one: one.get_scheduled_flow_runs_for_deployments([deployment], now))
+    missed = [one for one in due if one.auto_scheduled and not one.run_count][:-1]
+    state = Cancelled(message="A later run of the schedule was due as well.")
+    for one in missed:
+        with suppress(ObjectNotFound):
+            api(methodcaller("set_flow_run_state", one.id, state))
+    if missed:
+        _tell(f"{len(missed)} runs of the schedule were missed: the newest is run for all.")
+    return next((one for one in due if one not in missed), None)
+
+
 def _run(api: Api, flow_run: "FlowRun") -> bool:
     """Runs one flow run in a process of its own and says how it ended. False if it may not run."""
     try:
@@ -156,7 +157,7 @@ def _run(api: Api, flow_run: "FlowRun") -> bool:
         return False
     if answer.status != SetStateStatus.ACCEPT:
         return False
-    before = Before(flow_run.labels.get(LABEL_RUN), tuple(api.restarts))
+    began, restarts = datetime.now(UTC), tuple(api.restarts)
     # In a session of its own: Ctrl-C reaches `serve`, which stops it.
     command = [sys.executable, "-m", PROCESS, str(flow_run.id)]
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
@@ -172,7 +173,9 @@ def _run(api: Api, flow_run: "FlowRun") -> bool:
     finally:
         _stop(process)
         with suppress(ObjectNotFound):
-            _tell(_ended(api, flow_run.id, before, process.returncode))
+            run = _recorded(api, flow_run.id, began, process.pid)
+            lost = run is None and tuple(api.restarts) != restarts
+            _tell(_ended(api, flow_run.id, run, process.returncode, lost))
     return True
 
 
@@ -193,28 +196,41 @@ def _stop(process: "subprocess.Popen[bytes]") -> None:
             process.wait()
 
 
-def _ended(api: Api, flow_run: UUID, before: Before, code: int) -> str:
+def _recorded(api: Api, flow_run: UUID, began: datetime, pid: int) -> runs.Run | None:
+    """What the process has recorded in its store since; None if it did not come to that."""
+    store = api.store
+    with suppress(StoreError):
+        # Who starts a run by Prefect's API may name another one.
+        given = api(lambda client: client.read_flow_run(flow_run)).parameters["store"]
+        store = open_store(given, create=False)
+    return next(
+        (
+            run
+            for run in runs.list_runs(store)
+            if run["info"].get("pid") == pid and datetime.fromisoformat(run["started"]) >= began
+        ),
+        None,
+    )
+
+
+def _ended(api: Api, flow_run: UUID, run: runs.Run | None, code: int, lost: bool) -> str:
     """How the run ended, by the store, with the names that `ls` and Prefect show.
 
     Prefect learns here of an end that the process could not report.
 
-    code: the exit code of its process.
+    run: as recorded. code: the exit code of its process. lost: whether it lost its server before
+        it could record anything.
     """
     found = api(lambda client: client.read_flow_run(flow_run))
-    store = api.store
-    run_id = found.labels.get(LABEL_RUN)
-    if run_id in (None, before.run_id):
-        if tuple(api.restarts) != before.restarts:
-            api(lambda client: client.set_flow_run_state(flow_run, AwaitingRetry(), force=True))
-            return f"The run {found.name!r} lost its server at its start, and is started again."
+    if lost:
+        api(lambda client: client.set_flow_run_state(flow_run, AwaitingRetry(), force=True))
+        return f"The run {found.name!r} lost its server at its start, and is started again."
+    if run is None:
         said = found.state.message or f"Its process ended with exit code {code} at its start."
         stopped = code == -signal.SIGTERM
-        run_id = record_refused(store, found, said, "interrupted" if stopped else "failed")
-    else:
-        # Who starts a run by Prefect's API may name another store.
-        store = open_store(found.parameters["store"])
-    run = runs.get_run(store, str(run_id))
-    assert run is not None
+        run_id = record_refused(api.store, found, said, "interrupted" if stopped else "failed")
+        run = runs.get_run(api.store, run_id)
+        assert run is not None
     if not found.state.is_final():
         state = _state(found, run, code)
         api(lambda client: client.set_flow_run_state(flow_run, state, force=True))
@@ -222,7 +238,7 @@ def _ended(api: Api, flow_run: UUID, before: Before, code: int) -> str:
     took = format_duration((datetime.now(UTC) - began).total_seconds())
     error = run["end_info"].get("error")
     why = f": {error}" if error else ""
-    return f"{run['recipe_name']} {run_id}: {run['state']} after {took}{why}"
+    return f"{run['recipe_name']} {run['run_id']}: {run['state']} after {took}{why}"
 
 
 def _state(found: "FlowRun", run: runs.Run, code: int) -> "State[Any]":

@@ -164,12 +164,15 @@ def test_a_pools_runs_are_the_automations(client: Any, recipe: Path, store: Stor
     assert pipeline_flow.sweep(store, datetime.now(UTC) + timedelta(hours=1)) == []
     dies = [Running(), Crashed(), AwaitingRetry(message=automations.RESCHEDULED)]
     goes_through(*dies * 3)
-    pipeline_flow._check_reschedules(run)
+    pipeline_flow._check_reschedules(store, run)
     goes_through(*dies)
+    # The process that was taken for dead lives.
+    with locks.hold(store, f"flow-{run.id}"):
+        pipeline_flow._check_reschedules(store, run)
     with pytest.raises(StageFailed, match=r"rescheduled 3 times.* retry it by hand\.$"):
-        pipeline_flow._check_reschedules(run)
+        pipeline_flow._check_reschedules(store, run)
     goes_through(AwaitingRetry(message="by hand"))
-    pipeline_flow._check_reschedules(run)
+    pipeline_flow._check_reschedules(store, run)
     client.delete_flow_run(run.id)
 
 

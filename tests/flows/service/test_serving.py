@@ -1,6 +1,5 @@
 """`tercet serve` for real: one server and one schedule for all that is asked of them here."""
 
-import json
 import os
 import re
 import shutil
@@ -8,17 +7,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Event
-from types import SimpleNamespace
 from typing import Any
-from uuid import uuid4
 
-import httpx
 import psutil
 import pytest
 import yaml
@@ -26,8 +20,6 @@ from commands_store import lines_of
 
 from tercet.flows.commands.browse import list_store
 from tercet.flows.service import server
-from tercet.flows.terminal import interrupts
-from tercet.flows.terminal.failures import describe_failure
 from tercet.storage import locks, runs
 from tercet.storage.store import Store, open_store
 
@@ -279,104 +271,3 @@ def test_stopped_in_the_middle_of_a_run(served: Served) -> None:
     for word in ("never awaited", "Traceback"):
         assert word not in served.log()
     assert served.client.read_deployment(served.deployment).paused
-
-
-def test_a_server_that_keeps_dying_ends_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    from tercet.flows.service import serving
-
-    starts = iter(range(100))
-    address = server.Server(1, 4200, 0.0)
-    monkeypatch.setenv("PREFECT_API_URL", address.api)
-    monkeypatch.setattr(serving, "POLL_SECONDS", 0.0)
-    monkeypatch.setattr(server, "running", lambda root: address)
-    monkeypatch.setattr(
-        server, "restart", lambda root: (address, server.Server(next(starts), 4200, 0.0))
-    )
-    api = serving.Api(SimpleNamespace(), open_store(str(tmp_path / "s")), own=True)  # type: ignore[arg-type]
-
-    def dies(client: Any) -> None:
-        raise httpx.ConnectError("nobody there")
-
-    with pytest.raises(server.ServerError) as caught:
-        api(dies)
-    said = describe_failure(caught.value)
-    assert said.startswith("The Prefect server of this store died 4 times within an hour: see ")
-    assert said.endswith("server.log, then start `tercet serve` again.")
-    assert capsys.readouterr().err.count("was started again") == 3
-    # Those of long ago do not count.
-    old = time.monotonic() - serving.RESTART_SECONDS - 1
-    api.restarts = deque([old] * len(api.restarts))
-    answers = iter([httpx.ReadError("gone"), None])
-
-    def dies_once(client: Any) -> str:
-        if (error := next(answers)) is not None:
-            raise error
-        return "answer"
-
-    assert api(dies_once) == "answer"
-    # It is had again, but not where the flows look for it.
-    moved = server.Server(1, 4201, 0.0)
-    monkeypatch.setattr(server, "restart", lambda root: (moved, moved))
-    with pytest.raises(server.ServerError, match=r"its port was taken: it is now at http"):
-        api(dies)
-
-
-def test_a_run_that_lost_its_server_at_its_start_is_started_again(tmp_path: Path) -> None:
-    from tercet.flows.service import serving
-
-    store = open_store(str(tmp_path / "s"))
-    found = SimpleNamespace(name="ships 2026", labels={"tercet.run": "an earlier one"})
-    states: list[Any] = []
-    client = SimpleNamespace(
-        read_flow_run=lambda identity: found,
-        set_flow_run_state=lambda identity, state, force: states.append(state),
-    )
-    api = serving.Api(client, store, own=False)  # type: ignore[arg-type]
-    before = serving.Before("an earlier one", tuple(api.restarts))
-    api.restarts.append(time.monotonic())
-    assert "is started again" in serving._ended(api, uuid4(), before, 1)
-    assert [state.name for state in states] == ["AwaitingRetry"]
-    assert runs.list_runs(store) == []
-
-
-def test_a_run_may_be_in_another_store(tmp_path: Path) -> None:
-    from tercet.flows.service import serving
-
-    store, other = (open_store(str(tmp_path / name)) for name in ("s", "other"))
-    run_id = runs.start_run(other, "ships", {}, {})
-    runs.end_run(other, run_id, "done", {})
-    state = SimpleNamespace(is_final=lambda: True)
-    given = {"store": other.location}
-    found = SimpleNamespace(labels={"tercet.run": run_id}, state=state, parameters=given)
-    client = SimpleNamespace(read_flow_run=lambda identity: found)
-    api = serving.Api(client, store, own=False)  # type: ignore[arg-type]
-    said = serving._ended(api, uuid4(), serving.Before(None, ()), 0)
-    assert said.startswith(f"ships {run_id}: done after ")
-
-
-def test_a_server_of_ones_own_is_waited_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    from tercet.flows.service import serving
-
-    monkeypatch.setattr(serving, "POLL_SECONDS", 0.0)
-    api = serving.Api(SimpleNamespace(), open_store(str(tmp_path / "s")), own=False)  # type: ignore[arg-type]
-    left = [httpx.ConnectError("nobody there")] * 5
-
-    def answers(client: Any) -> str:
-        if left:
-            raise left.pop()
-        return json.dumps({})
-
-    assert api(answers) == "{}"
-    said = capsys.readouterr().err
-    assert said.count("does not answer") == said.count("answers again") == 1
-    # But not by who is asked to end.
-    left = [httpx.ConnectError("nobody there")]
-    asked = Event()
-    asked.set()
-    monkeypatch.setattr(interrupts, "_asked", asked)
-    with pytest.raises(KeyboardInterrupt):
-        api(answers)
