@@ -44,7 +44,7 @@ def deployed() -> list[Finding]:
         return []
     try:
         of_tercet = {"flows": {"name": {"any_": ["tercet"]}}}
-        found = _ask(f"{url}/deployments/filter", of_tercet)
+        found = _all(f"{url}/deployments/filter", of_tercet)
         # What `tercet serve` runs needs no pool, and has no automations.
         deployments = [one for one in found if one["work_pool_name"] is not None]
         if not deployments:
@@ -52,7 +52,7 @@ def deployed() -> list[Finding]:
             return [Finding("note", "workers", says)]
         pools = dict.fromkeys(one["work_pool_name"] for one in deployments)
         workers = [_workers(url, pool) for pool in pools]
-        automations = _ask(f"{url}/automations/filter", {})
+        automations = _all(f"{url}/automations/filter", {})
     except (OSError, HTTPException, ValueError, KeyError, TypeError) as error:
         says = f"the server does not say what is deployed ({_fault(error)}): "
         return [Finding("note", "workers", says + "see the line above, and its login")]
@@ -105,16 +105,31 @@ def endpoints(store: str) -> list[Finding]:
         key_env = str(asked.get("key_env") or "TERCET_LLM_KEY")
         key = os.environ.get(key_env, "").strip()
         try:
-            _ask(f"{endpoint.rstrip('/')}/models", None, {"Authorization": f"Bearer {key}"})
+            login = {"Authorization": f"Bearer {key}"} if key else {}
+            _ask(f"{endpoint.rstrip('/')}/models", None, login)
         except (OSError, HTTPException, ValueError) as error:
-            refused = isinstance(error, urllib.error.HTTPError) and error.code in (401, 403)
-            remedy = (
-                f"put its key into {key_env}" if refused else "start it, or correct its address"
-            )
+            code = error.code if isinstance(error, urllib.error.HTTPError) else None
+            if code == 404 and (run["recipe"].get("llm") or {}).get("name"):
+                # It is asked for its model by name, and need not list any.
+                found.append(Finding("ok", "endpoint", f"{shown} answers, and lists no models"))
+                continue
+            remedy = "start it, or correct its address"
+            if code in (401, 403):
+                remedy = f"put its key into {key_env}"
+            elif code == 404:
+                remedy = "let its address end in /v1, or name its model as llm.name"
             says = f"{shown} of run {run['run_id']} does not answer ({_fault(error)}): {remedy}"
             found.append(Finding("note", "endpoint", says))
         else:
             found.append(Finding("ok", "endpoint", f"{shown} answers"))
+    return found
+
+
+def _all(url: str, body: Mapping[str, Any]) -> list[Any]:
+    """Everything that a filter finds, of which a server gives so much at once."""
+    found: list[Any] = []
+    while page := _ask(url, {**body, "offset": len(found)}):
+        found += page
     return found
 
 

@@ -14,7 +14,7 @@ from uuid import UUID
 
 from prefect.client.schemas.objects import StateType
 from prefect.events.actions import ChangeFlowRunState, RunDeployment, SendNotification
-from prefect.events.schemas.automations import AutomationCore, EventTrigger, Posture
+from prefect.events.schemas.automations import Automation, AutomationCore, EventTrigger, Posture
 
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
@@ -94,7 +94,11 @@ def apply_automations(
 
     One that is as it should be is left alone, since it may be counting a run's silence.
     """
-    standing = {one.name: one for one in client.read_automations() if _is_of(recipe, one.name)}
+    found: list[Automation] = []
+    # A server gives so many at once.
+    while page := client.read_automations(offset=len(found)):
+        found += page
+    standing = {one.name: one for one in found if one.name.startswith(f"tercet {recipe}: ")}
     for one in wanted:
         before = standing.pop(one.name, None)
         if before is None:
@@ -130,10 +134,6 @@ def _automation(name: str, trigger: EventTrigger, *actions: Any) -> AutomationCo
     )
     # An update sends what was set alone, but the server needs the defaults as well.
     return AutomationCore.model_validate(built.model_dump(exclude=_OF_SERVER))
-
-
-def _is_of(recipe: str, name: str) -> bool:
-    return name.startswith(f"tercet {recipe}: ")
 
 
 def _content(automation: AutomationCore) -> dict[str, Any]:

@@ -45,9 +45,12 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         self.server.logins.append(self.headers["Authorization"])
-        self.rfile.read(int(self.headers["Content-Length"] or 0))
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"] or 0)) or "{}")
         path = self.path.removeprefix("/api/")
         page = self.server.pages.get(path)
+        if "offset" in asked and page is not None:
+            # Two at once.
+            page = page[asked["offset"] :][:2]
         body = json.dumps(page).encode()
         status = 200 if page is not None else 401 if path in self.server.pages else 404
         self.send_response(status)
@@ -145,3 +148,16 @@ def test_endpoints_of_the_newest_run(
     assert silent.says.endswith(start)
     server.pages["models"] = None
     assert endpoints(store.location)[0].says.endswith("put its key into TERCET_LLM_KEY")
+    del server.pages["models"]
+    assert endpoints(store.location)[0].says.endswith("or name its model as llm.name")
+
+
+def test_an_endpoint_that_needs_neither_key_nor_list(
+    server: Answers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TERCET_LLM_KEY", raising=False)
+    store = open_store(str(tmp_path / "store"))
+    llm = {"llm": {"name": "capitals"}, "run": {"llm": {"endpoints": [server.url]}}}
+    make_run(store, "asks", {}, {"name": "asks", **llm})
+    assert said(endpoints(store.location)) == [("ok", f"{server.url} answers, and lists no models")]
+    assert server.logins == [None]

@@ -1,8 +1,16 @@
 """What is counted of a flow run's states; that the automations act, test_deploy_service shows."""
 
+from types import SimpleNamespace
+from typing import Any
+
 from prefect.states import AwaitingRetry, Crashed, Late, Pending, Running, Scheduled, State
 
-from tercet.flows.service.automations import DEAD, RESCHEDULED, count_reschedules
+from tercet.flows.service.automations import (
+    DEAD,
+    RESCHEDULED,
+    apply_automations,
+    count_reschedules,
+)
 
 
 def died() -> list[State]:
@@ -23,3 +31,17 @@ def test_reschedules_are_counted_since_the_last_retry_by_hand() -> None:
 def test_one_death_counts_once_however_often_it_is_acted_on() -> None:
     twice = [Crashed(message=DEAD), AwaitingRetry(message=RESCHEDULED)] * 2
     assert count_reschedules([Scheduled(), Pending(), Running(), *twice, Pending(), Running()]) == 1
+
+
+def test_a_server_with_more_automations_than_it_gives_at_once_keeps_none_that_are_old() -> None:
+    standing = [
+        SimpleNamespace(name=f"tercet {recipe}: a former one", id=recipe)
+        for recipe in ("boats", "ships", "trains")
+    ]
+    deleted: list[str] = []
+    client: Any = SimpleNamespace(
+        read_automations=lambda offset: standing[offset : offset + 1],
+        delete_automation=deleted.append,
+    )
+    apply_automations(client, "ships", [])
+    assert deleted == ["ships"]
