@@ -102,6 +102,7 @@ def loaded(
         refuse_secrets("--set", key)
         refuse_secrets(f"--set {key}", override)
     refuse_secrets("--corpus", corpus)
+    refuse_secrets("the recipe's path", recipe)
     path = find(recipe)
     node, content = read_yaml(path, "recipe")
     if not isinstance(content, dict):

@@ -10,7 +10,10 @@ from tercet.tasks.stage import BadInput
 TOKENS = (
     r"\b(?:hf_[A-Za-z0-9]{16,}|sk-[A-Za-z0-9_-]{16,}|gh[pousr]_[A-Za-z0-9]{20,}"
     r"|github_pat_\w{20,}|glpat-[\w-]{20,}|xox[a-z]-[\w-]{10,}|AIza[\w-]{35}"
-    r"|AKIA[0-9A-Z]{16}|eyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]*)"
+    r"|AKIA[0-9A-Z]{16}|eyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]*"
+    r"|hooks\.slack\.com/\w+/[\w/-]{20,}|discord(?:app)?\.com/api/webhooks/\d+/[\w-]{20,}"
+    # A login in a header, by what base64 looks like.
+    r"|(?i:Basic)\s+(?=\S*\d)(?=\S*[a-z])(?=\S*[A-Z])[A-Za-z0-9+/]{16,}={0,2})"
 )
 # User and password of an address.
 LOGIN = r"://[^\s/]*@"

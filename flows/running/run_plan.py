@@ -11,6 +11,7 @@ from tercet.flows.pipeline.step import Step
 from tercet.flows.recipe import file as recipe_file
 from tercet.flows.recipe.model import Recipe
 from tercet.flows.recipe.resolved import Tagged
+from tercet.flows.recipe.secrets import refuse_secrets
 from tercet.flows.running.arguments import RunArguments
 from tercet.flows.running.device import device
 from tercet.flows.running.model_files import check_model_files
@@ -69,6 +70,7 @@ def prepare(arguments: RunArguments, checked: list[Config] | None = None) -> Run
 
     Raises: BadInput.
     """
+    refuse_secrets("--store", arguments.store)
     loaded = recipe_file.loaded(
         arguments.recipe, arguments.overrides, arguments.corpus, arguments.limit, arguments.seed
     )

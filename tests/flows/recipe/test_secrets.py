@@ -18,6 +18,9 @@ HELD: list[Any] = [
     "github_pat_" + "planted7f3a" * 3,
     "glpat-" + "planted7f3a" * 3,
     f"Authorization: Bearer {KEPT}",
+    "Authorization: Basic cGxhbnRlZDpwbGFudGVkN2YzYQ==",
+    "https://hooks.slack.com/services/T00000000/B00000000/planted7f3aplanted",
+    "https://discord.com/api/webhooks/123456/planted7f3aplanted7f3a",
     {"template_kwargs": {"api_key": KEPT}},
     {"options": [{"password": KEPT}]},
 ]
@@ -29,6 +32,7 @@ FREE: list[Any] = [
     "me@host.example",
     "/data/cs-sk-opensubtitles2018/sk-slovak-news-2024.jsonl",
     "Sentences about bearer securities",
+    "Basic understanding2024 of https://slack.com/services",
     {"key_env": "MY_SECRET", "max_tokens": 128, "bos_token": "<s>", "password": ""},
 ]
 
