@@ -37,7 +37,7 @@ YOUNG_SECONDS = 86_400.0
 _RECORDS = ("keys", "rounds", "runs", "schemas", "tags")
 # Of an artifact's objects, what says that others exist, in the order in which it goes.
 _CLAIMS = ("manifest.json", "parts.json", "_parts", "plan.json")
-_ENGINE, _SQL = re.compile(r"engine-(.+)"), re.compile(r"sql-(\d+)")
+_ENGINE, _SQL = re.compile(r"engine-(.+)"), re.compile(r"sql-(\d+)(?:-[0-9a-f]+)?")
 
 
 @dataclass(frozen=True)

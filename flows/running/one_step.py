@@ -46,6 +46,11 @@ class RunHandle:
     llm: LlmSession | None = None
 
 
+def collecting(say: Say) -> Say:
+    """Says who holds the lock `COLLECTION`, where a run waits for it."""
+    return lambda holder: say(f"waits for {holder}, which deletes what is not used any more")
+
+
 def artifact_of(handle: RunHandle, step: str) -> Artifact:
     """The artifact of a step of this run."""
     version = handle.fingerprints[step].version
@@ -62,11 +67,11 @@ def make_artifact(
     handle: RunHandle, step: Step, own: Fingerprint, artifact: Artifact, progress: Progress
 ) -> dict[str, Any]:
     began = time.monotonic()
-    standing = artifact.plan()
+    standing, wait = artifact.plan(), collecting(handle.say)
     if step.is_kept:
         return _keep(handle, step, own, artifact, began)
     # What is found in the store is noted before anybody may delete it.
-    with locks.hold(handle.store, runs.COLLECTION):
+    with locks.hold(handle.store, runs.COLLECTION, wait):
         recalled = _recalled(handle, step, own, standing) or _continued(handle, step, own)
         runs.use(handle.store, handle.run_id, [f"{one.step}@{one.version}" for one in recalled])
     order = _order(handle, step, own, recalled, progress)
@@ -80,7 +85,7 @@ def make_artifact(
     done = len(standing) - len(missing)
     show = progress if len(standing) == 1 else _by_part(progress, done, len(standing))
     pending = [order.part(index, standing[index]) for index in missing]
-    with locks.hold(handle.store, runs.COLLECTION):
+    with locks.hold(handle.store, runs.COLLECTION, wait):
         known = find_parts(handle.store, step.name, {part.key for part in pending})
         for part in pending:
             if part.key in known:

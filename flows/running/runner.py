@@ -15,7 +15,7 @@ from tercet.flows.pipeline.step import schemas as step_schemas
 from tercet.flows.running import failed_rows, guessed, own_documents
 from tercet.flows.running.executors import Executor, Processes
 from tercet.flows.running.llm_session import LlmSession
-from tercet.flows.running.one_step import Progress, RunHandle, Say, make_artifact
+from tercet.flows.running.one_step import Progress, RunHandle, Say, collecting, make_artifact
 from tercet.flows.running.run_plan import RunPlan, check_models
 from tercet.storage import leftovers, locks, runs
 from tercet.storage.artifacts import open_artifact
@@ -64,7 +64,7 @@ def open_run(
     del arguments["store"]
     with ExitStack() as going:
         # Nothing that it may use is deleted from here on.
-        with locks.hold(store, runs.COLLECTION):
+        with locks.hold(store, runs.COLLECTION, collecting(say)):
             run_id = runs.start_run(
                 store,
                 plan.recipe.name,

@@ -60,7 +60,8 @@ def connect(
     connection.execute("SET enable_progress_bar = false")
     _fill(connection, "memory", snapshot, chosen, known_schemas or {})
     _show_pool(connection, store)
-    spill = store.work / "scratch" / f"sql-{os.getpid()}"
+    # Each its own: two would write into each other's files.
+    spill = store.work / "scratch" / f"sql-{os.getpid()}-{uuid.uuid4().hex[:8]}"
     connection.execute(f"SET temp_directory = {quoted(str(spill))}")
     connection.execute(f"SET allowed_directories = [{quoted(str(store.work))}]")
     connection.execute("SET enable_external_access = false")

@@ -214,7 +214,7 @@ def test_leftovers_of_kills_go(store: Store) -> None:
     near = ["scratch/engine-20200101T000000000000-abcd", "scratch/train/bbbb"]
     stays = [
         f"scratch/engine-{kept}/vllm.log",
-        f"scratch/sql-{os.getpid()}/spill",
+        f"scratch/sql-{os.getpid()}-0a1b2c3d/spill",
         "cache/bm25/aaaa-1234/x.npy",
         "responses/" + "0" * 32 + ".parquet",
         "artifacts/ingest/aaaa/data/rows/.DS_Store",

@@ -1,6 +1,7 @@
 """What can only be checked when a run opens, as its models are fetched then."""
 
 import shutil
+from contextlib import ExitStack
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,6 +14,7 @@ from tercet.flows.running import runner
 from tercet.flows.running.arguments import RunArguments
 from tercet.flows.running.run_plan import prepare
 from tercet.flows.running.runner import Listener, Make, StepResult, open_run, run_steps
+from tercet.storage import locks, runs
 from tercet.storage.runs import list_runs
 from tercet.storage.store import open_store
 from tercet.tasks.stage import BadInput
@@ -53,6 +55,32 @@ def test_a_head_that_training_loses_is_found_once_the_model_is_fetched(
     assert list_runs(open_store(store)) == []
     with pytest.raises(BadInput, match=r"lm_head\.dense of the original"):
         prepare(plan.arguments)
+
+
+def test_a_run_says_that_it_waits_for_a_collection(tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_text("The old file is open.\n")
+    recipe = {
+        "name": "waits",
+        "backbone": "nobody/nothing",
+        "corpora": [{"name": "field", "source": str(tmp_path / "text.txt")}],
+        "train": {"phases": [{"rows": "anchors", "loss": "info_nce"}]},
+    }
+    (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(recipe))
+    store = open_store(str(tmp_path / "store"))
+    arguments = RunArguments(str(tmp_path / "recipe.yaml"), store.location, until="ingest")
+    said: list[str] = []
+    with ExitStack() as collection:
+        collection.enter_context(locks.hold(store, runs.COLLECTION, who="tercet gc"))
+
+        def say(text: str) -> None:
+            said.append(text)
+            collection.close()
+
+        with open_run(prepare(arguments), say):
+            pass
+    (line,) = said
+    assert line.startswith("waits for process ")
+    assert line.endswith("tercet gc, which deletes what is not used any more")
 
 
 def test_listeners_stand_around_each_step_and_all_see_its_progress(
