@@ -101,7 +101,14 @@ class Folder:
             return
 
     def stats(self, prefix: str) -> Iterator[tuple[str, Stat]]:
-        for folder, _, names in os.walk(self.root / prefix, onerror=_told, followlinks=True):
+        seen: set[Path] = set()
+        for folder, below, names in os.walk(self.root / prefix, onerror=_told, followlinks=True):
+            real = Path(folder).resolve()
+            if real in seen:
+                # A link has led back.
+                below.clear()
+                continue
+            seen.add(real)
             for name in names:
                 path = Path(folder, name)
                 # A link that leads nowhere, or to itself, is no object.

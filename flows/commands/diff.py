@@ -2,6 +2,7 @@
 
 import json
 import math
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -44,7 +45,9 @@ def show_difference(ref_a: str, ref_b: str, format_: str, store: str) -> None:
                 "figures": [_figure(figure) for figure in figures if figure.same_data],
                 "on_other_data": [figure.name for figure in figures if not figure.same_data],
             }
-            print(json.dumps(_finite(told), indent=2, ensure_ascii=False, default=str))
+            # A terminal would obey some characters instead of showing them.
+            plain = sys.stdout.isatty()
+            print(json.dumps(_finite(told), indent=2, ensure_ascii=plain, default=str))
             return
         reached = {entry["step"] for side in (a, b) for entry in side.run["steps"]}
         lines = [
@@ -110,9 +113,9 @@ def _row_lines(tables: Sequence[TableDifference]) -> Iterator[str]:
     for side in ("a", "b"):
         if only := [table.table for table in tables if table.only == side]:
             yield f"Only {side.upper()} has made: {', '.join(only)}"
-    for table in tables:
-        if table.fault is not None:
-            yield f"{table.table} cannot be compared: {table.fault}"
+    for fault in dict.fromkeys(table.fault for table in tables if table.fault is not None):
+        names = [table.table for table in tables if table.fault == fault]
+        yield f"{', '.join(names)} cannot be compared: {fault}"
 
 
 def _example(row: Mapping[str, Any], key: Sequence[str]) -> str:

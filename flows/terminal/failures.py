@@ -1,6 +1,7 @@
 """Failures as the terminal shows them: one sentence and an exit code."""
 
 import errno
+import re
 
 import typer
 
@@ -8,6 +9,8 @@ from tercet.flows.terminal.printable import printable
 from tercet.models.llm.errors import Stopped, Unusable
 from tercet.storage.store import FullDisk, StoreError
 from tercet.tasks.stage import BadInput
+
+_ARTIFACT = re.compile(r"\bartifacts/[^/\s]+/[0-9a-f]{16}/[^\s'\"]+")
 
 
 class StageFailed(Exception):
@@ -36,12 +39,17 @@ def describe_failure(error: BaseException) -> str:
         return text
     if _is_full_disk(error):
         return "The disk is full: free some space and run the same command again."
+    if (gone := _gone(text)) is not None:
+        return (
+            f"The file {gone} is gone from the store: `tercet gc --delete` took it meanwhile, or "
+            "somebody removed it; `tercet ls` shows what there is, and a run makes it anew."
+        )
     return f"{type(error).__name__}: {text or 'no message'} (--debug shows where)"
 
 
 def is_foreseen(error: BaseException) -> bool:
     """Whether its one line says what to do, so that no traceback is needed."""
-    return _says_all(error) or _is_full_disk(error)
+    return _says_all(error) or _is_full_disk(error) or _gone(str(error)) is not None
 
 
 def _says_all(error: BaseException) -> bool:
@@ -52,6 +60,12 @@ def _says_all(error: BaseException) -> bool:
 def _is_full_disk(error: BaseException) -> bool:
     full = getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT)
     return full or "No space left on device" in str(error)
+
+
+def _gone(text: str) -> str | None:
+    """The file of an artifact, below its store, that could not be read since it is not there."""
+    found = _ARTIFACT.search(text) if "No such file" in text or "No files found" in text else None
+    return None if found is None else found[0]
 
 
 def _wrong_usage(error: BaseException) -> bool:

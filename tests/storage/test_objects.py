@@ -44,6 +44,16 @@ def test_objects_come_and_go(objects: Objects, tmp_path: Path) -> None:
     assert list(there.names("")) == []
 
 
+def test_a_link_that_leads_back_is_followed_once(tmp_path: Path) -> None:
+    (tmp_path / "bigger").mkdir()
+    (tmp_path / "bigger" / "rows").write_bytes(b"12345")
+    root = tmp_path / "objects"
+    root.mkdir()
+    (root / "artifacts").symlink_to(tmp_path / "bigger")
+    (root / "artifacts" / "back").symlink_to(root)
+    assert [path for path, _ in Folder(root).stats("")] == ["artifacts/rows"]
+
+
 def test_a_scheme_opens_a_store_and_an_unknown_one_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
