@@ -51,6 +51,15 @@ class Artifact:
         """Its path in the store."""
         return f"artifacts/{self.step}/{self.version}"
 
+    @property
+    def name(self) -> str:
+        """`step@version`."""
+        return f"{self.step}@{self.version}"
+
+    def components(self) -> dict[str, Any]:
+        """What its version is a digest of; empty while it is unfinished."""
+        return (self.manifest() or {}).get("components") or {}
+
     def manifest(self) -> dict[str, Any] | None:
         """The manifest, or None while the artifact is unfinished."""
         found = self.store.get_json(f"{self.path}/{MANIFEST}")
@@ -184,7 +193,7 @@ class Artifact:
         records = self.records()
         missing = sorted(set(range(len(self.plan() or ()))) - set(records))
         if missing:
-            raise ValueError(f"{self.step}@{self.version} lacks {len(missing)} of its parts.")
+            raise ValueError(f"{self.name} lacks {len(missing)} of its parts.")
         noted = set(self.store.list(_keys(self.step)))
         for record in records.values():
             # Missing if a process was killed between the record and this entry.
@@ -353,11 +362,15 @@ def find_parts(store: Store, step_kind: str, keys: Collection[str]) -> dict[str,
 
 def put_schema(store: Store, schema: pa.Schema) -> str:
     """The path of the schema's file without rows, which is created if necessary."""
-    name, data = schema_file(schema)
-    path = f"schemas/{name}.parquet"
+    path = schema_path(schema)
     if not store.exists(path):
-        store.create(path, data)
+        store.create(path, schema_file(schema)[1])
     return path
+
+
+def schema_path(schema: pa.Schema) -> str:
+    """Where the schema's file lies, whose name is a digest of it."""
+    return f"schemas/{schema_file(schema)[0]}.parquet"
 
 
 def key_path(step: str, key: str) -> str:

@@ -9,8 +9,7 @@ import pyarrow as pa
 
 from tercet.flows.cards.facts import run_facts
 from tercet.flows.cards.model_card import recipe_yaml
-from tercet.flows.cards.rendering import cell, number, render
-from tercet.flows.pages.redaction import public_path
+from tercet.flows.cards.rendering import render
 from tercet.storage.catalog.snapshot import METADATA
 from tercet.storage.runs import Run
 from tercet.tasks.described import meaning
@@ -86,9 +85,6 @@ def data_card(
         "run_id": None if run is None else run["run_id"],
         "versions": [f"`{version}`" for version in versions],
         "recipe": None if facts is None else recipe_yaml(facts.recipe),
-        "cell": cell,
-        "number": number,
-        "public_path": public_path,
     }
     return render("data_card", metadata, values)
 

@@ -1,6 +1,5 @@
 """The model card of an encoder: its description, figures and origin."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,11 +8,12 @@ from typing import Any
 import duckdb
 import yaml
 
-from tercet.flows.cards.facts import Row, RunFacts, rows_of, run_facts
+from tercet.flows.cards.facts import RunFacts, run_facts
 from tercet.flows.cards.figures import hub_metrics, model_index, shown
-from tercet.flows.cards.rendering import as_yaml, cell, number, render, table
+from tercet.flows.cards.rendering import as_yaml, render, table
+from tercet.flows.formatting import format_number, format_range
 from tercet.flows.pages.redaction import public_path, public_values
-from tercet.flows.results.encoder_form import Reformed, form_of, needs_trust
+from tercet.flows.results.encoder_form import Reformed, form_of, needs_trust, read_json
 from tercet.flows.results.few import TOO_FEW
 from tercet.flows.results.figures import Figure, of_geometry, read_figures
 from tercet.models.encoders.prompts import Prompts, has_sides
@@ -23,6 +23,11 @@ from tercet.storage.runs import Run
 from tercet.tasks.training import whiten
 
 PHASE_KEYS = ("batch_size", "learning_rate", "epochs")
+# The end of each phase's training.
+_LAST = """
+SELECT phase, max(step), arg_max(loss, step) FROM training_log
+WHERE seed IS NULL OR seed = $seed GROUP BY phase
+"""
 
 
 @dataclass(frozen=True)
@@ -62,22 +67,21 @@ def model_card(
         "metrics": hub_metrics(found),
         "model-index": model_index(name, found),
     }
-    config = _json(folder / "config.json")
+    config = read_json(folder / "config.json")
     config_of_step = (manifest.get("components") or {}).get("config") or {}
     pooling, template = form_of(folder)
     values = {
         "name": name,
-        "step": f"{artifact.step}@{artifact.version}",
+        "step": artifact.name,
         "facts": facts,
-        "synthetic": facts is not None and bool(facts.acceptance),
         "base": base,
         "backbone": None if facts is None else public_path(str(facts.recipe.get("backbone"))),
         "from_fitted": facts is not None
         and artifact.step != "fit_evaluator"
         and _starts_from_fitted(facts, chain),
         "dimension": _dimension(folder, config),
-        "max_length": _json(folder / "sentence_bert_config.json").get("max_seq_length")
-        or _json(folder / "tokenizer_config.json").get("model_max_length"),
+        "max_length": read_json(folder / "sentence_bert_config.json").get("max_seq_length")
+        or read_json(folder / "tokenizer_config.json").get("model_max_length"),
         "architecture": ", ".join(config.get("architectures") or []),
         "pooling": pooling or next((f.first.pooling for f in found if f.first), None),
         "template": template,
@@ -99,9 +103,6 @@ def model_card(
         "recipe": None if facts is None else recipe_yaml(facts.recipe),
         "run_id": None if run is None else run["run_id"],
         "onnx": onnx,
-        "cell": cell,
-        "number": number,
-        "public_path": public_path,
     }
     return render("model_card", metadata, values)
 
@@ -190,18 +191,10 @@ def _licence(card: Path) -> str | None:
     return str(found) if found else None
 
 
-def _json(path: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
 def _dimension(folder: Path, config: Mapping[str, Any]) -> int | None:
-    pooling = _json(folder / "1_Pooling" / "config.json")
-    pooling = pooling or _json(folder / "1_TokenCnn" / "config.json")
-    dense = [_json(path) for path in sorted(folder.glob("*_Dense/config.json"))]
+    pooling = read_json(folder / "1_Pooling" / "config.json")
+    pooling = pooling or read_json(folder / "1_TokenCnn" / "config.json")
+    dense = [read_json(path) for path in sorted(folder.glob("*_Dense/config.json"))]
     for found in (
         dense[-1].get("out_features") if dense else None,
         pooling.get("embedding_dimension"),
@@ -210,7 +203,7 @@ def _dimension(folder: Path, config: Mapping[str, Any]) -> int | None:
     ):
         if found:
             # What the vectors are cut to, unless a whitening has them whole.
-            cut = _json(folder / "config_sentence_transformers.json").get("truncate_dim")
+            cut = read_json(folder / "config_sentence_transformers.json").get("truncate_dim")
             return min(int(found), cut or int(found))
     return None
 
@@ -225,22 +218,16 @@ def _figures_table(found: Sequence[Figure]) -> str:
             (
                 *_place(figure),
                 figure.metric.name,
-                number(None if figure.before is None else figure.before.value),
-                number(after.value),
-                _range(after.low, after.high),
-                number(gain, signed=True),
-                TOO_FEW if figure.few and gain is not None else _range(low, high, signed=True),
+                format_number(None if figure.before is None else figure.before.value),
+                format_number(after.value),
+                format_range(after.low, after.high),
+                format_number(gain, sign="+"),
+                TOO_FEW if figure.few and gain is not None else format_range(low, high, sign="+"),
                 after.n,
                 "" if after.seed is None else str(after.seed),
             )
         )
     return table((*titles, "seed"), rows)
-
-
-def _range(low: float | None, high: float | None, signed: bool = False) -> str:
-    if low is None or high is None:
-        return ""
-    return f"{number(low, signed)} to {number(high, signed)}"
 
 
 def _conditions(found: Sequence[Figure]) -> str:
@@ -263,8 +250,8 @@ def _geometry_table(found: Sequence[Figure]) -> str:
             (
                 *_place(figure),
                 figure.metric.name,
-                number(None if figure.before is None else figure.before.value, digits=3),
-                number(figure.first.value, digits=3),
+                format_number(None if figure.before is None else figure.before.value, 3),
+                format_number(figure.first.value, 3),
             )
             for figure in of_geometry(found)
             if figure.first is not None
@@ -284,9 +271,8 @@ def _seeds_table(found: Sequence[Figure]) -> str:
         if len(figure.after) > 1:
             over = summarise_seeds(list(figure.values().values()))
             drawn = ", ".join(str(seed) for seed in figure.after)
-            rows.append(
-                (*_place(figure), figure.metric.name, number(over.mean), number(over.sd), drawn)
-            )
+            spread = (format_number(over.mean), format_number(over.sd))
+            rows.append((*_place(figure), figure.metric.name, *spread, drawn))
     return table(("suite", "task", "subset", "metric", "mean", "deviation", "seeds"), rows)
 
 
@@ -302,11 +288,10 @@ def _phases_table(
     connection: duckdb.DuckDBPyConnection | None,
 ) -> str:
     """One line per part of each phase: its rows, its loss, and the last row of the log."""
-    log: dict[str, Row] = {}
+    log: dict[str, tuple[int, float]] = {}
     if connection is not None:
-        for row in rows_of(connection, "SELECT * FROM training_log ORDER BY step"):
-            if row.get("seed") in (None, seed):
-                log[str(row.get("phase"))] = row
+        for phase, *last in connection.execute(_LAST, {"seed": seed}).fetchall():
+            log[phase] = tuple(last)
     numbers = [key.replace("_", " ") for key in PHASE_KEYS]
     return table(
         ("phase", "rows", "loss", *numbers, "steps", "last loss"),
@@ -316,8 +301,7 @@ def _phases_table(
                 _short(part.get("rows") or {}, "from"),
                 _short(part.get("loss") or {}, "name"),
                 *(phase.get(key) for key in PHASE_KEYS),
-                log.get(str(phase.get("name")), {}).get("step"),
-                log.get(str(phase.get("name")), {}).get("loss"),
+                *log.get(str(phase.get("name")), (None, None)),
             )
             for phase in chain
             for part in phase.get("parts") or [_FITTED_PART | {"loss": _of_fitted(phase)}]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from tercet.flows.formatting import format_number
 from tercet.flows.pages.redaction import public, public_values
 
 if TYPE_CHECKING:
@@ -41,13 +42,6 @@ def cell(value: Any) -> str:
     return re.sub(r"([\\|<>*_`\[\]])", r"\\\1", text)
 
 
-def number(value: float | None, signed: bool = False, digits: int = 2) -> str:
-    """A figure with two decimals; empty for None."""
-    if value is None:
-        return ""
-    return f"{value:+.{digits}f}" if signed else f"{value:.{digits}f}"
-
-
 def table(titles: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
     """A Markdown table; empty without rows."""
     names, lines = list(titles), [[cell(value) for value in row] for row in rows]
@@ -72,6 +66,6 @@ def _environment() -> "jinja2.Environment":
         lstrip_blocks=True,
         autoescape=False,
     )
-    environment.filters |= {"cell": cell, "number": number}
+    environment.filters |= {"cell": cell, "number": format_number}
     environment.globals |= {"table": table}
     return environment

@@ -90,7 +90,7 @@ def _target(store: Store, ref: str) -> str:
             if tagged is not None or isinstance(error, runs.SeveralRuns):
                 raise
     artifact = tags.resolve_ref(store, ref)
-    return f"{artifact.step}@{artifact.version}"
+    return artifact.name
 
 
 def _check_free(store: Store, name: str) -> None:
@@ -210,7 +210,7 @@ def _headline(store: Store, steps: Sequence[Mapping[str, Any]]) -> str | None:
 def _show_head(
     store: Store, artifact: Artifact, manifest: Mapping[str, Any] | None, parts: int
 ) -> None:
-    name = f"{artifact.step}@{artifact.version}"
+    name = artifact.name
     typer.echo(name)
     called = _names_by_target(store).get(name)
     if called:

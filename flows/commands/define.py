@@ -4,7 +4,6 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import typer
 
@@ -103,7 +102,7 @@ def _part(artifact: Artifact, wanted: str | None) -> str:
     """The part of the phase that trained on the definitions which are meant."""
     slots = [slot.rpartition(".") for slot in _models(artifact)]
     parts = [part for part, _, name in slots if name == SLOT]
-    step, named = f"{artifact.step}@{artifact.version}", ", ".join(parts)
+    step, named = artifact.name, ", ".join(parts)
     if not parts:
         raise BadInput(
             f"{step} was not trained on definitions, so it cannot say what they define: name a "
@@ -121,12 +120,7 @@ def _part(artifact: Artifact, wanted: str | None) -> str:
 
 def _models(artifact: Artifact) -> Mapping[str, str]:
     """The versions of the models that the step was given, by slot."""
-    return _components(artifact).get("models") or {}
-
-
-def _components(artifact: Artifact) -> Mapping[str, Any]:
-    """What the artifact was made from; empty where it has no manifest."""
-    return (artifact.manifest() or {}).get("components") or {}
+    return artifact.components().get("models") or {}
 
 
 def _way(store: Store, artifact: Artifact, folder: Path, part: str) -> _Way:
@@ -137,7 +131,7 @@ def _way(store: Store, artifact: Artifact, folder: Path, part: str) -> _Way:
     measured = _measurement(store, artifact, part)
     if measured is None:
         return _by_projection(store, artifact, folder, part)
-    components = _components(measured)
+    components = measured.components()
     space = made_model(store, components["models"]["own_entries"])
     values = _mrr(measured)
     projected, own = values.get(PROJECTION), values.get(OWN_ENTRIES)
@@ -156,7 +150,7 @@ def _measurement(store: Store, artifact: Artifact, part: str) -> Artifact | None
     found = []
     for other in all_artifacts(store):
         if other.step.startswith(f"{DEFINE.name}."):
-            components = _components(other)
+            components = other.components()
             trained = _models(other).get("trained")
             if trained == artifact.version and components["config"]["part"] == part:
                 found.append((str((other.manifest() or {}).get("created")), other))
@@ -174,7 +168,6 @@ def _by_projection(store: Store, artifact: Artifact, folder: Path, part: str) ->
     space = made_model(store, _models(artifact)[f"{part}.{SLOT}"])
     if projection is None or space is None:
         raise BadInput(
-            f"{artifact.step}@{artifact.version} has lost the files that it finds entries with: "
-            "run its recipe again."
+            f"{artifact.name} has lost the files that it finds entries with: run its recipe again."
         )
     return _Way(space, projection)

@@ -15,7 +15,7 @@ from tercet.flows.results.encoder_form import (
     reformed,
     runs_own_code,
 )
-from tercet.flows.results.refs import find_artifact
+from tercet.flows.results.refs import check_finished, find_artifact
 from tercet.models.encoders.pooling import FormSettings
 from tercet.storage import runs
 from tercet.storage.artifacts import Artifact, open_artifact
@@ -49,8 +49,7 @@ def export(
 
     opened = open_store(store, create=False)
     if destination.lower().endswith(SUFFIX):
-        if onnx or int8 or public or push is not None:
-            raise BadInput(f"A {SUFFIX} file takes no --onnx, --int8, --push or --public.")
+        _check_alone(f"A {SUFFIX} file", onnx, int8, public, push is not None)
         _graph(_of_graph(opened, ref, run_ref), Path(destination).expanduser())
         return
     if ref.partition("@")[0] != "graph" and Path(destination).suffix.lower() in FOREIGN:
@@ -59,8 +58,7 @@ def export(
             "out, or write a table's rows to a file with `tercet sql 'FROM TABLE' -o FILE`."
         )
     if ref == BEIR:
-        if onnx or int8 or public or push is not None:
-            raise BadInput(f"{BEIR} takes no --onnx, --int8, --push or --public.")
+        _check_alone(BEIR, onnx, int8, public, push is not None)
         _beir(opened, Path(destination).expanduser(), run_ref)
         return
     kind: Literal["model", "dataset"] = "dataset" if is_table(opened, ref) else "model"
@@ -83,6 +81,11 @@ def export(
 
         address = upload(target, push, kind, public)
         typer.echo(f"Uploaded to {address}" + ("" if public else " (private)"))
+
+
+def _check_alone(what: str, *options: object) -> None:
+    if any(options):
+        raise BadInput(f"{what} takes no --onnx, --int8, --push or --public.")
 
 
 def export_model(
@@ -116,7 +119,7 @@ def export_model(
         check_installed()
         typer.echo("Writing and measuring the ONNX files takes a few minutes.", err=True)
     measured, other = _copy(opened, artifact, source, target, run_ref, onnx, int8)
-    typer.echo(f"{artifact.step}@{artifact.version} is in {target}. To load it:")
+    typer.echo(f"{artifact.name} is in {target}. To load it:")
     typer.echo("\n".join(f"  {line}" for line in how_to_load(target)))
     if other is not None:
         typer.echo(
@@ -151,21 +154,18 @@ def encoder_dir(artifact: Artifact) -> Path:
     """The directory of a finished encoder. Raises BadInput for anything else."""
     folder = model_dir(artifact)
     if not (folder / "modules.json").is_file():
-        name = f"{artifact.step}@{artifact.version}"
-        raise BadInput(f"{name} is not a sentence encoder: modules.json is missing.")
+        raise BadInput(f"{artifact.name} is not a sentence encoder: modules.json is missing.")
     return folder
 
 
 def model_dir(artifact: Artifact) -> Path:
     """The directory of a finished model of any kind. Raises BadInput where there is none."""
-    name = f"{artifact.step}@{artifact.version}"
-    if artifact.manifest() is None:
-        raise BadInput(f"{name} is not finished: run its recipe again to resume it.")
+    check_finished(artifact)
     folder = artifact.model_dir()
     if folder is None:
         raise BadInput(
-            f"{name} contains tables, not a model: `tercet export TABLE DEST` writes a table, "
-            "`tercet export train DEST` an encoder."
+            f"{artifact.name} contains tables, not a model: `tercet export TABLE DEST` writes a "
+            "table, `tercet export train DEST` an encoder."
         )
     return folder
 

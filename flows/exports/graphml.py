@@ -6,6 +6,7 @@ import duckdb
 import networkx as nx
 
 from tercet.flows.exports.whole import whole_file
+from tercet.flows.results.refs import check_finished
 from tercet.storage.artifacts import Artifact
 from tercet.tasks.stage import BadInput
 
@@ -47,12 +48,12 @@ def write_graphml(artifact: Artifact, target: Path) -> tuple[int, int, bool]:
 
     Raises: BadInput if the artifact has no graph or is not finished.
     """
-    name = f"{artifact.step}@{artifact.version}"
-    if artifact.manifest() is None:
-        raise BadInput(f"{name} is not finished: run its recipe again to resume it.")
+    check_finished(artifact)
     rows = artifact.rows()
     if "kg_nodes" not in rows.tables or "kg_edges" not in rows.tables:
-        raise BadInput(f"{name} is no knowledge graph: `tercet export graph FILE.graphml`.")
+        raise BadInput(
+            f"{artifact.name} is no knowledge graph: `tercet export graph FILE.graphml`."
+        )
     names = {"nodes": rows.sql("kg_nodes"), "edges": rows.sql("kg_edges")}
     with duckdb.connect(config={"memory_limit": "1GB", "threads": 1}) as db:
         query = _KEPT.format(**names, most=NODES)

@@ -15,6 +15,7 @@ from tercet.flows.cards.facts import find_run
 from tercet.flows.exports.rows import BATCH_ROWS
 from tercet.flows.exports.whole import whole_directory
 from tercet.flows.results.queries import connect
+from tercet.flows.results.refs import check_finished
 from tercet.flows.terminal.progress import reporter
 from tercet.storage import runs, tags
 from tercet.storage.artifacts import Artifact
@@ -118,15 +119,11 @@ def _chosen(store: Store, ref: str, run_ref: str | None) -> _Chosen:
     table, _, version = ref.partition("@")
     if version:
         artifact = tags.resolve_ref(store, ref)
-        if artifact.manifest() is None:
-            raise BadInput(
-                f"{artifact.step}@{artifact.version} is not finished: run its recipe again to "
-                "resume it."
-            )
+        check_finished(artifact)
         if table not in artifact.rows().tables:
-            raise BadInput(f"{artifact.step}@{artifact.version} has no table {table}.")
+            raise BadInput(f"{artifact.name} has no table {table}.")
         run = find_run(store, artifact, run_ref)
-        return _Chosen(table, run, artifact, (f"{artifact.step}@{artifact.version}",))
+        return _Chosen(table, run, artifact, (artifact.name,))
     snapshot = read_snapshot(store)
     if table in METADATA:
         return _Chosen(table, None, None, ())
@@ -134,7 +131,7 @@ def _chosen(store: Store, ref: str, run_ref: str | None) -> _Chosen:
     for run in asked:
         entries = [entry for entry in snapshot.of_run(run) if table in entry.totals]
         if entries:
-            made = tuple(f"{e.artifact.step}@{e.artifact.version}" for e in entries)
+            made = tuple(e.name for e in entries)
             return _Chosen(table, run, None, made)
     whose = "No run" if run_ref is None else f"The run {asked[0]['run_id']}"
     raise BadInput(f"{whose} has reached the table {table}{'' if run_ref is None else ' not'}.")

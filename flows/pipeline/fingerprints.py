@@ -175,7 +175,7 @@ def tagged(steps: Sequence[Step], store: Store) -> dict[str, str]:
     found = {name: tagged_model(store, name) for name in sorted(names)}
     kept = [step.keep for step in steps if step.keep is not None]
     targets = {ref.removeprefix(runs.TAG_PREFIX): tags.get_tag(store, ref) for ref in kept}
-    return {name: f"{artifact.step}@{artifact.version}" for name, artifact in found.items()} | {
+    return {name: artifact.name for name, artifact in found.items()} | {
         name: target for name, target in targets.items() if target is not None
     }
 

@@ -38,14 +38,14 @@ def measured_form(store: Store, run: Run | None, artifact: Artifact) -> FormSett
         if step.get("stage", step["step"]) != evaluate.STAGE.name:
             continue
         made = open_artifact(store, step["step"], step["version"])
-        components = (made.manifest() or {}).get("components") or {}
+        components = made.components()
         if artifact.version in (components.get("models") or {}).values():
             config = components.get("config") or {}
             form = FormSettings(pooling=config.get("pooling"), prompt=config.get("prompt"))
             found[form.pooling, form.prompt] = None
     if len(found) > 1:
         raise BadInput(
-            f"{artifact.step}@{artifact.version} was evaluated with several poolings: choose the "
+            f"{artifact.name} was evaluated with several poolings: choose the "
             "run whose pooling to use with --run."
         )
     pooling, prompt = next(iter(found), (None, None))
@@ -71,19 +71,18 @@ def form_of(folder: Path) -> tuple[str | None, str | None]:
     """Pooling name and template according to the directory's files; None if not set there."""
     said: str | None = None
     for config in sorted(folder.glob("*/config.json")):
-        if mode := _json(config, {}).get("pooling_mode"):
+        if mode := read_json(config).get("pooling_mode"):
             said = mode if isinstance(mode, str) else "+".join(mode)
             break
     if any(str(e.get("type")).endswith(".WeightedLayerPooling") for e in _modules(folder)):
         said = FIRST_LAST
-    template = _json(folder / "template_encoder.json", {}).get("template")
+    template = read_json(folder / "template_encoder.json").get("template")
     return said, template
 
 
 def runs_own_code(artifact: Artifact) -> bool:
     """Whether the recipe let the backbone's own Python code run, which the encoder then needs."""
-    components = (artifact.manifest() or {}).get("components") or {}
-    return bool((components.get("config") or {}).get("trust_remote_code", False))
+    return bool((artifact.components().get("config") or {}).get("trust_remote_code", False))
 
 
 def needs_trust(folder: Path) -> bool:
@@ -93,12 +92,12 @@ def needs_trust(folder: Path) -> bool:
         return True
     # An encoder whose backbone's code was not run still has the auto_map, but not the code.
     places = {folder, *(folder / str(m.get("path", "")) for m in modules)}
-    mapped = any("auto_map" in _json(place / "config.json", {}) for place in places)
+    mapped = any("auto_map" in read_json(place / "config.json") for place in places)
     return mapped and any(folder.rglob("*.py"))
 
 
 def _modules(folder: Path) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = _json(folder / "modules.json", [])
+    found: list[dict[str, Any]] = read_json(folder / "modules.json", list)
     return found
 
 
@@ -123,9 +122,10 @@ def _in_words(pooling: str | None, template: str | None) -> str:
     return named if template is None else f"{named} in the template {template!r}"
 
 
-def _json(path: Path, otherwise: Any) -> Any:
+def read_json(path: Path, kind: type = dict) -> Any:
+    """What a file of an encoder holds; empty where it is not there, or holds another type."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        return otherwise
-    return found if isinstance(found, type(otherwise)) else otherwise
+        return kind()
+    return found if isinstance(found, kind) else kind()

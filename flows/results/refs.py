@@ -25,7 +25,7 @@ def find_artifact(store: Store, ref: str, run_ref: str | None) -> Artifact:
         artifact = open_artifact(store, entry["step"], entry["version"])
         if artifact.manifest() is None and not artifact.records():
             raise BadInput(
-                f"{artifact.step}@{artifact.version}, which run {run['run_id']} reached, was "
+                f"{artifact.name}, which run {run['run_id']} reached, was "
                 "removed: run its recipe again."
             )
         return artifact
@@ -34,6 +34,12 @@ def find_artifact(store: Store, ref: str, run_ref: str | None) -> Artifact:
         f"Run {run['run_id']} has not reached anything called {ref!r}; it has: "
         f"{', '.join(reached) or 'nothing yet'}."
     )
+
+
+def check_finished(artifact: Artifact) -> None:
+    """Raises BadInput for an artifact that is not finished."""
+    if artifact.manifest() is None:
+        raise BadInput(f"{artifact.name} is not finished: run its recipe again to resume it.")
 
 
 def _names(entry: Mapping[str, Any]) -> set[str]:

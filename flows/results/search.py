@@ -146,7 +146,7 @@ def _by_vectors(
             "recipe, which must train, to the end."
         )
     artifact = find_artifact(store, step, name)
-    components = (artifact.manifest() or {})["components"]
+    components = artifact.components()
     config = passage_vectors.PassageVectorsConfig.model_validate(components["config"])
     version = components["models"]["encoder"]
     folder = made_model(store, version) or _untouched(store, run, version)

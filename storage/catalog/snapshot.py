@@ -120,7 +120,7 @@ class Entry:
     @property
     def name(self) -> str:
         """`step@version`."""
-        return f"{self.artifact.step}@{self.artifact.version}"
+        return self.artifact.name
 
     @property
     def stage(self) -> str:

@@ -5,11 +5,12 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import duckdb
+import pyarrow as pa
 import pytest
 import yaml
 from cards_store import RECIPE, birds_store, plain_encoder
 from huggingface_hub import ModelCard
+from known_tables import known_tables
 
 from tercet.flows.cards.facts import run_facts
 from tercet.flows.cards.model_card import model_card
@@ -18,6 +19,7 @@ from tercet.flows.results.queries import connect
 from tercet.storage import runs
 from tercet.storage.artifacts import all_artifacts, open_artifact
 from tercet.storage.store import Store
+from tercet.tasks.stages import known_schemas
 
 
 def card_of(store: Store, run_id: str | None, version: str = "bbbb0042", **more: Any) -> str:
@@ -195,8 +197,11 @@ def test_without_a_run_the_card_has_what_the_artifact_knows(tmp_path: Path) -> N
 
 def test_a_labelled_corpus_counts_its_rows() -> None:
     corpora = [{"name": "notes"}, {"name": "nli", "role": "labelled"}]
-    with duckdb.connect() as connection:
-        connection.execute("CREATE TABLE sentences AS SELECT 'notes' AS corpus FROM range(3)")
-        connection.execute("CREATE TABLE labelled AS SELECT 'nli' AS corpus FROM range(5)")
+    with known_tables() as connection:
+        for name, table, rows in (("notes", "sentences", 3), ("nli", "labelled", 5)):
+            schema = known_schemas()[table]
+            blank = dict.fromkeys(schema.names)
+            of_corpus = [blank | {"corpus": name}] * rows
+            connection.register(table, pa.Table.from_pylist(of_corpus, schema))
         found = run_facts(connection, {"recipe": {"corpora": corpora}, "steps": []})
-    assert [(corpus.name, corpus.rows) for corpus in found.corpora] == [("notes", 3), ("nli", 5)]
+    assert [(name, rows) for name, _, _, rows, _ in found.corpora] == [("notes", 3), ("nli", 5)]
