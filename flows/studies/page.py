@@ -159,21 +159,17 @@ def spec_of(results: Results) -> dict[str, Any]:
     rows = [row for row in results.rows if row.asked is not None]
     key = _numeric_key(rows)
     values = [_point(row, key) for row in rows]
-    title = str(results.metric)
+    title, free = str(results.metric), {"scale": {"zero": False}}
     tip = [charts.field("arm", "N", "arm"), charts.field("said", "N", results.metric.name)]
+    low, mean = (charts.field(name, "Q", title, **free) for name in ("low", "mean"))
+    point = {"type": "point", "filled": True, "size": 90, "opacity": 1}
+    rule = {"type": "rule", "strokeWidth": 2}
+    told: dict[str, Any] = {"tooltip": tip}
     if key is None:
-        y = charts.field("arm", "N", sort=None, axis={"labelLimit": 260})
-        bar = {"x": charts.field("low", "Q", title, scale={"zero": False}), "x2": {"field": "high"}}
-        dot = {"x": charts.field("mean", "Q", title, scale={"zero": False})}
+        told["y"] = charts.field("arm", "N", sort=None, axis={"labelLimit": 260})
         layers = [
-            {
-                "mark": {"type": "rule", "strokeWidth": 2},
-                "encoding": {**bar, "y": y, "tooltip": tip},
-            },
-            {
-                "mark": {"type": "point", "filled": True, "size": 90, "opacity": 1},
-                "encoding": {**dot, "y": y, "tooltip": tip},
-            },
+            charts.layer(rule, x=low, x2={"field": "high"}, **told),
+            charts.layer(point, x=mean, **told),
         ]
         return charts.chart(layers, 34 * max(1, len(values)), values)
     series = list(dict.fromkeys(value["series"] for value in values))
@@ -182,22 +178,14 @@ def spec_of(results: Results) -> dict[str, Any]:
     places = sorted({value["x"] for value in values})
     # A tick for each value that was tried, as it was written.
     axis = {"values": places, "labelExpr": "datum.value"} if len(places) <= MOST_TICKS else {}
-    told = {
-        "color": charts.field("series", "N", scale={"domain": series}, **legend),
-        "tooltip": tip,
-        "x": charts.field("x", "Q", key, scale={"zero": False}, axis=axis),
-    }
+    told["color"] = charts.field("series", "N", scale={"domain": series}, **legend)
+    told["x"] = charts.field("x", "Q", key, axis=axis, **free)
     scale = {"domain": series, "range": charts.DASHES}
     dash = charts.field("series", "N", scale=scale, **legend)
-    y = charts.field("mean", "Q", title, scale={"zero": False})
-    low = {"y": charts.field("low", "Q", title, scale={"zero": False}), "y2": {"field": "high"}}
     layers = [
-        {"mark": {"type": "rule", "strokeWidth": 2, "opacity": 0.6}, "encoding": {**told, **low}},
-        {"mark": {"type": "line"}, "encoding": {**told, "y": y, "strokeDash": dash}},
-        {
-            "mark": {"type": "point", "filled": True, "size": 90, "opacity": 1},
-            "encoding": {**told, "y": y},
-        },
+        charts.layer(rule | {"opacity": 0.6}, y=low, y2={"field": "high"}, **told),
+        charts.layer({"type": "line"}, y=mean, strokeDash=dash, **told),
+        charts.layer(point, y=mean, **told),
     ]
     return charts.chart(layers, 280, values)
 
