@@ -29,7 +29,6 @@ from tercet.flows.terminal import text_table
 from tercet.flows.terminal.progress import reporter
 from tercet.models import weights
 from tercet.models.encoders.pooling import PoolingMode, check_prompt, read_pooling
-from tercet.models.encoders.prompts import Prompts
 from tercet.models.precision import computed_in
 from tercet.storage.runs import TAG_PREFIX, UnknownRef
 from tercet.storage.store import MARKER, open_store
@@ -83,25 +82,24 @@ def evaluate_encoders(
     # An empty list means the suite's default.
     needed = of_suite or not (of_run or cases or sets or tables or beir)
     folder = _suite(suite, of_suite, chosen) if needed else None
-    run = read_pairs(store, run_ref, of_run, chosen, tables) if of_run or tables else None
-    cases |= {} if run is None else run.fact_order
-    graded = {name: StsSet(source=file) for name, file in sets.items()}
-    graded |= {} if run is None else run.sts_sets
+    run = read_pairs(store, run_ref, of_run, chosen, tables) if of_run or tables else RunPairs()
+    cases |= run.fact_order
+    graded = {name: StsSet(source=file) for name, file in sets.items()} | dict(run.sts_sets)
     _check_folders(beir)
     queries = {name_after(folder.rstrip("/")): RetrievalSource(source=folder) for folder in beir}
-    queries |= {} if run is None else run.retrieval_sets
+    queries |= run.retrieval_sets
     read_cases(cases, chosen)
     asked_of = read_retrieval_sets(queries, chosen)
     left_out = [describe_skipped(task) for task in read_sets(graded, chosen) if task.skipped]
     left_out += [said for task in asked_of for said in task.left_out().values()]
-    left_out += [] if run is None else run.left_out
+    left_out += run.left_out
     paths = _paths(models, store, run_ref)
 
     from tercet.flows.running.device import device
     from tercet.tasks.evaluation.evaluate import EvaluateConfig, evaluate_models
 
     on = device("auto")
-    asked: Any = precision or ("fp32" if run is None else run.precision)
+    asked: Any = precision or run.settings.precision
     precise = computed_in(asked, on)
     config = EvaluateConfig(
         suite=folder,
@@ -112,18 +110,15 @@ def evaluate_encoders(
         splits=tuple(chosen),
         pooling=mode,
         prompt=prompt,
-        prompts=Prompts() if run is None else run.prompts,
-        max_length=None if run is None else run.max_length,
+        prompts=run.prompts,
+        max_length=run.settings.max_length,
         precision=precise,
-        bootstrap=EvaluateConfig().bootstrap if run is None else run.bootstrap,
+        bootstrap=run.settings.bootstrap,
     )
-    size = Resources.batch_size if run is None else run.batch_size
-    of_a_run: dict[str, Any] = {}
-    if run is not None:
-        of_a_run = {"pairs": run.pairs, "tasks": [*run.awareness, *run.judged], "seed": run.seed}
     with reporter("evaluate", sys.stderr.isatty()) as progress:
-        resources = Resources(on, size, progress=progress)
-        found = evaluate_models(paths, config, resources, **of_a_run)
+        resources = Resources(on, run.batch_size, progress=progress)
+        own = [*run.awareness, *run.judged]
+        found = evaluate_models(paths, config, resources, pairs=run.pairs, tasks=own, seed=run.seed)
     trained_on = {
         name: transductive_rows.trained_on(name, path, store, run_ref)
         for name, path in paths.items()
@@ -217,7 +212,7 @@ def _in_store(model: str, store: str, run_ref: str | None) -> Path | None:
     # A transformer without modules of its own, such as one that `pretrain` made, is pooled like a
     # backbone.
     if not any((folder / file).is_file() for file in ("modules.json", "config.json")):
-        raise BadInput(f"{artifact.step}@{artifact.version} is no encoder: name another model.")
+        raise BadInput(f"{artifact.name} is no encoder: name another model.")
     return folder
 
 
@@ -337,14 +332,15 @@ def _legend(rows: Sequence[Mapping[str, Any]], models: Sequence[str], precision:
     return lines
 
 
-def _drawn(run: RunPairs | None) -> list[str]:
+def _drawn(run: RunPairs) -> list[str]:
     """The run that the pairs come from, and the settings taken from its recipe."""
-    if run is None:
+    if run.run_id is None:
         return []
-    cut = "" if run.max_length is None else f", texts of at most {run.max_length} tokens"
+    by = run.settings
+    cut = "" if by.max_length is None else f", texts of at most {by.max_length} tokens"
     return [
         f"Pairs of run {run.run_id}, drawn as in that run: seed {run.seed}, "
-        f"at most {run.max_pairs} a split, {run.bootstrap} resamples{cut}"
+        f"at most {by.max_pairs} a split, {by.bootstrap} resamples{cut}"
     ]
 
 

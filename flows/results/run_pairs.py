@@ -1,12 +1,11 @@
 """A run's own evaluation data: its document pairs and its awareness pairs."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tercet.models.encoders.prompts import Prompts
-from tercet.models.precision import Precision
 from tercet.storage import runs
 from tercet.storage.artifacts import open_artifact
 from tercet.storage.rows import Rows, joined
@@ -42,25 +41,24 @@ OF_FILES = " or ".join(f"{prefix}FILE" for prefix in FILES[:2])
 class RunPairs:
     """The pairs of one run and its recipe's own files, with the settings that `evaluate` uses.
 
+    By default those of no run: none, with the settings that hold then.
+
     seed: for the drawing of pairs and resamples. batch_size: nearly tied cosines swap ranks with
         the shape of a batch, which changes rank correlations.
     """
 
-    run_id: str
-    seed: int
-    max_pairs: int
-    max_length: int | None
-    bootstrap: int
-    batch_size: int
-    precision: Precision
-    pairs: Sequence[Pairs]
-    awareness: Sequence[ScoredTask]
-    fact_order: Mapping[str, str]
-    sts_sets: Mapping[str, StsSet]
-    retrieval_sets: Mapping[str, RetrievalSource]
-    judged: Sequence[RetrievalTask]
-    prompts: Prompts
-    left_out: Sequence[str]
+    run_id: str | None = None
+    seed: int = 0
+    batch_size: int = Resources.batch_size
+    settings: EvaluateSettings = field(default_factory=EvaluateSettings)
+    pairs: Sequence[Pairs] = ()
+    awareness: Sequence[ScoredTask] = ()
+    fact_order: Mapping[str, str] = field(default_factory=dict)
+    sts_sets: Mapping[str, StsSet] = field(default_factory=dict)
+    retrieval_sets: Mapping[str, RetrievalSource] = field(default_factory=dict)
+    judged: Sequence[RetrievalTask] = ()
+    prompts: Prompts = field(default_factory=Prompts)
+    left_out: Sequence[str] = ()
 
 
 def read_pairs(
@@ -91,11 +89,8 @@ def read_pairs(
     return RunPairs(
         run["run_id"],
         seed,
-        settings.max_pairs,
-        settings.max_length,
-        settings.bootstrap,
         int((run["recipe"].get("run") or {}).get("batch_size", Resources.batch_size)),
-        settings.precision,
+        settings,
         pairs,
         _awareness(store, run) if AWARENESS in wanted else [],
         _files(run, settings, FACT_ORDER) if FACT_ORDER in wanted else {},

@@ -125,7 +125,8 @@ def test_a_run_says_which_pairs_are_drawn(tmp_path: Path) -> None:
     store, run = store_of_pairs(tmp_path / "store", max_pairs=10, max_length=64)
     both = ("retrieval", "awareness")
     found = read_pairs(store.location, run, both, ["test"])
-    assert (found.run_id, found.seed, found.max_length, found.bootstrap) == (run, 5, 64, 2_000)
+    assert (found.run_id, found.seed) == (run, 5)
+    assert (found.settings.max_length, found.settings.bootstrap) == (64, 2_000)
     (pairs,) = found.pairs
     assert len(pairs.ids) == 10
     assert [task.name for task in found.awareness] == ["entity", "all"]
