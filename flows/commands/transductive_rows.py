@@ -8,9 +8,9 @@ import pyarrow as pa
 from tercet.flows.cards.facts import find_run
 from tercet.flows.results import transductive
 from tercet.flows.results.metric_names import Metric
+from tercet.flows.results.queries import connect
 from tercet.flows.results.refs import find_artifact
 from tercet.storage.artifacts import open_artifact
-from tercet.storage.catalog import views as catalog
 from tercet.storage.runs import UnknownRef
 from tercet.storage.store import MARKER, open_store
 
@@ -37,7 +37,7 @@ def trained_on(
         return frozenset()
     if run is None:
         return frozenset()
-    with catalog.connect(opened, run["run_id"]) as connection:
+    with connect(opened, run["run_id"]) as connection:
         return transductive.sets_of(connection)
 
 

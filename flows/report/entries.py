@@ -49,9 +49,7 @@ def entries(subject: Subject) -> list[Block]:
     charts: list[Block] = [
         _cloud(name, [p for p in points if p["name"] == name], axes)
         for name in names
-        for axes, columns in _AXES.items()
-        # Entries that an earlier version of Tercet has made lack the components.
-        if points and points[0].get(columns[0]) is not None
+        for axes in _AXES
     ]
     table = Table(titles, rows, caption, "l" + "r" * len(_COLUMNS))
     return [table, *_found(subject), Grid(charts, least=18)]

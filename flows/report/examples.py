@@ -75,7 +75,8 @@ def examples(subjects: Sequence[Subject]) -> Section:
         told_ids = " or ".join(f"`tercet report {subject.run_id}`" for subject in subjects)
         return Section(title, [Note(f"The report of one run shows examples: {told_ids}.")])
     (subject,) = subjects
-    used, refused, unusable = (_rows(subject, asked) for asked in (_USED, _REFUSED, _UNUSABLE))
+    own = {"shipped": subject.shipped}
+    used, refused, unusable = (subject.rows(asked, own) for asked in (_USED, _REFUSED, _UNUSABLE))
     left = [*refused, *unusable]
     methods = sorted({(row["role"] != "positive", row["method"]) for row in [*used, *left]})
     if not methods:
@@ -101,16 +102,6 @@ def examples(subjects: Sequence[Subject]) -> Section:
         + (" Your own texts come first." if subject.shipped else "")
     )
     return Section(title, [Tabs("Method", panels)], lead)
-
-
-def _rows(subject: Subject, asked: str) -> list[Row]:
-    """Rows of the query, also of a store from before texts had anchors of their own."""
-    for column, known in (
-        ("c.anchor", subject.has("candidates", "anchor")),
-        ("g.passage", subject.has("generations", "passage")),
-    ):
-        asked = asked if known else asked.replace(column, "NULL::VARCHAR")
-    return subject.rows(asked, {"shipped": subject.shipped})
 
 
 _NOTHING = "There are no candidates: this run has no synthesis, or it has not reached `parse` yet."

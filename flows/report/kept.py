@@ -120,16 +120,7 @@ def _times(values: Sequence[Row]) -> str:
 def recipe(subject: Subject) -> list[Block]:
     """The run's recipe, with defaults filled in."""
     text = yaml.safe_dump(
-        public_values(plain(subject.recipe)), sort_keys=False, allow_unicode=True, width=100
+        public_values(subject.recipe), sort_keys=False, allow_unicode=True, width=100
     ).rstrip()
     code = Code(text, f"Recipe {subject.recipe.get('name', '')}")
     return [Fold(f"{len(text.splitlines())} lines of YAML", [code])]
-
-
-def plain(value: Any) -> Any:
-    """Converts to types that YAML has."""
-    if isinstance(value, Mapping):
-        return {str(key): plain(member) for key, member in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(member) for member in value]
-    return value if value is None or isinstance(value, bool | int | float | str) else str(value)

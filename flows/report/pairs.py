@@ -115,9 +115,8 @@ def _task(subjects: Sequence[Subject]) -> tuple[str | None, list[Subject], list[
     """
     tasks: list[set[str]] = []
     for subject in subjects:
-        known = "evaluation_items" in subject.tables
         query = "SELECT DISTINCT task FROM evaluation_items WHERE suite = 'sts'"
-        tasks.append({row["task"] for row in subject.rows(query)} if known else set())
+        tasks.append({row["task"] for row in subject.rows(query)})
     common = set.intersection(*([found for found in tasks if found] or [set()]))
     task = next((task for task in _PREFERRED if task in common), None)
     having = [s for s, found in zip(subjects, tasks, strict=True) if task in found]

@@ -93,13 +93,7 @@ def _made(part: Part, subjects: Sequence[Subject]) -> Section:
     """The section, or an explanation if files of the store cannot be read."""
     try:
         return part(subjects)
-    except (
-        duckdb.IOException,
-        duckdb.InvalidInputException,
-        # Stores of other versions may lack a table or a column.
-        duckdb.CatalogException,
-        duckdb.BinderException,
-    ) as error:
+    except (duckdb.IOException, duckdb.InvalidInputException, duckdb.BinderException) as error:
         said = public(str(error).splitlines()[0])
         title = part.__name__.replace("_", " ").capitalize()
         return Section(title, [Note(f"This could not be read from the store: {said}", "warning")])

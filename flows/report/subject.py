@@ -12,7 +12,7 @@ import duckdb
 
 from tercet.flows.pages.blocks import Block, Cell, Note, Section, Table
 from tercet.flows.recipe.shipped import shipped_corpora
-from tercet.flows.results.queries import connect
+from tercet.flows.results.queries import connect, fetch_dicts
 from tercet.storage import runs
 from tercet.storage.artifacts import open_artifact
 from tercet.storage.store import Store
@@ -38,9 +38,8 @@ class Subject:
 
     def rows(self, query: str, parameters: Mapping[str, Any] | None = None) -> list[Row]:
         """Rows of a query over this run's tables; NaN becomes None."""
-        found = self.connection.execute(query, dict(parameters or {}))
-        names = [column[0] for column in found.description or ()]
-        return [dict(zip(names, map(_known, row), strict=True)) for row in found.fetchall()]
+        rows = fetch_dicts(self.connection, query, parameters)
+        return [{name: _known(value) for name, value in row.items()} for row in rows]
 
     def table(
         self,
@@ -62,25 +61,6 @@ class Subject:
         """The one value of a query."""
         row = self.connection.execute(query).fetchone()
         return row[0] if row else None
-
-    def count(self, table: str) -> int:
-        """The number of rows of a table; 0 if an older store lacks it."""
-        return int(self.value(f"SELECT count(*) FROM {table}")) if table in self.tables else 0
-
-    @cached_property
-    def tables(self) -> Mapping[str, frozenset[str]]:
-        """The columns of each table; older stores may lack some."""
-        found: dict[str, set[str]] = {}
-        for row in self.rows(
-            "SELECT table_name, column_name FROM information_schema.columns "
-            "WHERE table_schema = 'main'"
-        ):
-            found.setdefault(row["table_name"], set()).add(row["column_name"])
-        return {table: frozenset(columns) for table, columns in found.items()}
-
-    def has(self, table: str, column: str) -> bool:
-        """Whether the table has this column in this store."""
-        return column in self.tables.get(table, frozenset())
 
     @property
     def run_id(self) -> str:

@@ -1,6 +1,7 @@
 """The course of training: loss, dev values, the gate and the cosines that it compares."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from tercet.flows.pages import charts
 from tercet.flows.pages.blocks import Block, Chart, Grid, Note, Section
@@ -19,28 +20,18 @@ def curves(subjects: Sequence[Subject]) -> Section:
     rows = [row for found in logs.values() for row in found]
     if not rows:
         return Section(title, [Note(_NOT_TRAINED, "missing")])
+    several = len(subjects) > 1
     shown: list[Block] = []
     for phase in dict.fromkeys(row["phase"] for row in rows):
         mine = [row for row in rows if row["phase"] == phase]
-        shown.append(_chart(mine, "loss", "loss", phase, "Loss", len(subjects) > 1))
-        if any(row["in_order"] is not None for row in mine):
-            shown.append(
-                _chart(
-                    mine,
-                    "in_order",
-                    "rows whose changed text is farther",
-                    phase,
-                    "Order of facts",
-                    len(subjects) > 1,
-                    (0, 1),
-                )
-            )
-        if any(row["dev_value"] is not None for row in mine):
-            metric = next(row["dev_metric"] for row in mine if row["dev_value"] is not None)
-            points = [row for row in mine if row["dev_value"] is not None]
-            shown.append(
-                _chart(points, "dev_value", f"{metric} on dev", phase, "Dev", len(subjects) > 1)
-            )
+        metric = next((row["dev_metric"] for row in mine if row["dev_value"] is not None), "")
+        shown += _charts(
+            mine,
+            several,
+            _Curve("Loss", "loss", "loss"),
+            _Curve("Order of facts", "in_order", "rows whose changed text is farther", (0, 1)),
+            _Curve("Dev", "dev_value", f"{metric} on dev"),
+        )
     caption = "Each point is the mean over the steps since the previous one."
     on_dev = {row["phase"] for row in rows if row["dev_value"] is not None}
     kept = [
@@ -53,7 +44,7 @@ def curves(subjects: Sequence[Subject]) -> Section:
         caption += f" Checkpoint kept for its value on dev: {', '.join(kept)}."
     blocks: list[Block] = [Grid(shown, caption, least=22)]
     for subject in subjects:
-        of_run = f"Run {subject.name}. " if len(subjects) > 1 else ""
+        of_run = f"Run {subject.name}. " if several else ""
         blocks += (
             Note(f"{of_run}{said}")
             for said in drawn.describe_draws(subject.connection, subject.recipe)
@@ -78,11 +69,12 @@ def gate(subjects: Sequence[Subject]) -> Section:
     shown: list[Block] = []
     for phase in dict.fromkeys(row["phase"] for row in rows):
         mine = [row for row in rows if row["phase"] == phase]
-        shown.append(_chart(mine, "gate_opening", "opening", phase, "Opening", several, (0, 1)))
-        if any(row["gradient_share"] is not None for row in mine):
-            shown.append(
-                _chart(mine, "gradient_share", "share of gradient", phase, "Gradient", several)
-            )
+        shown += _charts(
+            mine,
+            several,
+            _Curve("Opening", "gate_opening", "opening", (0, 1)),
+            _Curve("Gradient", "gradient_share", "share of gradient"),
+        )
         cosines = [
             {**row, "who": who + (f" {row['run']}" if several else ""), "cosine": row[column]}
             for row in mine
@@ -117,21 +109,13 @@ def gate(subjects: Sequence[Subject]) -> Section:
 
 def log(subject: Subject) -> list[Row]:
     """The training log, thinned to a maximum number of rows per phase and seed."""
-    if not subject.count("training_log"):
-        return []
-    absent = [
-        f"NULL AS {column}"
-        for column in ("seed", "dev_metric", "dev_value", "chosen", "in_order", "gradient_share")
-        if not subject.has("training_log", column)
-    ]
     rows = subject.rows(
         f"""
-        WITH told AS (SELECT *{"".join(", " + column for column in absent)} FROM training_log),
-        placed AS (
+        WITH placed AS (
             SELECT *, row_number() OVER (PARTITION BY phase, seed ORDER BY step) AS place,
                 count(*) OVER (PARTITION BY phase, seed) AS total,
                 min(epoch) OVER (PARTITION BY phase) AS first
-            FROM told
+            FROM training_log
         )
         SELECT phase, step, seed, loss, gate_opening, gradient_share, student_negative,
             teacher_negative, in_order, dev_metric, dev_value, coalesce(chosen, false) AS chosen
@@ -144,39 +128,44 @@ def log(subject: Subject) -> list[Row]:
     return [{**row, "run": subject.name} for row in rows]
 
 
-def _chart(
-    rows: Sequence[Row],
-    column: str,
-    title: str,
-    phase: str,
-    name: str,
-    several: bool,
-    domain: tuple[float, float] | None = None,
-) -> Chart:
+class _Curve(NamedTuple):
+    """A column of the log as a chart: its name, its axis and the ends of that."""
+
+    name: str
+    column: str
+    title: str
+    domain: tuple[float, float] | None = None
+
+
+def _charts(rows: Sequence[Row], several: bool, *curves: _Curve) -> Iterator[Chart]:
+    """Those curves of a phase of which the log has values."""
     seeds = {row["seed"] for row in rows}
-    by: Callable[[Row], str] = _run if several else _seed
-    values = [
-        {"step": row["step"], "value": row[column], "who": by(row), "seed": row["seed"]}
-        for row in rows
-        if row[column] is not None
-    ]
-    spec = charts.lines(
-        values,
-        x="step",
-        y="value",
-        by="who",
-        titles=("step", title),
-        domain=domain,
-        detail="seed" if len(seeds) > 1 else None,
-        points=len(values) <= 40 * max(1, len(seeds)),
-    )
-    ends = f"from {values[0]['value']:.3g} to {values[-1]['value']:.3g}" if values else "no values"
-    alt = f"{title} by step in phase {phase}, {ends}."
-    return Chart(spec, "", alt, f"{name}, {phase}")
-
-
-def _run(row: Row) -> str:
-    return f"run {row['run']}"
+    for name, column, title, domain in curves:
+        values = [
+            {
+                "step": row["step"],
+                "value": row[column],
+                "who": f"run {row['run']}" if several else _seed(row),
+                "seed": row["seed"],
+            }
+            for row in rows
+            if row[column] is not None
+        ]
+        if not values:
+            continue
+        spec = charts.lines(
+            values,
+            x="step",
+            y="value",
+            by="who",
+            titles=("step", title),
+            domain=domain,
+            detail="seed" if len(seeds) > 1 else None,
+            points=len(values) <= 40 * max(1, len(seeds)),
+        )
+        phase = rows[0]["phase"]
+        ends = f"from {values[0]['value']:.3g} to {values[-1]['value']:.3g}"
+        yield Chart(spec, "", f"{title} by step in phase {phase}, {ends}.", f"{name}, {phase}")
 
 
 def _seed(row: Row) -> str:

@@ -48,10 +48,7 @@ class Defined:
 
 def defined(connection: duckdb.DuckDBPyConnection) -> list[Defined]:
     """The trainings on definitions of the connection's run, by name."""
-    try:
-        rows = connection.execute(_FIGURES).fetchall()
-    except duckdb.CatalogException:  # nothing in the run was trained on definitions
-        return []
+    rows = connection.execute(_FIGURES).fetchall()
     found = []
     for name in dict.fromkeys(row[0] for row in rows):
         own = [row for row in rows if row[0] == name]

@@ -44,13 +44,10 @@ class Judged:
 
 def judged(connection: duckdb.DuckDBPyConnection) -> list[Judged]:
     """The discriminators of the connection's run, by name."""
-    try:
-        found = connection.execute(
-            """SELECT discriminator, arm, metric, value, ci_low, ci_high, pairs, anchors
-                FROM discriminator_metrics WHERE subset = 'all' ORDER BY discriminator"""
-        ).fetchall()
-    except duckdb.CatalogException:  # nothing in the run judges
-        return []
+    found = connection.execute(
+        """SELECT discriminator, arm, metric, value, ci_low, ci_high, pairs, anchors
+            FROM discriminator_metrics WHERE subset = 'all' ORDER BY discriminator"""
+    ).fetchall()
     names = dict.fromkeys(row[0] for row in found)
     return [_judged(name, [row[1:] for row in found if row[0] == name]) for name in names]
 

@@ -38,15 +38,10 @@ GROUP BY ALL ORDER BY texts DESC, reason
 """
 
 
-def describe_draws(connection: duckdb.DuckDBPyConnection, recipe: Mapping[str, Any]) -> list[str]:
+def describe_draws(
+    connection: duckdb.DuckDBPyConnection, recipe: Mapping[str, Any]
+) -> Iterator[str]:
     """A sentence for each part that draws generated texts. recipe: as the run has recorded it."""
-    try:
-        return list(_told(connection, recipe))
-    except (duckdb.CatalogException, duckdb.BinderException):  # nothing drawn; an older store
-        return []
-
-
-def _told(connection: duckdb.DuckDBPyConnection, recipe: Mapping[str, Any]) -> Iterator[str]:
     for phase, part, meant in _meant(recipe):
         names = {"phase": phase, "part": part}
         row = connection.execute(_SHARE, names).fetchone()

@@ -12,9 +12,6 @@ from tercet.flows.results.figures import Figure, of_tasks, read_figures
 from tercet.flows.results.metric_names import COUNTED
 from tercet.flows.results.paired_items import Measured
 
-# For older stores, which do not record the number of resamples.
-_RESAMPLES = 2_000
-
 
 class Side(Protocol):
     """One of the two runs: its tables, and the recipe recorded with it."""
@@ -99,7 +96,7 @@ class FigureDifference:
             return None
         a, b = self.sides
         ours, seen = (
-            Measured(side.connection, value.model, _resamples(side))
+            Measured(side.connection, value.model, side.recipe["evaluate"]["bootstrap"])
             for side, figure in ((b, self.other), (a, self.one))
             for value in figure.after.values()
         )
@@ -126,10 +123,6 @@ def compare_figures(a: Side, b: Side) -> list[FigureDifference]:
 
 def _headlines(side: Side) -> list[Figure]:
     return [figure for figure in of_tasks(read_figures(side.connection)) if figure.headline]
-
-
-def _resamples(side: Side) -> int:
-    return int((side.recipe.get("evaluate") or {}).get("bootstrap", _RESAMPLES))
 
 
 def _encoders(figure: Figure) -> list[str]:

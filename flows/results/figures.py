@@ -3,7 +3,6 @@
 The run's summary, its report, the cards and studies all read the table here.
 """
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,6 +13,7 @@ import pyarrow as pa
 from tercet.flows.results import transductive
 from tercet.flows.results.few import is_few
 from tercet.flows.results.metric_names import GAIN, SPELT, Metric
+from tercet.flows.results.queries import fetch_dicts
 
 # Values of the column `phase`: the untouched backbone, and the encoder that a run ends with.
 BASE = "base"
@@ -23,7 +23,7 @@ _SUITES = (
     "transfer", "reranking", "pairs",
 )  # fmt: skip
 _METRICS = tuple(SPELT)
-
+_EVALUATIONS = "FROM evaluations WHERE isfinite(value) ORDER BY seed NULLS LAST, COLUMNS(*)"
 
 FIGURES = pa.schema(
     [
@@ -140,14 +140,11 @@ def read_figures(connection: duckdb.DuckDBPyConnection, model: str | None = None
     """All figures of the connection's run, in the order of a report.
 
     "After" is the run's final encoder or the `model` of the given version. Undefined values (NaN)
-    are left out. Older stores may lack the table or some of its columns.
+    are left out.
     """
     found: dict[Metric, Figure] = {}
     sets = transductive.sets_of(connection)
-    for row in _rows(connection):
-        value = row["value"]
-        if value is None or not math.isfinite(value):
-            continue
+    for row in fetch_dicts(connection, _EVALUATIONS):
         name = row["metric"]
         base = row["phase"] == BASE
         metric = Metric(row["suite"], row["task"], row["subset"] or "", name.removesuffix(GAIN))
@@ -210,20 +207,6 @@ def foremost(found: Iterable[Figure]) -> Figure | None:
 def seeds(found: Iterable[Figure]) -> list[int]:
     """The seeds of the trained models."""
     return sorted({seed for figure in found for seed in figure.after if seed is not None})
-
-
-def _rows(connection: duckdb.DuckDBPyConnection) -> list[dict[str, Any]]:
-    try:
-        cursor = connection.execute("SELECT * FROM evaluations ORDER BY ALL")
-    except duckdb.CatalogException:
-        return []
-    names = [column[0] for column in cursor.description or ()]
-    rows = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
-    lacking = dict.fromkeys(
-        ("ci_low", "ci_high", "n", "seed", "pooling", "text_form", "data_digest", "model_version")
-    )
-    rows = [{**lacking, **row} for row in rows]
-    return sorted(rows, key=lambda row: (row["seed"] is None, row["seed"] or 0))
 
 
 def _value(row: Mapping[str, Any]) -> Value:

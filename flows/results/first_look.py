@@ -9,6 +9,7 @@ import numpy as np
 
 from tercet.flows.recipe.model import Recipe
 from tercet.flows.recipe.shipped import is_shipped, shipped_corpora
+from tercet.flows.results.queries import fetch_dicts
 from tercet.models import seeding
 from tercet.tasks.synthesis.methods import method_of
 from tercet.tasks.training.phases import OF_TRIPLETS
@@ -124,7 +125,7 @@ def _moved(
     shipped: Sequence[str],
     task: str,
 ) -> list[str]:
-    ranks = _rows(
+    ranks = fetch_dicts(
         connection,
         """SELECT a.split, a.pair_id, b.nearest_id AS old, a.nearest_id AS new,
                 b.nearest_similarity AS old_similarity, a.nearest_similarity AS new_similarity
@@ -184,7 +185,7 @@ def _fact(
     seed: int,
     of_tercet: Collection[str],
 ) -> list[str]:
-    cases = _rows(
+    cases = fetch_dicts(
         connection,
         """SELECT task, anchor, rewording, changed,
                b.rewording_similarity AS near_before, a.rewording_similarity AS near_after,
@@ -228,11 +229,3 @@ def _drawn(rows: Sequence[dict[str, Any]], ids: Any, seed: int) -> list[dict[str
     """The rows in a seeded order."""
     draws = seeding.draws(seed, "first look", np.asarray(ids, dtype=np.uint64))
     return [rows[place] for place in np.argsort(draws, kind="stable")]
-
-
-def _rows(
-    connection: duckdb.DuckDBPyConnection, query: str, values: dict[str, str]
-) -> list[dict[str, Any]]:
-    cursor = connection.execute(query, values)
-    names = [column[0] for column in cursor.description or ()]
-    return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]

@@ -59,12 +59,9 @@ class Measured:
 
 def measured(connection: duckdb.DuckDBPyConnection) -> Measured | None:
     """What the connection's run measured; None where it measured no generator."""
-    try:
-        found = connection.execute(
-            "SELECT generator, arm, metric, value, ci_low, ci_high, n FROM generator_metrics"
-        ).fetchall()
-    except duckdb.CatalogException:  # nothing in the run paraphrases
-        return None
+    found = connection.execute(
+        "SELECT generator, arm, metric, value, ci_low, ci_high, n FROM generator_metrics"
+    ).fetchall()
     if not found:
         return None
     values = {(name, arm, metric): value for name, arm, metric, value, *_ in found}

@@ -10,26 +10,13 @@ import numpy.typing as npt
 
 from tercet.flows.results.few import is_few
 from tercet.flows.results.metric_names import RETRIEVAL, Metric
+from tercet.flows.results.queries import fetch_dicts
 
 if TYPE_CHECKING:
     from tercet.models.measures.resampling import Interval, Sampled
     from tercet.tasks.evaluation.suites.task import Scores
 
-# Of all rows of `retrieval_ranks` in older stores.
-DEFAULT_TASK = "document_pairs"
-
 Floats = npt.NDArray[np.float64]
-
-_METRICS: Mapping[str, str] = {
-    "sts": "spearman",
-    "sts_sets": "spearman",
-    "fact_order": "accuracy",
-    "awareness": "spearman",
-    "transfer": "accuracy",
-    "reranking": "map",
-    "pairs": "ap",
-    "labels": "accuracy",
-}
 
 
 @dataclass(frozen=True)
@@ -64,55 +51,38 @@ def difference(one: Measured, other: Measured, metric: Metric, seed: int) -> "In
 
 def sampled(
     measured: Measured, metric: Metric, resamples: int, seed: int
-) -> "tuple[Sampled, list[object]] | None":
+) -> "tuple[Sampled, list[Any]] | None":
     """The figure with its resamples, in percent, and the keys of its rows."""
     from tercet.models.measures import resampling
     from tercet.tasks.evaluation.items import figures
 
     if metric.suite == "retrieval":
-        rows = _rows(
-            measured.connection,
-            """SELECT * FROM retrieval_ranks
-               WHERE model_version = $model AND split = $split ORDER BY pair_id""",
-            {"model": measured.model, "split": metric.subset},
-        )
-        # In older stores there is no other task.
-        rows = [row for row in rows if (row.get("task") or DEFAULT_TASK) == metric.task]
-        values = _of_ranks(metric.name, np.array([row["rank"] for row in rows], dtype=np.float64))
+        rows = measured.connection.execute(
+            """SELECT pair_id, rank FROM retrieval_ranks
+               WHERE model_version = $model AND task = $task AND split = $split ORDER BY pair_id""",
+            {"model": measured.model, "task": metric.task, "split": metric.subset},
+        ).fetchall()
+        values = _of_ranks(metric.name, np.array([rank for _, rank in rows], dtype=np.float64))
         if values is None or not len(values):
             return None
         measure = resampling.mean_of(values)
         found = resampling.sampled(measure, len(values), resamples, seed)
-        return found, [row["pair_id"] for row in rows]
-    try:
-        items = _rows(
-            measured.connection,
-            """SELECT * FROM evaluation_items
-               WHERE model_version = $model AND suite = $suite
-               ORDER BY task, subset, item""",
-            {"model": measured.model, "suite": metric.suite},
-        )
-    except duckdb.CatalogException:  # an older store
-        return None
+        return found, [pair_id for pair_id, _ in rows]
+    items = fetch_dicts(
+        measured.connection,
+        """FROM evaluation_items WHERE model_version = $model AND suite = $suite
+           AND metric = $metric ORDER BY task, subset, item""",
+        {"model": measured.model, "suite": metric.suite, "metric": metric.name},
+    )
     scores = _scores(metric, items)
     groups = {metric.suite: len(scores)}
     for figure in figures(scores, groups, resamples, seed):
         if figure.name == (metric.suite, metric.task, metric.subset, metric.name):
             tasks = {score.data.task for score in scores}
-            # Older stores lack the last of these.
             keys = ("task", "subset", "gold", "anchor_id")
-            rows_of = [[i.get(key) for key in keys] for i in items if i["task"] in tasks]
-            return figure.sampled, [tuple(row) for row in rows_of]
+            rows_of = [tuple(i[key] for key in keys) for i in items if i["task"] in tasks]
+            return figure.sampled, rows_of
     return None
-
-
-def _rows(
-    connection: duckdb.DuckDBPyConnection, query: str, values: Mapping[str, str]
-) -> list[dict[str, Any]]:
-    """The rows by column: older stores lack some."""
-    cursor = connection.execute(query, values)
-    names = [column[0] for column in cursor.description or ()]
-    return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
 
 def _of_ranks(name: str, ranks: Floats) -> Floats | None:
@@ -130,16 +100,10 @@ def _scores(metric: Metric, items: Sequence[Mapping[str, Any]]) -> "list[Scores]
     from tercet.tasks.evaluation.items import AVERAGES
     from tercet.tasks.evaluation.suites.task import Data, Part, Scores
 
-    # A retrieval set has several figures, each of values of its own.
-    kind = metric.name if metric.suite == "retrieval_sets" else _METRICS.get(metric.suite)
-    if kind is None:
-        return []
     average = metric.task == AVERAGES.get(metric.suite)
     parts: dict[str, dict[str, list[Mapping[str, Any]]]] = {}
     for item in items:
         task = item["task"]
-        if (item.get("metric") or kind) != kind:  # older stores have no such column
-            continue
         if task == metric.task or (average and not task.endswith(" dev")):
             parts.setdefault(task, {}).setdefault(item["subset"], []).append(item)
     found = []
@@ -147,13 +111,12 @@ def _scores(metric: Metric, items: Sequence[Mapping[str, Any]]) -> "list[Scores]
         made = []
         for subset, rows in subsets.items():
             values = np.array([row["value"] for row in rows], dtype=np.float64)
-            gold = None
-            if kind in ("spearman", "ap"):
+            gold = anchors = None
+            if rows[0]["gold"] is not None:
                 gold = np.array([row["gold"] for row in rows], dtype=np.float64)
-            anchors = None
-            if rows[0].get("anchor_id") is not None:
+            if rows[0]["anchor_id"] is not None:
                 anchors = np.array([row["anchor_id"] for row in rows], dtype=np.uint64)
             made.append(Part(subset, values, gold, anchors))
         data = Data(metric.suite, task, "", "")
-        found.append(Scores(data, kind, tuple(made), averaged=average))
+        found.append(Scores(data, metric.name, tuple(made), averaged=average))
     return found

@@ -1,6 +1,8 @@
 """A connection to the tables of a store's runs, and the answer to one query."""
 
+from collections.abc import Mapping
 from contextlib import closing
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -13,8 +15,20 @@ from tercet.tasks.stages import known_schemas
 
 
 def connect(store: Store, run_ref: str | None) -> duckdb.DuckDBPyConnection:
-    """The tables of all stages; those that no run has reached are empty."""
+    """The tables of all stages; those that no run has reached are empty.
+
+    All have the columns of today, NULL in rows of stores that lacked them.
+    """
     return views.connect(store, run_ref, known_schemas=known_schemas())
+
+
+def fetch_dicts(
+    connection: duckdb.DuckDBPyConnection, query: str, values: Mapping[str, Any] | None = None
+) -> list[dict[str, Any]]:
+    """The rows of a query, by column."""
+    found = connection.execute(query, dict(values or {}))
+    names = [column[0] for column in found.description or ()]
+    return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
 
 
 def rows(store: Store, run_ref: str | None, query: str) -> pa.Table:

@@ -23,13 +23,13 @@ from tercet.flows.results.encoder_form import how_to_load, measured_form, reform
 from tercet.flows.results.few import FEW, TOO_FEW, WHY, more_of
 from tercet.flows.results.figures import Figure, read_figures
 from tercet.flows.results.first_look import DOCUMENT_PAIRS, first_look, trained_on
+from tercet.flows.results.queries import connect
 from tercet.flows.results.search import AFTER, STEPS
 from tercet.flows.running.arguments import DEFAULT_STORE
 from tercet.flows.running.run_plan import RunPlan
 from tercet.models.measures import comparisons
 from tercet.storage import runs, tags
 from tercet.storage.artifacts import open_artifact
-from tercet.storage.catalog import views as catalog
 from tercet.storage.store import Store, open_store
 
 NEXT_QUERY = (
@@ -45,7 +45,7 @@ def summarise_run(run_plan: RunPlan, run_id: str, command: str) -> str:
     run = runs.resolve_run(store, run_id)
     steps = {entry["step"]: entry for entry in run["steps"]}
     lines = [f"\nRun {run_id} is done."]
-    with catalog.connect(store, run_id) as connection:
+    with connect(store, run_id) as connection:
         told = warnings.list_warnings(warnings.read_warnings(connection))
         lines += ["", *told] if told else []
         lines += _asked(connection, run_id)

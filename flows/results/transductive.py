@@ -18,14 +18,8 @@ WHY = (
 
 def sets_of(connection: duckdb.DuckDBPyConnection) -> frozenset[tuple[str, str]]:
     """Suite and task of the sets whose texts the connection's run found and left in training."""
-    try:
-        found = connection.execute(
-            "SELECT DISTINCT suite, task FROM contamination WHERE NOT removed"
-        ).fetchall()
-    except (duckdb.CatalogException, duckdb.BinderException):
-        # Nothing was guarded, or by an older Tercet.
-        return frozenset()
-    return frozenset((suite, task) for suite, task in found)
+    found = connection.execute("SELECT suite, task FROM contamination WHERE NOT removed")
+    return frozenset(found.fetchall())
 
 
 def is_transductive(metric: Metric, sets: frozenset[tuple[str, str]]) -> bool:

@@ -16,11 +16,8 @@ _OF_A_SPLIT = ("no_halves", "no_pairs", "no_texts")
 
 def describe_unmeasured(connection: duckdb.DuckDBPyConnection, recipe: Recipe) -> list[str]:
     """A sentence for each measure; of a split only where the recipe measures on it."""
-    try:
-        found = connection.execute(_SAID).fetchall()
-        pairs = connection.execute("SELECT count(*) FROM document_pairs").fetchall()[0][0]
-    except (duckdb.CatalogException, duckdb.BinderException):  # nothing measured; an older store
-        return []
+    found = connection.execute(_SAID).fetchall()
+    pairs = connection.execute("SELECT count(*) FROM document_pairs").fetchall()[0][0]
     # A corpus without pairs has none to be found, and nobody asked for them.
     paired = bool(pairs) or any(corpus.query is not None for corpus in recipe.corpora)
     return [

@@ -4,6 +4,7 @@ from typing import Any
 
 import duckdb
 
+from tercet.flows.results.queries import fetch_dicts
 from tercet.tasks.warning import sentence
 
 Row = dict[str, Any]
@@ -11,9 +12,7 @@ Row = dict[str, Any]
 
 def read_warnings(connection: duckdb.DuckDBPyConnection) -> list[Row]:
     """The warnings of the connection's run, in the order of its steps."""
-    found = connection.execute("FROM warnings")
-    names = [column[0] for column in found.description or ()]
-    return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
+    return fetch_dicts(connection, "FROM warnings")
 
 
 def list_warnings(found: list[Row]) -> list[str]:

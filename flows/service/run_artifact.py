@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from tercet.flows.results import summary, warnings
+from tercet.flows.results.queries import connect
 from tercet.flows.running.run_plan import RunPlan
 from tercet.storage import runs
-from tercet.storage.catalog import views as catalog
 from tercet.storage.store import open_store
 from tercet.tasks.warning import sentence
 
@@ -37,7 +37,7 @@ def describe_run(plan: RunPlan, run_id: str) -> str:
     left = [step for step in planned if step not in {entry["step"] for entry in run["steps"]}]
     if left:
         lines += ["", f"Not reached: {', '.join(left)}"]
-    with catalog.connect(store, run_id) as connection:
+    with connect(store, run_id) as connection:
         told = [sentence(row) for row in warnings.read_warnings(connection)]
     if told:
         lines += ["", f"## Warnings ({len(told)})", "", *(f"- {_cell(one)}" for one in told)]

@@ -19,9 +19,9 @@ from tercet.flows.results.metric_names import (
     parse_metric,
 )
 from tercet.flows.results.paired_items import Measured
+from tercet.flows.results.queries import connect
 from tercet.flows.studies.arms import Arm, Outcome, PlannedArm
 from tercet.models.measures.comparisons import SeedSummary, compare_seeds, summarise_seeds
-from tercet.storage.catalog import views as catalog
 from tercet.storage.store import Store
 from tercet.tasks.evaluation.suites.beir import BM25, HYBRID
 from tercet.tasks.stage import BadInput
@@ -136,7 +136,7 @@ def found_of(outcome: Outcome, store: Store) -> Found:
     )
     if outcome.run_id is None or not any(r.tables.get("evaluations") for r in outcome.steps):
         return found
-    with catalog.connect(store, outcome.run_id) as connection:
+    with connect(store, outcome.run_id) as connection:
         for figure in read_figures(connection):
             if figure.before is not None:
                 found.untouched[figure.metric] = figure.before.value
@@ -262,8 +262,8 @@ def _over_queries(
 ) -> Difference:
     """Both encoders resampled together on the same queries or pairs; None if these differ."""
     with (
-        catalog.connect(store, one.run_id or "") as ours,
-        catalog.connect(store, first.run_id or "") as theirs,
+        connect(store, one.run_id or "") as ours,
+        connect(store, first.run_id or "") as theirs,
     ):
         drawn = paired_items.difference(
             Measured(ours, values[0].model, one.resamples),

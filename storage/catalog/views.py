@@ -2,7 +2,7 @@
 
 import os
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -12,7 +12,7 @@ import pyarrow as pa
 from tercet.storage import locks
 from tercet.storage.answers.journal import POOL, contents, sealed_names, sealed_path
 from tercet.storage.answers.usage import answers_sql, usage_sql
-from tercet.storage.artifacts import Artifact
+from tercet.storage.artifacts import Artifact, schema_path
 from tercet.storage.catalog.snapshot import (
     METADATA,
     Entry,
@@ -45,8 +45,9 @@ def connect(
         store: Only read.
         run: The run that plain table names refer to (`resolve_run`); by default each table is
             that of the newest run that reached it.
-        known_schemas: Tables that exist, empty, before any artifact has them. A schema's metadata
-            names columns that its view computes: name to SQL expression.
+        known_schemas: Tables that exist, empty, before any artifact has them, and that have all of
+            these columns, also where the files of other versions lack some: NULL. A schema's
+            metadata names columns that its view computes: name to SQL expression.
         memory_limit: In DuckDB's format.
 
     Raises UnknownRef when there is no such run. Every query must still pass `sql.checked`.
@@ -135,9 +136,10 @@ def _fill(
     of_runs = [snapshot.of_run(one) for one in snapshot.runs if run in (None, one["run_id"])]
     newest = {e.artifact.step: e.artifact for found in reversed(of_runs) for e in found}
     in_store = {table for entry in snapshot.entries for table in entry.totals}
+    schemas = _schemas(snapshot)
     for table in sorted(in_store | set(known_schemas)):
         reached = next((found for found in of_runs if _have(found, table)), [])
-        whole = _whole(connection, known_schemas.get(table))
+        whole = _whole(connection, known_schemas.get(table), schemas.get(table, set()))
         for place, entries in ((f"{database}.main", reached), (f"{database}.{_PARTIAL}", made)):
             name = f"{place}.{_name(table)}"
             if _have(entries, table):
@@ -155,25 +157,39 @@ def _fill(
             _table(connection, f"{database}.main.{name}", rows)
 
 
-def _whole(connection: duckdb.DuckDBPyConnection, schema: pa.Schema | None) -> Callable[[str], str]:
-    """The SQL that adds the computed columns to a query over a table's files.
+def _schemas(snapshot: Snapshot) -> dict[str, set[str]]:
+    """The schema files of each table, each of columns of its own."""
+    found: dict[str, set[str]] = {}
+    for entry in snapshot.entries:
+        for record in entry.records:
+            for table, schema in record["schemas"].items():
+                found.setdefault(table, set()).add(schema)
+    return found
 
-    A schema's metadata defines them, name to SQL expression. Files of other versions may lack
-    columns that an expression reads, or have the computed column themselves, which then counts.
+
+def _whole(
+    connection: duckdb.DuckDBPyConnection, schema: pa.Schema | None, made: Collection[str]
+) -> Callable[[str], str]:
+    """The SQL that adds the columns to a query over a table's files that these may lack.
+
+    A schema's metadata defines computed ones, name to SQL expression. Files of other versions may
+    lack columns that an expression reads, or have the computed column themselves, which then
+    counts. made: the schemas of the files.
     """
-    if schema is None or not schema.metadata:
+    if schema is None or (not schema.metadata and set(made) <= {schema_path(schema)}):
         return lambda query: query
-    computed = {name.decode(): sql.decode() for name, sql in schema.metadata.items()}
+    computed = {name.decode(): sql.decode() for name, sql in (schema.metadata or {}).items()}
     connection.register("described", pa.Table.from_batches([], schema))
     described = connection.execute("DESCRIBE described").fetchall()
     connection.unregister("described")
     own = ", ".join(f"NULL::{kind} AS {_name(name)}" for name, kind, *_ in described)
-    added = ", ".join(f"{sql} AS {_name(name)}" for name, sql in computed.items())
-    empty = f"SELECT *, {added} FROM (SELECT {own}) WHERE false"
+    added = "".join(f", {sql} AS {_name(name)}" for name, sql in computed.items())
+    empty = f"SELECT *{added} FROM (SELECT {own}) WHERE false"
     known = ", ".join(
         f"coalesce({_name(name)}, {sql}) AS {_name(name)}" for name, sql in computed.items()
     )
-    return lambda query: f"SELECT * REPLACE ({known}) FROM ({query} UNION ALL BY NAME {empty})"
+    replaced = f" REPLACE ({known})" if known else ""
+    return lambda query: f"SELECT *{replaced} FROM ({query} UNION ALL BY NAME {empty})"
 
 
 def _show_pool(connection: duckdb.DuckDBPyConnection, store: Store) -> None:

@@ -49,7 +49,8 @@ def write_run(
         artifact.commit(0, writer.close(None), f"key-{version}", {})
     artifact.finish({"components": {"stage": "everything"}, "inputs": [], "seconds": 1.5})
     steps = ["everything", *stages, "select"]
-    run_id = start_run(store, name, {"name": name, "seed": 42, **(recipe or {})}, {"steps": steps})
+    defaults = {"name": name, "seed": 42, "evaluate": {"bootstrap": 2_000}}
+    run_id = start_run(store, name, {**defaults, **(recipe or {})}, {"steps": steps})
     _note(store, run_id, "everything", version, "made", tables)
     for stage in stages:
         _note(store, run_id, stage, f"{number(stage):016x}", "reused", {})
@@ -213,6 +214,7 @@ def _items(version: str, shift: float) -> list[dict[str, Any]]:
             rows.append({"gold": float(score), "value": value})
     rows.append({"gold": 5.0, "value": 0.1})
     own = {"model_version": version, "suite": "sts", "task": "STS-B dev", "subset": "all"}
+    own["metric"] = "spearman"
     return [{**own, "item": item, **row} for item, row in enumerate(rows)]
 
 

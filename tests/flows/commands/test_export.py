@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from commands_store import SENTENCES, make_artifact, make_run, names, small_store
 
@@ -142,7 +141,7 @@ def test_a_full_disk_leaves_nothing(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(shutil, "copyfile", full)
-    monkeypatch.setattr(pq.ParquetWriter, "write_table", full)
+    monkeypatch.setattr(pa, "OSFile", full)
     with pytest.raises(FullDisk):
         export(ref, str(tmp_path / "out" / "new"), store, None)
     assert list((tmp_path / "out").iterdir()) == []

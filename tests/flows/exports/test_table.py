@@ -12,6 +12,7 @@ from tercet.flows.commands.export import export
 from tercet.flows.exports.table import write_shards
 from tercet.storage.store import open_store
 from tercet.tasks.stage import BadInput
+from tercet.tasks.stages import known_schemas
 
 LARGE = 2**64 - 5
 
@@ -22,10 +23,12 @@ def test_a_table_is_loaded_by_datasets_with_its_ids_and_types(
     from datasets import load_dataset
 
     store = open_store(str(tmp_path / "store"))
-    detail = pa.array([{"old": "a", "node_id": LARGE}, None], _DETAIL)
-    first = pa.table(
-        {"candidate_id": pa.array([LARGE, 1], pa.uint64()), "text": ["x", "é|"], "detail": detail}
-    )
+    schema = known_schemas()["candidates"]
+    rows = [
+        {"candidate_id": LARGE, "text": "x", "detail": {"old": "a", "node_id": LARGE}},
+        {"candidate_id": 1, "text": "é|"},
+    ]
+    first = pa.Table.from_pylist([dict.fromkeys(schema.names) | row for row in rows], schema)
     make_artifact(store, "parse", "aaaa", {"candidates": first})
     make_artifact(store, "parse", "bbbb", {"candidates": first.slice(0, 1)})
     old = make_run(store, "birds", {"parse": ("bbbb", "made", {"candidates": 1})})
@@ -42,9 +45,6 @@ def test_a_table_is_loaded_by_datasets_with_its_ids_and_types(
         found = pq.read_table(tmp_path / place / "data" / "train-00000-of-00001.parquet")
         assert found["candidate_id"].to_pylist() == [LARGE]
         assert "`parse@bbbb`" in (tmp_path / place / "README.md").read_text()
-
-
-_DETAIL = pa.struct([("old", pa.string()), ("node_id", pa.uint64())])
 
 
 def test_many_rows_become_several_files_with_stable_names(tmp_path: Path) -> None:

@@ -22,9 +22,9 @@ def test_a_handful_of_queries_tells_no_runs_apart(tmp_path: Path) -> None:
         for row in found:
             row["model_version"] += f" of {place}"
         tables["evaluations"] = found
+        rank = {"task": "document_pairs", "split": "test", "rank": 1}
         tables["retrieval_ranks"] = [
-            {"model_version": f"encoder-42 of {place}", "pair_id": i, "split": "test", "rank": 1}
-            for i in range(29)
+            {"model_version": f"encoder-42 of {place}", "pair_id": i} | rank for i in range(29)
         ]
         ids.append(write_run(tmp_path / "store", tables, version=f"{place:016x}"))
     with open_runs(open_store(str(tmp_path / "store"), create=False), ids) as subjects:
@@ -51,6 +51,7 @@ def ranked(seed: int, found: int, gain: float) -> dict[str, list[dict[str, Any]]
         {
             "model_version": f"encoder-{seed}",
             "pair_id": i,
+            "task": "document_pairs",
             "split": "test",
             "rank": 1 + (i >= found),
         }

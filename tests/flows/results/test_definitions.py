@@ -6,6 +6,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pytest
+from known_tables import known_tables
 from report_store import write_run
 
 from tercet.flows.pages.blocks import Table
@@ -78,7 +79,7 @@ def test_where_nothing_stood_before_there_is_no_gain() -> None:
 
 
 def test_a_run_without_definitions_has_none() -> None:
-    assert defined(duckdb.connect()) == []
+    assert defined(known_tables()) == []
 
 
 @pytest.mark.parametrize("seeds", [(42,), (42, 43)])
@@ -97,6 +98,7 @@ def test_the_summary_has_a_line_for_each_arm(seeds: tuple[int, ...]) -> None:
 def test_the_report_has_them_beside_the_entries(tmp_path: Path) -> None:
     space = {"name": "step1", "seed": None, "metric": "entries", "value": 9.0}
     point = {"name": "step1", "seed": None, "entry_id": 0, "text": "a", "x": 0.0, "y": 0.0}
+    point |= {"pca_x": 0.0, "pca_y": 0.0}
     tables = {"entry_spaces": [space], "entry_points": [point], "definition_figures": rows()}
     run = write_run(tmp_path / "store", tables)
     with open_runs(open_store(str(tmp_path / "store"), create=False), [run]) as subjects:

@@ -5,6 +5,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pytest
+from known_tables import known_tables
 
 from tercet.flows.recipe.model import Recipe
 from tercet.flows.results import drawn
@@ -88,6 +89,6 @@ def test_as_many_as_meant_need_no_reason(generated: int, enough: bool) -> None:
 
 
 def test_without_generated_texts_nothing_is_told() -> None:
-    assert drawn.describe_draws(connection(0, 10), recipe(cutoff=1)) == []
-    assert drawn.describe_draws(duckdb.connect(), recipe(generated=1)) == []
-    assert drawn.describe_draws(connection(3, 10), {}) == []
+    assert not [*drawn.describe_draws(connection(0, 10), recipe(cutoff=1))]
+    assert not [*drawn.describe_draws(known_tables(), recipe(generated=1))]
+    assert not [*drawn.describe_draws(connection(3, 10), {})]

@@ -3,40 +3,21 @@
 from typing import Any
 
 import duckdb
-import pytest
+import pyarrow as pa
+from known_tables import known_tables
 
 from tercet.flows.results.figures import foremost, of_geometry, of_tasks, read_figures, seeds
 from tercet.flows.results.metric_names import Metric
+from tercet.tasks.evaluation.evaluation_rows import EVALUATIONS
 
 RECALL = Metric("retrieval", "document_pairs", "test", "recall@1")
-COLUMNS = {
-    "model_version": "VARCHAR",
-    "phase": "VARCHAR",
-    "suite": "VARCHAR",
-    "task": "VARCHAR",
-    "subset": "VARCHAR",
-    "metric": "VARCHAR",
-    "value": "DOUBLE",
-    "ci_low": "DOUBLE",
-    "ci_high": "DOUBLE",
-    "n": "INTEGER",
-    "seed": "INTEGER",
-    "pooling": "VARCHAR",
-    "text_form": "VARCHAR",
-    "data_digest": "VARCHAR",
-}
-OLD = ("model_version", "phase", "suite", "task", "subset", "metric", "value")
 
 
-def stored(rows: list[dict[str, Any]], names: tuple[str, ...] = tuple(COLUMNS)) -> Any:
-    connection = duckdb.connect()
-    connection.execute(
-        f"CREATE TABLE evaluations ({', '.join(f'{n} {COLUMNS[n]}' for n in names)})"
-    )
-    marks = ", ".join("?" for _ in names)
-    for row in rows:
-        values = [row.get(name) for name in names]
-        connection.execute(f"INSERT INTO evaluations VALUES ({marks})", values)
+def stored(rows: list[dict[str, Any]]) -> duckdb.DuckDBPyConnection:
+    blank = dict.fromkeys(EVALUATIONS.names)
+    connection = known_tables()
+    table = pa.Table.from_pylist([blank | row for row in rows], EVALUATIONS)
+    connection.register("evaluations", table)
     return connection
 
 
@@ -114,15 +95,8 @@ def test_undefined_values_are_left_out() -> None:
     assert read_figures(stored([row("encoder", nan), row("encoder", nan, "recall@1_gain")])) == []
 
 
-@pytest.mark.parametrize("names", [OLD, tuple(COLUMNS)])
-def test_older_stores_lack_columns(names: tuple[str, ...]) -> None:
-    (found,) = read_figures(stored([row("base", 60.0), row("encoder", 61.0)], names))
-    assert found.first is not None
-    assert (found.first.n, found.first.seed, found.first.pooling) == (None, None, "")
-
-
 def test_a_run_that_measured_nothing_has_none() -> None:
-    assert read_figures(duckdb.connect()) == []
+    assert read_figures(known_tables()) == []
 
 
 def test_test_stands_before_dev_and_geometry_apart() -> None:
@@ -152,6 +126,7 @@ def test_figures_of_sets_whose_texts_stayed_in_training_are_transductive() -> No
     ]
     connection = stored(rows)
     assert not any(figure.transductive for figure in read_figures(connection))
+    connection.execute("DROP VIEW contamination")
     connection.execute("CREATE TABLE contamination (suite VARCHAR, task VARCHAR, removed BOOLEAN)")
     connection.execute("INSERT INTO contamination VALUES ('sts', 'STS16', true)")
     assert not any(figure.transductive for figure in read_figures(connection))

@@ -5,6 +5,7 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 from commands_store import small_store
+from known_tables import known_tables
 
 from tercet.flows.pages.blocks import Note
 from tercet.flows.report.generators import generators
@@ -63,7 +64,7 @@ def test_without_a_gain_it_says_why() -> None:
 
 
 def test_a_run_without_the_table_measured_none() -> None:
-    assert measured(duckdb.connect()) is None
+    assert measured(known_tables()) is None
 
 
 def test_a_run_without_generators_says_so(tmp_path: Path) -> None:

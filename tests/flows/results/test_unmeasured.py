@@ -5,6 +5,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pytest
+from known_tables import known_tables
 
 from tercet.flows.recipe.model import Recipe
 from tercet.flows.results import unmeasured
@@ -72,5 +73,5 @@ def test_rejects_of_rows_and_of_other_stages_are_none() -> None:
     assert (
         told([("evaluate", None, "no_document", "own: 1 relevant document", None)], recipe()) == []
     )
-    with duckdb.connect() as db:
+    with known_tables() as db:
         assert unmeasured.describe_unmeasured(db, recipe()) == []

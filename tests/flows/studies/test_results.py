@@ -128,6 +128,7 @@ def run_with_items(store: Store, model: str, gold: list[float], cosines: list[fl
             "suite": "sts",
             "task": "STS-B",
             "subset": "sts-test",
+            "metric": "spearman",
             "item": item,
             "gold": said,
             "value": cosine,

@@ -208,3 +208,11 @@ def test_a_view_computes_columns_for_files_that_lack_them(store: Store) -> None:
     with connect(store, known_schemas=known) as both:
         found = both.execute("SELECT step, gate FROM log ORDER BY step").fetchall()
         assert found == [(1, 0.25), (2, None), (None, 0.5)]
+
+
+def test_columns_that_files_of_other_versions_lack_are_null(filled: Store) -> None:
+    schema = pa.schema([("x", pa.int64()), ("y", pa.string()), ("z", pa.list_(pa.float32()))])
+    with connect(filled, "older", {"generations": schema}) as older:
+        rows = ask(older, "SELECT y, z, x FROM generations ORDER BY x")
+        assert rows == [(None, None, 1), (None, None, 2), (None, None, 100)]
+        assert ask(older, "SELECT z, y FROM generations_at('c111')") == [(None, "a")]
