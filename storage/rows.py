@@ -15,6 +15,11 @@ def quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
+def quoted_name(text: str) -> str:
+    """The name of a table or a column as SQL writes it, whatever it holds."""
+    return '"' + text.replace('"', '""') + '"'
+
+
 def read_parquet_sql(files: Sequence[str], by_name: bool = False) -> str:
     """A `read_parquet` call over these files, in order: of one schema, or united `by_name`.
 

@@ -151,6 +151,12 @@ def get_run(store: Store, run_id: str) -> Run | None:
     return _run(store, run_id) if _ID.fullmatch(run_id) else None
 
 
+def steps_left(run: Mapping[str, Any]) -> list[str]:
+    """The steps that the run was to reach and has not."""
+    reached = {entry["step"] for entry in run["steps"]}
+    return [step for step in run["info"].get("steps") or () if step not in reached]
+
+
 def resolve_run(store: Store, ref: str | None) -> Run:
     """The run named by `ref`: an id, a tag, a recipe's name (its newest run) or a unique prefix of
     an id; None means the newest. The newest is one that could begin, if there is any.

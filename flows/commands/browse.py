@@ -11,7 +11,7 @@ import yaml
 from tercet.flows.formatting import format_bytes, format_duration
 from tercet.flows.results import warnings
 from tercet.flows.results.few import TOO_FEW, is_few
-from tercet.flows.results.refs import find_artifact
+from tercet.flows.results.refs import find_artifact, named_run
 from tercet.flows.terminal import text_table
 from tercet.storage import runs, tags
 from tercet.storage.artifacts import Artifact, open_artifact
@@ -149,7 +149,7 @@ def _changes(run: Mapping[str, Any]) -> str | None:
 
 
 def _list_run(store: Store, run: Mapping[str, Any]) -> None:
-    typer.echo(f"Run {run['run_id']} of {run['recipe_name']}, {run['state']}")
+    typer.echo(f"{named_run(run)}, {run['state']}")
     error = (run.get("end_info") or {}).get("error")
     if error:
         typer.echo(f"  {text_table.cell(error)}")
@@ -173,9 +173,7 @@ def _list_run(store: Store, run: Mapping[str, Any]) -> None:
             )
         )
     _echo(["step", "version", "state", "seconds", "rows", "tags"], rows)
-    planned = (run.get("info") or {}).get("steps") or []
-    left = [step for step in planned if step not in {entry["step"] for entry in run["steps"]}]
-    if left:
+    if left := runs.steps_left(run):
         typer.echo(f"Not reached: {', '.join(left)}")
 
 

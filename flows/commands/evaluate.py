@@ -10,7 +10,7 @@ import typer
 
 from tercet.flows.commands import transductive_rows
 from tercet.flows.commands.export import model_dir
-from tercet.flows.exports import rows as rows_out
+from tercet.flows.exports.rows import print_rows
 from tercet.flows.results.few import TOO_FEW, WHY, is_few
 from tercet.flows.results.metric_names import GAIN, GEOMETRY, SPELT
 from tercet.flows.results.refs import find_artifact
@@ -128,9 +128,7 @@ def evaluate_encoders(
         lines = [*_table(found, precise), *transductive_rows.told(found), *_drawn(run)]
         typer.echo("\n".join([*lines, *left_out]))
         return
-    sys.stdout.flush()
-    rows_out.write_rows(found.schema, found.to_batches(), format_, sys.stdout.buffer)
-    sys.stdout.buffer.flush()
+    print_rows(found, format_)
 
 
 def _check_folders(beir: Sequence[str]) -> None:

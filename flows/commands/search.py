@@ -1,10 +1,8 @@
 """`tercet search`: the passages of a run that a query finds, with their ranks."""
 
-import sys
-
 import typer
 
-from tercet.flows.exports import rows as rows_out
+from tercet.flows.exports.rows import print_rows
 from tercet.flows.formatting import shorten
 from tercet.flows.results.search import DEPTH, WAYS, Answer, search
 from tercet.flows.terminal import text_table
@@ -35,10 +33,7 @@ def search_passages(
     if format_ == "table":
         print(printable("\n".join(_lines(answer))))
     else:
-        sys.stdout.flush()
-        batches = answer.rows.to_batches()
-        rows_out.write_rows(answer.rows.schema, batches, format_, sys.stdout.buffer)
-        sys.stdout.buffer.flush()
+        print_rows(answer.rows, format_)
     for why in answer.missing.values():
         typer.echo(why, err=True)
 

@@ -20,6 +20,7 @@ from tercet.flows.results.queries import connect, sql_fault
 from tercet.flows.terminal import text_table
 from tercet.flows.terminal.printable import standard_output
 from tercet.storage.catalog.read_only import SqlError, checked
+from tercet.storage.rows import quoted_name
 from tercet.storage.runs import list_runs
 from tercet.storage.store import Store, open_store
 from tercet.tasks.described import meaning
@@ -255,7 +256,7 @@ def _tables(store: Store, run_ref: str | None) -> list[str]:
     with closing(connect(store, run_ref)) as connection:
         names = [row[0] for row in connection.execute(_NAMES).fetchall()]
         rows = [
-            (name, *connection.execute(f"SELECT count(*) FROM {_quoted(name)}").fetchall()[0])
+            (name, *connection.execute(f"SELECT count(*) FROM {quoted_name(name)}").fetchall()[0])
             for name in names
         ]
     return text_table.render(["table", "rows"], rows, text_table.terminal_width())[0]
@@ -270,15 +271,12 @@ _NAMES = """
 def _schema(store: Store, run_ref: str | None, table: str) -> list[str]:
     with closing(connect(store, run_ref)) as connection:
         try:
-            found = connection.execute(f"DESCRIBE {_quoted(table)}").fetchall()
+            name = ".".join(map(quoted_name, table.split(".")))
+            found = connection.execute(f"DESCRIBE {name}").fetchall()
         except duckdb.Error as error:
             raise BadInput(sql_fault(error)) from error
     columns = [(name, kind, meaning(table, name)) for name, kind, *_ in found]
     return text_table.render(["column", "type", "meaning"], columns, text_table.terminal_width())[0]
-
-
-def _quoted(name: str) -> str:
-    return ".".join('"' + part.replace('"', '""') + '"' for part in name.split("."))
 
 
 def _remember_lines() -> None:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from tercet.flows.exports.whole import check_file
 from tercet.flows.results.metric_names import parse_metric
 from tercet.flows.running.arguments import RunArguments
 from tercet.flows.studies import arms as studies
@@ -14,7 +15,7 @@ from tercet.flows.studies.results import Results
 from tercet.flows.terminal import interrupts, text_table
 from tercet.flows.terminal.failures import describe_failure
 from tercet.flows.terminal.lines import say, show_step
-from tercet.storage.store import FullDisk, Store, check_outside, open_store
+from tercet.storage.store import FullDisk, Store, open_store
 from tercet.tasks.stage import BadInput
 
 
@@ -32,7 +33,9 @@ def run_study(
     """
     command = again(arguments, vary, arms_file, metric, output)
     html = Path(output)
-    _check_output(html)
+    if html.suffix != ".html":
+        raise BadInput(f"-o {output!r} must end in .html; the table is written beside it as .csv.")
+    check_file(html, replaces=True)
     arms = studies.arms_of(arguments.recipe, vary, arms_file, arguments.overrides)
     if metric is not None:
         parse_metric(metric)
@@ -77,18 +80,6 @@ def again(
     if metric is not None:
         words += ["--metric", metric]
     return shlex.join([*words, "-o", output])
-
-
-def _check_output(html: Path) -> None:
-    if html.suffix != ".html":
-        raise BadInput(
-            f"-o {str(html)!r} must end in .html; the table is written beside it as .csv."
-        )
-    check_outside(html)
-    if html.is_dir():
-        raise BadInput(f"{html} is a directory: name a file.")
-    if not html.parent.is_dir():
-        raise BadInput(f"There is no directory {html.parent}: make it, or name another file.")
 
 
 def _arm(number: int, one: PlannedArm, planned: Sequence[PlannedArm], command: str) -> Outcome:

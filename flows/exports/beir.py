@@ -11,9 +11,9 @@ import duckdb
 
 from tercet.flows.exports.whole import whole_directory
 from tercet.flows.results.queries import connect
+from tercet.flows.results.refs import named_run, rows_of_stage
 from tercet.storage import runs
-from tercet.storage.artifacts import open_artifact
-from tercet.storage.rows import Rows, joined
+from tercet.storage.rows import Rows
 from tercet.storage.store import Store
 from tercet.tasks.corpus import passages
 from tercet.tasks.corpus.queries import is_query
@@ -45,14 +45,14 @@ def export_beir(store: Store, target: Path, run_ref: str | None) -> Written:
     Raises: BadInput for a run without passages, or without a query, and for an existing target.
     """
     run = _run(store, run_ref)
-    found = {stage: _rows(store, run, stage) for stage in (PASSAGES, JUDGEMENTS)}
+    found = {stage: rows_of_stage(store, run, stage) for stage in (PASSAGES, JUDGEMENTS)}
     with closing(connect(store, str(run["run_id"]))) as db, whole_directory(target) as folder:
         unit = _prepare(db, found)
         counts = db.execute("SELECT split, count(DISTINCT query_id) FROM judged GROUP BY 1")
         judged = dict(counts.fetchall())
         if not judged:
             raise BadInput(
-                f"Run {run['run_id']} of {run['recipe_name']} has no questions: name a table of "
+                f"{named_run(run)} has no questions: name a table of "
                 "your own under evaluate.retrieval_sets, or another run with --run."
             )
         documents = _write(folder / "corpus.jsonl", _documents(db))
@@ -81,16 +81,6 @@ def _run(store: Store, run_ref: str | None) -> runs.Run:
                 return run
     whose = f"Run {run_ref} has no" if named else "No run in this store has"
     raise BadInput(f"{whose} passages: run a recipe with `passages: {{}}` under its `ingest`.")
-
-
-def _rows(store: Store, run: runs.Run, stage: str) -> Rows:
-    return joined(
-        [
-            open_artifact(store, entry["step"], entry["version"]).rows()
-            for entry in run["steps"]
-            if entry.get("stage", entry["step"]) == stage
-        ]
-    )
 
 
 def _prepare(db: duckdb.DuckDBPyConnection, found: Mapping[str, Rows]) -> str:

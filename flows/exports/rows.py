@@ -2,14 +2,18 @@
 
 import json
 import math
+import sys
 from collections.abc import Iterable, Sequence
 from datetime import date, datetime, time
+from functools import partial
 from typing import IO, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
+
+from tercet.flows.terminal.printable import standard_output
 
 FORMATS = ("csv", "json", "jsonl", "parquet")
 
@@ -26,45 +30,26 @@ def write_rows(
     alone. parquet: compressed with zstd. JSON has no NaN or infinity; they become null.
     """
     names = _distinct(schema.names)
-    if format_ == "csv":
-        return _csv(schema, names, batches, sink)
-    if format_ == "parquet":
-        return _parquet(schema, names, batches, sink)
-    return _json(names, batches, sink, lines=format_ == "jsonl")
-
-
-def _csv(
-    schema: pa.Schema, names: Sequence[str], batches: Iterable[pa.RecordBatch], sink: IO[bytes]
-) -> int:
-    types = [field.type if _plain(field.type) else pa.string() for field in schema]
-    flat = pa.schema(list(zip(names, types, strict=True)))
+    if format_ in ("json", "jsonl"):
+        return _json(names, batches, sink, lines=format_ == "jsonl")
+    # Parquet lacks intervals alone; all-null columns keep their types.
+    lacking = _is_no_csv if format_ == "csv" else pa.types.is_interval
+    types = [pa.string() if lacking(field.type) else field.type for field in schema]
+    written = pa.schema(list(zip(names, types, strict=True)))
+    made = pa_csv.CSVWriter if format_ == "csv" else partial(pq.ParquetWriter, compression="zstd")
     count = 0
-    with pa_csv.CSVWriter(sink, flat) as writer:
+    with made(sink, written) as writer:
         for batch in batches:
-            columns = [
-                column if _plain(column.type) else _as_text(column) for column in batch.columns
-            ]
-            writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=flat))
+            columns = [_as_text(one) if lacking(one.type) else one for one in batch.columns]
+            writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=written))
             count += batch.num_rows
     return count
 
 
-def _parquet(
-    schema: pa.Schema, names: Sequence[str], batches: Iterable[pa.RecordBatch], sink: IO[bytes]
-) -> int:
-    # Parquet lacks these types: all-null columns keep theirs, intervals become text.
-    types = [pa.string() if pa.types.is_interval(field.type) else field.type for field in schema]
-    whole = pa.schema(list(zip(names, types, strict=True)))
-    count = 0
-    with pq.ParquetWriter(sink, whole, compression="zstd") as writer:
-        for batch in batches:
-            columns = [
-                _as_text(column) if pa.types.is_interval(column.type) else column
-                for column in batch.columns
-            ]
-            writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=whole))
-            count += batch.num_rows
-    return count
+def print_rows(rows: pa.Table, format_: str) -> None:
+    """Writes the rows to standard output."""
+    write_rows(rows.schema, rows.to_batches(), format_, standard_output())
+    sys.stdout.flush()
 
 
 def _json(
@@ -88,11 +73,11 @@ def _json(
     return count
 
 
-def _dumped(row: dict[str, Any]) -> str:
+def _dumped(value: Any) -> str:
     try:
-        return json.dumps(row, ensure_ascii=False, allow_nan=False, default=_foreign)
+        return json.dumps(value, ensure_ascii=False, allow_nan=False, default=_foreign)
     except ValueError:
-        return json.dumps(_finite(row), ensure_ascii=False, default=_foreign)
+        return json.dumps(_finite(value), ensure_ascii=False, default=_foreign)
 
 
 def _finite(value: Any) -> Any:
@@ -114,9 +99,9 @@ def _foreign(value: Any) -> Any:
     return str(value)
 
 
-def _plain(kind: pa.DataType) -> bool:
-    """Whether Arrow can write the type to CSV itself."""
-    return not (
+def _is_no_csv(kind: pa.DataType) -> bool:
+    """Whether Arrow cannot write the type to CSV itself."""
+    return (
         pa.types.is_nested(kind)
         or pa.types.is_binary(kind)
         or pa.types.is_large_binary(kind)
@@ -130,14 +115,10 @@ def _as_text(column: pa.Array) -> pa.Array:
     if pa.types.is_dictionary(column.type):
         return pc.cast(column.dictionary_decode(), pa.string())
     if pa.types.is_nested(column.type):
-        texts = [None if v is None else _dumped_value(v) for v in column.to_pylist()]
+        texts = [None if v is None else _dumped(v) for v in column.to_pylist()]
     else:
         texts = [None if v is None else str(_foreign(v)) for v in column.to_pylist()]
     return pa.array(texts, pa.string())
-
-
-def _dumped_value(value: Any) -> str:
-    return json.dumps(_finite(value), ensure_ascii=False, default=_foreign)
 
 
 def _distinct(names: Sequence[str]) -> list[str]:

@@ -12,6 +12,17 @@ from tercet.storage.store import check_outside, clear_errors
 from tercet.tasks.stage import BadInput
 
 
+def check_file(path: Path, replaces: bool = False) -> None:
+    """Raises BadInput if no file can be there, or if one is that is not to be replaced."""
+    check_outside(path)
+    if path.is_dir():
+        raise BadInput(f"{path} is a directory: name a file.")
+    if not replaces and (path.exists() or path.is_symlink()):
+        raise BadInput(f"{path} exists and was not overwritten: name another file.")
+    if not path.parent.is_dir():
+        raise BadInput(f"There is no directory {path.parent}: make it, or name another file.")
+
+
 @contextmanager
 def whole_file(path: Path, replaces: bool = False) -> Iterator[IO[bytes]]:
     """A file that gets its name once it is complete.
@@ -20,13 +31,7 @@ def whole_file(path: Path, replaces: bool = False) -> Iterator[IO[bytes]]:
 
     Raises: BadInput if no file can be there, StoreError if the disk refuses it.
     """
-    check_outside(path)
-    if path.is_dir():
-        raise BadInput(f"{path} is a directory: name a file.")
-    if not replaces and (path.exists() or path.is_symlink()):
-        raise BadInput(f"{path} exists and was not overwritten: name another file.")
-    if not path.parent.is_dir():
-        raise BadInput(f"There is no directory {path.parent}: make it, or name another file.")
+    check_file(path, replaces)
     aside = path.parent / f".{path.name}-{uuid.uuid4().hex[:8]}.writing"
     try:
         with clear_errors(path):

@@ -32,14 +32,6 @@ class Fact:
 
 
 @dataclass(frozen=True)
-class Facts:
-    """Figures in a row."""
-
-    kind: ClassVar[str] = "facts"
-    facts: Sequence[Fact]
-
-
-@dataclass(frozen=True)
 class Table:
     """A table. align: one letter per column, `l`, `r` or `n` (left, never wrapped);
     by default numbers are right-aligned.
@@ -138,7 +130,7 @@ class Fold:
     blocks: Sequence["Block"]
 
 
-Block = Note | Facts | Table | Chart | Grid | Items | Tabs | Code | Fold
+Block = Note | Table | Chart | Grid | Items | Tabs | Code | Fold
 
 
 @dataclass(frozen=True)

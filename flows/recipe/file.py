@@ -24,16 +24,12 @@ from tercet.tasks.corpus.sources.discover import describe
 from tercet.tasks.stage import BadInput
 
 Location = tuple[str | int, ...]
+_SHIPPED = Path(str(resources.files("tercet.recipes")))
 
 
 def shipped() -> list[str]:
     """The names of the recipes shipped with Tercet."""
-    folder = resources.files("tercet.recipes")
-    return sorted(
-        entry.name.removesuffix(".yaml")
-        for entry in folder.iterdir()
-        if entry.name.endswith(".yaml")
-    )
+    return sorted(path.stem for path in _SHIPPED.glob("*.yaml"))
 
 
 def find(recipe: str) -> Path:
@@ -47,9 +43,9 @@ def find(recipe: str) -> Path:
     if path.is_dir() and recipe not in shipped():
         raise BadInput(f"{recipe} is a directory: give the path of a recipe's YAML file.")
     if "/" not in recipe and not recipe.endswith((".yaml", ".yml")):
-        entry = _shipped_file(recipe)
-        if entry.is_file():
-            return entry
+        path = _SHIPPED / f"{recipe}.yaml"
+        if path.is_file():
+            return path
     raise BadInput(
         f"There is no recipe {recipe!r}{suggest(recipe, shipped())}: give a YAML file's path "
         f"or one of the shipped names: {', '.join(shipped())}."
@@ -66,10 +62,6 @@ class Loaded(NamedTuple):
     content: dict[str, Any]
     chosen: str | None
     resolved: Resolved
-
-
-def _shipped_file(name: str) -> Path:
-    return Path(str(resources.files("tercet.recipes"))) / f"{name}.yaml"
 
 
 def load(
@@ -109,7 +101,7 @@ def loaded(
         raise BadInput(f"{path} is not a recipe: it must be a mapping with the key `corpora`.")
     chosen = None
     if corpus is not None:
-        if path.resolve() == _shipped_file(path.stem).resolve():
+        if path.resolve().parent == _SHIPPED.resolve():
             content, chosen = fitted(content, describe(corpus, limit), limit)
         else:
             content["corpora"] = _with_corpus(content.get("corpora"), corpus)

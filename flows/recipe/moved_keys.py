@@ -25,6 +25,12 @@ _OF_THE_LOSS = {
 }
 _DETACH = {True: "opening", False: "none"}
 _OF_THE_ROWS = ("corpora", "max_rows")
+_PHASES: Place = ("train", "phases", "*")
+# Where a phase has losses.
+_LOSSES: tuple[Place, ...] = (
+    *(("loss",), ("loss", "with")),
+    *(("parts", "*", "loss"), ("parts", "*", "loss", "with")),
+)
 
 
 def refuse_moved(content: Mapping[str, Any]) -> None:
@@ -39,19 +45,19 @@ def refuse_moved(content: Mapping[str, Any]) -> None:
         if content["start"] == "evaluator":
             mend = "write `backbone: evaluator` in the first phase of `train.phases`"
         raise Misplaced(f"this key has moved: {mend}", "start")
-    train = content.get("train")
-    if not isinstance(train, Mapping):
-        return
-    if "triplets" in train:
+    for place, _ in _find(content, ("train", "triplets")):
         raise Misplaced(
             "a file of triplets is now a labelled corpus: list {name: NAME, source: FILE, role: "
             "labelled, kind: triplets} under `corpora`, and write `rows: NAME` in the phase",
-            *("train", "triplets"),
+            *place,
         )
-    phases = train.get("phases")
-    for index, phase in enumerate(phases if isinstance(phases, list) else []):
+    for place, phase in _find(content, _PHASES):
         if isinstance(phase, Mapping):
-            _refuse_moved_of_phase(phase, ("train", "phases", index))
+            _refuse_moved_of_phase(phase, place)
+    for below in _LOSSES:
+        for place, loss in _find(content, (*_PHASES, *below)):
+            if isinstance(loss, Mapping):
+                _refuse_moved_of_loss(loss, place)
 
 
 def _renamed_of_prompted(content: Mapping[str, Any]) -> list[tuple[Place, str]]:
@@ -111,17 +117,9 @@ def _refuse_moved_of_phase(phase: Mapping[str, Any], place: Place) -> None:
                 f"{_written(phase[key])}}}`",
                 *(*place, key),
             )
-    _refuse_moved_of_loss(loss, (*place, "loss"))
-    parts = phase.get("parts")
-    for index, part in enumerate(parts if isinstance(parts, list) else []):
-        if isinstance(part, Mapping):
-            _refuse_moved_of_loss(part.get("loss"), (*place, "parts", index, "loss"))
 
 
-def _refuse_moved_of_loss(loss: Any, place: Place) -> None:
-    if not isinstance(loss, Mapping):
-        return
-    _refuse_moved_of_loss(loss.get("with"), (*place, "with"))
+def _refuse_moved_of_loss(loss: Mapping[str, Any], place: Place) -> None:
     if loss.get("name", "gaussian_decay") != "gaussian_decay":
         return
     if "width" in loss:

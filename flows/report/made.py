@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from tercet.flows.formatting import format_number
 from tercet.flows.pages import charts, spaces
 from tercet.flows.pages.blocks import Block, Chart, Fold, Grid, Note, Section, Table
 from tercet.flows.recipe.shipped import count_apart
@@ -103,10 +104,10 @@ def _reasons(subjects: Sequence[Subject]) -> list[Block]:
 def scores(subjects: Sequence[Subject]) -> Section:
     """The distribution of the evaluator's cosines by method, with the thresholds."""
     title = "Scores by method"
-    methods: dict[tuple[str, str], list[Subject]] = {}
+    methods: dict[tuple[str, str], list[tuple[Subject, Row]]] = {}
     for subject in subjects:
-        for row in subject.rows("SELECT role, method FROM acceptance ORDER BY role DESC, method"):
-            methods.setdefault((row["role"], row["method"]), []).append(subject)
+        for row in subject.rows("FROM acceptance ORDER BY role DESC, method"):
+            methods.setdefault((row["role"], row["method"]), []).append((subject, row))
     if not methods:
         return Section(title, [Note(_NO_SCORES, "missing")])
     tables: list[Block] = []
@@ -119,8 +120,8 @@ def scores(subjects: Sequence[Subject]) -> Section:
         return Section(title, tables, _BY_A_JUDGE)
     domain = (min([0.0, *starts]), 1.0)
     shown: dict[str, list[Block]] = {}
-    for (role, method), having in methods.items():
-        chart = _of_method(role, method, having, bins, domain, len(subjects) > 1)
+    for (role, method), accepted in methods.items():
+        chart = _of_method(role, method, accepted, bins, domain, len(subjects) > 1)
         shown.setdefault(role, []).append(chart)
     blocks: list[Block] = []
     for role, made in shown.items():
@@ -170,7 +171,7 @@ def _bins(subject: Subject) -> list[Row]:
 def _of_method(
     role: str,
     method: str,
-    having: Sequence[Subject],
+    accepted: Sequence[tuple[Subject, Row]],
     bins: dict[str, list[Row]],
     domain: tuple[float, float],
     several: bool,
@@ -178,23 +179,19 @@ def _of_method(
     thresholds: list[Row] = []
     rows: list[Row] = []
     words: list[str] = []
-    for subject in having:
-        told_row = subject.rows(
-            "SELECT candidates, accepted, threshold, similarity_median AS median FROM acceptance "
-            "WHERE role = $role AND method = $method",
-            {"role": role, "method": method},
-        )[0]
-        if told_row["threshold"] is not None:
-            thresholds.append({"at": told_row["threshold"], "run": subject.name})
+    for subject, told in accepted:
+        if told["threshold"] is not None:
+            thresholds.append({"at": told["threshold"], "run": subject.name})
         here = [b for b in bins[subject.name] if (b["role"], b["method"]) == (role, method)]
         total = sum(b["count"] for b in here) or 1
         rows += [{**b, "run": subject.name, "share": 100 * b["count"] / total} for b in here]
-        median = "–" if told_row["median"] is None else f"{told_row['median']:.2f}"
-        bound = "–" if told_row["threshold"] is None else f"{told_row['threshold']:.2f}"
-        told_name = f"run {subject.name}: " if several else ""
+        median, bound = (
+            format_number(told[name]) or "–" for name in ("similarity_median", "threshold")
+        )
         words.append(
-            f"{told_name}{told_row['accepted']:,} of {told_row['candidates']:,} accepted, median "
-            f"cosine {median}, threshold {bound}"
+            (f"run {subject.name}: " if several else "")
+            + f"{told['accepted']:,} of {told['candidates']:,} accepted, median cosine {median}, "
+            f"threshold {bound}"
         )
     alt = f"Distribution of the cosine of {method}, a {role}: {'; '.join(words)}."
     if several:

@@ -1,6 +1,7 @@
 """The evaluator's space in two dimensions: anchors and their candidates, by t-SNE."""
 
 import time
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -77,10 +78,7 @@ def plane(subject: Subject) -> list[Block]:
 
 def legend(points: Sequence[Row]) -> list[Row]:
     """Each method with its own colour and shape, sources first."""
-    found: dict[tuple[str, str], int] = {}
-    for point in points:
-        key = (point["role"], point["method"])
-        found[key] = found.get(key, 0) + 1
+    found = Counter((point["role"], point["method"]) for point in points)
     names: list[Row] = []
     counts = {"positive": 0, "negative": 0}
     for (role, method), count in sorted(found.items(), key=lambda e: (e[0][0] != "source", e[0])):

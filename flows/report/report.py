@@ -28,6 +28,7 @@ from tercet.flows.report import (
 from tercet.flows.report.subject import Subject
 from tercet.flows.results.few import TOO_FEW
 from tercet.flows.results.figures import foremost, of_tasks, read_figures
+from tercet.storage import runs
 
 Part = Callable[[Sequence[Subject]], Section]
 
@@ -137,9 +138,7 @@ def _notices(subject: Subject, several: bool) -> list[Note]:
     error = (subject.run.get("end_info") or {}).get("error")
     if error:
         said += f" Error: {public(str(error))}"
-    planned = (subject.run.get("info") or {}).get("steps") or []
-    left = [step for step in planned if step not in {entry["step"] for entry in subject.steps}]
-    if left:
+    if left := runs.steps_left(subject.run):
         said += f" Not reached: {', '.join(left)}."
     return [Note(said, "warning")]
 

@@ -1,16 +1,23 @@
-"""Two runs' figures beside each other: reports and `tercet diff` compare them here."""
+"""Two encoders' figures beside each other, as reports, `tercet diff` and studies compare them."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import duckdb
 
 from tercet.flows.results import paired_items
-from tercet.flows.results.figures import Figure, of_tasks, read_figures
-from tercet.flows.results.metric_names import COUNTED
+from tercet.flows.results.few import is_few
+from tercet.flows.results.figures import Figure, Value, of_tasks, read_figures
+from tercet.flows.results.metric_names import COUNTED, Metric
 from tercet.flows.results.paired_items import Measured
+
+if TYPE_CHECKING:
+    from tercet.models.measures.resampling import Interval
+
+# Of one metric, by seed.
+Values: TypeAlias = Mapping[int | None, Value]
 
 
 class Side(Protocol):
@@ -27,14 +34,16 @@ class Side(Protocol):
 
 @dataclass(frozen=True)
 class Gap:
-    """B minus A with its 95 % interval, of too few questions without.
+    """One encoder's figure minus another's, with its 95 % interval; of too few questions without.
 
-    over: what was resampled; seeds: whether that was seeds.
+    visible: the smallest difference that could have been seen. over: what was resampled; seeds:
+    whether that was seeds.
     """
 
-    value: float
+    mean: float
     low: float | None
     high: float | None
+    visible: float | None
     over: str
     seeds: bool
 
@@ -82,31 +91,49 @@ class FigureDifference:
     @cached_property
     def gap(self) -> Gap | None:
         """B minus A, over common seeds or, with one training each, common queries or pairs."""
-        from tercet.models.measures.comparisons import compare_seeds
-
         if not self.same_data:
             return None
-        mine = {seed: value for seed, value in self.one.values().items() if seed is not None}
-        theirs = {seed: value for seed, value in self.other.values().items() if seed is not None}
-        if len(mine.keys() & theirs.keys()) > 1:
-            told = compare_seeds(theirs, mine)
-            low, high = (None, None) if self.few else (told.low, told.high)
-            return Gap(told.mean, low, high, f"{told.n} common seeds", True)
-        if len(self.one.after) > 1 or len(self.other.after) > 1:
-            return None
         a, b = self.sides
-        ours, seen = (
-            Measured(side.connection, value.model, side.recipe["evaluate"]["bootstrap"])
-            for side, figure in ((b, self.other), (a, self.one))
-            for value in figure.after.values()
-        )
         seed = int(b.recipe.get("seed") or 0)
-        drawn = paired_items.difference(ours, seen, self.one.metric, seed)
-        if drawn is None:
-            return None
-        n = None if self.one.first is None else self.one.first.n
-        over = f"{n:,} {self.counted}" if n else f"the same {self.counted}"
-        return Gap(drawn.value, drawn.low, drawn.high, over, False)
+
+        def drawn() -> "Interval | None":
+            ours, theirs = (
+                Measured(side.connection, value.model, side.recipe["evaluate"]["bootstrap"])
+                for side, figure in ((b, self.other), (a, self.one))
+                for value in figure.after.values()
+            )
+            return paired_items.difference(ours, theirs, self.one.metric, seed)
+
+        return compare_values(self.one.metric, self.other.after, self.one.after, drawn)
+
+
+def compare_values(
+    metric: Metric, ours: Values, theirs: Values, drawn: Callable[[], "Interval | None"]
+) -> Gap | None:
+    """Ours minus theirs, over common seeds or, with one training each, common queries or pairs.
+
+    drawn: resamples the latter; None where they differ.
+    """
+    from tercet.models.measures.comparisons import compare_seeds
+
+    few = any(is_few(value.n) for value in (*ours.values(), *theirs.values()))
+    mine, others = (
+        {seed: value.value for seed, value in side.items() if seed is not None}
+        for side in (ours, theirs)
+    )
+    if len(mine.keys() & others.keys()) > 1:
+        found = compare_seeds(mine, others)
+        ends = (None, None, None) if few else (found.low, found.high, found.smallest_visible)
+        return Gap(found.mean, *ends, f"{found.n} common seeds", True)
+    # Means over different seeds cannot be compared pairwise, even with one seed in common.
+    if len(ours) != 1 or len(theirs) != 1 or (resampled := drawn()) is None:
+        return None
+    low, high = resampled.low, resampled.high
+    visible = None if low is None or high is None else (high - low) / 2
+    (n,) = (value.n for value in ours.values())
+    counted = COUNTED.get(metric.suite, "examples")
+    over = f"{n:,} {counted}" if n else f"the same {counted}"
+    return Gap(resampled.value, low, high, visible, over, False)
 
 
 def compare_figures(a: Side, b: Side) -> list[FigureDifference]:

@@ -99,26 +99,13 @@ def first_look(
         return []
     files = (recipe.get("evaluate") or {}).get("fact_order") or {}
     of_tercet = {task for task, file in files.items() if is_shipped(file)}
-    return [
-        *_queries(connection, models, seed, shipped_corpora(recipe)),
-        *_fact(connection, models, seed, of_tercet),
-    ]
+    shipped = shipped_corpora(recipe)
+    # Queries of the natural pairs; where none moved, of the texts cut in two.
+    moved = (_queries(connection, models, seed, shipped, task) for task in _TABLES)
+    return [*next(filter(None, moved), []), *_fact(connection, models, seed, of_tercet)]
 
 
 def _queries(
-    connection: duckdb.DuckDBPyConnection,
-    models: dict[str, str],
-    seed: int,
-    shipped: Sequence[str],
-) -> list[str]:
-    """Queries of the natural pairs; where none moved, of the texts cut in two."""
-    for task in _TABLES:
-        if lines := _moved(connection, models, seed, shipped, task):
-            return lines
-    return []
-
-
-def _moved(
     connection: duckdb.DuckDBPyConnection,
     models: dict[str, str],
     seed: int,

@@ -5,6 +5,7 @@ from typing import Any
 
 from tercet.storage import runs, tags
 from tercet.storage.artifacts import Artifact, open_artifact
+from tercet.storage.rows import Rows, joined
 from tercet.storage.store import Store
 from tercet.tasks.stage import BadInput
 
@@ -34,6 +35,17 @@ def find_artifact(store: Store, ref: str, run_ref: str | None) -> Artifact:
         f"Run {run['run_id']} has not reached anything called {ref!r}; it has: "
         f"{', '.join(reached) or 'nothing yet'}."
     )
+
+
+def rows_of_stage(store: Store, run: Mapping[str, Any], stage: str) -> Rows:
+    """The rows of this stage's steps in this run; of no table if it has reached none."""
+    steps = (entry for entry in run["steps"] if entry.get("stage", entry["step"]) == stage)
+    return joined([open_artifact(store, one["step"], one["version"]).rows() for one in steps])
+
+
+def named_run(run: Mapping[str, Any]) -> str:
+    """The beginning of a sentence about a run."""
+    return f"Run {run['run_id']} of {run['recipe_name']}"
 
 
 def check_finished(artifact: Artifact) -> None:

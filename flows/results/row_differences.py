@@ -8,11 +8,11 @@ from typing import Any
 
 import duckdb
 
-from tercet.flows.results.queries import sql_fault
+from tercet.flows.results.queries import fetch_dicts, sql_fault
 from tercet.flows.results.step_differences import StepDifference
 from tercet.storage.artifacts import open_artifact
 from tercet.storage.records import Record, files_by_table
-from tercet.storage.rows import quoted, read_parquet_sql
+from tercet.storage.rows import quoted, quoted_name, read_parquet_sql
 from tercet.storage.store import Store
 
 # Of each kind.
@@ -194,7 +194,7 @@ def _compare(
     rest = [name for name in rest if name not in key]
     # Digests of values, so that vectors and texts take no room. Where a key occurs several times,
     # its first row is compared with the other side's first.
-    digests = "".join(f", hash({_name(name)}) AS c{i}" for i, name in enumerate(rest))
+    digests = "".join(f", hash({quoted_name(name)}) AS c{i}" for i, name in enumerate(rest))
     order = ", ".join(f"c{i}" for i in range(len(rest))) or "k"
     sides = (
         f"""SELECT *, row_number() OVER (PARTITION BY k ORDER BY {order}) AS nth
@@ -235,15 +235,12 @@ def _examples(
 ) -> list[dict[str, Any]]:
     """A few rows of this kind, always the same ones."""
     some = f"(SELECT DISTINCT k FROM found WHERE kind = '{kind}' ORDER BY k LIMIT {EXAMPLES})"
-    columns = ", ".join(map(_name, [*key, *rest]))
+    columns = ", ".join(map(quoted_name, [*key, *rest]))
     found = []
     for query in (one, other):
-        cursor.execute(
-            f"""SELECT {columns} FROM (SELECT *, {_digest(key)} AS k FROM ({query}))
-                SEMI JOIN {some} USING (k) ORDER BY k"""
-        )
-        names = [column[0] for column in cursor.description or ()]
-        found.append([dict(zip(names, row, strict=True)) for row in cursor.fetchmany(EXAMPLES)])
+        rows = f"""SELECT {columns} FROM (SELECT *, {_digest(key)} AS k FROM ({query}))
+            SEMI JOIN {some} USING (k) ORDER BY k LIMIT {EXAMPLES}"""
+        found.append(fetch_dicts(cursor, rows))
     if kind != "changed":
         return found[kind == "added"]
     return [
@@ -258,8 +255,4 @@ def _columns(cursor: duckdb.DuckDBPyConnection, query: str) -> list[str]:
 
 
 def _digest(columns: Sequence[str]) -> str:
-    return f"hash({', '.join(map(_name, columns))})"
-
-
-def _name(column: str) -> str:
-    return '"' + column.replace('"', '""') + '"'
+    return f"hash({', '.join(map(quoted_name, columns))})"

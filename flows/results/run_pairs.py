@@ -5,10 +5,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tercet.flows.results.refs import named_run, rows_of_stage
 from tercet.models.encoders.prompts import Prompts
 from tercet.storage import runs
-from tercet.storage.artifacts import open_artifact
-from tercet.storage.rows import Rows, joined
 from tercet.storage.store import MARKER, Store, open_store
 from tercet.tasks.corpus import ingest, passages
 from tercet.tasks.evaluation import awareness, judgements
@@ -152,12 +151,12 @@ def _pairs(
 ) -> list[Pairs]:
     found: list[Pairs] = []
     for stage in (ingest.STAGE.name, HALVES):
-        found += draw_pairs(_rows(store, run, stage), splits, max_pairs, seed)
+        found += draw_pairs(rows_of_stage(store, run, stage), splits, max_pairs, seed)
     there = {pairs.split for pairs in found if pairs.task in (DOCUMENT_PAIRS, HALVES)}
     lacking = [split for split in splits if split not in there]
     if lacking:
         raise BadInput(
-            f"{_named(run)} has no document pairs in split {' or '.join(lacking)}: name "
+            f"{named_run(run)} has no document pairs in split {' or '.join(lacking)}: name "
             "another run with --run or other --splits, or run a recipe whose corpus names the "
             "columns `query` and `answer`, or which measures halves (`evaluate.halves`), and whose "
             f"`ingest.{lacking[0]}` is large enough."
@@ -166,7 +165,7 @@ def _pairs(
 
 
 def _awareness(store: Store, run: Mapping[str, Any]) -> list[ScoredTask]:
-    rows = _rows(store, run, awareness.NAME)
+    rows = rows_of_stage(store, run, awareness.NAME)
     found = []
     if "awareness_pairs" in rows.tables:
         found = read_awareness(rows.table("awareness_pairs"))
@@ -176,7 +175,7 @@ def _awareness(store: Store, run: Mapping[str, Any]) -> list[ScoredTask]:
             made = "found too few entities and quantities for awareness pairs"
             more = " and more dev sentences (`ingest.dev`)"
         raise BadInput(
-            f"{_named(run)} {made}: name another run with --run, or run its recipe with "
+            f"{named_run(run)} {made}: name another run with --run, or run its recipe with "
             f"`awareness: {{teacher: MODEL}}`{more}."
         )
     return found
@@ -184,11 +183,13 @@ def _awareness(store: Store, run: Mapping[str, Any]) -> list[ScoredTask]:
 
 def _judged(store: Store, run: runs.Run, splits: Sequence[Split]) -> list[RetrievalTask]:
     """The run's questions to its passages. Raises BadInput if it has not made them."""
-    slots = {name: _rows(store, run, name) for name in (judgements.NAME, passages.STAGE.name)}
+    slots = {
+        name: rows_of_stage(store, run, name) for name in (judgements.NAME, passages.STAGE.name)
+    }
     if not all(name in rows.tables for name, rows in slots.items()):
         raise BadInput(
-            f"{_named(run)} has not reached its questions: run its recipe again, or name another "
-            "run with --run."
+            f"{named_run(run)} has not reached its questions: run its recipe again, or name "
+            "another run with --run."
         )
     return read_judged(slots, splits)
 
@@ -197,11 +198,11 @@ def _ask(
     store: Store, run: runs.Run, splits: Sequence[Split], asked: Mapping[str, str]
 ) -> tuple[list[RetrievalTask], list[str]]:
     """These tables of questions to the run's passages, and what is said of rows left out."""
-    made = _rows(store, run, passages.STAGE.name)
+    made = rows_of_stage(store, run, passages.STAGE.name)
     if passages.STAGE.name not in made.tables:
         raise BadInput(
-            f"{_named(run)} has no passages to ask: name another run with --run, or run its recipe "
-            "with `ingest: {passages: {}}`."
+            f"{named_run(run)} has no passages to ask: name another run with --run, or run its "
+            "recipe with `ingest: {passages: {}}`."
         )
     recipe = run["recipe"]
     config = judgements.JudgementsConfig(
@@ -226,22 +227,7 @@ def _files(run: Mapping[str, Any], settings: EvaluateSettings, key: str) -> Mapp
     found: Mapping[str, Any] = getattr(settings, key)
     if not found:
         raise BadInput(
-            f"{_named(run)} names no file under evaluate.{key}: name another run with --run, "
+            f"{named_run(run)} names no file under evaluate.{key}: name another run with --run, "
             f"or a file: --tasks {OF_A_FILE[key]}:FILE."
         )
     return found
-
-
-def _rows(store: Store, run: Mapping[str, Any], stage: str) -> Rows:
-    """The artifacts of this stage's steps in this run; empty if it has reached none."""
-    return joined(
-        [
-            open_artifact(store, entry["step"], entry["version"]).rows()
-            for entry in run["steps"]
-            if entry.get("stage", entry["step"]) == stage
-        ]
-    )
-
-
-def _named(run: Mapping[str, Any]) -> str:
-    return f"Run {run['run_id']} of {run['recipe_name']}"

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from tercet.flows.pipeline.fingerprints import made_model, weights_version
 from tercet.flows.recipe.shipped import shipped_corpora
-from tercet.flows.results.refs import find_artifact
+from tercet.flows.results.refs import find_artifact, named_run
 from tercet.flows.results.word_index import open_index
 from tercet.models import weights
 from tercet.models.retrieval import bm25, nearest
@@ -120,7 +120,7 @@ def _run(store: Store, run_ref: str | None) -> runs.Run:
         fitting = [[r for r in listed if _has(r, step)] for step in (STEPS[AFTER], PASSAGES)]
         run = next((found[0] for found in fitting if found), run)
     if not _has(run, PASSAGES):
-        none = f"Run {run['run_id']} of {run['recipe_name']} has no passages"
+        none = f"{named_run(run)} has no passages"
         if run_ref is None:
             none = f"No run in {store.location} has passages"
         raise BadInput(

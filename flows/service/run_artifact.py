@@ -33,9 +33,7 @@ def describe_run(plan: RunPlan, run_id: str) -> str:
         lines += [f"**{_cell(error)}**", "", "A retry goes on from what the store has.", ""]
     lines += ["| step | state | seconds | rows |", "|---|---|--:|---|"]
     lines += [_row(entry) for entry in run["steps"]]
-    planned = (run.get("info") or {}).get("steps") or []
-    left = [step for step in planned if step not in {entry["step"] for entry in run["steps"]}]
-    if left:
+    if left := runs.steps_left(run):
         lines += ["", f"Not reached: {', '.join(left)}"]
     with connect(store, run_id) as connection:
         told = [sentence(row) for row in warnings.read_warnings(connection)]

@@ -13,7 +13,6 @@ from typing import Any
 import yaml
 
 from tercet.flows.pipeline import fingerprints
-from tercet.flows.pipeline.fingerprints import Fingerprint
 from tercet.flows.pipeline.step import Step
 from tercet.flows.recipe import file as recipe_file
 from tercet.flows.recipe import yaml_text
@@ -119,7 +118,7 @@ def plan_arms(arms: Sequence[Arm], store: Store, arguments: RunArguments) -> lis
             prints = fingerprints.fingerprints(plan.steps, plan.recipe.seed, store, fetch=True)
         except BadInput as error:
             raise BadInput(f"Arm {arm.name!r}: {error}") from None
-        planned = PlannedArm(arm, plan, _versions(prints))
+        planned = PlannedArm(arm, plan, {name: str(one.version) for name, one in prints.items()})
         for other in found:
             if other.versions == planned.versions:
                 raise BadInput(
@@ -218,10 +217,6 @@ def _varied(text: str) -> tuple[str, list[Any]]:
 
 def _overrides(values: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(f"{key}={as_text(value)}" for key, value in values.items())
-
-
-def _versions(prints: Mapping[str, Fingerprint]) -> dict[str, str]:
-    return {name: str(fingerprint.version) for name, fingerprint in prints.items()}
 
 
 def _stands(store: Store, step: str, version: str) -> bool:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from tercet.flows.results import paired_items
 from tercet.flows.results.few import is_few
+from tercet.flows.results.figure_differences import Gap, compare_values
 from tercet.flows.results.figures import Value, read_figures
 from tercet.flows.results.metric_names import (
     DEFAULTS,
@@ -21,7 +22,8 @@ from tercet.flows.results.metric_names import (
 from tercet.flows.results.paired_items import Measured
 from tercet.flows.results.queries import connect
 from tercet.flows.studies.arms import Arm, Outcome, PlannedArm
-from tercet.models.measures.comparisons import SeedSummary, compare_seeds, summarise_seeds
+from tercet.models.measures.comparisons import SeedSummary, summarise_seeds
+from tercet.models.measures.resampling import Interval
 from tercet.storage.store import Store
 from tercet.tasks.evaluation.suites.beir import BM25, HYBRID
 from tercet.tasks.stage import BadInput
@@ -46,16 +48,6 @@ class Found:
 
 
 @dataclass(frozen=True)
-class Difference:
-    """An arm minus the first. visible: the smallest difference that could have been detected."""
-
-    mean: float
-    low: float | None
-    high: float | None
-    visible: float | None
-
-
-@dataclass(frozen=True)
 class Row:
     """An arm in the study's table. why: the reason for missing figures.
 
@@ -67,7 +59,7 @@ class Row:
     dev: SeedSummary | None
     test: SeedSummary | None
     asked: SeedSummary | None
-    difference: Difference | None
+    difference: Gap | None
     values: Mapping[int | None, float]
     untouched: float | None
     run_id: str | None
@@ -235,44 +227,25 @@ def _summary(values: Mapping[int | None, Value]) -> SeedSummary | None:
     return SeedSummary(found.value, None, found.low, found.high, 1)
 
 
-def _difference(one: Found, first: Found, metric: Metric, store: Store) -> Difference | None:
+def _difference(one: Found, first: Found, metric: Metric, store: Store) -> Gap | None:
     """The arm minus the first: over their common seeds, or over the queries for one seed each."""
     ours, theirs = one.figures.get(metric, {}), first.figures.get(metric, {})
     if len({found.digest for found in (*ours.values(), *theirs.values())}) > 1:
         return None  # on other data
-    if len(ours.keys() & theirs.keys()) > 1:
-        over = compare_seeds(_by_seed(ours), _by_seed(theirs))
-        if _few(ours) or _few(theirs):
-            return Difference(over.mean, None, None, None)
-        return Difference(over.mean, over.low, over.high, over.smallest_visible)
-    if len(ours) != 1 or len(theirs) != 1:
-        # Means over different seeds cannot be compared pairwise, even with one seed in common.
-        return None
-    (our,) = ours.values()
-    (their,) = theirs.values()
-    return _over_queries(one, first, metric, store, (our, their))
 
+    def drawn() -> Interval:
+        """Both encoders on the same queries or pairs; without an interval if these differ."""
+        (our,), (their,) = ours.values(), theirs.values()
+        with (
+            connect(store, one.run_id) as mine,
+            connect(store, first.run_id) as others,
+        ):
+            found = paired_items.difference(
+                Measured(mine, our.model, one.resamples),
+                Measured(others, their.model, first.resamples),
+                metric,
+                one.seed,
+            )
+        return found or Interval(our.value - their.value, None, None)
 
-def _by_seed(values: Mapping[int | None, Value]) -> dict[int, float]:
-    return {seed: found.value for seed, found in values.items() if seed is not None}
-
-
-def _over_queries(
-    one: Found, first: Found, metric: Metric, store: Store, values: tuple[Value, Value]
-) -> Difference:
-    """Both encoders resampled together on the same queries or pairs; None if these differ."""
-    with (
-        connect(store, one.run_id or "") as ours,
-        connect(store, first.run_id or "") as theirs,
-    ):
-        drawn = paired_items.difference(
-            Measured(ours, values[0].model, one.resamples),
-            Measured(theirs, values[1].model, first.resamples),
-            metric,
-            one.seed,
-        )
-    if drawn is None:
-        return Difference(values[0].value - values[1].value, None, None, None)
-    if drawn.low is None or drawn.high is None:
-        return Difference(drawn.value, None, None, None)
-    return Difference(drawn.value, drawn.low, drawn.high, (drawn.high - drawn.low) / 2)
+    return compare_values(metric, ours, theirs, drawn)

@@ -22,7 +22,7 @@ from tercet.storage.catalog.snapshot import (
 )
 from tercet.storage.layout import ANSWERS
 from tercet.storage.objects import Folder
-from tercet.storage.rows import quoted, read_parquet_sql
+from tercet.storage.rows import quoted, quoted_name, read_parquet_sql
 from tercet.storage.runs import resolve_run
 from tercet.storage.store import Store, clear_errors
 
@@ -141,7 +141,7 @@ def _fill(
         reached = next((found for found in of_runs if _have(found, table)), [])
         whole = _whole(connection, known_schemas.get(table), schemas.get(table, set()))
         for place, entries in ((f"{database}.main", reached), (f"{database}.{_PARTIAL}", made)):
-            name = f"{place}.{_name(table)}"
+            name = f"{place}.{quoted_name(table)}"
             if _have(entries, table):
                 _view(connection, name, whole(_union(store, entries, table)))
             elif table in known_schemas:
@@ -149,7 +149,7 @@ def _fill(
             else:
                 _view(connection, name, _no_rows(snapshot, table))
         if table in in_store:
-            name = f"{database}.main.{_name(table + '_at')}"
+            name = f"{database}.main.{quoted_name(table + '_at')}"
             query = whole(_at(snapshot, table, newest))
             connection.execute(f"CREATE MACRO {name}(version) AS TABLE {query}")
     for name, rows in snapshot.metadata(run).items():
@@ -182,11 +182,12 @@ def _whole(
     connection.register("described", pa.Table.from_batches([], schema))
     described = connection.execute("DESCRIBE described").fetchall()
     connection.unregister("described")
-    own = ", ".join(f"NULL::{kind} AS {_name(name)}" for name, kind, *_ in described)
-    added = "".join(f", {sql} AS {_name(name)}" for name, sql in computed.items())
+    own = ", ".join(f"NULL::{kind} AS {quoted_name(name)}" for name, kind, *_ in described)
+    added = "".join(f", {sql} AS {quoted_name(name)}" for name, sql in computed.items())
     empty = f"SELECT *{added} FROM (SELECT {own}) WHERE false"
     known = ", ".join(
-        f"coalesce({_name(name)}, {sql}) AS {_name(name)}" for name, sql in computed.items()
+        f"coalesce({quoted_name(name)}, {sql}) AS {quoted_name(name)}"
+        for name, sql in computed.items()
     )
     replaced = f" REPLACE ({known})" if known else ""
     return lambda query: f"SELECT *{replaced} FROM ({query} UNION ALL BY NAME {empty})"
@@ -291,7 +292,3 @@ def _table(
     connection.register("incoming", rows)
     connection.execute(f"CREATE TABLE {name} AS {whole('SELECT * FROM incoming')}")
     connection.unregister("incoming")
-
-
-def _name(table: str) -> str:
-    return '"' + table.replace('"', '""') + '"'
