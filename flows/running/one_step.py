@@ -116,10 +116,7 @@ def _keep(
     """The rows of the version that is kept, which are not copied, and what it lacks."""
     kept = open_artifact(handle.store, step.name, str(own.kept))
     records, manifest = kept.records(), kept.manifest()
-    if manifest is None:
-        raise BadInput(
-            f"{step.name}@{kept.version}, which the recipe keeps, was deleted meanwhile: run again."
-        )
+    assert manifest is not None
     spec = {"spec": {"made": manifest["created"]}, "known": [kept.version]}
     artifact.adopt_plan([spec] * len(records))
     for index, record in records.items():

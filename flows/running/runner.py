@@ -21,7 +21,7 @@ from tercet.storage import leftovers, locks, runs
 from tercet.storage.artifacts import open_artifact
 from tercet.storage.catalog import views as catalog
 from tercet.storage.store import Store, open_store
-from tercet.tasks.stage import silent
+from tercet.tasks.stage import BadInput, silent
 
 
 @dataclass(frozen=True)
@@ -65,6 +65,7 @@ def open_run(
     with ExitStack() as going:
         # Nothing that it may use is deleted from here on.
         with locks.hold(store, runs.COLLECTION, collecting(say)):
+            kept = _kept(store, prints)
             run_id = runs.start_run(
                 store,
                 plan.recipe.name,
@@ -79,7 +80,6 @@ def open_run(
                     "arm": plan.arm,
                 },
             )
-            kept = [f"{step}@{own.kept}" for step, own in prints.items() if own.kept is not None]
             made = [f"{step}@{own.version}" for step, own in prints.items()]
             runs.use(store, run_id, [*made, *kept])
             going.enter_context(locks.hold(store, f"run-{run_id}", say))
@@ -95,6 +95,17 @@ def open_run(
             raise
         runs.end_run(store, run_id, "done", {})
     catalog.write_catalog(store, step_schemas(plan.steps))
+
+
+def _kept(store: Store, prints: Mapping[str, Fingerprint]) -> list[str]:
+    """The versions (`step@version`) that the recipe keeps. Raises BadInput if one is gone."""
+    kept = [(step, own.kept) for step, own in prints.items() if own.kept is not None]
+    for step, version in kept:
+        if open_artifact(store, step, version).manifest() is None:
+            raise BadInput(
+                f"{step}@{version}, which the recipe keeps, was deleted meanwhile: run again."
+            )
+    return [f"{step}@{version}" for step, version in kept]
 
 
 def _fingerprints(plan: RunPlan, store: Store, say: Say) -> dict[str, Fingerprint]:

@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 import yaml
+from commands_store import make_artifact
 from safetensors.numpy import load_file, save_file
 
+from tercet.flows.pipeline.fingerprints import Fingerprint
 from tercet.flows.running import runner
 from tercet.flows.running.arguments import RunArguments
 from tercet.flows.running.run_plan import prepare
@@ -81,6 +83,15 @@ def test_a_run_says_that_it_waits_for_a_collection(tmp_path: Path) -> None:
     (line,) = said
     assert line.startswith("waits for process ")
     assert line.endswith("tercet gc, which deletes what is not used any more")
+
+
+def test_a_version_that_was_deleted_before_the_run_began_is_not_kept(tmp_path: Path) -> None:
+    store = open_store(str(tmp_path / "store"))
+    prints = {"ingest": Fingerprint("1111", {"config": {"keep": "2222"}})}
+    with pytest.raises(BadInput, match="ingest@2222, which the recipe keeps, was deleted mean"):
+        runner._kept(store, prints)
+    make_artifact(store, "ingest", "2222", {})
+    assert runner._kept(store, prints) == ["ingest@2222"]
 
 
 def test_listeners_stand_around_each_step_and_all_see_its_progress(
