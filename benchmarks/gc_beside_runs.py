@@ -20,11 +20,12 @@ from pathlib import Path
 from typing import Any
 
 from tercet.storage import garbage
-from tercet.storage.artifacts import open_artifact
 from tercet.storage.catalog import views
-from tercet.storage.records import paths_of
 from tercet.storage.runs import list_runs
-from tercet.storage.store import Store, open_store
+from tercet.storage.store import open_store
+
+sys.path[:0] = [str(Path(__file__).parents[1] / "tests" / "support")]
+from marked_files import marked  # noqa: E402
 
 PAGES = sorted((Path(__file__).parents[1] / "docs").glob("*.md"))
 ASKED = "SELECT triplet_id, anchor, positive, negative FROM triplets ORDER BY ALL"
@@ -43,22 +44,6 @@ def run(corpus: Path, store: Path, number: int) -> list[Any]:
     assert done.returncode == 0, done.stderr
     with views.connect(open_store(str(store))) as connection:
         return connection.execute(ASKED).fetchall()
-
-
-def marked(store: Store) -> dict[str, int]:
-    """The files that the newest run's records name, and the records, by path: bytes as recorded."""
-    found: dict[str, int] = {}
-    sizes = store.sizes("artifacts")
-    for step in list_runs(store)[0]["steps"]:
-        artifact = open_artifact(store, step["step"], step["version"])
-        assert artifact.intact(), artifact
-        for index, record in artifact.records().items():
-            tables = [file for files in record["tables"].values() for file in files]
-            found |= {file["path"]: file["bytes"] for file in [*tables, *record["files"]]}
-            assert set(paths_of(record)) - set(found) <= set(record["schemas"].values())
-            found[f"{artifact.path}/_parts/{index:05d}.json"] = -1
-        found |= {f"{artifact.path}/{name}.json": -1 for name in ("plan", "parts", "manifest")}
-    return {path: sizes.get(path, -2) if size < 0 else size for path, size in found.items()}
 
 
 def main() -> None:

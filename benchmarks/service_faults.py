@@ -20,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from service_processes import PYTHON, Service, family, postgres, prefect, wait
+from service_processes import PYTHON, Service, family, prefect, wait
 
 # A slow recipe trains for as many steps, so that it can be killed in the midst of it.
 STEPS = 1000
@@ -35,7 +35,7 @@ def main() -> None:
     # Once, and before there are threads: importing transformers in several at once fails.
     tiny_models.write_backbone(folder / "backbone")
     chosen = [CASES[name] for name in sys.argv[2:] or CASES]
-    with postgres(folder) as database, prefect(folder, database), ThreadPoolExecutor(9) as pool:
+    with prefect(folder), ThreadPoolExecutor(9) as pool:
         for line in pool.map(lambda case: run_case(folder, case), chosen):
             print(line, flush=True)
         if "TERCET_KEEP" in os.environ:

@@ -2,8 +2,6 @@
 
 import json
 import os
-import pwd
-import shutil
 import signal
 import socket
 import subprocess
@@ -21,48 +19,14 @@ ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / "tests" / "support")]
 PYTHON = sys.executable
 
-
-@contextmanager
-def postgres(folder: Path) -> Iterator[str]:
-    """A PostgreSQL of its own; yields the address of its database."""
-    programs = shutil.which("initdb") or str(max(Path("/usr/lib/postgresql").glob("*/bin/initdb")))
-    where, port = Path(programs).resolve().parent, free_port()
-    place = folder / "postgres"
-    shutil.rmtree(place, ignore_errors=True)
-    place.mkdir()
-    # PostgreSQL does not run as root.
-    who = "postgres" if os.geteuid() == 0 else pwd.getpwuid(os.geteuid()).pw_name
-    user: dict[str, Any] = {"user": who} if os.geteuid() == 0 else {}
-    if user:
-        shutil.chown(place, who)
-    make = [where / "initdb", "-D", place / "data", "-U", "prefect", "-A", "trust", "--no-sync"]
-    subprocess.run(make, check=True, stdout=subprocess.DEVNULL, cwd="/", **user)
-    options = ["-c", "listen_addresses=127.0.0.1", "-c", f"port={port}", "-k", place]
-    with (folder / "postgres.log").open("wb") as log:
-        command = [where / "postgres", "-D", place / "data", *options]
-        process = subprocess.Popen(command, cwd="/", stdout=log, stderr=log, **user)
-    try:
-        create = [
-            where / "createdb",
-            "-h",
-            "127.0.0.1",
-            "-p",
-            str(port),
-            "-U",
-            "prefect",
-            "prefect",
-        ]
-        wait(lambda: not subprocess.run(create, capture_output=True, check=False).returncode, 120)
-        yield f"postgresql+asyncpg://prefect@127.0.0.1:{port}/prefect"
-    finally:
-        process.send_signal(signal.SIGINT)
-        process.wait(60)
+from postgres import postgres  # noqa: E402
+from surroundings import part  # noqa: E402
 
 
 @contextmanager
-def prefect(folder: Path, database: str) -> Iterator[None]:
-    """Prefect's server on it, for this process and its children."""
-    port = free_port()
+def prefect(folder: Path) -> Iterator[None]:
+    """Prefect's server on a PostgreSQL, for this process and its children."""
+    port, of_database = free_port(), free_port()
     os.environ |= {
         "PREFECT_HOME": str(folder / "home"),
         "PREFECT_API_URL": f"http://127.0.0.1:{port}/api",
@@ -73,25 +37,28 @@ def prefect(folder: Path, database: str) -> Iterator[None]:
         "OMP_NUM_THREADS": "1",
     }
     own = {
-        "PREFECT_API_DATABASE_CONNECTION_URL": database,
+        "PREFECT_API_DATABASE_CONNECTION_URL": (
+            f"postgresql+asyncpg://prefect:prefect@127.0.0.1:{of_database}/prefect"
+        ),
         "PREFECT_UI_API_URL": os.environ["PREFECT_API_URL"],
     }
     words = [PYTHON, "-m", "prefect", "server", "start", "--port", str(port)]
-    with (folder / "server.log").open("wb") as log:
-        process = subprocess.Popen(words, env={**os.environ, **own}, stdout=log, stderr=log)
-    print(f"Prefect: http://127.0.0.1:{port}", flush=True)
-    try:
-        from prefect.client.orchestration import get_client
+    with postgres(part("postgres"), of_database, *["prefect"] * 3):
+        with (folder / "server.log").open("wb") as log:
+            process = subprocess.Popen(words, env={**os.environ, **own}, stdout=log, stderr=log)
+        print(f"Prefect: http://127.0.0.1:{port}", flush=True)
+        try:
+            from prefect.client.orchestration import get_client
 
-        def healthy() -> bool:
-            with get_client(sync_client=True) as client:
-                return client.api_healthcheck() is None
+            def healthy() -> bool:
+                with get_client(sync_client=True) as client:
+                    return client.api_healthcheck() is None
 
-        wait(healthy, 300)
-        yield
-    finally:
-        process.terminate()
-        process.wait(60)
+            wait(healthy, 300)
+            yield
+        finally:
+            process.terminate()
+            process.wait(60)
 
 
 class Service:

@@ -6,14 +6,9 @@ addresses of the containers replaced by loopback ones.
 
 import json
 import os
-import pwd
 import re
-import shlex
-import shutil
-import signal
 import subprocess
 import sys
-import tempfile
 import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
@@ -24,6 +19,7 @@ from typing import Any
 import pytest
 import yaml
 from faulty_server import silent_port, until
+from postgres import postgres
 
 ROOT = Path(__file__).parents[1]
 FILE = ROOT / "docker-compose.yml"
@@ -213,56 +209,21 @@ class Native:
 
 
 @pytest.fixture
-def postgres(
+def database(
     ports: dict[str, int], postgres_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[None]:
-    """A PostgreSQL as the image makes it from its environment."""
-    monkeypatch.setenv("PATH", str(postgres_folder), prepend=os.pathsep)
     given = services()["postgres"]["environment"]
-    port = ports["postgres"]
-    with tempfile.TemporaryDirectory() as name:
-        place = Path(name)
-        (place / "password").write_text(given["POSTGRES_PASSWORD"])
-        # PostgreSQL does not run as root.
-        who = "postgres" if os.geteuid() == 0 else pwd.getpwuid(os.geteuid()).pw_name
-        if os.geteuid() == 0:
-            for path in (place, place / "password"):
-                shutil.chown(path, who)
-        user = {"user": who} if os.geteuid() == 0 else {}
-        subprocess.run(
-            [
-                *("initdb", "--pgdata", str(place / "data"), "--auth", "scram-sha-256"),
-                *("--username", given["POSTGRES_USER"], "--pwfile", str(place / "password")),
-                "--no-sync",
-            ],
-            check=True,
-            capture_output=True,
-            cwd=place,
-            **user,
-        )
-        options = f"-c listen_addresses=127.0.0.1 -c port={port} -c fsync=off"
-        command = ["postgres", "-D", str(place / "data"), *shlex.split(options), "-k", name]
-        with subprocess.Popen(command, cwd=place, stderr=subprocess.DEVNULL, **user) as process:
-            monkeypatch.setenv("PGHOST", "127.0.0.1")
-            monkeypatch.setenv("PGPORT", str(port))
-            login = {**os.environ, "PGPASSWORD": given["POSTGRES_PASSWORD"]}
-            make = ["createdb", "--username", given["POSTGRES_USER"], given["POSTGRES_DB"]]
-            try:
-                assert until(
-                    lambda: (
-                        subprocess.run(make, env=login, capture_output=True, check=False).returncode
-                        == 0
-                    ),
-                    600,
-                )
-                yield
-            finally:
-                # It ends its connections: asked to terminate, it would wait for who holds one.
-                process.send_signal(signal.SIGINT)
+    # For its health check.
+    monkeypatch.setenv("PATH", str(postgres_folder), prepend=os.pathsep)
+    monkeypatch.setenv("PGHOST", "127.0.0.1")
+    monkeypatch.setenv("PGPORT", str(ports["postgres"]))
+    names = [given[f"POSTGRES_{name}"] for name in ("USER", "PASSWORD", "DB")]
+    with postgres(postgres_folder, ports["postgres"], *names):
+        yield
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("postgres")
+@pytest.mark.usefixtures("database")
 def test_server_and_worker_on_postgres_run_a_recipe(ports: dict[str, int], tmp_path: Path) -> None:
     corpus = tmp_path / "corpus.txt"
     corpus.write_text("".join(f"The red bird number {n} was seen in Berlin.\n" for n in range(40)))
