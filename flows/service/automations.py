@@ -7,7 +7,7 @@ on reschedules is the flow's, which reads its own states (`count_reschedules`).
 Importing this module imports prefect: enter `server.prefect_server` first.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -55,15 +55,15 @@ def build_automations(
     # Or begun: it may die before its first heartbeat. The last one of a run may come after its end.
     alive = ("heartbeat", "Running")
     over = (*_ENDED, *_SCHEDULED, *_WAITING)
-    silent = _absence(*alive, expect=("heartbeat", *over), within=SILENT, of=each)
+    silent = _trigger(("heartbeat", *over), each, alive, SILENT)
     crashed = ChangeFlowRunState(state=StateType.CRASHED, message=DEAD)
-    stuck = _absence(*_WAITING, expect=("Running", *_SCHEDULED, *_ENDED), within=PENDING, of=each)
+    stuck = _trigger(("Running", *_SCHEDULED, *_ENDED), each, _WAITING, PENDING)
     made = [
         _automation(f"{recipe}: no heartbeat is a crash", silent, crashed),
         # Another automation and not a second action: a server runs two actions at once.
         _automation(
             f"{recipe}: crashed without a heartbeat is rescheduled",
-            _presence("Crashed", each, {"prefect.state-message": DEAD}),
+            _trigger(["Crashed"], each, match={"prefect.state-message": DEAD}),
             again,
         ),
         _automation(f"{recipe}: stuck in Pending is rescheduled", stuck, again),
@@ -72,7 +72,7 @@ def build_automations(
         follow = RunDeployment(
             source="selected", deployment_id=train, parameters={name: _of(name) for name in _SAME}
         )
-        finished = _presence("Completed", [synthesise])
+        finished = _trigger(["Completed"], [synthesise])
         made.append(_automation(f"{recipe}: train follows synthesise", finished, follow))
     if block is not None:
         tell = SendNotification(
@@ -80,9 +80,8 @@ def build_automations(
             subject="Tercet: {{ flow_run.name }} {{ flow_run.state.name }}",
             body="{{ flow_run.state.message }}\n{{ flow_run|ui_url }}",
         )
-        lost = ("Failed", "Crashed")
-        expect = ("Running", *_WAITING, *_SCHEDULED)
-        failed = _absence(*lost, expect=expect, within=FAILED, of=each)
+        again_at_work = ("Running", *_WAITING, *_SCHEDULED)
+        failed = _trigger(again_at_work, each, ("Failed", "Crashed"), FAILED)
         made.append(_automation(f"{recipe}: failed for good tells a person", failed, tell))
     return made
 
@@ -145,35 +144,27 @@ def _content(automation: AutomationCore) -> dict[str, Any]:
     return content
 
 
-def _presence(event: str, of: Sequence[UUID], match: dict[str, str] | None = None) -> EventTrigger:
-    return EventTrigger(
-        expect={f"prefect.flow-run.{event}"},
-        match={"prefect.resource.id": "prefect.flow-run.*", **(match or {})},
-        match_related=_deployments(of),
-        for_each={"prefect.resource.id"},
-        posture=Posture.Reactive,
-        threshold=1,
-    )
-
-
-def _absence(*after: str, expect: Sequence[str], within: timedelta, of: Sequence[UUID]) -> Any:
+def _trigger(
+    expect: Sequence[str],
+    of: Sequence[UUID],
+    after: Sequence[str] = (),
+    within: timedelta | None = None,
+    match: Mapping[str, str] | None = None,
+) -> EventTrigger:
+    """One of these events or, with `within`, none of them for so long after another one."""
     return EventTrigger(
         after={f"prefect.flow-run.{event}" for event in after},
         expect={f"prefect.flow-run.{event}" for event in expect},
-        match={"prefect.resource.id": "prefect.flow-run.*"},
-        match_related=_deployments(of),
+        match={"prefect.resource.id": "prefect.flow-run.*", **(match or {})},
+        match_related={
+            "prefect.resource.role": "deployment",
+            "prefect.resource.id": [f"prefect.deployment.{one}" for one in of],
+        },
         for_each={"prefect.resource.id"},
-        posture=Posture.Proactive,
+        posture=Posture.Reactive if within is None else Posture.Proactive,
         threshold=1,
-        within=within,
+        within=within or timedelta(0),
     )
-
-
-def _deployments(each: Sequence[UUID]) -> dict[str, Any]:
-    return {
-        "prefect.resource.role": "deployment",
-        "prefect.resource.id": [f"prefect.deployment.{one}" for one in each],
-    }
 
 
 def _of(parameter: str) -> dict[str, Any]:
