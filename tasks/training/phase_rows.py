@@ -3,8 +3,6 @@
 Triplets of queries to passages are a source of their own, and in no other one.
 """
 
-from collections.abc import Sequence
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,7 +23,6 @@ from tercet.tasks.stage import BadInput, Work
 from tercet.tasks.training.loss_rows import shaped
 from tercet.tasks.training.phases import (
     OF_TRIPLETS,
-    SOURCES,
     DrawConfig,
     PartConfig,
     PhaseConfig,
@@ -98,6 +95,13 @@ _GUARDED = {
 }
 _GUARDED_LABELLED, _GUARDED_NEGATIVES = "guarded_labelled", "guarded_negatives"
 
+# What a row shares with its sentence, passage or document, and what it is called there.
+_OWNERS = {
+    "sentences": ("sentence_id", "sentence_id"),
+    "passages": ("sentence_id", "passage_id"),
+    "documents": ("doc_id", "doc_id"),
+}
+
 _TOO_SHORT = f"only sentences of {2 * LEAST} words and more can be cut in two, and there are none"
 
 
@@ -111,16 +115,11 @@ def part_rows(
     Raises: BadInput where there is none, or where the rows lack what the loss needs.
     """
     source, loss = part.rows.source, part.resolved()
-    found = _read(work, part.rows)
-    if part.rows.positive == "anchor" and "positive" in found.column_names:
-        place = found.column_names.index("positive")
-        found = found.set_column(place, "positive", found["anchor"])
-    if source == "triplets" and "negative" in loss.texts:
-        # Those without one have the batch's other rows as negatives, which this loss does not use.
-        found = found.filter(pc.is_valid(found["negative"]))
-    if "positive" in loss.texts and source not in SOURCES:
-        # A contradiction that no entailment took (kind entailment) has no positive.
-        found = found.filter(pc.is_valid(found["positive"]))
+    if source == "anchors":
+        found = _anchors(work, part.rows)
+    else:
+        with connection(work) as db:
+            found = db.sql(rows_sql(work, part)).to_arrow_table()
     if not found.num_rows:
         raise BadInput(f"train: phase {phase} has no rows to train on: {_remedy(part.rows)}.")
     slot = _GUARDED.get(source, _GUARDED_LABELLED)
@@ -201,63 +200,68 @@ def draws_table(work: Work, phase: PhaseConfig, seed: int, drawn: pa.Table) -> p
 
     drawn: epoch, part, group (sentence_id) and row_id (triplet_id).
     """
-    columns = ["triplet_id"]
-    columns += [f"{role}_{end}" for role in ("positive", "negative") for end in ("id", "method")]
-    triplets = work.inputs["triplets"].table("triplets", columns)
-    place = pc.index_in(drawn["row_id"], triplets["triplet_id"].combine_chunks())
-    chosen = triplets.take(place.combine_chunks())
-    chosen_rows = {
-        role: pa.table(
-            {
-                "phase": pa.repeat(phase.name, drawn.num_rows),
-                "part": drawn["part"],
-                "seed": pa.repeat(pa.scalar(seed, pa.int64()), drawn.num_rows),
-                "epoch": drawn["epoch"],
-                "sentence_id": drawn["group"],
-                "candidate_id": chosen[f"{role}_id"],
-                "method": chosen[f"{role}_method"],
-            }
-        )
-        for role in ("positive", "negative")
+    parts = {
+        "positive": [part.name for part in phase.parts if part.rows.positive is None],
+        "negative": [part.name for part in phase.parts if part.rows.source == "triplets"],
     }
-    triples = pa.array([part.name for part in phase.parts if part.rows.source == "triplets"])
-    with_negative = pc.is_in(drawn["part"], value_set=triples.cast(pa.string()))
-    negatives = chosen_rows["negative"].filter(with_negative)
-    own = pa.array([part.name for part in phase.parts if part.rows.positive is None])
-    with_positive = pc.is_in(drawn["part"], value_set=own.cast(pa.string()))
-    table = pa.concat_tables([chosen_rows["positive"].filter(with_positive), negatives])
     # What `select` adds itself (the anchor as its own positive) is not a candidate.
-    table = table.filter(pc.is_valid(table["candidate_id"]))
-    order = [(name, "ascending") for name in ("part", "epoch", "sentence_id", "candidate_id")]
-    return table.sort_by(order)
+    candidates = " UNION ALL ".join(
+        f"""SELECT part, epoch, "group" AS sentence_id, {role}_id AS candidate_id,
+                {role}_method AS method
+            FROM drawn JOIN {work.inputs["triplets"].sql("triplets")} ON row_id = triplet_id
+            WHERE {role}_id IS NOT NULL
+                AND list_contains([{", ".join(map(quoted, names))}]::VARCHAR[], part)"""
+        for role, names in parts.items()
+    )
+    with connection(work) as db:
+        db.register("drawn", drawn)
+        found = db.sql(
+            f"""SELECT {quoted(phase.name)} AS phase, {seed}::BIGINT AS seed, * FROM ({candidates})
+                ORDER BY part, epoch, sentence_id, candidate_id"""
+        ).to_arrow_table()
+    return found.select(DRAWS.names).cast(DRAWS)
 
 
-def _read(work: Work, rows: RowsConfig) -> pa.Table:
-    """row_id, anchor, positive and, where the source has them, negative, label, entries, group."""
-    if rows.source in OF_TRIPLETS:
-        return _triplets(work, rows)
-    if rows.source == "anchors":
-        return _anchors(work, rows)
-    if rows.source == "document_pairs":
-        return _document_pairs(work, rows)
-    if rows.source == "queries":
-        return _queries(work, rows)
-    table = work.inputs["labelled"].table("labelled")
-    return table.filter(pc.equal(table["corpus"], rows.source)).drop_columns(["corpus", "kind"])
+def rows_sql(work: Work, part: PartConfig) -> str:
+    """SQL for the rows that a part can train on, of any source but anchors.
 
-
-def _triplets(work: Work, rows: RowsConfig) -> pa.Table:
-    named = {"triplet_id": "row_id", "anchor": "anchor", "positive": "positive"}
-    if rows.source == "triplets":
-        named |= {"negative": "negative", "negative_similarity": "label"}
-    if rows.one_per is not None:
-        named["sentence_id"] = "group"
-    columns = [*named, "relation"]
-    conditions = [f"NOT {is_query(work.inputs['passages'])}"] if "passages" in work.inputs else []
-    table = _where(work, "triplets", columns, [*conditions, *_of_corpora(work, rows, "sentences")])
-    if rows.relation:
-        table = table.filter(pc.is_in(table["relation"], pa.array(rows.relation)))
-    return table.drop_columns(["relation"]).rename_columns([named[name] for name in named])
+    row_id, anchor, positive and, where the source has them, negative, label, entries and group.
+    """
+    rows, source, texts = part.rows, part.rows.source, part.resolved().texts
+    if source in (*OF_TRIPLETS, "queries"):
+        table, owners = "triplets", "passages" if source == "queries" else "sentences"
+        columns, where = "triplet_id AS row_id, anchor, positive", []
+        if source == "triplets":
+            columns += ", negative, negative_similarity AS label"
+            # Those without one have the batch's other rows as negatives.
+            where += ["negative IS NOT NULL"] if "negative" in texts else []
+        if rows.one_per is not None:
+            columns += ', sentence_id AS "group"'
+        if "passages" in work.inputs:
+            query = is_query(work.inputs["passages"])
+            where.append(query if source == "queries" else f"NOT {query}")
+        if rows.relation:
+            where.append(f"relation IN ({', '.join(map(quoted, rows.relation))})")
+    elif source == "document_pairs":
+        table, owners, where = source, "documents", ["split = 'train'"]
+        columns = "pair_id AS row_id, query AS anchor, answer AS positive"
+    else:
+        table, owners, where = "labelled", "", [f"corpus = {quoted(source)}"]
+        columns = "* EXCLUDE (corpus, kind)"
+        # A contradiction that no entailment took (kind entailment) has no positive.
+        if "positive" in texts and rows.positive is None:
+            where.append("positive IS NOT NULL")
+    if rows.corpora:
+        key, own = _OWNERS[owners]
+        where.append(
+            f"""{key} IN (SELECT {own} FROM {work.inputs[owners].sql(owners)}
+                WHERE corpus IN ({", ".join(map(quoted, rows.corpora))}))"""
+        )
+    asked = f"SELECT {columns} FROM {work.inputs[table].sql(table)}"
+    asked += f" WHERE {' AND '.join(where)}" if where else ""
+    if rows.positive == "anchor":
+        return f"SELECT * REPLACE (anchor AS positive) FROM ({asked})"
+    return asked
 
 
 def _anchors(work: Work, rows: RowsConfig) -> pa.Table:
@@ -281,21 +285,6 @@ def _cut_in_two(anchors: pa.Table) -> pa.Table:
     rows = anchors.select(["row_id"]).filter(pa.array([both is not None for both in cut]))
     rows = rows.append_column("anchor", pa.array([first for first, _ in pairs], pa.string()))
     return rows.append_column("positive", pa.array([second for _, second in pairs], pa.string()))
-
-
-def _document_pairs(work: Work, rows: RowsConfig) -> pa.Table:
-    """The natural pairs of the train split."""
-    columns = ["pair_id", "query", "answer", "split"]
-    table = _where(work, "document_pairs", columns, _of_corpora(work, rows, "documents"))
-    table = table.filter(pc.equal(table["split"], "train")).drop_columns(["split"])
-    return table.rename_columns(["row_id", "anchor", "positive"])
-
-
-def _queries(work: Work, rows: RowsConfig) -> pa.Table:
-    """Queries with their passages, of the triplets that have them."""
-    conditions = [is_query(work.inputs["passages"]), *_of_corpora(work, rows, "passages")]
-    table = _where(work, "triplets", ["triplet_id", "anchor", "positive"], conditions)
-    return table.rename_columns(["row_id", "anchor", "positive"])
 
 
 def _with_negatives(work: Work, rows: pa.Table, count: int) -> pa.Table:
@@ -328,36 +317,6 @@ def _with_negatives(work: Work, rows: pa.Table, count: int) -> pa.Table:
             "raise negatives.depth."
         )
     return made
-
-
-def _where(work: Work, name: str, columns: list[str], conditions: Sequence[str]) -> pa.Table:
-    """Columns of the table's rows that meet all conditions."""
-    if not conditions:
-        return work.inputs[name].table(name, columns)
-    with connection(work) as db:
-        return db.sql(
-            f"""SELECT {", ".join(columns)} FROM {work.inputs[name].sql(name)}
-                WHERE {" AND ".join(conditions)}"""
-        ).to_arrow_table()
-
-
-# What a row shares with its sentence, passage or document, and what it is called there.
-_OWNERS = {
-    "sentences": ("sentence_id", "sentence_id"),
-    "passages": ("sentence_id", "passage_id"),
-    "documents": ("doc_id", "doc_id"),
-}
-
-
-def _of_corpora(work: Work, rows: RowsConfig, owners: str) -> list[str]:
-    """The condition that a row's owner is of the corpora that are asked for, if any are."""
-    if not rows.corpora:
-        return []
-    key, own = _OWNERS[owners]
-    return [
-        f"""{key} IN (SELECT {own} FROM {work.inputs[owners].sql(owners)}
-            WHERE corpus IN ({", ".join(map(quoted, rows.corpora))}))"""
-    ]
 
 
 def _remedy(rows: RowsConfig) -> str:

@@ -271,8 +271,9 @@ class PhaseConfig(Hyperparameters):
 
     @model_validator(mode="after")
     def _distinct(self) -> "PhaseConfig":
-        if twice := _twice(part.name for part in self.parts):
-            raise ValueError(f"two parts have the name {twice}: give each part its own name")
+        for name, count in Counter(part.name for part in self.parts).items():
+            if count > 1:
+                raise ValueError(f"two parts have the name {name}: give each part its own name")
         shares = [part.share for part in self.parts]
         part_sizes(self.batch_size, [1] * len(shares), shares)
         given = [share for share in shares if share is not None]
@@ -316,8 +317,3 @@ def unfit(part: PartConfig, columns: Collection[str]) -> str | None:
         f"rows from {part.rows.source} have no {' and no '.join(missing)}, which the loss "
         f"{loss.name} needs: take other rows or another loss"
     )
-
-
-def _twice(names: Any) -> str | None:
-    """A name that occurs twice."""
-    return next((name for name, count in Counter(names).items() if count > 1), None)

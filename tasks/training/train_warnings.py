@@ -12,20 +12,19 @@ from pydantic import BaseModel
 
 from tercet.models.encoders.prompts import has_sides
 from tercet.models.losses.gaussian_decay import TEACHER
-from tercet.storage.rows import Rows, quoted
+from tercet.storage.rows import Rows
 from tercet.tasks.connections import connection
 from tercet.tasks.corpus.ingest_warnings import remedies
 from tercet.tasks.corpus.kinds.registry import KINDS
 from tercet.tasks.corpus.labelled import LabelledConfig, columns_of
-from tercet.tasks.corpus.queries import is_query
 from tercet.tasks.corpus.sources.registry import reader_of
 from tercet.tasks.corpus.splits import SPLITS
 from tercet.tasks.cut_texts import find_cut
 from tercet.tasks.scoring import select_warnings
 from tercet.tasks.scoring.select import SelectConfig
 from tercet.tasks.stage import Work
-from tercet.tasks.training.phase_rows import sides_of
-from tercet.tasks.training.phases import OF_TRIPLETS, SOURCES, PartConfig, PhaseConfig
+from tercet.tasks.training.phase_rows import rows_sql, sides_of
+from tercet.tasks.training.phases import OF_TRIPLETS, SOURCES, PartConfig
 from tercet.tasks.training.train import TrainConfig
 from tercet.tasks.warning import StageWarning
 
@@ -42,7 +41,7 @@ _SIDED = (
     "train on `rows: document_pairs` for search, or do without its prompts by `prompts: {query: "
     '"", document: ""}`'
 )
-_TEXTS = {_PAIRS: ("query", "answer"), "anchors": ("text",)}
+_TEXTS = ("anchor", "positive", "negative")
 
 _LOST = """
 SELECT phase, seed, max(step) FILTER (loss IS NOT NULL) AS ended, max(step) FILTER (chosen) AS kept
@@ -70,8 +69,9 @@ def find_before(work: Work, configs: Sequence[BaseModel]) -> Iterator[StageWarni
         if sided and not sides_of(part.rows):
             yield _without_side(part, _rows(part, work))
         if _decays(part):
-            labels = _labels(part, work)
-            lacking, total = labels.null_count, len(labels)
+            lacking, total = _counted(
+                work, part, "count(*) FILTER (label IS NULL), count(*)", "negative IS NOT NULL"
+            )
             if lacking:
                 yield _undecayed(part, f"{lacking:,} of {total:,}", lacking, total)
             elif phase.word_repetition:
@@ -102,9 +102,14 @@ def find_beforehand(configs: Mapping[str, BaseModel]) -> Iterator[tuple[str, Sta
         if isinstance(config, LabelledConfig)
         for corpus in config.corpora
     }
-    for step, phase, part in _phases_that_decay(configs):
-        if part.rows.source not in corpora:
-            continue
+    decaying = [
+        (step, config.phase, part)
+        for step, config in configs.items()
+        if isinstance(config, TrainConfig)
+        for part in config.phase.parts
+        if _decays(part) and part.rows.source in corpora
+    ]
+    for step, phase, part in decaying:
         corpus, longest = corpora[part.rows.source]
         assert corpus.kind is not None
         kind = KINDS[corpus.kind]
@@ -113,14 +118,6 @@ def find_beforehand(configs: Mapping[str, BaseModel]) -> Iterator[tuple[str, Sta
             yield step, _undecayed(part, "all", 0, 0)
         elif phase.word_repetition:
             yield step, _repeating(part, 0)
-
-
-def _phases_that_decay(
-    configs: Mapping[str, BaseModel],
-) -> Iterator[tuple[str, PhaseConfig, PartConfig]]:
-    for step, config in configs.items():
-        if isinstance(config, TrainConfig):
-            yield from ((step, config.phase, p) for p in config.phase.parts if _decays(p))
 
 
 def _decays(part: PartConfig) -> bool:
@@ -168,40 +165,24 @@ def _more(source: str) -> str:
 
 def _rows(part: PartConfig, work: Work) -> int:
     """The rows that a part takes, apart from those that the guard leaves out."""
-    found = _available(part, work)
+    if part.rows.source == "anchors":
+        table = work.inputs["anchors"].table("anchor_shares", ["corpus", "anchors"])
+        if part.rows.corpora:
+            table = table.filter(pc.is_in(table["corpus"], pa.array(part.rows.corpora)))
+        found = int(pc.sum(table["anchors"]).as_py() or 0)
+    else:
+        each = "*" if part.rows.one_per is None else 'DISTINCT "group"'
+        (found,) = _counted(work, part, f"count({each})")
     return min(found, part.rows.max_rows or found)
 
 
-def _available(part: PartConfig, work: Work) -> int:
-    config, source = part.rows, part.rows.source
-    if source in (*OF_TRIPLETS, _QUERIES):
-        columns = "sentence_id, relation, negative"
-        with connection(work) as db:
-            table = db.sql(f"SELECT {columns} FROM {_of_triplets(work, source)}").to_arrow_table()
-        if source == "triplets" and "negative" in part.resolved().texts:
-            table = table.filter(pc.is_valid(table["negative"]))
-        if config.relation:
-            table = table.filter(pc.is_in(table["relation"], pa.array(config.relation)))
-        return len(table["sentence_id"].unique()) if config.one_per else table.num_rows
-    if source == "anchors":
-        table = work.inputs["anchors"].table("anchor_shares", ["corpus", "anchors"])
-        if config.corpora:
-            table = table.filter(pc.is_in(table["corpus"], pa.array(config.corpora)))
-        return int(pc.sum(table["anchors"]).as_py() or 0)
-    slot, column, wanted = "labelled", "corpus", source
-    if source == _PAIRS:
-        slot, column, wanted = _PAIRS, "split", "train"
-    values = work.inputs[slot].table(slot, [column])[column]
-    return int(pc.sum(pc.equal(values, wanted)).as_py() or 0)
-
-
-def _of_triplets(work: Work, source: str) -> str:
-    """The triplets of this source, as an expression in SQL: those of queries, or the others."""
-    table = work.inputs["triplets"].sql("triplets")
-    if "passages" not in work.inputs:
-        return table
-    wanted = is_query(work.inputs["passages"])
-    return f"(SELECT * FROM {table} WHERE {wanted if source == _QUERIES else f'NOT {wanted}'})"
+def _counted(work: Work, part: PartConfig, counts: str, where: str = "true") -> tuple[int, ...]:
+    """Counts, in SQL, of the rows that a part can train on."""
+    with connection(work) as db:
+        found: tuple[int, ...] = db.execute(
+            f"SELECT {counts} FROM ({rows_sql(work, part)}) WHERE {where}"
+        ).fetchall()[0]
+    return found
 
 
 def _refused(made: Rows) -> Counter[str]:
@@ -224,19 +205,14 @@ def _pairs_left_out(made: Rows) -> Counter[str]:
 
 def _cut(work: Work, part: PartConfig, longest: int) -> Iterator[StageWarning]:
     """Of a part's texts that are longer than the training reads, in its first rows."""
-    source = part.rows.source
-    columns, where = _TEXTS.get(source, ("anchor", "positive", "negative")), "true"
-    if source in (*OF_TRIPLETS, _QUERIES):
-        table = _of_triplets(work, source)
-    elif source == "anchors":
-        table, where = work.inputs["sentences"].sql("sentences"), "split = 'train'"
-    elif source == _PAIRS:
-        table, where = work.inputs[_PAIRS].sql(_PAIRS), "split = 'train'"
+    if part.rows.source == "anchors":
+        columns: Sequence[str] = ("text",)
+        rows = f"{work.inputs['sentences'].sql('sentences')} WHERE split = 'train'"
     else:
-        table = work.inputs["labelled"].sql("labelled")
-        where = f"corpus = {quoted(source)}"
+        columns = [name for name in SOURCES.get(part.rows.source, _TEXTS) if name in _TEXTS]
+        rows = f"({rows_sql(work, part)})"
     said = f"texts that train {part.name!r}"
-    yield from find_cut(work, part.name, columns, f"{table} WHERE {where}", longest, said, "train")
+    yield from find_cut(work, part.name, columns, rows, longest, said, "train")
 
 
 def _without_side(part: PartConfig, rows: int) -> StageWarning:
@@ -261,18 +237,3 @@ def _rows_of(part: PartConfig) -> str:
     if part.rows.source == "anchors":
         return "anchors"
     return "triplets" if part.rows.source in OF_TRIPLETS else f"rows of {part.rows.source!r}"
-
-
-def _labels(part: PartConfig, work: Work) -> pa.ChunkedArray:
-    """The teacher's cosines of the rows that the part can take, null where there is none."""
-    if part.rows.source in OF_TRIPLETS:
-        slot, label, column = "triplets", "negative_similarity", "relation"
-    else:
-        slot, label, column = "labelled", "label", "corpus"
-    table = work.inputs[slot].table(slot, [label, "negative", column])
-    table = table.filter(pc.is_valid(table["negative"]))
-    if slot == "labelled":
-        table = table.filter(pc.equal(table["corpus"], part.rows.source))
-    elif part.rows.relation:
-        table = table.filter(pc.is_in(table["relation"], pa.array(part.rows.relation)))
-    return table[label]

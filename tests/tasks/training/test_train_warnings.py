@@ -56,6 +56,7 @@ def told(warnings: list[StageWarning]) -> list[str]:
 def triplets(*negatives: str | None, cosines: Any = 0.5) -> dict[str, Any]:
     count = len(negatives)
     return {
+        "triplet_id": pa.array(range(count), pa.uint64()),
         "sentence_id": pa.array(range(count), pa.uint64()),
         "relation": ["topic"] * count,
         **{name: [text] * count for name, text in BLANK.items()},
@@ -68,6 +69,7 @@ def nli(*labels: float | None) -> dict[str, Any]:
     count = len(labels) + 1
     return {
         "corpus": ["nli"] * len(labels) + ["other"],
+        "kind": ["triplets"] * count,
         **{name: [text] * count for name, text in BLANK.items()},
         "negative": ["text"] * count,
         "label": pa.array([*labels, None], pa.float32()),
@@ -103,7 +105,8 @@ def test_the_threshold_to_change_is_the_one_that_counts(tmp_path: Path) -> None:
 def test_rows_of_a_dictionary_are_not_sampled(tmp_path: Path) -> None:
     columns = {name: [text] * 100 for name, text in BLANK.items()}
     negative = pa.nulls(100, pa.string())
-    tables = {"labelled": {"corpus": ["terms"] * 100, **columns, "negative": negative}}
+    named = {"corpus": ["terms"] * 100, "kind": ["pairs"] * 100}
+    tables = {"labelled": {**named, **columns, "negative": negative}}
     phase = {"name": "step1", "batch_size": 8, "rows": {"from": "terms"}, "loss": "info_nce"}
     assert found(tmp_path, phase, tables) == []
     phase["rows"] = {"from": "terms", "max_rows": 10}
@@ -180,7 +183,7 @@ def test_texts_that_are_longer_than_max_length_are_told(
 ) -> None:
     passage = " ".join(["word"] * 33)
     columns = {"query": ["a question"] * 100, "answer": [passage] * long + ["short"] * (100 - long)}
-    table = {**columns, "split": ["train"] * 100}
+    table = {"pair_id": list(range(100)), **columns, "split": ["train"] * 100}
     phase = {"rows": "document_pairs", "loss": "info_nce", "batch_size": 4, "max_length": 32}
     warnings = found(tmp_path, phase, {"document_pairs": table})
     assert [(one.kind, one.count, one.total) for one in warnings] == [("cut", 10, 200)] * cut
@@ -188,7 +191,10 @@ def test_texts_that_are_longer_than_max_length_are_told(
 
 
 def test_rows_that_do_not_use_the_prompts_of_the_encoder_are_told(tmp_path: Path) -> None:
-    pairs = {"query": ["a"] * 900, "answer": ["b"] * 900, "split": ["train"] * 900}
+    pairs = {
+        **{"pair_id": list(range(900)), "split": ["train"] * 900},
+        **{"query": ["a"] * 900, "answer": ["b"] * 900},
+    }
     tables = {"triplets": triplets(*["a"] * 900), "document_pairs": pairs}
     parts = [{"name": rows, "rows": rows, "loss": "info_nce"} for rows in tables]
     phase = {"parts": parts, "batch_size": 8}
