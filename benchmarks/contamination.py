@@ -36,7 +36,8 @@ from tercet.models import seeding
 from tercet.models.text import overlap
 from tercet.storage.rows import rows_of
 from tercet.tasks.corpus.corpus_tables import SENTENCES
-from tercet.tasks.evaluation.suites.sts import STS_TASKS, read_suite
+from tercet.tasks.evaluation.suites.sts import STS_TASKS
+from tercet.tasks.evaluation.suites.suite import read_suite
 from tercet.tasks.guarding import guard
 from tercet.tasks.stage import Resources, Work
 

@@ -11,7 +11,8 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from tercet.tasks.evaluation.suites.sts import read_suite, suite_root
+from tercet.tasks.evaluation.suites.layout import suite_root
+from tercet.tasks.evaluation.suites.suite import read_suite
 
 _LEAST = 15
 

@@ -1,25 +1,24 @@
 """The choice of a checkpoint, on dev only: no key and no function here can name the test split."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
 
-from tercet.models.encoders.prompts import SIDES, Side
+from tercet.models.encoders.prompts import Sided
 from tercet.models.measures import metrics
-from tercet.models.precision import Precision
 from tercet.tasks.evaluation.document_pairs import pairs_of_split
+from tercet.tasks.evaluation.encoding import Encoded
 from tercet.tasks.evaluation.suites import sts
+from tercet.tasks.evaluation.suites.layout import suite_root
+from tercet.tasks.evaluation.suites.task import cosines
 from tercet.tasks.stage import BadInput, Work
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
-    from tercet.models.encoders.encoder import Vectors
     from tercet.models.training.choosing import Choice
     from tercet.tasks.training.train import TrainConfig
 
@@ -50,8 +49,26 @@ def _no_files(config: "TrainConfig") -> dict[str, Path]:
 
 
 def _retrieval(work: Work, config: "TrainConfig") -> "tuple[str, Measure]":
-    measure = _by_retrieval(_dev_pairs(work, config.max_pairs), encoder(work, config.precision))
-    return "retrieval document_pairs dev mrr", measure
+    """MRR of the dev pairs' answers among each other, in percent."""
+    pairs = pairs_of_split(work.inputs["document_pairs"], "dev", config.max_pairs, work.seed)
+    if pairs.num_rows < 2:
+        raise BadInput(
+            f"train.choose.by is retrieval, but the corpora have {pairs.num_rows} document pairs "
+            "in split dev: raise ingest.dev, name the columns query and answer of a corpus, or "
+            "set train.choose to null."
+        )
+    queries: list[str] = pairs["query"].to_pylist()
+    answers: list[str] = pairs["answer"].to_pylist()
+    places = {text: place for place, text in enumerate(dict.fromkeys(answers))}
+    own = np.array([places[text] for text in answers], dtype=np.int64)
+
+    def mrr(encoded: Encoded) -> float:
+        sides = encoded.of(queries, "query"), encoded.of(list(places), "document")
+        return 100.0 * float(metrics.reciprocal_ranks(metrics.answer_ranks(*sides, own)).mean())
+
+    texts: list[Sided] = [(text, "query") for text in queries]
+    texts += [(text, "document") for text in places]
+    return "retrieval document_pairs dev mrr", by_vectors(work, config, texts, mrr)
 
 
 def _suite_files(config: "TrainConfig") -> dict[str, Path]:
@@ -61,7 +78,7 @@ def _suite_files(config: "TrainConfig") -> dict[str, Path]:
             f"train.choose.by is {config.choose.by}, but evaluate.suite names no directory that "
             "has its dev set: name one, or choose by retrieval."
         )
-    return sts.suite_files(config.suite.expanduser(), (config.choose.by,), ("dev",))
+    return sts.KIND.files(suite_root(config.suite.expanduser()), config.choose.by, ("dev",))
 
 
 def _suite(work: Work, config: "TrainConfig") -> "tuple[str, Measure]":
@@ -69,72 +86,46 @@ def _suite(work: Work, config: "TrainConfig") -> "tuple[str, Measure]":
     assert config.choose is not None
     assert config.suite is not None
     by = config.choose.by
-    (task,) = sts.read_suite(config.suite.expanduser(), (by,), ("dev",))
-    return f"sts {by} dev all spearman", by_scores(task, encoder(work, config.precision))
+    task = sts.read_task(suite_root(config.suite.expanduser()), by, "dev")
+    assert task is not None
+    return f"sts {by} dev all spearman", by_scores(work, config, task)
 
 
 RETRIEVAL = Chooser(_no_files, _retrieval)
 SUITE = Chooser(_suite_files, _suite)
 
 
-def _by_retrieval(pairs: pa.Table, encode: "Callable[..., Vectors]") -> "Measure":
-    """MRR of the pairs' answers among each other, in percent."""
-    queries: list[str] = pairs["query"].to_pylist()
-    places = {text: place for place, text in enumerate(dict.fromkeys(pairs["answer"].to_pylist()))}
-    own: npt.NDArray[np.int64] = np.array([places[text] for text in pairs["answer"].to_pylist()])
-    texts = [*queries, *places]
-
-    def measure(model: "SentenceTransformer") -> float | None:
-        from tercet.models.encoders.encoder import distinct_side
-
-        if any(distinct_side(model, side) for side in SIDES):
-            sides = (encode(model, queries, "query"), encode(model, list(places), "document"))
-            vectors = np.concatenate(sides)
-        else:
-            vectors = encode(model, texts)
-        if not np.isfinite(vectors).all():
-            return None
-        ranks = metrics.answer_ranks(vectors[: len(queries)], vectors[len(queries) :], own)
-        return 100.0 * float(metrics.reciprocal_ranks(ranks).mean())
-
-    return measure
-
-
-def by_scores(task: sts.ScoredTask, encode: "Callable[..., Vectors]") -> "Measure":
+def by_scores(work: Work, config: "TrainConfig", task: sts.ScoredTask) -> "Measure":
     """Spearman of cosine and human score on a dev set, in percent."""
     (part,) = task.parts
-    texts = [*part.first, *part.second]
+
+    def spearman(encoded: Encoded) -> float | None:
+        found = cosines(encoded, part.first, part.second)
+        if float(np.ptp(found)) <= metrics.TIE:
+            return None
+        return 100.0 * metrics.spearman(found, part.scores)
+
+    return by_vectors(work, config, task.sided_texts(), spearman)
+
+
+def by_vectors(
+    work: Work,
+    config: "TrainConfig",
+    texts: Sequence[Sided],
+    value: Callable[[Encoded], float | None],
+) -> "Measure":
+    """The measure that `value` makes of the texts' vectors; None if one is not finite."""
+    sides = dict.fromkeys(side for _, side in texts)
+    by_side = {side: list(dict.fromkeys(t for t, on in texts if on == side)) for side in sides}
+    sided = ((text, side) for side, some in by_side.items() for text in some)
+    rows = {one: row for row, one in enumerate(sided)}
 
     def measure(model: "SentenceTransformer") -> float | None:
-        first, second = np.split(encode(model, texts), 2)
-        cosines = np.einsum("nd,nd->n", first, second)
-        if not np.isfinite(cosines).all() or float(np.ptp(cosines)) <= metrics.TIE:
-            return None
-        return 100.0 * metrics.spearman(cosines, part.scores)
-
-    return measure
-
-
-def encoder(work: Work, precision: "Precision") -> "Callable[..., Vectors]":
-    """How texts are encoded to be measured."""
-
-    def encoded(
-        model: "SentenceTransformer", texts: list[str], side: Side | None = None
-    ) -> "Vectors":
         from tercet.models.encoders.encoder import encode
 
-        return encode(model, texts, work.resources.batch_size, precision, side=side)
+        size, precision = work.resources.batch_size, config.precision
+        made = [encode(model, some, size, precision, side=on) for on, some in by_side.items()]
+        vectors = np.concatenate(made)
+        return value(Encoded(vectors, rows)) if np.isfinite(vectors).all() else None
 
-    return encoded
-
-
-def _dev_pairs(work: Work, max_pairs: int) -> pa.Table:
-    """The document pairs of split dev that the evaluation reports on."""
-    pairs = pairs_of_split(work.inputs["document_pairs"], "dev", max_pairs, work.seed)
-    if pairs.num_rows < 2:
-        raise BadInput(
-            f"train.choose.by is retrieval, but the corpora have {pairs.num_rows} document pairs "
-            "in split dev: raise ingest.dev, name the columns query and answer of a corpus, or "
-            "set train.choose to null."
-        )
-    return pairs
+    return measure

@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tercet.models.measures import metrics
+from tercet.tasks.evaluation.encoding import Encoded
 from tercet.tasks.evaluation.suites.fact_order import find_case_files, read_cases
 from tercet.tasks.stage import BadInput, Work
-from tercet.tasks.training.choose import Chooser, encoder
+from tercet.tasks.training.choose import Chooser, by_vectors
 
 if TYPE_CHECKING:
-    from sentence_transformers import SentenceTransformer
-
     from tercet.tasks.training.choose import Measure
     from tercet.tasks.training.train import TrainConfig
 
@@ -23,30 +22,21 @@ def _files(config: "TrainConfig") -> dict[str, Path]:
 
 def _measure(work: Work, config: "TrainConfig") -> tuple[str, "Measure"]:
     """The share of dev cases in order, in percent: over several files their mean; and its name."""
-    encode = encoder(work, config.precision)
     tasks = read_cases(config.fact_order, ("dev",), required=False)
     if not tasks:
         raise BadInput(
             "train.choose.by is fact_order, but no file of evaluate.fact_order has a case of split "
             "dev: give one a column `split`, or choose by retrieval."
         )
-    texts = list(dict.fromkeys(text for task in tasks for text in task.texts()))
-    places = {text: place for place, text in enumerate(texts)}
 
-    def measure(model: "SentenceTransformer") -> float | None:
-        vectors = encode(model, texts)
-        if not np.isfinite(vectors).all():
-            return None
-        shares = []
-        for task in tasks:
-            anchor, near, far = (
-                vectors[[places[text] for text in side]]
-                for side in (task.anchors, task.rewordings, task.changed)
-            )
-            shares.append(metrics.in_order(anchor, near, far).mean())
+    def share_in_order(encoded: Encoded) -> float:
+        sides = [(task.anchors, task.rewordings, task.changed) for task in tasks]
+        shares = [metrics.in_order(*map(encoded.of, texts)).mean() for texts in sides]
         return 100.0 * float(np.mean(shares))
 
-    return f"fact_order {tasks[0].name if len(tasks) == 1 else 'mean'} dev all accuracy", measure
+    name = f"fact_order {tasks[0].name if len(tasks) == 1 else 'mean'} dev all accuracy"
+    texts = [text for task in tasks for text in task.sided_texts()]
+    return name, by_vectors(work, config, texts, share_in_order)
 
 
 FACT_ORDER = Chooser(_files, _measure)

@@ -20,8 +20,6 @@ from tercet.tasks.evaluation.suites.layout import (
     columns,
     content_digest,
     lines,
-    needed,
-    suite_root,
 )
 from tercet.tasks.evaluation.suites.task import Kind, Part, Scores, Task, distinct_cosines
 from tercet.tasks.rejects import rejects
@@ -101,27 +99,6 @@ class ScoredTask(Task):
         return rejects("evaluate", [None] * len(reasons), reasons, details, texts)
 
 
-def suite_files(
-    directory: Path, tasks: Sequence[str] = STS_TASKS, splits: Sequence[Split] = ("test",)
-) -> dict[str, Path]:
-    """The files that these tasks read, by their path inside the suite. Raises BadInput."""
-    return needed(suite_root(directory), [path for task in tasks for path in _paths(task, splits)])
-
-
-def read_suite(
-    directory: Path, tasks: Sequence[str] = STS_TASKS, splits: Sequence[Split] = ("test",)
-) -> list[ScoredTask]:
-    """The tasks with their scored pairs. STS12 to STS16 have no dev split and are `test` alone.
-
-    Raises: BadInput that names file and line for a missing file, a line without a second sentence
-        or without its score, a score off the scale, and a file without scored pairs.
-    """
-    suite_files(directory, tasks, splits)
-    root = suite_root(directory)
-    found = [_read(root, task, split) for split in splits for task in tasks]
-    return [task for task in found if task is not None]
-
-
 def _paths(task: str, splits: Sequence[Split]) -> list[str]:
     if task == "STS-B":
         return [f"STS/STSBenchmark/{_STSB_FILES[split]}" for split in splits]
@@ -133,7 +110,12 @@ def _paths(task: str, splits: Sequence[Split]) -> list[str]:
     ]
 
 
-def _read(root: Path, task: str, split: Split) -> ScoredTask | None:
+def read_task(root: Path, task: str, split: Split) -> ScoredTask | None:
+    """A task with its scored pairs; None for the dev split of a year, which has none.
+
+    Raises: BadInput that names file and line for a line without a second sentence or without its
+        score, a score off the scale, and a file without scored pairs.
+    """
     paths = [root / path for path in _paths(task, (split,))]
     if task == "STS-B":
         parts = [_read_stsb(*paths)]
@@ -211,4 +193,4 @@ def _read_sick(path: Path) -> ScoredPairs:
     return _scored(path, rows, path.stem)
 
 
-KIND = Kind("sts", STS_TASKS, _read, ("test", "dev"), _paths)
+KIND = Kind("sts", STS_TASKS, read_task, ("test", "dev"), _paths)

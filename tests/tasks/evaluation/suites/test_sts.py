@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from sts_suite import SICK_HEADER, write_suite
 
-from tercet.tasks.evaluation.suites import layout
-from tercet.tasks.evaluation.suites import sts as suites
+from tercet.tasks.evaluation.suites import layout, sts
+from tercet.tasks.evaluation.suites import suite as suites
 from tercet.tasks.stage import BadInput
 
 
@@ -20,14 +20,14 @@ def replace(path: Path, old: str, new: str) -> None:
     path.write_text(path.read_text().replace(old, new, 1))
 
 
-def count(task: suites.ScoredTask) -> int:
+def count(task: sts.ScoredTask) -> int:
     """Scored pairs of all its parts."""
     return sum(len(part.scores) for part in task.parts)
 
 
 def test_reads_the_seven_and_leaves_out_unscored_pairs(suite):
     tasks = suites.read_suite(suite)
-    assert [task.name for task in tasks] == list(suites.STS_TASKS)
+    assert [task.name for task in tasks] == list(sts.STS_TASKS)
     year = tasks[1]
     assert [part.name for part in year.parts] == ["FNWN", "headlines", "OnWN"]
     assert count(year) == 6
