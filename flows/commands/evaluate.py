@@ -91,7 +91,7 @@ def evaluate_encoders(
     read_cases(cases, chosen)
     asked_of = read_retrieval_sets(queries, chosen)
     left_out = [describe_skipped(task) for task in read_sets(graded, chosen) if task.skipped]
-    left_out += [said for task in asked_of for said in task.left_out().values()]
+    left_out += [said for task in asked_of for _, said, _ in task.left_out()]
     left_out += run.left_out
     paths = _paths(models, store, run_ref)
 

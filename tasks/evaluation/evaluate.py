@@ -133,10 +133,10 @@ def run(work: Work) -> None:
     material = Material(_pairs(work), tasks)
     if not material.texts():
         return
-    for task in tasks:
-        left_out = task.rejects()
-        if left_out is not None:
-            work.emit("rejects", left_out)
+    left_out = [one for task in tasks for one in task.left_out()]
+    if left_out:
+        columns = map(list, zip(*left_out, strict=True))
+        work.emit("rejects", rejects("evaluate", [None] * len(left_out), *columns))
     trained = "baseline" in work.inputs
     model = load_encoder(work, "model", cnn_seed=None if trained else work.seed)
     found = _measure(work, model, material, config.phase if trained else "base")

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 
 from tercet.models.encoders.prompts import Sided
 from tercet.models.retrieval import bm25, nearest, rankings
@@ -18,8 +17,7 @@ from tercet.tasks.corpus.sources import tables
 from tercet.tasks.corpus.sources.streams import COMPRESSIONS, lines
 from tercet.tasks.evaluation.suites.layout import Split, content_digest
 from tercet.tasks.evaluation.suites.own import RetrievalSource
-from tercet.tasks.evaluation.suites.task import Data, Part, Scores, Task
-from tercet.tasks.rejects import rejects
+from tercet.tasks.evaluation.suites.task import Data, LeftOut, Part, Scores, Task
 from tercet.tasks.stage import BadInput
 
 if TYPE_CHECKING:
@@ -115,25 +113,16 @@ class RetrievalTask(Task):
         places, _ = nearest.search(encoded.of(self.queries, "query"), blocks, depth)
         return places
 
-    def rejects(self) -> pa.Table | None:
-        found = self.left_out()
-        if not found:
-            return None
-        return rejects("evaluate", [None] * len(found), list(found), list(found.values()), None)
-
-    def left_out(self) -> dict[str, str]:
-        """By the reason: relevant documents that are not there, queries that have none."""
-        found = {}
+    def left_out(self) -> list[LeftOut]:
+        """Relevant documents that are not there, queries that have none."""
+        found: list[LeftOut] = []
         if self.absent:
-            found["no_document"] = (
-                f"{self.title}: {self.absent:,} relevant documents are not in corpus.jsonl and "
-                "count as not found"
-            )
+            said = f"{self.title}: {self.absent:,} relevant documents are not in corpus.jsonl and "
+            found.append(("no_document", said + "count as not found", None))
         if self.unjudged:
-            found["no_judgement"] = (
-                f"{self.title}: {self.unjudged:,} of {self.unjudged + len(self.queries):,} queries "
-                f"have no relevant document in the split {self.split} and are not asked"
-            )
+            said = f"{self.title}: {self.unjudged:,} of {self.unjudged + len(self.queries):,} "
+            said += f"queries have no relevant document in the split {self.split} and are not asked"
+            found.append(("no_judgement", said, None))
         return found
 
 

@@ -13,13 +13,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from tercet.models.measures.metrics import average_precision
 from tercet.tasks.evaluation.suites.layout import content_digest, is_text, named_file
 from tercet.tasks.evaluation.suites.table_rows import table_rows
-from tercet.tasks.evaluation.suites.task import Kind, Part, Scores, Task, check_spread
-from tercet.tasks.rejects import rejects
+from tercet.tasks.evaluation.suites.task import (
+    Kind,
+    LeftOut,
+    Part,
+    Scores,
+    Task,
+    check_spread,
+)
 from tercet.tasks.stage import BadInput
 
 if TYPE_CHECKING:
@@ -85,12 +90,11 @@ class RankedTask(Task):
         part = Part("all", np.array(precisions, dtype=np.float64))
         return [Scores(self.data(), "map", (part,), averaged=self.name in RERANKING_TASKS)]
 
-    def rejects(self) -> pa.Table | None:
-        """A reject for the task's queries that were left out."""
+    def left_out(self) -> list[LeftOut]:
         if not self.skipped:
-            return None
+            return []
         detail = f"{self.name}: queries without a positive or without a negative: {self.skipped}"
-        return rejects("evaluate", [None], "no_ranking", detail, None)
+        return [("no_ranking", detail, None)]
 
 
 def read_task(root: Path, name: str) -> RankedTask:
@@ -164,13 +168,10 @@ def _mteb_queries(task: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
             if split not in splits:
                 continue
             where = f"{MTEB}{name}, {split}"
-            rows = _joined(where, data) if _is_joined(data) else data
+            joined = isinstance(data, Mapping) and "relevant_docs" in data
+            rows = _joined(where, data) if joined else data
             for number, row in enumerate(rows, start=1):
                 yield f"{where}, query {number}", row
-
-
-def _is_joined(data: Any) -> bool:
-    return isinstance(data, Mapping) and "relevant_docs" in data
 
 
 def _joined(where: str, data: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

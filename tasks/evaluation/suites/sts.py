@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from tercet.tasks.evaluation.suites.layout import (
     Split,
@@ -21,8 +20,14 @@ from tercet.tasks.evaluation.suites.layout import (
     content_digest,
     lines,
 )
-from tercet.tasks.evaluation.suites.task import Kind, Part, Scores, Task, distinct_cosines
-from tercet.tasks.rejects import rejects
+from tercet.tasks.evaluation.suites.task import (
+    Kind,
+    LeftOut,
+    Part,
+    Scores,
+    Task,
+    distinct_cosines,
+)
 from tercet.tasks.stage import BadInput
 
 if TYPE_CHECKING:
@@ -90,13 +95,8 @@ class ScoredTask(Task):
         averaged = self.suite == "sts" and self.split == "test"
         return [Scores(self.data(), "spearman", tuple(parts), averaged=averaged)]
 
-    def rejects(self) -> pa.Table | None:
-        """A reject for each row of the task's file that was left out."""
-        if not self.skipped:
-            return None
-        reasons, details, texts = map(list, zip(*self.skipped, strict=True))
-        details = [f"{self.name}: {detail}" for detail in details]
-        return rejects("evaluate", [None] * len(reasons), reasons, details, texts)
+    def left_out(self) -> list[LeftOut]:
+        return [(reason, f"{self.name}: {detail}", text) for reason, detail, text in self.skipped]
 
 
 def _paths(task: str, splits: Sequence[Split]) -> list[str]:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from tercet.models.encoders.prompts import Sided
 from tercet.models.measures.metrics import TIE
@@ -31,6 +30,8 @@ if TYPE_CHECKING:
     from tercet.tasks.evaluation.encoding import Encoded
 
 Floats: TypeAlias = npt.NDArray[np.float64]
+# Reason and detail of a reject, and the text if there is one.
+LeftOut: TypeAlias = tuple[str, str, str | None]
 
 
 @dataclass(frozen=True)
@@ -107,9 +108,9 @@ class Task(ABC):
         Raises: BadInput that names the task, where the encoder cannot be scored on it.
         """
 
-    def rejects(self) -> pa.Table | None:
-        """A reject for what was left out of its files; None if nothing was."""
-        return None
+    def left_out(self) -> list[LeftOut]:
+        """What was left out of its files."""
+        return []
 
     def data(self) -> Data:
         """Form and digest of the texts."""

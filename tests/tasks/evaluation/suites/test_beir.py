@@ -52,13 +52,8 @@ def test_queries_without_a_relevant_document_are_not_asked(tmp_path: Path) -> No
     found = read_beir("own", folder(tmp_path, "1\ta\t1\n2\tb\t0\n"), "test", "test")
     assert found.queries == ("what feeds?",)
     assert found.unjudged == 1
-    assert found.left_out() == {
-        "no_judgement": "own: 1 of 2 queries have no relevant document in the split test and are "
-        "not asked"
-    }
-    rejects = found.rejects()
-    assert rejects is not None
-    assert rejects["reason"].to_pylist() == ["no_judgement"]
+    said = "own: 1 of 2 queries have no relevant document in the split test and are not asked"
+    assert found.left_out() == [("no_judgement", said, None)]
 
 
 @pytest.mark.parametrize(
