@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from pydantic import Field
 
 from tercet.models import seeding
@@ -23,6 +24,7 @@ from tercet.tasks.connections import connection
 from tercet.tasks.encoders import load_encoder
 from tercet.tasks.isolation import isolated, refused
 from tercet.tasks.rejects import rejects
+from tercet.tasks.sampling import sample
 from tercet.tasks.stage import BadInput, Config, Kind, Stage, Work
 
 NAME = "awareness"
@@ -126,30 +128,18 @@ def methods() -> dict[str, Method]:
 
 def _dev_sentences(work: Work) -> pa.Table:
     """(sentence_id, text) of split dev, by id."""
-    with connection(work) as db:
-        return (
-            db.sql(
-                f"""SELECT sentence_id, text FROM {work.inputs["sentences"].sql("sentences")}
-                WHERE split = 'dev' ORDER BY sentence_id"""
-            )
-            .to_arrow_table()
-            .combine_chunks()
-        )
+    files, dev = work.inputs["sentences"].files("sentences"), pc.field("split") == "dev"
+    table = pq.read_table(files, columns=["sentence_id", "text"], filters=dev, partitioning=None)
+    return table.sort_by("sentence_id").combine_chunks()
 
 
 def _mentions(work: Work, sentences: pa.Table) -> pa.Table:
     """The mentions of these sentences, by id."""
     if "mentions" in work.inputs:
-        with connection(work) as db:
-            db.register("dev", sentences)
-            return (
-                db.sql(
-                    f"""SELECT * FROM {work.inputs["mentions"].sql("mentions")}
-                    WHERE sentence_id IN (SELECT sentence_id FROM dev) ORDER BY mention_id"""
-                )
-                .to_arrow_table()
-                .combine_chunks()
-            )
+        own = pc.field("sentence_id").isin(sentences["sentence_id"].combine_chunks())
+        files = work.inputs["mentions"].files("mentions")
+        table = pq.read_table(files, filters=own, partitioning=None)
+        return table.sort_by("mention_id").combine_chunks()
     from tercet.models.knowledge.extraction import extract as read
     from tercet.tasks.knowledge import extract
 
@@ -163,9 +153,7 @@ def _drawn(work: Work, kind: Kind, sentences: pa.Table, mentions: pa.Table) -> M
     config: AwarenessConfig = work.config
     named = mentions.filter(pc.equal(mentions["kind"], kind))["sentence_id"]
     rows = sentences.filter(pc.is_in(sentences["sentence_id"], named))
-    ids = rows["sentence_id"].to_numpy()
-    drawn = np.argsort(seeding.draws(work.seed, NAME, ids), kind="stable")[: config.rows]
-    rows = rows.take(pa.array(np.sort(drawn))).combine_chunks()
+    rows = sample(rows, "sentence_id", config.rows, work.seed, NAME).combine_chunks()
     own = mentions.filter(pc.is_in(mentions["sentence_id"], rows["sentence_id"]))
     replacements = None
     open_graph = methods()[_NEGATIVE[kind]].open_graph

@@ -2,12 +2,11 @@
 
 from collections.abc import Iterator
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tercet.models import seeding
 from tercet.storage.rows import Rows
+from tercet.tasks.sampling import sample
 
 _COLUMNS = ["pair_id", "query", "answer", "split"]
 
@@ -36,8 +35,4 @@ def questions_of_split(
 
 def _drawn(pairs: pa.Table, max_pairs: int, seed: int) -> pa.Table:
     pairs = pairs.drop_columns(["split"]).sort_by("pair_id")
-    if pairs.num_rows > max_pairs:
-        ids = pairs["pair_id"].to_numpy().astype(np.uint64)
-        draws = seeding.draws(seed, "evaluate", ids)
-        pairs = pairs.take(pa.array(np.sort(np.argsort(draws, kind="stable")[:max_pairs])))
-    return pairs
+    return sample(pairs, "pair_id", max_pairs, seed, "evaluate")

@@ -6,14 +6,13 @@ ones. What is made here is read by nothing that trains.
 
 from collections import Counter
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tercet.models import seeding
 from tercet.storage.rows import Rows
 from tercet.tasks.rejects import rejects
+from tercet.tasks.sampling import sample
 from tercet.tasks.stage import BadInput, Config, Stage, Work
 
 NAME = "labels"
@@ -82,7 +81,11 @@ def _sample(work: Work, documents: pa.Table, corpus: str, column: str) -> pa.Tab
     kept = _frequent(work, documents, values, said)
     while len(kept) > 1:
         documents = documents.filter(pc.is_in(documents["label"], pa.array(sorted(kept))))
-        drawn = pa.concat_tables([_drawn(documents, split, work.seed) for split in TEXTS])
+        parts = [
+            sample(documents.filter(pc.field("split") == split), "doc_id", most, work.seed, NAME)
+            for split, most in TEXTS.items()
+        ]
+        drawn = pa.concat_tables(parts)
         texts = _texts(work.inputs["sentences"], drawn["doc_id"])
         drawn = drawn.join(texts, "doc_id", join_type="inner").sort_by("doc_id")
         # Of a label that is rare among many documents, few texts are drawn or none.
@@ -107,15 +110,6 @@ def _frequent(work: Work, documents: pa.Table, values: set[str], said: str) -> s
         detail = f"fewer than {LEAST_OF_A_LABEL}"
         work.emit("rejects", rejects(NAME, [None], "rare_label", found + detail, label))
     return values - rare
-
-
-def _drawn(documents: pa.Table, split: str, seed: int) -> pa.Table:
-    """At most `TEXTS` documents of a split, drawn by their ids."""
-    own = documents.filter(pc.equal(documents["split"], split))
-    if own.num_rows <= TEXTS[split]:
-        return own
-    draws = seeding.draws(seed, NAME, own["doc_id"].to_numpy().astype(np.uint64))
-    return own.take(pa.array(np.argsort(draws, kind="stable")[: TEXTS[split]]))
 
 
 def _texts(sentences: Rows, doc_ids: pa.ChunkedArray) -> pa.Table:

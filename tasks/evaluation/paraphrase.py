@@ -15,6 +15,7 @@ from pydantic import Field
 from tercet.models import seeding
 from tercet.models.generators.sampling import Decoding
 from tercet.models.precision import Precision
+from tercet.tasks.sampling import sample
 from tercet.tasks.stage import BadInput, Config, Stage, Work
 from tercet.tasks.training.generator_pairs import Above, paraphrases
 
@@ -79,9 +80,7 @@ def _pairs(work: Work) -> pa.Table:
     columns = ["row_id", "corpus", "kind", "anchor", "positive", "label"]
     table = work.inputs["labelled"].table("labelled", columns)
     table = paraphrases(table, config.corpora, config.above, f"paraphrase: {config.name}")
-    ids = table["row_id"].to_numpy()
-    drawn = np.argsort(seeding.draws(work.seed, "measured pairs", ids), kind="stable")
-    table = table.take(pa.array(np.sort(drawn[: config.max_rows]))).combine_chunks()
+    table = sample(table, "row_id", config.max_rows, work.seed, "measured pairs").combine_chunks()
     if table.num_rows < 2:
         raise BadInput(
             f"paraphrase: {config.name}: {table.num_rows} of the labelled rows can be "

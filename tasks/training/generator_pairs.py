@@ -13,6 +13,7 @@ from tercet.models import seeding
 from tercet.storage.rows import quoted
 from tercet.tasks.connections import connection
 from tercet.tasks.guarding.removal import drop_contaminated
+from tercet.tasks.sampling import sample
 from tercet.tasks.stage import BadInput, Config, Work
 
 _HELD_OUT = "generator validation"
@@ -85,8 +86,7 @@ def read_pairs(work: Work, config: PairsConfig, stage: str) -> tuple[pa.Table, p
     pairs = pa.table({"row_id": ids, "source": found["anchor"], "target": found["positive"]})
     _, first = np.unique(ids.to_numpy(), return_index=True)
     pairs = pairs.take(pa.array(first))
-    if config.max_rows is not None:
-        pairs = _sample(pairs, config.max_rows, work.seed, "generator pairs")
+    pairs = sample(pairs, "row_id", config.max_rows, work.seed, "generator pairs sample")
     sources = seeding.text_ids(pairs["source"].to_pylist())
     held = seeding.uniforms(work.seed, _HELD_OUT, sources) < config.validation
     rows, held_out = pairs.filter(pa.array(~held)), pairs.filter(pa.array(held))
@@ -95,14 +95,8 @@ def read_pairs(work: Work, config: PairsConfig, stage: str) -> tuple[pa.Table, p
             f"{stage}: of {pairs.num_rows} pairs {held_out.num_rows} are held out and "
             f"{rows.num_rows} are left to fit to: give more pairs, or another pairs.validation."
         )
-    return rows, _sample(held_out, config.max_validation, work.seed, _HELD_OUT)
-
-
-def _sample(rows: pa.Table, most: int, seed: int, purpose: str) -> pa.Table:
-    if rows.num_rows <= most:
-        return rows
-    draws = seeding.draws(seed, f"{purpose} sample", rows["row_id"].to_numpy())
-    return rows.take(pa.array(np.sort(np.argsort(draws, kind="stable")[:most])))
+    most = config.max_validation
+    return rows, sample(held_out, "row_id", most, work.seed, f"{_HELD_OUT} sample")
 
 
 def paraphrases(

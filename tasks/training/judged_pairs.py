@@ -18,6 +18,7 @@ from tercet.tasks.connections import connection
 from tercet.tasks.guarding.removal import drop_contaminated
 from tercet.tasks.rejects import rejects
 from tercet.tasks.same_words import same_words
+from tercet.tasks.sampling import sample
 from tercet.tasks.stage import BadInput, Config, Work
 
 # row_id: the digest of both texts. true: whether the text follows from the anchor.
@@ -113,7 +114,8 @@ def read_judged(work: Work, corpora: Sequence[str], config: JudgedConfig, stage:
     parts = {name: part.select(JUDGED.names) for name, part in parts.items()}
     most = {"fit": config.max_rows, **dict.fromkeys(("validation", "test"), config.max_held_out)}
     for name, part in parts.items():
-        parts[name] = _sample(part, most[name], work.seed)
+        some = sample(part, "row_id", most[name], work.seed, "judged pairs")
+        parts[name] = some.combine_chunks()
     for name, part in parts.items():
         true = pc.sum(part["true"]).as_py() or 0
         if not true or true == part.num_rows:
@@ -152,14 +154,6 @@ def _check_corpora(pairs: pa.Table, stage: str) -> None:
 def labels_of(pairs: pa.Table) -> npt.NDArray[np.int64]:
     """1 for each true pair, 0 for each false one."""
     return np.asarray(pairs["true"].to_numpy(zero_copy_only=False), dtype=np.int64)
-
-
-def _sample(pairs: pa.Table, most: int | None, seed: int) -> pa.Table:
-    """At most so many pairs, drawn by seed, in their order."""
-    if most is None or pairs.num_rows <= most:
-        return pairs
-    drawn = seeding.draws(seed, "judged pairs", pairs["row_id"].to_numpy())
-    return pairs.take(pa.array(np.sort(np.argsort(drawn, kind="stable")[:most]))).combine_chunks()
 
 
 def _pairs(work: Work, rows: pa.Table, stage: str) -> pa.Table:

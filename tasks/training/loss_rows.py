@@ -1,11 +1,10 @@
 """The columns of a table of rows that a loss reads."""
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tercet.models import seeding
 from tercet.models.losses.loss import Loss
+from tercet.tasks.sampling import sample
 from tercet.tasks.stage import BadInput
 
 
@@ -16,10 +15,7 @@ def shaped(rows: pa.Table, loss: Loss, max_rows: int | None, seed: int) -> pa.Ta
 
     Raises: BadInput where a label's column, or a text of some row, is missing.
     """
-    rows = rows.sort_by("row_id")
-    if max_rows is not None and rows.num_rows > max_rows:
-        draws = seeding.draws(seed, "training rows", rows["row_id"].to_numpy())
-        rows = rows.take(pa.array(np.sort(np.argsort(draws, kind="stable")[:max_rows])))
+    rows = sample(rows.sort_by("row_id"), "row_id", max_rows, seed, "training rows")
     there = [name for name in rows.column_names if rows[name].null_count < rows.num_rows]
     # A label column may be empty: no row may have a teacher.
     missing = [name for name in loss.texts if name not in there or rows[name].null_count]
