@@ -18,7 +18,7 @@ def load_encoder(work: Work, slot: str, cnn_seed: int | None = None, key: str = 
         return load(
             work.models[slot],
             config.pooling,
-            config.max_length,
+            getattr(config, "max_length", None),
             work.resources.device,
             getattr(config, "trust_remote_code", False),
             config.prompt,

@@ -18,7 +18,7 @@ from tercet.models.measures import resampling
 from tercet.models.measures.reverse_dictionary import Ranks, Scores, figures, ranks
 from tercet.tasks.rejects import rejects
 from tercet.tasks.stage import BadInput, Stage, Work
-from tercet.tasks.training.entry_matrix import EntryMatrixConfig, definitions
+from tercet.tasks.training.entry_matrix import EntryMatrixConfig, definitions, load_pooled
 
 DEFINITION_FIGURES = pa.schema(
     [
@@ -130,11 +130,11 @@ def run(work: Work) -> None:
     rows = [{**shared, "n": len(held), **row} for row in _figures(found, work.seed)]
     work.emit("definition_figures", pa.Table.from_pylist(rows, DEFINITION_FIGURES))
     for arm, places in found.items():
-        repeated = {key: [value] * len(held) for key, value in {**shared, "arm": arm}.items()}
-        table = pa.table(
-            {**repeated, "row_id": pa.array(ids, pa.uint64()), "rank": places.expected()}
-        )
-        work.emit("definition_ranks", table.cast(DEFINITION_RANKS))
+        ranked = [
+            {**shared, "arm": arm, "row_id": row_id, "rank": rank}
+            for row_id, rank in zip(ids, places.expected().tolist(), strict=True)
+        ]
+        work.emit("definition_ranks", pa.Table.from_pylist(ranked, DEFINITION_RANKS))
 
 
 def _held_out(work: Work, place: dict[int, int]) -> list[tuple[int, str, list[int]]]:
@@ -179,17 +179,10 @@ def by_cosine(vectors: Any, matrix: Any) -> Scorer:
 
 def _encoded(work: Work, slot: str, texts: Sequence[str], pooling: Any = None) -> Any:
     """The texts' vectors as the model gives them, (texts, width)."""
-    from tercet.models.encoders.encoder import encode, load_encoder
+    from tercet.models.encoders.encoder import encode
 
-    config: DefineConfig = work.config
-    model = load_encoder(
-        work.models[slot],
-        pooling,
-        config.max_length,
-        work.resources.device,
-        config.trust_remote_code,
-    )
-    return encode(model, list(texts), work.resources.batch_size, config.precision, normalise=False)
+    model, size = load_pooled(work, slot, pooling), work.resources.batch_size
+    return encode(model, list(texts), size, work.config.precision, normalise=False)
 
 
 def _by_words(work: Work, texts: Sequence[str], entry_ids: Sequence[int]) -> Scorer | None:

@@ -6,7 +6,6 @@ calibration has seen; intervals come from resampled anchors.
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -101,21 +100,18 @@ RESAMPLES = 2_000
 _CONTROL_ROWS = 50_000
 
 
-@dataclass(frozen=True)
-class Cosines:
-    """The evaluator's cosine of each pair, for the control of this name; each of shape (pairs,)."""
-
-    fit: Floats
-    validation: Floats
-    test: Floats
-
-
 def emit_figures(
-    work: Work, name: str, judged: Judged, logits: Floats, platt: Platt, cosines: Cosines | None
+    work: Work,
+    name: str,
+    judged: Judged,
+    logits: Floats,
+    platt: Platt,
+    cosines: Mapping[str, Floats] | None = None,
 ) -> None:
     """Emits `discriminator_metrics` and `reliability`.
 
-    name: the discriminator's in the recipe. logits: of `judged.test`, before calibration.
+    name: the discriminator's in the recipe. logits: of `judged.test`, before calibration. cosines:
+    the evaluator's, of each part's pairs, for the control of this name.
     """
     arms = {OWN: platt.logits(logits), **_controls(judged, cosines)}
     test = judged.test
@@ -131,7 +127,7 @@ def emit_figures(
     _emit_reliability(work, name, labels, _probabilities(arms[OWN]), anchors)
 
 
-def _controls(judged: Judged, cosines: Cosines | None) -> dict[str, Floats]:
+def _controls(judged: Judged, cosines: Mapping[str, Floats] | None) -> dict[str, Floats]:
     """Each control's logits of the test pairs, calibrated on the validation pairs."""
     given = {}
     for part, table in judged._asdict().items():
@@ -142,7 +138,7 @@ def _controls(judged: Judged, cosines: Cosines | None) -> dict[str, Floats]:
             table["anchor"].to_pylist(),
             table["text"].to_pylist(),
             labels_of(table),
-            None if cosines is None else getattr(cosines, part)[:most],
+            None if cosines is None else cosines[part][:most],
         )
     found = {}
     logits = control_logits(given["fit"], [given["validation"], given["test"]])

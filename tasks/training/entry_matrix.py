@@ -4,8 +4,7 @@ Every definition is encoded once, however many entries own it. The vectors are k
 directory, so that a killed stage continues after its last block.
 """
 
-import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -20,6 +19,7 @@ from tercet.models.precision import Precision
 from tercet.tasks.guarding.removal import drop_contaminated
 from tercet.tasks.rejects import rejects
 from tercet.tasks.stage import BadInput, Config, Stage, Work
+from tercet.tasks.training.kept_vectors import kept_vectors
 
 ENTRY_SPACES = pa.schema(
     [
@@ -86,8 +86,7 @@ Columns:
     pca_y: along the second
 """
 
-SPACE_FOLDER = "model"
-# Definitions encoded between two looks at the disk.
+# Entries whose words are looked up together.
 _BLOCK = 8_192
 # Entries that `entry_points` shows.
 _POINTS = 2_000
@@ -124,12 +123,12 @@ def run(work: Work) -> Path:
     owners = lists.flatten().to_numpy(zero_copy_only=False)
     ids, rows = np.unique(owners, return_inverse=True)
     texts = _texts(work, ids.astype(np.int64), found)
-    folder, rounds = work.scratch / SPACE_FOLDER, None
+    folder, rounds = work.scratch / "model", None
     try:
         if config.entries == "words":
             matrix = _from_words(work, folder, ids, texts)
         else:
-            vectors = _encoded(work, found["anchor"])
+            vectors = _encoded(work, found["anchor"].to_pylist())
             matrix = entry_space.create_space(folder, ids, texts, vectors.shape[1])
             entry_space.fill_means(matrix, vectors, rows, owned.astype(np.int64))
             if config.ica is not None:
@@ -179,30 +178,20 @@ def _texts(work: Work, ids: Integers, found: pa.Table) -> list[str]:
     return texts
 
 
-def _encoded(work: Work, texts: pa.ChunkedArray) -> Any:
-    """The definitions' vectors (definitions, width) in a file, as far as they are not there yet."""
+def _encoded(work: Work, texts: list[str]) -> Any:
+    """The definitions' vectors, (definitions, width)."""
     from tercet.models.encoders import encoder
 
-    config: EntryMatrixConfig = work.config
-    model = _encoder(work)
-    width = encoder.dimension(model)
-    file, said = work.scratch / "vectors.f32", work.scratch / "encoded.json"
-    done = json.loads(said.read_text(encoding="utf-8")) if said.is_file() else 0
-    vectors = np.memmap(file, "<f4", "r+" if done else "w+", 0, (len(texts), width))
-    for start in range(done, len(texts), _BLOCK):
-        some = texts[start : start + _BLOCK].to_pylist()
-        found = encoder.encode(
-            model, some, work.resources.batch_size, config.precision, normalise=False
-        )
+    model, precision = _encoder(work), work.config.precision
+
+    def encoded(some: Sequence[str], tell: Callable[[int], None]) -> Any:
+        size = work.resources.batch_size
+        found = encoder.encode(model, some, size, precision, tell, normalise=False)
         if not np.isfinite(found).all():
             raise ValueError("the encoder gives NaN or infinity: its training has diverged")
-        vectors[start : start + len(some)] = found
-        vectors.flush()
-        draft = said.with_suffix(".writing")
-        draft.write_text(json.dumps(start + len(some)), encoding="utf-8")
-        draft.rename(said)
-        work.resources.progress(start + len(some), len(texts), "definitions")
-    return vectors
+        return found
+
+    return kept_vectors(work, texts, encoded, "definitions")
 
 
 def _encoder(work: Work) -> Any:
@@ -214,27 +203,23 @@ def _encoder(work: Work) -> Any:
 
     config: EntryMatrixConfig = work.config
     try:
-        model = _loaded(work, None if config.entries == "words" else config.entries)
+        model = load_pooled(work, "encoder", None if config.entries == "words" else config.entries)
     except ValueError:
         # The loader tells of a pooling, which the recipe may not have.
-        _check_transformer(work, _loaded(work, None))
+        _check_transformer(work, load_pooled(work, "encoder"))
         raise
     while isinstance(model[-1], Normalize):
         del model[-1]
     return model
 
 
-def _loaded(work: Work, pooling: Literal["mean", "cls"] | None) -> Any:
+def load_pooled(work: Work, slot: str, pooling: Literal["mean", "cls"] | None = None) -> Any:
+    """The slot's encoder with this pooling; None: its own. Raises ValueError with one sentence."""
     from tercet.models.encoders.encoder import load_encoder
 
     config: EntryMatrixConfig = work.config
-    return load_encoder(
-        work.models["encoder"],
-        pooling,
-        config.max_length,
-        work.resources.device,
-        config.trust_remote_code,
-    )
+    folder, remote = work.models[slot], config.trust_remote_code
+    return load_encoder(folder, pooling, config.max_length, work.resources.device, remote)
 
 
 def _check_transformer(work: Work, model: Any) -> None:

@@ -6,28 +6,23 @@ killed encodes only what is missing.
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from tercet.models import seeding
 from tercet.models.encoders.pooling import FormSettings
 from tercet.models.precision import Precision
+from tercet.tasks.encoders import load_encoder
 from tercet.tasks.stage import BadInput, Stage, Work
 from tercet.tasks.training.discriminator_figures import (
     DISCRIMINATOR_METRICS,
     RELIABILITY,
-    Cosines,
     emit_figures,
 )
 from tercet.tasks.training.fitting import MadeModel
 from tercet.tasks.training.judged_pairs import JudgedConfig, labels_of, read_judged
-
-MODEL_FOLDER = "model"
-# Texts whose vectors are kept together.
-_CHUNK = 4_096
+from tercet.tasks.training.kept_vectors import kept_vectors
 
 
 class FitPairSettings(JudgedConfig, MadeModel):
@@ -81,9 +76,9 @@ def run(work: Work) -> Path:
     except ValueError as error:
         raise BadInput(f"{stage}: {error}") from error
     logits = pair.pair_logits(model, parts["test"])
-    cosines = Cosines(**{name: pair.cosines(part) for name, part in parts.items()})
+    cosines = {name: pair.cosines(part) for name, part in parts.items()}
     emit_figures(work, config.name, judged, logits, model.calibration, cosines)
-    directory = work.scratch / MODEL_FOLDER
+    directory = work.scratch / "model"
     directory.mkdir(parents=True, exist_ok=True)
     pair.write(directory, model)
     return directory
@@ -91,44 +86,17 @@ def run(work: Work) -> Path:
 
 def _vectors(work: Work, texts: Sequence[str]) -> npt.NDArray[np.float32]:
     """The evaluator's vectors of the texts, (texts, dimension), in their order."""
-    from safetensors.numpy import load_file, save_file
-
     from tercet.models.encoders import encoder
 
     config: FitPairConfig = work.config
-    folder = work.scratch / "vectors"
-    folder.mkdir(parents=True, exist_ok=True)
-    model: Any = None
-    found = []
-    # Of similar length, so that little is padded.
-    order = sorted(range(len(texts)), key=lambda row: (len(texts[row]), row))
-    for start in range(0, len(texts), _CHUNK):
-        chosen = [texts[row] for row in order[start : start + _CHUNK]]
-        # By what it holds: another evaluator, or other texts, have another scratch directory.
-        path = folder / f"{seeding.text_id(*chosen):016x}.safetensors"
-        if not path.is_file():
-            if model is None:
-                model = encoder.load_encoder(
-                    work.models["evaluator"],
-                    config.pooling,
-                    config.max_length,
-                    work.resources.device,
-                    config.trust_remote_code,
-                    config.prompt,
-                )
-            progress = lambda done, start=start: work.resources.progress(  # noqa: E731
-                start + done, len(texts), "texts"
-            )
-            batch, precision = work.resources.batch_size, config.precision
-            encoded = encoder.encode(model, chosen, batch, precision, progress)
-            unfinished = path.with_suffix(".unfinished")
-            save_file({"vectors": encoded}, unfinished)
-            unfinished.replace(path)
-        found.append(load_file(path)["vectors"])
-    vectors = np.concatenate(found)
-    unsorted = np.empty_like(vectors)
-    unsorted[order] = vectors
-    return unsorted
+    model = load_encoder(work, "evaluator", key=f"fit_pair: {config.name}")
+    size, precision = work.resources.batch_size, config.precision
+    return kept_vectors(
+        work,
+        texts,
+        lambda some, tell: encoder.encode(model, some, size, precision, tell),
+        "texts",
+    )
 
 
 STAGE = Stage(

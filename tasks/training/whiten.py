@@ -12,6 +12,7 @@ from tercet.models.encoders.prompts import Prompts
 from tercet.models.precision import Precision
 from tercet.storage.rows import quoted
 from tercet.tasks.connections import connection
+from tercet.tasks.encoders import load_encoder
 from tercet.tasks.guarding.removal import drop_contaminated
 from tercet.tasks.stage import BadInput, Config, Stage, Work
 
@@ -35,8 +36,6 @@ Columns:
         the direction is dropped
     texts: how many texts this was fitted on
 """
-
-MODEL_FOLDER = "model"
 
 
 class WhitenSettings(Config):
@@ -76,15 +75,8 @@ def run(work: Work) -> Path:
 
     config: WhitenConfig = work.config
     texts = _texts(work)
+    model = load_encoder(work, "encoder", key="whiten")
     try:
-        model = encoder.load_encoder(
-            work.models["encoder"],
-            config.pooling,
-            device=work.resources.device,
-            trust_remote_code=config.trust_remote_code,
-            prompt=config.prompt,
-            prompts=config.prompts,
-        )
         vectors = encoder.encode(
             model,
             texts,
@@ -110,7 +102,7 @@ def run(work: Work) -> Path:
         "texts": pa.array(np.full(count, len(texts)), pa.int64()),
     }
     work.emit("whitening", pa.table(table, schema=WHITENING))
-    return own_modules.save_encoder(model, work.scratch / MODEL_FOLDER)
+    return own_modules.save_encoder(model, work.scratch / "model")
 
 
 def _texts(work: Work) -> list[str]:

@@ -11,7 +11,7 @@ from inference_pairs import labelled, rows
 from tercet.models.discriminators.calibration import Platt
 from tercet.tasks.stage import Resources, Work
 from tercet.tasks.training import discriminator_figures as figures
-from tercet.tasks.training.discriminator_figures import Cosines, emit_figures
+from tercet.tasks.training.discriminator_figures import emit_figures
 from tercet.tasks.training.judged_pairs import Judged, JudgedConfig, labels_of, read_judged
 
 Rows = list[dict[str, Any]]
@@ -41,7 +41,9 @@ def emitted(
         return by * (2 * labels_of(part) - 1) + generator.normal(size=part.num_rows)
 
     logits = noisy(judged.test, skill)
-    cosines = None if cosine is None else Cosines(*(noisy(part, cosine) for part in judged))
+    cosines = None
+    if cosine is not None:
+        cosines = {name: noisy(part, cosine) for name, part in judged._asdict().items()}
     emit_figures(work, "judge", judged, logits, Platt(2.0 * skill, 0.0), cosines)
     assert tables["discriminator_metrics"].schema == figures.DISCRIMINATOR_METRICS
     assert tables["reliability"].schema == figures.RELIABILITY

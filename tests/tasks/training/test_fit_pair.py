@@ -13,7 +13,7 @@ from tercet.models.discriminators import pair
 from tercet.models.encoders import encoder
 from tercet.tasks.scoring.embed import EmbedConfig
 from tercet.tasks.stage import BadInput, Resources, Work
-from tercet.tasks.training import fit_pair
+from tercet.tasks.training import fit_pair, kept_vectors
 from tercet.tasks.training.fit_pair import FitPairConfig
 from tercet.tasks.training.judged_pairs import Judged, read_judged
 
@@ -30,7 +30,7 @@ class Evaluator:
         monkeypatch.setattr(encoder, "load_encoder", self._load)
         monkeypatch.setattr(encoder, "encode", self._encode)
 
-    def _load(self, *given: Any) -> str:
+    def _load(self, *given: Any, **_: Any) -> str:
         self.loaded.append(given)
         return "model"
 
@@ -137,7 +137,7 @@ def test_vectors_are_made_as_embed_makes_them_and_each_text_once(
 def test_a_killed_fit_encodes_only_what_is_missing(
     tmp_path: Path, evaluator: Evaluator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fit_pair, "_CHUNK", 50)
+    monkeypatch.setattr(kept_vectors, "BLOCK", 50)
     expected, _ = fitted(tmp_path / "whole", rows(200))
     whole = len(evaluator.encoded)
     evaluator.encoded, evaluator.fails_at = [], 100
@@ -154,7 +154,7 @@ def test_chunks_change_no_number(
     tmp_path: Path, evaluator: Evaluator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = pair.read(fitted(tmp_path / "whole", rows(200))[0])
-    monkeypatch.setattr(fit_pair, "_CHUNK", 37)
+    monkeypatch.setattr(kept_vectors, "BLOCK", 37)
     cut = pair.read(fitted(tmp_path / "cut", rows(200))[0])
     assert np.array_equal(whole.weights, cut.weights)
 
@@ -169,7 +169,7 @@ def test_labels_without_contradictions_are_one_sentence(tmp_path: Path) -> None:
 def test_an_evaluator_that_gives_no_numbers_is_one_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(encoder, "load_encoder", lambda *given: "model")
+    monkeypatch.setattr(encoder, "load_encoder", lambda *given, **_: "model")
     monkeypatch.setattr(
         encoder, "encode", lambda model, texts, *_: np.full((len(texts), 3), np.nan, np.float32)
     )
