@@ -56,6 +56,14 @@ def write(folder: Path, layout: Layout) -> None:
     (folder / FILE).write_text(text + "\n", encoding="utf-8")
 
 
+def save(folder: Path, model: Any, tokenizer: Any, layout: Layout) -> Path:
+    """A generator as a transformers directory of safetensors and JSON, with its layout."""
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    write(folder, layout)
+    return folder
+
+
 def read(folder: Path) -> Layout:
     """The layout of the model in this directory; of a T5 that has none, that of bare prompts.
 

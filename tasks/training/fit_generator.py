@@ -7,11 +7,15 @@ from pydantic import Field, model_validator
 
 from tercet.models.generators import layout as layouts
 from tercet.models.generators.layout import Layout
+from tercet.models.precision import computed_in
 from tercet.models.pretraining import forms as pretraining
 from tercet.models.vaegpt.settings import VaeGptHyperparameters
 from tercet.tasks.stage import BadInput, Stage, Work
-from tercet.tasks.training.fitting import FittedGenerator, hyperparameters_of, setting_of
-from tercet.tasks.training.generator_loaders import LOADERS
+from tercet.tasks.training.fitting import (
+    FittedGenerator,
+    hyperparameters_of,
+    setting_of,
+)
 from tercet.tasks.training.generator_pairs import PairsConfig, read_pairs
 from tercet.tasks.training.training_log import TRAINING_LOG, log_table
 
@@ -19,6 +23,7 @@ if TYPE_CHECKING:
     from tercet.models.training.fit_generator import Fitted, Objective
 
 Form: TypeAlias = Literal["vaegpt", "causal", "t5"]
+_VAEGPT = "tercet.models.vaegpt.fitting"
 
 
 class FitGeneratorConfig(FittedGenerator):
@@ -74,10 +79,6 @@ class FitGeneratorConfig(FittedGenerator):
             raise ValueError("t5 has no separator: leave it out")
         if self.form != "vaegpt" and self.vaegpt != VaeGptHyperparameters():
             raise ValueError(f"the key vaegpt is not for the form {self.form}: leave it out")
-        return self
-
-    @model_validator(mode="after")
-    def _judged(self) -> "FitGeneratorConfig":
         if self.judge is not None and self.form != "vaegpt":
             raise ValueError(f"a model of form {self.form} has no judge: leave judge out")
         if self.judge is not None and self.vaegpt.target_weight == 0:
@@ -130,7 +131,7 @@ def run(work: Work) -> Path:
     except (ValueError, choosing.NothingToChoose) as error:
         raise BadInput(f"fit_generator: {config.name}: {error}") from error
     work.emit("training_log", log_table(log, config.name, work.seed))
-    return _saved(fitted, work.scratch / "model")
+    return layouts.save(work.scratch / "model", fitted.model, fitted.tokenizer, fitted.layout)
 
 
 def _opened(work: Work, config: FitGeneratorConfig) -> "Fitted":
@@ -147,8 +148,12 @@ def _opened(work: Work, config: FitGeneratorConfig) -> "Fitted":
     # Initial weights of latent heads are drawn here.
     torch.manual_seed(phase_seed(work.seed, config.name))
     found: tuple[Any, Objective]
-    if config.form in LOADERS:
-        found = LOADERS[config.form](work, config)
+    if config.form == "vaegpt":
+        from tercet.models.vaegpt import fitting
+
+        device, judge = work.resources.device, work.models.get("judge")
+        bf16 = computed_in(config.precision, device) == "bf16"
+        found = fitting.load_vaegpt(init, config.vaegpt, device, bf16, judge)
     elif config.form == "causal":
         found = generator_forms.load_causal(init)
     else:
@@ -172,17 +177,9 @@ def _opened(work: Work, config: FitGeneratorConfig) -> "Fitted":
     return Fitted(model, tokenizer, layout, objective)
 
 
-def _saved(fitted: "Fitted", directory: Path) -> Path:
-    """The model as a transformers directory of safetensors and JSON, with its layout."""
-    fitted.model.save_pretrained(directory)
-    fitted.tokenizer.save_pretrained(directory)
-    layouts.write(directory, fitted.layout)
-    return directory
-
-
 def uses(config: FitGeneratorConfig) -> list[object]:
-    """The code of its form, where that has some of its own."""
-    return [LOADERS[config.form]] if config.form in LOADERS else []
+    """The code of the form vaegpt, on which no other form depends."""
+    return [_VAEGPT] if config.form == "vaegpt" else []
 
 
 STAGE = Stage(
@@ -193,6 +190,7 @@ STAGE = Stage(
     model=True,
     libraries=("torch", "transformers"),
     uses=uses,
+    apart=(_VAEGPT,),
     # Which models and rows they are is in the step's models and in the corpora by their kind.
     locations=("init", "judge", "pairs.corpora", "pairs.role"),
     check_model=check_model,

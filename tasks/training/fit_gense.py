@@ -19,7 +19,11 @@ from tercet.tasks.training.discriminator_figures import (
     RELIABILITY,
     emit_figures,
 )
-from tercet.tasks.training.fitting import FittedGenerator, hyperparameters_of, setting_of
+from tercet.tasks.training.fitting import (
+    FittedGenerator,
+    hyperparameters_of,
+    setting_of,
+)
 from tercet.tasks.training.judged_pairs import Judged, JudgedConfig, labels_of, read_judged
 from tercet.tasks.training.training_log import TRAINING_LOG, log_table
 
@@ -153,7 +157,10 @@ def run(work: Work) -> Path:
     work.emit("training_log", log_table(log, config.name, work.seed))
     platt = _measured(work, gense, pairs)
     question = gense.question.model_copy(update={"slope": platt.slope, "shift": platt.shift})
-    return _saved(gense._replace(question=question), work.scratch / "model")
+    directory = work.scratch / "model"
+    layouts.save(directory, gense.model, gense.tokenizer, gense.layout)
+    wording.write(directory, question)
+    return directory
 
 
 def _measured(work: Work, gense: "Gense", pairs: Judged) -> Platt:
@@ -164,7 +171,7 @@ def _measured(work: Work, gense: "Gense", pairs: Judged) -> Platt:
     known = fitting.judged(gense, pairs.validation, config.batch_size)
     platt = fitted_platt(known, labels_of(pairs.validation))
     found = fitting.judged(gense, pairs.test, config.batch_size)
-    emit_figures(work, config.name, pairs, found, platt, None)
+    emit_figures(work, config.name, pairs, found, platt)
     _emit_perplexity(work, gense, pairs.test)
     return platt
 
@@ -185,15 +192,6 @@ def _emit_perplexity(work: Work, gense: "Gense", test: pa.Table) -> None:
         "seed": work.seed,
     }
     work.emit("discriminator_metrics", pa.Table.from_pylist([row], schema=DISCRIMINATOR_METRICS))
-
-
-def _saved(gense: "Gense", directory: Path) -> Path:
-    """A transformers directory of safetensors and JSON, with its layout and its question."""
-    gense.model.save_pretrained(directory)
-    gense.tokenizer.save_pretrained(directory)
-    layouts.write(directory, gense.layout)
-    wording.write(directory, gense.question)
-    return directory
 
 
 STAGE = Stage(

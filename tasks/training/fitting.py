@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from tercet.models.training.choosing import Choice
     from tercet.models.training.loop import Setting
 
-MODEL_FOLDER = "model"
-
 
 class MadeModel(Config):
     """A model that a recipe makes.
@@ -117,4 +115,4 @@ def fitted(
     except (ValueError, choosing.NothingToChoose) as error:
         raise BadInput(str(error)) from error
     work.emit("training_log", log_table(trained.log, hyper.name, seed))
-    return save_encoder(model, work.scratch / MODEL_FOLDER, trained.kept), trained
+    return save_encoder(model, work.scratch / "model", trained.kept), trained
