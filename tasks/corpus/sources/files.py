@@ -31,6 +31,7 @@ from tercet.tasks.corpus.sources.streams import (
     PLAIN,
     SHOWN,
     Line,
+    content_digest,
     format_of,
     known_format,
     lines,
@@ -153,12 +154,8 @@ def digest(corpus: CorpusConfig) -> str:
     """SHA-256, in hex, over the names and contents of the corpus's files."""
     whole = hashlib.sha256()
     for name, path in files_of(corpus.source):
-        try:
-            with path.open("rb") as file:
-                content = hashlib.file_digest(file, "sha256").hexdigest()
-        except OSError as error:
-            raise BadInput(f"{path} cannot be read: {error.strerror or error}") from None
-        whole.update(f"{name}\0{content}\n".encode("utf-8", "surrogateescape"))
+        said = f"{name}\0{content_digest(path)}\n"
+        whole.update(said.encode("utf-8", "surrogateescape"))
     return whole.hexdigest()
 
 

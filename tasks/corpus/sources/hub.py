@@ -10,11 +10,11 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tercet.tasks.corpus.sources.corpora import CorpusConfig, Reading
-from tercet.tasks.corpus.sources.reader import Reader, Table
-from tercet.tasks.corpus.sources.streams import SHOWN
+from tercet.tasks.corpus.sources.corpora import CorpusConfig
+from tercet.tasks.corpus.sources.reader import Table
+from tercet.tasks.corpus.sources.streams import SHOWN, content_digest
 from tercet.tasks.corpus.sources.tables import Row, bounded
-from tercet.tasks.corpus.sources.values import check_tables, of_first_rows, read_tables
+from tercet.tasks.corpus.sources.values import table_reader
 from tercet.tasks.stage import BadInput
 
 PREFIX = "hf:"
@@ -66,28 +66,9 @@ def digest(corpus: CorpusConfig) -> str:
         return whole.hexdigest()
     folder = Path(place.name)
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
-        try:
-            with path.open("rb") as file:
-                content = hashlib.file_digest(file, "sha256").hexdigest()
-        except OSError as error:
-            raise BadInput(f"{path} cannot be read: {error.strerror or error}") from None
-        name = path.relative_to(folder).as_posix()
-        whole.update(f"{name}\0{content}\n".encode("utf-8", "surrogateescape"))
+        said = f"{path.relative_to(folder).as_posix()}\0{content_digest(path)}\n"
+        whole.update(said.encode("utf-8", "surrogateescape"))
     return whole.hexdigest()
-
-
-def check(corpus: CorpusConfig, max_bytes: int) -> None:
-    """See that the data set opens, has the columns asked for, and has a row.
-
-    Raises:
-        BadInput: it does not.
-    """
-    check_tables(corpus, tables(corpus, max_bytes))
-
-
-def read(corpus: CorpusConfig, max_bytes: int) -> Iterator[Reading]:
-    """Each row a document; at most `limit` rows."""
-    return of_first_rows(corpus.limit, read_tables(corpus, tables(corpus, max_bytes)))
 
 
 def tables(corpus: CorpusConfig, max_bytes: int) -> Iterator[Table]:
@@ -182,6 +163,4 @@ def _raw_rows(source: str, dataset: Any) -> Iterator[dict[str, Any]]:
         ) from None
 
 
-READER = Reader(
-    PREFIX, digest, read, form=f"{PREFIX}NAME", check=check, tables=tables, portable=portable
-)
+READER = table_reader(PREFIX, f"{PREFIX}NAME", digest, tables, portable)

@@ -7,7 +7,6 @@ Python objects, some ten times the file's size.
 
 import codecs
 import errno
-import hashlib
 import shutil
 import tempfile
 from collections import Counter, defaultdict
@@ -16,11 +15,17 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from tercet.tasks.corpus.sources.corpora import CorpusConfig, Reading
-from tercet.tasks.corpus.sources.reader import Reader, Table
-from tercet.tasks.corpus.sources.streams import CHUNK, COMPRESSIONS, SHOWN, decompressed
+from tercet.tasks.corpus.sources.corpora import CorpusConfig
+from tercet.tasks.corpus.sources.reader import Table
+from tercet.tasks.corpus.sources.streams import (
+    CHUNK,
+    COMPRESSIONS,
+    SHOWN,
+    content_digest,
+    decompressed,
+)
 from tercet.tasks.corpus.sources.tables import Row, bounded
-from tercet.tasks.corpus.sources.values import check_tables, of_first_rows, read_tables
+from tercet.tasks.corpus.sources.values import table_reader
 from tercet.tasks.stage import BadInput
 
 PREFIX = "lmf:"
@@ -40,26 +45,7 @@ def digest(corpus: CorpusConfig) -> str:
     Raises:
         BadInput: the file cannot be read.
     """
-    path = path_of(corpus.source)
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise BadInput(f"{path} cannot be read: {error.strerror or error}") from None
-
-
-def check(corpus: CorpusConfig, max_bytes: int) -> None:
-    """See that the file is a wordnet with definitions, and has the columns asked for.
-
-    Raises:
-        BadInput: it is not, or has not.
-    """
-    check_tables(corpus, tables(corpus, max_bytes))
-
-
-def read(corpus: CorpusConfig, max_bytes: int) -> Iterator[Reading]:
-    """Each definition a document, unless the recipe names another column; at most `limit`."""
-    return of_first_rows(corpus.limit, read_tables(corpus, tables(corpus, max_bytes)))
+    return content_digest(path_of(corpus.source))
 
 
 def tables(corpus: CorpusConfig, max_bytes: int) -> Iterator[Table]:
@@ -164,6 +150,4 @@ def _loaded(path: Path) -> Any:
         raise BadInput(f"{path} {what}") from None
 
 
-READER = Reader(
-    PREFIX, digest, read, form=f"{PREFIX}FILE.xml", check=check, tables=tables, portable=portable
-)
+READER = table_reader(PREFIX, f"{PREFIX}FILE.xml", digest, tables, portable)

@@ -2,6 +2,7 @@
 
 import errno
 import gzip
+import hashlib
 import re
 import shlex
 import zlib
@@ -111,6 +112,12 @@ def readable(path: Path) -> Iterator[None]:
         raise BadInput(
             f"{path}: the compressed data are damaged ({error}); fetch it again"
         ) from None
+
+
+def content_digest(path: Path) -> str:
+    """SHA-256, in hex, of the file's bytes. Raises BadInput if it cannot be read."""
+    with readable(path), path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def decompressed(file: BinaryIO, compression: str) -> BinaryIO:

@@ -1,6 +1,6 @@
 """Rows of tables as documents: a row's text, or the two texts of its pair, and its label."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby, islice
 from typing import Any, NamedTuple
 
@@ -8,7 +8,7 @@ from tercet.models.text.unicode import fold
 from tercet.tasks.corpus.sources import hypertext, prose
 from tercet.tasks.corpus.sources.cells import label_of, missing, text_fault
 from tercet.tasks.corpus.sources.corpora import CorpusConfig, Document, Fault, Heading, Reading
-from tercet.tasks.corpus.sources.reader import Table
+from tercet.tasks.corpus.sources.reader import Reader, Table
 from tercet.tasks.corpus.sources.separated import RowFault
 from tercet.tasks.corpus.sources.streams import SHOWN
 from tercet.tasks.corpus.sources.tables import Row, first_rows
@@ -94,6 +94,24 @@ def read_tables(corpus: CorpusConfig, tables: Iterable[Table]) -> Iterator[Readi
             for row in sample and table.all_rows():
                 if row.fault:
                     yield Fault(table.name, f"{table.name}:{row.number}", *row.fault)
+
+
+def table_reader(
+    name: str,
+    form: str,
+    digest: Callable[[CorpusConfig], str],
+    tables: Callable[[CorpusConfig, int], Iterator[Table]],
+    portable: Callable[[str], str],
+) -> Reader:
+    """A reader of sources that are tables alone: each row a document, at most `limit` of them."""
+
+    def check(corpus: CorpusConfig, max_bytes: int) -> None:
+        check_tables(corpus, tables(corpus, max_bytes))
+
+    def read(corpus: CorpusConfig, max_bytes: int) -> Iterator[Reading]:
+        return of_first_rows(corpus.limit, read_tables(corpus, tables(corpus, max_bytes)))
+
+    return Reader(name, digest, read, form, check, tables, portable=portable)
 
 
 def of_first_rows(limit: int | None, readings: Iterator[Reading]) -> Iterator[Reading]:

@@ -55,8 +55,8 @@ def test_a_source_names_owner_configuration_and_split(folder: Path) -> None:
 
 def test_rows_become_documents(folder: Path) -> None:
     one = corpus(f"hf:{folder}/nli")
-    hub.check(one, 1000)
-    read = list(hub.read(one, 1000))
+    hub.READER.check(one, 1000)
+    read = list(hub.READER.read(one, 1000))
     assert read[0] == Document(
         "some-set/nli:train",
         "some-set/nli:train:1",
@@ -64,11 +64,11 @@ def test_rows_become_documents(folder: Path) -> None:
         [],
     )
     assert len(read) == 2
-    assert len(list(hub.read(corpus(f"hf:{folder}/nli:dev"), 1000))) == 1
-    assert len(list(hub.read(corpus(f"hf:{folder}/nli", limit=1), 1000))) == 1
+    assert len(list(hub.READER.read(corpus(f"hf:{folder}/nli:dev"), 1000))) == 1
+    assert len(list(hub.READER.read(corpus(f"hf:{folder}/nli", limit=1), 1000))) == 1
     paired = corpus(f"hf:{folder}/nli", query="other", answer="text")
     assert hub.READER.has_pairs(paired)
-    assert isinstance(read := next(hub.read(paired, 1000)), Document)
+    assert isinstance(read := next(hub.READER.read(paired, 1000)), Document)
     assert read.pairs == [("a", TEXTS[0])]
 
 
@@ -77,7 +77,7 @@ def test_faulty_rows_are_faults(tmp_path: Path) -> None:
         '{"id": 1, "body": "One two three."}\n{"id": 2, "body": null}\n'
         '{"id": 3, "body": "' + "x" * 5000 + '"}\n'
     )
-    read = list(hub.read(corpus(f"hf:{tmp_path}"), 1000))
+    read = list(hub.READER.read(corpus(f"hf:{tmp_path}"), 1000))
     assert [type(one) for one in read] == [Document, Fault, Fault]
     assert [one.reason for one in read[1:] if isinstance(one, Fault)] == [
         "missing_text",
@@ -118,7 +118,7 @@ def test_what_is_not_there_is_one_sentence(
     folder: Path, tail: str, keys: dict[str, Any], said: str
 ) -> None:
     with pytest.raises(BadInput, match=said) as raised:
-        hub.check(corpus(f"hf:{folder}{tail}", **keys), 1000)
+        hub.READER.check(corpus(f"hf:{folder}{tail}", **keys), 1000)
     assert "\n" not in str(raised.value)
 
 
@@ -131,7 +131,7 @@ def test_without_a_network_it_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(huggingface_hub, "HfApi", Offline)
     hub._revision.cache_clear()
-    for ask in (hub.digest, lambda one: hub.check(one, 1000)):
+    for ask in (hub.digest, lambda one: hub.READER.check(one, 1000)):
         with pytest.raises(BadInput, match="check its name and the network") as raised:
             ask(corpus("hf:some/name"))
         assert "\n" not in str(raised.value)
@@ -158,7 +158,7 @@ def test_the_hubs_revision_is_the_version(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(datasets, "load_dataset", load)
     hub._revision.cache_clear()
     first = hub.digest(corpus("hf:a/b/c"))
-    assert len(list(hub.read(corpus("hf:a/b/c:dev"), 1000))) == 2
+    assert len(list(hub.READER.read(corpus("hf:a/b/c:dev"), 1000))) == 2
     assert asked == {
         "name": "a/b", "config": "c", "split": "dev", "streaming": True, "revision": "abc123"
     }  # fmt: skip

@@ -119,8 +119,8 @@ def test_a_packed_wordnet_reads_alike_and_a_changed_one_anew(wordnet: Path) -> N
 
 def test_a_wordnet_can_be_a_corpus_of_texts(wordnet: Path) -> None:
     one = corpus(wordnet, role="general", kind=None)
-    lmf.check(one, 1000)
-    read = list(lmf.read(one, 1000))
+    lmf.READER.check(one, 1000)
+    read = list(lmf.READER.read(one, 1000))
     assert [text for r in read if isinstance(r, Document) for text in r.paragraphs] == [
         ["a vessel that floats & carries people"],
         ["what sailors sail"],
@@ -133,7 +133,7 @@ def test_definitions_are_the_texts_however_few(wordnet: Path) -> None:
     wordnet.write_text(
         re.sub(r"<Definition>(?!of no word).*?</Definition>", "", WORDNET, flags=re.S)
     )
-    read = list(lmf.read(corpus(wordnet, role="general", kind=None), 1000))
+    read = list(lmf.READER.read(corpus(wordnet, role="general", kind=None), 1000))
     texts = [text for r in read if isinstance(r, Document) for text in r.paragraphs]
     assert texts == [["of no word"]]
 
@@ -169,7 +169,7 @@ def test_a_wordnet_without_synsets_is_empty(tmp_path: Path) -> None:
     path = tmp_path / "toy.xml"
     path.write_text(re.sub(r"<(LexicalEntry|Synset) .*(?=</Lexicon>)", "", WORDNET, flags=re.S))
     with pytest.raises(BadInput, match="is empty"):
-        lmf.check(corpus(path), 1000)
+        lmf.READER.check(corpus(path), 1000)
 
 
 def test_a_long_definition_is_a_fault_of_its_row(wordnet: Path) -> None:
@@ -193,7 +193,7 @@ def test_another_file_gets_one_sentence(tmp_path: Path, content: str, said: str)
     path = tmp_path / "odd.xml"
     path.write_text(content)
     with pytest.raises(BadInput, match=said) as failed:
-        lmf.check(corpus(path), 1000)
+        lmf.READER.check(corpus(path), 1000)
     assert "\n" not in str(failed.value)
 
 
@@ -201,11 +201,11 @@ def test_a_damaged_archive_and_a_missing_file_get_one_sentence(tmp_path: Path) -
     damaged = tmp_path / "toy.xml.gz"
     damaged.write_bytes(gzip.compress(WORDNET.encode())[:200])
     with pytest.raises(BadInput, match="not a whole wordnet"):
-        lmf.check(corpus(damaged), 1000)
+        lmf.READER.check(corpus(damaged), 1000)
     with pytest.raises(BadInput, match="No such file"):
-        lmf.check(corpus(tmp_path / "none.xml"), 1000)
+        lmf.READER.check(corpus(tmp_path / "none.xml"), 1000)
     with pytest.raises(BadInput, match="cannot be read: Is a directory"):
-        lmf.check(corpus(tmp_path), 1000)
+        lmf.READER.check(corpus(tmp_path), 1000)
 
 
 def test_a_full_disk_is_no_fault_of_the_file(
@@ -216,4 +216,4 @@ def test_a_full_disk_is_no_fault_of_the_file(
 
     monkeypatch.setattr(lmf.shutil, "copyfileobj", full)
     with pytest.raises(OSError, match="No space left"):
-        lmf.check(corpus(wordnet), 1000)
+        lmf.READER.check(corpus(wordnet), 1000)
