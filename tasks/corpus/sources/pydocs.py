@@ -163,28 +163,9 @@ def _file_readings(package: str, name: str, path: Path) -> Iterator[Reading]:
         yield Fault(package, name, "unparsable", str(error)[:SHOWN], "")
         return
     summaries: dict[str, list[str]] = {}
-    for qualified, parameters, text in found:
-        if len(text) < MIN_DOCSTRING:
-            continue
-        path_in_package = f"{module}:{qualified}"
-        if not encodable(text):
-            shown = text[:SHOWN].encode("utf-8", "replace").decode("utf-8")
-            yield Fault(package, path_in_package, "not_utf8", "not valid Unicode", shown)
-            continue
-        for reading in _docstring_readings(package, path_in_package, text):
-            if isinstance(reading, Summarised):
-                summaries[qualified] = reading.summary
-                asked = _questions(qualified, parameters, summaries)
-                yield reading.document._replace(questions=tuple(asked))
-            else:
-                yield reading
-
-
-class Summarised(NamedTuple):
-    """A document with the sentences of its summary, none if that is not all prose."""
-
-    document: Document
-    summary: list[str]
+    for one in found:
+        if len(one.text) >= MIN_DOCSTRING:
+            yield from _docstring_readings(package, module, one, summaries)
 
 
 @contextmanager
@@ -216,31 +197,31 @@ def docstrings_in(code: bytes) -> list[Found]:
         SyntaxError, ValueError: the code does not parse.
     """
     found: list[Found] = []
-    _collect(ast.parse(code).body, "", None, found)
+    _collect(ast.parse(code), "", found)
     return found
 
 
 def _collect(
-    body: list[ast.stmt], name: str, parameters: tuple[str, ...] | None, found: list[Found]
+    owner: ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef,
+    name: str,
+    found: list[Found],
 ) -> None:
-    first = body[0] if body else None
-    if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
-        value = first.value.value
-        if isinstance(value, str):
-            found.append(Found(name, parameters, value))
-    _descend(body, name, found)
+    parameters = None
+    if isinstance(owner, ast.FunctionDef | ast.AsyncFunctionDef):
+        given = owner.args
+        names = (one.arg for one in (*given.posonlyargs, *given.args, *given.kwonlyargs))
+        parameters = tuple(name for name in names if name not in ("self", "cls"))
+    text = ast.get_docstring(owner, clean=False)
+    if text is not None:
+        found.append(Found(name, parameters, text))
+    if parameters is None:
+        _descend(owner.body, name, found)
 
 
 def _descend(body: list[ast.stmt], name: str, found: list[Found]) -> None:
     for statement in body:
-        if isinstance(statement, ast.ClassDef):
-            _collect(statement.body, f"{name}.{statement.name}".lstrip("."), None, found)
-        elif isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
-            qualified = f"{name}.{statement.name}".lstrip(".")
-            given = statement.args
-            names = (one.arg for one in (*given.posonlyargs, *given.args, *given.kwonlyargs))
-            own = statement.body[:1] if isinstance(statement.body[0], ast.Expr) else []
-            _collect(own, qualified, tuple(n for n in names if n not in ("self", "cls")), found)
+        if isinstance(statement, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            _collect(statement, f"{name}.{statement.name}".lstrip("."), found)
         elif isinstance(statement, ast.If | ast.Try | ast.With):
             for part in ("body", "handlers", "orelse", "finalbody"):
                 for inner in getattr(statement, part, []):
@@ -248,10 +229,9 @@ def _descend(body: list[ast.stmt], name: str, found: list[Found]) -> None:
                     _descend(branch, name, found)
 
 
-def _questions(
-    qualified: str, parameters: tuple[str, ...] | None, summaries: Mapping[str, list[str]]
-) -> Iterator[Question]:
+def _questions(found: Found, summaries: Mapping[str, list[str]]) -> Iterator[Question]:
     """What can be asked about this docstring. summaries: by the qualified names read so far."""
+    qualified, parameters, _ = found
     summary = summaries[qualified]
     if not qualified or not _between(" ".join(summary), SUMMARY_WORDS):
         return
@@ -263,7 +243,19 @@ def _questions(
         yield Question("method_to_class", " ".join(summary), " ".join(above), both)
 
 
-def _docstring_readings(package: str, path: str, text: str) -> Iterator["Fault | Summarised"]:
+def _docstring_readings(
+    package: str, module: str, found: Found, summaries: dict[str, list[str]]
+) -> Iterator[Reading]:
+    """The document and its faults.
+
+    summaries: of those before, by the owner's name, which gets that of this one: the sentences of
+    its first paragraph, none if that is not all prose.
+    """
+    path, text = f"{module}:{found.qualified}", found.text
+    if not encodable(text):
+        shown = text[:SHOWN].encode("utf-8", "replace").decode("utf-8")
+        yield Fault(package, path, "not_utf8", "not valid Unicode", shown)
+        return
     cleaned = docstrings.prose_of(text)
     kept: list[list[str]] = []
     whole: list[str | None] = []
@@ -281,9 +273,10 @@ def _docstring_readings(package: str, path: str, text: str) -> Iterator["Fault |
         if good:
             kept.append(good)
     if kept:
-        summary = kept[0] if cleaned.lead and whole[0] is not None else []
-        document = Document(package, path, kept, _pairs(whole[: len(cleaned.lead)]))
-        yield Summarised(document, summary)
+        whole_summary = cleaned.lead and whole[0] is not None
+        summaries[found.qualified] = kept[0] if whole_summary else []
+        pairs = _pairs(whole[: len(cleaned.lead)])
+        yield Document(package, path, kept, pairs, tuple(_questions(found, summaries)))
 
 
 def _pairs(lead: list[str | None]) -> list[tuple[str, str]]:
