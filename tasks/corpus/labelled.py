@@ -193,7 +193,9 @@ def run(work: Work) -> None:
     folder.mkdir(parents=True)
     rejects = Rejects(STAGE.name, work.emit, work.resources.part_rows)
     with connection(work) as db:
-        held_out = held_out_shingles(db, work) if "sentences" in work.inputs else None
+        # Without sentences nothing is held out.
+        told = "sentences" in work.inputs
+        held_out = held_out_shingles(db, work) if told else np.empty(0, np.uint64)
         kept = []
         for number, corpus in enumerate(config.corpora):
             faults: Counter[str] = Counter()
@@ -260,15 +262,21 @@ def _usable(
 
 
 def _combined(db: Any, path: Path, kind: Kind) -> Iterator[pa.RecordBatch]:
-    """The corpus's rows in order, put together as the kind says, with the reasons of those to go.
-
-    `nth` numbers rows of the same texts, from 1.
+    """The corpus's rows in order with their ids, put together as the kind says, with the reasons of
+    those to go.
     """
     db.execute(f"CREATE OR REPLACE VIEW read AS SELECT * FROM {read_parquet_sql([str(path)])}")
     query = f"""
-        SELECT number, anchor, positive, negative, label, entries, reason, detail, row_number() OVER
-            (PARTITION BY anchor, positive, negative, reason IS NULL ORDER BY number) AS nth
-        FROM ({kind.combine or _EACH_BY_ITSELF}) ORDER BY number"""
+        WITH made AS ({kind.combine or _EACH_BY_ITSELF}), numbered AS (
+            SELECT *, row_number() OVER
+                (PARTITION BY anchor, positive, negative, reason IS NULL ORDER BY number) AS nth
+            FROM made)
+        SELECT anchor, positive, negative, label, entries,
+            md5_number_lower(concat_ws(chr(31), anchor, coalesce(positive, ''),
+                coalesce(negative, ''))) AS row_id,
+            coalesce(reason, CASE WHEN nth > 1 THEN 'duplicate' END) AS reason,
+            coalesce(detail, CASE WHEN nth > 1 THEN 'the same texts stand further up' END) AS detail
+        FROM numbered ORDER BY number"""
     yield from db.sql(query).to_arrow_reader(BATCH_ROWS)
 
 
@@ -276,46 +284,38 @@ def _keep(
     corpus: CorpusConfig,
     batches: Iterator[pa.RecordBatch],
     path: Path,
-    held_out: Ids | None,
+    held_out: Ids,
     rejects: Rejects,
     faults: Counter[str],
 ) -> int:
-    """Write down the rows that stay, with their ids; how many they are."""
+    """Write down the rows that stay; how many they are."""
     kept = 0
     with pq.ParquetWriter(path, _KEPT, compression="lz4") as writer:
         for batch in batches:
             rows = pa.Table.from_batches([batch]).combine_chunks()
-            texts = [pc.fill_null(rows[name].cast(pa.string()), "") for name in _TEXTS]
-            ids = seeding.text_ids(*(column.to_pylist() for column in texts))
-            reasons = np.asarray(rows["reason"].to_pylist(), dtype=object)
-            details = np.asarray(rows["detail"].to_pylist(), dtype=object)
-            again = (reasons == None) & (rows["nth"].to_numpy() > 1)  # noqa: E711
-            reasons[again], details[again] = "duplicate", "the same texts stand further up"
-            for name, column in zip(_TEXTS, texts, strict=True):
-                if held_out is None:
-                    break
-                hits, words = shared_words(column.combine_chunks(), held_out)
+            reasons, details = rows["reason"].to_pylist(), rows["detail"].to_pylist()
+            for name in _TEXTS if len(held_out) else ():
+                texts = pc.fill_null(rows[name].cast(pa.string()), "").combine_chunks()
+                hits, words = shared_words(texts, held_out)
                 for row, said in zip(hits.tolist(), words, strict=True):
                     if reasons[row] is None:
                         reasons[row], details[row] = "held_out_text", f"{name}: {said}"
-            stay = np.array([reason is None for reason in reasons], dtype=np.bool_)
-            out = [i for i, why in enumerate(reasons) if why is not None and why != _USED]
-            anchors = rows["anchor"]
-            for row in out:
-                faults[reasons[row]] += 1
-                detail = f"{corpus.name}: {details[row]}"
-                rejects.add(int(ids[row]), reasons[row], detail, anchors[row].as_py())
+            for row, reason in enumerate(reasons):
+                if reason is not None and reason != _USED:
+                    faults[reason] += 1
+                    row_id, text = (rows[name][row].as_py() for name in ("row_id", "anchor"))
+                    rejects.add(row_id, reason, f"{corpus.name}: {details[row]}", text)
+            rows = rows.filter(pa.array([reason is None for reason in reasons]))
             table = pa.table(
                 {
-                    "row_id": ids,
-                    "corpus": pa.repeat(corpus.name, len(ids)),
-                    "kind": pa.repeat(corpus.kind, len(ids)),
-                    **{name: rows[name] for name in (*_TEXTS, "label", "entries")},
-                    "drawn": held_out_definitions.drawn(corpus.held_out, ids),
+                    "corpus": pa.repeat(corpus.name, rows.num_rows),
+                    "kind": pa.repeat(corpus.kind, rows.num_rows),
+                    **{name: rows[name] for name in ("row_id", *_TEXTS, "label", "entries")},
+                    "drawn": held_out_definitions.drawn(corpus.held_out, rows["row_id"].to_numpy()),
                 }
-            ).cast(_KEPT)
-            writer.write_table(table.filter(pa.array(stay)))
-            kept += int(stay.sum())
+            )
+            writer.write_table(table.select(_KEPT.names).cast(_KEPT))
+            kept += rows.num_rows
     return kept
 
 

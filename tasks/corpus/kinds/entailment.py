@@ -1,13 +1,8 @@
 """Pairs of natural language inference (NLI) with their class, none of them left over.
 
-Each row says whether the hypothesis follows from the premise, as `entailment`, `neutral` or
-`contradiction`, or 0, 1 and 2 in that order, as SNLI and MNLI do. Unlike `pairs`, which keeps what
-makes triplets, this keeps every entailment and every contradiction, as a discriminator needs them:
-
-- An entailment makes a row with its hypothesis as the positive and, if its premise has
-  contradictions, one of them as the negative, by the same order as `pairs`.
-- A contradiction that no entailment took makes a row of its own, without a positive.
-- Neutral rows are rejected as `neutral`, pairs that stand under several classes as `ambiguous`.
+Unlike `pairs`, which keeps what makes triplets, this keeps every entailment and every
+contradiction, as a discriminator needs them: a contradiction that no entailment took makes a row of
+its own, without a positive.
 """
 
 from collections.abc import Mapping

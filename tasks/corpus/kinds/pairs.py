@@ -1,19 +1,8 @@
 """Two texts that belong together, or pairs of natural language inference (NLI) with their class.
 
-Without a class column every row is a positive pair (questions and answers, duplicates).
-
-With one, each row says whether the hypothesis (`positive`) follows from the premise (`anchor`), as
-`entailment`, `neutral` or `contradiction`, or 0, 1 and 2 in that order, as SNLI and MNLI do:
-
-- An entailment makes a row, with its hypothesis as the positive.
-- If the same premise has contradictions, the row takes one of them as its negative: the first
-  entailment the first one, and so on, starting over where the entailments are more. Premises count
-  as the same if their folded texts are equal.
-- Contradictions beyond those are rejected as `surplus`, those of a premise without an entailment as
-  `no_positive`, neutral rows as `neutral`, and pairs that stand under several classes as
-  `ambiguous`.
-
-So a premise with one of each gives one triplet, which is how supervised SimCSE uses NLI.
+Without a class column every row is a positive pair (questions and answers, duplicates). With one,
+as SNLI and MNLI have it, a premise with a hypothesis of each class gives one triplet, which is how
+supervised SimCSE uses NLI; the table `labelled` tells what becomes of others.
 """
 
 from collections.abc import Mapping
