@@ -25,7 +25,7 @@ def anchor_mask(sentences: pa.Table, anchors: pa.Table, seed: int) -> Flags:
         anchors: the table `anchors`; a corpus without a row has no anchors.
         seed: the recipe's, as the stage `sample` had it.
     """
-    corpus = strings(sentences["corpus"])
+    corpus = sentences["corpus"].to_numpy()
     draw = anchor_draws(sentences, seed)
     mask = np.zeros(len(sentences), dtype=np.bool_)
     for row in anchors.to_pylist():
@@ -39,17 +39,12 @@ def eligible(sentences: pa.Table, min_words: int, max_words: int, context: int) 
     document at least; `sentences` are whole documents."""
     words = sentences["n_words"].to_numpy()
     fits = (words >= min_words) & (words <= max_words)
-    train = strings(sentences["split"]) == "train"
+    train = sentences["split"].to_numpy() == "train"
     if context:
         docs = sentences["doc_id"].to_numpy()
         _, of, counts = np.unique(docs[train], return_inverse=True, return_counts=True)
         fits[train] &= counts[of] > context
     return np.asarray(fits & train)
-
-
-def strings(column: pa.ChunkedArray) -> npt.NDArray[np.object_]:
-    """The column as an array of Python strings."""
-    return np.asarray(column.to_pylist(), dtype=object)
 
 
 def anchor_draws(sentences: pa.Table, seed: int) -> seeding.Ids:

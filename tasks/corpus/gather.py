@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tercet.models import seeding
+from tercet.models.runs import begins
 from tercet.models.text.lengths import count_words
 from tercet.models.text.ngrams import word_hashes
 from tercet.models.text.shingles import normalised, shingles_of_words
@@ -92,63 +93,51 @@ class _Files(NamedTuple):
 
 
 class _Batch:
-    """Documents of the first pass until they are written."""
+    """Documents of the first pass, and their items, until they are written."""
 
     def __init__(self) -> None:
-        self.sources: list[tuple[str, str, str | None]] = []
-        self.bodies: list[str] = []
-        self.corpora: list[int] = []
-        self.documents: list[int] = []
-        self.kinds: list[int] = []
-        self.items: list[Item] = []
-        self.paragraphs: list[int] = []
+        # As in READ_DOCUMENTS, then the whole text and the number of the corpus.
+        self.documents: list[tuple[str, str, str | None, str, int]] = []
+        # As in ITEMS, then the kind and the document.
+        self.items: list[tuple[str, int, int, int, int, int]] = []
         self.questions: list[tuple[int, str, str, str, list[str]]] = []
-        self.running = 0
 
     def add(self, document: Document, corpus: int, items: list[Item]) -> None:
-        place = len(self.sources)
-        self.sources.append((document.source, document.path, document.label))
-        pairs = [text for pair in document.pairs for text in pair]
-        self.bodies.append(document.text())
-        self.corpora.append(corpus)
-        previous = -1
-        for item in items:
-            self.running += item[1] != previous
-            previous = item[1]
-            self.paragraphs.append(self.running)
-        self.items += items
-        self.kinds += [SENTENCE] * len(items)
-        for number, text in enumerate(pairs):
-            self.running += 1
-            self.paragraphs.append(self.running)
-            self.items.append((text, -1, -1, 0))
-            self.kinds.append(ANSWER if number % 2 else QUERY)
-        self.documents += [place] * (len(items) + len(pairs))
+        place = len(self.documents)
+        named = (document.source, document.path, document.label)
+        self.documents.append((*named, document.text(), corpus))
+        self.items += [(*item, SENTENCE, place) for item in items]
+        pairs = (text for pair in document.pairs for text in pair)
+        # Each is a paragraph of its own.
+        self.items += [
+            (text, -1 - number, -1, 0, ANSWER if number % 2 else QUERY, place)
+            for number, text in enumerate(pairs)
+        ]
         self.questions += [(place, *question) for question in document.questions]
-        self.running += 1
 
     def write(self, gathered: Gathered, counts: list[int], files: "_Files") -> None:
         if not self.items:
             return
-        columns = [list(column) for column in zip(*self.items, strict=True)]
+        *columns, kinds, places = map(list, zip(*self.items, strict=True))
         table = pa.table(columns, schema=ITEMS)
         files.items.write_table(table)
-        named = [list(column) for column in zip(*self.sources, strict=True)]
+        *named, bodies, corpora = map(list, zip(*self.documents, strict=True))
         files.documents.write_table(pa.table(named, schema=READ_DOCUMENTS))
         hashes, counted = word_hashes(normalised(table.column("text").combine_chunks()))
-        paragraphs = np.array(self.paragraphs, dtype=np.int32)
+        owner = np.array(places, dtype=np.int32)
+        paragraphs = np.cumsum(begins(owner, table["paragraph"].to_numpy()), dtype=np.int32)
         found, rows = shingles_of_words(hashes, counted, paragraphs)
         hashes.tofile(files.words)
         gathered.words.append((counted.astype(np.int32), paragraphs))
-        gathered.document_ids.append(seeding.text_ids(self.bodies))
-        gathered.corpus_of_document.append(np.array(self.corpora, dtype=np.int32))
-        gathered.document_of_item.append(np.array(self.documents, dtype=np.int32) + counts[0])
-        gathered.kinds.append(np.array(self.kinds, dtype=np.int8))
+        gathered.document_ids.append(seeding.text_ids(bodies))
+        gathered.corpus_of_document.append(np.array(corpora, dtype=np.int32))
+        gathered.document_of_item.append(owner + np.int32(counts[0]))
+        gathered.kinds.append(np.array(kinds, dtype=np.int8))
         gathered.item_ids.append(seeding.text_ids(columns[0]))
         gathered.shingles.append(found)
         gathered.shingle_items.append(rows + np.int32(counts[1]))
         files.questions.write_table(questions.offered(self.questions, counts[0]))
-        counts[0] += len(self.sources)
+        counts[0] += len(self.documents)
         counts[1] += len(self.items)
 
 
@@ -216,17 +205,16 @@ def _compare(gathered: Gathered, folder: Path, common: float) -> None:
         gathered.item_ids, gathered.document_of_item, documents, common
     )
     found, items, first = [], [], 0
-    with (
-        (folder / "words").open("rb") as file,
-        near_duplicates.Writer(folder / "near_duplicates") as writer,
-    ):
+    writer = near_duplicates.Writer(folder / "near_duplicates")
+    with (folder / "words").open("rb") as file:
         for counts, paragraphs in gathered.words:
             hashes = np.fromfile(file, dtype=np.uint64, count=int(counts.sum()))
-            bare = set_phrases.without(phrases, hashes, counts.astype(np.int64), paragraphs)
+            counts = counts.astype(np.int64)
+            in_runs, in_sets = set_phrases.without(phrases, hashes, counts, paragraphs)
             ids = gathered.item_ids[first : first + len(counts)]
-            writer.add(*set_phrases.without_texts(np.isin(ids, repeated), *bare.sets))
+            writer.add(*set_phrases.without_texts(np.isin(ids, repeated), *in_sets))
             if len(phrases):
-                shingles, rows = shingles_of_words(*bare.runs, paragraphs)
+                shingles, rows = shingles_of_words(*in_runs, paragraphs)
                 found.append(shingles)
                 items.append(rows + np.int32(first))
             first += len(counts)

@@ -60,7 +60,8 @@ _HELD = {
     ),
 }
 
-_Counts = Counter[tuple[str, str]]
+# How often each outcome is that of each unit.
+_Counts = defaultdict[str, Counter[str]]
 
 
 def find(work: Work, made: Rows, configs: Sequence[BaseModel]) -> Iterator[StageWarning]:
@@ -68,9 +69,11 @@ def find(work: Work, made: Rows, configs: Sequence[BaseModel]) -> Iterator[Stage
     if "corpus_outcomes" not in made.tables:  # to pretrain on, of which nothing is held out
         return
     config: IngestConfig = work.config
-    found: dict[str, _Counts] = defaultdict(Counter)
+    found: dict[str, _Counts] = defaultdict(lambda: defaultdict(Counter))
+    of_all = Counter[str]()
     for row in made.table("corpus_outcomes").to_pylist():
-        found[row["corpus"]][row["unit"], row["outcome"]] = row["n"]
+        found[row["corpus"]][row["unit"]][row["outcome"]] = row["n"]
+        of_all[row["outcome"]] += row["n"] if row["unit"] == "sentence" else 0
     few: list[str] = []
     for corpus in config.corpora:
         counts, name = found[corpus.name], corpus.name
@@ -85,7 +88,7 @@ def find(work: Work, made: Rows, configs: Sequence[BaseModel]) -> Iterator[Stage
             few.append(warning.message)
             yield warning
     if not few:
-        yield from _tiny(config, sum(found.values(), _Counts()))
+        yield from _tiny(config, of_all)
     yield from _left_in(work, made)
 
 
@@ -94,18 +97,14 @@ def remedies(reasons: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(_MENDS[reason] for reason in reasons if reason in _MENDS))
 
 
-def _of(counts: _Counts, unit: str) -> Counter[str]:
-    return Counter({outcome: n for (of, outcome), n in counts.items() if of == unit})
-
-
 def _listed(reasons: Counter[str]) -> str:
     return ", ".join(f"{reason} {n:,}" for reason, n in reasons.most_common(3))
 
 
 def _unreadable(name: str, counts: _Counts, source: str) -> Iterator[StageWarning]:
-    rows = _of(counts, "row")
+    rows = counts["row"].copy()
     del rows["markup"]  # no loss: code, tables and lists between the prose
-    read = rows.total() + _of(counts, "document").total()
+    read = rows.total() + counts["document"].total()
     if rows.total() > LOST * read:
         said = f"corpus {name!r}: {rows.total():,} of {read:,} rows cannot be used"
         remedy = f"if it is Latin-1: {conversion(source)}" if "not_utf8" in rows else _LOOK
@@ -114,9 +113,9 @@ def _unreadable(name: str, counts: _Counts, source: str) -> Iterator[StageWarnin
 
 
 def _unused(name: str, counts: _Counts) -> Iterator[StageWarning]:
-    documents = _of(counts, "document")
+    documents = counts["document"]
     if documents.total() <= documents[NOTHING_KEPT]:
-        lost = Counter({reason: n for (unit, reason), n in counts.items() if unit != "document"})
+        lost = sum((own for unit, own in counts.items() if unit != "document"), Counter[str]())
         said = f"corpus {name!r}: no document of it is used ({_listed(lost)})"
         mends = remedies([reason for reason, _ in lost.most_common(3)])
         remedy = " and ".join(mends) or "leave it out, or give it texts that no other corpus has"
@@ -126,13 +125,13 @@ def _unused(name: str, counts: _Counts) -> Iterator[StageWarning]:
 
 def _cleaned(name: str, counts: _Counts, work: Work, made: Rows) -> Iterator[StageWarning]:
     """Of texts that HTML was taken out of; one of them is shown as it was."""
-    count = counts["text", HTML]
+    count = counts["text"][HTML]
     if not count:
         return
     with connection(work) as db:
         query = f"SELECT text FROM {made.sql('rejects')} WHERE row_id = ? AND reason = ?"
         (example,) = db.execute(query, [example_id(name), HTML]).fetchall()[0]
-    read = _of(counts, "document").total()
+    read = counts["document"].total()
     said = f"corpus {name!r}: HTML was taken out of {count:,} of {read:,} texts"
     remedy = "see that their sentences are whole, or clean the source yourself"
     yield StageWarning(HTML, name, count, read, said, remedy, example)
@@ -140,7 +139,7 @@ def _cleaned(name: str, counts: _Counts, work: Work, made: Rows) -> Iterator[Sta
 
 def _repeated(name: str, counts: _Counts) -> Iterator[StageWarning]:
     for unit, reasons in _REPEATS.items():
-        found = _of(counts, unit)
+        found = counts[unit]
         lost = Counter({reason: found[reason] for reason in reasons if found[reason]})
         if lost and lost.total() >= REPEATED * found.total():
             said = f"corpus {name!r}: {lost.total():,} of {found.total():,} {unit}s repeat an "
@@ -158,7 +157,7 @@ def _unused_pairs(
     trainings = [config.phase for config in configs if isinstance(config, TrainConfig)]
     measured = [config.retrieval for config in configs if isinstance(config, EvaluateConfig)]
     sources = {part.rows.source for phase in trainings for part in phase.parts}
-    pairs = _of(counts, "pair")
+    pairs = counts["pair"]
     made = sum(pairs[split] for split in SPLITS)
     if made and (trainings or measured) and not any(measured) and "document_pairs" not in sources:
         said = f"corpus {name!r}: its {made:,} pairs of query and answer are neither trained on "
@@ -171,7 +170,7 @@ def _unused_pairs(
 def _kept_out(name: str, counts: _Counts) -> Iterator[StageWarning]:
     """Of sentences and pairs that are left out, if they are many; repetitions are no loss."""
     for unit, repeats in _REPEATS.items():
-        found = _of(counts, unit)
+        found = counts[unit]
         kept = sum(found[split] for split in SPLITS)
         lost = Counter(
             {
@@ -190,7 +189,7 @@ def _kept_out(name: str, counts: _Counts) -> Iterator[StageWarning]:
 
 
 def _held_out(name: str, counts: _Counts, asked: Mapping[str, float]) -> Iterator[StageWarning]:
-    documents = _of(counts, "document")
+    documents = counts["document"]
     kept = documents.total() - documents[NOTHING_KEPT]
     few = [
         split
@@ -203,7 +202,7 @@ def _held_out(name: str, counts: _Counts, asked: Mapping[str, float]) -> Iterato
     wanted = " and ".join(f"{asked[split]:.0%}" for split in few)
     said = f"corpus {name!r}: of {kept:,} documents {there}, where {wanted} were asked for"
     together = documents[LARGE_CLUSTER]
-    parted = _of(counts, PARTED)
+    parted = counts[PARTED]
     remedy = f"raise {' and '.join(f'ingest.{split}' for split in few)}"
     if together:
         said += (
@@ -228,9 +227,8 @@ def _held_out(name: str, counts: _Counts, asked: Mapping[str, float]) -> Iterato
     yield StageWarning("held_out", name, count, kept, said, remedy)
 
 
-def _tiny(config: IngestConfig, counts: _Counts) -> Iterator[StageWarning]:
+def _tiny(config: IngestConfig, sentences: Counter[str]) -> Iterator[StageWarning]:
     """Of a split of all corpora that was asked for and holds next to nothing."""
-    sentences = _of(counts, "sentence")
     total = sum(sentences[split] for split in SPLITS)
     for split, share in (("test", config.test), ("dev", config.dev)):
         n = sentences[split]

@@ -27,7 +27,6 @@ from collections.abc import Iterator
 from functools import cached_property
 from itertools import combinations
 from pathlib import Path
-from types import TracebackType
 from typing import BinaryIO, TypeAlias
 
 import numpy as np
@@ -68,18 +67,6 @@ class Writer:
         self._bits: list[Ids] = []
         self._rows = 0
 
-    def __enter__(self) -> "Writer":
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        for file in (self._words, *self._keys):
-            file.close()
-
     def add(self, hashes: Ids, counts: Places) -> None:
         """The next texts. hashes: of all words, shape (words,). counts: words of each."""
         row = np.repeat(np.arange(len(counts)), counts)
@@ -93,7 +80,9 @@ class Writer:
         self._rows += len(sizes)
 
     def texts(self) -> "Texts":
-        """What was written; the writer must have been closed."""
+        """What was written; closes the files."""
+        for file in (self._words, *self._keys):
+            file.close()
         sizes = np.concatenate([np.empty(0, np.int64), *self._counts])
         starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         return Texts(self.folder, starts, np.concatenate([np.empty(0, np.uint64), *self._bits]))

@@ -2,9 +2,10 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from tercet.tasks.corpus import gather, splits
@@ -60,35 +61,32 @@ def outcomes(
         parted: split and reasons as they would be without ties.
     """
     owner = gathered.document_of_item
-    corpus_of_item = gathered.corpus_of_document[owner]
-    kept = np.zeros(len(split), dtype=np.bool_)
-    kept[owner[reasons == 0]] = True
-    rows: list[tuple[str, str, str, int]] = []
-    for number, name in enumerate(names):
-        found: Counter[tuple[str, str]] = Counter()
-        for reason, count in gathered.faults[number].items():
-            found[_UNIT_OF.get(reason, "row"), reason] += count
-        found["text", gather.HTML] = gathered.cleaned[number]
-        own = gathered.corpus_of_document == number
-        found["document", NOTHING_KEPT] = int(np.sum(own & ~kept))
-        found["document", LARGE_CLUSTER] = int(np.sum(own & kept & large))
-        _by_split(found, "document", split[own & kept & ~large])
-        if parted is not None:
-            alone = np.zeros(len(split), dtype=np.bool_)
-            alone[owner[parted[1] == 0]] = True
-            _by_split(found, PARTED, parted[0][own & alone])
-        for kind, unit in _UNITS.items():
-            items = (corpus_of_item == number) & (gathered.kinds == kind)
-            _by_split(found, unit, split[owner[items & (reasons == 0)]])
-            for code, reason in enumerate(reasons_named):
-                if code:
-                    found[unit, reason] += int(np.sum(reasons[items] == code))
-        rows += [(name, *key, count) for key, count in sorted(found.items()) if count]
+    named = (*splits.SPLITS, *reasons_named[1:], LARGE_CLUSTER, NOTHING_KEPT)
+    found: Counter[tuple[int, str, str]] = Counter()
+
+    def count(unit: str, corpora: splits.Index, outcome: npt.NDArray[Any]) -> None:
+        codes, counts = np.unique(
+            corpora.astype(np.int64) * len(named) + outcome, return_counts=True
+        )
+        for code, n in zip(codes.tolist(), counts.tolist(), strict=True):
+            found[code // len(named), unit, named[code % len(named)]] += n
+
+    for number in range(len(names)):
+        for reason, n in gathered.faults[number].items():
+            found[number, _UNIT_OF.get(reason, "row"), reason] += n
+        found[number, "text", gather.HTML] += gathered.cleaned[number]
+    kept = np.isin(np.arange(len(split)), owner[reasons == 0])
+    of_kept = np.where(large, named.index(LARGE_CLUSTER), split)
+    of_document = np.where(kept, of_kept, named.index(NOTHING_KEPT))
+    count("document", gathered.corpus_of_document, of_document)
+    if parted is not None:
+        alone = np.unique(owner[parted[1] == 0])
+        count(PARTED, gathered.corpus_of_document[alone], parted[0][alone])
+    of_item = np.where(reasons == 0, split[owner], len(splits.SPLITS) - 1 + reasons)
+    for kind, unit in _UNITS.items():
+        own = gathered.kinds == kind
+        count(unit, gathered.corpus_of_document[owner[own]], of_item[own])
+    rows = [(names[number], *key, n) for (number, *key), n in sorted(found.items()) if n]
     return pa.Table.from_arrays(
         [pa.array(values) for values in zip(*rows, strict=True)], schema=CORPUS_OUTCOMES
     )
-
-
-def _by_split(found: Counter[tuple[str, str]], unit: str, codes: splits.Codes) -> None:
-    for code, count in enumerate(np.bincount(codes, minlength=len(splits.SPLITS)).tolist()):
-        found[unit, splits.SPLITS[code]] = count

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tercet.models import seeding
@@ -74,13 +74,16 @@ def standing(
     sentence_ids, split_of_sentence: of the kept sentences. split, document_ids: of the documents.
     """
     offered = pq.read_table(path)
+    if not offered.num_rows:
+        return QUESTIONS.empty_table()
     document = offered["document"].to_numpy()
     where = np.take(split, document)
     offered = offered.filter(pa.array(where != splits.TRAIN))
     document, where = document[where != splits.TRAIN], where[where != splits.TRAIN]
-    order = np.argsort(sentence_ids)
     made_of = offered["sentences"].combine_chunks()
-    found = _splits_of(made_of.flatten().to_numpy(), sentence_ids[order], split_of_sentence[order])
+    places = pc.index_in(made_of.flatten(), pa.array(sentence_ids)).fill_null(-1).to_numpy()
+    # -1, the last one, for a sentence that is not kept.
+    found = np.append(split_of_sentence, np.int8(-1))[places]
     sizes = made_of.value_lengths().to_numpy(zero_copy_only=False)
     owner = np.repeat(np.arange(len(sizes)), sizes)
     apart = np.bincount(owner[found != where[owner]], minlength=len(sizes))
@@ -99,17 +102,6 @@ def standing(
         np.array(splits.SPLITS, dtype=object)[where[chosen]],
     ]
     return pa.table(columns, schema=QUESTIONS)
-
-
-def _splits_of(
-    wanted: Ids, sentence_ids: Ids, split_of_sentence: splits.Codes
-) -> npt.NDArray[np.int8]:
-    """The split of each wanted sentence; -1 for one that is not kept."""
-    if not len(sentence_ids):
-        return np.full(len(wanted), -1, dtype=np.int8)
-    places = np.minimum(np.searchsorted(sentence_ids, wanted), len(sentence_ids) - 1)
-    kept = sentence_ids[places] == wanted
-    return np.where(kept, split_of_sentence[places], np.int8(-1))
 
 
 def offered(rows: Sequence[tuple[int, str, str, str, list[str]]], before: int) -> pa.Table:

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from pydantic import Field, model_validator
 
 from tercet.models import seeding
-from tercet.tasks.corpus.anchors import ANCHOR_COLUMNS, anchor_draws, eligible, strings
+from tercet.tasks.corpus.anchors import ANCHOR_COLUMNS, anchor_draws, eligible
 from tercet.tasks.stage import BadInput, Config, Stage, Work
 
 ANCHOR_SHARES = pa.schema(
@@ -111,13 +111,6 @@ class SampleConfig(SampleSettings):
 
     corpora: list[CorpusShare] = Field(min_length=1)
 
-    @model_validator(mode="after")
-    def _distinct(self) -> "SampleConfig":
-        names = [corpus.name for corpus in self.corpora]
-        if len(set(names)) < len(names):
-            raise ValueError("a corpus is listed twice")
-        return self
-
 
 def wanted(eligible: list[int], shares: list[float], rows: int | None) -> list[int]:
     """Anchors to take of each corpus.
@@ -154,7 +147,7 @@ def run(work: Work) -> None:
     # File by file: no document lies in two of them.
     for file in work.inputs["sentences"].files("sentences"):
         table = pq.read_table(file, columns=list(ANCHOR_COLUMNS))
-        corpus = strings(table["corpus"])
+        corpus = table["corpus"].to_numpy()
         drawn = anchor_draws(table, work.seed)
         for name, gathered in draws.items():
             fits = eligible(table, config.min_words, config.max_words, context[name])

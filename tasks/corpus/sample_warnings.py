@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 from pydantic import BaseModel
 
 from tercet.storage.rows import Rows
-from tercet.tasks.corpus.anchors import ANCHOR_COLUMNS, eligible, strings
+from tercet.tasks.corpus.anchors import ANCHOR_COLUMNS, eligible
 from tercet.tasks.stage import Work
 from tercet.tasks.warning import StageWarning, age
 
@@ -24,7 +24,7 @@ def find_kept(work: Work, made: Rows, configs: Sequence[BaseModel]) -> Iterator[
     now: Counter[str] = Counter()
     for file in work.inputs["sentences"].files("sentences"):
         table = pq.read_table(file, columns=list(ANCHOR_COLUMNS))
-        corpus = strings(table["corpus"])
+        corpus = table["corpus"].to_numpy()
         for name in set(corpus):
             rule = rules.get(name, {"min_words": 1, "max_words": 1 << 30, "company": 0})
             fits = eligible(table, rule["min_words"], rule["max_words"], rule["company"])

@@ -6,7 +6,7 @@ taken out before texts are compared. A text that has fewer than eight words besi
 with all its words as a set, so that texts that differ in a number alone stay near-duplicates.
 """
 
-from typing import NamedTuple
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -19,17 +19,10 @@ from tercet.models.text.shingles import GRAM
 Index = npt.NDArray[np.int32]
 Flags = npt.NDArray[np.bool_]
 
+# The words of texts as hashes, shape (words,), and how many each text has, shape (texts,).
+Words: TypeAlias = tuple[Ids, Places]
+
 LEAST = 20  # documents; what fewer share is no set phrase, in however small a corpus
-
-
-class Bare(NamedTuple):
-    """Words of texts without those of set phrases: to be compared by their runs, and as sets.
-
-    Each as hashes, shape (words,), and how many each text has, shape (texts,).
-    """
-
-    runs: tuple[Ids, Places]
-    sets: tuple[Ids, Places]
 
 
 def set_phrases(shingles: Ids, document_of_shingle: Index, documents: int, share: float) -> Ids:
@@ -47,8 +40,8 @@ def set_phrases(shingles: Ids, document_of_shingle: Index, documents: int, share
     return ordered[starts[held > least]]
 
 
-def without(phrases: Ids, hashes: Ids, counts: Places, paragraphs: Index) -> Bare:
-    """The words of texts without those of set phrases.
+def without(phrases: Ids, hashes: Ids, counts: Places, paragraphs: Index) -> tuple[Words, Words]:
+    """The words of texts without those of set phrases: to be compared by runs, and as sets.
 
     Args:
         phrases: shingles, as `set_phrases` gives them.
@@ -56,7 +49,7 @@ def without(phrases: Ids, hashes: Ids, counts: Places, paragraphs: Index) -> Bar
         paragraphs: of each text, as for `shingles`.
     """
     if not len(phrases) or len(hashes) < GRAM:
-        return Bare((hashes, counts), (hashes, counts))
+        return (hashes, counts), (hashes, counts)
     text = np.repeat(np.arange(len(counts)), counts)
     paragraph = np.cumsum(np.diff(paragraphs, prepend=paragraphs[:1]) != 0)
     found, first = grams(hashes, paragraph[text], GRAM)
@@ -69,12 +62,12 @@ def without(phrases: Ids, hashes: Ids, counts: Places, paragraphs: Index) -> Bar
     # What is left of such a text is too short to be a run, and no whole text either.
     few = (left < counts) & (left < GRAM)
     in_runs, in_sets = own & ~few[text], own | few[text]
-    return Bare(
+    return (
         (hashes[in_runs], np.bincount(text[in_runs], minlength=len(counts))),
         (hashes[in_sets], np.bincount(text[in_sets], minlength=len(counts))),
     )
 
 
-def without_texts(left_out: Flags, hashes: Ids, counts: Places) -> tuple[Ids, Places]:
+def without_texts(left_out: Flags, hashes: Ids, counts: Places) -> Words:
     """The words of texts without those of some. left_out: shape (texts,)."""
     return hashes[np.repeat(~left_out, counts)], np.where(left_out, 0, counts)

@@ -16,11 +16,11 @@ SETS = st.lists(st.lists(st.integers(0, 30), max_size=40), max_size=12)
 
 
 def written(folder: Path, texts: list[list[int]], batch: int = 3) -> Texts:
-    with Writer(folder / "near_duplicates") as writer:
-        for start in range(0, len(texts), batch):
-            some = texts[start : start + batch]
-            flat = [str(word) for text in some for word in text]
-            writer.add(seeding.text_ids(flat), np.array([len(text) for text in some]))
+    writer = Writer(folder / "near_duplicates")
+    for start in range(0, len(texts), batch):
+        some = texts[start : start + batch]
+        flat = [str(word) for text in some for word in text]
+        writer.add(seeding.text_ids(flat), np.array([len(text) for text in some]))
     return writer.texts()
 
 

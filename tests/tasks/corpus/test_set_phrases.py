@@ -134,7 +134,7 @@ def test_the_words_of_a_set_phrase_are_taken_out() -> None:
     paragraphs = np.arange(len(texts), dtype=np.int32)
     phrases = np.unique(shingles([PHRASES[0]], paragraphs[:1])[0])
     hashes, counts = word_hashes(normalised(pa.array(texts)))
-    bare = set_phrases.without(phrases, hashes, counts, paragraphs)
-    assert bare.runs[1].tolist() == [8, 0, 0, 9, 0]
-    assert bare.sets[1].tolist() == [8, 15, 12, 9, 0]
-    assert bare.runs[0].tolist() == [*hashes[12:20], *hashes[47:56]]
+    in_runs, in_sets = set_phrases.without(phrases, hashes, counts, paragraphs)
+    assert in_runs[1].tolist() == [8, 0, 0, 9, 0]
+    assert in_sets[1].tolist() == [8, 15, 12, 9, 0]
+    assert in_runs[0].tolist() == [*hashes[12:20], *hashes[47:56]]
