@@ -57,9 +57,9 @@ class Passages:
 def index_passages(table: pa.Table, ids: Iterable[tuple[str, str, str]]) -> Passages:
     """table: `COLUMNS` of `passages`. ids: corpus, path and id of rows that have one."""
     documents: dict[int, list[int]] = {}
-    files: dict[str, dict[int, None]] = {}
-    paths: dict[str, dict[int, None]] = {}
-    rows: dict[str, dict[int, None]] = {}
+    files: dict[str, list[int]] = {}
+    paths: dict[str, list[int]] = {}
+    rows: dict[str, list[int]] = {}
     file_of: dict[int, str] = {}
     at: dict[tuple[str, str], int] = {}
     corpora: dict[str, dict[str, None]] = {}
@@ -70,15 +70,15 @@ def index_passages(table: pa.Table, ids: Iterable[tuple[str, str, str]]) -> Pass
         if document not in documents:
             file = source if len(corpora[source]) == 1 else f"{corpus}/{source}"
             file_of[document] = file
-            files.setdefault(file, {})[document] = None
-            paths.setdefault(path, {})[document] = None
-            rows.setdefault(path.rpartition(":")[2], {})[document] = None
+            files.setdefault(file, []).append(document)
+            paths.setdefault(path, []).append(document)
+            rows.setdefault(path.rpartition(":")[2], []).append(document)
             at[corpus, path] = document
         documents.setdefault(document, []).append(place)
-    by_id: dict[str, dict[int, None]] = {}
+    by_id: dict[str, list[int]] = {}
     for corpus, path, own in ids:
         if (corpus, path) in at:
-            by_id.setdefault(own, {})[at[corpus, path]] = None
+            by_id.setdefault(own, []).append(at[corpus, path])
     whole: list[dict[str, list[str]]] = [{} for _ in _FORMS]
     ends: list[dict[str, list[str]]] = [{} for _ in _FORMS]
     for source, of_source in corpora.items():
@@ -93,12 +93,8 @@ def index_passages(table: pa.Table, ids: Iterable[tuple[str, str, str]]) -> Pass
         for parts in (_slashed(source).casefold().split("/") for source in corpora)
         for end in range(1, len(parts))
     }
-    found = (_listed(files), _listed(paths), _listed(by_id or rows))
+    found = (files, paths, by_id or rows)
     return Passages(table, documents, *found, file_of, whole, ends, folders)
-
-
-def _listed(found: Mapping[str, Iterable[int]]) -> dict[str, list[int]]:
-    return {key: list(of_key) for key, of_key in found.items()}
 
 
 def find_answers(question: Question, passages: Passages) -> Sequence[int] | NotFound:

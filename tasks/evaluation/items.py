@@ -128,11 +128,12 @@ def rescore(scores: Sequence[Scores], items: pa.Table) -> list[Scores]:
     for task in scores:
         parts = []
         for part in task.parts:
-            names = {"suite": task.data.suite, "task": task.data.task, "subset": part.subset}
-            names["metric"] = task.metric
-            own = items
-            for column, name in names.items():
-                own = own.filter(pc.equal(own[column], name))
+            own = items.filter(
+                (pc.field("suite") == task.data.suite)
+                & (pc.field("task") == task.data.task)
+                & (pc.field("subset") == part.subset)
+                & (pc.field("metric") == task.metric)
+            )
             if own.num_rows != len(part.values):
                 raise BadInput(
                     f"The baseline has {own.num_rows} of the {len(part.values)} items of "

@@ -34,7 +34,6 @@ Columns:
     frequency: its share of all tokens, 0 to 1
 """
 
-MODEL_FOLDER = "frequencies"
 # Texts that are tokenised at once.
 _BATCH = 2_000
 _TOKENS = pa.schema([("token_id", pa.int32())])
@@ -83,7 +82,7 @@ def run(work: Work) -> Path:
     work.emit("token_frequencies", pa.table(columns, schema=TOKEN_FREQUENCIES))
     frequencies = np.zeros(vocabulary_size(tokenizer))
     frequencies[found["token_id"].to_numpy()] = shares
-    return write_frequencies(work.scratch / MODEL_FOLDER, frequencies, tokenizer)
+    return write_frequencies(work.scratch / "frequencies", frequencies, tokenizer)
 
 
 def _tokens(work: Work, tokenizer: Any) -> Iterator[pa.RecordBatch]:

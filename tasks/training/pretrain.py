@@ -26,7 +26,6 @@ _MASKED = {"masked": 0.2, "causal": 0.2, "t5": 0.15}
 _HELD_OUT = 1_000
 _READ = 500_000
 _BATCH = 2_000
-MODEL_FOLDER = "model"
 
 
 class PretrainConfig(MadeModel):
@@ -117,13 +116,9 @@ class PretrainConfig(MadeModel):
         return content
 
     @model_validator(mode="after")
-    def _shaped(self) -> "PretrainConfig":
+    def _consistent(self) -> "PretrainConfig":
         if self.heads is not None and self.width % self.heads:
             raise ValueError(f"width {self.width} is not a multiple of heads {self.heads}")
-        return self
-
-    @model_validator(mode="after")
-    def _consistent(self) -> "PretrainConfig":
         if (self.tokens is None) == (self.steps is None):
             raise ValueError("give either tokens or steps")
         given = [key for key in _SHAPE if key in self.model_fields_set]
@@ -209,7 +204,7 @@ def run(work: Work) -> Path:
     except (ValueError, choosing.NothingToChoose) as error:
         raise BadInput(f"pretrain.{config.name}: {error}") from error
     work.emit("training_log", log_table(log, config.name, work.seed))
-    return network.save(model, tokenizer, work.scratch / MODEL_FOLDER)
+    return network.save(model, tokenizer, work.scratch / "model")
 
 
 def _model(work: Work, init: Path | None) -> tuple[Any, Any]:

@@ -155,17 +155,10 @@ def read_task(root: Path, task: str) -> LabelledTask:
     paths = list(needed(root, _FILES[task]).values())
     if task in _TWO_FILES:
         return LabelledTask(task, _TWO_CLASSES, _read_two_files(paths))
-    if task == "SST-2":
-        train, dev, test = (_read_sst(path) for path in paths)
-        _check_classes(paths[0], train, _TWO_CLASSES, 1)
-        return LabelledTask(task, _TWO_CLASSES, train, dev, test)
-    if task == "TREC":
-        train, test = (_read_trec(path) for path in paths)
-        _check_classes(paths[0], train, _TREC_CLASSES, _LEAST)
-        return LabelledTask(task, _TREC_CLASSES, train, test=test)
-    train, test = (_read_mrpc(path) for path in paths)
-    _check_classes(paths[0], train, _TWO_CLASSES, _LEAST)
-    return LabelledTask(task, _TWO_CLASSES, train, test=test)
+    read, classes, least = _READERS[task]
+    train, *dev, test = map(read, paths)
+    _check_classes(paths[0], train, classes, least)
+    return LabelledTask(task, classes, train, dev[0] if dev else None, test)
 
 
 def _read_two_files(paths: Sequence[Path]) -> Examples:
@@ -215,6 +208,14 @@ def _read_mrpc(path: Path) -> Examples:
         found = columns(line, 5, path, number)
         rows.append((str(number), found[0], found[3], found[4]))
     return _examples(path, rows, _TWO_CLASSES)
+
+
+# With the classes that the training examples must have, and so many of each.
+_READERS: dict[str, tuple[Callable[[Path], Examples], tuple[str, ...], int]] = {
+    "SST-2": (_read_sst, _TWO_CLASSES, 1),
+    "TREC": (_read_trec, _TREC_CLASSES, _LEAST),
+    "MRPC": (_read_mrpc, _TWO_CLASSES, _LEAST),
+}
 
 
 def _examples(path: Path, rows: Sequence[tuple[str, ...]], classes: Sequence[str]) -> Examples:
