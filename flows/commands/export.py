@@ -7,6 +7,12 @@ from typing import Any, Literal
 
 import typer
 
+from tercet.flows.cards.facts import find_run
+from tercet.flows.cards.model_card import model_card
+from tercet.flows.exports import graphml, hub
+from tercet.flows.exports.beir import export_beir
+from tercet.flows.exports.onnx import add_onnx, check_installed, list_measurements
+from tercet.flows.exports.table import export_table, is_table
 from tercet.flows.exports.whole import check_free, whole_directory
 from tercet.flows.results.encoder_form import (
     Reformed,
@@ -15,6 +21,7 @@ from tercet.flows.results.encoder_form import (
     reformed,
     runs_own_code,
 )
+from tercet.flows.results.queries import connect
 from tercet.flows.results.refs import check_finished, find_artifact
 from tercet.models.encoders.pooling import FormSettings
 from tercet.storage import runs
@@ -45,8 +52,6 @@ def export(
     Raises: BadInput when the ref is neither a finished encoder nor a table, or the destination
         exists; StageFailed when the upload failed.
     """
-    from tercet.flows.exports.table import is_table
-
     opened = open_store(store, create=False)
     if destination.lower().endswith(SUFFIX):
         _check_alone(f"A {SUFFIX} file", onnx, int8, public, push is not None)
@@ -69,17 +74,13 @@ def export(
     target = Path(destination).expanduser()
     check_free(target)
     if push is not None:
-        from tercet.flows.exports.hub import check_push
-
-        check_push(push)
+        hub.check_push(push)
     if kind == "dataset":
         _table(opened, ref, target, run_ref)
     else:
         export_model(ref, destination, store, run_ref, onnx, int8)
     if push is not None:
-        from tercet.flows.exports.hub import push as upload
-
-        address = upload(target, push, kind, public)
+        address = hub.push(target, push, kind, public)
         typer.echo(f"Uploaded to {address}" + ("" if public else " (private)"))
 
 
@@ -114,8 +115,6 @@ def export_model(
     source = encoder_dir(artifact)
     target = Path(destination).expanduser()
     if onnx or int8:
-        from tercet.flows.exports.onnx import check_installed
-
         check_installed()
         typer.echo("Writing and measuring the ONNX files takes a few minutes.", err=True)
     measured, other = _copy(opened, artifact, source, target, run_ref, onnx, int8)
@@ -132,15 +131,11 @@ def export_model(
             f"`tercet export {later} DEST` writes that."
         )
     if measured is not None:
-        from tercet.flows.exports.onnx import list_measurements
-
         typer.echo("\n".join(list_measurements(measured)))
 
 
 def _whitened(store: Store, artifact: Artifact, run_ref: str | None) -> str | None:
     """The run's step that whitened this very encoder; None where there is none."""
-    from tercet.flows.cards.facts import find_run
-
     run = find_run(store, artifact, run_ref)
     for entry in [] if run is None else run["steps"]:
         if entry["stage"] == "whiten" and entry.get("version") is not None:
@@ -185,20 +180,16 @@ def _of_graph(store: Store, ref: str, run_ref: str | None) -> Artifact:
 
 
 def _graph(artifact: Artifact, target: Path) -> None:
-    from tercet.flows.exports.graphml import EDGES, NODES, write_graphml
-
-    nodes, edges, whole = write_graphml(artifact, target)
+    nodes, edges, whole = graphml.write_graphml(artifact, target)
     typer.echo(f"{nodes:,} nodes and {edges:,} edges of the knowledge graph are in {target}.")
     if not whole:
         typer.echo(
-            f"The graph was too large to write whole: the file has at most the {NODES:,} most "
-            f"mentioned entities and the {EDGES:,} most frequent edges between them."
+            f"The graph was too large to write whole: the file has at most the {graphml.NODES:,} "
+            f"most mentioned entities and the {graphml.EDGES:,} most frequent edges between them."
         )
 
 
 def _beir(store: Store, target: Path, run_ref: str | None) -> None:
-    from tercet.flows.exports.beir import export_beir
-
     written = export_beir(store, target, run_ref)
     asked = ", ".join(f"{count:,} of {split}" for split, count in sorted(written.judged.items()))
     documents = {"passage": "passages", "document": "rows", "file": "files"}[written.unit]
@@ -216,8 +207,6 @@ def _beir(store: Store, target: Path, run_ref: str | None) -> None:
 
 
 def _table(store: Store, ref: str, target: Path, run_ref: str | None) -> None:
-    from tercet.flows.exports.table import export_table
-
     rows = export_table(store, ref, target, run_ref)
     typer.echo(f"{rows:,} rows of {ref} are in {target}. To load them:")
     typer.echo("  from datasets import load_dataset")
@@ -237,10 +226,6 @@ def _copy(
 
     Returns the ONNX measurements, and both forms if training used a different one.
     """
-    from tercet.flows.cards.facts import find_run
-    from tercet.flows.cards.model_card import model_card
-    from tercet.flows.results.queries import connect
-
     run = find_run(store, artifact, run_ref)
     measured = None
     with (
@@ -254,8 +239,6 @@ def _copy(
         else:
             _write_in(form, source, aside, trust)
         if onnx or int8:
-            from tercet.flows.exports.onnx import add_onnx
-
             measured = add_onnx(aside, connection, full=onnx, int8=int8, trust_remote_code=trust)
         card = model_card(artifact, aside, run, connection, measured, other)
         (aside / "README.md").write_text(card, encoding="utf-8")

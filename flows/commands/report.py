@@ -5,6 +5,9 @@ from pathlib import Path
 
 import typer
 
+from tercet.flows.exports.whole import whole_file
+from tercet.flows.report.report import render_report
+from tercet.flows.report.subject import open_runs
 from tercet.storage.store import open_store
 from tercet.tasks.stage import BadInput
 
@@ -15,10 +18,6 @@ def make_report(refs: Sequence[str | None], output: str, store: str) -> None:
     The store is only read. Raises: UnknownRef for an unknown run, BadInput or StoreError for an
     output that cannot be written.
     """
-    from tercet.flows.exports.whole import whole_file
-    from tercet.flows.report.report import render_report
-    from tercet.flows.report.subject import open_runs
-
     path = Path(output).expanduser()
     with open_runs(open_store(store, create=False), refs) as subjects:
         try:

@@ -95,13 +95,10 @@ def _arm(number: int, one: PlannedArm, planned: Sequence[PlannedArm], command: s
 def plan_lines(planned: Sequence[PlannedArm], store: Store) -> list[str]:
     """How the recipe was fitted to the corpus, if it was, and what the arms share, step by step."""
     counts = studies.step_counts(planned, store)
-    rows = [
-        (count.step, count.arms, count.distinct, count.standing, count.distinct - count.standing)
-        for count in counts
-    ]
+    rows = [(*count, count[2] - count[3]) for count in counts]
     lines, _ = text_table.render(["step", "arms", "artifacts", "exist", "to make"], rows)
-    artifacts = sum(count.distinct for count in counts)
-    used = sum(count.arms for count in counts)
+    used = sum(arms for _, arms, _, _ in counts)
+    artifacts = sum(distinct for _, _, distinct, _ in counts)
     # One corpus for all arms, fitted alike but where an arm changes what is fitted.
     chosen = dict.fromkeys(one.plan.chosen for one in planned if one.plan.chosen is not None)
     return [

@@ -55,8 +55,8 @@ def select_corpora(recipe: Recipe, models: Mapping[Place, Reference]) -> Recipe:
 def _select(recipe: Recipe, settings: Any, place: Place) -> Any:
     """The settings with the names of corpora that exist and give sentences."""
     role = getattr(settings, "role", None)
+    known = {corpus.name: corpus for corpus in recipe.corpora}
     for name in settings.corpora:
-        known = {corpus.name: corpus for corpus in recipe.corpora}
         if name not in known:
             fault = f"there is no corpus {name!r}, only: {_listed(recipe.unlabelled)}"
             raise Misplaced(fault, *place, "corpora")
@@ -108,11 +108,9 @@ def _of_maker(recipe: Recipe, name: str, settings: ModelSettings) -> ModelSettin
             fault = "there is no evaluator whose vectors it could read: name one"
             raise Misplaced(fault, "evaluator")
         made = _judged(recipe, made, place)
-    elif made.form == GENSE:
-        pairs = _judged(recipe, made.pairs, (*place, "pairs"))
-        made = made.model_copy(update={"pairs": pairs})
     else:
-        pairs = _rewritten(recipe, made.pairs, (*place, "pairs"))
+        chosen = _judged if made.form == GENSE else _rewritten
+        pairs = chosen(recipe, made.pairs, (*place, "pairs"))
         made = made.model_copy(update={"pairs": pairs})
     return settings.model_copy(update={settings.maker: made})
 

@@ -51,16 +51,6 @@ class PlannedArm:
 
 
 @dataclass(frozen=True)
-class StepCount:
-    """A step over all arms: how many have it, how many artifacts it has, how many exist."""
-
-    step: str
-    arms: int
-    distinct: int
-    standing: int
-
-
-@dataclass(frozen=True)
 class Outcome:
     """The outcome of an arm. run_id and steps: as far as it got; error: why it stopped."""
 
@@ -129,14 +119,15 @@ def plan_arms(arms: Sequence[Arm], store: Store, arguments: RunArguments) -> lis
     return found
 
 
-def step_counts(planned: Sequence[PlannedArm], store: Store) -> list[StepCount]:
-    """How the arms share artifacts, step by step, in the order of the steps."""
+def step_counts(planned: Sequence[PlannedArm], store: Store) -> list[tuple[str, int, int, int]]:
+    """The steps in their order: how many arms have each, how many artifacts it has, how many
+    exist."""
     counts = []
     for name in _ordered(planned):
         versions = [arm.versions[name] for arm in planned if name in arm.versions]
-        distinct = dict.fromkeys(versions)
-        standing = sum(_stands(store, name, version) for version in distinct)
-        counts.append(StepCount(name, len(versions), len(distinct), standing))
+        artifacts = [open_artifact(store, name, version) for version in dict.fromkeys(versions)]
+        standing = sum(one.manifest() is not None and one.intact() for one in artifacts)
+        counts.append((name, len(versions), len(artifacts), standing))
     return counts
 
 
@@ -217,11 +208,6 @@ def _varied(text: str) -> tuple[str, list[Any]]:
 
 def _overrides(values: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(f"{key}={as_text(value)}" for key, value in values.items())
-
-
-def _stands(store: Store, step: str, version: str) -> bool:
-    artifact = open_artifact(store, step, version)
-    return artifact.manifest() is not None and artifact.intact()
 
 
 def _ordered(planned: Sequence[PlannedArm]) -> list[str]:
