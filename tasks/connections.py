@@ -1,10 +1,10 @@
 """DuckDB as stages use it: within the memory that a run allows, spilling to the scratch folder."""
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tercet.storage.rows import quoted
 from tercet.tasks.stage import Work
@@ -33,3 +33,10 @@ def connection(
             if threads is not None:
                 opened.execute(f"SET threads = {threads}")
             yield opened
+
+
+def ask(work: Work, query: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+    """The rows that answer one query."""
+    with connection(work) as db:
+        found: list[tuple[Any, ...]] = db.execute(query, list(parameters)).fetchall()
+    return found

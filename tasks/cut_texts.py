@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from tercet.models.text.lengths import words_sql
-from tercet.tasks.connections import connection
+from tercet.tasks.connections import ask
 from tercet.tasks.stage import Work
 from tercet.tasks.warning import StageWarning
 
@@ -21,15 +21,15 @@ def find_cut(
     that has `max_length`.
     """
     listed = ", ".join(columns)
-    with connection(work) as db:
-        count, total, example = db.execute(
-            f"""SELECT count(*) FILTER (words > {longest}), count(*),
-                min(text) FILTER (words > {longest})
-            FROM (SELECT text, {words_sql("text")} AS words FROM
-                (SELECT unnest([{listed}]) AS text FROM
-                    (SELECT {listed} FROM {rows} LIMIT {LOOKED_AT}))
-                WHERE text IS NOT NULL)"""
-        ).fetchall()[0]
+    ((count, total, example),) = ask(
+        work,
+        f"""SELECT count(*) FILTER (words > {longest}), count(*),
+            min(text) FILTER (words > {longest})
+        FROM (SELECT text, {words_sql("text")} AS words FROM
+            (SELECT unnest([{listed}]) AS text FROM
+                (SELECT {listed} FROM {rows} LIMIT {LOOKED_AT}))
+            WHERE text IS NOT NULL)""",
+    )
     if total and count >= CUT * total:
         said = f"{count:,} or more of {total:,} {which} are longer than max_length, {longest} "
         said += "tokens, and are cut there"

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pydantic import BaseModel
 
 from tercet.storage.rows import Rows
-from tercet.tasks.connections import connection
+from tercet.tasks.connections import ask
 from tercet.tasks.corpus.gather import HTML, example_id
 from tercet.tasks.corpus.outcomes import LARGE_CLUSTER, NOTHING_KEPT, PARTED
 from tercet.tasks.corpus.sources.corpora import IngestConfig
@@ -128,9 +128,8 @@ def _cleaned(name: str, counts: _Counts, work: Work, made: Rows) -> Iterator[Sta
     count = counts["text"][HTML]
     if not count:
         return
-    with connection(work) as db:
-        query = f"SELECT text FROM {made.sql('rejects')} WHERE row_id = ? AND reason = ?"
-        (example,) = db.execute(query, [example_id(name), HTML]).fetchall()[0]
+    query = f"SELECT text FROM {made.sql('rejects')} WHERE row_id = ? AND reason = ?"
+    (example,) = ask(work, query, [example_id(name), HTML])[0]
     read = counts["document"].total()
     said = f"corpus {name!r}: HTML was taken out of {count:,} of {read:,} texts"
     remedy = "see that their sentences are whole, or clean the source yourself"
@@ -240,14 +239,14 @@ def _tiny(config: IngestConfig, sentences: Counter[str]) -> Iterator[StageWarnin
 
 def _left_in(work: Work, made: Rows) -> Iterator[StageWarning]:
     """Of tags and boilerplate in the first sentences; no more of the corpus is read again."""
-    with connection(work) as db:
-        for kind, (pattern, said, remedy) in _HELD.items():
-            count, total, example = db.execute(
-                f"""SELECT count(*) FILTER (found), count(*), min(text) FILTER (found)
-                FROM (SELECT text, regexp_matches(text, ?, 'i') AS found FROM
-                    (SELECT text FROM {made.sql("sentences")} LIMIT {LOOKED_AT}))""",
-                [pattern],
-            ).fetchall()[0]
-            if count >= max(LEAST, LEFT_IN * total):
-                said = f"{count:,} of the first {total:,} sentences {said}"
-                yield StageWarning(kind, None, count, total, said, remedy, example)
+    for kind, (pattern, said, remedy) in _HELD.items():
+        ((count, total, example),) = ask(
+            work,
+            f"""SELECT count(*) FILTER (found), count(*), min(text) FILTER (found)
+            FROM (SELECT text, regexp_matches(text, ?, 'i') AS found FROM
+                (SELECT text FROM {made.sql("sentences")} LIMIT {LOOKED_AT}))""",
+            [pattern],
+        )
+        if count >= max(LEAST, LEFT_IN * total):
+            said = f"{count:,} of the first {total:,} sentences {said}"
+            yield StageWarning(kind, None, count, total, said, remedy, example)

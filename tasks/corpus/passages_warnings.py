@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from pydantic import BaseModel
 
 from tercet.storage.rows import Rows
-from tercet.tasks.connections import connection
+from tercet.tasks.connections import ask
 from tercet.tasks.evaluation.evaluate import EvaluateConfig
 from tercet.tasks.stage import Work
 from tercet.tasks.training.train import TrainConfig
@@ -26,11 +26,11 @@ def find(work: Work, made: Rows, configs: Sequence[BaseModel]) -> Iterator[Stage
     for key, longest in lengths.items():
         if longest >= work.config.tokens:
             continue
-        with connection(work) as db:
-            count, total, example = db.execute(
-                f"""SELECT count(*) FILTER (n_tokens > {longest}), count(*),
-                    min(text) FILTER (n_tokens > {longest}) FROM {made.sql("passages")}"""
-            ).fetchall()[0]
+        ((count, total, example),) = ask(
+            work,
+            f"""SELECT count(*) FILTER (n_tokens > {longest}), count(*),
+                min(text) FILTER (n_tokens > {longest}) FROM {made.sql("passages")}""",
+        )
         said = f"{key}.max_length is {longest}, and a passage has up to {work.config.tokens} "
         said += f"tokens ({count:,} of {total:,} have more)"
         remedy = f"raise {key}.max_length, or lower ingest.passages.tokens"

@@ -6,7 +6,7 @@ from pydantic import BaseModel
 
 from tercet.models.encoders.prompts import has_sides
 from tercet.storage.rows import Rows, quoted
-from tercet.tasks.connections import connection
+from tercet.tasks.connections import ask
 from tercet.tasks.cut_texts import find_cut
 from tercet.tasks.evaluation.evaluate import EvaluateConfig
 from tercet.tasks.evaluation.evaluation_rows import DOCUMENT_PAIRS, HALVES
@@ -40,31 +40,28 @@ def find(work: Work, made: Rows, configs: Sequence[BaseModel]) -> Iterator[Stage
 
 def _unusable(work: Work, made: Rows) -> Iterator[StageWarning]:
     """Rows of files of graded pairs, told once: by the measure before the training."""
-    with connection(work) as db:
-        for name in work.config.sts_sets:
-            count, example = db.execute(
-                f"""SELECT count(*), min(detail) FROM {made.sql("rejects")}
-                WHERE starts_with(detail, ?)""",
-                [f"{name}: row "],
-            ).fetchall()[0]
-            (used,) = db.execute(
-                f"""SELECT coalesce(sum(n), 0)::BIGINT FROM {made.sql("evaluations")}
-                WHERE suite = 'sts_sets' AND task IN (?, ?) AND metric = 'spearman'""",
-                [name, f"{name} dev"],
-            ).fetchall()[0]
-            if count:
-                fault, remedy = example.removeprefix(f"{name}: "), "correct them in its file"
-                said = f"{count:,} of {count + used:,} rows of {name} cannot be used"
-                yield StageWarning("unusable", name, count, count + used, said, remedy, fault)
+    for name in work.config.sts_sets:
+        lost = f"SELECT count(*), min(detail) FROM {made.sql('rejects')}"
+        ((count, example),) = ask(work, f"{lost} WHERE starts_with(detail, ?)", [f"{name}: row "])
+        ((used,),) = ask(
+            work,
+            f"""SELECT coalesce(sum(n), 0)::BIGINT FROM {made.sql("evaluations")}
+            WHERE suite = 'sts_sets' AND task IN (?, ?) AND metric = 'spearman'""",
+            [name, f"{name} dev"],
+        )
+        if count:
+            fault, remedy = example.removeprefix(f"{name}: "), "correct them in its file"
+            said = f"{count:,} of {count + used:,} rows of {name} cannot be used"
+            yield StageWarning("unusable", name, count, count + used, said, remedy, fault)
 
 
 def _absent(work: Work, made: Rows) -> Iterator[StageWarning]:
     """Judged documents that a retrieval set lacks: no encoder finds them."""
-    with connection(work) as db:
-        found = db.execute(
-            f"""SELECT DISTINCT detail, replace(regexp_extract(detail, ': ([0-9,]+) ', 1), ',', '')
-            FROM {made.sql("rejects")} WHERE reason = 'no_document' ORDER BY ALL"""
-        ).fetchall()
+    found = ask(
+        work,
+        f"""SELECT DISTINCT detail, replace(regexp_extract(detail, ': ([0-9,]+) ', 1), ',', '')
+        FROM {made.sql("rejects")} WHERE reason = 'no_document' ORDER BY ALL""",
+    )
     for said, count in found:
         name, number = said.split(": ")[0], int(count)
         remedy = "add them to corpus.jsonl, or take their lines out of qrels"
@@ -85,15 +82,15 @@ def _cut(work: Work) -> Iterator[StageWarning]:
 
 
 def _at_ceiling(work: Work, made: Rows) -> Iterator[StageWarning]:
-    with connection(work) as db:
-        found = db.execute(
-            f"""SELECT concat_ws(' ', task, nullif(subset, 'all'), metric), value, n
+    found = ask(
+        work,
+        f"""SELECT concat_ws(' ', task, nullif(subset, 'all'), metric), value, n
             FROM {made.sql("evaluations")}
             WHERE metric IN {_MEASURES} AND value >= {CEILING} AND n >= {FEW}
                 AND (subset = 'all' OR suite NOT IN ('sts', 'fact_order'))
                 AND (suite <> '{RETRIEVAL_SETS}' OR metric = 'ndcg@10'
-                    AND NOT regexp_matches(task, ' ({BM25}|{HYBRID})')) ORDER BY ALL"""
-        ).fetchall()
+                    AND NOT regexp_matches(task, ' ({BM25}|{HYBRID})')) ORDER BY ALL""",
+    )
     for name, value, n in found:
         said = (
             f"{name.replace('_', ' ')} is {value:.2f} before any training, at its ceiling, where "
@@ -107,12 +104,12 @@ def _without_sides(work: Work, made: Rows) -> Iterator[StageWarning]:
     """An encoder with prompts for a search, of which nothing that is measured is one."""
     if "model" not in work.models or not has_sides(work.models["model"], work.config.prompts):
         return
-    with connection(work) as db:
-        total, sided = db.execute(
-            f"""SELECT count(*), count(*) FILTER (
-                suite IN ('retrieval', 'retrieval_sets') AND task <> '{HALVES}')
-            FROM {made.sql("evaluations")}"""
-        ).fetchall()[0]
+    ((total, sided),) = ask(
+        work,
+        f"""SELECT count(*), count(*) FILTER (
+            suite IN ('retrieval', 'retrieval_sets') AND task <> '{HALVES}')
+        FROM {made.sql("evaluations")}""",
+    )
     if total and not sided:
         said = f"the encoder has prompts for queries and documents, and none of {total:,} figures "
         said += "is of a search, so that all are of its default prompt"
@@ -125,11 +122,11 @@ def _without_sides(work: Work, made: Rows) -> Iterator[StageWarning]:
 
 def _without_gain(work: Work, made: Rows, configs: Sequence[BaseModel]) -> Iterator[StageWarning]:
     rows = [p.rows for c in configs if isinstance(c, TrainConfig) for p in c.phase.parts]
-    with connection(work) as db:
-        figures, better = db.execute(
-            f"""SELECT count(*), count(*) FILTER (ci_low > 0) FROM {made.sql("evaluations")}
-            WHERE ends_with(metric, '_gain') AND ci_low IS NOT NULL AND n >= {FEW}"""
-        ).fetchall()[0]
+    ((figures, better),) = ask(
+        work,
+        f"""SELECT count(*), count(*) FILTER (ci_low > 0) FROM {made.sql("evaluations")}
+        WHERE ends_with(metric, '_gain') AND ci_low IS NOT NULL AND n >= {FEW}""",
+    )
     if not rows or not figures or better:
         return
     tries = []

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from pydantic import BaseModel
 
 from tercet.storage.rows import Rows
-from tercet.tasks.connections import connection
+from tercet.tasks.connections import ask
 from tercet.tasks.corpus.sources.streams import conversion
 from tercet.tasks.stage import Work
 from tercet.tasks.warning import StageWarning
@@ -17,16 +17,10 @@ _NAMED = 3
 def find(work: Work, made: Rows, configs: Sequence[BaseModel]) -> Iterator[StageWarning]:
     """For each table the questions that are left out, or asked without all that answers them."""
     for name, one in work.config.sets.items():
-        with connection(work) as db:
-            lost = db.execute(
-                f"""SELECT row_id, detail, reason FROM {made.sql("rejects")}
-                WHERE starts_with(detail, ?)""",
-                [f"{name}: row "],
-            ).fetchall()
-            asked = db.execute(
-                f"""SELECT DISTINCT query_id FROM {made.sql("judgements")} WHERE task = ?""",
-                [name],
-            ).fetchall()
+        rejects = f"SELECT row_id, detail, reason FROM {made.sql('rejects')}"
+        lost = ask(work, f"{rejects} WHERE starts_with(detail, ?)", [f"{name}: row "])
+        queries = f"SELECT DISTINCT query_id FROM {made.sql('judgements')} WHERE task = ?"
+        asked = ask(work, queries, [name])
         if not lost:
             continue
         # A row that cannot be read is a question of its own.

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from tercet.models.encoders.prompts import has_sides
 from tercet.models.losses.gaussian_decay import TEACHER
 from tercet.storage.rows import Rows
-from tercet.tasks.connections import connection
+from tercet.tasks.connections import ask
 from tercet.tasks.corpus.ingest_warnings import remedies
 from tercet.tasks.corpus.kinds.registry import KINDS
 from tercet.tasks.corpus.labelled import LabelledConfig, columns_of
@@ -81,9 +81,7 @@ def find_before(work: Work, configs: Sequence[BaseModel]) -> Iterator[StageWarni
 def find_lost(work: Work, made: Rows, configs: Sequence[BaseModel]) -> Iterator[StageWarning]:
     """Warnings of trainings whose loss became NaN or infinite: what they kept is of an earlier
     step."""
-    with connection(work) as db:
-        found = db.execute(_LOST.format(log=made.sql("training_log"))).fetchall()
-    for phase, seed, ended, kept in found:
+    for phase, seed, ended, kept in ask(work, _LOST.format(log=made.sql("training_log"))):
         said = f"{phase}, seed {seed}: the loss was NaN or infinite at its last step, {ended:,}; "
         said += f"the weights of step {kept:,} are kept"
         lost = ended - kept
@@ -178,11 +176,7 @@ def _rows(part: PartConfig, work: Work) -> int:
 
 def _counted(work: Work, part: PartConfig, counts: str, where: str = "true") -> tuple[int, ...]:
     """Counts, in SQL, of the rows that a part can train on."""
-    with connection(work) as db:
-        found: tuple[int, ...] = db.execute(
-            f"SELECT {counts} FROM ({rows_sql(work, part)}) WHERE {where}"
-        ).fetchall()[0]
-    return found
+    return ask(work, f"SELECT {counts} FROM ({rows_sql(work, part)}) WHERE {where}")[0]
 
 
 def _refused(made: Rows) -> Counter[str]:
