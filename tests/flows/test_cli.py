@@ -84,9 +84,9 @@ def test_the_version_and_whole_summaries_are_shown(place: Place) -> None:
 
 def test_a_process_says_the_same_and_nothing_else(place: Place) -> None:
     recipe = place.recipe("negative_max: 0.8", "negative_mix: 0.8")
-    said = sentence(place.tercet("run", recipe, TERCET_STORE=str(place.store)), 2)
+    said = sentence(place.typed_anew("run", recipe, TERCET_STORE=str(place.store)), 2)
     assert said.startswith(f"{recipe}:15: unknown key 'select.negative_mix'")
-    said = sentence(place.tercet("ls", TERCET_STORE="nowhere"), 2)
+    said = sentence(place.typed_anew("ls", TERCET_STORE="nowhere"), 2)
     assert "no store at" in said
 
 
@@ -94,7 +94,7 @@ def test_a_reader_that_goes_away(place: Place) -> None:
     query = "SELECT a.text, b.text FROM sentences a, sentences b, sentences c"
     for words in (["ls"], ["sql", query, "--format", "csv"], ["schema"]):
         more = () if words == ["schema"] else ("--store", place.store)
-        child = place.start(*words, *more)
+        child = place.start_anew(*words, *more)
         assert child.stdout is not None
         assert child.stderr is not None
         child.stdout.readline()
@@ -125,7 +125,7 @@ def test_help_takes_less_than_half_a_second(place: Place) -> None:
         began = used()
         subprocess.run([sys.executable, "-c", "pass"], check=True)
         between = used()
-        result = place.tercet("--help")
+        result = place.typed_anew("--help")
         bare.append(between - began)
         taken.append(used() - between)
         assert result.returncode == 0

@@ -11,6 +11,7 @@ from pathlib import Path
 from unittest import mock
 
 import pytest
+import warm
 from tiny_models import WORDS
 
 from tercet.flows import cli
@@ -93,24 +94,34 @@ class Place:
         assert isinstance(end.value.code, int)
         return Result(words, end.value.code, out.getvalue(), err.getvalue())
 
-    def start(
-        self, *words: str | Path, script: str = SCRIPT, **more: str
-    ) -> "subprocess.Popen[str]":
+    def start(self, *words: str | Path, script: str = SCRIPT) -> warm.Child:
         """The command line, in a process of its own, in the folder."""
-        own = {k: v for k, v in os.environ.items() if not k.startswith(("TERCET_", "PREFECT_"))}
+        return warm.Child(script, words, self._environment(), self.folder)
+
+    def tercet(self, *words: str | Path) -> Result:
+        """The same to its end."""
+        return warm.finished(SCRIPT, words, self._environment(), 1200, self.folder)
+
+    def start_anew(self, *words: str | Path, **more: str) -> "subprocess.Popen[str]":
+        """The command line in the folder, in a process that has imported nothing yet."""
         return subprocess.Popen(
-            [sys.executable, "-c", script, *map(str, words)],
+            [sys.executable, "-c", SCRIPT, *map(str, words)],
             cwd=self.folder,
-            env={**own, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", **more},
+            env=self._environment() | more,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
         )
 
-    def tercet(self, *words: str | Path, **more: str) -> Result:
-        with self.start(*words, **more) as child:
+    def typed_anew(self, *words: str | Path, **more: str) -> Result:
+        """The same to its end."""
+        with self.start_anew(*words, **more) as child:
             out, err = child.communicate(timeout=1200)
         return Result(child.args, child.returncode, out, err)
+
+    def _environment(self) -> dict[str, str]:
+        own = {k: v for k, v in os.environ.items() if not k.startswith(("TERCET_", "PREFECT_"))}
+        return {**own, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
 
     def runs(self, recipe: Path, *words: str | Path) -> Result:
         """`tercet run`, to the sentences unless told otherwise."""

@@ -136,31 +136,30 @@ def environment(**variables: str) -> dict[str, str]:
     return {**own, **quiet, **variables}
 
 
-def start(
-    *words: str, script: str = MAIN, tree: Path | None = None, output: Any = subprocess.PIPE
-) -> subprocess.Popen[str]:
-    """`tercet` in a process group of its own; `tree`: where a copy of our code lies, to be run."""
-    return subprocess.Popen(
-        [sys.executable, "-P", "-c", script, *words],
-        stdin=subprocess.DEVNULL,
-        stdout=output,
-        stderr=output,
-        text=True,
-        env=_surroundings(tree),
-        start_new_session=True,
-    )
+def start(*words: str, script: str = MAIN) -> warm.Child:
+    """`tercet` in a process group of its own, with the libraries imported already."""
+    return warm.Child(script, words, environment())
+
+
+def tercet(
+    *words: str, script: str = MAIN, tree: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    """The same to its end. `tree`: where a copy of our code lies, to be run."""
+    surroundings = environment() if tree is None else environment(PYTHONPATH=str(tree))
+    return warm.finished(script, words, surroundings, LIMIT)
 
 
 def started_anew(*words: str, script: str = MAIN) -> subprocess.CompletedProcess[str]:
     """`tercet` to its end, in a process that has imported nothing yet."""
-    child = start(*words, script=script)
-    stdout, stderr = child.communicate(timeout=LIMIT)
-    return subprocess.CompletedProcess(words, child.returncode, stdout, stderr)
-
-
-def tercet(*words: str, tree: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """`tercet` to its end, in a process that has the libraries imported already."""
-    return warm.finished(MAIN, words, _surroundings(tree), LIMIT)
+    return subprocess.run(
+        [sys.executable, "-P", "-c", script, *words],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        env=environment(),
+        timeout=LIMIT,
+        check=False,
+    )
 
 
 def ended_well(done: subprocess.CompletedProcess[str]) -> subprocess.CompletedProcess[str]:
@@ -235,10 +234,6 @@ def in_use(store: Path) -> Iterator[None]:
         yield
 
 
-def _surroundings(tree: Path | None) -> dict[str, str]:
-    return environment() if tree is None else environment(PYTHONPATH=str(tree))
-
-
 def _sentence(draw: random.Random) -> str:
     said = {kind: draw.sample(words.split(), 2) for kind, words in _WORDS.items()}
     first = {kind: words[0] for kind, words in said.items()}
@@ -259,6 +254,9 @@ def tiny(tmp_path_factory: pytest.TempPathFactory, tiny_backbone: Path) -> Tiny:
 def finished(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Finished:
     """A store with one run that went through undisturbed."""
     store = tmp_path_factory.mktemp("finished") / "store"
+    child = start(*tiny.words(store))
     began = time.monotonic()
-    done = ended_well(started_anew(*tiny.words(store)))
-    return Finished(tiny, store, done.stdout, done.stderr, time.monotonic() - began)
+    stdout, stderr = child.communicate(LIMIT)
+    seconds = time.monotonic() - began
+    ended_well(subprocess.CompletedProcess(child.args, child.wait(), stdout, stderr))
+    return Finished(tiny, store, stdout, stderr, seconds)

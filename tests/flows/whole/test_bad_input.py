@@ -14,6 +14,7 @@ import pytest
 from good_and_bad import PROGRESS, SCRIPT, Place, sentence
 from spoilt_models import spoilt
 from tiny_models import WORDS
+from warm import Child
 
 # However late it is interrupted, a run of this has not come to the end of STEP.
 HELD = """
@@ -126,7 +127,7 @@ def test_a_full_disk_stops_the_run_and_harms_nothing(place: Place, tmp_path: Pat
     assert (told / "after").read_text() == before
 
 
-def _when(child: "subprocess.Popen[str]", happened: Callable[[], bool]) -> None:
+def _when(child: Child, happened: Callable[[], bool]) -> None:
     deadline = time.monotonic() + 600
     while not happened():
         assert child.poll() is None, child.communicate()
@@ -134,7 +135,7 @@ def _when(child: "subprocess.Popen[str]", happened: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
-def _interrupt(child: "subprocess.Popen[str]", command: str) -> None:
+def _interrupt(child: Child, command: str) -> None:
     """Ctrl-C: exit code 130, and the command that goes on."""
     child.send_signal(signal.SIGINT)
     out, err = child.communicate(timeout=600)
@@ -155,9 +156,9 @@ def test_interrupted_while_reading_the_corpus(place: Place, tmp_path: Path) -> N
     store = tmp_path / "store"
     words = ["run", place.good, "--corpus", many, "--until", "sentences", "--store", store]
     held = HELD.replace("STEP", "ingest")
-    with place.start(*words, "--no-server", script=held) as child:
-        _when(child, lambda: any(store.glob("scratch/ingest/*/*/ingest")))
-        _interrupt(child, f"tercet run {place.good}")
+    child = place.start(*words, "--no-server", script=held)
+    _when(child, lambda: any(store.glob("scratch/ingest/*/*/ingest")))
+    _interrupt(child, f"tercet run {place.good}")
     again = place.tercet(*words, "--no-server")
     assert again.returncode == 0, again.stderr
     assert re.search(r"^ingest +(made|resumed)", again.stderr, re.M), again.stderr
@@ -168,10 +169,10 @@ def test_interrupted_while_training(place: Place, tmp_path: Path) -> None:
     recipe.write_text(place.good.read_text().replace("max_steps: 2", "max_steps: 150"))
     store = tmp_path / "store"
     words = ["run", recipe, "--store", store, "--until", "train", "--no-server"]
-    with place.start(*words, script=HELD.replace("STEP", "train")) as child:
-        _when(child, lambda: any(store.glob("scratch/train/*/*/checkpoints/*")))
-        time.sleep(0.3)
-        _interrupt(child, f"tercet run {recipe}")
+    child = place.start(*words, script=HELD.replace("STEP", "train"))
+    _when(child, lambda: any(store.glob("scratch/train/*/*/checkpoints/*")))
+    time.sleep(0.3)
+    _interrupt(child, f"tercet run {recipe}")
     again = place.tercet(*words)
     assert again.returncode == 0, again.stderr
     assert re.search(r"^embed +reused", again.stderr, re.M), again.stderr

@@ -5,7 +5,6 @@ import os
 import random
 import shutil
 import signal
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from faulty_server import until
 from safetensors.torch import load_file
 from stopped_training import STOPPING, TELLING
 from tiny_models import WORDS
-from tiny_run import Finished, copy_of, ended_well, query, start, started_anew, states, tercet
+from tiny_run import Finished, copy_of, ended_well, query, start, states, tercet
 
 from tercet.flows.commands import define
 from tercet.flows.results.refs import find_artifact
@@ -149,14 +148,12 @@ def test_killed_in_the_second_step_a_run_goes_on_there(
     finished: Finished, recipe: Path, undisturbed: Path, tmp_path: Path
 ) -> None:
     store, marker = copy_of(finished.store, tmp_path / "store"), tmp_path / "marker"
-    child = start(
-        *("step2", str(marker), *words(recipe, store)), script=STOPPING, output=subprocess.DEVNULL
-    )
+    child = start("step2", str(marker), *words(recipe, store), script=STOPPING)
     assert until(lambda: marker.exists() or child.poll() is not None, 600)
     assert child.poll() is None
     os.killpg(child.pid, signal.SIGKILL)
     child.communicate()
-    done = ended_well(started_anew(*words(recipe, store), script=TELLING))
+    done = ended_well(tercet(*words(recipe, store), script=TELLING))
     (told,) = [line for line in done.stderr.splitlines() if line.startswith("FIRST")]
     assert told.split()[1] == "step2"
     assert int(told.split()[2]) > 4

@@ -30,6 +30,7 @@ from tiny_run import (
     states,
     tercet,
 )
+from warm import Child
 
 from tercet.storage import runs
 from tercet.storage.store import Store, open_store
@@ -270,19 +271,15 @@ def two_at_once(tiny: Tiny, finished: Finished, tmp_path_factory: pytest.TempPat
     """Two runs of one command on one new store, and what others saw of it meanwhile."""
     store = tmp_path_factory.mktemp("two") / "store"
     words = tiny.words(store)
-    logs = [store.parent / f"{number}.log" for number in (1, 2)]
-    children: list[subprocess.Popen[str]] = []
     seen: list[tuple[str, str]] = []
 
-    def waits(log: Path) -> bool:
-        lines = log.read_text().splitlines()
+    def waits(child: Child) -> bool:
+        lines = child.stderr.read_text().splitlines()
         return any(line.split()[:3] == ["train", "waits", "for"] for line in lines)
 
     # Neither ends before it was asked about, and both have to wait for somebody.
     with held_up(finished, store, "train"):
-        for log in logs:
-            with log.open("w") as output:
-                children.append(start(*words, output=output))
+        children = [start(*words), start(*words)]
         while not (store / "catalog.duckdb").exists() and children[0].poll() is None:
             time.sleep(0.05)
         while all(child.poll() is None for child in children) and len(seen) < 9:
@@ -294,14 +291,15 @@ def two_at_once(tiny: Tiny, finished: Finished, tmp_path_factory: pytest.TempPat
                 assert counted is not None
             seen += [("sql", answer.stdout), ("ls", listed.stdout), ("plain", str(counted[0]))]
         assert until(
-            lambda: all(map(waits, logs)) or any(child.poll() is not None for child in children),
+            lambda: (
+                all(map(waits, children)) or any(child.poll() is not None for child in children)
+            ),
             LIMIT,
         )
     ended = []
-    for child, log in zip(children, logs, strict=True):
-        child.wait(LIMIT)
-        said = log.read_text()
-        ended.append(subprocess.CompletedProcess(words, child.returncode, said, said))
+    for child in children:
+        stdout, stderr = child.communicate(LIMIT)
+        ended.append(subprocess.CompletedProcess(words, child.wait(), stdout, stderr))
     return store, ended, seen
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 from faulty_server import FaultyServer
-from tiny_run import Tiny, ended_well, query, tercet
+from tiny_run import Tiny, ended_well, query, started_anew
 
 RECORD = Path(__file__).with_name("golden_digests.json")
 
@@ -66,7 +66,7 @@ def test_the_rows_of_a_small_run_are_those_written_down(tiny: Tiny, tmp_path: Pa
     store = tmp_path / "store"
     with FaultyServer() as server:
         words = ("run", str(recipe_in(tmp_path, tiny, server.url)), "--no-server")
-        ended_well(tercet(*words, "--store", str(store), "--until", "train"))
+        ended_well(started_anew(*words, "--store", str(store), "--until", "train"))
     rows = {}
     for table, columns in ROWS.items():
         lines = sorted(repr(row) for row in query(store, f"SELECT {columns} FROM {table}"))

@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 import pytest
 from faulty_server import until
 from tiny_run import (
+    LIMIT,
     Finished,
     digest_of,
     ended_well,
@@ -33,6 +34,7 @@ from tiny_run import (
     states,
     tercet,
 )
+from warm import Child
 
 from tercet.flows.service import server
 from tercet.storage.fingerprint import file_digest
@@ -131,7 +133,7 @@ def reader(store: Path, told: list[int]) -> Iterator[None]:
         process.kill()
 
 
-def kill(child: "subprocess.Popen[str]", seconds: float) -> bool:
+def kill(child: Child, seconds: float) -> bool:
     """Kills the child's whole process group after so long; False if it had ended by itself."""
     try:
         child.communicate(timeout=seconds)
@@ -142,7 +144,7 @@ def kill(child: "subprocess.Popen[str]", seconds: float) -> bool:
         return True
 
 
-def kill_at(child: "subprocess.Popen[str]", store: Path, parts: int) -> None:
+def kill_at(child: Child, store: Path, parts: int) -> None:
     """Kills the child's whole process group as soon as the store has so many parts."""
     assert until(lambda: child.poll() is not None or n_parts(store) >= parts, 1200)
     assert child.poll() is None, child.communicate()
@@ -192,7 +194,7 @@ def test_killed_at_random_moments_a_run_ends_as_if_undisturbed(
             ended = False
             while killed < KILLS and not ended:
                 moment = draw.uniform(0.1, 1.0) * finished.seconds
-                child = start(*words, output=subprocess.DEVNULL)
+                child = start(*words)
                 if kill(child, moment):
                     killed += 1
                 else:
@@ -275,9 +277,8 @@ def test_killed_with_prefect_a_run_resumes_and_leaves_no_server(
                 # However late the kill comes, the run has not ended, nor has its server.
                 with in_use(store), held_up(finished, store, "train"):
                     child = start(*words)
-                    assert child.stderr is not None
-                    line = child.stderr.readline()
-                    assert line.startswith("Prefect server: http://127.0.0.1:")
+                    assert until(lambda: "\n" in child.stderr.read_text(), LIMIT)  # noqa: B023
+                    assert child.stderr.read_text().startswith("Prefect server: http://127.0.0.1:")
                     parts = begun + draw.uniform(earliest, latest) * (all_parts - begun)
                     kill_at(child, store, round(parts))
                     # It serves whoever comes next; left alone, it ends by itself.

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ import pytest
 import yaml
 from faulty_server import until
 from stopped_training import STOPPING, TELLING
-from tiny_run import Finished, copy_of, ended_well, query, start, started_anew, states, tercet
+from tiny_run import Finished, copy_of, ended_well, query, start, states, tercet
 
 from tercet.flows.results.refs import find_artifact
 from tercet.storage.store import open_store
@@ -71,19 +70,13 @@ def test_killed_in_each_phase_a_run_goes_on_there(
     store = copy_of(finished.store, tmp_path / "store")
     for name in NAMES:
         marker = tmp_path / name
-        child = start(
-            *(name, str(marker), *words(recipe, store)),
-            script=STOPPING,
-            output=subprocess.DEVNULL,
-        )
+        child = start(name, str(marker), *words(recipe, store), script=STOPPING)
         assert until(lambda: marker.exists() or child.poll() is not None, 600)  # noqa: B023
         assert child.poll() is None
         os.killpg(child.pid, signal.SIGKILL)
         child.communicate()
         before = TRAINED[: NAMES.index(name)]
-        done = ended_well(
-            started_anew(*words(recipe, store, "--until", f"train.{name}"), script=TELLING)
-        )
+        done = ended_well(tercet(*words(recipe, store, "--until", f"train.{name}"), script=TELLING))
         # The last checkpoint was written after step 4 or 6.
         (told,) = [line for line in done.stderr.splitlines() if line.startswith("FIRST")]
         assert told.split()[:2] == ["FIRST", name]
