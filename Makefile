@@ -85,12 +85,13 @@ quick: check  ## check, then the tests that need nothing but .venv (3 minutes on
 	$(call side_by_side,tests/flows $(QUICK),$(ROWS) $(QUICK),\
 	tests $(addprefix --ignore=,tests/flows $(ROWS) tests/models/llm) $(QUICK))
 
-# What starts vLLM, or a server of ours that stands for one; and what makes models, or starts Prefect.
-SECOND := $(wildcard tests/flows/whole/test_llm_*.py) tests/models/llm tests/models/vaegpt \
-	$(addprefix tests/flows/whole/test_,learned_llm.py served_in_turn.py gcse_small.py)
+# What starts vLLM, or waits for a server of ours; and what makes models, or starts Prefect.
+SECOND := tests/models/llm tests/models/vaegpt \
+	$(addprefix tests/flows/whole/test_,llm_run.py llm_asking.py learned_llm.py served_in_turn.py gcse_small.py)
 THIRD := $(addprefix tests/models/,encoders generators losses pretraining training) \
 	$(addprefix tests/flows/whole/test_,generators.py pretrain_run.py queries.py questions_run.py \
-	negatives_run.py own_methods.py) tests/flows/service tests/flows/commands tests/test_compose.py $(ROWS)
+	negatives_run.py own_methods.py llm_plan.py llm_bad_input.py llm_endpoints.py llm_odd_answers.py) \
+	tests/flows/service tests/flows/commands tests/test_compose.py $(ROWS)
 
 test: check llm programs  ## check, then all tests, after setting up what they need (25 minutes)
 	$(call side_by_side,tests $(addprefix --ignore=,$(SECOND) $(THIRD)),$(SECOND),$(THIRD))
