@@ -45,8 +45,8 @@ def found(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """Stands in for the encoding; holds the arguments that it was called with."""
     calls: list[dict[str, Any]] = []
 
-    def stub(models: dict[str, Path], config: Any, resources: Any, **arguments: Any) -> pa.Table:
-        calls.append({"models": models, **dict(config), "resources": resources, **arguments})
+    def stub(models: dict[str, Path], config: Any, resources: Any, **of_run: Any) -> pa.Table:
+        calls.append({"models": models, **dict(config), "resources": resources, "of_run": of_run})
         return pa.Table.from_pylist(
             [row for number, name in enumerate(models) for row in rows_of(name, number)],
             schema=evaluate.COMPARED,
@@ -244,7 +244,7 @@ def test_the_command_takes_several_models(
     assert found[0]["models"] == {"a/b": tmp_path / "a/b", "c/d": tmp_path / "c/d"}
     assert found[0]["pooling"] == "max"
     # Without tasks of a run nothing is taken from one, and the measure has its own defaults.
-    assert not {"pairs", "awareness", "seed"} & set(found[0])
+    assert found[0]["of_run"] == {"pairs": (), "tasks": [], "seed": 0}
     assert found[0]["bootstrap"] == 2_000
 
 
