@@ -101,7 +101,7 @@ def write_catalog(store: Store, known_schemas: Mapping[str, pa.Schema] | None = 
                 _at_once(connection, build)
                 connection.execute("DETACH built")
             aside.replace(target)
-        except duckdb.IOException as error:
+        except (duckdb.IOException, duckdb.TransactionException) as error:
             raise OSError(str(error)) from error
         finally:
             for left in (aside, aside.with_name(aside.name + ".wal")):
@@ -117,8 +117,10 @@ def _at_once(connection: duckdb.DuckDBPyConnection, build: Callable[[], None]) -
         build()
         connection.execute("COMMIT")
     except duckdb.TransactionException:
-        # A view whose files cannot be read ended it: now each by itself.
-        connection.execute("ROLLBACK")
+        # A view whose files cannot be read ended it: now each by itself. A full disk has ended it
+        # wholly, and says so again.
+        with suppress(duckdb.TransactionException):
+            connection.execute("ROLLBACK")
         build()
 
 
