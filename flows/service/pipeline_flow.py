@@ -11,7 +11,7 @@ import contextlib
 import logging
 import os
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -66,8 +66,16 @@ _plans: dict[RunArguments, "RunPlan"] = {}
 
 
 def _flow_run_name() -> str:
-    recipe = Path(str(running_flow.parameters.get("recipe", "recipe"))).stem
+    recipe = _recipe_name(running_flow.parameters)
     return f"{recipe} {datetime.now().astimezone():%Y-%m-%d %H:%M:%S}"
+
+
+def _recipe_name(parameters: Mapping[str, Any]) -> str:
+    """What the recipe calls itself or, if it cannot be read, what its file is called."""
+    recipe = str(parameters.get("recipe", "recipe"))
+    with contextlib.suppress(Exception):
+        return recipe_file.load(recipe).name
+    return Path(recipe).stem
 
 
 def _may_retry(task: Any, task_run: Any, state: "State[Any]") -> bool:
@@ -208,7 +216,7 @@ def record_refused(place: "Store", flow_run: "FlowRun", message: str, state: str
     """Records in the store that a deployment's run ended before it was opened. Returns its id."""
     from tercet.storage import runs
 
-    recipe = Path(str(flow_run.parameters.get("recipe", "recipe"))).stem
+    recipe = _recipe_name(flow_run.parameters)
     arguments = {name: value for name, value in flow_run.parameters.items() if name != "store"}
     info = {"arguments": arguments, "pid": os.getpid()}
     run_id = runs.refuse_run(place, recipe, info, message, state)

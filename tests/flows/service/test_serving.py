@@ -101,7 +101,7 @@ def served(prefect_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> It
         "corpora": [{"name": "ships", "source": str(corpus)}],
         "train": {"phases": [{"rows": "anchors", "loss": "info_nce"}]},
     }
-    recipe = folder / "ships.yaml"
+    recipe = folder / "nightly.yaml"
     recipe.write_text(yaml.safe_dump(content))
     options = ["--store", store.location, "--interval", "5", "--until", "sample"]
     # The second step cannot write: a file stands where its directory belongs.
