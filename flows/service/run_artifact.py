@@ -14,12 +14,18 @@ from tercet.tasks.warning import sentence
 
 
 def publish_run(plan: RunPlan, run_id: str) -> None:
-    """Makes the artifact of a run that has ended; versions of one key are a recipe's runs."""
+    """Makes the artifact of a run that has ended; versions of one key are a recipe's runs.
+
+    The description, which pages show beside its name, says how it ended, and why.
+    """
     from prefect.artifacts import create_markdown_artifact
 
     name = re.sub(r"[^a-z0-9]+", "-", plan.recipe.name.lower()).strip("-")
+    run = runs.resolve_run(open_store(plan.store), run_id)
+    error = (run.get("end_info") or {}).get("error")
+    ended = f"Run {run_id} {run['state']}" + (f": {error}" if error else "")
     text = describe_run(plan, run_id)
-    create_markdown_artifact(text, key=f"runs-of-{name}", description=f"Run {run_id}")
+    create_markdown_artifact(text, key=f"runs-of-{name}", description=ended)
 
 
 def describe_run(plan: RunPlan, run_id: str) -> str:

@@ -211,6 +211,7 @@ def test_a_run_that_died_with_its_worker_is_rescheduled_and_ends(
     assert found.name == f"ships {found.labels['tercet.run']}"
     (artifact,) = [one for one in client.read_artifacts() if one.key == "runs-of-ships"]
     assert artifact.flow_run_id == run
+    assert artifact.description == f"Run {found.labels['tercet.run']} done"
     assert "| ingest | " in artifact.data
     assert f"tercet report {found.labels['tercet.run']}" in artifact.data
 
