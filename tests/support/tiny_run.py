@@ -33,7 +33,7 @@ DOCUMENTS = 140
 # Lines of warnings, before what a command says of its own.
 WARNED = re.compile(r"\d+ warnings? |  [a-z]")
 # Seconds after which a child hangs, also on a machine that is slow and busy.
-LIMIT = 1200
+LIMIT = 3600
 
 _WORDS = {
     "thing": """

@@ -1,14 +1,14 @@
 """Runs killed at random moments go on where they were, and nobody ever reads half of anything.
 
-TERCET_KILLS says how often the long test kills (3), TERCET_KILL_SEED when.
+TERCET_KILLS says how often the long test kills (2), TERCET_KILL_SEED when, and TERCET_KILL_RECIPE
+what: `quickstart --until triplets`, say, in place of the tiny recipe.
 """
 
 import contextlib
-import json
 import multiprocessing
 import os
 import random
-import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -19,7 +19,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
-import pyarrow.parquet as pq
 import pytest
 from faulty_server import until
 from tiny_run import (
@@ -31,83 +30,31 @@ from tiny_run import (
     in_use,
     records,
     start,
+    started_anew,
     states,
     tercet,
 )
 from warm import Child
+from watched import Watched, leftovers
 
 from tercet.flows.service import server
-from tercet.storage.fingerprint import file_digest
 from tercet.storage.store import open_store
 
-KILLS = int(os.environ.get("TERCET_KILLS", "3"))
+KILLS = int(os.environ.get("TERCET_KILLS", "2"))
 SEED = int(os.environ.get("TERCET_KILL_SEED", "20260704"))
-
-# What a killed process may leave until `tercet gc`, by path in the store. Everything else goes.
-LEFT = {
-    "what it was writing when it was killed": r"(store\.json|(artifacts|keys|runs|schemas)/.*)#\d+",
-}
-TEMPORARY = r".*\.writing|\.catalog-.*|\.probe-.*|scratch/.*"
-
-
-class Watched:
-    """What a reader has seen of a store, while runs on it lived and died."""
-
-    def __init__(self, store: Path) -> None:
-        self.store = store
-        self.faults: list[str] = []
-        self.looked = 0
-        self._records: dict[Path, tuple[int, bytes]] = {}
-        self._sizes: dict[Path, int] = {}
-
-    def look(self) -> None:
-        """Reads every record, what is new of the files they name, and the sizes of the others."""
-        self.looked += 1
-        for path in self._records:
-            self._unchanged(path)
-        for path in sorted(self.store.glob("artifacts/*/*/_parts/*.json")):
-            if path not in self._records:
-                self._records[path] = (path.stat().st_ino, path.read_bytes())
-                self._whole(path)
-        for path, size in self._sizes.items():
-            if not path.exists() or path.stat().st_size != size:
-                self.faults.append(f"{path} went or changed")
-
-    def seen(self) -> int:
-        return len(self._records)
-
-    def _unchanged(self, path: Path) -> None:
-        try:
-            now = (path.stat().st_ino, path.read_bytes())
-        except FileNotFoundError:
-            self.faults.append(f"{path} went")
-            return
-        if now != self._records[path]:
-            self.faults.append(f"{path} was created twice")
-
-    def _whole(self, path: Path) -> None:
-        record = json.loads(self._records[path][1])
-        tables = [file for files in record["tables"].values() for file in files]
-        for file in [*tables, *record["files"]]:
-            place = self.store / file["path"]
-            if place in self._sizes:
-                continue
-            if not place.exists():
-                self.faults.append(f"{path} names {place}, which is not there")
-                continue
-            self._sizes[place] = file["bytes"]
-            if place.stat().st_size != file["bytes"] or file_digest(place) != file["digest"]:
-                self.faults.append(f"{place} is not what {path} says")
-            elif "rows" in file and pq.ParquetFile(place).metadata.num_rows != file["rows"]:
-                self.faults.append(f"{place} has other rows than {path} says")
+RECIPE = shlex.split(os.environ.get("TERCET_KILL_RECIPE", ""))
+# Seconds that a run lives at most: a longer recipe is killed many times on its way.
+LONGEST = 300.0
 
 
 def _read_until(stop: Path, store: Path, answer: "multiprocessing.queues.Queue[object]") -> None:
     watched = Watched(store)
     answer.put("ready")
     while not stop.exists():
+        began = time.monotonic()
         watched.look()
-        time.sleep(0.02)
+        # A large store leaves the runs most of a core.
+        time.sleep(max(0.02, 4 * (time.monotonic() - began)))
     watched.look()
     answer.put((watched.faults, watched.looked, watched.seen()))
 
@@ -156,44 +103,35 @@ def n_parts(store: Path) -> int:
     return sum(1 for _ in store.glob("artifacts/*/*/_parts/*.json"))
 
 
-def leftovers(store: Path) -> list[str]:
-    """Files that belong to nothing, beyond those that `LEFT` tells of."""
-    place = open_store(str(store))
-    named = {"store.json", "catalog.duckdb"}
-    for artifact, record in records(place):
-        named |= {f"{artifact}/{name}" for name in ("plan.json", "parts.json", "manifest.json")}
-        named |= {file["path"] for files in record["tables"].values() for file in files}
-        named |= {file["path"] for file in record["files"]}
-        named |= set(record["schemas"].values())
-        named.add(f"{artifact}/_parts/{record['index']:05d}.json")
-    found = []
-    for path in sorted(p for p in store.rglob("*") if p.is_file()):
-        name = str(path.relative_to(store))
-        # A process that is killed while it opens the store leaves its probe.
-        others = r"(keys|runs|cache)/[^#]+\.json|prefect/.*|\.probe-[^/]+"
-        known = name in named or re.fullmatch(others, name)
-        left = any(re.fullmatch(pattern, name) for pattern in LEFT.values())
-        if re.fullmatch(TEMPORARY, name) or not (known or left):
-            found.append(name)
-    return found
+@pytest.fixture
+def undisturbed(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[list[str], Path, float]:
+    """What runs it on a store that is named next; a store where it was not killed; its seconds."""
+    if not RECIPE:
+        finished = request.getfixturevalue("finished")
+        return finished.tiny.words(Path())[:-1], finished.store, finished.seconds
+    command, store = ["run", *RECIPE, "--no-server", "--store"], tmp_path / "undisturbed"
+    began = time.monotonic()
+    ended_well(started_anew(*command, str(store)))
+    return command, store, time.monotonic() - began
 
 
 def test_killed_at_random_moments_a_run_ends_as_if_undisturbed(
-    finished: Finished, tmp_path: Path
+    undisturbed: tuple[list[str], Path, float], tmp_path: Path
 ) -> None:
+    command, whole, seconds = undisturbed
     draw = random.Random(SEED)
-    expected = digest_of(finished.store, "triplets", "triplet_id")
+    expected = digest_of(whole, "triplets", "triplet_id")
     killed = stores = 0
     while killed < KILLS:
         # A run that got to its end leaves nothing to kill: on with a new store.
         stores += 1
         store = tmp_path / f"store-{stores}"
-        words = finished.tiny.words(store)
+        words = [*command, str(store)]
         told: list[int] = []
         with reader(store, told):
             ended = False
             while killed < KILLS and not ended:
-                moment = draw.uniform(0.1, 1.0) * finished.seconds
+                moment = draw.uniform(0.1, 1.0) * min(seconds, LONGEST)
                 child = start(*words)
                 if kill(child, moment):
                     killed += 1
@@ -203,10 +141,10 @@ def test_killed_at_random_moments_a_run_ends_as_if_undisturbed(
             if not ended:
                 ended_well(tercet(*words))
         assert digest_of(store, "triplets", "triplet_id") == expected
-        assert set(states(store)) == set(states(finished.store))
+        assert set(states(store)) == set(states(whole))
         found = list(records(open_store(str(store))))
         assert told[0] > 10
-        assert told[1] == len(found) == len(list(records(open_store(str(finished.store)))))
+        assert told[1] == len(found) == len(list(records(open_store(str(whole)))))
         assert leftovers(store) == []
 
 
