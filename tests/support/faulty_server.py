@@ -120,10 +120,14 @@ class FaultyServer:
         return Counter(prompt for seen in self.log for prompt in seen.prompts)
 
     def __enter__(self) -> "FaultyServer":
+        self.start()
+        return self
+
+    def start(self) -> None:
+        """Listens: for the first time, or again at the same port after it was killed."""
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
         assert self._ready.wait(600)
-        return self
 
     def __exit__(
         self,
@@ -138,6 +142,7 @@ class FaultyServer:
         if self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._end.set)
             self._thread.join(120)
+            self._ready.clear()
 
     def settle(self) -> None:
         """Waits until nobody is connected, and all that came by connections has been looked at."""
