@@ -152,8 +152,8 @@ class Soak:
             "rows as without all this": self.compare(),
             "questions": len(asked),
             "asked again": asked.total() - len(asked),
-            "MiB of serve, of its server": [self.memory[0], self.memory[-1]],
-            "bytes on disk": [self.disk[0], self.disk[-1]],
+            "MiB of serve and of its server, by quarters": self.quarters(),
+            "bytes on disk, first and last": [self.disk[0], self.disk[-1]],
         }
 
     def befall(self) -> None:
@@ -169,6 +169,15 @@ class Soak:
         self.process.wait()
         self.happened["everything killed"] += 1
         self.serve()
+
+    def quarters(self) -> list[list[float]]:
+        """The most memory in each quarter of the runs: in the last hardly more than before."""
+        count = len(self.memory)
+        parts = [self.memory[n * count // 4 : (n + 1) * count // 4] for n in range(4)]
+        most = [[max(column) for column in zip(*part, strict=True)] for part in parts]
+        for first, last in zip(most[0], most[-1], strict=True):
+            assert last < 1.25 * first, most
+        return most
 
     def serve(self) -> None:
         """Starts `tercet serve` and waits until it serves."""
@@ -213,13 +222,15 @@ class Soak:
         """One run, with what befalls it at a random moment. Returns how it ended."""
         flow_run, process = self.start()
         began = time.monotonic()
-        time.sleep(self.draw.uniform(0.1, 0.7) * self.took if fate != "undisturbed" else 0)
-        if not process.is_running():
-            fate = "undisturbed"
+        if fate == "no model":
+            # It is asked early in a run.
+            self.model.kill()
+        elif fate != "undisturbed":
+            time.sleep(self.draw.uniform(0.1, 0.7) * self.took)
+            if not process.is_running():
+                fate = "undisturbed"
         if fate == "killed":
             os.killpg(process.pid, signal.SIGKILL)
-        elif fate == "no model":
-            self.model.kill()
         elif fate == "disk full":
             fill(self.store.parent, self.draw.uniform(1, 5))
         ends = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
