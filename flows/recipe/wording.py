@@ -37,6 +37,7 @@ PATTERNS = {
     r"^[A-Za-z0-9_-]+$": f"may hold {_DASHED}",
     r"^\d+(\.\d+)?\s?(MB|GB|TB|MiB|GiB|TiB)$": "must be a size such as 2GB or 500MB",
     "^(domain|general)$": "must be domain or general",
+    "^(tag:|ingest@).+$": "must be tag:NAME or ingest@VERSION",
     "^(tag:|graph@).+$": "must be tag:NAME or graph@VERSION",
     "^(tag:|sample@).+$": "must be tag:NAME or sample@VERSION",
 }
