@@ -65,15 +65,13 @@ check: setup  ## ruff's format and lint, mypy (strict), import-linter
 	cd .build/types && ../../$(BIN)/mypy --config-file ../../pyproject.toml -p tercet
 	cd .build/types && ../../$(BIN)/lint-imports --config ../../pyproject.toml --cache-dir ../../.import_linter_cache
 
-# Three parts of the tests side by side, since each waits for servers and processes half of the time.
-# Torch's threads would only wait for each other. The other two reports are shown at the end.
+# Parts of the tests side by side, since each waits for servers and processes half of the time.
+# Torch's threads would only wait for each other. The other reports are shown at the end.
 define side_by_side
 	mkdir -p .build; export OMP_NUM_THREADS=1; \
-	$(BIN)/python -m pytest $(2) > .build/second.log 2>&1 & second=$$!; \
-	$(BIN)/python -m pytest $(3) > .build/third.log 2>&1 & third=$$!; \
-	$(BIN)/python -m pytest $(1); first=$$?; \
-	wait $$second; second=$$?; wait $$third; third=$$?; \
-	cat .build/second.log .build/third.log; exit $$((first + second + third))
+	$(foreach n,2 3 4,$(if $($(n)),$(BIN)/python -m pytest $($(n)) > .build/part$(n).log 2>&1 & part$(n)=$$!;)) \
+	$(BIN)/python -m pytest $(1); failed=$$?; \
+	$(foreach n,2 3 4,$(if $($(n)),wait $$part$(n) || failed=1; cat .build/part$(n).log;)) exit $$failed
 endef
 
 # What needs nothing but `make setup`, and neither runs whole pipelines nor waits for servers to fail,
@@ -85,16 +83,19 @@ quick: check  ## check, then the tests that need nothing but .venv (3 minutes on
 	$(call side_by_side,tests/flows $(QUICK),$(ROWS) $(QUICK),\
 	tests $(addprefix --ignore=,tests/flows $(ROWS) tests/models/llm) $(QUICK))
 
-# What starts vLLM, or waits for a server of ours; and what makes models, or starts Prefect.
+# What starts vLLM, or waits for a server of ours; and what makes models.
 SECOND := tests/models/llm tests/models/vaegpt \
 	$(addprefix tests/flows/whole/test_,llm_run.py llm_asking.py learned_llm.py served_in_turn.py gcse_small.py)
 THIRD := $(addprefix tests/models/,encoders generators losses pretraining training) \
 	$(addprefix tests/flows/whole/test_,generators.py pretrain_run.py queries.py questions_run.py \
 	negatives_run.py own_methods.py llm_plan.py llm_bad_input.py llm_endpoints.py llm_odd_answers.py) \
-	tests/flows/service tests/flows/commands tests/test_compose.py $(ROWS)
+	tests/flows/commands $(ROWS)
+# What starts Prefect or PostgreSQL, and the second half of the whole runs.
+FOURTH := tests/flows/service tests/test_compose.py \
+	$(filter-out $(SECOND) $(THIRD),$(wildcard tests/flows/whole/test_[k-z]*.py))
 
 test: check llm programs  ## check, then all tests, after setting up what they need (25 minutes)
-	$(call side_by_side,tests $(addprefix --ignore=,$(SECOND) $(THIRD)),$(SECOND),$(THIRD))
+	$(call side_by_side,tests $(addprefix --ignore=,$(SECOND) $(THIRD) $(FOURTH)),$(SECOND),$(THIRD),$(FOURTH))
 
 bench: setup  ## two of the measurements behind docs/measurements.md: scale and STS
 	$(BIN)/python benchmarks/wiki_scale.py
