@@ -179,10 +179,11 @@ def resolve_run(store: Store, ref: str | None) -> Run:
     for run in [*begun, *listed]:
         if run["recipe_name"] == ref:
             return run
-    matching = [run_id for run_id in by_id if run_id.startswith(ref)]
+    # What is empty begins everything: a script whose variable is not set means no run.
+    matching = [run_id for run_id in by_id if ref and run_id.startswith(ref)]
     if len(matching) == 1:
         return by_id[matching[0]]
-    if matching and ref:
+    if matching:
         raise SeveralRuns(f"{len(matching)} runs begin with {ref!r}: write more of the id.")
     if tagged is not None:
         what = "which is a version, not a run" if "@" in wanted else "which was removed"

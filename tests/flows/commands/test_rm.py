@@ -27,6 +27,8 @@ def test_runs_go_by_their_ids_alone(tmp_path: Path, capsys: pytest.CaptureFixtur
         remove_runs(["20200101"], store.location)
     assert len(runs.list_runs(store)) == 3
     remove_runs([second, third], store.location)
+    with pytest.raises(UnknownRef, match="No run, tag or recipe is called ''"):
+        remove_runs([""], store.location)
     assert [run["run_id"] for run in runs.list_runs(store)] == [first]
     told = capsys.readouterr().out.splitlines()
     assert told[:2] == [f"Run {second} is removed.", f"Run {third} is removed."]
