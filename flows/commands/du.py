@@ -1,13 +1,12 @@
 """`tercet du`: what takes the room in a store, by step and by run."""
 
-import sys
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
-from tercet.flows.exports import rows as rows_out
+from tercet.flows.exports.rows import print_rows
 from tercet.flows.formatting import format_bytes
 from tercet.flows.terminal import text_table
 from tercet.flows.terminal.printable import printable
@@ -55,10 +54,7 @@ def show_room(store: str, format_: str) -> None:
     if format_ == "table":
         print(printable("\n".join(_lines(opened, snapshot, rows))))
         return
-    table = pa.Table.from_pylist(rows, ROOM)
-    sys.stdout.flush()
-    rows_out.write_rows(ROOM, table.to_batches(), format_, sys.stdout.buffer)
-    sys.stdout.buffer.flush()
+    print_rows(pa.Table.from_pylist(rows, ROOM), format_)
 
 
 def room(store: Store, snapshot: Snapshot, there: Mapping[str, Stat]) -> list[dict[str, Any]]:
