@@ -17,10 +17,11 @@ from tercet.flows.running.executors import Executor, Processes
 from tercet.flows.running.llm_session import LlmSession
 from tercet.flows.running.one_step import Progress, RunHandle, Say, collecting, make_artifact
 from tercet.flows.running.run_plan import RunPlan, check_models
+from tercet.models.llm.errors import Stopped, Unusable
 from tercet.storage import leftovers, locks, runs
 from tercet.storage.artifacts import open_artifact
 from tercet.storage.catalog import views as catalog
-from tercet.storage.store import Store, open_store
+from tercet.storage.store import Store, StoreError, open_store
 from tercet.tasks.stage import BadInput, silent
 
 
@@ -87,7 +88,10 @@ def open_run(
             with closing(executor), _llm_session(plan, store, run_id, say) as llm:
                 yield RunHandle(plan, store, run_id, prints, say, executor, llm)
         except Exception as error:
-            runs.end_run(store, run_id, "failed", {"error": str(error)[:2000]})
+            # Of an error that nobody foresaw, its type may be all that it says.
+            ours = isinstance(error, BadInput | StoreError | Stopped | Unusable)
+            said = str(error) if ours else f"{type(error).__name__}: {error}"
+            runs.end_run(store, run_id, "failed", {"error": said[:2000]})
             raise
         except BaseException:
             # Ctrl-C, or Prefect's own exception for SIGTERM.

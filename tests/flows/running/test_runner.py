@@ -59,7 +59,9 @@ def test_a_head_that_training_loses_is_found_once_the_model_is_fetched(
         prepare(plan.arguments)
 
 
-def test_a_run_says_that_it_waits_for_a_collection(tmp_path: Path) -> None:
+@pytest.fixture
+def arguments(tmp_path: Path) -> RunArguments:
+    """Those of a run that ends when its text is read."""
     (tmp_path / "text.txt").write_text("The old file is open.\n")
     recipe = {
         "name": "waits",
@@ -68,8 +70,11 @@ def test_a_run_says_that_it_waits_for_a_collection(tmp_path: Path) -> None:
         "train": {"phases": [{"rows": "anchors", "loss": "info_nce"}]},
     }
     (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(recipe))
-    store = open_store(str(tmp_path / "store"))
-    arguments = RunArguments(str(tmp_path / "recipe.yaml"), store.location, until="ingest")
+    return RunArguments(str(tmp_path / "recipe.yaml"), str(tmp_path / "store"), until="ingest")
+
+
+def test_a_run_says_that_it_waits_for_a_collection(arguments: RunArguments) -> None:
+    store = open_store(arguments.store)
     said: list[str] = []
     with ExitStack() as collection:
         collection.enter_context(locks.hold(store, runs.COLLECTION, who="tercet gc"))
@@ -83,6 +88,15 @@ def test_a_run_says_that_it_waits_for_a_collection(tmp_path: Path) -> None:
     (line,) = said
     assert line.startswith("waits for process ")
     assert line.endswith("tercet gc, which deletes what is not used any more")
+
+
+@pytest.mark.parametrize(
+    ("error", "said"), [(MemoryError(), "MemoryError: "), (BadInput("No text."), "No text.")]
+)
+def test_a_run_that_failed_says_why(arguments: RunArguments, error: Exception, said: str) -> None:
+    with pytest.raises(type(error)), open_run(prepare(arguments)):
+        raise error
+    assert list_runs(open_store(arguments.store))[0]["end_info"] == {"error": said}
 
 
 def test_a_version_that_was_deleted_before_the_run_began_is_not_kept(tmp_path: Path) -> None:
