@@ -124,20 +124,21 @@ def _decide(
         shared.ties(gathered.document_of_item, documents, config.max_shingle_frequency),
         gathered.texts.ties(gathered.document_of_item, documents, config.max_shingle_frequency),
     )
+    former = _former(work, gathered.document_ids)
     split = splits.assign(
         leader, gathered.document_ids, seed, config.dev, config.test, config.largest_cluster
     )
-    if "kept" in work.inputs:
-        split = splits.keep(split, leader, _former(work, gathered.document_ids))
+    split = splits.keep(split, leader, former)
     repeated = reasons.copy()
     _leave_out(gathered, shared, split, reasons)
-    large = splits.too_large(leader, config.largest_cluster)
+    large = splits.too_large(leader, config.largest_cluster) & (split == splits.TRAIN)
     parted = None
     tested = np.unique(gathered.document_of_item[reasons == _KEPT])
     few = 3 * np.sum(split[tested] == splits.TEST) < config.test * len(tested)
     if config.max_shingle_frequency > 1 and (few or large.any()):
         alone = np.arange(documents, dtype=np.int32)
         apart = splits.assign(alone, gathered.document_ids, seed, config.dev, config.test, 1.0)
+        apart = splits.keep(apart, alone, former)
         _leave_out(gathered, shared, apart, repeated)
         parted = apart, repeated
     return split, large, reasons, parted
@@ -145,6 +146,8 @@ def _decide(
 
 def _former(work: Work, document_ids: seeding.Ids) -> splits.Codes:
     """The splits of these documents in the version that is kept; -1 where it lacks one."""
+    if "kept" not in work.inputs:
+        return np.full(len(document_ids), -1, dtype=np.int8)
     rows = work.inputs["kept"].table("documents", ["doc_id", "split"])
     ids, first = np.unique(rows["doc_id"].to_numpy(), return_index=True)
     codes = pc.index_in(rows["split"], pa.array(splits.SPLITS)).to_numpy()[first]

@@ -106,3 +106,20 @@ def test_a_corpus_that_is_all_new_is_drawn(
     assert splits(read(tmp_path / "kept", lines, before[1])) == splits(
         read(tmp_path / "drawn", lines)
     )
+
+
+@pytest.mark.parametrize("split", ["train", "test"])
+def test_outcomes_are_of_where_documents_are_kept(tmp_path: Path, split: str) -> None:
+    """Each holds the end of the one before it; half of them were there."""
+    lines = [" ".join(f"w{word}" for word in range(9 * i, 9 * i + 18)) for i in range(300)]
+    were = read(tmp_path / "before", lines[:150])["documents"]
+    were = were.set_column(were.column_names.index("split"), "split", pa.array([split] * len(were)))
+    pq.write_table(were, tmp_path / "documents.parquet")
+    kept = rows_of({"documents": [tmp_path / "documents.parquet"]})
+    found = {
+        (row["unit"], row["outcome"]): row["n"]
+        for row in read(tmp_path / "now", lines, kept)["corpus_outcomes"].to_pylist()
+    }
+    assert found["document", "large_cluster" if split == "train" else split] == 300
+    # Without ties the first half would stay as well.
+    assert split == "test" or found["parted", "train"] > 140
