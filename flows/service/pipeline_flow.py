@@ -163,7 +163,7 @@ def pipeline(
     store: Plain,
     overrides: list[Plain] | None = None,
     corpus: Plain | None = None,
-    until: str | None = None,
+    until: Plain | None = None,
     limit: int | None = None,
     seed: int | None = None,
     retry_failed: bool = False,

@@ -280,11 +280,11 @@ def test_a_parameter_that_holds_a_secret_is_refused_before_it_is_kept(store: Sto
     made = deployment.apply()
     with get_client(sync_client=True) as client:
         for held in (
-            "run.llm.endpoints=[http://me:planted-7f3a@host/v1]",
-            "a.token=hf_" + 40 * "7",
+            {"overrides": ["run.llm.endpoints=[http://me:planted-7f3a@host/v1]"]},
+            {"until": "hf_" + 40 * "7"},
         ):
             with pytest.raises(PrefectHTTPStatusError, match="409"):
-                client.create_flow_run_from_deployment(made, parameters={"overrides": [held]})
+                client.create_flow_run_from_deployment(made, parameters=held)
         plain = ["train.phases.0.epochs=2"]
         kept = client.create_flow_run_from_deployment(made, parameters={"overrides": plain})
         assert kept.parameters["overrides"] == plain
