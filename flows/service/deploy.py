@@ -1,6 +1,7 @@
 """`tercet deploy`: a recipe on a Prefect server of one's own, run by the workers of its pools."""
 
 import os
+import re
 import shlex
 from contextlib import suppress
 from pathlib import Path
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 # The last step of a recipe's first half, which asks rules and language models but trains nothing.
 LAST_OF_SYNTHESIS = "parse"
+# Prefect takes others, too, of which it then makes no address.
+_POOL = re.compile(r"(?!prefect)\w[\w .-]*", re.IGNORECASE)
 
 
 def deploy_recipe(
@@ -43,13 +46,20 @@ def deploy_recipe(
         timezone: That of `cron`, by name; this machine's if None.
         notify: A notification block as TYPE/NAME, told of runs that failed for good.
 
-    Raises: BadInput for a bad schedule, recipe, block or server, or if the recipe's deployments are
-    of another store.
+    Raises: BadInput for a bad schedule, pool, recipe, block or server, or if the recipe's
+    deployments are of another store.
     """
     from tercet.flows.running.run_plan import prepare
 
     schedules.check(cron)
     zone = None if cron is None else schedules.zone_of(timezone)
+    gpu_pool = pool if gpu_pool is None else gpu_pool
+    for where in (pool, gpu_pool):
+        if not _POOL.fullmatch(where):
+            raise BadInput(
+                f"{where!r} is no name of a work pool: use letters, digits, spaces, dots and "
+                "dashes, and leave those that begin with prefect to Prefect."
+            )
     plan = prepare(arguments)
     if not os.environ.get("PREFECT_API_URL"):
         raise BadInput(
@@ -66,16 +76,17 @@ def deploy_recipe(
         common = portable(arguments)
         common.pop("retry_failed")
         synthesises = any(step.name == LAST_OF_SYNTHESIS for step in plan.steps)
-        halves = [("train", gpu_pool or pool, common)]
+        # The last is what the schedule starts: all that it needs is there by then.
+        halves = [("train", gpu_pool, common)]
         if synthesises:
-            first = {**common, "until": LAST_OF_SYNTHESIS}
-            halves.insert(0, ("synthesise", pool, first))
+            halves.append(("synthesise", pool, {**common, "until": LAST_OF_SYNTHESIS}))
+        schedule = [schedules.make(cron, zone)] if cron else []
         made: dict[str, UUID] = {}
         for half, where, parameters in halves:
-            scheduled = cron if not made else None
+            scheduled = schedule if half == halves[-1][0] else []
             told = f"The half `{half}` of the recipe {name}. {plan.recipe.description or ''}"
             made[half] = _deployment(
-                client, f"{name}-{half}", where, parameters, scheduled, zone, told.strip()
+                client, f"{name}-{half}", where, parameters, scheduled, told.strip()
             )
             when = "on request"
             if half == "train" and synthesises:
@@ -118,8 +129,7 @@ def _deployment(
     name: str,
     pool: str,
     parameters: dict[str, Any],
-    cron: str | None,
-    zone: str | None,
+    scheduled: list[Any],
     description: str,
 ) -> UUID:
     """Makes the deployment, or changes the one of that name. Returns its id."""
@@ -133,7 +143,7 @@ def _deployment(
     deployment = pipeline.to_deployment(
         name=name,
         description=description,
-        schedules=[schedules.make(cron, zone)] if cron else [],
+        schedules=scheduled,
         parameters=parameters,
         work_pool_name=pool,
         # Not in the worker's settings: one that was started by hand sends heartbeats, too.

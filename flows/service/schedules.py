@@ -91,12 +91,12 @@ def apply(deployment: Any, is_shared: bool) -> UUID:
 
 def make(cron: str | None, zone: str | None, interval: int | None = None) -> Any:
     """The schedule in Prefect's form, by cron or else by interval. Raises: BadInput."""
-    from prefect.client.schemas.schedules import CronSchedule
     from prefect.schedules import Cron, Interval
 
-    if cron:
+    if cron and zone:
         try:
-            CronSchedule(cron=cron)
+            # That of a day that never comes, such as 31 February, does not fire at all.
+            next_time(cron, zone)
         except ValueError as error:
             raise _bad_cron(cron) from error
         return Cron(cron, timezone=zone)

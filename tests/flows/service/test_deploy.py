@@ -115,6 +115,8 @@ def test_a_block_is_told_until_it_is_no_longer_named(client: Any, recipe: Path) 
     assert len(told) == 1
     deploy_recipe(arguments, "rules")
     assert told[0] not in named(client.read_automations())
+    with pytest.raises(BadInput, match=r"0 3 31 2 .* is not a schedule"):
+        deploy_recipe(arguments, "rules", cron="0 3 31 2 *", timezone="UTC")
     for name in ("custom-webhook/nobody", "people", "secret/people"):
         with pytest.raises(BadInput, match="no notification block of this server: make one"):
             deploy_recipe(arguments, "rules", notify=name)
@@ -122,9 +124,13 @@ def test_a_block_is_told_until_it_is_no_longer_named(client: Any, recipe: Path) 
 
 def test_another_store_has_no_share_in_them(client: Any, recipe: Path) -> None:
     deploy_recipe(RunArguments("ships.yaml", "the-store"), "rules")
-    said = f"tercet/ships-synthesise runs on the store {recipe.parent}/the-store: give .* delete "
+    # One that was made when the recipe did not synthesise.
+    client.delete_deployment(deployed(client, "synthesise").id)
+    said = f"tercet/ships-train runs on the store {recipe.parent}/the-store: give .* delete "
     with pytest.raises(BadInput, match=said):
         deploy_recipe(RunArguments("ships.yaml", "another"), "rules")
+    assert list(named(client.read_deployments())) == ["ships-train"]
+    deploy_recipe(RunArguments("ships.yaml", "the-store"), "rules")
     for name in ("synthesise", "train"):
         assert deployed(client, name).parameters["store"] == str(recipe.parent / "the-store")
         client.delete_deployment(deployed(client, name).id)
@@ -230,5 +236,8 @@ def test_what_is_refused(recipe: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         deploy_recipe(arguments, "rules")
     with pytest.raises(BadInput, match="not a schedule"):
         deploy_recipe(arguments, "rules", cron="often")
+    for pool in ("", "a/b", "..", "Prefect-mine", "p?x"):
+        with pytest.raises(BadInput, match="is no name of a work pool: use letters"):
+            deploy_recipe(arguments, "rules", pool)
     with pytest.raises(BadInput, match="There is no recipe"):
         deploy_recipe(RunArguments("absent.yaml"), "rules")
