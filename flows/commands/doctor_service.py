@@ -22,6 +22,8 @@ from tercet.storage.store import StoreError, open_store
 State = Literal["ok", "note", "missing", "unwritable"]
 
 _SECONDS = 5
+# Automations of a recipe; another one lets its training follow its synthesis.
+_WATCH = 3
 
 
 @dataclass(frozen=True)
@@ -76,19 +78,22 @@ def _workers(url: str, pool: str) -> Finding:
 def _automations(deployments: Any, automations: Any) -> list[Finding]:
     """Those that watch over each recipe, whose names `tercet deploy` begins with the recipe's."""
     found = []
-    recipes = (
-        one["name"].removesuffix("-train").removesuffix("-synthesise") for one in deployments
-    )
+    names = [one["name"] for one in deployments]
+    recipes = (name.removesuffix("-train").removesuffix("-synthesise") for name in names)
     for recipe in dict.fromkeys(recipes):
         own = [one for one in automations if one["name"].startswith(f"tercet {recipe}: ")]
         off = [one["name"] for one in own if not one["enabled"]]
-        if not own:
-            says = f"no automation watches over {recipe}: tercet deploy its recipe again"
+        # Whether a person is told is whoever deploys to say.
+        least = _WATCH + (f"{recipe}-synthesise" in names)
+        lacks = least - sum(not one["name"].endswith(" a person") for one in own)
+        if lacks > 0:
+            says = f"{lacks} of {least} automations that watch over {recipe} are gone: "
+            says += "tercet deploy its recipe again"
         elif off:
             says = f"{', '.join(off)}: switched off, switch on under Automations in Prefect's pages"
         else:
             says = f"automations that watch over {recipe}: {len(own)}"
-        found.append(Finding("ok" if own and not off else "note", "watch", says))
+        found.append(Finding("note" if off or lacks > 0 else "ok", "watch", says))
     return found
 
 

@@ -22,7 +22,7 @@ DEPLOYED = [
 START = "prefect worker start --pool 'my cpus' --limit 1"
 ONLINE = [{"name": "w1", "status": "ONLINE"}, {"name": "w0", "status": "OFFLINE"}]
 WATCH = [
-    {"name": "tercet news: stuck in Pending is rescheduled", "enabled": True},
+    *({"name": f"tercet news: {what}", "enabled": True} for what in ("1", "2", "3", "4")),
     {"name": "tercet other: no heartbeat is a crash", "enabled": False},
 ]
 
@@ -88,28 +88,26 @@ def test_workers_and_automations_of_what_is_deployed(server: Answers) -> None:
     assert said(deployed()) == [
         ("ok", "1 is online in the pool 'my cpus'"),
         ("ok", "1 is online in the pool 'gpu'"),
-        ("ok", "automations that watch over news: 1"),
+        ("ok", "automations that watch over news: 4"),
     ]
 
 
 def test_each_fault_has_its_remedy(server: Answers) -> None:
     server.pages["work_pools/my%20cpus/workers/filter"] = []
     server.pages["work_pools/gpu"] = {"is_paused": True}
-    server.pages["automations/filter"] = [WATCH[0] | {"enabled": False}]
+    server.pages["automations/filter"] = [WATCH[0] | {"enabled": False}, *WATCH[1:]]
     assert said(deployed()) == [
         ("note", f"none is online in the pool 'my cpus': {START}"),
         ("note", "the pool 'gpu' is paused: prefect work-pool resume gpu"),
         (
             "note",
-            "tercet news: stuck in Pending is rescheduled: switched off, switch on under "
-            "Automations in Prefect's pages",
+            "tercet news: 1: switched off, switch on under Automations in Prefect's pages",
         ),
     ]
-    server.pages["automations/filter"] = WATCH[1:]
-    assert said(deployed())[-1] == (
-        "note",
-        "no automation watches over news: tercet deploy its recipe again",
-    )
+    told = {"name": "tercet news: failed for good tells a person", "enabled": True}
+    server.pages["automations/filter"] = [*WATCH[2:], told]
+    gone = "2 of 4 automations that watch over news are gone: tercet deploy its recipe again"
+    assert said(deployed())[-1] == ("note", gone)
     server.pages["deployments/filter"] = []
     assert "tercet deploy RECIPE" in deployed()[0].says
 
