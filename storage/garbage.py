@@ -166,13 +166,16 @@ def _found(store: Store, keep: int | None, since: float) -> Garbage:
 
 
 def with_stand_ins(snapshot: Snapshot, artifacts: Collection[str]) -> set[str]:
-    """These artifacts, and the versions of the same step whose rows they have in their place."""
-    return set(artifacts) | {
-        f"{entry.artifact.step}@{parent}"
-        for entry in snapshot.entries
-        if entry.name in artifacts
-        for parent in entry.parents
-    }
+    """These artifacts, and the versions of the same step whose rows they have in their place.
+
+    One that only read the version that a recipe keeps needs it no more once it is finished.
+    """
+    found = set(artifacts)
+    for entry in snapshot.entries:
+        config = ((entry.manifest or {}).get("components") or {}).get("config") or {}
+        if entry.name in artifacts and config.keys() == {"keep"}:
+            found.add(f"{entry.artifact.step}@{config['keep']}")
+    return found
 
 
 def _is_being_made(store: Store, entry: Entry) -> bool:

@@ -84,7 +84,7 @@ def use(store: Store, run_id: str, artifacts: Collection[str]) -> None:
 
 
 def used(store: Store, run: Run) -> set[str]:
-    """The artifacts (`step@version`) that the run reached, that its tags named when it began, or
+    """The artifacts (`step@version`) that the run reached, that its recipe named when it began, or
     that it may use once it is resumed; whether or not they are there.
     """
     reached = {f"{step['step']}@{step.get('version')}" for step in run["steps"]}

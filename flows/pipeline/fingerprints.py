@@ -170,13 +170,17 @@ def kept_artifact(store: Store, step: str, ref: str) -> Artifact:
 
 
 def tagged(steps: Sequence[Step], store: Store) -> dict[str, str]:
-    """What the tags that these steps read stand for: STEP@VERSION by name, or a run."""
+    """What the tags that these steps read stand for: STEP@VERSION by name, or a run.
+
+    And the versions that they name without a tag, which nothing else may hold.
+    """
     names = {m.name for step in steps for m in step.models.values() if isinstance(m, Tagged)}
     found = {name: tagged_model(store, name) for name in sorted(names)}
-    kept = [step.keep for step in steps if step.keep is not None]
-    targets = {ref.removeprefix(runs.TAG_PREFIX): tags.get_tag(store, ref) for ref in kept}
     return {name: artifact.name for name, artifact in found.items()} | {
-        name: target for name, target in targets.items() if target is not None
+        ref.removeprefix(runs.TAG_PREFIX): tags.get_tag(store, ref)
+        or tags.resolve_ref(store, ref).name
+        for ref in (step.keep for step in steps)
+        if ref is not None
     }
 
 

@@ -152,11 +152,15 @@ def test_files_that_a_young_artifact_names_stay_until_it_goes(store: Store) -> N
 def test_a_version_that_another_stands_in_for_stays_with_that_one(store: Store) -> None:
     kept = make_artifact(store, "graph", "aaaa", TABLE)
     made(store, "graph@cccc")
-    referring(store, "bbbb", kept, inputs=["aaaa", "dddd"])
-    run_of(store, "graph@bbbb")
+    referring(store, "bbbb", kept, components={"config": {"keep": "aaaa"}})
+    # What was read alone goes, and with it the documents that were deleted since.
+    read = {"config": {"min_words": 4, "keep": "1111"}}
+    made(store, "ingest@1111")
+    make_artifact(store, "ingest", "2222", TABLE, {"components": read, "inputs": ["1111"]})
+    run_of(store, "graph@bbbb", "ingest@2222")
     aged(store)
     collect(store, delete=True)
-    assert there(store) == {"graph@aaaa", "graph@bbbb"}
+    assert there(store) == {"graph@aaaa", "graph@bbbb", "ingest@2222"}
     assert kept.manifest() is not None
 
 

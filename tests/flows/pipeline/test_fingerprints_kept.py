@@ -69,7 +69,9 @@ def test_a_graph_that_lost_its_file_cannot_be_kept(store: Store) -> None:
 def test_the_tags_of_kept_versions_are_noted_with_the_run(store: Store) -> None:
     step = Step("graph", STAGE, GraphConfig(), keep="tag:keeper")
     assert tagged([step], store) == {"keeper": "graph@bbbb2222"}
-    assert tagged([Step("graph", STAGE, GraphConfig(), keep="graph@aaaa")], store) == {}
+    # Nor can a collection know of a version without a tag but from the runs that name it.
+    pinned = Step("graph", STAGE, GraphConfig(), keep="graph@bbbb")
+    assert tagged([pinned], store) == {"graph@bbbb": "graph@bbbb2222"}
 
 
 def test_a_name_alone_is_refused() -> None:
