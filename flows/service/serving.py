@@ -160,8 +160,12 @@ def _run(api: Api, flow_run: "FlowRun") -> bool:
     began, restarts = datetime.now(UTC), tuple(api.restarts)
     # In a session of its own: Ctrl-C reaches `serve`, which stops it.
     command = [sys.executable, "-m", PROCESS, str(flow_run.id)]
-    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
+    process = None
     try:
+        # Who is stopped while it starts would leave it behind.
+        with interrupts.held():
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
+        interrupts.check()
         while _is_going(process):
             found = api(lambda client: client.read_flow_run(flow_run.id))
             if found.state.is_cancelling():
@@ -171,11 +175,12 @@ def _run(api: Api, flow_run: "FlowRun") -> bool:
     except ObjectNotFound:
         _tell(f"The run {flow_run.name!r} was deleted from Prefect, and is stopped.")
     finally:
-        _stop(process)
-        with suppress(ObjectNotFound):
-            run = _recorded(api, flow_run.id, began, process.pid)
-            lost = run is None and tuple(api.restarts) != restarts
-            _tell(_ended(api, flow_run.id, run, process.returncode, lost))
+        if process is not None:
+            _stop(process)
+            with suppress(ObjectNotFound):
+                run = _recorded(api, flow_run.id, began, process.pid)
+                lost = run is None and tuple(api.restarts) != restarts
+                _tell(_ended(api, flow_run.id, run, process.returncode, lost))
     return True
 
 

@@ -2,10 +2,11 @@
 
 import signal
 import threading
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from types import FrameType
 
-_asked = threading.Event()
+_asked, _held = threading.Event(), threading.Event()
 
 
 def listen() -> None:
@@ -28,8 +29,20 @@ def check() -> None:
         raise KeyboardInterrupt
 
 
+@contextmanager
+def held() -> Iterator[None]:
+    """Raises nothing within the block: the signal is remembered, for the next `check`."""
+    _held.set()
+    try:
+        yield
+    finally:
+        _held.clear()
+
+
 def _interrupt(number: int, frame: FrameType | None) -> None:
     _asked.set()
+    if _held.is_set():
+        return
     while frame is not None:
         if frame.f_code.co_name == "__del__":
             return

@@ -1,6 +1,9 @@
 """Parts of `tercet serve`, with a client of Prefect's that answers what it is told."""
 
 import json
+import os
+import signal
+import subprocess
 import time
 from collections import deque
 from datetime import UTC, datetime, timedelta
@@ -11,6 +14,7 @@ from typing import Any
 from uuid import uuid4
 
 import httpx
+import psutil
 import pytest
 
 from tercet.flows.service import server
@@ -154,3 +158,39 @@ def test_a_server_of_ones_own_is_waited_for(
     monkeypatch.setattr(interrupts, "_asked", asked)
     with pytest.raises(KeyboardInterrupt):
         api(answers)
+
+
+def test_a_run_that_starts_when_serve_is_stopped_is_stopped_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from prefect.client.schemas.responses import SetStateStatus
+
+    from tercet.flows.service import serving
+
+    store = open_store(str(tmp_path / "s"))
+    state = SimpleNamespace(is_final=lambda: True, message="")
+    found = SimpleNamespace(id=uuid4(), name="n", state=state, parameters={"store": store.location})
+    client = SimpleNamespace(
+        read_flow_run=lambda identity: found,
+        set_flow_run_state=lambda identity, state: SimpleNamespace(status=SetStateStatus.ACCEPT),
+    )
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(command: list[str], **options: Any) -> "subprocess.Popen[bytes]":
+        started.append(began(["sleep", "600"], **options))
+        os.kill(os.getpid(), signal.SIGTERM)
+        return started[0]
+
+    began = subprocess.Popen
+    monkeypatch.setattr(subprocess, "Popen", start)
+    before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
+    interrupts.listen()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            serving._run(serving.Api(client, store, own=False), found)  # type: ignore[arg-type]
+    finally:
+        interrupts._asked.clear()
+        signal.signal(signal.SIGTERM, before[0])
+        signal.signal(signal.SIGINT, before[1])
+    assert not psutil.pid_exists(started[0].pid)
+    assert [run["state"] for run in runs.list_runs(store)] == ["interrupted"]
