@@ -5,6 +5,7 @@ import re
 
 import typer
 
+from tercet.flows.recipe.secrets import LOGIN
 from tercet.flows.terminal.printable import printable
 from tercet.models.llm.errors import Stopped, Unusable
 from tercet.storage.store import FullDisk, StoreError
@@ -34,7 +35,8 @@ def describe_failure(error: BaseException) -> str:
         context = getattr(error, "ctx", None)
         command = "tercet" if context is None else context.command_path
         return printable(f"{error.format_message()} ({command} --help)")  # type: ignore[attr-defined]
-    text = printable(" ".join(str(error).split()))
+    # An address may hold a login, and a library's message the address.
+    text = printable(re.sub(LOGIN, "://", " ".join(str(error).split())))
     if _says_all(error):
         return text
     if _is_full_disk(error):

@@ -39,6 +39,10 @@ def test_exit_codes(error: BaseException, code: int) -> None:
         (Stopped("The ceiling is reached."), "The ceiling is reached."),
         (KeyError("x"), "KeyError: 'x' (--debug shows where)"),
         (ValueError(), "ValueError: no message (--debug shows where)"),
+        (
+            ValueError("404 of http://me:word@host/api"),
+            "404 of http://host/api (--debug shows where)",
+        ),
         (typer.BadParameter("must be positive"), "must be positive (tercet --help)"),
     ],
 )
