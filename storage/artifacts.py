@@ -15,9 +15,10 @@ Readers rely only on records. A file that no record names does not exist.
 import json
 import shutil
 import uuid
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ from tercet.storage.objects import Folder
 from tercet.storage.part_writer import StagedPart, schema_file
 from tercet.storage.records import Record, described, files_by_table, now, paths_of, totals, whole
 from tercet.storage.rows import Rows
-from tercet.storage.store import Store, StoreError, clear_errors, json_bytes
+from tercet.storage.store import FullDisk, Store, StoreError, clear_errors, json_bytes
 
 MANIFEST = "manifest.json"
 PLAN = "plan.json"
@@ -101,11 +102,11 @@ class Artifact:
         together = self.store.get_json(f"{self.path}/{ALL_RECORDS}")
         if together is not None:
             return {record["index"]: record for record in together}
-        records = {}
-        for name in self.store.list(f"{self.path}/_parts"):
-            found = self.store.get_json(f"{self.path}/_parts/{name}")
-            if found is not None:
-                records[found["index"]] = dict(found)
+        names = self.store.list(f"{self.path}/_parts")
+        found = self.store.each(
+            lambda name: self.store.get_json(f"{self.path}/_parts/{name}"), names
+        )
+        records = {record["index"]: dict(record) for record in found if record is not None}
         return dict(sorted(records.items()))
 
     def whole_parts(self) -> list[int]:
@@ -129,8 +130,8 @@ class Artifact:
         lost = set(self.records()) - set(kept)
         self.store.delete(f"{self.path}/{MANIFEST}")
         self.store.delete(f"{self.path}/{ALL_RECORDS}")
-        for index in lost:
-            self.store.delete(self._record_path(index))
+        _put_once.cache_clear()
+        self.store.each(lambda index: self.store.delete(self._record_path(index)), lost)
         if not there:
             self.store.delete(f"{self.path}/{PLAN}")
 
@@ -160,17 +161,20 @@ class Artifact:
         """
         places = self._places(index, part)
         note = self.scratch() / f"{_UPLOADING}{uuid.uuid4().hex}"
+        uploaded = False
         try:
             with clear_errors(self.store.location):
                 note.write_bytes(json_bytes(list(places.values())))
             record = self._upload(part, places) | described(index, key, info)
+            uploaded = True
             if not self.store.create_json(self._record_path(index), record):
                 record = self._standing(index)
                 self._remove(places, record)
-        except BaseException:
-            # If an interrupt came after the record was made, the files belong to the part.
-            with suppress(StoreError):
-                self._remove(places, self.record(index))
+        except BaseException as error:
+            # Whether a bucket makes a record after all nobody knows: `finish` finds the note.
+            if not uploaded or isinstance(error, FullDisk):
+                with suppress(StoreError):
+                    self._remove(places, self.record(index))
             raise
         note.unlink(missing_ok=True)
         self._remember(record)
@@ -273,7 +277,7 @@ class Artifact:
                 self.store.put_file(path, file.path, move=True)
                 entry = {"path": path, "rows": file.rows, "bytes": file.bytes}
                 tables[table].append(entry | {"digest": file.digest})
-        schemas = {name: put_schema(self.store, schema) for name, schema in part.schemas.items()}
+        schemas = {name: _put_once(self, schema) for name, schema in part.schemas.items()}
         files_ = []
         for source, path in models.items():
             self.store.put_file(path, source)
@@ -315,13 +319,21 @@ def open_artifact(store: Store, step: str, version: str) -> Artifact:
 
 def artifacts_of(store: Store, step: str) -> list[Artifact]:
     """Every artifact of the step, finished or not; one that was copied to another name is none."""
-    found = [Artifact(store, step, version) for version in store.list(f"artifacts/{step}")]
-    return [artifact for artifact in found if artifact.is_own()]
+    return _owned(store, [(step, version) for version in store.list(f"artifacts/{step}")])
 
 
 def all_artifacts(store: Store) -> list[Artifact]:
     """Every artifact in the store, finished or not."""
-    return [found for step in store.list("artifacts") for found in artifacts_of(store, step)]
+    steps = store.list("artifacts")
+    versions = store.each(lambda step: store.list(f"artifacts/{step}"), steps)
+    pairs = zip(steps, versions, strict=True)
+    return _owned(store, [(step, version) for step, found in pairs for version in found])
+
+
+def _owned(store: Store, names: Sequence[tuple[str, str]]) -> list[Artifact]:
+    found = [Artifact(store, step, version) for step, version in names]
+    owned = zip(found, store.each(Artifact.is_own, found), strict=True)
+    return [artifact for artifact, is_own in owned if is_own]
 
 
 def foreign_things(store: Store) -> list[Path]:
@@ -371,6 +383,12 @@ def put_schema(store: Store, schema: pa.Schema) -> str:
 def schema_path(schema: pa.Schema) -> str:
     """Where the schema's file lies, whose name is a digest of it."""
     return f"schemas/{schema_file(schema)[0]}.parquet"
+
+
+@lru_cache(maxsize=1024)
+def _put_once(artifact: Artifact, schema: pa.Schema) -> str:
+    """`put_schema`, once for all parts of the artifact: its first record keeps the file."""
+    return put_schema(artifact.store, schema)
 
 
 def key_path(step: str, key: str) -> str:

@@ -1,14 +1,20 @@
-"""Locks between processes on one disk, released by the system when their holder dies."""
+"""Locks between processes on one disk, released by the system when their holder dies.
+
+Of a store in a bucket they are leases as well (`tercet.storage.leases`), which other machines see.
+"""
 
 import fcntl
 import json
 import os
 import re
 import time
+import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
+from tercet.storage import leases
+from tercet.storage.bucket import Bucket
 from tercet.storage.store import Store, clear_errors
 
 _POLL = 0.1
@@ -40,7 +46,8 @@ def hold(
     """Holds the store's lock of this name, waiting for it as long as necessary.
 
     Args:
-        store: Its local directory has the lock, hence one machine (or one shared file system).
+        store: Its work directory has the lock, hence one machine (or one shared file system); a
+            bucket has a lease of that name, which a killed holder keeps for a minute.
         name: The name of the lock; threads of one process exclude each other as well.
         waiting: Called once with the holder (process and `who`) if it has to wait.
         who: A description of this holder for those who wait, e.g. the run.
@@ -56,7 +63,8 @@ def hold(
         with suppress(OSError):
             os.ftruncate(handle, 0)
             os.pwrite(handle, json.dumps({"pid": os.getpid(), "who": who}).encode(), 0)
-        yield
+        with _lease(store, path.name, waiting, who, give_up):
+            yield
     finally:
         # Removed while still held; `_acquire` notices if it has locked a removed file.
         with suppress(OSError):
@@ -66,18 +74,19 @@ def hold(
 
 
 def is_held(store: Store, name: str) -> bool:
-    """Whether some living process holds the lock now."""
-    try:
+    """Whether some living process holds the lock now; on another machine, as far as that shows."""
+    with suppress(OSError):
         handle = os.open(_path(store, name), os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(handle)
+    if not isinstance(store.objects, Bucket):
         return False
-    try:
-        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(handle)
-    return False
+    with clear_errors(store.location):
+        return leases.is_held(store.objects, f"locks/{_path(store, name).name}", _machine(store))
 
 
 def sweep(store: Store) -> None:
@@ -104,6 +113,30 @@ def alive(process: int) -> bool:
     except OSError:
         return True
     return True
+
+
+@contextmanager
+def _lease(
+    store: Store,
+    name: str,
+    waiting: Callable[[str], None],
+    who: str,
+    give_up: Callable[[], None],
+) -> Iterator[None]:
+    """The lease of a lock that is held here, if the store is in a bucket."""
+    with ExitStack() as held:
+        if isinstance(store.objects, Bucket):
+            place, machine = f"locks/{name}", _machine(store)
+            with clear_errors(store.location):
+                lease = leases.hold(store.objects, place, machine, waiting, who, give_up)
+                held.enter_context(lease)
+        yield
+
+
+def _machine(store: Store) -> str:
+    """What stands for all processes that share the work directory, and so these locks."""
+    store.near.create("machine", uuid.uuid4().hex.encode())
+    return (store.near.get("machine") or b"").decode()
 
 
 def _path(store: Store, name: str) -> Path:

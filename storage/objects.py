@@ -2,8 +2,7 @@
 
 import errno
 import os
-import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,6 +83,8 @@ class Folder:
                 if error.errno != errno.EXDEV:
                     raise
         obstore.put(self._files, path, source)
+        if move:
+            source.unlink()
 
     def local(self, path: str, cache: Path) -> Path:
         return self.root / path
@@ -158,16 +159,3 @@ def _stat_is_folder(entry: "os.DirEntry[str]") -> bool | None:
         if error.errno == errno.ELOOP:
             return None
         raise
-
-
-def fetched(target: Path, fetch: Callable[[Path], None]) -> Path:
-    """The file `target`; if it is not there, `fetch` writes it aside, and it is renamed."""
-    if not target.exists():
-        target.parent.mkdir(parents=True, exist_ok=True)
-        aside = target.with_name(f"{target.name}-{uuid.uuid4().hex}.fetching")
-        try:
-            fetch(aside)
-            aside.replace(target)
-        finally:
-            aside.unlink(missing_ok=True)
-    return target

@@ -34,8 +34,10 @@ def whole(store: Store, records: Sequence[Record]) -> list[Record]:
     """The records whose files are all there, with tables of the size that the record says."""
     parents = {path.rpartition("/")[0] for record in records for path in paths_of(record)}
     there: dict[str, int] = {}
-    for folder in {"/".join(parent.split("/")[:3]) for parent in parents}:
-        there |= store.sizes(folder)
+    # artifacts/STEP/VERSION/data, without the records beside it.
+    folders = {"/".join(parent.split("/")[:4]) for parent in parents}
+    for sizes in store.each(store.sizes, folders):
+        there |= sizes
     return [
         record
         for record in records

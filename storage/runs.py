@@ -138,7 +138,7 @@ def list_runs(store: Store) -> list[Run]:
     (`running`, `crashed`, or the state given to `end_run`), end_info, and steps in the order in
     which they were recorded.
     """
-    found = (_run(store, run_id) for run_id in reversed(store.list("runs")))
+    found = store.each(lambda run_id: _run(store, run_id), store.list("runs")[::-1])
     return sorted((run for run in found if run is not None), key=_is_try)
 
 

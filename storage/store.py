@@ -9,21 +9,28 @@ import hashlib
 import json
 import os
 import re
+import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from obstore.exceptions import BaseError
+from obstore.exceptions import BaseError, PermissionDeniedError, UnauthenticatedError
 
+from tercet.storage import bucket, cache
+from tercet.storage.bucket import Bucket
 from tercet.storage.layout import own_names
 from tercet.storage.objects import Folder, Objects, Stat
 
+Asked = TypeVar("Asked")
+Answer = TypeVar("Answer")
+
 FORMAT = 1
 # Opens the objects at a location `scheme://…` that is no local directory.
-SCHEMES: dict[str, Callable[[str], Objects]] = {}
+SCHEMES: dict[str, Callable[[str], Objects]] = {"s3": Bucket}
 MARKER = "store.json"
 
 _LEFT_BY_SYSTEMS = {
@@ -39,6 +46,8 @@ _FULL = {errno.ENOSPC, errno.EDQUOT}
 _DENIED = {errno.EACCES, errno.EPERM, errno.EROFS}
 # Puts of an object that is said to exist and is not there.
 _TRIES = 5
+# Requests at once where each has to travel.
+_AT_ONCE = 32
 _OS_ERROR = re.compile(r"os error (\d+)|[Ee]rrno (\d+)|code: (\d+)")
 
 
@@ -71,6 +80,11 @@ def clear_errors(location: str | Path) -> Iterator[None]:
         yield
     except FileNotFoundError:
         raise
+    except (PermissionDeniedError, UnauthenticatedError) as error:
+        raise StoreError(
+            f"{location} refuses access: check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, and "
+            "what this key may do there."
+        ) from error
     except (OSError, BaseError) as error:
         number = _system_error(error)
         if number in _FULL:
@@ -81,6 +95,11 @@ def clear_errors(location: str | Path) -> Iterator[None]:
         if number in _DENIED:
             raise StoreError(
                 f"{location} cannot be written: check its permissions or choose another directory."
+            ) from error
+        if isinstance(error, BaseError) and "://" in str(location):
+            raise StoreError(
+                f"{location} cannot be reached ({_first_line(error)}): check AWS_ENDPOINT_URL, "
+                "AWS_REGION and the network, and repeat the command."
             ) from error
         raise StoreError(f"{location} cannot be used: {_first_line(error)}.") from error
 
@@ -108,6 +127,17 @@ class Store:
         """The work directory as a store: for objects that mean something on this machine alone."""
         return Store(str(self.work), self.work, Folder(self.work))
 
+    @property
+    def _copies(self) -> Path:
+        return self.work / "cache" / "objects"
+
+    def each(self, ask: Callable[[Asked], Answer], things: Iterable[Asked]) -> list[Answer]:
+        """What `ask` says of each of the things, in order: where requests travel, many at once."""
+        if isinstance(self.objects, Folder):
+            return [ask(thing) for thing in things]
+        with ThreadPoolExecutor(_AT_ONCE) as asking:
+            return list(asking.map(ask, things))
+
     def get(self, path: str) -> bytes | None:
         """The object's bytes, or None if it does not exist."""
         with clear_errors(self.location):
@@ -132,13 +162,14 @@ class Store:
         An object that is said to exist is read. It may be our own, whose success was not reported,
         or not there at all: then it is put again.
         """
-        for _ in range(_TRIES):
+        for tried in range(_TRIES):
             with clear_errors(self.location):
                 if self.objects.put(path, data, absent=True):
                     return True
             standing = self.get(path)
             if standing is not None:
                 return standing == data
+            time.sleep(0.1 * tried)
         raise StoreError(
             f"{self.location}/{path} is said to exist but is not there: repeat the command."
         )
@@ -174,8 +205,9 @@ class Store:
         """Streams a local file in; it appears complete or not at all. `move` removes the source."""
         with clear_errors(self.location):
             self.objects.put_file(path, source, move)
-            if move:
-                source.unlink(missing_ok=True)
+            if move and source.exists():
+                # Elsewhere: it is read again here, as like as not.
+                cache.keep(self._copies, path, source)
 
     def local(self, path: str) -> Path:
         """A local file with the content of an object that never changes.
@@ -183,7 +215,7 @@ class Store:
         Raises FileNotFoundError where a missing object is noticed; else the path leads nowhere.
         """
         with clear_errors(self.location):
-            return self.objects.local(path, self.work / "cache" / "objects")
+            return self.objects.local(path, self._copies)
 
     def delete(self, path: str) -> None:
         """Removes the object if it exists."""
@@ -216,11 +248,11 @@ def open_store(location: str, create: bool = True) -> Store:
     written, contains something else, or is not a store.
     """
     if _is_elsewhere(location):
-        store = Store(location, work_of(location), SCHEMES[location.partition("://")[0]](location))
+        store = _elsewhere(location)
         with clear_errors(store.work):
             store.work.mkdir(parents=True, exist_ok=True)
-        if create:
-            store.create_json(MARKER, {"format": FORMAT})
+        if create and not store.exists(MARKER):
+            _make_elsewhere(store)
     else:
         root = work_of(location)
         _check_folder(root, create)
@@ -240,11 +272,44 @@ def open_store(location: str, create: bool = True) -> Store:
     return store
 
 
+def is_store(location: str) -> bool:
+    """Whether there is a store at the location. Raises StoreError where that cannot be seen."""
+    if _is_elsewhere(location):
+        return _elsewhere(location).exists(MARKER)
+    return (work_of(location) / MARKER).is_file()
+
+
+def _elsewhere(location: str) -> Store:
+    location = location.rstrip("/")
+    scheme, _, place = location.partition("://")
+    if not place or (place.startswith("/") and scheme == "s3"):
+        raise StoreError(f"{location} names no bucket: write s3://BUCKET or s3://BUCKET/PREFIX.")
+    return Store(location, work_of(location), SCHEMES[scheme](location))
+
+
+def _make_elsewhere(store: Store) -> None:
+    """Makes a store where there is none, if nothing else is there and its conditions are kept."""
+    with clear_errors(store.location):
+        others = sorted(name for name, _ in store.objects.names(""))
+        # If another process has created the store meanwhile, the marker is among them.
+        if others and MARKER not in others and not others[0].startswith(".probe-"):
+            raise StoreError(
+                f"{store.location} is not a store and contains other objects ({others[0]}): name "
+                "another prefix."
+            )
+        if isinstance(store.objects, Bucket):
+            bucket.probe(store.objects)
+    store.create_json(MARKER, {"format": FORMAT})
+
+
 def _is_elsewhere(location: str) -> bool:
     """Whether the location is no local directory. Raises StoreError for an unknown scheme."""
     scheme, found, _ = location.partition("://")
     if found and scheme not in SCHEMES:
-        raise StoreError(f"{location} is not a local directory: only those can be stores today.")
+        raise StoreError(
+            f"{location} is not a local directory, nor in a bucket: name a directory, or "
+            "s3://BUCKET/PREFIX, with --store."
+        )
     return bool(found)
 
 

@@ -49,8 +49,8 @@ def get_tag(store: Store, name: str) -> str | None:
 def list_tags(store: Store) -> dict[str, str]:
     """All tags with their targets."""
     names = [name.removesuffix(".json") for name in store.list("tags")]
-    found = {name: get_tag(store, name) for name in names}
-    return {name: target for name, target in found.items() if target is not None}
+    found = zip(names, store.each(lambda name: get_tag(store, name), names), strict=True)
+    return {name: target for name, target in found if target is not None}
 
 
 def resolve_ref(store: Store, ref: str) -> Artifact:
@@ -115,16 +115,18 @@ def _unknown(store: Store, ref: str) -> str:
 
 
 def _with_tables(store: Store) -> list[tuple[Artifact, list[str]]]:
-    found = []
-    for artifact in all_artifacts(store):
-        manifest = artifact.manifest()
-        if manifest is not None:
-            found.append((artifact, list(manifest["tables"])))
-        else:
-            record = next(iter(artifact.records().values()), None)
-            if record is not None:
-                found.append((artifact, list(record["schemas"])))
-    return found
+    artifacts = all_artifacts(store)
+    found = zip(artifacts, store.each(_tables, artifacts), strict=True)
+    return [(artifact, tables) for artifact, tables in found if tables is not None]
+
+
+def _tables(artifact: Artifact) -> list[str] | None:
+    """The artifact's tables; None as long as it has no part."""
+    manifest = artifact.manifest()
+    if manifest is not None:
+        return list(manifest["tables"])
+    record = next(iter(artifact.records().values()), None)
+    return None if record is None else list(record["schemas"])
 
 
 def _means(name: str, artifact: Artifact, tables: list[str]) -> bool:

@@ -31,7 +31,7 @@ from tercet.models import weights
 from tercet.models.encoders.pooling import PoolingMode, check_prompt, read_pooling
 from tercet.models.precision import computed_in
 from tercet.storage.runs import TAG_PREFIX, UnknownRef
-from tercet.storage.store import MARKER, open_store
+from tercet.storage.store import is_store, open_store
 from tercet.storage.tags import get_tag
 from tercet.tasks.evaluation.suites.beir import read_retrieval_sets
 from tercet.tasks.evaluation.suites.fact_order import name_after, read_cases
@@ -195,7 +195,7 @@ def model_path(model: str, store: str, run_ref: str | None) -> Path:
 
 def _in_store(model: str, store: str, run_ref: str | None) -> Path | None:
     tagged = model.startswith(TAG_PREFIX)
-    if not tagged and not (Path(store).expanduser() / MARKER).is_file():
+    if not tagged and not is_store(store):
         return None
     opened = open_store(store, create=False)
     try:

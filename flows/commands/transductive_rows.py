@@ -12,7 +12,7 @@ from tercet.flows.results.queries import connect
 from tercet.flows.results.refs import find_artifact
 from tercet.storage.artifacts import open_artifact
 from tercet.storage.runs import UnknownRef
-from tercet.storage.store import MARKER, open_store
+from tercet.storage.store import is_store, open_store
 
 
 def trained_on(
@@ -22,7 +22,7 @@ def trained_on(
 
     path: where it lies; a directory inside the store is a model of the store too.
     """
-    if not (Path(store).expanduser() / MARKER).is_file():
+    if not is_store(store):
         return frozenset()
     opened = open_store(store, create=False)
     try:

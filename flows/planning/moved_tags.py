@@ -1,16 +1,14 @@
 """Which tags that a recipe reads have moved since its last run."""
 
-from pathlib import Path
-
 from tercet.flows.pipeline.fingerprints import tagged
 from tercet.flows.running.run_plan import RunPlan
 from tercet.storage import runs
-from tercet.storage.store import open_store
+from tercet.storage.store import is_store, open_store
 
 
 def moved_tags(run_plan: RunPlan) -> list[str]:
     """One sentence per tag; compared with the newest run of the recipe that read it."""
-    if not Path(run_plan.store).exists():
+    if not is_store(run_plan.store):
         return []
     store = open_store(run_plan.store, create=False)
     earlier: dict[str, str] = {}

@@ -24,7 +24,7 @@ from tercet.models import weights
 from tercet.storage import runs
 from tercet.storage.answers.pool import Pool, open_pool
 from tercet.storage.artifacts import Artifact, artifacts_of, find_parts, open_artifact
-from tercet.storage.store import Store, open_store, work_of
+from tercet.storage.store import Store, is_store, open_store, work_of
 from tercet.tasks.stage import Resources
 from tercet.tasks.warning import age
 
@@ -71,13 +71,14 @@ class _Look:
 
 def plan(run_plan: RunPlan) -> list[PlannedStep]:
     """One entry per step, in order. Raises BadInput for a file that does not exist."""
-    if not work_of(run_plan.store).exists():
+    place = run_plan.store
+    if not is_store(place) and ("://" in place or not work_of(place).exists()):
         # Nothing was ever run: a temporary empty store answers the same questions.
         with tempfile.TemporaryDirectory() as folder:
             open_store(f"{folder}/store")
             arguments = replace(run_plan.arguments, store=f"{folder}/store")
             return plan(replace(run_plan, arguments=arguments))
-    store = open_store(run_plan.store, create=False)
+    store = open_store(place, create=False)
     prints = fingerprints.fingerprints(run_plan.steps, run_plan.recipe.seed, store)
     earlier = _earlier_versions(store, run_plan)
     with ExitStack() as stack:

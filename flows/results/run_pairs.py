@@ -2,13 +2,12 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from tercet.flows.results.refs import named_run, rows_of_stage
 from tercet.models.encoders.prompts import Prompts
 from tercet.storage import runs
-from tercet.storage.store import MARKER, Store, open_store
+from tercet.storage.store import Store, is_store, open_store
 from tercet.tasks.corpus import ingest, passages
 from tercet.tasks.evaluation import awareness, judgements
 from tercet.tasks.evaluation.evaluate import STAGE
@@ -115,7 +114,7 @@ def own_files(names: Sequence[str], key: str) -> dict[str, str]:
 
 def _run(location: str, run_ref: str | None, what: str) -> tuple[Store, runs.Run]:
     reads = f"reads the pairs of a run, and {location}"
-    if not (Path(location).expanduser() / MARKER).is_file():
+    if not is_store(location):
         raise BadInput(
             f"--tasks {what} {reads} is not a store: name one with --store, or run a recipe first."
         )

@@ -50,6 +50,7 @@ def deploy_recipe(
     deployments are of another store.
     """
     from tercet.flows.running.run_plan import prepare
+    from tercet.storage.store import work_of
 
     schedules.check(cron)
     zone = None if cron is None else schedules.zone_of(timezone)
@@ -67,7 +68,7 @@ def deploy_recipe(
             "`tercet serve`, which needs none."
         )
     name = plan.recipe.name
-    with server.prefect_server(Path(arguments.store), say), answering() as client:
+    with server.prefect_server(work_of(arguments.store), say), answering() as client:
         from prefect.exceptions import ObjectNotFound
 
         from tercet.flows.service.automations import apply_automations, build_automations

@@ -29,6 +29,8 @@ POOL = "responses"
 FAILED = "failed"
 SEAL_ROWS = 20_000
 SEAL_BYTES = 64 * 2**20
+# What waits in a work directory is lost with its machine.
+SEAL_SECONDS = 60.0
 
 RESPONSES = pa.schema(
     [
@@ -98,7 +100,7 @@ class Journal:
         self._open = ExitStack()
         path = _journal(store, self.name)
         with ExitStack() as opening:
-            opening.enter_context(locks.hold(store, _lock(self.name), who=who))
+            opening.enter_context(locks.hold(store.near, _lock(self.name), who=who))
             with clear_errors(store.location):
                 path.parent.mkdir(parents=True, exist_ok=True)
                 flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
@@ -228,15 +230,15 @@ def contents(store: Store) -> tuple[list[str], pa.Table]:
                 unsealed[name] = _table(_journal(store, name))
     sealed = sealed_names(store)
     rows = [table for name, table in unsealed.items() if name not in set(sealed)]
-    files = [sealed_path(store, name) for name in sealed]
+    files = store.each(lambda name: sealed_path(store, name), sealed)
     return files, pa.concat_tables([pa.Table.from_batches([], RESPONSES), *rows])
 
 
 def seal_left(store: Store) -> None:
     """Seals the journals of processes that have ended; those of living ones stay."""
     for name in journal_names(store):
-        if not locks.is_held(store, _lock(name)):
-            with locks.hold(store, _lock(name), who="sealing answers"):
+        if not locks.is_held(store.near, _lock(name)):
+            with locks.hold(store.near, _lock(name), who="sealing answers"):
                 _seal(store, name)
 
 

@@ -215,11 +215,12 @@ def read_snapshot(store: Store) -> Snapshot:
     """Reads the store: a few small files for each artifact and run, never data."""
     # Runs first, so that no run lists an artifact that finished after artifacts were read.
     runs = tuple(run_files.list_runs(store))
-    entries = []
-    for artifact in all_artifacts(store):
-        manifest = artifact.manifest()
-        entries.append(Entry(artifact, manifest, tuple(artifact.records().values())))
+    entries = store.each(_entry, all_artifacts(store))
     return Snapshot(store, tuple(entries), runs, tag_files.list_tags(store))
+
+
+def _entry(artifact: Artifact) -> Entry:
+    return Entry(artifact, artifact.manifest(), tuple(artifact.records().values()))
 
 
 def files_by_schema(entries: Sequence[Entry], table: str) -> dict[str, list[str]]:

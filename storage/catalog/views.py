@@ -5,6 +5,7 @@ import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import TypeAlias
 
 import duckdb
 import pyarrow as pa
@@ -13,6 +14,7 @@ from tercet.storage import locks
 from tercet.storage.answers.journal import POOL, contents, sealed_names, sealed_path
 from tercet.storage.answers.usage import answers_sql, usage_sql
 from tercet.storage.artifacts import Artifact, schema_path
+from tercet.storage.bucket import Bucket
 from tercet.storage.catalog.snapshot import (
     METADATA,
     Entry,
@@ -28,6 +30,9 @@ from tercet.storage.store import Store, clear_errors
 
 CATALOG = "catalog.duckdb"
 MEMORY_LIMIT = "2GB"
+
+# Where DuckDB reads an object.
+Place: TypeAlias = Callable[[str], str]
 
 _PARTIAL = "partial"
 _POOL_VIEWS = {POOL: answers_sql, "usage": usage_sql}
@@ -59,12 +64,14 @@ def connect(
     connection.execute("SET python_enable_replacements = false")
     # DuckDB would print a progress bar into the caller's output.
     connection.execute("SET enable_progress_bar = false")
-    _fill(connection, "memory", snapshot, chosen, known_schemas or {})
+    place = _reader(connection, snapshot)
+    _fill(connection, "memory", snapshot, place, chosen, known_schemas or {})
     _show_pool(connection, store)
     # Each its own: two would write into each other's files.
     spill = store.work / "scratch" / f"sql-{os.getpid()}-{uuid.uuid4().hex[:8]}"
     connection.execute(f"SET temp_directory = {quoted(str(spill))}")
-    connection.execute(f"SET allowed_directories = [{quoted(str(store.work))}]")
+    allowed = f"{quoted(str(store.work))}, {quoted(f'{store.location}/')}"
+    connection.execute(f"SET allowed_directories = [{allowed}]")
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
     return connection
@@ -72,6 +79,7 @@ def connect(
 
 def write_catalog(store: Store, known_schemas: Mapping[str, pa.Schema] | None = None) -> Path:
     """Writes ``catalog.duckdb`` with the same views for other DuckDB clients; returns its path.
+    None is written for a bucket, whose objects are no files for them.
 
     It is built aside and renamed into place: clients that have the old one open keep it. DuckDB
     opens a file twice to connect, so a client that connects at that very moment may get an IO error
@@ -80,8 +88,10 @@ def write_catalog(store: Store, known_schemas: Mapping[str, pa.Schema] | None = 
     ones, but not journals.
     """
     target = store.work / CATALOG
+    if isinstance(store.objects, Bucket):
+        return target
     # One at a time, or an older catalog could replace a newer one.
-    with locks.hold(store, "catalog"), clear_errors(store.location):
+    with locks.hold(store.near, "catalog"), clear_errors(store.location):
         snapshot = read_snapshot(store)
         for left in store.work.glob(".catalog-*"):
             # A killed process's, whoever it was: nobody else writes one now.
@@ -95,7 +105,8 @@ def write_catalog(store: Store, known_schemas: Mapping[str, pa.Schema] | None = 
                 )
 
                 def build() -> None:
-                    _fill(connection, "built", snapshot, None, known_schemas or {})
+                    place = _reader(connection, snapshot)
+                    _fill(connection, "built", snapshot, place, None, known_schemas or {})
                     _show_sealed(connection, store)
 
                 _at_once(connection, build)
@@ -108,6 +119,25 @@ def write_catalog(store: Store, known_schemas: Mapping[str, pa.Schema] | None = 
                 with suppress(OSError):
                     left.unlink()
     return target
+
+
+def _reader(connection: duckdb.DuckDBPyConnection, snapshot: Snapshot) -> Place:
+    """Where DuckDB reads an object: the tables' files in a bucket it reads where they lie."""
+    store = snapshot.store
+    if not isinstance(store.objects, Bucket):
+        return lambda path: str(store.local(path))
+    # Large, and of a bucket alone.
+    from tercet.storage.catalog.bucket_files import BucketFiles
+
+    sizes = {
+        file["path"]: int(file["bytes"])
+        for entry in snapshot.entries
+        for record in entry.records
+        for files in record["tables"].values()
+        for file in files
+    }
+    connection.register_filesystem(BucketFiles(store.objects, sizes))
+    return lambda path: f"{store.location}/{path}" if path in sizes else str(store.local(path))
 
 
 def _at_once(connection: duckdb.DuckDBPyConnection, build: Callable[[], None]) -> None:
@@ -128,11 +158,11 @@ def _fill(
     connection: duckdb.DuckDBPyConnection,
     database: str,
     snapshot: Snapshot,
+    place: Place,
     run: str | None,
     known_schemas: Mapping[str, pa.Schema],
 ) -> None:
     """Creates all views, macros and tables of the catalog in one database."""
-    store = snapshot.store
     connection.execute(f"CREATE SCHEMA {database}.{_PARTIAL}")
     made = snapshot.unfinished()
     of_runs = [snapshot.of_run(one) for one in snapshot.runs if run in (None, one["run_id"])]
@@ -142,17 +172,17 @@ def _fill(
     for table in sorted(in_store | set(known_schemas)):
         reached = next((found for found in of_runs if _have(found, table)), [])
         whole = _whole(connection, known_schemas.get(table), schemas.get(table, set()))
-        for place, entries in ((f"{database}.main", reached), (f"{database}.{_PARTIAL}", made)):
-            name = f"{place}.{quoted_name(table)}"
+        for where, entries in ((f"{database}.main", reached), (f"{database}.{_PARTIAL}", made)):
+            name = f"{where}.{quoted_name(table)}"
             if _have(entries, table):
-                _view(connection, name, whole(_union(store, entries, table)))
+                _view(connection, name, whole(_union(place, entries, table)))
             elif table in known_schemas:
                 _table(connection, name, pa.Table.from_batches([], known_schemas[table]), whole)
             else:
-                _view(connection, name, _no_rows(snapshot, table))
+                _view(connection, name, _no_rows(snapshot, place, table))
         if table in in_store:
             name = f"{database}.main.{quoted_name(table + '_at')}"
-            query = whole(_at(snapshot, table, newest))
+            query = whole(_at(snapshot, place, table, newest))
             connection.execute(f"CREATE MACRO {name}(version) AS TABLE {query}")
     for name, rows in snapshot.metadata(run).items():
         if name not in in_store:
@@ -224,16 +254,16 @@ def _have(entries: Sequence[Entry], table: str) -> bool:
     return any(table in entry.totals for entry in entries)
 
 
-def _union(store: Store, entries: Sequence[Entry], table: str) -> str:
+def _union(place: Place, entries: Sequence[Entry], table: str) -> str:
     """The table over these artifacts: one scan per schema, united by column name."""
     selects = []
     for schema, files in files_by_schema(entries, table).items():
-        local = [str(store.local(path)) for path in files or [schema]]
-        selects.append(f"SELECT * FROM {read_parquet_sql(local)}")
+        read = [place(path) for path in files or [schema]]
+        selects.append(f"SELECT * FROM {read_parquet_sql(read)}")
     return " UNION ALL BY NAME ".join(selects)
 
 
-def _no_rows(snapshot: Snapshot, table: str) -> str:
+def _no_rows(snapshot: Snapshot, place: Place, table: str) -> str:
     """A query with the columns of the table's latest schema, and no rows."""
     entries = sorted(snapshot.entries, key=lambda entry: entry.created)
     schema = next(
@@ -242,10 +272,10 @@ def _no_rows(snapshot: Snapshot, table: str) -> str:
         for record in entry.records
         if table in record["schemas"]
     )
-    return f"SELECT * FROM {read_parquet_sql([str(snapshot.store.local(schema))])}"
+    return f"SELECT * FROM {read_parquet_sql([place(schema)])}"
 
 
-def _at(snapshot: Snapshot, table: str, newest: Mapping[str, Artifact]) -> str:
+def _at(snapshot: Snapshot, place: Place, table: str, newest: Mapping[str, Artifact]) -> str:
     """A query whose parameter `version` selects the files to read: one, its start, or a step.
 
     newest: what a step stands for.
@@ -258,7 +288,7 @@ def _at(snapshot: Snapshot, table: str, newest: Mapping[str, Artifact]) -> str:
             if newest.get(entry.artifact.step) == entry.artifact:
                 fits = f"({fits} OR version = {quoted(entry.artifact.step)})"
             files = [
-                str(snapshot.store.local(path))
+                place(path)
                 for schema, paths in files_by_schema([entry], table).items()
                 for path in paths or [schema]
             ]

@@ -83,7 +83,7 @@ def test_what_is_no_store_says_so(tmp_path: Path) -> None:
             open_store(str(tmp_path / place), create=create)
         assert "\n" not in str(caught.value)
     with pytest.raises(StoreError, match="local directory"):
-        open_store("s3://bucket/place")
+        open_store("ftp://server/place")
     assert not (tmp_path / "absent").exists()
 
 

@@ -7,7 +7,8 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tercet.storage.objects import Stat, fetched
+from tercet.storage.cache import fetched
+from tercet.storage.objects import Stat
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class Rows:
         self.put(path, source.read_bytes(), absent=False)
 
     def local(self, path: str, cache: Path) -> Path:
-        return fetched(cache / path, lambda aside: aside.write_bytes(self.get(path)))
+        return fetched(cache, path, lambda aside: aside.write_bytes(self.get(path)))
 
     def names(self, prefix: str) -> Iterator[tuple[str, bool]]:
         below = (path.removeprefix(f"{prefix}/") for path, _ in self.stats(prefix))

@@ -1,0 +1,179 @@
+"""Objects in an S3-compatible bucket: `s3://BUCKET` or `s3://BUCKET/PREFIX`.
+
+Where the server is and who we are, the environment says alone (`AWS_ENDPOINT_URL`, `AWS_REGION`,
+`AWS_ACCESS_KEY_ID` …), or the machine's own role: nothing of it is kept. The client repeats what
+fails on the way, so a put may be reported as refused that has been done, and the other way round:
+`Store.create` reads what stands.
+"""
+
+import errno
+import os
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import cache as kept
+from pathlib import Path
+from typing import Any, TypeVar
+
+import obstore
+from obstore.exceptions import AlreadyExistsError, GenericError, PreconditionError
+from obstore.store import S3Store
+
+from tercet.storage.cache import fetched
+from tercet.storage.objects import Stat
+
+Found = TypeVar("Found")
+
+# A transfer may take long, but not stand still. Of the client's own tries.
+_CLIENT = {"connect_timeout": "10s", "read_timeout": "30s", "timeout": "1h"}
+RETRIES = {"max_retries": 6, "retry_timeout": timedelta(minutes=2)}
+# Beyond these, in seconds: what it does not repeat by itself.
+_WAITS = (0.5, 2.0)
+# A file is put in pieces of so many bytes.
+_PIECE = 32 * 2**20
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """Objects below a prefix of a bucket.
+
+    url: without a slash at its end.
+    """
+
+    url: str
+
+    def get(self, path: str) -> bytes:
+        return self.read(path)[0]
+
+    def read(self, path: str) -> tuple[bytes, dict[str, Any]]:
+        """The object's bytes, and what is known of them: `e_tag`, `last_modified`."""
+
+        def ask() -> tuple[bytes, dict[str, Any]]:
+            found = obstore.get(self._files, path)
+            return bytes(found.bytes()), dict(found.meta)
+
+        return self._again(ask)
+
+    def read_range(self, path: str, start: int, end: int) -> bytes:
+        """The object's bytes from `start` up to `end`."""
+        ask = lambda: obstore.get_range(self._files, path, start=start, end=end)  # noqa: E731
+        return bytes(self._again(ask))
+
+    def size(self, path: str) -> int:
+        """The object's size in bytes. Raises FileNotFoundError."""
+        return int(self._again(lambda: obstore.head(self._files, path))["size"])
+
+    def put(self, path: str, data: bytes, absent: bool) -> bool:
+        if absent:
+            return self.swap(path, data, None) is not None
+        self._again(lambda: obstore.put(self._files, path, data, use_multipart=False))
+        return True
+
+    def swap(self, path: str, data: bytes, tag: str | None) -> str | None:
+        """Puts the object over the one with this `e_tag`, or over none; returns the new one's.
+
+        None if it was refused, or nobody knows what has become of it.
+        """
+
+        def put() -> str | None:
+            mode = "create" if tag is None else {"e_tag": tag}
+            with suppress(AlreadyExistsError, PreconditionError, GenericError):
+                done = obstore.put(self._files, path, data, mode=mode, use_multipart=False)
+                return str(done["e_tag"])
+            return None
+
+        return self._again(put)
+
+    def put_file(self, path: str, source: Path, move: bool) -> None:
+        self._again(lambda: obstore.put(self._files, path, source, chunk_size=_PIECE))
+
+    def local(self, path: str, cache: Path) -> Path:
+        def fetch(aside: Path) -> None:
+            with aside.open("wb") as sink:
+                for piece in obstore.get(self._files, path):
+                    sink.write(piece)
+
+        return fetched(cache, path, lambda aside: self._again(lambda: fetch(aside)))
+
+    def names(self, prefix: str) -> Iterator[tuple[str, bool]]:
+        found = self._again(lambda: obstore.list_with_delimiter(self._files, prefix))
+        for name in found["common_prefixes"]:
+            yield name.rpartition("/")[2], True
+        for one in found["objects"]:
+            yield one["path"].rpartition("/")[2], False
+
+    def stats(self, prefix: str) -> Iterator[tuple[str, Stat]]:
+        listed = self._again(lambda: obstore.list(self._files, prefix).collect())
+        for one in listed:
+            yield one["path"], Stat(one["size"], one["last_modified"].timestamp())
+
+    def delete(self, path: str) -> None:
+        self._again(lambda: obstore.delete(self._files, path))
+
+    @property
+    def _files(self) -> S3Store:
+        return _opened(self.url, endpoint())
+
+    def _again(self, ask: Callable[[], Found]) -> Found:
+        """What is asked for; asked again where the answer may be another one."""
+        for wait in (*_WAITS, None):
+            try:
+                return ask()
+            except (GenericError, AlreadyExistsError, FileNotFoundError) as error:
+                if "NoSuchBucket" in str(error):
+                    raise OSError(
+                        errno.ENODEV, "there is no such bucket: create it, or name another"
+                    ) from None
+                if isinstance(error, FileNotFoundError) or wait is None:
+                    raise
+                time.sleep(wait)
+        raise AssertionError
+
+
+def probe(bucket: Bucket) -> None:
+    """Tries whether the server keeps the conditions of puts, on which everything else is built.
+
+    Raises OSError, whose text ends in what to do, for one that does not; it is told by what stands
+    afterwards, not by what it says.
+    """
+    path = f".probe-{uuid.uuid4().hex}"
+    bucket.put(path, b"first", absent=True)
+    data, known = bucket.read(path)
+    try:
+        bucket.put(path, b"second", absent=True)
+        faults = [] if bucket.get(path) == data else ["If-None-Match"]
+        bucket.put(path, b"third", absent=False)
+        bucket.swap(path, b"fourth", str(known["e_tag"]))
+        standing, known = bucket.read(path)
+        bucket.swap(path, b"fifth", str(known["e_tag"]))
+        if standing != b"third" or bucket.get(path) != b"fifth":
+            faults.append("If-Match")
+        if (path, False) not in bucket.names(""):
+            faults.append("a listing that shows what was put")
+    finally:
+        bucket.delete(path)
+    if faults:
+        raise OSError(
+            errno.ENOTSUP,
+            f"its server does not keep {' and '.join(faults)}, without which two runs would "
+            "overwrite each other's records: use another server, or a newer version of it",
+        )
+
+
+def endpoint() -> str:
+    """The server's address, as the environment has it; empty for AWS itself."""
+    return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL", "")
+
+
+def client_options(address: str) -> dict[str, Any]:
+    """How to speak with the server at this address."""
+    return {**_CLIENT, "allow_http": address.startswith("http://")}
+
+
+@kept
+def _opened(url: str, address: str) -> S3Store:
+    """The bucket, once a process: a client keeps its connections."""
+    return S3Store.from_url(url, client_options=client_options(address), retry_config=RETRIES)

@@ -1,0 +1,66 @@
+"""A bucket's objects as files that DuckDB reads where they lie: no extension of DuckDB's."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any
+
+from fsspec.spec import AbstractBufferedFile, AbstractFileSystem
+
+from tercet.storage.bucket import Bucket
+
+# So much of a file is read at once, and all of a smaller one.
+_BLOCK = 2**20
+
+
+class BucketFiles(AbstractFileSystem):  # type: ignore[misc]
+    """Objects below a prefix, by URL. There is nothing here that could write or remove one.
+
+    sizes: in bytes, by path, of those that are known.
+    """
+
+    protocol = "s3"
+    cachable = False
+
+    def __init__(self, bucket: Bucket, sizes: Mapping[str, int]) -> None:
+        super().__init__()
+        self.bucket = bucket
+        self._sizes = sizes
+        self._asked = lru_cache(maxsize=None)(bucket.size)
+
+    def glob(self, path: str, **_: Any) -> list[str]:
+        """The path itself: the catalog names every file, and asks for none that is not there."""
+        return [path]
+
+    def info(self, path: str, **_: Any) -> dict[str, Any]:
+        inside = self.inside(path)
+        size = self._sizes.get(inside) or self._asked(inside)
+        return {"name": path, "size": size, "type": "file"}
+
+    def modified(self, path: str) -> datetime:
+        """Always the same: an object never changes."""
+        return datetime.fromtimestamp(0, UTC)
+
+    def inside(self, path: str) -> str:
+        """The object's path. Raises PermissionError for one that lies elsewhere."""
+        inside = path.removeprefix(f"{self.bucket.url}/")
+        if inside == path or ".." in inside.split("/"):
+            raise PermissionError(f"{path} does not lie in {self.bucket.url}")
+        return inside
+
+    def _open(self, path: str, mode: str = "rb", **_: Any) -> "_File":
+        if mode != "rb":
+            raise PermissionError(f"{path} can only be read")
+        size = int(self.info(path)["size"])
+        cache = "all" if size <= _BLOCK else "readahead"
+        return _File(self, path, mode, block_size=_BLOCK, cache_type=cache, size=size)
+
+    @classmethod
+    def _strip_protocol(cls, path: str) -> str:
+        return path
+
+
+class _File(AbstractBufferedFile):  # type: ignore[misc]
+    def _fetch_range(self, start: int, end: int) -> bytes:
+        bucket: Bucket = self.fs.bucket
+        return bucket.read_range(self.fs.inside(self.path), start, min(end, self.size))
