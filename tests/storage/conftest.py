@@ -2,20 +2,50 @@
 
 import subprocess
 import sys
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import s3_server
 
 from tercet.storage.store import Store, open_store
 
 PROGRAM = Path(__file__).parents[1] / "support" / "processes.py"
 
 
+@pytest.fixture(scope="session")
+def s3() -> Iterator[s3_server.Proxy]:
+    """A server with a bucket named `bucket`, behind a proxy."""
+    with s3_server.moto_server() as port, s3_server.proxy(port) as proxy:
+        s3_server.make_bucket(port, "bucket")
+        yield proxy
+
+
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return open_store(str(tmp_path / "store"))
+def bucket(
+    s3: s3_server.Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[s3_server.Proxy]:
+    """The proxy before a bucket that the environment names."""
+    own = {"AWS_ENDPOINT_URL": s3.endpoint, "TERCET_WORK": str(tmp_path / "work")}
+    for name, value in {**s3_server.ENVIRONMENT, **own}.items():
+        monkeypatch.setenv(name, value)
+    s3.counted()
+    yield s3
+    s3.faults.clear()
+    s3.chance = 0.0
+
+
+@pytest.fixture
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
+    """A store of its own on a disk, or where `s3_server.EVERYWHERE` says."""
+    if (place := getattr(request, "param", "disk")) == "disk":
+        return open_store(str(tmp_path / "store"))
+    proxy = request.getfixturevalue("bucket")
+    opened = open_store(f"s3://bucket/{uuid.uuid4().hex}")
+    proxy.chance = 0.1 if place == "faults" else 0.0
+    return opened
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ import shutil
 
 import pytest
 from processes import staged
+from s3_server import EVERYWHERE
 
 from tercet.storage import locks, runs, tags
 from tercet.storage.artifacts import Artifact, open_artifact
@@ -22,6 +23,7 @@ def _entry(version: str, state: str = "made") -> dict[str, object]:
     return {"stage": "extract", "version": version, "state": state, "seconds": 1.5, "tables": {}}
 
 
+@EVERYWHERE
 def test_a_run_from_start_to_end(store: Store) -> None:
     run_id = runs.start_run(store, "quickstart", {"seed": 1}, {"pid": 1})
     with locks.hold(store, f"run-{run_id}"):

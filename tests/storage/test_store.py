@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from s3_server import EVERYWHERE, FAR_APART
 
 from tercet.storage.store import FullDisk, Store, StoreError, clear_errors, open_store
 
 PROGRAM = Path(__file__).parents[1] / "support" / "processes.py"
 
 
+@EVERYWHERE
 def test_objects_come_and_go_whole(store: Store) -> None:
     assert store.get("a/b.json") is None
     assert store.create_json("a/b.json", {"x": 1})
@@ -33,6 +35,7 @@ def test_objects_come_and_go_whole(store: Store) -> None:
     assert store.sizes("b") == {}
 
 
+@EVERYWHERE
 @pytest.mark.parametrize("move", [True, False])
 def test_a_file_is_taken_in(store: Store, tmp_path: Path, move: bool) -> None:
     source = tmp_path / "source"
@@ -101,6 +104,7 @@ def test_system_errors_become_one_sentence(tmp_path: Path) -> None:
         raise KeyError("not ours")
 
 
+@FAR_APART
 def test_put_if_absent_between_processes(
     store: Store, beside: Callable[..., "subprocess.Popen[Any]"]
 ) -> None:

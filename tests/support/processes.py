@@ -5,7 +5,6 @@ import os
 import sys
 import time
 from contextlib import suppress
-from pathlib import Path
 
 import pyarrow as pa
 
@@ -123,7 +122,7 @@ def catalogs(store: Store) -> None:
 
 
 if __name__ == "__main__":
-    opened = open_store(str(Path(sys.argv[2])))
+    opened = open_store(sys.argv[2])
     what = sys.argv[1]
     if what == "write":
         more = sys.argv[3:]

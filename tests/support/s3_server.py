@@ -11,7 +11,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from random import Random
 from typing import Any
+
+import pytest
 
 ANSWER_LOST = "answer lost"
 BUSY_BEFORE, BUSY_AFTER = "503 before the commit", "503 after the commit"
@@ -19,9 +22,16 @@ CONFLICT = "409"
 SLOW = "slow"
 BODY_CUT = "body cut"
 RESET = "connection reset"
+SLOW_SECONDS = 0.5
 FAULTS = (ANSWER_LOST, BUSY_BEFORE, BUSY_AFTER, CONFLICT, SLOW, BODY_CUT, RESET)
 
-# What moto is not asked to look at, and AWS's clients insist on.
+# What a store does, it does on a disk, in a bucket, and in one behind a network that fails now and
+# then: for the fixture `store` of tests/storage.
+EVERYWHERE = pytest.mark.parametrize("store", ["disk", "moto", "faults"], indirect=True)
+# The same for what takes processes of its own.
+FAR_APART = pytest.mark.parametrize("store", ["disk", "faults"], indirect=True)
+
+# What moto does not look at, and clients insist on.
 ENVIRONMENT = {
     "AWS_ACCESS_KEY_ID": "planted-access-key",
     "AWS_SECRET_ACCESS_KEY": "planted-secret-key",
@@ -66,13 +76,15 @@ class Proxy:
     """Passes requests on to a server.
 
     faults: of requests of a method whose path has this in it, the next are spoilt: (method, text,
-        fault). seen: every request, method and path.
+        fault). chance: of any other request to be spoilt. seen: every request, method and path.
     """
 
     server: int
     port: int = 0
     faults: list[tuple[str, str, str]] = field(default_factory=list)
+    chance: float = 0.0
     seen: list[tuple[str, str]] = field(default_factory=list)
+    dice: Random = field(default_factory=lambda: Random(3))
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
@@ -88,7 +100,13 @@ class Proxy:
                 if planned[0] == method and planned[1] in path:
                     self.faults.remove(planned)
                     return planned[2]
-        return None
+            return self.dice.choice(FAULTS) if self.dice.random() < self.chance else None
+
+    def counted(self) -> list[tuple[str, str]]:
+        """The requests since this was asked last."""
+        with self.lock:
+            seen, self.seen = self.seen, []
+            return seen
 
 
 @contextmanager
@@ -111,7 +129,7 @@ def proxy(server: int) -> Iterator[Proxy]:
                 self.close_connection = True
                 return
             if fault == SLOW:
-                time.sleep(1.5)
+                time.sleep(SLOW_SECONDS)
             if fault == BUSY_BEFORE:
                 self._answer(503, {}, b"<Error><Code>SlowDown</Code></Error>")
                 return
