@@ -18,7 +18,6 @@ import uuid
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -128,9 +127,9 @@ class Artifact:
         there = all(Artifact(self.store, self.step, one).manifest() for one in self.builds_on())
         kept = self.whole_parts() if plan is not None and there else []
         lost = set(self.records()) - set(kept)
+        self.store.known.clear()
         self.store.delete(f"{self.path}/{MANIFEST}")
         self.store.delete(f"{self.path}/{ALL_RECORDS}")
-        _put_once.cache_clear()
         self.store.each(lambda index: self.store.delete(self._record_path(index)), lost)
         if not there:
             self.store.delete(f"{self.path}/{PLAN}")
@@ -277,7 +276,7 @@ class Artifact:
                 self.store.put_file(path, file.path, move=True)
                 entry = {"path": path, "rows": file.rows, "bytes": file.bytes}
                 tables[table].append(entry | {"digest": file.digest})
-        schemas = {name: _put_once(self, schema) for name, schema in part.schemas.items()}
+        schemas = {name: put_schema(self.store, schema) for name, schema in part.schemas.items()}
         files_ = []
         for source, path in models.items():
             self.store.put_file(path, source)
@@ -375,20 +374,16 @@ def find_parts(store: Store, step_kind: str, keys: Collection[str]) -> dict[str,
 def put_schema(store: Store, schema: pa.Schema) -> str:
     """The path of the schema's file without rows, which is created if necessary."""
     path = schema_path(schema)
-    if not store.exists(path):
-        store.create(path, schema_file(schema)[1])
+    if path not in store.known:
+        if not store.exists(path):
+            store.create(path, schema_file(schema)[1])
+        store.known.add(path)
     return path
 
 
 def schema_path(schema: pa.Schema) -> str:
     """Where the schema's file lies, whose name is a digest of it."""
     return f"schemas/{schema_file(schema)[0]}.parquet"
-
-
-@lru_cache(maxsize=1024)
-def _put_once(artifact: Artifact, schema: pa.Schema) -> str:
-    """`put_schema`, once for all parts of the artifact: its first record keeps the file."""
-    return put_schema(artifact.store, schema)
 
 
 def key_path(step: str, key: str) -> str:

@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -116,11 +116,13 @@ class Store:
 
     work: a directory of this machine for what no object can be: locks, scratch, journals, caches,
         the catalog, Prefect's server. Of a local directory it is the directory itself.
+    known: objects that were there once, and that nobody deletes as long as they are needed.
     """
 
     location: str
     work: Path
     objects: Objects
+    known: set[str] = field(default_factory=set, compare=False, repr=False)
 
     @property
     def near(self) -> "Store":

@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ import pyarrow as pa
 
 from tercet.storage.answers.journal import (
     FAILED,
+    SEAL_SECONDS,
     Journal,
     Row,
     Tail,
@@ -86,6 +88,7 @@ class Pool:
         self._writing = threading.Lock()
         self._reading = threading.Lock()
         self._own: tuple[Journal, Tail] | None = None
+        self._clock = threading.Timer(0, lambda: None)
         self._mine: set[str] = set()
         self._others: dict[str, Tail] = {}
         self._sealed: dict[str, None] = {}
@@ -150,9 +153,7 @@ class Pool:
             tail.note(whole, start, length)
             self._spent_here = _plus(self._spent_here, [whole])
             if journal.full():
-                journal.seal()
-                tail.close()
-                self._own = None
+                self._seal(journal, tail)
 
     def spent(self) -> Spent:
         """The recipe's usage in this store, over all runs.
@@ -184,6 +185,7 @@ class Pool:
     def close(self) -> None:
         """Seals what was added. If the disk is full, the journal stays."""
         with self._writing:
+            self._clock.cancel()
             if self._own is not None:
                 journal, tail = self._own
                 self._own = None
@@ -210,7 +212,29 @@ class Pool:
         except BaseException:
             journal.release()
             raise
+        if self._store.work != Path(self._store.location):
+            self._wind()
         return self._own
+
+    def _wind(self) -> None:
+        """Seals the journal in a while, however few answers come: it waits on this machine only."""
+        self._clock = threading.Timer(SEAL_SECONDS, self._seal_in_time)
+        self._clock.daemon = True
+        self._clock.start()
+
+    def _seal_in_time(self) -> None:
+        with self._writing:
+            if self._own is not None:
+                try:
+                    self._seal(*self._own)
+                except StoreError:
+                    self._wind()
+
+    def _seal(self, journal: Journal, tail: Tail) -> None:
+        journal.seal()
+        tail.close()
+        self._own = None
+        self._clock.cancel()
 
     def _look_around(self, wanted: Iterable[str]) -> list[Row]:
         """Reads the news in other processes' journals, then lists the sealed files.
