@@ -76,13 +76,15 @@ class Proxy:
     """Passes requests on to a server.
 
     faults: of requests of a method whose path has this in it, the next are spoilt: (method, text,
-        fault). chance: of any other request to be spoilt. seen: every request, method and path.
+        fault). chance: of any other request to be spoilt. ignored: a header that is not passed on.
+        seen: every request, method and path.
     """
 
     server: int
     port: int = 0
     faults: list[tuple[str, str, str]] = field(default_factory=list)
     chance: float = 0.0
+    ignored: str = ""
     seen: list[tuple[str, str]] = field(default_factory=list)
     dice: Random = field(default_factory=lambda: Random(3))
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -149,7 +151,8 @@ def proxy(server: int) -> Iterator[Proxy]:
 
         def _passed_on(self, body: bytes) -> tuple[int, dict[str, str], bytes]:
             connection = http.client.HTTPConnection("127.0.0.1", passing.server)
-            connection.request(self.command, self.path, body, dict(self.headers))
+            given = {n: v for n, v in self.headers.items() if n.lower() != passing.ignored}
+            connection.request(self.command, self.path, body, given)
             answer = connection.getresponse()
             found = answer.read()
             headers = {name.lower(): value for name, value in answer.getheaders()}

@@ -1,0 +1,182 @@
+"""A store in a bucket: what fails on the way, what a server must keep, how often it is asked."""
+
+import uuid
+from pathlib import Path
+
+import pytest
+import s3_server
+from answers_pool import answer, digest
+from faulty_server import until
+from processes import ROWS, SCHEMAS, staged
+
+from tercet.storage import bucket as s3_bucket
+from tercet.storage import locks, runs
+from tercet.storage.answers import pool
+from tercet.storage.answers.journal import sealed_names
+from tercet.storage.artifacts import open_artifact
+from tercet.storage.catalog.views import connect
+from tercet.storage.store import Store, StoreError, is_store, open_store
+
+IN_A_BUCKET = pytest.mark.parametrize("store", ["moto"], indirect=True)
+
+
+@IN_A_BUCKET
+def test_no_fault_loses_a_row_or_makes_a_record_twice(
+    store: Store, bucket: s3_server.Proxy
+) -> None:
+    artifact = open_artifact(store, "extract", "aaaa")
+    artifact.adopt_plan([{} for _ in s3_server.FAULTS])
+    spoilt = [("PUT", "_parts/"), ("PUT", "/data/left/"), ("PUT", "/keys/"), ("GET", "_parts/")]
+    for index, fault in enumerate(s3_server.FAULTS):
+        bucket.faults += [(method, text, fault) for method, text in spoilt]
+        record = artifact.commit(index, staged(artifact, index), f"k{index}", {})
+        assert artifact.record(index) == record, fault
+        assert not [one for one in bucket.faults if one[0] == "PUT"], fault
+    bucket.faults += [("GET", "/data/", fault) for fault in s3_server.FAULTS]
+    bucket.faults += [("PUT", "manifest.json", s3_server.ANSWER_LOST)]
+    manifest = artifact.finish({})
+    assert artifact.manifest() == manifest
+    # On another machine, which has no copy of anything.
+    elsewhere = Store(store.location, store.work / "elsewhere", store.objects)
+    rows = open_artifact(elsewhere, "extract", "aaaa").rows()
+    assert rows.count("left") == ROWS * len(s3_server.FAULTS)
+    named = {path for table in rows.tables.values() for path in table}
+    assert len(named) - 1 == len(store.sizes(f"{artifact.path}/data"))
+    assert artifact.intact()
+
+
+@IN_A_BUCKET
+def test_a_record_whose_fate_nobody_knows_keeps_its_files(
+    store: Store, bucket: s3_server.Proxy
+) -> None:
+    artifact = open_artifact(store, "extract", "aaaa")
+    artifact.adopt_plan([{}])
+    # So long as nothing can be read, the record may stand.
+    bucket.faults += [("GET", "_parts/00000", s3_server.CONFLICT)] * 3
+    bucket.faults += [("PUT", "_parts/00000", s3_server.ANSWER_LOST)]
+    with pytest.raises(StoreError, match="cannot be reached"):
+        artifact.commit(0, staged(artifact, 0), "k", {})
+    again = open_artifact(store, "extract", "aaaa")
+    assert again.rows().count("left") == ROWS
+    again.finish({})
+    assert again.intact()
+
+
+@IN_A_BUCKET
+def test_a_put_that_takes_too_long_is_asked_about(
+    store: Store, bucket: s3_server.Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(s3_bucket._CLIENT, "read_timeout", "100ms")
+    s3_bucket._opened.cache_clear()
+    bucket.faults.append(("PUT", "slowly", s3_server.SLOW))
+    assert store.create("tags/slowly.json", b"{}")
+    assert store.get("tags/slowly.json") == b"{}"
+    s3_bucket._opened.cache_clear()
+
+
+def test_what_is_no_store_says_so(bucket: s3_server.Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = f"s3://bucket/{uuid.uuid4().hex}"
+    assert not is_store(place)
+    for location, said in [
+        ("s3://", "names no bucket: write s3://BUCKET"),
+        ("s3://nonesuch/place", "there is no such bucket: create it"),
+        (place, "is not a store: name one"),
+    ]:
+        with pytest.raises(StoreError, match=said) as caught:
+            open_store(location, create=False)
+        assert "\n" not in str(caught.value)
+    s3_bucket.Bucket(place).put("letters.txt", b"", absent=True)
+    with pytest.raises(StoreError, match=r"contains other objects \(letters\.txt\)"):
+        open_store(place)
+    opened = open_store(f"{place}/below/")
+    assert open_store(f"{place}/below", create=False) == opened
+    assert is_store(f"{place}/below")
+    # No key and no address is kept with the store.
+    kept = b"".join(opened.get(path) or b"" for path in opened.stats(""))
+    assert not [value for value in s3_server.ENVIRONMENT.values() if value.encode() in kept]
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{s3_server.free_port()}")
+    monkeypatch.setitem(s3_bucket.RETRIES, "max_retries", 0)
+    monkeypatch.setattr(s3_bucket, "_WAITS", ())
+    with pytest.raises(StoreError, match=r"cannot be reached .*check AWS_ENDPOINT_URL") as caught:
+        open_store(place)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("ignored", ["if-none-match", "if-match"])
+def test_a_server_that_keeps_no_conditions_gets_no_store(
+    bucket: s3_server.Proxy, monkeypatch: pytest.MonkeyPatch, ignored: str
+) -> None:
+    monkeypatch.setattr(bucket, "ignored", ignored)
+    place = f"s3://bucket/{uuid.uuid4().hex}"
+    with pytest.raises(StoreError, match=rf"(?i)does not keep {ignored}, .*use another server"):
+        open_store(place)
+    monkeypatch.setattr(bucket, "ignored", "")
+    assert not is_store(place)
+    assert s3_bucket.Bucket(place).put("x", b"", absent=True)
+
+
+@IN_A_BUCKET
+def test_sql_reads_the_bucket_and_nothing_else(store: Store) -> None:
+    artifact = open_artifact(store, "extract", "aaaa")
+    artifact.adopt_plan([{}, {}])
+    for index in range(2):
+        artifact.commit(index, staged(artifact, index), f"k{index}", {})
+    artifact.finish({"stage": "extract"})
+    run = runs.start_run(store, "tiny", {}, {})
+    entry = {"version": "aaaa", "stage": "extract", "state": "made", "seconds": 1.0}
+    runs.record_step(store, run, "extract", entry)
+    runs.end_run(store, run, "done", {})
+    with connect(store) as connection:
+        query = 'SELECT count(*), count(DISTINCT part) FROM "left"'
+        assert connection.execute(query).fetchall() == [(2 * ROWS, 2)]
+        for place in ("s3://bucket/else/store.json", f"{store.location}/../x", "/etc/hostname"):
+            with pytest.raises(Exception, match=r"Cannot access|does not lie in"):
+                connection.execute(f"SELECT * FROM read_text('{place}')").fetchall()
+        with pytest.raises(Exception, match="can only be read"):
+            connection.execute(f"COPY (SELECT 1) TO '{store.location}/x.csv'")
+    assert not store.exists("x.csv")
+
+
+@IN_A_BUCKET
+def test_requests_of_a_part_and_of_a_step_that_is_reused(
+    store: Store, bucket: s3_server.Proxy
+) -> None:
+    count = 12
+    bucket.counted()
+    artifact = open_artifact(store, "extract", "aaaa")
+    artifact.adopt_plan([{} for _ in range(count)])
+    bucket.counted()
+    for index in range(count):
+        artifact.commit(index, staged(artifact, index, 1), f"k{index}", {})
+    artifact.rows()
+    artifact.finish({})
+    # Four files, a record, a key; the record is read for warnings, and at the end.
+    assert len(bucket.counted()) <= 8 * count + len(SCHEMAS) * 2 + 8
+    # As `run_step` asks for it.
+    artifact.manifest()
+    assert artifact.intact()
+    asked = bucket.counted()
+    assert len(asked) <= 10, asked
+
+
+@IN_A_BUCKET
+def test_answers_come_to_the_bucket_however_few_they_are(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool, "SEAL_SECONDS", 0.2)
+    with pool.open_pool(store, "tiny", "a run") as answers:
+        answers.add(answer(1))
+        assert until(lambda: sealed_names(store))
+        assert list(answers.find([digest(1)])) == [digest(1)]
+    elsewhere = Store(store.location, store.work / "elsewhere", store.objects)
+    with pool.open_pool(elsewhere, "tiny", "a run") as answers:
+        assert list(answers.find([digest(1)])) == [digest(1)]
+
+
+@IN_A_BUCKET
+def test_a_run_on_another_machine_is_seen(store: Store, tmp_path: Path) -> None:
+    elsewhere = Store(store.location, tmp_path, store.objects)
+    run = runs.start_run(store, "tiny", {}, {})
+    with locks.hold(store, f"run-{run}"):
+        assert [one["state"] for one in runs.list_runs(elsewhere)] == ["running"]
+    assert [one["state"] for one in runs.list_runs(elsewhere)] == ["crashed"]
