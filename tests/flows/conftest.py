@@ -8,9 +8,10 @@ import pytest
 from good_and_bad import place
 from llm_recipe import recipe
 from report_store import written
+from s3_server import bucket, s3
 from tiny_run import finished, tiny
 
-__all__ = ["finished", "place", "recipe", "tiny", "written"]
+__all__ = ["bucket", "finished", "place", "recipe", "s3", "tiny", "written"]
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -8,33 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import s3_server
+from s3_server import bucket, s3
 
 from tercet.storage.store import Store, open_store
 
+__all__ = ["bucket", "s3"]
+
 PROGRAM = Path(__file__).parents[1] / "support" / "processes.py"
-
-
-@pytest.fixture(scope="session")
-def s3() -> Iterator[s3_server.Proxy]:
-    """A server with a bucket named `bucket`, behind a proxy."""
-    with s3_server.moto_server() as port, s3_server.proxy(port) as proxy:
-        s3_server.make_bucket(port, "bucket")
-        yield proxy
-
-
-@pytest.fixture
-def bucket(
-    s3: s3_server.Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[s3_server.Proxy]:
-    """The proxy before a bucket that the environment names."""
-    own = {"AWS_ENDPOINT_URL": s3.endpoint, "TERCET_WORK": str(tmp_path / "work")}
-    for name, value in {**s3_server.ENVIRONMENT, **own}.items():
-        monkeypatch.setenv(name, value)
-    s3.counted()
-    yield s3
-    s3.faults.clear()
-    s3.chance = 0.0
 
 
 @pytest.fixture

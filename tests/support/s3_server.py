@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -196,3 +197,23 @@ def proxy(server: int) -> Iterator[Proxy]:
             yield passing
         finally:
             serving.shutdown()
+
+
+@pytest.fixture(scope="session")
+def s3() -> Iterator[Proxy]:
+    """A server with a bucket named `bucket`, behind a proxy."""
+    with moto_server() as port, proxy(port) as passing:
+        make_bucket(port, "bucket")
+        yield passing
+
+
+@pytest.fixture
+def bucket(s3: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxy]:
+    """The proxy before a bucket that the environment names."""
+    own = {"AWS_ENDPOINT_URL": s3.endpoint, "TERCET_WORK": str(tmp_path / "work")}
+    for name, value in {**ENVIRONMENT, **own}.items():
+        monkeypatch.setenv(name, value)
+    s3.counted()
+    yield s3
+    s3.faults.clear()
+    s3.chance = 0.0

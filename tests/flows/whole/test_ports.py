@@ -1,12 +1,11 @@
-"""A whole run over another executor, and in a store that is no directory."""
+"""A whole run over another executor, and in a bucket."""
 
 import hashlib
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-import toy_objects
+from s3_server import Proxy
 from tiny_run import Finished, digest_of, records, states
 from toy_executor import Backwards
 
@@ -15,7 +14,7 @@ from tercet.flows.running.run_plan import prepare
 from tercet.flows.running.runner import open_run, run_steps
 from tercet.storage.catalog import views as catalog
 from tercet.storage.runs import get_run
-from tercet.storage.store import SCHEMES, Store, open_store
+from tercet.storage.store import Store, open_store
 
 
 def test_a_run_over_another_executor_makes_the_same_rows(
@@ -36,11 +35,9 @@ def test_a_run_over_another_executor_makes_the_same_rows(
 
 
 def test_a_run_in_a_store_elsewhere_makes_the_same_rows(
-    finished: Finished, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    finished: Finished, tmp_path: Path, bucket: Proxy
 ) -> None:
-    monkeypatch.setitem(SCHEMES, "toy", toy_objects.opened)
-    monkeypatch.setenv("TERCET_WORK", str(tmp_path / "work"))
-    location = f"toy://{tmp_path}/objects.db"
+    location = "s3://bucket/tiny"
     arguments = RunArguments(str(finished.tiny.recipe), location)
 
     def run() -> dict[str, str]:
@@ -61,7 +58,7 @@ def test_a_run_in_a_store_elsewhere_makes_the_same_rows(
     # Another machine has nothing but the objects.
     shutil.rmtree(store.work)
     assert set(run().values()) == {"reused"}
-    assert {path.name for path in tmp_path.iterdir()} == {"objects.db", "work"}
+    assert {path.name for path in tmp_path.iterdir()} == {"work"}
     # What only this machine needs is none of them.
     folders = {path.partition("/")[0] for path, _ in store.objects.stats("")}
     assert folders == {"store.json", "artifacts", "keys", "runs", "schemas"}
