@@ -3,6 +3,7 @@
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from functools import partial
 from importlib import metadata
@@ -16,6 +17,7 @@ from tercet.flows.recipe.resolved import Model, Tagged, Weights
 from tercet.flows.running import parts, warnings
 from tercet.flows.running.device import device
 from tercet.flows.running.executors import Executor, Threads
+from tercet.flows.running.kept_checkpoints import kept_in_bucket
 from tercet.flows.running.llm_session import LlmSession
 from tercet.flows.running.one_part import STAGING, PartOrder, part_order
 from tercet.flows.running.run_plan import RunPlan
@@ -102,7 +104,9 @@ def make_artifact(
         handle.llm.begin()
         Threads(handle.llm.cancel).map(order, pending, progress)
     else:
-        handle.executor.map(order, pending, show)
+        is_training = step.stage.model and pending
+        with kept_in_bucket(artifact, handle.say) if is_training else nullcontext():
+            handle.executor.map(order, pending, show)
     told += _tell(handle, step, order.models, warnings.find_after)
     if handle.llm is not None:
         of_endpoints = partial(warnings.find_of_endpoints, store=handle.store, llm=handle.llm)

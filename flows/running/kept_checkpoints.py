@@ -1,0 +1,124 @@
+"""A training's newest checkpoint in the bucket: another machine goes on from it.
+
+    artifacts/<step>/<version>/files/checkpoint/newest.json     path in the scratch to object
+                                                <unique>/…      the files
+
+Checkpoints lie in the part's scratch, on this machine, and only on it where the store is a
+directory. What lies in the bucket goes with the artifact's end, or with the artifact.
+"""
+
+import os
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from uuid import uuid4
+
+from tercet.flows.running.one_part import STAGING
+from tercet.storage.artifacts import Artifact
+from tercet.storage.objects import Folder
+from tercet.storage.store import StoreError, clear_errors, json_bytes
+
+SECONDS = 600.0
+_PARTS = "part-*"
+# Whole by its name: see `tercet.models.training.checkpoints`.
+_CHECKPOINTS = "checkpoint-*"
+
+
+@contextmanager
+def kept_in_bucket(artifact: Artifact, say: Callable[[str], None]) -> Iterator[None]:
+    """While a step trains: fetches its checkpoint if there is none here, and puts newer ones."""
+    if isinstance(artifact.store.objects, Folder):
+        yield
+        return
+    standing = _fetch(artifact, say)
+    done = threading.Event()
+    threading.Thread(target=_keep, args=(artifact, standing, done), daemon=True).start()
+    try:
+        yield
+    finally:
+        done.set()
+    for path in artifact.store.stats(_folder(artifact)):
+        artifact.store.delete(path)
+
+
+def _fetch(artifact: Artifact, say: Callable[[str], None]) -> dict[str, str]:
+    """Puts the bucket's checkpoint into the scratch if there is none; returns what it consists of.
+
+    One that is not all there counts for nothing.
+    """
+    store, scratch = artifact.store, artifact.scratch()
+    newest: dict[str, str] = store.get_json(f"{_folder(artifact)}/newest.json") or {}
+    if not newest or any(scratch.glob(f"{_PARTS}/**/{_CHECKPOINTS}")):
+        return newest
+    with TemporaryDirectory(prefix=STAGING, dir=scratch) as aside, clear_errors(store.location):
+        try:
+            fetched = store.each(
+                lambda path: store.objects.local(path, Path(aside)), newest.values()
+            )
+        except FileNotFoundError:
+            return {}
+        for name, file in zip(newest, fetched, strict=True):
+            place = Path(aside, name)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            file.rename(place)
+        for part in Path(aside).glob(_PARTS):
+            shutil.rmtree(scratch / part.name, ignore_errors=True)
+            part.rename(scratch / part.name)
+    say(f"{artifact.step:<32} goes on from the checkpoint in {store.location}")
+    return newest
+
+
+def _keep(artifact: Artifact, standing: dict[str, str], done: threading.Event) -> None:
+    while not done.wait(SECONDS):
+        # Without it, nothing is lost but the time of another machine.
+        with suppress(StoreError, OSError):
+            standing = _put(artifact, standing, done)
+
+
+def _put(artifact: Artifact, standing: dict[str, str], done: threading.Event) -> dict[str, str]:
+    """Puts the newest checkpoints over those that stand; returns what they consist of."""
+    store, scratch, unique = artifact.store, artifact.scratch(), uuid4().hex[:12]
+    with TemporaryDirectory(prefix=STAGING, dir=scratch) as aside:
+        newest = {}
+        for name in _linked(scratch, Path(aside)):
+            # Under its name there never was another content.
+            newest[name] = standing.get(name) or f"{_folder(artifact)}/{unique}/{name}"
+            if name not in standing and not done.is_set():
+                store.put_file(newest[name], Path(aside, name))
+    if done.is_set() or newest == standing:
+        return standing
+    store.replace(f"{_folder(artifact)}/newest.json", json_bytes(newest))
+    for path in {*standing.values()} - {*newest.values()}:
+        store.delete(path)
+    return newest
+
+
+def _linked(scratch: Path, aside: Path) -> list[str]:
+    """Names of the files of the newest checkpoints, and of what lies beside these, linked aside.
+
+    Raises FileNotFoundError if they were replaced meanwhile.
+    """
+    # Large, and loaded by any training.
+    from tercet.models.training.checkpoints import latest
+
+    names = []
+    for folder in {path.parent for path in scratch.glob(f"{_PARTS}/**/{_CHECKPOINTS}")}:
+        newest = latest(folder)
+        if newest is None:
+            continue
+        beside = [path for path in folder.glob("*.safetensors") if path.is_file()]
+        for path in [*newest.iterdir(), *beside]:
+            name = path.relative_to(scratch)
+            (aside / name).parent.mkdir(parents=True, exist_ok=True)
+            os.link(path, aside / name)
+            names.append(name.as_posix())
+        if latest(folder) != newest:
+            raise FileNotFoundError(newest)
+    return names
+
+
+def _folder(artifact: Artifact) -> str:
+    return f"{artifact.path}/files/checkpoint"
