@@ -225,7 +225,7 @@ class Artifact:
         records = list(self.records().values())
         tables: dict[str, tuple[str, ...]] = {}
         for table, paths in files_by_table(records).items():
-            tables[table] = tuple(str(self.store.local(path)) for path in paths)
+            tables[table] = tuple(map(str, self.store.each(self.store.local, paths)))
         for table, schema in (known_schemas or {}).items():
             if table not in tables:
                 tables[table] = (str(self.store.local(put_schema(self.store, schema))),)
@@ -235,7 +235,8 @@ class Artifact:
         """The directory of a model artifact's files, or None if it has none."""
         for record in self.records().values():
             if record["files"]:
-                places = [self.store.local(file["path"]) for file in record["files"]]
+                paths = [file["path"] for file in record["files"]]
+                places = self.store.each(self.store.local, paths)
                 # artifacts/STEP/VERSION/files/UNIQUE/…
                 return places[0].parents[len(record["files"][0]["path"].split("/")) - 6]
         return None
@@ -358,10 +359,12 @@ def find_parts(store: Store, step_kind: str, keys: Collection[str]) -> dict[str,
     noted = {f"{key}.json": key for key in keys}
     records: dict[str, dict[int, Record]] = {}
     found = {}
-    for name in noted.keys() & set(store.list(folder) if noted else ()):
-        key, place = noted[name], store.get_json(f"{folder}/{name}")
+    names = list(noted.keys() & set(store.list(folder) if noted else ()))
+    places = store.each(lambda name: store.get_json(f"{folder}/{name}"), names)
+    for name, place in zip(names, places, strict=True):
         if place is None:
             continue
+        key = noted[name]
         artifact = Artifact(store, place["step"], place["version"])
         if artifact.path not in records:
             records[artifact.path] = artifact.records()

@@ -4,6 +4,7 @@ They take up to `TERCET_CACHE_GB` (20): then those go that nobody has asked for 
 none that was asked for within the last hour, since whoever asked may not have opened it yet.
 """
 
+import errno
 import os
 import time
 import uuid
@@ -30,6 +31,9 @@ def fetched(cache: Path, path: str, fetch: Callable[[Path], None]) -> Path:
         aside = target.with_name(f"{target.name}-{uuid.uuid4().hex}.fetching")
         try:
             fetch(aside)
+            # After a power cut it would be a file of this name, and empty.
+            with aside.open("rb+") as copy:
+                os.fsync(copy.fileno())
             _added_to(cache, aside)
             aside.replace(target)
         finally:
@@ -46,12 +50,23 @@ def keep(cache: Path, path: str, source: Path) -> None:
 
 
 def _added_to(cache: Path, file: Path) -> None:
-    limit = float(os.environ.get("TERCET_CACHE_GB", "20")) * 2**30
+    limit = _limit()
     first = cache not in _added
     _added[cache] = _added.get(cache, 0) + file.stat().st_size
     if first or _added[cache] > limit * _SHARE:
         _added[cache] = 0
         _trim(cache, limit * (1 - _SHARE))
+
+
+def _limit() -> float:
+    """In bytes. Raises OSError, whose text ends in what to do, for what is no number."""
+    said = os.environ.get("TERCET_CACHE_GB") or "20"
+    try:
+        return float(said) * 2**30
+    except ValueError:
+        raise OSError(
+            errno.EINVAL, f"TERCET_CACHE_GB is {said!r}: let it say how many GB copies may take, 20"
+        ) from None
 
 
 def _trim(cache: Path, limit: float) -> None:

@@ -20,6 +20,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
+from itertools import groupby, islice
 from typing import Any
 
 from tercet.storage import locks, runs
@@ -29,10 +30,12 @@ from tercet.storage.layout import is_own, unfinished
 from tercet.storage.objects import Stat
 from tercet.storage.records import paths_of
 from tercet.storage.runs import Run
-from tercet.storage.store import FullDisk, Store, json_bytes
+from tercet.storage.store import FullDisk, Store, StoreError, json_bytes
 
 # What is younger is not deleted, whatever runs and tags say.
 YOUNG_SECONDS = 86_400.0
+# So many are deleted before it asks whether it may go on.
+_AT_ONCE = 100
 
 _RECORDS = ("keys", "rounds", "runs", "schemas", "tags")
 # Of an artifact's objects, what says that others exist, in the order in which it goes.
@@ -86,18 +89,33 @@ def collect(store: Store, keep: int | None = None, delete: bool = False) -> Garb
 
     Raises FullDisk and StoreError like the store.
     """
-    with locks.hold(store, runs.COLLECTION, who="tercet gc") if delete else nullcontext():
+    with (
+        locks.hold(store, runs.COLLECTION, who="tercet gc") if delete else nullcontext() as is_held
+    ):
         found = _found(store, keep, time.time() - YOUNG_SECONDS)
-        if delete:
+        if is_held is not None:
             # Of a disk that is full, the first deletions make room for these.
             with suppress(FullDisk):
                 _move(store, found.moved)
-            for path in found.objects:
-                store.delete(path)
+            for paths in _in_turn(found.objects):
+                if not is_held():
+                    raise StoreError(
+                        f"`tercet gc` stood still for too long, and runs on {store.location} may "
+                        "use what it found meanwhile: repeat the command."
+                    )
+                store.each(store.delete, paths)
             for folder in found.near:
                 shutil.rmtree(store.work / folder, ignore_errors=True)
             _move(store, found.moved)
     return found
+
+
+def _in_turn(objects: Collection[str]) -> Iterator[list[str]]:
+    """The paths in their order, those together that need no order among each other."""
+    kind = lambda path: _rank(path)[0] if path.startswith("artifacts/") else -1  # noqa: E731
+    for _, group in groupby(objects, kind):
+        while paths := list(islice(group, _AT_ONCE)):
+            yield paths
 
 
 def _move(store: Store, moved: Mapping[str, Mapping[str, Any]]) -> None:

@@ -23,6 +23,8 @@ from obstore.exceptions import BaseError
 from tercet.storage.bucket import Bucket
 
 SECONDS = 60.0
+# A holder that has not renewed its lease for this share of them counts as one that lost it.
+_SURE = 0.75
 _POLL = 1.0
 # Servers refuse whoever's clock differs from theirs by more.
 _CLOCKS_DIFFER = 900.0
@@ -38,7 +40,7 @@ class _Standing(NamedTuple):
 
 @dataclass
 class _Lease:
-    """A lease of this process. renewed: when it began to put it last, by the monotonic clock."""
+    """A lease of this process. renewed: when it began to put it last, by `_clock`."""
 
     bucket: Bucket
     path: str
@@ -55,8 +57,8 @@ def hold(
     waiting: Callable[[str], None],
     who: str,
     give_up: Callable[[], None],
-) -> Iterator[None]:
-    """Holds the lease, waiting for it as long as necessary.
+) -> Iterator[Callable[[], bool]]:
+    """Holds the lease, waiting for it as long as necessary; gives what says if it still does.
 
     machine: no two processes that say the same ask for this lease at once. The rest as of
     `locks.hold`. Errors are those of the bucket.
@@ -68,13 +70,12 @@ def hold(
     renewing = threading.Thread(target=_renew, args=(lease, done), daemon=True)
     renewing.start()
     try:
-        yield
+        yield lambda: _is_sure(lease)
     finally:
         done.set()
         renewing.join()
         with suppress(OSError, BaseError):
-            # Nobody can have taken it over so soon.
-            if time.monotonic() - lease.renewed < SECONDS or _is_ours(lease, _standing(lease)):
+            if _is_sure(lease) or _is_ours(lease, _standing(lease)):
                 bucket.delete(path)
 
 
@@ -94,11 +95,11 @@ def _take(lease: _Lease, waiting: Callable[[str], None], give_up: Callable[[], N
     while True:
         standing = _standing(lease)
         if standing is not None and standing.tag != seen:
-            seen, since = standing.tag, time.monotonic()
+            seen, since = standing.tag, _clock()
         if (
             standing is None
             or standing.terms.get("machine") == lease.terms["machine"]
-            or time.monotonic() - since > SECONDS
+            or _clock() - since > SECONDS
         ):
             if _put(lease, None if standing is None else standing.tag):
                 return
@@ -124,7 +125,7 @@ def _renew(lease: _Lease, done: threading.Event) -> None:
 
 def _put(lease: _Lease, over: str | None) -> bool:
     """Puts it over the object with this tag, or over none: False if that was refused."""
-    began = time.monotonic()
+    began = _clock()
     # No two of its objects are the same, so that its tag always changes.
     lease.terms["renewed"] += 1
     tag = lease.bucket.swap(lease.path, json.dumps(lease.terms).encode(), over)
@@ -144,6 +145,16 @@ def _standing(lease: _Lease) -> _Standing | None:
     except FileNotFoundError:
         return None
     return _Standing(json.loads(data), str(known["e_tag"]), known["last_modified"].timestamp())
+
+
+def _is_sure(lease: _Lease) -> bool:
+    """Whether nobody can have taken it over so soon."""
+    return _clock() - lease.renewed < _SURE * SECONDS
+
+
+def _clock() -> float:
+    """Seconds, also those that the machine sleeps, which Linux's monotonic clock leaves out."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 def _is_ours(lease: _Lease, standing: _Standing | None) -> bool:

@@ -42,8 +42,10 @@ def hold(
     waiting: Callable[[str], None] = lambda holder: None,
     who: str = "",
     give_up: Callable[[], None] = lambda: None,
-) -> Iterator[None]:
+) -> Iterator[Callable[[], bool]]:
     """Holds the store's lock of this name, waiting for it as long as necessary.
+
+    Gives what says whether it is held still: a lease may be lost to another machine.
 
     Args:
         store: Its work directory has the lock, hence one machine (or one shared file system); a
@@ -63,8 +65,8 @@ def hold(
         with suppress(OSError):
             os.ftruncate(handle, 0)
             os.pwrite(handle, json.dumps({"pid": os.getpid(), "who": who}).encode(), 0)
-        with _lease(store, path.name, waiting, who, give_up):
-            yield
+        with _lease(store, path.name, waiting, who, give_up) as is_sure:
+            yield is_sure
     finally:
         # Removed while still held; `_acquire` notices if it has locked a removed file.
         with suppress(OSError):
@@ -122,15 +124,17 @@ def _lease(
     waiting: Callable[[str], None],
     who: str,
     give_up: Callable[[], None],
-) -> Iterator[None]:
+) -> Iterator[Callable[[], bool]]:
     """The lease of a lock that is held here, if the store is in a bucket."""
+    if not isinstance(store.objects, Bucket):
+        yield lambda: True
+        return
     with ExitStack() as held:
-        if isinstance(store.objects, Bucket):
-            place, machine = f"locks/{name}", _machine(store)
-            with clear_errors(store.location):
-                lease = leases.hold(store.objects, place, machine, waiting, who, give_up)
-                held.enter_context(lease)
-        yield
+        place, machine = f"locks/{name}", _machine(store)
+        with clear_errors(store.location):
+            lease = leases.hold(store.objects, place, machine, waiting, who, give_up)
+            is_sure = held.enter_context(lease)
+        yield is_sure
 
 
 def _machine(store: Store) -> str:

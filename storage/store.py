@@ -48,6 +48,8 @@ _DENIED = {errno.EACCES, errno.EPERM, errno.EROFS}
 _TRIES = 5
 # Requests at once where each has to travel.
 _AT_ONCE = 32
+_SERVER_CODE = re.compile(r"<Code>(\w+)</Code>")
+_NO_KEY = {"ExpiredToken", "InvalidToken", "InvalidAccessKeyId", "SignatureDoesNotMatch"}
 _OS_ERROR = re.compile(r"os error (\d+)|[Ee]rrno (\d+)|code: (\d+)")
 
 
@@ -80,28 +82,40 @@ def clear_errors(location: str | Path) -> Iterator[None]:
         yield
     except FileNotFoundError:
         raise
-    except (PermissionDeniedError, UnauthenticatedError) as error:
-        raise StoreError(
-            f"{location} refuses access: check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, and "
-            "what this key may do there."
-        ) from error
     except (OSError, BaseError) as error:
-        number = _system_error(error)
+        if isinstance(error, BaseError) and "://" in str(location):
+            raise _of_server(location, error) from None
+        number, place = _system_error(error), location
+        if "://" in str(location):
+            # A copy of it, here.
+            place = work_of(str(location))
         if number in _FULL:
             raise FullDisk(
-                f"No space is left in {location}: free some and repeat the command, "
+                f"No space is left in {place}: free some and repeat the command, "
                 "what is committed stays."
             ) from error
         if number in _DENIED:
             raise StoreError(
-                f"{location} cannot be written: check its permissions or choose another directory."
-            ) from error
-        if isinstance(error, BaseError) and "://" in str(location):
-            raise StoreError(
-                f"{location} cannot be reached ({_first_line(error)}): check AWS_ENDPOINT_URL, "
-                "AWS_REGION and the network, and repeat the command."
+                f"{place} cannot be written: check its permissions or choose another directory."
             ) from error
         raise StoreError(f"{location} cannot be used: {_first_line(error)}.") from error
+
+
+def _of_server(location: str | Path, error: BaseError) -> StoreError:
+    """What a bucket's server said, without what it quotes: a key, or a token."""
+    code = _SERVER_CODE.search(str(error))
+    denied = isinstance(error, PermissionDeniedError | UnauthenticatedError)
+    if denied or (code and code[1] in _NO_KEY):
+        said = f" ({code[1]})" if code else ""
+        return StoreError(
+            f"{location} refuses access{said}: check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and "
+            "AWS_SESSION_TOKEN, and what this key may do there."
+        )
+    said = code[1] if code else _first_line(error)
+    return StoreError(
+        f"{location} cannot be reached ({said}): check AWS_ENDPOINT_URL, AWS_REGION, the key and "
+        "the network, and repeat the command."
+    )
 
 
 def _first_line(error: BaseException) -> str:
@@ -292,9 +306,10 @@ def _elsewhere(location: str) -> Store:
 def _make_elsewhere(store: Store) -> None:
     """Makes a store where there is none, if nothing else is there and its conditions are kept."""
     with clear_errors(store.location):
-        others = sorted(name for name, _ in store.objects.names(""))
+        names = {name for name, _ in store.objects.names("")}
+        others = sorted(name for name in names if not name.startswith(".probe-"))
         # If another process has created the store meanwhile, the marker is among them.
-        if others and MARKER not in others and not others[0].startswith(".probe-"):
+        if others and MARKER not in others:
             raise StoreError(
                 f"{store.location} is not a store and contains other objects ({others[0]}): name "
                 "another prefix."

@@ -3,7 +3,7 @@
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any
@@ -104,7 +104,7 @@ class PartOrder:
             stage=self.step.stage.name,
             config=self.step.config,
             seed=self.seed,
-            inputs=parts.rows(reads, self.empty, self.store.local),
+            inputs=parts.rows(reads, self.empty, partial(self.store.each, self.store.local)),
             models=self.models,
             spec=spec,
             resources=resources,

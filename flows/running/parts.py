@@ -115,19 +115,19 @@ def _share(
 def rows(
     files_of: Mapping[str, Sequence[PartFile]],
     empty: Mapping[str, Mapping[str, str]],
-    local: Callable[[str], Path],
+    local: Callable[[Sequence[str]], Sequence[Path]],
 ) -> dict[str, Rows]:
     """Readers by slot of the tables that enter a part's key, so that a stage can read no other.
 
-    empty: for each slot, a file without rows for each table, where it can be read. local: where a
-        file of the store can be.
+    empty: for each slot, a file without rows for each table, where it can be read. local: where
+        files of the store can be.
     """
     readers = {}
     for name, files in files_of.items():
         tables: dict[str, list[str]] = {table: [] for table in _readable(name, empty[name])}
-        for file in files:
-            if file.table in tables:
-                tables[file.table].append(str(local(file.path)))
+        read = [file for file in files if file.table in tables]
+        for file, path in zip(read, local([file.path for file in read]), strict=True):
+            tables[file.table].append(str(path))
         readers[name] = Rows({t: tuple(p) or (empty[name][t],) for t, p in tables.items()})
     return readers
 

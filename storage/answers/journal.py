@@ -11,7 +11,7 @@ is free has lost its writer. A journal with a Parquet file of its name contains 
 import json
 import math
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -215,9 +215,9 @@ def sealed_names(store: Store) -> list[str]:
     return _names(store, POOL, ".parquet")
 
 
-def sealed_path(store: Store, name: str) -> str:
-    """The path of a sealed file."""
-    return str(store.local(f"{POOL}/{name}.parquet"))
+def sealed_paths(store: Store, names: Iterable[str]) -> list[str]:
+    """The paths of sealed files."""
+    return [str(path) for path in store.each(store.local, [f"{POOL}/{n}.parquet" for n in names])]
 
 
 def contents(store: Store) -> tuple[list[str], pa.Table]:
@@ -230,7 +230,7 @@ def contents(store: Store) -> tuple[list[str], pa.Table]:
                 unsealed[name] = _table(_journal(store, name))
     sealed = sealed_names(store)
     rows = [table for name, table in unsealed.items() if name not in set(sealed)]
-    files = store.each(lambda name: sealed_path(store, name), sealed)
+    files = sealed_paths(store, sealed)
     return files, pa.concat_tables([pa.Table.from_batches([], RESPONSES), *rows])
 
 

@@ -27,7 +27,7 @@ from tercet.storage.answers.journal import (
     journal_names,
     seal_left,
     sealed_names,
-    sealed_path,
+    sealed_paths,
 )
 from tercet.storage.answers.usage import rates_sql
 from tercet.storage.rows import quoted, read_parquet_sql
@@ -266,7 +266,7 @@ class Pool:
     def _count(self, names: list[str]) -> None:
         """Adds the usage in other processes' sealed files, replacing that of their journals."""
         if names:
-            files = [sealed_path(self._store, name) for name in names]
+            files = sealed_paths(self._store, names)
             (row,) = self._rows_of(
                 "SELECT coalesce(sum(prompt_tokens::BIGINT + n_tokens), 0)::BIGINT, "
                 "coalesce(sum(cost), 0), "
@@ -285,7 +285,7 @@ class Pool:
         among = "finish_reason <> 'failed' AND request_digest IN (FROM wanted)"
         names = ("request_digest", "created", *Response._fields)
         self._connection.register("wanted", pa.table({"digest": pa.array(sorted(wanted))}))
-        files = [sealed_path(self._store, name) for name in self._sealed]
+        files = sealed_paths(self._store, self._sealed)
         listed = ", ".join(quoted(file) for file in files)
         holding = self._rows_of(
             f"SELECT DISTINCT filename FROM read_parquet([{listed}], filename = true, "

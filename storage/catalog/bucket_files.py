@@ -3,13 +3,14 @@
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any
+from typing import IO, Any
 
 from fsspec.spec import AbstractBufferedFile, AbstractFileSystem
 
 from tercet.storage.bucket import Bucket
+from tercet.storage.store import Store
 
-# So much of a file is read at once, and all of a smaller one.
+# So much of a file is read at once; a smaller one is copied, once a machine.
 _BLOCK = 2**20
 
 
@@ -22,9 +23,10 @@ class BucketFiles(AbstractFileSystem):  # type: ignore[misc]
     protocol = "s3"
     cachable = False
 
-    def __init__(self, bucket: Bucket, sizes: Mapping[str, int]) -> None:
+    def __init__(self, store: Store, bucket: Bucket, sizes: Mapping[str, int]) -> None:
         super().__init__()
         self.bucket = bucket
+        self._store = store
         self._sizes = sizes
         self._asked = lru_cache(maxsize=None)(bucket.size)
 
@@ -48,12 +50,14 @@ class BucketFiles(AbstractFileSystem):  # type: ignore[misc]
             raise PermissionError(f"{path} does not lie in {self.bucket.url}")
         return inside
 
-    def _open(self, path: str, mode: str = "rb", **_: Any) -> "_File":
+    def _open(self, path: str, mode: str = "rb", **_: Any) -> IO[bytes]:
         if mode != "rb":
             raise PermissionError(f"{path} can only be read")
         size = int(self.info(path)["size"])
-        cache = "all" if size <= _BLOCK else "readahead"
-        return _File(self, path, mode, block_size=_BLOCK, cache_type=cache, size=size)
+        if size <= _BLOCK:
+            return self._store.local(self.inside(path)).open("rb")
+        file: IO[bytes] = _File(self, path, mode, block_size=_BLOCK, size=size)
+        return file
 
     @classmethod
     def _strip_protocol(cls, path: str) -> str:

@@ -11,7 +11,7 @@ import duckdb
 import pyarrow as pa
 
 from tercet.storage import locks
-from tercet.storage.answers.journal import POOL, contents, sealed_names, sealed_path
+from tercet.storage.answers.journal import POOL, contents, sealed_names, sealed_paths
 from tercet.storage.answers.usage import answers_sql, usage_sql
 from tercet.storage.artifacts import Artifact, schema_path
 from tercet.storage.bucket import Bucket
@@ -136,7 +136,7 @@ def _reader(connection: duckdb.DuckDBPyConnection, snapshot: Snapshot) -> Place:
         for files in record["tables"].values()
         for file in files
     }
-    connection.register_filesystem(BucketFiles(store.objects, sizes))
+    connection.register_filesystem(BucketFiles(store, store.objects, sizes))
     return lambda path: f"{store.location}/{path}" if path in sizes else str(store.local(path))
 
 
@@ -242,7 +242,7 @@ def _show_sealed(connection: duckdb.DuckDBPyConnection, store: Store) -> None:
     sealed = sealed_names(store)
     if sealed and isinstance(store.objects, Folder):
         sealed = [ANSWERS]
-    files = [sealed_path(store, name) for name in sealed]
+    files = sealed_paths(store, sealed)
     for name, sql in _POOL_VIEWS.items():
         if files:
             _view(connection, f"built.main.{name}", sql(f"SELECT * FROM {read_parquet_sql(files)}"))

@@ -1,5 +1,6 @@
 """A store in a bucket: what fails on the way, what a server must keep, how often it is asked."""
 
+import traceback
 import uuid
 from pathlib import Path
 
@@ -102,17 +103,42 @@ def test_what_is_no_store_says_so(bucket: s3_server.Proxy, monkeypatch: pytest.M
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("ignored", ["if-none-match", "if-match"])
+@pytest.mark.parametrize(
+    ("lie", "header"),
+    [("ignored", "if-none-match"), ("ignored", "if-match"), ("refused", "if-none-match")],
+)
 def test_a_server_that_keeps_no_conditions_gets_no_store(
-    bucket: s3_server.Proxy, monkeypatch: pytest.MonkeyPatch, ignored: str
+    bucket: s3_server.Proxy, monkeypatch: pytest.MonkeyPatch, lie: str, header: str
 ) -> None:
-    monkeypatch.setattr(bucket, "ignored", ignored)
+    monkeypatch.setattr(bucket, lie, header)
     place = f"s3://bucket/{uuid.uuid4().hex}"
-    with pytest.raises(StoreError, match=rf"(?i)does not keep {ignored}, .*use another server"):
+    with pytest.raises(StoreError, match=rf"(?i)does not keep {header}, .*use another server"):
         open_store(place)
-    monkeypatch.setattr(bucket, "ignored", "")
+    monkeypatch.setattr(bucket, lie, "")
     assert not is_store(place)
     assert s3_bucket.Bucket(place).put("x", b"", absent=True)
+
+
+@IN_A_BUCKET
+def test_what_a_server_quotes_of_a_key_is_not_said(store: Store, bucket: s3_server.Proxy) -> None:
+    bucket.faults += [("GET", "tags", s3_server.DENIED)] * 3
+    with pytest.raises(StoreError, match=r"refuses access \(ExpiredToken\): check AWS_") as caught:
+        store.get("tags/a.json")
+    said = "".join(traceback.format_exception(caught.value))
+    assert s3_server.ENVIRONMENT["AWS_SECRET_ACCESS_KEY"] not in said
+
+
+@IN_A_BUCKET
+def test_a_file_in_pieces_whose_last_answer_is_lost_is_there(
+    store: Store, bucket: s3_server.Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(s3_bucket, "_PIECE", 5 * 2**20)
+    source = tmp_path / "large"
+    source.write_bytes(bytes(11 * 2**20))
+    bucket.faults.append(("POST", "uploadId", s3_server.BUSY_AFTER))
+    store.put_file("artifacts/a/b/files/large", source)
+    assert not bucket.faults
+    assert store.sizes("artifacts/a") == {"artifacts/a/b/files/large": source.stat().st_size}
 
 
 @IN_A_BUCKET

@@ -24,6 +24,7 @@ SLOW = "slow"
 BODY_CUT = "body cut"
 RESET = "connection reset"
 SLOW_SECONDS = 0.5
+DENIED = "400 that quotes the token"
 FAULTS = (ANSWER_LOST, BUSY_BEFORE, BUSY_AFTER, CONFLICT, SLOW, BODY_CUT, RESET)
 
 # What a store does, it does on a disk, in a bucket, and in one behind a network that fails now and
@@ -78,7 +79,7 @@ class Proxy:
 
     faults: of requests of a method whose path has this in it, the next are spoilt: (method, text,
         fault). chance: of any other request to be spoilt. ignored: a header that is not passed on.
-        seen: every request, method and path.
+        refused: a header that the server does not know. seen: every request, method and path.
     """
 
     server: int
@@ -86,6 +87,7 @@ class Proxy:
     faults: list[tuple[str, str, str]] = field(default_factory=list)
     chance: float = 0.0
     ignored: str = ""
+    refused: str = ""
     seen: list[tuple[str, str]] = field(default_factory=list)
     dice: Random = field(default_factory=lambda: Random(3))
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -135,6 +137,13 @@ def proxy(server: int) -> Iterator[Proxy]:
                 time.sleep(SLOW_SECONDS)
             if fault == BUSY_BEFORE:
                 self._answer(503, {}, b"<Error><Code>SlowDown</Code></Error>")
+                return
+            if fault == DENIED:
+                quoted = f"<Token-0>{ENVIRONMENT['AWS_SECRET_ACCESS_KEY']}</Token-0>".encode()
+                self._answer(400, {}, b"<Error><Code>ExpiredToken</Code>" + quoted + b"</Error>")
+                return
+            if passing.refused in [name.lower() for name in self.headers]:
+                self._answer(501, {}, b"<Error><Code>NotImplemented</Code></Error>")
                 return
             if fault == CONFLICT:
                 self._answer(409, {}, b"<Error><Code>ConditionalRequestConflict</Code></Error>")

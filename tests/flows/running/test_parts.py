@@ -24,7 +24,7 @@ def read(slot, folder):
     """The tables that a stage can read from the slot of this name."""
     found = files(folder)
     empty = {slot: {file.table: file.path for file in found}}
-    return parts.rows({slot: found}, empty, Path)[slot]
+    return parts.rows({slot: found}, empty, list)[slot]
 
 
 @pytest.mark.parametrize(
@@ -54,6 +54,6 @@ def test_a_change_of_what_can_be_read_changes_the_key(tmp_path, slot):
 
 def test_a_slot_without_files_has_the_tables_that_it_would_hold(tmp_path):
     empty = {file.table: file.path for file in files(tmp_path)}
-    found = parts.rows({"labelled": [], "other": []}, {"labelled": empty, "other": empty}, Path)
+    found = parts.rows({"labelled": [], "other": []}, {"labelled": empty, "other": empty}, list)
     assert set(found["labelled"].tables) == {"labelled"}
     assert set(found["other"].tables) == {"labelled", "entries"}
