@@ -15,9 +15,11 @@ def lines(step: Step, artifact: Artifact) -> Sequence[str]:
     if not isinstance(step.config, IngestConfig):
         return ()
     shipped = [corpus.name for corpus in step.config.corpora if is_shipped(corpus.source)]
+    if not shipped:
+        return ()
     rows = artifact.rows()
     # Of texts to pretrain on there is no such table.
-    if not shipped or "corpus_outcomes" not in rows.tables:
+    if "corpus_outcomes" not in rows.tables:
         return ()
     documents: Counter[str] = Counter()
     for row in rows.table("corpus_outcomes").to_pylist():

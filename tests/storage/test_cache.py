@@ -88,9 +88,7 @@ def test_a_file_that_was_put_is_its_own_copy(tmp_path: Path) -> None:
     assert not source.exists()
 
 
-def test_a_limit_that_is_no_number_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_limit_that_is_no_number_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERCET_CACHE_GB", "20GB")
     monkeypatch.setattr(cache, "_added", {})
     with pytest.raises(OSError, match="TERCET_CACHE_GB is '20GB': let it say"):

@@ -3,7 +3,6 @@
 import os
 import threading
 import time
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -300,7 +299,7 @@ def test_a_store_elsewhere_is_collected_as_well(
     with monkeypatch.context() as asleep:
         # A machine that slept: runs on another one may use by now what it has found.
         asleep.setattr(leases, "_SURE", 0.0)
-        with pytest.raises(StoreError, match="stood still for too long, .*repeat the command"):
+        with pytest.raises(StoreError, match=r"stood still for too long, .*repeat the command"):
             collect(store, delete=True)
     assert open_artifact(store, "ingest", "bbbb").intact()
     found = collect(store, delete=True)

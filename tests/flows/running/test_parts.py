@@ -1,7 +1,5 @@
 """What a part reads is what its key covers."""
 
-from pathlib import Path
-
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
