@@ -79,6 +79,7 @@ def main() -> None:
     parser.add_argument("recipe")
     parser.add_argument("--kills", type=int, default=10)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--disk", help="where the run on a disk is left, and found made")
     asked = parser.parse_args()
     moments = random.Random(asked.seed)
     with (
@@ -89,13 +90,16 @@ def main() -> None:
         folder = Path(scratch)
         s3_server.make_bucket(port, "bucket")
         os.environ |= {**s3_server.ENVIRONMENT, "AWS_ENDPOINT_URL": proxy.endpoint}
-        seconds = finish(asked.recipe, str(folder / "disk"), folder / "none")
+        disk = asked.disk or str(folder / "disk")
+        seconds = finish(asked.recipe, disk, folder / "none")
         print(f"on a disk: {seconds:.0f} s", flush=True)
-        wanted = contents(open_store(str(folder / "disk")))
+        wanted = contents(open_store(disk))
+        took = sum(artifact.manifest()["seconds"] for artifact in all_artifacts(open_store(disk)))
         kills, place = 0, "s3://bucket/killed"
         while kills < asked.kills:
             child = start(asked.recipe, place, folder / f"{uuid.uuid4().hex}")
-            wait = moments.uniform(5, 2 * seconds)
+            # Killed so often on its way, however long that is.
+            wait = moments.uniform(5, max(40, 3 * took / asked.kills))
             time.sleep(wait)
             if child.poll() is not None:
                 # The next one begins anew.

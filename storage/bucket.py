@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import obstore
-from obstore.exceptions import AlreadyExistsError, GenericError, PreconditionError
+from obstore.exceptions import AlreadyExistsError, BaseError, GenericError, PreconditionError
 from obstore.store import S3Store
 
 from tercet.storage.cache import fetched
@@ -32,6 +32,14 @@ _CLIENT = {"connect_timeout": "10s", "read_timeout": "30s", "timeout": "1h"}
 RETRIES = {"max_retries": 6, "retry_timeout": timedelta(minutes=2)}
 # Beyond these, in seconds: what it does not repeat by itself.
 _WAITS = (0.5, 2.0)
+# What no other try mends, by what the error has in it. The address is where a machine in a cloud
+# asks for its own role.
+_HOPELESS = {
+    "NoSuchBucket": "there is no such bucket: create it, or name another",
+    "169.254.169.254": (
+        "the environment holds no key: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+    ),
+}
 # A file is put in pieces of so many bytes.
 _PIECE = 32 * 2**20
 
@@ -122,12 +130,11 @@ class Bucket:
         for wait in (*_WAITS, None):
             try:
                 return ask()
-            except (GenericError, AlreadyExistsError, FileNotFoundError) as error:
-                if "NoSuchBucket" in str(error):
-                    raise OSError(
-                        errno.ENODEV, "there is no such bucket: create it, or name another"
-                    ) from None
-                if isinstance(error, FileNotFoundError) or wait is None:
+            except (BaseError, FileNotFoundError) as error:
+                for text, said in _HOPELESS.items():
+                    if text in str(error):
+                        raise OSError(errno.ENODEV, said) from None
+                if wait is None or not isinstance(error, GenericError | AlreadyExistsError):
                     raise
                 time.sleep(wait)
         raise AssertionError

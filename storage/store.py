@@ -296,10 +296,10 @@ def is_store(location: str) -> bool:
 
 
 def _elsewhere(location: str) -> Store:
-    location = location.rstrip("/")
     scheme, _, place = location.partition("://")
-    if not place or (place.startswith("/") and scheme == "s3"):
+    if not place.strip("/") or (place.startswith("/") and scheme == "s3"):
         raise StoreError(f"{location} names no bucket: write s3://BUCKET or s3://BUCKET/PREFIX.")
+    location = location.rstrip("/")
     return Store(location, work_of(location), SCHEMES[scheme](location))
 
 

@@ -182,7 +182,7 @@ def disk(store: str) -> list[Finding]:
 
 def writable(store: str) -> list[Finding]:
     """Whether the store is writable, without creating one."""
-    if store.startswith("s3://"):
+    if "://" in store:
         return _in_bucket(store)
     root = _root(store)
     try:

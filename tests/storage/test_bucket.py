@@ -3,11 +3,13 @@
 import traceback
 import uuid
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import s3_server
 from answers_pool import answer, digest
 from faulty_server import until
+from obstore.exceptions import GenericError
 from processes import ROWS, SCHEMAS, staged
 
 from tercet.storage import bucket as s3_bucket
@@ -95,6 +97,12 @@ def test_what_is_no_store_says_so(bucket: s3_server.Proxy, monkeypatch: pytest.M
     # No key and no address is kept with the store.
     kept = b"".join(opened.get(path) or b"" for path in opened.stats(""))
     assert not [value for value in s3_server.ENVIRONMENT.values() if value.encode() in kept]
+    with monkeypatch.context() as without:
+        # Without a key, the client asks the cloud that its machine may be in for one.
+        asked = GenericError("Error performing PUT http://169.254.169.254/latest/api/token")
+        without.setattr(s3_bucket.obstore, "get", Mock(side_effect=asked))
+        with pytest.raises(StoreError, match="holds no key: set AWS_ACCESS_KEY_ID"):
+            open_store(place)
     monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{s3_server.free_port()}")
     monkeypatch.setitem(s3_bucket.RETRIES, "max_retries", 0)
     monkeypatch.setattr(s3_bucket, "_WAITS", ())

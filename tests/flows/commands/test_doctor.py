@@ -40,7 +40,7 @@ def test_a_store_that_cannot_be_written_is_2(tmp_path: Path, capsys: Capture) ->
     (tmp_path / "file").write_text("x")
     assert doctor.examine(str(tmp_path / "file")) == 2
     assert doctor.examine(str(tmp_path)) == 2
-    assert doctor.examine("s3://bucket") == 2
+    assert doctor.examine("ftp://server") == 2
     shown = capsys.readouterr().out
     assert "is a file" in shown
     assert "is not a store" in shown
