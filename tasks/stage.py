@@ -105,6 +105,11 @@ class Loaded:
             value: T = self._kept[load][1]
             return value
 
+    def clear(self) -> None:
+        """Drops all, once no part needs it."""
+        with self._lock:
+            self._kept.clear()
+
 
 @dataclass(frozen=True)
 class Work:

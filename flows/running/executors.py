@@ -1,31 +1,25 @@
 """Who makes the parts of a step: this process, threads of it, or one pool of processes a run."""
 
 import gc
-import os
-import pickle
-import signal
 import sys
-import threading
-import time
-import traceback
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor
 from concurrent.futures import wait as wait_for_futures
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
-from multiprocessing import get_context
+from contextlib import suppress
+from dataclasses import replace
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
-from types import ModuleType
 from typing import Protocol
 
+from tercet.flows.running import gpus
+from tercet.flows.running.gpus import Card
 from tercet.flows.running.one_part import Part, PartOrder, commit_part
+from tercet.flows.running.processes import Child, end, end_with, sendable, start
 from tercet.tasks.stage import silent
 
 Progress = Callable[[int, int | None, str], None]
 
-THREADS = "OMP_NUM_THREADS"
 # Concurrent parts of a stage that asks a language model, and seconds between checks on them.
 PARTS_AT_ONCE = 3
 _GLANCE = 1.0
@@ -93,37 +87,63 @@ def _noted(answers: dict[int, tuple[int, int]], index: int) -> Progress:
     return note
 
 
-@dataclass(frozen=True)
-class _Child:
-    process: BaseProcess
-    connection: Connection
-
-
 class Processes:
     """Up to `workers` processes, started for the first step that has several parts.
 
     They are plain processes inside a step's one Prefect task rather than one task run per part: a
     task run costs milliseconds and 18 KB in Prefect's database, and the store records each part
-    anyway. A single part is made in this process.
+    anyway. A single part is made in this process. On GPUs there is a process a card, and a card
+    serves one process of the machine at a time.
+
+    say: tells what it waits for.
     """
 
-    def __init__(self, workers: int) -> None:
+    def __init__(self, workers: int, say: Callable[[str], None] = lambda text: None) -> None:
         self._workers = workers
-        self._children: list[_Child] = []
+        self._say = say
+        self._children: list[Child] = []
 
     def map(self, order: PartOrder, parts: Sequence[Part], show: Progress) -> None:
         """As `Executor.map`."""
-        if min(self._workers, len(parts)) < 2:
-            for part in parts:
-                commit_part(order, part, show)
-            return
-        self._start(min(self._workers, len(parts)))
+        cards = gpus.cards() if order.resources.device == "cuda" else ()
+        computes = bool(cards) and bool(order.models or order.step.stage.model)
+        most = len(cards) if computes else self._workers
+        count = max(min(self._workers, len(parts), most), 1)
+        waits = f"{order.step.name:<32} "
+        used = cards[:count] if computes and parts else ()
+        with gpus.turn(used, lambda text: self._say(waits + text)):
+            if count > 1:
+                self._spread(order, parts, show, count, cards)
+                return
+            try:
+                for part in parts:
+                    commit_part(order, part, show)
+            finally:
+                if used:
+                    order.loaded.clear()
+                    _free_memory()
+
+    def close(self) -> None:
+        """Ends the processes, which finish the parts that they are making."""
+        self._end(lambda process: None)
+
+    def _spread(
+        self,
+        order: PartOrder,
+        parts: Sequence[Part],
+        show: Progress,
+        count: int,
+        cards: Sequence[Card],
+    ) -> None:
+        for card in gpus.assign(cards, count)[len(self._children) :]:
+            self._children.append(start(_serve, self._workers, card))
+        children = self._children[:count]
         quiet = replace(order, resources=replace(order.resources, progress=silent))
         try:
-            for child in self._children:
+            for child in children:
                 child.connection.send(quiet)
-            failed = self._share(deque(parts), show)
-            for child in () if failed else self._children:
+            failed = _share(children, deque(parts), show)
+            for child in () if failed else children:
                 child.connection.send(None)
         except KeyboardInterrupt:
             # Without waiting for the parts that they are making.
@@ -141,99 +161,39 @@ class Processes:
             self.close()
             raise failed
 
-    def close(self) -> None:
-        """Ends the processes, which finish the parts that they are making."""
-        self._end(lambda process: None)
-
     def _end(self, first: Callable[[BaseProcess], None]) -> None:
-        for child in self._children:
-            first(child.process)
-            child.connection.close()
-        for child in self._children:
-            child.process.join()
-        self._children.clear()
+        children, self._children = self._children, []
+        end(children, first)
 
-    def _start(self, count: int) -> None:
-        context = get_context("spawn")
-        with _threads_shared(self._workers), _deaf_children(), _without_main():
-            while len(self._children) < count:
-                ours, theirs = context.Pipe()
-                process = context.Process(target=_serve, args=(theirs, os.getpid()), daemon=True)
-                process.start()
-                theirs.close()
-                self._children.append(_Child(process, ours))
 
-    def _share(self, parts: deque[Part], show: Progress) -> BaseException | None:
-        """Hands the parts out, one at a time to each child, until all are made or one fails.
+def _share(children: Sequence[Child], parts: deque[Part], show: Progress) -> BaseException | None:
+    """Hands the parts out, one at a time to each child, until all are made or one fails.
 
-        Returns the error of that one.
-        """
-        busy: set[Connection] = set()
-        for child in self._children:
+    Returns the error of that one.
+    """
+    busy: set[Connection] = set()
+    for child in children:
+        if parts:
+            child.connection.send(parts.popleft())
+            busy.add(child.connection)
+    while busy:
+        for connection in wait(busy):
+            assert isinstance(connection, Connection)
+            error = connection.recv()
+            if isinstance(error, BaseException):
+                return error
             if parts:
-                child.connection.send(parts.popleft())
-                busy.add(child.connection)
-        while busy:
-            for connection in wait(busy):
-                assert isinstance(connection, Connection)
-                error = connection.recv()
-                if isinstance(error, BaseException):
-                    return error
-                if parts:
-                    connection.send(parts.popleft())
-                else:
-                    busy.discard(connection)
-                show(1, 1, "parts")
-        return None
-
-
-@contextmanager
-def _threads_shared(workers: int) -> Iterator[None]:
-    """Divides the cores among children: two that use all of them slow each other several-fold."""
-    before = os.environ.get(THREADS)
-    if before is None:
-        os.environ[THREADS] = str(max(1, (os.cpu_count() or 1) // workers))
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[THREADS]
-
-
-@contextmanager
-def _deaf_children() -> Iterator[None]:
-    """Makes children ignore Ctrl-C, which reaches the whole process group."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-@contextmanager
-def _without_main() -> Iterator[None]:
-    """Keeps children from importing the user's script, which would start the run again in each."""
-    before = sys.modules["__main__"]
-    sys.modules["__main__"] = ModuleType("__main__")
-    try:
-        yield
-    finally:
-        sys.modules["__main__"] = before
+                connection.send(parts.popleft())
+            else:
+                busy.discard(connection)
+            show(1, 1, "parts")
+    return None
 
 
 def _serve(connection: Connection, parent: int) -> None:
     """A child: takes the order of a step, its parts one by one, and None at the step's end."""
 
-    def watch() -> None:
-        # Lest it wait for ever once its parent is killed.
-        while os.getppid() == parent:
-            time.sleep(1.0)
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
+    end_with(parent)
     order: PartOrder | None = None
     with suppress(EOFError, ConnectionError):
         while True:
@@ -259,9 +219,4 @@ def _outcome(order: PartOrder, part: Part) -> BaseException | None:
         commit_part(order, part, silent)
         return None
     except BaseException as error:
-        error.add_note("".join(traceback.format_exception(error)))
-        try:
-            pickle.loads(pickle.dumps(error))
-            return error
-        except Exception:
-            return RuntimeError(f"{type(error).__name__}: {error}")
+        return sendable(error)

@@ -4,6 +4,7 @@ import os
 import signal
 import time
 import uuid
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ from tercet.flows.running.one_part import Part, PartOrder
 from tercet.storage.store import Store
 from tercet.tasks.stage import BadInput, Config, Resources, Stage, Work
 
-TABLES = {"rows": pa.schema([("x", pa.int64()), ("pid", pa.int64()), ("loaded", pa.string())])}
+_COLUMNS = [("x", pa.int64()), ("pid", pa.int64()), ("loaded", pa.string()), ("gpus", pa.string())]
+TABLES = {"rows": pa.schema(_COLUMNS)}
 _COMPONENTS = {"stage": "toy", "config": {}, "code": "", "libraries": {}, "externals": {}}
 
 
@@ -36,14 +38,18 @@ def run(work: Work) -> None:
         time.sleep(3600)
     # So that every worker gets a share.
     time.sleep(0.05)
-    work.emit(
-        "rows",
-        pa.table({"x": [work.spec["x"]], "pid": [os.getpid()], "loaded": [work.once(_load)]}),
-    )
+    row = {"x": work.spec["x"], "pid": os.getpid(), "loaded": work.once(_load)}
+    row["gpus"] = os.environ.get("CUDA_VISIBLE_DEVICES")
+    work.emit("rows", pa.Table.from_pylist([row], TABLES["rows"]))
 
 
-def toy_order(store: Store, version: str = "aaaa") -> PartOrder:
-    """The order of a step `toy`."""
+def toy_order(
+    store: Store,
+    version: str = "aaaa",
+    device: str = "cpu",
+    models: Mapping[str, Path] | None = None,
+) -> PartOrder:
+    """The order of a step `toy`, which computes nothing on its device."""
     return PartOrder(
         store=store,
         step=Step("toy", Stage("toy", Config, TABLES, run), Config()),
@@ -52,9 +58,9 @@ def toy_order(store: Store, version: str = "aaaa") -> PartOrder:
         components={**_COMPONENTS, "version": version, "inputs": {}, "models": {}},
         inputs={},
         schemas={},
-        models={},
+        models=models or {},
         model_digests={},
-        resources=Resources(),
+        resources=Resources(device=device),
     )
 
 

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from multiprocessing import Pipe
@@ -15,7 +16,7 @@ import pytest
 from faulty_server import until
 from toy_steps import toy_order, toy_parts
 
-from tercet.flows.running import executors
+from tercet.flows.running import executors, gpus
 from tercet.flows.running.executors import Processes
 from tercet.flows.running.one_part import PartOrder
 from tercet.storage.store import Store, open_store
@@ -175,3 +176,44 @@ def test_an_error_of_a_part_is_told_as_it_is(
     with pytest.raises(ConnectionRefusedError, match="the scorer refuses"):
         two.map(order, toy_parts(order, COUNT, x5="refuse"), lambda *said: time.sleep(0.1))
     assert "Traceback" not in capfd.readouterr().err
+
+
+def test_a_stand_in_for_two_gpus_gives_each_worker_one_of_them(
+    store: Store, two_gpus: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The workers say what they see; nothing is computed on a GPU."""
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    model = {"encoder": Path("nowhere")}
+    pool = Processes(3)
+    plain = toy_order(store, "aaaa", "cuda")
+    pool.map(plain, toy_parts(plain, COUNT), silent)
+    # Of a step that reads no model, all three make parts.
+    assert len(set(made(plain, "pid"))) == 3
+    encoding = toy_order(store, "bbbb", "cuda", model)
+    pool.map(encoding, toy_parts(encoding, COUNT), silent)
+    seen = set(zip(made(encoding, "pid"), made(encoding, "gpus"), strict=True))
+    assert sorted(str(gpu) for _, gpu in seen) == ["0", "1"]
+    pool.close()
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    single = toy_order(store, "cccc", "cuda", model)
+    pool.map(single, toy_parts(single, 2), silent)
+    assert made(single, "pid") == [os.getpid()] * 2
+
+
+def test_a_stand_in_for_a_gpu_serves_one_process_at_a_time(
+    store: Store, two_gpus: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    said: list[str] = []
+    order = toy_order(store, "aaaa", "cuda", {"encoder": Path("nowhere")})
+    parts = toy_parts(order, 1)
+    with gpus.turn(gpus.cards(), print):
+        mapping = threading.Thread(
+            target=Processes(2, said.append).map, args=(order, parts, silent)
+        )
+        mapping.start()
+        assert until(lambda: bool(said))
+        assert not order.artifact().records()
+    mapping.join()
+    assert said == [f"{'toy':<32} waits for the GPU 1, on which another process computes"]
+    assert made(order, "x") == [0]

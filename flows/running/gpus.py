@@ -1,0 +1,121 @@
+"""The GPUs of this machine: which this process may use, who gets which, and whose turn it is."""
+
+import fcntl
+import os
+import re
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+VISIBLE = "CUDA_VISIBLE_DEVICES"
+# A file a card, in a folder that all processes of the machine see, whoever starts them.
+TURNS = Path("/tmp/tercet-gpus")
+_POLL = 0.1
+_LINE = re.compile(r"^ *(GPU|MIG) .*\(UUID: (\S+)\)", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Card:
+    """A GPU, or an instance of one that is cut into several.
+
+    name: as `CUDA_VISIBLE_DEVICES` has it. key: its UUID where it is known, for its turn.
+    """
+
+    name: str
+    key: str
+
+
+def cards() -> tuple[Card, ...]:
+    """The cards that this process may use; torch's `cuda` is the first."""
+    found = visible(os.environ.get(VISIBLE), _listed())
+    if found or VISIBLE in os.environ:
+        return found
+    # Of another maker, or there is no nvidia-smi.
+    import torch
+
+    return tuple(Card(str(number), str(number)) for number in range(torch.cuda.device_count()))
+
+
+def visible(told: str | None, listed: Sequence[Sequence[Card]]) -> tuple[Card, ...]:
+    """The cards of the machine that a process may use.
+
+    told: the value of `CUDA_VISIBLE_DEVICES`, None where it is not set: numbers, or UUIDs, whose
+    ends may be missing. As in CUDA, nothing counts from one on that does not exist.
+    listed: as from `parse_cards`; empty where it is not known.
+    """
+    every = [card for own in listed for card in own]
+    if told is None:
+        return tuple(every)
+    found: list[Card] = []
+    for word in (word.strip() for word in told.split(",")):
+        if word.isdigit() and (not listed or int(word) < len(listed)):
+            found.append(Card(word, listed[int(word)][0].key if listed else word))
+        elif word.startswith(("GPU-", "MIG-")):
+            alike = [card.key for card in every if card.key.startswith(word)]
+            found.append(Card(word, alike[0] if len(alike) == 1 else word))
+        else:
+            break
+    return tuple({card.key: card for card in found}.values())
+
+
+def parse_cards(text: str) -> list[list[Card]]:
+    """The cards in what `nvidia-smi -L` prints: of each itself, or what it is cut into."""
+    found: list[list[Card]] = []
+    for kind, uuid in _LINE.findall(text):
+        if kind == "GPU":
+            found.append([Card(str(len(found)), uuid)])
+        else:
+            whole = [card for card in found[-1] if card.name != card.key]
+            found[-1] = [*([] if whole else found[-1]), Card(uuid, uuid)]
+    return found
+
+
+def assign(cards: Sequence[Card], count: int) -> tuple[Card | None, ...]:
+    """The card of each of so many processes: one each, and in turn where there are too few."""
+    return tuple(cards[place % len(cards)] if cards else None for place in range(count))
+
+
+@contextmanager
+def turn(cards: Sequence[Card], say: Callable[[str], None]) -> Iterator[None]:
+    """Computes on these cards while no other process does; the system ends a killed one's turn."""
+    with ExitStack() as held:
+        # In one order, so that no two wait for each other.
+        for card in sorted(cards, key=lambda card: card.key):
+            handle = _opened(card)
+            held.callback(os.close, handle)
+            told = False
+            while True:
+                with suppress(BlockingIOError):
+                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                if not told:
+                    told = True
+                    say(f"waits for the GPU {card.name}, on which another process computes")
+                time.sleep(_POLL)
+        yield
+
+
+def _opened(card: Card) -> int:
+    with suppress(FileExistsError):
+        TURNS.mkdir()
+        TURNS.chmod(0o1777)
+    path = TURNS / re.sub(r"[^A-Za-z0-9._-]", "_", card.key)
+    # Another user's may be opened there, but not with O_CREAT.
+    with suppress(FileNotFoundError):
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    return os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+
+
+@cache
+def _listed() -> list[list[Card]]:
+    try:
+        done = subprocess.run(
+            ["nvidia-smi", "-L"], capture_output=True, text=True, timeout=60, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return []
+    return parse_cards(done.stdout)

@@ -1,0 +1,125 @@
+"""Which GPUs a process may use, who gets which, and whose turn it is; without any GPU."""
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from faulty_server import until
+from stand_in_gpus import LISTED
+
+from tercet.flows.running import gpus
+from tercet.flows.running.gpus import Card, assign, parse_cards, turn, visible
+
+FIRST, SECOND = (uuid.removesuffix(")") for uuid in LISTED.split() if uuid.startswith("GPU-"))
+TWO = parse_cards(LISTED)
+CUT = parse_cards(
+    LISTED.replace(
+        "GPU 1",
+        "  MIG 3g.40gb     Device  0: (UUID: MIG-aaaa)\n"
+        "  MIG 3g.40gb     Device  1: (UUID: MIG-bbbb)\nGPU 1",
+    )
+)
+
+
+def test_cards_are_read_and_those_that_are_cut_give_their_pieces() -> None:
+    assert [[Card("0", FIRST)], [Card("1", SECOND)]] == TWO
+    assert [[Card("MIG-aaaa", "MIG-aaaa"), Card("MIG-bbbb", "MIG-bbbb")], TWO[1]] == CUT
+    assert parse_cards("No devices were found\n") == []
+
+
+@pytest.mark.parametrize(
+    ("told", "found"),
+    [
+        (None, [("0", FIRST), ("1", SECOND)]),
+        ("1", [("1", SECOND)]),
+        ("1, 0", [("1", SECOND), ("0", FIRST)]),
+        # As in CUDA: what follows one that is not there does not count.
+        ("0,7,1", [("0", FIRST)]),
+        ("-1,0", []),
+        ("", []),
+        ("NoDevFiles", []),
+        ("0,0", [("0", FIRST)]),
+        (FIRST, [(FIRST, FIRST)]),
+        (SECOND[:8], [(SECOND[:8], SECOND)]),
+        ("MIG-GPU-1234/1/0", [("MIG-GPU-1234/1/0", "MIG-GPU-1234/1/0")]),
+    ],
+)
+def test_only_the_cards_that_the_user_named_are_used(
+    told: str | None, found: list[tuple[str, str]]
+) -> None:
+    assert [(card.name, card.key) for card in visible(told, TWO)] == found
+
+
+def test_instances_are_cards_of_their_own() -> None:
+    assert [card.name for card in visible(None, CUT)] == ["MIG-aaaa", "MIG-bbbb", "1"]
+    assert [card.key for card in visible("MIG-b,1", CUT)] == ["MIG-bbbb", SECOND]
+    # CUDA takes the first instance of a card that is named by its number.
+    assert visible("0", CUT) == (Card("0", "MIG-aaaa"),)
+
+
+def test_without_a_list_the_numbers_are_kept() -> None:
+    assert visible("2,3", []) == (Card("2", "2"), Card("3", "3"))
+
+
+def test_each_process_has_a_card_and_where_there_are_too_few_it_is_shared() -> None:
+    cards = visible(None, TWO)
+    assert [card and card.name for card in assign(cards, 2)] == ["0", "1"]
+    assert [card and card.name for card in assign(cards, 5)] == ["0", "1", "0", "1", "0"]
+    assert assign((), 2) == (None, None)
+
+
+def test_a_stand_in_for_nvidia_smi_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "nvidia-smi"
+    program.write_text(f"#!/bin/sh\ncat <<'END'\n{LISTED}END\n")
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    gpus._listed.cache_clear()
+    try:
+        assert gpus.cards() == (Card("1", SECOND),)
+    finally:
+        gpus._listed.cache_clear()
+
+
+HOLDS = """
+import sys, time
+from pathlib import Path
+from tercet.flows.running import gpus
+gpus.TURNS = Path(sys.argv[1])
+with gpus.turn([gpus.Card("0", "GPU-0a53ef80")], print):
+    print("holds", flush=True)
+    time.sleep(3600)
+"""
+
+
+def test_a_killed_process_ends_its_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpus, "TURNS", tmp_path / "turns")
+    words = [sys.executable, "-c", HOLDS, str(tmp_path / "turns")]
+    holder = subprocess.Popen(words, stdout=subprocess.PIPE)
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == b"holds\n"
+    said: list[str] = []
+    got = threading.Event()
+
+    def wait() -> None:
+        # By another name, the same card.
+        with turn([Card("GPU-0a", "GPU-0a53ef80")], said.append):
+            got.set()
+
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    assert until(lambda: bool(said))
+    with turn([Card("1", SECOND)], said.append):
+        assert not got.is_set()
+    holder.send_signal(signal.SIGKILL)
+    holder.communicate()
+    waiting.join(60)
+    assert got.is_set()
+    assert said == ["waits for the GPU GPU-0a, on which another process computes"]
