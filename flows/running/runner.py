@@ -6,16 +6,28 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from tercet.flows.pipeline import fingerprints
 from tercet.flows.pipeline.fingerprints import Fingerprint
 from tercet.flows.pipeline.language_model import writer
 from tercet.flows.pipeline.step import Step
 from tercet.flows.pipeline.step import schemas as step_schemas
-from tercet.flows.running import failed_rows, guessed, own_documents
+from tercet.flows.running import failed_rows, gpus, guessed, own_documents
+from tercet.flows.running.chains import chains, reordered
+from tercet.flows.running.device import device
 from tercet.flows.running.executors import Executor, Processes
+from tercet.flows.running.gpus import Card
 from tercet.flows.running.llm_session import LlmSession
-from tercet.flows.running.one_step import Progress, RunHandle, Say, collecting, make_artifact
+from tercet.flows.running.one_step import (
+    Progress,
+    RunHandle,
+    Say,
+    artifact_of,
+    collecting,
+    make_artifact,
+)
+from tercet.flows.running.processes import Ended, run_jobs
 from tercet.flows.running.run_plan import RunPlan, check_models
 from tercet.models.llm.errors import Stopped, Unusable
 from tercet.storage import leftovers, locks, runs
@@ -56,7 +68,7 @@ def open_run(
     """
     store = open_store(plan.store)
     leftovers.sweep(store)
-    executor = executor or Processes(plan.recipe.run.workers)
+    executor = executor or Processes(plan.recipe.run.workers, say)
     prints = _fingerprints(plan, store, say)
     # Models that had to be fetched can only be looked at now.
     check_models(plan.steps, plan.store)
@@ -144,13 +156,112 @@ def run_steps(
 ) -> None:
     """Runs all of the run's steps in order, or these.
 
+    The trainings of several seeds run at once, in as many processes as the recipe has workers.
+
     listeners: the first is the nearest to the step, each further one around those before it.
     """
-    for step in handle.plan.steps if steps is None else steps:
-        make: Make = partial(run_step, handle, step)
-        for listener in listeners:
-            make = _heard(listener, step, make)
-        make(silent)
+    with closing(SeedsAtOnce(handle, handle.plan.steps if steps is None else steps)) as seeds:
+        for step in seeds.steps:
+            make: Make = partial(seeds.make, step)
+            for listener in listeners:
+                make = _heard(listener, step, make)
+            make(silent)
+
+
+class SeedsAtOnce:
+    """Makes the steps of each seed's training in a process of its own, in the run's name.
+
+    They begin with the first of these steps that is wanted; whoever wants one waits for it. A step
+    that failed is made in this process if it is wanted again, and so is every other step.
+
+    steps: all steps, in the order in which they are to be wanted.
+    """
+
+    def __init__(self, handle: RunHandle, steps: Sequence[Step]) -> None:
+        recipe = handle.plan.recipe
+        self._handle = handle
+        self.steps = list(steps)
+        self._chains: list[list[Step]] = []
+        cards: Sequence[Card] = ()
+        at_once = min(recipe.run.workers, recipe.seeds)
+        if at_once > 1:
+            cards = gpus.cards() if device(recipe.run.device) == "cuda" else ()
+            at_once = min(at_once, len(cards) or at_once)
+            seeds = range(recipe.seed, recipe.seed + recipe.seeds)
+            found = chains(steps, seeds) if at_once > 1 else []
+            missing = [chain for chain in found if not all(map(self._is_made, chain))]
+            if len(missing) > 1:
+                self._chains = missing
+                self.steps = reordered(steps, missing)
+        self._pending = {s.name: place for place, c in enumerate(self._chains) for s in c}
+        self._made: dict[str, StepResult] = {}
+        self._failed: dict[int, Exception] = {}
+        jobs = [
+            (
+                _make_chain,
+                (handle.plan, handle.run_id, handle.fingerprints, [s.name for s in chain]),
+            )
+            for chain in self._chains
+        ]
+        self._told = run_jobs(jobs, at_once, cards)
+
+    def make(self, step: Step, progress: Progress) -> StepResult:
+        """The outcome of the step. Raises the error with which it failed."""
+        place = self._pending.pop(step.name, None)
+        if place is None:
+            return run_step(self._handle, step, progress)
+        # The trainings need the memory of processes that wait.
+        self._handle.executor.close()
+        while step.name not in self._made:
+            if place in self._failed:
+                for left in self._chains[place]:
+                    self._pending.pop(left.name, None)
+                raise self._failed[place]
+            told_by, told = next(self._told)
+            if isinstance(told, StepResult):
+                self._made[told.step] = told
+            elif isinstance(told, Ended) and told.error is not None:
+                self._failed[told_by] = told.error
+            elif isinstance(told, str):
+                self._handle.say(told)
+            elif isinstance(told, tuple) and told[0] == step.name:
+                progress(*told[1:])
+        return self._made[step.name]
+
+    def _is_made(self, step: Step) -> bool:
+        return artifact_of(self._handle, step.name).manifest() is not None
+
+    def close(self) -> None:
+        """Ends the processes."""
+        self._told.close()
+
+
+def _make_chain(
+    tell: Callable[[Any], None],
+    plan: RunPlan,
+    run_id: str,
+    prints: Mapping[str, Fingerprint],
+    names: Sequence[str],
+) -> None:
+    """Makes these steps in a process of their own; tells lines, progress and outcomes."""
+    with closing(Processes(1, tell)) as executor:
+        handle = RunHandle(plan, open_store(plan.store), run_id, dict(prints), tell, executor)
+        for step in plan.steps:
+            if step.name in names:
+                tell(run_step(handle, step, _told_now_and_then(tell, step.name)))
+
+
+def _told_now_and_then(tell: Callable[[Any], None], name: str) -> Progress:
+    """Tells a step's progress, at most twice a second."""
+    before = 0.0
+
+    def report(done: int, total: int | None, unit: str) -> None:
+        nonlocal before
+        if (now := time.monotonic()) >= before + 0.5:
+            before = now
+            tell((name, done, total, unit))
+
+    return report
 
 
 def _heard(listener: Listener, step: Step, make: Make) -> Make:

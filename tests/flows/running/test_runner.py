@@ -128,7 +128,8 @@ def test_listeners_stand_around_each_step_and_all_see_its_progress(
 
     monkeypatch.setattr(runner, "run_step", run_step)
     steps = tuple(SimpleNamespace(name=name) for name in ("one", "two"))
-    handle: Any = SimpleNamespace(plan=SimpleNamespace(steps=steps))
+    recipe = SimpleNamespace(seeds=1, run=SimpleNamespace(workers=1))
+    handle: Any = SimpleNamespace(plan=SimpleNamespace(steps=steps, recipe=recipe))
     run_steps(handle, [listener("near"), listener("far")])
     one, two = told[:6], told[6:]
     assert one == [

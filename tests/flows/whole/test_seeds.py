@@ -1,23 +1,43 @@
 """`seeds: N`: several trainings over the same rows, in one run."""
 
+import re
+
 import pytest
-from tiny_run import Finished, copy_of, ended_well, query, states, tercet
+from faulty_server import until
+from tiny_run import LIMIT, Finished, copy_of, query, start, states
 
 from tercet.flows.pipeline import compile as steps
+from tercet.flows.pipeline import fingerprints
 from tercet.flows.recipe import file as recipe_file
 from tercet.flows.recipe.resolve import resolve
+from tercet.flows.running.arguments import RunArguments
+from tercet.flows.running.run_plan import prepare
+from tercet.storage import locks
+from tercet.storage.store import open_store
 from tercet.tasks.stage import BadInput
 
 
 def test_each_seed_trains_and_is_measured_over_shared_rows(finished: Finished, tmp_path):
+    """The two that are missing in processes of their own: one goes on while the other waits."""
     store = copy_of(finished.store, tmp_path / "store")
-    done = ended_well(tercet(*finished.tiny.words(store, "--set", "seeds=3")))
+    several = ["--set", "seeds=3", "--set", "run.workers=2"]
+    plan = prepare(RunArguments(str(finished.tiny.recipe), str(store), ("seeds=3",)))
+    place = open_store(str(store))
+    version = fingerprints.fingerprints(plan.steps, 7, place)["train.seed8"].version
+    with locks.hold(place, f"artifact-train.seed8-{version}", who="a test"):
+        child = start(*finished.tiny.words(store, *several))
+        last = store / "artifacts" / "evaluate.encoder.seed9"
+        assert until(lambda: child.poll() is not None or any(last.glob("*/manifest.json")))
+        assert child.poll() is None
+    stdout, stderr = child.communicate(LIMIT)
+    assert child.returncode == 0, stderr[-4000:]
     fresh = {step for step, state in states(store).items() if state == "made"}
     assert fresh == {
         *("train.seed8", "evaluate.encoder.seed8"),
         *("train.seed9", "evaluate.encoder.seed9"),
     }
-    assert "Over 3 seeds" in done.stdout
+    assert re.search("train.seed8 +waits for process [0-9]+, a test", stderr)
+    assert "Over 3 seeds" in stdout
     measured = query(
         store,
         """SELECT seed, count(*), count(DISTINCT model_version), min(data_digest), max(data_digest)
