@@ -97,6 +97,9 @@ def study(
     arms: Annotated[str | None, Option("--arms", help="a YAML file: NAME: {KEY: VALUE}")] = None,
     metric: Annotated[str | None, Option("--metric", help="'SUITE TASK SUBSET METRIC'")] = None,
     output: Annotated[str, Option("-o", "--output", help="where to write")] = "study.html",
+    at_once: Annotated[
+        int, Option("--at-once", min=1, metavar="N", help="arms at a time, a GPU each")
+    ] = 1,
 ) -> None:
     """Run variants of a recipe and compare them.
 
@@ -104,7 +107,7 @@ def study(
     """
     from tercet.flows.commands.study import run_study
 
-    raise typer.Exit(run_study(arguments, vary or [], arms, metric, output))
+    raise typer.Exit(run_study(arguments, vary or [], arms, metric, output, at_once))
 
 
 @app.command()

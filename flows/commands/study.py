@@ -1,8 +1,8 @@
 """`tercet study`: compares variants (arms) of a recipe in one table and one plot."""
 
 import shlex
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import closing, suppress
 from pathlib import Path
 
 from tercet.flows.exports.whole import check_file
@@ -25,13 +25,14 @@ def run_study(
     arms_file: str | None,
     metric: str | None,
     output: str,
+    at_once: int = 1,
 ) -> int:
     """Runs every arm, then shows the results. Returns the exit code.
 
-    arguments: those of every arm, as `tercet run` takes them.
+    arguments: those of every arm, as `tercet run` takes them. at_once: how many arms run at a time.
     Raises: BadInput, StoreError; KeyboardInterrupt is handled here.
     """
-    command = again(arguments, vary, arms_file, metric, output)
+    command = again(arguments, vary, arms_file, metric, output, at_once)
     html = Path(output)
     if html.suffix != ".html":
         raise BadInput(f"-o {output!r} must end in .html; the table is written beside it as .csv.")
@@ -46,7 +47,7 @@ def run_study(
         if metric is not None:
             study_results.check_metric(parse_metric(metric), planned)
         say("\n".join(plan_lines(planned, store)))
-        outcomes = [_arm(number, one, planned, command) for number, one in enumerate(planned, 1)]
+        outcomes = list(_outcomes(planned, min(at_once, len(planned)), command))
     except KeyboardInterrupt:
         say(f"\nInterrupted; finished work is kept. Resume with:\n  {command}")
         return 130
@@ -68,6 +69,7 @@ def again(
     arms_file: str | None,
     metric: str | None,
     output: str,
+    at_once: int = 1,
 ) -> str:
     """The command line that resumes the study."""
     recipe, *common = arguments.words()
@@ -79,16 +81,36 @@ def again(
     words += common
     if metric is not None:
         words += ["--metric", metric]
+    if at_once > 1:
+        words += ["--at-once", str(at_once)]
     return shlex.join([*words, "-o", output])
 
 
-def _arm(number: int, one: PlannedArm, planned: Sequence[PlannedArm], command: str) -> Outcome:
-    say(f"\nArm {number} of {len(planned)}: {one.arm.name}")
-    outcome = studies.run_arm(one, say, [show_step])
+def _outcomes(planned: Sequence[PlannedArm], at_once: int, command: str) -> Iterator[Outcome]:
+    """The outcomes of the arms, in their order. Raises FullDisk, which stops all of them."""
+    if at_once == 1:
+        for number, one in enumerate(planned, 1):
+            say(f"\nArm {number} of {len(planned)}: {one.arm.name}")
+            yield _told(studies.run_arm(one, say, [show_step]), command)
+        return
+    longest = max(len(one.arm.name) for one in planned)
+    outcomes: dict[int, Outcome] = {}
+    say(f"\n{len(planned)} arms, {at_once} at a time:")
+    with closing(studies.run_apart(planned, at_once)) as apart:
+        for place, told in apart:
+            if isinstance(told, Outcome):
+                outcomes[place] = _told(told, command)
+                told = f"is done: {len(outcomes)} of {len(planned)}" if not told.error else "failed"
+            for line in told.splitlines():
+                say(f"{planned[place].arm.name:<{longest}} | {line}")
+    yield from (outcomes[place] for place in range(len(planned)))
+
+
+def _told(outcome: Outcome, command: str) -> Outcome:
     if isinstance(outcome.error, FullDisk):
         raise FullDisk(f"{describe_failure(outcome.error)} Then: {command}") from outcome.error
     if outcome.error is not None:
-        say(f"Arm {one.arm.name!r} failed: {describe_failure(outcome.error)}")
+        say(f"Arm {outcome.planned.arm.name!r} failed: {describe_failure(outcome.error)}")
     return outcome
 
 

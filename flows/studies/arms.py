@@ -1,10 +1,10 @@
-"""A study: arms of one or more recipes, run one after the other in one store.
+"""A study: arms of one or more recipes, run in one store, in order or several at once.
 
 An arm is an ordinary run, so arms share all identical artifacts, and an interrupted study resumes
 where it stopped. `tercet.flows.studies.results` reads the results.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
@@ -16,10 +16,15 @@ from tercet.flows.pipeline import fingerprints
 from tercet.flows.pipeline.step import Step
 from tercet.flows.recipe import file as recipe_file
 from tercet.flows.recipe import yaml_text
+from tercet.flows.running import gpus
 from tercet.flows.running.arguments import RunArguments
+from tercet.flows.running.device import device
 from tercet.flows.running.one_step import Say
+from tercet.flows.running.processes import Ended, run_jobs, sendable
 from tercet.flows.running.run_plan import RunPlan, prepare
 from tercet.flows.running.runner import Listener, Make, StepResult, open_run, run_steps
+from tercet.flows.terminal import interrupts
+from tercet.flows.terminal.lines import step_line
 from tercet.storage.artifacts import open_artifact
 from tercet.storage.store import Store
 from tercet.tasks.stage import BadInput, Config, silent
@@ -147,6 +152,39 @@ def run_arm(planned: PlannedArm, say: Say, listeners: Sequence[Listener]) -> Out
     except Exception as error:
         return Outcome(planned, run_id, tuple(done), error)
     return Outcome(planned, run_id, tuple(done))
+
+
+def run_apart(
+    planned: Sequence[PlannedArm], at_once: int
+) -> Generator[tuple[int, str | Outcome], None, None]:
+    """Runs so many arms at once, each in a process of its own, on a GPU of its own if there is one.
+
+    Yields lines and outcomes as they come, each with the arm's place. Closed, it ends them all.
+    """
+    on = {device(one.plan.recipe.run.device) for one in planned}
+    jobs = [(_run_arm_apart, (one,)) for one in planned]
+    for place, told in run_jobs(jobs, at_once, gpus.cards() if "cuda" in on else ()):
+        if isinstance(told, Ended):
+            one = planned[place]
+            run_id, steps, error = told.value or (None, (), told.error)
+            yield place, Outcome(one, run_id, steps, error)
+        else:
+            yield place, told
+
+
+def _run_arm_apart(
+    tell: Callable[[str], None], planned: PlannedArm
+) -> tuple[str | None, tuple[StepResult, ...], Exception | None]:
+    def line(step: Step, make: Make) -> StepResult:
+        result = make(silent)
+        if result.state != "reused":
+            tell(step_line(result))
+        return result
+
+    interrupts.listen()
+    outcome = run_arm(planned, tell, [line])
+    error = None if outcome.error is None else sendable(outcome.error)
+    return outcome.run_id, outcome.steps, error
 
 
 def made_and_reused(outcomes: Sequence[Outcome]) -> dict[str, tuple[int, int]]:

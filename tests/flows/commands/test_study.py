@@ -2,6 +2,7 @@
 
 import csv
 import json
+import multiprocessing
 import re
 import signal
 import time
@@ -18,6 +19,7 @@ from tercet.flows.running.arguments import RunArguments
 from tercet.flows.studies import arms as studies
 from tercet.flows.studies.arms import arms_of
 from tercet.storage import runs
+from tercet.storage.artifacts import artifacts_of
 from tercet.storage.store import open_store
 from tercet.tasks.stage import BadInput
 
@@ -104,10 +106,10 @@ def test_what_cannot_be_told_or_written_is_said_first(
 
 
 def test_the_command_to_go_on_is_the_one_that_was_typed() -> None:
-    line = again(given("mine.yaml", "st", "seeds=2"), ["a=[1, 2]"], "arms.yaml", None, "s.html")
+    line = again(given("mine.yaml", "st", "seeds=2"), ["a=[1, 2]"], "arms.yaml", None, "s.html", 4)
     assert line == (
         "tercet study mine.yaml --vary 'a=[1, 2]' --arms arms.yaml --set seeds=2 --store st "
-        "-o s.html"
+        "--at-once 4 -o s.html"
     )
 
 
@@ -177,6 +179,40 @@ def test_an_arm_that_fails_is_told_and_the_others_go_on(
     assert rows["recipe"]["mean"]
     assert not rows["empty"]["mean"]
     assert rows["empty"]["why"]
+
+
+@pytest.mark.slow
+def test_two_arms_at_once_are_told_apart_and_equal_those_in_order(
+    finished: Finished, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "arms.yaml"
+    nothing = {"next_sentences": {"weight": 0}, "word_repetition": {"weight": 0}}
+    arms = {"fast": {"train.phases.0.learning_rate": 2e-3}, "no rows": {"select.methods": nothing}}
+    file.write_text(yaml.safe_dump(arms, sort_keys=False))
+    rows = []
+    for at_once in (2, 1):
+        store = copy_of(finished.store, tmp_path / f"store{at_once}")
+        html = tmp_path / f"study{at_once}.html"
+        arguments = given(finished.tiny.recipe, store)
+        assert run_study(arguments, [], str(file), None, str(html), at_once) == 1
+        said = capsys.readouterr().err
+        with html.with_suffix(".csv").open(newline="") as table:
+            rows.append([{**row, "run_id": ""} for row in csv.DictReader(table)])
+        assert "1 of 2 arms failed ('no rows'). Resume with:\n  tercet study" in said
+        assert ("--at-once 2" in said) == (at_once == 2)
+        if at_once == 2:
+            assert re.search(r"^fast    \| train +made ", said, re.MULTILINE)
+            assert re.search(r"^no rows \| select +made ", said, re.MULTILINE)
+    assert rows[0] == rows[1]
+    weights = [
+        [file["digest"] for file in record["files"]]
+        for at_once in (2, 1)
+        for artifact in artifacts_of(open_store(str(tmp_path / f"store{at_once}")), "train")
+        for record in artifact.records().values()
+    ]
+    assert len(weights) == 4
+    assert sorted(weights[:2]) == sorted(weights[2:])
+    assert multiprocessing.active_children() == []
 
 
 # The second arm is never trained, however late it is killed.
