@@ -183,3 +183,18 @@ def test_the_learned_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     module = script("learned_llm")
     path = module.write_recipe(tmp_path / "base.yaml", tmp_path / "c.txt", tmp_path / "m", "python")
     assert compile_steps(resolve(file.load(str(path))))
+
+
+def test_throughput_has_a_form_without_a_gpu_and_says_so(
+    tiny_backbone: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    throughput = script("gpu_throughput")
+    monkeypatch.setattr(throughput, "ON", "cpu")
+    few = ["--texts", "24", "--batch", "4", "--steps", "4", "--turns", "1", "--peak", "1"]
+    rows = throughput.main(["--model", str(tiny_backbone), *few])
+    assert "No GPU was measured" in capsys.readouterr().out
+    both = ("tercet", "sentence-transformers")
+    assert [(row["what"], row["library"]) for row in rows] == [
+        (what, who) for what in ("embed", "score", "train") for who in both
+    ]
+    assert all(row["tokens_a_second"] > 0 and row["share"] < 1 for row in rows)
