@@ -165,6 +165,8 @@ def main(words: Sequence[str] | None = None) -> list[dict[str, Any]]:
     parser.add_argument("--peak", type=float, help="TFLOPS; left out, a product is measured")
     parser.add_argument("--csv", type=Path)
     asked = parser.parse_args(words)
+    if torch.cuda.device_count() > 1:
+        parser.error("sentence-transformers would train on all cards: CUDA_VISIBLE_DEVICES=0")
     path = fetch(asked.model)
     ours = load_encoder(path, device=ON)
     theirs = SentenceTransformer(str(path), device=ON)

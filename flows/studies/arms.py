@@ -25,11 +25,14 @@ from tercet.flows.running.run_plan import RunPlan, prepare
 from tercet.flows.running.runner import Listener, Make, StepResult, open_run, run_steps
 from tercet.flows.terminal import interrupts
 from tercet.flows.terminal.lines import step_line
+from tercet.flows.terminal.progress import LogLines, Reporter
 from tercet.storage.artifacts import open_artifact
 from tercet.storage.store import Store
 from tercet.tasks.stage import BadInput, Config, silent
 
 RECIPE_KEY = "recipe"
+# Between two lines of an arm about the same step, where several run at once.
+LINE_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
@@ -176,7 +179,8 @@ def _run_arm_apart(
     tell: Callable[[str], None], planned: PlannedArm
 ) -> tuple[str | None, tuple[StepResult, ...], Exception | None]:
     def line(step: Step, make: Make) -> StepResult:
-        result = make(silent)
+        with Reporter([LogLines(step.name, tell, LINE_SECONDS)]) as progress:
+            result = make(progress)
         if result.state != "reused":
             tell(step_line(result))
         return result

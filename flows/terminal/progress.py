@@ -92,16 +92,22 @@ class Bar:
             self._bar = None
 
 
+def _print(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
 class LogLines:
-    """A line on standard error every ten seconds, for logs."""
+    """A line every so many seconds, for logs; by default on standard error."""
 
-    every = LINE_SECONDS
-
-    def __init__(self, step: str) -> None:
+    def __init__(
+        self, step: str, say: Callable[[str], None] = _print, every: float = LINE_SECONDS
+    ) -> None:
+        self.every = every
         self._step = step
+        self._say = say
 
     def show(self, numbers: ProgressReading) -> None:
-        print(f"{self._step}: {numbers.text()}", file=sys.stderr, flush=True)
+        self._say(f"{self._step}: {numbers.text()}")
 
     def close(self, numbers: ProgressReading) -> None:
         pass

@@ -3,7 +3,7 @@
 import pytest
 
 from tercet.flows.service.progress import PrefectArtifact
-from tercet.flows.terminal.progress import ProgressReading, Reporter, reporter
+from tercet.flows.terminal.progress import LogLines, ProgressReading, Reporter, reporter
 
 
 class Clock:
@@ -44,6 +44,18 @@ def test_short_step_shows_nothing() -> None:
         clock.now += 1.9
         progress(1, 2, "rows")
     assert seen.shown == []
+
+
+def test_lines_go_to_whoever_wants_them_as_often_as_it_wants() -> None:
+    clock, said = Clock(), list[str]()
+    with Reporter([LogLines("train", said.append, 60.0)], clock) as progress:
+        for done in range(100):
+            progress(done, 100, "steps")
+            clock.now += 1.0
+    assert said == [
+        "train: 2 of 100 steps, 1.0 steps/s, 1:38 left",
+        "train: 62 of 100 steps, 1.0 steps/s, 0:38 left",
+    ]
 
 
 def test_rate_is_this_runs_own() -> None:
