@@ -14,6 +14,7 @@ from safetensors.numpy import load_file, save_file
 from tercet.flows.pipeline.fingerprints import Fingerprint
 from tercet.flows.running import runner
 from tercet.flows.running.arguments import RunArguments
+from tercet.flows.running.processes import Ended
 from tercet.flows.running.run_plan import prepare
 from tercet.flows.running.runner import Listener, Make, StepResult, open_run, run_steps
 from tercet.storage import locks, runs
@@ -106,6 +107,38 @@ def test_a_version_that_was_deleted_before_the_run_began_is_not_kept(tmp_path: P
         runner._kept(store, prints)
     make_artifact(store, "ingest", "2222", {})
     assert runner._kept(store, prints) == ["ingest@2222"]
+
+
+def test_a_seed_that_fails_apart_is_made_here_when_it_is_wanted_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As Prefect does that retries a task; what another process tells of others is kept."""
+    steps = [SimpleNamespace(name=name, needs=()) for name in ("train", "train.seed8")]
+    said: list[str] = []
+    told = [
+        (1, "a line"),
+        (0, ("train", 1, 2, "steps")),
+        (1, StepResult("train.seed8", "v", "made", 0.0, {})),
+        (0, Ended(error=BadInput("the rows are bad: mend them."))),
+    ]
+    recipe = SimpleNamespace(seed=7, seeds=2, run=SimpleNamespace(workers=2, device="cpu"))
+    handle: Any = SimpleNamespace(
+        plan=SimpleNamespace(recipe=recipe),
+        run_id="r",
+        fingerprints={},
+        say=said.append,
+        executor=SimpleNamespace(close=lambda: None),
+    )
+    monkeypatch.setattr(runner, "run_jobs", lambda *given: (one for one in told))
+    monkeypatch.setattr(runner.SeedsAtOnce, "_is_made", lambda self, step: False)
+    monkeypatch.setattr(runner, "run_step", lambda handle, step, progress: f"{step.name} here")
+    seeds: Any = runner.SeedsAtOnce(handle, steps)  # type: ignore[arg-type]
+    with pytest.raises(BadInput, match="the rows are bad"):
+        seeds.make(steps[0], lambda *numbers: said.append(str(numbers)))
+    assert said == ["a line", "(1, 2, 'steps')"]
+    assert seeds.make(steps[0], print) == "train here"
+    assert seeds.make(steps[1], print).step == "train.seed8"
+    seeds.close()
 
 
 def test_listeners_stand_around_each_step_and_all_see_its_progress(
