@@ -104,10 +104,12 @@ def _opened(card: Card) -> int:
         TURNS.mkdir()
         TURNS.chmod(0o1777)
     path = TURNS / re.sub(r"[^A-Za-z0-9._-]", "_", card.key)
+    # Whoever has an account may put a link there, or a pipe that nobody writes.
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     # Another user's may be opened there, but not with O_CREAT.
     with suppress(FileNotFoundError):
-        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    return os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        return os.open(path, flags)
+    return os.open(path, flags | os.O_CREAT, 0o644)
 
 
 @cache

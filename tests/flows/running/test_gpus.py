@@ -123,3 +123,14 @@ def test_a_killed_process_ends_its_turn(tmp_path: Path, monkeypatch: pytest.Monk
     waiting.join(60)
     assert got.is_set()
     assert said == ["waits for the GPU GPU-0a, on which another process computes"]
+
+
+def test_a_link_in_the_place_of_a_turn_is_not_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gpus, "TURNS", tmp_path / "turns")
+    gpus.TURNS.mkdir()
+    (gpus.TURNS / "GPU-1").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(OSError, match="symbolic links"), turn([Card("0", "GPU-1")], print):
+        pass
+    assert not (tmp_path / "elsewhere").exists()
