@@ -151,6 +151,11 @@ def get_run(store: Store, run_id: str) -> Run | None:
     return _run(store, run_id) if _ID.fullmatch(run_id) else None
 
 
+def was_started(store: Store, run_id: str) -> bool:
+    """Whether this is the store in which the run began."""
+    return store.exists(f"runs/{run_id}/start.json")
+
+
 def steps_left(run: Mapping[str, Any]) -> list[str]:
     """The steps that the run was to reach and has not."""
     reached = {entry["step"] for entry in run["steps"]}

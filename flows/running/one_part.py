@@ -13,6 +13,7 @@ import pyarrow as pa
 from tercet.flows.pipeline import fingerprints
 from tercet.flows.pipeline.fingerprints import Fingerprint
 from tercet.flows.pipeline.step import Step
+from tercet.flows.recipe.resolved import Model, Tagged, Weights
 from tercet.flows.running import parts
 from tercet.flows.running.parts import PartFile, Slot
 from tercet.storage import fingerprint
@@ -44,7 +45,7 @@ class Part:
 
 @dataclass(frozen=True)
 class PartOrder:
-    """The data that all parts of a step share."""
+    """The data that all parts of a step share. run: the id of the run that makes them."""
 
     store: Store
     step: Step
@@ -56,6 +57,7 @@ class PartOrder:
     models: Mapping[str, Path]
     model_digests: Mapping[str, str]
     resources: Resources
+    run: str = ""
     loaded: Loaded = field(default_factory=Loaded)
 
     def artifact(self) -> Artifact:
@@ -122,6 +124,7 @@ def part_order(
     inputs: Mapping[str, Sequence[PartFile]],
     models: Mapping[str, Path],
     resources: Resources,
+    run: str = "",
 ) -> PartOrder:
     """The order of a step whose inputs are these files.
 
@@ -149,7 +152,22 @@ def part_order(
         models=models,
         model_digests={slot: str(digest) for slot, digest in own.components["models"].items()},
         resources=resources,
+        run=run,
     )
+
+
+def model_folder(store: Store, step: Step, model: Model, version: str) -> Path:
+    """Where a model that the step reads lies, in this version. Raises BadInput."""
+    if isinstance(model, Weights):
+        return fingerprints.model_path(model.name)
+    if isinstance(model, Tagged):
+        # What the tag named when the run began: it may have moved since.
+        folder, name = fingerprints.made_model(store, version), f"tag:{model.name}"
+    else:
+        folder, name = open_artifact(store, model.step, version).model_dir(), model.step
+    if folder is None:
+        raise BadInput(f"{name} did not leave a model for {step.name!r}.")
+    return folder
 
 
 def _recalled_key(store: Store, step: Step, own: Fingerprint, slot: str) -> str | None:
@@ -163,13 +181,18 @@ def _recalled_key(store: Store, step: Step, own: Fingerprint, slot: str) -> str 
     )
 
 
-def commit_part(order: PartOrder, part: Part, progress: Progress) -> None:
-    """Makes and commits one part."""
+def commit_part(
+    order: PartOrder, part: Part, progress: Progress, apart: Path | None = None
+) -> None:
+    """Makes and commits one part.
+
+    apart: a folder for this attempt's scratch files, which the next one does not find.
+    """
     artifact = order.artifact()
-    scratch = artifact.scratch() / f"part-{part.index:05d}"
+    scratch = apart or artifact.scratch() / f"part-{part.index:05d}"
     scratch.mkdir(parents=True, exist_ok=True)
     # Of this attempt alone, whoever else makes the same part; the stage manages its scratch files.
-    staging = Path(mkdtemp(prefix=STAGING, dir=artifact.scratch()))
+    staging = Path(mkdtemp(prefix=STAGING, dir=apart or artifact.scratch()))
     resources = replace(order.resources, progress=progress)
     reads = parts.reads(order.step, order.inputs, part.driving)
     schemas = {**order.step.stage.tables, "rejects": REJECTS}

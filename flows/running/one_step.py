@@ -6,20 +6,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from functools import partial
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from tercet.flows.pipeline import fingerprints
 from tercet.flows.pipeline.fingerprints import Fingerprint
 from tercet.flows.pipeline.step import Step
-from tercet.flows.recipe.resolved import Model, Tagged, Weights
 from tercet.flows.running import parts, warnings
 from tercet.flows.running.device import device
+from tercet.flows.running.elsewhere import libraries
 from tercet.flows.running.executors import Executor, Threads
 from tercet.flows.running.kept_checkpoints import kept_in_bucket
 from tercet.flows.running.llm_session import LlmSession
-from tercet.flows.running.one_part import STAGING, PartOrder, part_order
+from tercet.flows.running.one_part import STAGING, PartOrder, model_folder, part_order
 from tercet.flows.running.run_plan import RunPlan
 from tercet.models.llm.messages import Ask
 from tercet.storage import locks, runs
@@ -30,9 +29,6 @@ from tercet.tasks.warning import StageWarning, sentence
 
 Progress = Callable[[int, int | None, str], None]
 Say = Callable[[str], None]
-
-# Each manifest records their versions, to help explain why two results differ.
-NOTED_LIBRARIES = ("tercet", "torch", "transformers", "sentence-transformers", "duckdb", "pyarrow")
 
 
 @dataclass
@@ -141,7 +137,7 @@ def _manifest(
         "inputs": _lineage(own.components),
         "components": dict(own.components),
         "modules": dict(own.modules),
-        "libraries": _libraries(),
+        "libraries": libraries(),
         "seconds": round(time.monotonic() - began, 3),
         "warnings": told,
     }
@@ -183,7 +179,7 @@ def _order(
         inputs["kept"] = parts.input_files([kept])
     versions = own.components["models"]
     models = {
-        slot: _model_folder(handle, step, model, str(versions[slot]))
+        slot: model_folder(handle.store, step, model, str(versions[slot]))
         for slot, model in step.models.items()
     }
     resources = Resources(
@@ -194,21 +190,9 @@ def _order(
         progress=progress,
         ask=_ask(handle, step, own, models),
     )
-    return part_order(handle.store, handle.plan, step, own, inputs, models, resources)
-
-
-def _model_folder(handle: RunHandle, step: Step, model: Model, version: str) -> Path:
-    """Where a model that the step reads lies."""
-    if isinstance(model, Weights):
-        return fingerprints.model_path(model.name)
-    if isinstance(model, Tagged):
-        # What the tag named when the run began: it may have moved since.
-        folder, name = fingerprints.made_model(handle.store, version), f"tag:{model.name}"
-    else:
-        folder, name = artifact_of(handle, model.step).model_dir(), model.step
-    if folder is None:
-        raise BadInput(f"{name} did not leave a model for {step.name!r}.")
-    return folder
+    return part_order(
+        handle.store, handle.plan, step, own, inputs, models, resources, handle.run_id
+    )
 
 
 def _ask(handle: RunHandle, step: Step, own: Fingerprint, models: Mapping[str, Path]) -> Ask | None:
@@ -287,13 +271,3 @@ def _lineage(components: Mapping[str, Any]) -> list[str]:
     read |= {str(version) for version in components["models"].values()}
     kept = components["config"].get(fingerprints.KEEP)
     return sorted(read if kept is None else read | {kept})
-
-
-def _libraries() -> dict[str, str]:
-    versions = {}
-    for name in NOTED_LIBRARIES:
-        try:
-            versions[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            versions[name] = "absent"
-    return versions

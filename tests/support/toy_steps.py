@@ -25,7 +25,7 @@ def _load(work: Work) -> str:
 
 
 def run(work: Work) -> None:
-    """One row. spec: x, and `does` for a part that fails, is killed, or takes long."""
+    """One row. spec: x, and `does` for a part that fails, is killed, takes long, or waits."""
     does = work.spec.get("does")
     if does == "fail":
         raise BadInput("the part is bad: mend it.")
@@ -36,6 +36,14 @@ def run(work: Work) -> None:
     if does == "wait":
         Path(work.scratch, "waits").touch()
         time.sleep(3600)
+    if does == "meet":
+        # On two machines it never ends; all others wait until it is at work there.
+        folder = Path(os.environ["TOY_FOLDER"])
+        if "TOY_STUCK" in os.environ:
+            Path(folder, os.environ["TOY_STUCK"]).touch()
+            time.sleep(3600)
+        while len(list(folder.iterdir())) < 2:
+            time.sleep(0.05)
     # So that every worker gets a share.
     time.sleep(0.05)
     row = {"x": work.spec["x"], "pid": os.getpid(), "loaded": work.once(_load)}
@@ -48,6 +56,7 @@ def toy_order(
     version: str = "aaaa",
     device: str = "cpu",
     models: Mapping[str, Path] | None = None,
+    run_id: str = "",
 ) -> PartOrder:
     """The order of a step `toy`, which computes nothing on its device."""
     return PartOrder(
@@ -61,6 +70,7 @@ def toy_order(
         models=models or {},
         model_digests={},
         resources=Resources(device=device),
+        run=run_id,
     )
 
 
