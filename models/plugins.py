@@ -8,7 +8,13 @@ from typing import Any, TypeVar, cast
 
 from tercet.models.llm.errors import Unusable
 
-GROUPS = ("tercet.methods", "tercet.losses", "tercet.scorers", "tercet.readers")
+GROUPS = (
+    "tercet.methods",
+    "tercet.losses",
+    "tercet.scorers",
+    "tercet.readers",
+    "tercet.executors",
+)
 T = TypeVar("T")
 
 

@@ -82,6 +82,12 @@ def onnx() -> Path:
 
 
 @pytest.fixture(scope="session")
+def ray_package() -> Path:
+    """The package of the extra `ray`."""
+    return part("ray")
+
+
+@pytest.fixture(scope="session")
 def shared_data() -> Path:
     """The directory of evaluation sets, corpora and lexicons that `docs/measurements.md` names."""
     return part("data")

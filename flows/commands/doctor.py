@@ -19,7 +19,7 @@ import typer
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
-from tercet.flows.commands.doctor_service import Finding, deployed, endpoints
+from tercet.flows.commands.doctor_service import Finding, cluster, deployed, endpoints
 from tercet.flows.pages.redaction import public
 from tercet.flows.running.device import torch_build
 from tercet.flows.terminal.text_table import cell
@@ -89,6 +89,7 @@ def _checks(store: str) -> list[Callable[[], list[Finding]]]:
         prefect,
         prefect_server,
         deployed,
+        cluster,
         generator,
         lambda: endpoints(store),
         plugins,

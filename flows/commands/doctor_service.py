@@ -1,4 +1,4 @@
-"""What `tercet doctor` finds of services: workers, automations and endpoints.
+"""What `tercet doctor` finds of services: workers, automations, endpoints and a Ray cluster.
 
 Prefect's server is asked over HTTP, since importing Prefect takes seconds and writes to its home.
 """
@@ -16,8 +16,10 @@ from typing import Any, Literal
 from urllib.parse import quote
 
 from tercet.flows.pages.redaction import public
+from tercet.flows.running.workers import check_answer, check_ray
 from tercet.storage import runs
 from tercet.storage.store import StoreError, open_store
+from tercet.tasks.stage import BadInput
 
 State = Literal["ok", "note", "missing", "unwritable"]
 
@@ -95,6 +97,21 @@ def _automations(deployments: Any, automations: Any) -> list[Finding]:
             says = f"automations that watch over {recipe}: {len(own)}"
         found.append(Finding("note" if off or lacks > 0 else "ok", "watch", says))
     return found
+
+
+def cluster() -> list[Finding]:
+    """The Ray cluster of `run.workers: ray`, where the environment names one."""
+    address = os.environ.get("RAY_ADDRESS")
+    if not address:
+        return []
+    try:
+        check_ray()
+        check_answer()
+        from tercet.flows.running.ray_workers import described
+
+        return [Finding("ok", "cluster", f"Ray at {address}: {described()}")]
+    except BadInput as error:
+        return [Finding("note", "cluster", f"{error}")]
 
 
 def endpoints(store: str) -> list[Finding]:

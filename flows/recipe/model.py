@@ -56,11 +56,10 @@ class RunSettings(Config):
         pattern=r"^\d+(\.\d+)?\s?(MB|GB|TB|MiB|GiB|TiB)$",
         description="Memory of the SQL inside stages",
     )
-    workers: int = Field(
+    workers: Annotated[int, Field(ge=1, le=256)] | str = Field(
         1,
-        ge=1,
-        le=256,
-        description="processes that share a stage's parts and several seeds, on GPUs one a card",
+        description="processes that share a stage's parts and several seeds, on GPUs one a card; "
+        "`ray`: the workers of a Ray cluster",
     )
     retries: int = Field(0, ge=0, le=20, description="how often Prefect retries a failed stage")
     llm: AskingSettings = Field(AskingSettings(), description="How the language model is asked")

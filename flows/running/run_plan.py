@@ -15,6 +15,7 @@ from tercet.flows.recipe.secrets import refuse_secrets
 from tercet.flows.running.arguments import RunArguments
 from tercet.flows.running.device import device
 from tercet.flows.running.model_files import check_model_files
+from tercet.flows.running.workers import find_workers
 from tercet.models.precision import computed_in
 from tercet.storage.store import Store, StoreError, open_store
 from tercet.tasks.corpus.ingest import check_corpora
@@ -74,6 +75,7 @@ def prepare(arguments: RunArguments, checked: list[Config] | None = None) -> Run
     loaded = recipe_file.loaded(
         arguments.recipe, arguments.overrides, arguments.corpus, arguments.limit, arguments.seed
     )
+    find_workers(loaded.recipe.run)
     every = compile_steps(loaded.resolved)
     steps = steps_to_run(every, arguments.until)
     _check_inputs(steps, [] if checked is None else checked)

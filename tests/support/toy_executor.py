@@ -4,6 +4,7 @@ import pickle
 from collections.abc import Callable, Sequence
 
 from tercet.flows.running.one_part import Part, PartOrder, commit_part
+from tercet.flows.running.workers import Workers
 from tercet.tasks.stage import silent
 
 
@@ -28,3 +29,7 @@ class Backwards:
 
     def close(self) -> None:
         self.said.append("close")
+
+
+# As a package names it in `tercet.executors`.
+WORKERS = Workers("backwards", lambda settings, say: Backwards())

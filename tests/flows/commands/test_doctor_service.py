@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from commands_store import make_run
 
-from tercet.flows.commands.doctor_service import Finding, deployed, endpoints
+from tercet.flows.commands.doctor_service import Finding, cluster, deployed, endpoints
 from tercet.storage.store import open_store
 
 DEPLOYED = [
@@ -125,6 +125,17 @@ def test_a_server_with_a_login_gets_it(server: Answers, monkeypatch: pytest.Monk
 def test_without_a_shared_server_nothing_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PREFECT_API_URL", raising=False)
     assert deployed() == []
+
+
+def test_a_cluster_that_cannot_be_had_is_a_note(
+    ray_package: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    assert cluster() == []
+    monkeypatch.setenv("RAY_ADDRESS", "ray://head:10001")
+    (finding,) = cluster()
+    assert finding.state == "note"
+    assert "start it there, by `ray job submit`" in finding.says
 
 
 def test_endpoints_of_the_newest_run(
