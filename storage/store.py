@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -29,7 +30,7 @@ Asked = TypeVar("Asked")
 Answer = TypeVar("Answer")
 
 FORMAT = 1
-# Opens the objects at a location `scheme://…` that is no local directory.
+# Opens the objects at a location `scheme://…`; packages add to them (entry points `tercet.stores`).
 SCHEMES: dict[str, Callable[[str], Objects]] = {"s3": Bucket}
 MARKER = "store.json"
 
@@ -322,6 +323,8 @@ def _make_elsewhere(store: Store) -> None:
 def _is_elsewhere(location: str) -> bool:
     """Whether the location is no local directory. Raises StoreError for an unknown scheme."""
     scheme, found, _ = location.partition("://")
+    if found and scheme not in SCHEMES:
+        SCHEMES.update((p.name, p.load()) for p in entry_points(group="tercet.stores", name=scheme))
     if found and scheme not in SCHEMES:
         raise StoreError(
             f"{location} is not a local directory, nor in a bucket: name a directory, or "

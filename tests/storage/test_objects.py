@@ -2,11 +2,13 @@
 
 import pickle
 import time
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
 import toy_objects
 
+from tercet.storage import store
 from tercet.storage.answers.journal import Journal, checked, contents, journal_names, sealed_names
 from tercet.storage.objects import Folder, Objects
 from tercet.storage.store import SCHEMES, StoreError, open_store, work_of
@@ -54,21 +56,25 @@ def test_a_link_that_leads_back_is_followed_once(tmp_path: Path) -> None:
     assert [path for path, _ in Folder(root).stats("")] == ["artifacts/rows"]
 
 
-def test_a_scheme_opens_a_store_and_an_unknown_one_says_so(
+def test_a_scheme_of_a_package_opens_a_store_and_an_unknown_one_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TERCET_WORK", str(tmp_path / "work"))
     location = f"toy://{tmp_path}/objects.db"
     with pytest.raises(StoreError, match="is not a local directory"):
         open_store(location)
-    monkeypatch.setitem(SCHEMES, "toy", toy_objects.opened)
+    point = EntryPoint("toy", "toy_objects:opened", "tercet.stores")
+    installed = {("tercet.stores", "toy"): [point]}
+    found = lambda group, name: installed.get((group, name), [])  # noqa: E731
+    monkeypatch.setattr(store, "entry_points", found)
+    monkeypatch.setattr(store, "SCHEMES", dict(SCHEMES))
     with pytest.raises(StoreError, match="is not a store: name one"):
         open_store(location, create=False)
-    store = open_store(location)
-    assert open_store(location, create=False) == store
-    assert store.work == work_of(location)
-    assert store.work.parent == tmp_path / "work"
-    assert work_of(f"{location}2") != store.work
+    opened = open_store(location)
+    assert open_store(location, create=False) == opened
+    assert opened.work == work_of(location)
+    assert opened.work.parent == tmp_path / "work"
+    assert work_of(f"{location}2") != opened.work
 
 
 def test_answers_wait_in_the_work_directory_until_they_are_sealed(
