@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from processes import PARTS, ROWS, SCHEMAS, staged
+from processes import ROWS, SCHEMAS, parts_in, staged
 from s3_server import EVERYWHERE, FAR_APART
 
 from tercet.storage.artifacts import Artifact, find_parts, open_artifact
@@ -216,11 +216,12 @@ def test_killed_at_any_moment_a_reader_sees_whole_parts(
     artifact = open_artifact(store, "extract", "aaaa")
     moments = random.Random(5)
     seen: dict[int, Mapping[str, Any]] = {}
-    kills, most = 0, 8 if store.work == Path(store.location) else 3
-    while kills < most and len(seen) < PARTS:
+    parts = parts_in(store)
+    kills, most = 0, parts // 6
+    while kills < most and len(seen) < parts:
         # However late the kill is, some parts are left for the next one.
-        process = beside("write", "--most", "6")
-        wanted = min(len(seen) + moments.randrange(3), PARTS)
+        process = beside("write", "--most", "5")
+        wanted = min(len(seen) + moments.randrange(3), parts)
         while process.poll() is None:
             now = _check(artifact)
             assert {index: now[index] for index in seen} == seen
@@ -232,17 +233,17 @@ def test_killed_at_any_moment_a_reader_sees_whole_parts(
         process.wait()
         kills += 1
     assert kills == most
-    assert 0 < len(seen) < PARTS
+    assert 0 < len(seen) < parts
     process = beside("write")
     while process.poll() is None:
         now = _check(artifact)
         assert {index: now[index] for index in seen} == seen
         seen = now
     assert process.returncode == 0
-    assert sorted(_check(artifact)) == list(range(PARTS))
+    assert sorted(_check(artifact)) == list(range(parts))
     assert artifact.manifest() is not None
     undisturbed = open_artifact(store, "extract", "bbbb")
-    for index in range(PARTS):
+    for index in range(parts):
         undisturbed.commit(index, staged(undisturbed, index), f"key{index}", {})
     for table in ("left", "right"):
         assert artifact.rows().table(table).equals(undisturbed.rows().table(table))
@@ -257,7 +258,7 @@ def test_two_processes_on_one_artifact_leave_each_part_once(
         assert writer.wait() == 0
     artifact = open_artifact(store, "extract", "aaaa")
     records = _check(artifact)
-    assert sorted(records) == list(range(PARTS))
+    assert sorted(records) == list(range(parts_in(store)))
     wanted = {
         file["path"]
         for record in records.values()
