@@ -8,6 +8,7 @@ fails on the way, so a put may be reported as refused that has been done, and th
 
 import errno
 import os
+import re
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -40,6 +41,8 @@ _HOPELESS = {
         "the environment holds no key: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
     ),
 }
+# Anything else a client understands in its own way: a query is dropped, an escape resolved.
+_PLACE = re.compile(r"s3://[\w.-]+(/(?!\.{1,2}(/|$))[^/?#%\\\x00-\x1f]+)*", re.ASCII)
 # A file is put in pieces of so many bytes.
 _PIECE = 32 * 2**20
 
@@ -179,6 +182,16 @@ def _puts_if_absent(bucket: Bucket, path: str) -> bool:
         return False
 
 
+def fault(url: str) -> str:
+    """Why this can be no bucket's prefix, as a sentence that quotes no key; empty if it can."""
+    if _PLACE.fullmatch(url):
+        return ""
+    return (
+        f"{re.sub('//.*@', '//', url)!r} names no bucket: write s3://BUCKET or s3://BUCKET/PREFIX, "
+        "without a key, a port, ?, #, % or empty names."
+    )
+
+
 def endpoint() -> str:
     """The server's address, as the environment has it; empty for AWS itself."""
     return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL", "")
@@ -192,4 +205,6 @@ def client_options(address: str) -> dict[str, Any]:
 @kept
 def _opened(url: str, address: str) -> S3Store:
     """The bucket, once a process: a client keeps its connections."""
+    if address and not address.startswith(("http://", "https://")):
+        raise OSError(errno.EINVAL, "AWS_ENDPOINT_URL must begin with http:// or https://: set it so")
     return S3Store.from_url(url, client_options=client_options(address), retry_config=RETRIES)

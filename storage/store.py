@@ -112,7 +112,7 @@ def _of_server(location: str | Path, error: BaseError) -> StoreError:
             f"{location} refuses access{said}: check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and "
             "AWS_SESSION_TOKEN, and what this key may do there."
         )
-    said = code[1] if code else _first_line(error)
+    said = code[1] if code else re.sub("//[^/ ]*@", "//", _first_line(error))
     return StoreError(
         f"{location} cannot be reached ({said}): check AWS_ENDPOINT_URL, AWS_REGION, the key and "
         "the network, and repeat the command."
@@ -297,10 +297,9 @@ def is_store(location: str) -> bool:
 
 
 def _elsewhere(location: str) -> Store:
-    scheme, _, place = location.partition("://")
-    if not place.strip("/") or (place.startswith("/") and scheme == "s3"):
-        raise StoreError(f"{location} names no bucket: write s3://BUCKET or s3://BUCKET/PREFIX.")
-    location = location.rstrip("/")
+    scheme, location = location.partition("://")[0], location.rstrip("/")
+    if scheme == "s3" and (fault := bucket.fault(location)):
+        raise StoreError(fault)
     return Store(location, work_of(location), SCHEMES[scheme](location))
 
 
@@ -325,7 +324,8 @@ def _is_elsewhere(location: str) -> bool:
     scheme, found, _ = location.partition("://")
     if found and scheme not in SCHEMES:
         SCHEMES.update((p.name, p.load()) for p in entry_points(group="tercet.stores", name=scheme))
-    if found and scheme not in SCHEMES:
+    # A slash is lost easily, and a directory of that name would be made.
+    if (found and scheme not in SCHEMES) or (not found and location.startswith("s3:/")):
         raise StoreError(
             f"{location} is not a local directory, nor in a bucket: name a directory, or "
             "s3://BUCKET/PREFIX, with --store."

@@ -82,6 +82,7 @@ def test_what_is_no_store_says_so(bucket: s3_server.Proxy, monkeypatch: pytest.M
     assert not is_store(place)
     for location, said in [
         ("s3://", "names no bucket: write s3://BUCKET"),
+        ("s3:/bucket/place", "is not a local directory"),
         ("s3://nonesuch/place", "there is no such bucket: create it"),
         (place, "is not a store: name one"),
     ]:
@@ -109,6 +110,35 @@ def test_what_is_no_store_says_so(bucket: s3_server.Proxy, monkeypatch: pytest.M
     with pytest.raises(StoreError, match=r"cannot be reached .*check AWS_ENDPOINT_URL") as caught:
         open_store(place)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["key:secret@bucket/a", "bucket:9000/a", "bucket/a?b", "bucket/a#b", "bucket/a%20b"]
+    + ["bucket//a", "bucket/a/../b", "bucket/.", "bucket/a\nb", "/a"],
+)
+def test_a_place_that_a_client_understands_in_its_own_way_is_none(place: str) -> None:
+    with pytest.raises(StoreError, match="names no bucket: write s3://BUCKET") as caught:
+        open_store(f"s3://{place}")
+    assert "\n" not in str(caught.value)
+    assert "secret" not in str(caught.value)
+
+
+def test_no_login_of_an_address_is_told(
+    bucket: s3_server.Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = f"s3://bucket/{uuid.uuid4().hex}/a b[1]*'ü"
+    assert open_store(place).list("runs") == []
+    for address, said in [
+        (f"127.0.0.1:{bucket.port}", "AWS_ENDPOINT_URL must begin with http"),
+        (f"http://user:secret@127.0.0.1:{s3_server.free_port()}", "cannot be reached .*GET http:"),
+    ]:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", address)
+        monkeypatch.setitem(s3_bucket.RETRIES, "max_retries", 0)
+        monkeypatch.setattr(s3_bucket, "_WAITS", ())
+        with pytest.raises(StoreError, match=said) as caught:
+            open_store(place)
+        assert "secret" not in "".join(traceback.format_exception(caught.value))
 
 
 @pytest.mark.parametrize(
