@@ -206,5 +206,7 @@ def client_options(address: str) -> dict[str, Any]:
 def _opened(url: str, address: str) -> S3Store:
     """The bucket, once a process: a client keeps its connections."""
     if address and not address.startswith(("http://", "https://")):
-        raise OSError(errno.EINVAL, "AWS_ENDPOINT_URL must begin with http:// or https://: set it so")
+        raise OSError(
+            errno.EINVAL, "AWS_ENDPOINT_URL must begin with http:// or https://: set it so"
+        )
     return S3Store.from_url(url, client_options=client_options(address), retry_config=RETRIES)

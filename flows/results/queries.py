@@ -45,5 +45,5 @@ def rows(store: Store, run_ref: str | None, query: str) -> pa.Table:
 def sql_fault(error: Exception) -> str:
     """The first line of DuckDB's message, and its suggested name if there is one."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    said = lines[:1] + [line for line in lines[1:2] if line.startswith("Did you mean")]
-    return " ".join(said) or type(error).__name__
+    hints = [line for line in lines[1:2] if line.startswith("Did you mean")]
+    return " ".join([views.first_line(error), *hints]) or type(error).__name__

@@ -1,6 +1,7 @@
 """The SQL interface: DuckDB views over the store, always derived from its records."""
 
 import os
+import re
 import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
@@ -304,12 +305,22 @@ def _at(snapshot: Snapshot, place: Place, table: str, newest: Mapping[str, Artif
     )
 
 
+def first_line(error: Exception) -> str:
+    """The first line of what DuckDB says; of an error of the store, what that says."""
+    said = str(error).strip()
+    found = re.search(r"^(?:tercet\.\S*)?StoreError: (.*)", said, re.MULTILINE)
+    return found[1] if found else said.partition("\n")[0].rstrip()
+
+
 def _view(connection: duckdb.DuckDBPyConnection, name: str, query: str) -> None:
     """Creates a view; if its files cannot be read, one that raises an error when queried."""
     try:
         connection.execute(f"CREATE VIEW {name} AS {query}")
-    except duckdb.IOException as error:
-        said = f"Files of this table cannot be read: {str(error).splitlines()[0]}"
+    except duckdb.Error as error:
+        # What is raised in Python, as where files lie in a bucket, has no class of its own.
+        if type(error) not in (duckdb.IOException, duckdb.Error):
+            raise
+        said = f"Files of this table cannot be read: {first_line(error)}"
         # A column would not be computed where only rows are counted.
         query = f"SELECT NULL AS damaged WHERE error({quoted(said)})"
         connection.execute(f"CREATE VIEW {name} AS {query}")

@@ -1,10 +1,12 @@
 """A store in a bucket: what fails on the way, what a server must keep, how often it is asked."""
 
+import shutil
 import traceback
 import uuid
 from pathlib import Path
 from unittest.mock import Mock
 
+import duckdb
 import pytest
 import s3_server
 from answers_pool import answer, digest
@@ -114,8 +116,18 @@ def test_what_is_no_store_says_so(bucket: s3_server.Proxy, monkeypatch: pytest.M
 
 @pytest.mark.parametrize(
     "place",
-    ["key:secret@bucket/a", "bucket:9000/a", "bucket/a?b", "bucket/a#b", "bucket/a%20b"]
-    + ["bucket//a", "bucket/a/../b", "bucket/.", "bucket/a\nb", "/a"],
+    [
+        "key:secret@bucket/a",
+        "bucket:9000/a",
+        "bucket/a?b",
+        "bucket/a#b",
+        "bucket/a%20b",
+        "bucket//a",
+        "bucket/a/../b",
+        "bucket/.",
+        "bucket/a\nb",
+        "/a",
+    ],
 )
 def test_a_place_that_a_client_understands_in_its_own_way_is_none(place: str) -> None:
     with pytest.raises(StoreError, match="names no bucket: write s3://BUCKET") as caught:
@@ -244,3 +256,27 @@ def test_a_run_on_another_machine_is_seen(store: Store, tmp_path: Path) -> None:
     with locks.hold(store, f"run-{run}"):
         assert [one["state"] for one in runs.list_runs(elsewhere)] == ["running"]
     assert [one["state"] for one in runs.list_runs(elsewhere)] == ["crashed"]
+
+
+@IN_A_BUCKET
+def test_of_a_table_that_cannot_be_read_sql_says_so_and_shows_the_others(
+    store: Store, bucket: s3_server.Proxy
+) -> None:
+    artifact = open_artifact(store, "extract", "aaaa")
+    artifact.adopt_plan([{}])
+    record = artifact.commit(0, staged(artifact, 0), "k", {})
+    artifact.finish({})
+    run = runs.start_run(store, "tiny", {}, {})
+    entry = {"version": "aaaa", "stage": "extract", "state": "made", "seconds": 1.0}
+    runs.record_step(store, run, "extract", entry)
+    gone = record["tables"]["left"][0]["path"]
+    shutil.rmtree(store.work / "cache")
+    bucket.faults += [("GET", gone, s3_server.DENIED)] * 6
+    for said in ("refuses access", "is not there"):
+        with connect(store, run) as connection:
+            assert connection.sql('FROM "right"').fetchall()
+            with pytest.raises(duckdb.Error, match=f"cannot be read: .*{said}") as caught:
+                connection.sql('FROM "left"').fetchall()
+        assert "planted" not in "".join(traceback.format_exception(caught.value))
+        store.delete(gone)
+        bucket.faults.clear()
