@@ -85,6 +85,8 @@ def _is_copied(path: str) -> bool:
         and unfinished(path) == path
         and not path.startswith(f"{POOL}/journal/")
         and not path.endswith(".writing")
+        # A training's newest checkpoint, which it replaces and removes meanwhile.
+        and path.split("/")[3:5] != ["files", "checkpoint"]
     )
 
 

@@ -46,6 +46,11 @@ def test_there_and_back(filled: Store, bucket: s3_server.Proxy, tmp_path: Path) 
     assert open_artifact(back, "extract", "aaaa").rows().count("left") == 2 * ROWS
     with open_pool(back, "tiny", "a run") as answers:
         assert list(answers.find([digest(1)])) == [digest(1)]
+    # A training's checkpoints come and go, which would end the copy.
+    checkpoint = "artifacts/train/bbbb/files/checkpoint/newest.json"
+    filled.replace(checkpoint, b"{}")
+    assert copying.copy(filled, away) == {}
+    filled.delete(checkpoint)
     # What is younger follows; what is of another store is no copy.
     tags.set_tag(filled, "kept", "extract@aaaa")
     assert list(copying.copy(filled, away)) == ["tags/kept.json"]
