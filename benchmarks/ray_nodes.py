@@ -94,11 +94,6 @@ class Nodes:
         os.environ["RAY_ADDRESS"] = self.cluster.address
         self.started = time.monotonic() - began
 
-    def memory(self) -> int:
-        """MiB that the cluster's processes hold, what they share counted once."""
-        own = psutil.Process().children(recursive=True)
-        return sum(one.memory_full_info().uss for one in own) // 2**20
-
     def lose(self, number: signal.Signals) -> None:
         """Sends all processes of a node this signal."""
         raylet = psutil.Process(self.nodes[0].all_processes["raylet"][0].process.pid)
