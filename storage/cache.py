@@ -81,5 +81,7 @@ def _trim(cache: Path, limit: float) -> None:
         if room <= limit or stat.st_mtime > time.time() - _UNTOUCHED_SECONDS:
             return
         with suppress(FileNotFoundError):
-            place.unlink()
-        room -= stat.st_size
+            # Somebody may have asked for it since it was looked at.
+            if place.stat().st_mtime == stat.st_mtime:
+                place.unlink()
+                room -= stat.st_size

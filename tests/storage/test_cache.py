@@ -3,7 +3,7 @@
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -47,6 +47,24 @@ def test_what_nobody_has_asked_for_the_longest_goes(tmp_path: Path, room_for_ten
         assert len(there) <= 10
         # Whoever has opened a copy reads it to its end.
         assert open_.read() == gone.read() == MEGABYTE
+
+
+def test_what_is_asked_for_while_room_is_made_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(12):
+        asked_before(fetched(tmp_path, f"a/{number}", writes(MEGABYTE)), 7200 - number)
+    walk = os.walk
+
+    def looking(folder: Path) -> Iterator[object]:
+        yield from walk(folder)
+        fetched(tmp_path, "a/0", writes(b"never fetched twice"))
+
+    monkeypatch.setattr(os, "walk", looking)
+    monkeypatch.setenv("TERCET_CACHE_GB", str(10 / 1024))
+    fetched(tmp_path, "b", writes(MEGABYTE))
+    assert sorted(int(path.name) for path in (tmp_path / "a").iterdir()) == [0, *range(5, 12)]
+    assert fetched(tmp_path, "a/0", writes(b"")).read_bytes() == MEGABYTE
 
 
 def test_what_was_asked_for_within_the_hour_stays(tmp_path: Path, room_for_ten: None) -> None:
