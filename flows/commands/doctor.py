@@ -183,8 +183,8 @@ def disk(store: str) -> list[Finding]:
 
 def writable(store: str) -> list[Finding]:
     """Whether the store is writable, without creating one."""
-    if "://" in store:
-        return _in_bucket(store)
+    if "://" in store or store.startswith("s3:/"):
+        return _elsewhere(store)
     root = _root(store)
     try:
         if root.is_file():
@@ -205,12 +205,15 @@ def writable(store: str) -> list[Finding]:
     return [Finding("ok", "store", f"{root}" + ("" if there else " (created by the first run)"))]
 
 
-def _in_bucket(store: str) -> list[Finding]:
-    """Whether the server keeps the conditions of puts, without which there can be no store."""
+def _elsewhere(store: str) -> list[Finding]:
+    """Of a bucket, whether the server keeps the conditions of puts, without which there can be no
+    store; of what a package opens, whether it can be asked.
+    """
     try:
         there = is_store(store)
-        with clear_errors(store):
-            probe(Bucket(store.rstrip("/")))
+        if store.startswith("s3://"):
+            with clear_errors(store):
+                probe(Bucket(store.rstrip("/")))
     except StoreError as error:
         return [Finding("unwritable", "store", str(error))]
     return [Finding("ok", "store", store + ("" if there else " (created by the first run)"))]

@@ -6,12 +6,13 @@ from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
+import toy_objects
 
 from tercet.flows.commands import doctor
 from tercet.flows.commands.doctor import Finding
 from tercet.models.llm.errors import Unusable
 from tercet.models.llm.vllm import build as vllm_build
-from tercet.storage.store import open_store
+from tercet.storage.store import SCHEMES, open_store
 
 Capture = pytest.CaptureFixture[str]
 
@@ -35,12 +36,21 @@ def test_a_machine_that_can_is_0_and_nothing_is_made(tmp_path: Path, capsys: Cap
     assert doctor.examine(str(tmp_path / "there")) == 0
 
 
+def test_a_store_that_a_package_opens_is_asked_and_no_bucket(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(SCHEMES, "toy", toy_objects.opened)
+    (found,) = doctor.writable(f"toy://{tmp_path}/objects.db")
+    assert (found.state, found.says[:3]) == ("ok", "toy")
+
+
 @pytest.mark.usefixtures("quick")
 def test_a_store_that_cannot_be_written_is_2(tmp_path: Path, capsys: Capture) -> None:
     (tmp_path / "file").write_text("x")
     assert doctor.examine(str(tmp_path / "file")) == 2
     assert doctor.examine(str(tmp_path)) == 2
     assert doctor.examine("ftp://server") == 2
+    assert doctor.examine("s3:/bucket/store") == 2
     shown = capsys.readouterr().out
     assert "is a file" in shown
     assert "is not a store" in shown
