@@ -86,7 +86,7 @@ def copy(
     source: Annotated[str, Argument(help="a store: a directory, or s3://BUCKET/PREFIX")],
     target: Annotated[str, Argument(help="another, which may be new")],
 ) -> None:
-    """Copy all of a store into another, from a directory into a bucket or back."""
+    """Copy all of a store into a directory or a bucket."""
     from tercet.flows.commands.copy import copy_store
 
     copy_store(source, target)

@@ -46,8 +46,8 @@ class Pretended:
         steps = tuple(
             SimpleNamespace(name=name, needs=STEPS[:i][-1:]) for i, name in enumerate(STEPS)
         )
-        settings = SimpleNamespace(retries=self.retries)
-        told = SimpleNamespace(name="pretended", run=settings)
+        settings = SimpleNamespace(retries=self.retries, workers=1)
+        told = SimpleNamespace(name="pretended", run=settings, seeds=1)
         return SimpleNamespace(recipe=told, steps=steps, arguments=arguments)
 
     @contextmanager
@@ -217,7 +217,7 @@ def run_step(handle, step, progress):
     time.sleep(3600)
 
 runner.open_run, runner.run_step = open_run, run_step
-recipe = SimpleNamespace(name="r", run=SimpleNamespace(retries=0))
+recipe = SimpleNamespace(name="r", run=SimpleNamespace(retries=0, workers=1), seeds=1)
 step = SimpleNamespace(name="sleeps", needs=())
 arguments = RunArguments("sleeps", sys.argv[1])
 pipeline_flow.run(SimpleNamespace(recipe=recipe, steps=(step,), arguments=arguments))
