@@ -146,7 +146,7 @@ def test_a_store_that_cannot_be_written(place: Place, case: str, more: list[str]
         "file": (str(place.good), "is a file"),
         "other": (str(other), "is not a store"),
         "forbidden": ("/proc/store", "/proc/store"),
-        "remote": ("s3://bucket/store", "not a local directory"),
+        "remote": ("abfs://bucket/store", "not a local directory"),
     }
     store, told = stores[case]
     said = sentence(place.types("run", place.good, "--store", store, *more), 2)
