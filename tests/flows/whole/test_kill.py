@@ -44,7 +44,7 @@ KILLS = int(os.environ.get("TERCET_KILLS", "2"))
 SEED = int(os.environ.get("TERCET_KILL_SEED", "20260704"))
 RECIPE = shlex.split(os.environ.get("TERCET_KILL_RECIPE", ""))
 # Seconds that a run lives at most: a longer recipe is killed many times on its way.
-LONGEST = 300.0
+LONGEST = 80.0
 
 
 def _read_until(stop: Path, store: Path, answer: "multiprocessing.queues.Queue[object]") -> None:
