@@ -12,7 +12,7 @@ import s3_server
 from answers_pool import answer, digest
 from faulty_server import until
 from obstore.exceptions import GenericError
-from processes import ROWS, SCHEMAS, staged
+from processes import ROWS, SCHEMAS, staged, two_parts
 
 from tercet.storage import bucket as s3_bucket
 from tercet.storage import locks, runs
@@ -193,11 +193,7 @@ def test_a_file_in_pieces_whose_last_answer_is_lost_is_there(
 
 @IN_A_BUCKET
 def test_sql_reads_the_bucket_and_nothing_else(store: Store) -> None:
-    artifact = open_artifact(store, "extract", "aaaa")
-    artifact.adopt_plan([{}, {}])
-    for index in range(2):
-        artifact.commit(index, staged(artifact, index), f"k{index}", {})
-    artifact.finish({"stage": "extract"})
+    two_parts(store)
     run = runs.start_run(store, "tiny", {}, {})
     entry = {"version": "aaaa", "stage": "extract", "state": "made", "seconds": 1.0}
     runs.record_step(store, run, "extract", entry)

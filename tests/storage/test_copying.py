@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import s3_server
 from answers_pool import answer, digest
-from processes import ROWS, staged
+from processes import ROWS, two_parts
 
 from tercet.storage import copying, runs, tags
 from tercet.storage.answers.pool import open_pool
@@ -16,11 +16,7 @@ from tercet.storage.store import Store, StoreError, open_store
 
 @pytest.fixture
 def filled(store: Store) -> Store:
-    artifact = open_artifact(store, "extract", "aaaa")
-    artifact.adopt_plan([{}, {}])
-    for index in range(2):
-        artifact.commit(index, staged(artifact, index), f"k{index}", {})
-    artifact.finish({"stage": "extract"})
+    two_parts(store)
     run = runs.start_run(store, "tiny", {}, {})
     runs.end_run(store, run, "done", {})
     tags.set_tag(store, "kept", run)

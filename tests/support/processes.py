@@ -35,6 +35,15 @@ def staged(artifact: Artifact, index: int, rows: int = ROWS, width: int = 1) -> 
         return writer.close()
 
 
+def two_parts(store: Store) -> None:
+    """Makes a finished artifact of `extract` with two parts."""
+    artifact = open_artifact(store, "extract", "aaaa")
+    artifact.adopt_plan([{}, {}])
+    for index in range(2):
+        artifact.commit(index, staged(artifact, index), f"k{index}", {})
+    artifact.finish({"stage": "extract"})
+
+
 def parts_in(store: Store) -> int:
     """How many parts the artifact has: each costs eight requests where it is not on a disk."""
     return PARTS if store.work == Path(store.location) else 12

@@ -60,7 +60,7 @@ def test_the_build_of_a_library_is_no_difference(
     here = sent(order, "cpu")
     version = elsewhere.metadata.version
     monkeypatch.setattr(elsewhere.metadata, "version", lambda name: version(name) + "+cu999")
-    arrived(here)
+    assert arrived(here).step == order.step
 
 
 @pytest.mark.parametrize(
