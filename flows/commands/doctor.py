@@ -236,7 +236,11 @@ def strange(store: str) -> list[Finding]:
 
 
 def _root(store: str) -> Path:
-    return work_of(store) if "s3://" in store else Path(store).expanduser().absolute()
+    try:
+        return work_of(store)
+    except StoreError:
+        # Of an unknown kind, as `writable` says.
+        return Path(store).absolute()
 
 
 def _standing(path: Path) -> Path:
