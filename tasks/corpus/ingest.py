@@ -1,9 +1,10 @@
 """Stage `ingest`: from the recipe's corpora to clean, distinct, split sentences.
 
-Two passes in bounded memory. The first streams every source, makes the text uniform, bounds its
-length and writes what can be used to a file in the scratch directory, keeping only ids and shingles
-(`splits`). In between, exact duplicates and splits are decided on those arrays. The second pass
-streams the file and emits the tables in pieces of `part_rows` sentences, cut at document ends.
+Two passes. The first streams every source, makes the text uniform, bounds its length and writes
+what can be used to a file in the scratch directory, keeping only ids and shingles (`splits`): about
+1.1 GB a million sentences. In between, exact duplicates and splits are decided on those arrays. The
+second pass streams the file and emits the tables in pieces of `part_rows` sentences, cut at
+document ends.
 Nothing depends on the size of batches or pieces, and no row on the version before, which says in
 which pieces old documents lie (`former_parts`). A version that the recipe keeps says in which
 splits its documents are.
