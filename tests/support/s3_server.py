@@ -78,7 +78,8 @@ class Proxy:
     """Passes requests on to a server.
 
     faults: of requests of a method whose path has this in it, the next are spoilt: (method, text,
-        fault). chance: of any other request to be spoilt. ignored: a header that is not passed on.
+        fault). chance: of any other request to be spoilt, by a
+        409 only if it has a condition. ignored: a header that is not passed on.
         refused: a header that the server does not know. seen: every request, method and path.
     """
 
@@ -97,7 +98,7 @@ class Proxy:
         """What AWS_ENDPOINT_URL is to say."""
         return f"http://127.0.0.1:{self.port}"
 
-    def fault(self, method: str, path: str) -> str | None:
+    def fault(self, method: str, path: str, conditional: bool) -> str | None:
         """The fault for this request, which is noted."""
         with self.lock:
             self.seen.append((method, path))
@@ -105,7 +106,9 @@ class Proxy:
                 if planned[0] == method and planned[1] in path:
                     self.faults.remove(planned)
                     return planned[2]
-            return self.dice.choice(FAULTS) if self.dice.random() < self.chance else None
+            if self.dice.random() >= self.chance:
+                return None
+            return self.dice.choice([one for one in FAULTS if conditional or one != CONFLICT])
 
     def counted(self) -> list[tuple[str, str]]:
         """The requests since this was asked last."""
@@ -124,7 +127,8 @@ def proxy(server: int) -> Iterator[Proxy]:
 
         def _any(self) -> None:
             body = self.rfile.read(int(self.headers.get("content-length") or 0))
-            fault = passing.fault(self.command, self.path)
+            conditional = not {"if-match", "if-none-match"}.isdisjoint(map(str.lower, self.headers))
+            fault = passing.fault(self.command, self.path, conditional)
             if fault == RESET:
                 # Closed at once, and whoever waits is told so.
                 self.connection.setsockopt(

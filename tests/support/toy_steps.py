@@ -44,6 +44,12 @@ def run(work: Work) -> None:
             time.sleep(3600)
         while len(list(folder.iterdir())) < 2:
             time.sleep(0.05)
+    if does == "share":
+        # The first worker waits for the second one.
+        folder = Path(os.environ["TOY_FOLDER"])
+        Path(folder, str(os.getpid())).touch()
+        while len(list(folder.iterdir())) < 2:
+            time.sleep(0.05)
     # So that every worker gets a share.
     time.sleep(0.05)
     row = {"x": work.spec["x"], "pid": os.getpid(), "loaded": work.once(_load)}

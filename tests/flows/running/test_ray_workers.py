@@ -80,8 +80,8 @@ def test_doctor_describes_the_cluster(ray_nodes: Nodes) -> None:
 
 @BOTH
 def test_a_worker_loads_once_for_all_of_its_parts(trial: Trial, models: Mapping[str, Path]) -> None:
-    order = trial.order(models)
-    assert len(set(trial.made(order))) == 2
+    loaded = trial.made(trial.order(models), **{f"x{x}": "share" for x in range(COUNT)})
+    assert len(set(loaded)) == 2
     assert trial.said == []
 
 
