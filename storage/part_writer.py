@@ -180,7 +180,9 @@ class _File:
 def schema_file(schema: pa.Schema) -> tuple[str, bytes]:
     """A Parquet file without rows that has the schema: its digest and its bytes."""
     sink = io.BytesIO()
-    pq.write_table(schema.remove_metadata().empty_table(), sink, compression="zstd")
+    # Not `empty_table`, which imports pandas.
+    rows = pa.Table.from_batches([], schema.remove_metadata())
+    pq.write_table(rows, sink, compression="zstd")
     data = sink.getvalue()
     return hashlib.sha256(data).hexdigest()[:FILE_DIGEST_LENGTH], data
 

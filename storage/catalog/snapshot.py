@@ -134,6 +134,16 @@ class Entry:
         return totals(self.records)
 
     @cached_property
+    def files(self) -> dict[str, dict[str, list[str]]]:
+        """The files of each of its tables, by the schema's file; none of a part without rows."""
+        found: dict[str, dict[str, list[str]]] = {}
+        for record in self.records:
+            for table, schema in record["schemas"].items():
+                files = found.setdefault(table, {}).setdefault(schema, [])
+                files += [file["path"] for file in record["tables"].get(table, ())]
+        return found
+
+    @cached_property
     def created(self) -> str:
         """When it was finished or, if unfinished, got its last part (ISO 8601, UTC)."""
         if self.manifest is not None:
@@ -230,11 +240,8 @@ def files_by_schema(entries: Sequence[Entry], table: str) -> dict[str, list[str]
     """
     found: dict[str, list[str]] = {}
     for entry in entries:
-        for record in entry.records:
-            schema = record["schemas"].get(table)
-            if schema is not None:
-                files = found.setdefault(schema, [])
-                files += [file["path"] for file in record["tables"].get(table, ())]
+        for schema, files in entry.files.get(table, {}).items():
+            found.setdefault(schema, []).extend(files)
     filled = {schema: files for schema, files in found.items() if files}
     return filled or dict(list(found.items())[-1:])
 

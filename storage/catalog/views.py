@@ -173,10 +173,10 @@ def _fill(
     of_runs = [snapshot.of_run(one) for one in snapshot.runs if run in (None, one["run_id"])]
     newest = {e.artifact.step: e.artifact for found in reversed(of_runs) for e in found}
     in_store = {table for entry in snapshot.entries for table in entry.totals}
-    schemas = _schemas(snapshot)
     for table in sorted(in_store | set(known_schemas)):
         reached = next((found for found in of_runs if _have(found, table)), [])
-        whole = _whole(connection, known_schemas.get(table), schemas.get(table, set()))
+        schemas = {schema for entry in snapshot.entries for schema in entry.files.get(table, ())}
+        whole = _whole(connection, known_schemas.get(table), schemas)
         for where, entries in ((f"{database}.main", reached), (f"{database}.{_PARTIAL}", made)):
             name = f"{where}.{quoted_name(table)}"
             if _have(entries, table):
@@ -192,16 +192,6 @@ def _fill(
     for name, rows in snapshot.metadata(run).items():
         if name not in in_store:
             _table(connection, f"{database}.main.{name}", rows)
-
-
-def _schemas(snapshot: Snapshot) -> dict[str, set[str]]:
-    """The schema files of each table, each of columns of its own."""
-    found: dict[str, set[str]] = {}
-    for entry in snapshot.entries:
-        for record in entry.records:
-            for table, schema in record["schemas"].items():
-                found.setdefault(table, set()).add(schema)
-    return found
 
 
 def _whole(
