@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 VLLM := .venv-vllm
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
+# Byte code is kept, whatever the environment says: tests start hundreds of processes.
+unexport PYTHONDONTWRITEBYTECODE
 APT_INSTALL = apt-get update -qq && apt-get install -y -qq
 
 .PHONY: help demo quick test check bench audit setup vllm llm programs clean
