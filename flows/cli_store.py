@@ -57,6 +57,17 @@ def tag(
 
 
 @app.command()
+def untag(
+    names: Annotated[list[str], Argument(metavar="TAG…", help="what runs or versions are called")],
+    store: StoreOption = STORE,
+) -> None:
+    """Remove tags."""
+    from tercet.flows.commands.browse import untag as remove
+
+    remove(names, store)
+
+
+@app.command()
 def du(
     format_: Annotated[str, Option("--format", help="table, csv or json")] = "table",
     store: StoreOption = STORE,

@@ -17,7 +17,7 @@ import re
 import shutil
 import time
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from itertools import groupby, islice
@@ -82,16 +82,21 @@ def kept_runs(runs_: Sequence[Run], tags: Collection[str], keep: int | None) -> 
     return kept
 
 
-def collect(store: Store, keep: int | None = None, delete: bool = False) -> Garbage:
+def collect(
+    store: Store,
+    keep: int | None = None,
+    delete: bool = False,
+    waiting: Callable[[str], None] = lambda holder: None,
+) -> Garbage:
     """Finds what neither a tag nor one of the runs that count uses, and deletes it if asked to.
 
     keep: as of `kept_runs`. A tag keeps the run or the version that it names.
+    waiting: as of `locks.hold`, for another collection.
 
     Raises FullDisk and StoreError like the store.
     """
-    with (
-        locks.hold(store, runs.COLLECTION, who="tercet gc") if delete else nullcontext() as is_held
-    ):
+    alone = locks.hold(store, runs.COLLECTION, waiting, who="tercet gc")
+    with alone if delete else nullcontext() as is_held:
         found = _found(store, keep, time.time() - YOUNG_SECONDS)
         if is_held is not None:
             # Of a disk that is full, the first deletions make room for these.

@@ -11,7 +11,7 @@ lock is free has crashed.
 
 import re
 import secrets
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -92,12 +92,15 @@ def used(store: Store, run: Run) -> set[str]:
     return reached | set(run["info"].get("tags", {}).values()) | set(noted or ())
 
 
-def remove_run(store: Store, run_id: str) -> None:
+def remove_run(
+    store: Store, run_id: str, waiting: Callable[[str], None] = lambda holder: None
+) -> None:
     """Removes the record of a run; what it made stays until it is collected.
 
+    waiting: as of `locks.hold`, for a collection.
     Raises StoreError if the run is going on or has a tag.
     """
-    with locks.hold(store, COLLECTION, who="tercet rm"):
+    with locks.hold(store, COLLECTION, waiting, who="tercet rm"):
         if locks.is_held(store, f"run-{run_id}"):
             raise StoreError(f"The run {run_id} is going on: stop it first, or wait for its end.")
         for name in store.list("tags"):
@@ -105,7 +108,7 @@ def remove_run(store: Store, run_id: str) -> None:
             if tagged.get("target") == run_id:
                 tag = name.removesuffix(".json")
                 raise StoreError(
-                    f"The run {run_id} has the tag {tag!r}: move that first, tercet tag REF {tag}."
+                    f"The run {run_id} has the tag {tag!r}: remove that first, tercet untag {tag}."
                 )
         # Without its start it is no run, whatever becomes of the rest.
         store.delete(f"runs/{run_id}/start.json")

@@ -2,7 +2,7 @@
 
 import difflib
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tercet.storage import locks, runs
@@ -15,9 +15,12 @@ _OTHER_SEED = re.compile(r"\.seed\d+$")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
-def set_tag(store: Store, name: str, target: str) -> None:
+def set_tag(
+    store: Store, name: str, target: str, waiting: Callable[[str], None] = lambda holder: None
+) -> None:
     """Names a run id or ``step@version``; an existing tag of this name is moved.
 
+    waiting: as of `locks.hold`, for a collection.
     Raises StoreError for an invalid name, UnknownRef for a missing target.
     """
     if not _NAME.fullmatch(name):
@@ -25,7 +28,7 @@ def set_tag(store: Store, name: str, target: str) -> None:
             f"{name!r} is not a valid tag: use letters, digits, dot, dash, underscore."
         )
     # Looked for and named at once, or a collection in between would not see the tag.
-    with locks.hold(store, runs.COLLECTION, who="tercet tag"):
+    with locks.hold(store, runs.COLLECTION, waiting, who="tercet tag"):
         if "@" in target:
             found = resolve_ref(store, target)
             target = f"{found.step}@{found.version}"
@@ -33,6 +36,20 @@ def set_tag(store: Store, name: str, target: str) -> None:
             raise UnknownRef(f"There is no run {target!r} to tag: `tercet ls` shows what there is.")
         noted = {"tag": name, "target": target, "set": now()}
         store.replace(f"tags/{name}.json", json_bytes(noted))
+
+
+def remove_tag(store: Store, name: str) -> str:
+    """Removes a tag; returns what it named, which stays until it is collected. Raises UnknownRef.
+
+    name: alone or as recipes write it.
+    """
+    target, name = get_tag(store, name), name.removeprefix(TAG_PREFIX)
+    if target is None:
+        raise UnknownRef(
+            f'There is no tag {name!r} to remove: `tercet sql "SELECT * FROM tags"` lists them.'
+        )
+    store.delete(f"tags/{name}.json")
+    return target
 
 
 def get_tag(store: Store, name: str) -> str | None:

@@ -1,4 +1,4 @@
-"""`tercet ls`, `show` and `tag`: lists, describes and names the contents of a store."""
+"""`tercet ls`, `show`, `tag` and `untag`: lists, describes and names the contents of a store."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -13,6 +13,7 @@ from tercet.flows.results import warnings
 from tercet.flows.results.few import TOO_FEW, is_few
 from tercet.flows.results.refs import find_artifact, named_run
 from tercet.flows.terminal import text_table
+from tercet.flows.terminal.printable import waits
 from tercet.storage import runs, tags
 from tercet.storage.artifacts import Artifact, open_artifact
 from tercet.storage.records import totals
@@ -74,10 +75,17 @@ def tag_ref(ref: str, name: str, store: str) -> None:
     opened = open_store(store, create=False)
     _check_free(opened, name)
     before = tags.get_tag(opened, name)
-    tags.set_tag(opened, name, _target(opened, ref))
+    tags.set_tag(opened, name, _target(opened, ref), waits)
     after = tags.get_tag(opened, name)
     moved = f" (was {before})" if before is not None and before != after else ""
     typer.echo(f"{name} is now {after}{moved}")
+
+
+def untag(names: Sequence[str], store: str) -> None:
+    """Removes tags. Raises UnknownRef."""
+    opened = open_store(store, create=False)
+    for name in names:
+        typer.echo(f"{name} no longer names {tags.remove_tag(opened, name)}")
 
 
 def _target(store: Store, ref: str) -> str:

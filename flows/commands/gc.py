@@ -8,6 +8,7 @@ import typer
 
 from tercet.flows.formatting import format_bytes
 from tercet.flows.terminal import text_table
+from tercet.flows.terminal.printable import waits
 from tercet.storage.catalog import views as catalog
 from tercet.storage.garbage import Garbage, collect
 from tercet.storage.store import open_store
@@ -22,7 +23,7 @@ def collect_garbage(store: str, keep: int | None, delete: bool) -> None:
     keep: so many of the runs of each recipe that were done count, by default all.
     """
     opened = open_store(store, create=False)
-    found = collect(opened, keep, delete)
+    found = collect(opened, keep, delete, waits)
     size = sum(found.objects.values()) + sum(found.near.values())
     if size:
         rows = list(_rows(found))

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import typer
 
+from tercet.flows.terminal.printable import waits
 from tercet.storage import runs
 from tercet.storage.store import open_store
 from tercet.tasks.stage import BadInput
@@ -23,6 +24,6 @@ def remove_runs(refs: Sequence[str], store: str) -> None:
                 f"{ref!r} is a name for run {run_id}: to remove it, name it by its id, tercet rm "
                 f"{run_id}."
             )
-        runs.remove_run(opened, run_id)
+        runs.remove_run(opened, run_id, waits)
         typer.echo(f"Run {run_id} is removed.")
     typer.echo("To see what no other run uses, and to delete it: tercet gc")

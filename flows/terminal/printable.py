@@ -15,6 +15,11 @@ def printable(text: str) -> str:
     return _OBEYED.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
+def waits(holder: str) -> None:
+    """Says on standard error what a command waits for: the `waiting` of `locks.hold`."""
+    print(printable(f"waits for {holder}"), file=sys.stderr, flush=True)
+
+
 class _Screen:
     """Standard output for bytes of text, where it is a terminal."""
 

@@ -3,6 +3,8 @@
 import os
 import threading
 import time
+from collections.abc import Callable
+from contextlib import ExitStack
 
 import pyarrow as pa
 import pytest
@@ -284,6 +286,29 @@ def test_nothing_is_deleted_while_a_run_notes_what_it_uses(
         runs.use(store, run_id, ["ingest@aaaa"])
     beside.join(60)
     assert open_artifact(store, "ingest", "aaaa").intact()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda store, run, waiting: collect(store, None, True, waiting),
+        lambda store, run, waiting: tags.set_tag(store, "good", run, waiting),
+        lambda store, run, waiting: runs.remove_run(store, run, waiting),
+    ],
+    ids=["gc", "tag", "rm"],
+)
+def test_who_waits_for_a_collection_is_told(store: Store, change: Callable[..., None]) -> None:
+    run_id = run_of(store)
+    said: list[str] = []
+    with ExitStack() as collection:
+        collection.enter_context(locks.hold(store, runs.COLLECTION, who="tercet gc"))
+
+        def waiting(holder: str) -> None:
+            said.append(holder)
+            collection.close()
+
+        change(store, run_id, waiting)
+    assert said == [f"process {os.getpid()}, tercet gc"]
 
 
 @pytest.mark.parametrize("store", ["moto"], indirect=True)

@@ -170,7 +170,9 @@ def test_a_run_is_removed_unless_it_goes_on_or_has_a_tag(store: Store) -> None:
     runs.use(store, first, ["ingest@aaaa"])
     runs.record_step(store, first, "ingest", {"version": "aaaa", "state": "made"})
     tags.set_tag(store, "good", first)
-    with pytest.raises(StoreError, match=r"has the tag 'good': move that first, tercet tag REF"):
+    with pytest.raises(
+        StoreError, match=r"has the tag 'good': remove that first, tercet untag good"
+    ):
         runs.remove_run(store, first)
     tags.set_tag(store, "good", second)
     with (

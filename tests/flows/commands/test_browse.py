@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 from commands_store import SENTENCES, lines_of, make_artifact, make_run, small_store, tercet
 
-from tercet.flows.commands.browse import list_store, show_ref, tag_ref
+from tercet.flows.commands.browse import list_store, show_ref, tag_ref, untag
 from tercet.storage.runs import start_run
 from tercet.storage.store import Store, StoreError, open_store
 from tercet.storage.tags import get_tag
@@ -185,6 +185,12 @@ def test_tags_name_runs_and_versions_and_move(made: tuple[Store, str], capsys: C
         assert lines_of(capsys.readouterr().out)[0] == "ingest@aaaa1111"
         with pytest.raises(StoreError, match="There is no tag 'none' in the store"):
             show_ref("tag:none", store.location, run_ref)
+    untag(["third", "tag:fourth"], store.location)
+    told = f"third no longer names ingest@aaaa1111\ntag:fourth no longer names {run_id}\n"
+    assert capsys.readouterr().out == told
+    assert get_tag(store, "third") is get_tag(store, "fourth") is None
+    with pytest.raises(StoreError, match="There is no tag 'third' to remove"):
+        untag(["third"], store.location)
     with pytest.raises(BadInput, match="is a table of this store"):
         tag_ref(run_id, "sentences", store.location)
     with pytest.raises(StoreError):
