@@ -114,8 +114,8 @@ def _every_anchor(order: PartOrder) -> int:
     """The number of anchors, or of passages, of all parts."""
     each = order.step.stage.each
     slot, table = ("passages", "passages") if each == "passages" else ("anchors", "anchor_shares")
-    files = [order.store.local(f.path) for f in order.inputs[slot].files if f.table == table]
-    rows = rows_of({table: files})
+    paths = [file.path for file in order.inputs[slot].files if file.table == table]
+    rows = rows_of({table: order.store.each(order.store.local, paths)})
     if each == "passages":
         return rows.count(table)
     return int(sum(rows.table(table, ["anchors"])["anchors"].to_pylist()))

@@ -111,7 +111,7 @@ def compare_rows(
         one, other = (_records(store, step.step, version) for version in (step.a, step.b))
         for side, files in zip(sides, _not_shared(one, other), strict=True):
             for table, paths in files.items():
-                local = read_parquet_sql([str(store.local(path)) for path in paths], by_name=True)
+                local = read_parquet_sql([*map(str, store.each(store.local, paths))], by_name=True)
                 query = f"SELECT *, {quoted(step.step)} AS made_by FROM {local}"
                 side.setdefault(table, []).append(query)
     made = [
