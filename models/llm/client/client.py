@@ -64,6 +64,8 @@ class Client:
         self._loop = asyncio.new_event_loop()
         self._end = asyncio.Event()
         self._ended = False
+        # The first thing that the loop does, however early somebody asks.
+        self._serving = self._loop.create_task(self._serve())
         self._thread = threading.Thread(target=self._run, name="tercet-llm", daemon=True)
         self._thread.start()
 
@@ -141,7 +143,7 @@ class Client:
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
         try:
-            self._loop.run_until_complete(self._serve())
+            self._loop.run_until_complete(self._serving)
         finally:
             self._loop.close()
 
