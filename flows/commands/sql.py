@@ -82,12 +82,25 @@ def _format(asked: str | None, output: str | None) -> str:
 
 
 def _run(store: Store, run_ref: str | None, query: str, format_: str, output: str | None) -> None:
-    """Answers one query over a new connection, which sees the store as it is now.
+    """Answers one query over a new connection, which sees the store as it is now."""
+    try:
+        try:
+            _answer(connect(store, run_ref, query), query, format_, output)
+        except duckdb.CatalogException:
+            # What a wrong name may mean, DuckDB knows among all tables.
+            _answer(connect(store, run_ref), query, format_, output)
+    except SqlError as error:
+        raise BadInput(str(error)) from error
+    except (duckdb.Error, pa.ArrowException) as error:
+        raise BadInput(sql_fault(error)) from error
 
-    DuckDB ignores signals while it works, so it runs in a thread and Ctrl-C is passed on to it.
-    """
+
+def _answer(
+    opened: duckdb.DuckDBPyConnection, query: str, format_: str, output: str | None
+) -> None:
+    """Answers it in a thread, since DuckDB ignores signals while it works: Ctrl-C is passed on."""
     stopped = threading.Event()
-    with closing(connect(store, run_ref)) as connection, ThreadPoolExecutor(1) as pool:
+    with closing(opened) as connection, ThreadPoolExecutor(1) as pool:
         answering = pool.submit(_answered, connection, query, format_, output, stopped)
         try:
             answering.result()
@@ -98,10 +111,6 @@ def _run(store: Store, run_ref: str | None, query: str, format_: str, output: st
                 connection.interrupt()
                 wait([answering], 0.1)
             raise
-        except SqlError as error:
-            raise BadInput(str(error)) from error
-        except (duckdb.Error, pa.ArrowException) as error:
-            raise BadInput(sql_fault(error)) from error
 
 
 def _answered(

@@ -1,5 +1,6 @@
 """A connection to the tables of a store's runs, and the answer to one query."""
 
+import re
 from collections.abc import Mapping
 from contextlib import closing
 from typing import Any
@@ -13,13 +14,23 @@ from tercet.storage.store import Store
 from tercet.tasks.stage import BadInput
 from tercet.tasks.stages import known_schemas
 
+# What lists tables that it does not name.
+_LISTS = re.compile("information_schema|duckdb_|pg_|sqlite_|pragma|show|describe|summarize")
 
-def connect(store: Store, run_ref: str | None) -> duckdb.DuckDBPyConnection:
+
+def connect(
+    store: Store, run_ref: str | None, query: str | None = None
+) -> duckdb.DuckDBPyConnection:
     """The tables of all stages; those that no run has reached are empty.
 
-    All have the columns of today, NULL in rows of stores that lacked them.
+    All have the columns of today, NULL in rows of stores that lacked them. query: for this one
+    alone, so that tables are missing which it does not name.
     """
-    return views.connect(store, run_ref, known_schemas=known_schemas())
+    text = "" if query is None else query.lower()
+    if query is None or _LISTS.search(text):
+        return views.connect(store, run_ref, known_schemas=known_schemas())
+    named = lambda table: table.lower() in text  # noqa: E731
+    return views.connect(store, run_ref, known_schemas=known_schemas(), wanted=named)
 
 
 def fetch_dicts(

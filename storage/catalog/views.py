@@ -44,6 +44,7 @@ def connect(
     run: str | None = None,
     known_schemas: Mapping[str, pa.Schema] | None = None,
     memory_limit: str = MEMORY_LIMIT,
+    wanted: Callable[[str], bool] = lambda table: True,
 ) -> duckdb.DuckDBPyConnection:
     """A new connection with the store's views, which cannot access files outside the store.
 
@@ -55,6 +56,7 @@ def connect(
             these columns, also where the files of other versions lack some: NULL. A schema's
             metadata names columns that its view computes: name to SQL expression.
         memory_limit: In DuckDB's format.
+        wanted: Which tables of steps are there; one of thousands of files takes a moment to name.
 
     Raises UnknownRef when there is no such run. Every query must still pass `sql.checked`.
     """
@@ -66,7 +68,7 @@ def connect(
     # DuckDB would print a progress bar into the caller's output.
     connection.execute("SET enable_progress_bar = false")
     place = _reader(connection, snapshot)
-    _fill(connection, "memory", snapshot, place, chosen, known_schemas or {})
+    _fill(connection, "memory", snapshot, place, chosen, known_schemas or {}, wanted)
     _show_pool(connection, store)
     # Each its own: two would write into each other's files.
     spill = store.work / "scratch" / f"sql-{os.getpid()}-{uuid.uuid4().hex[:8]}"
@@ -166,14 +168,15 @@ def _fill(
     place: Place,
     run: str | None,
     known_schemas: Mapping[str, pa.Schema],
+    wanted: Callable[[str], bool] = lambda table: True,
 ) -> None:
-    """Creates all views, macros and tables of the catalog in one database."""
+    """Creates the views, macros and tables of the catalog in one database."""
     connection.execute(f"CREATE SCHEMA {database}.{_PARTIAL}")
     made = snapshot.unfinished()
     of_runs = [snapshot.of_run(one) for one in snapshot.runs if run in (None, one["run_id"])]
     newest = {e.artifact.step: e.artifact for found in reversed(of_runs) for e in found}
     in_store = {table for entry in snapshot.entries for table in entry.totals}
-    for table in sorted(in_store | set(known_schemas)):
+    for table in sorted(filter(wanted, in_store | set(known_schemas))):
         reached = next((found for found in of_runs if _have(found, table)), [])
         schemas = {schema for entry in snapshot.entries for schema in entry.files.get(table, ())}
         whole = _whole(connection, known_schemas.get(table), schemas)

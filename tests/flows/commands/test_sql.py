@@ -9,7 +9,9 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
+import duckdb
 import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,8 +19,10 @@ import pytest
 from commands_store import SENTENCES, make_artifact, make_run, small_store, tercet
 from faulty_server import until
 
+from tercet.flows.commands import sql
 from tercet.flows.commands.sql import answer
 from tercet.flows.exports import rows as rows_out
+from tercet.flows.results.queries import connect
 from tercet.storage.store import StoreError, open_store
 from tercet.tasks.stage import BadInput
 from tercet.tasks.stages import known_schemas
@@ -140,6 +144,51 @@ def test_tables_that_no_run_reached_are_there_and_empty(
     assert {"sentences", "mentions", "triplets", "scores", "rejects"} <= known_schemas().keys()
     answer("SELECT count(*) FROM triplets", "csv", None, store, None)
     assert capsys.readouterr().out.splitlines()[1] == "0"
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SHOW TABLES",
+        "DESCRIBE",
+        "SELECT table_name FROM information_schema.tables",
+        "SELECT table_name FROM duckdb_tables() UNION SELECT view_name FROM duckdb_views()",
+        "SELECT tablename FROM PG_TABLES UNION SELECT viewname FROM pg_views",
+        "SELECT name FROM sqlite_master",
+    ],
+)
+def test_what_lists_tables_lists_those_that_it_does_not_name(
+    store: str, capsys: pytest.CaptureFixture[str], query: str
+) -> None:
+    answer(query, "csv", None, store, None)
+    listed = capsys.readouterr().out
+    assert all(name in listed for name in ("sentences", "triplets", "runs"))
+
+
+def test_a_query_pays_for_the_tables_that_it_names(
+    store: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    opened: list[set[str]] = []
+
+    def noting(*given: Any) -> duckdb.DuckDBPyConnection:
+        connection = connect(*given)
+        names = connection.execute("SELECT table_name FROM information_schema.tables").fetchall()
+        opened.append({name for (name,) in names} & known_schemas().keys())
+        return connection
+
+    monkeypatch.setattr(sql, "connect", noting)
+    for query, named in (
+        ("SELECT count(*) FROM Sentences", {"sentences"}),
+        ("SELECT count(*) FROM sentences_at('ingest')", {"sentences"}),
+        ("SELECT count(*) FROM query_table(['sentences'])", {"sentences"}),
+        ("SELECT count(*) FROM runs", set()),
+    ):
+        answer(query, "csv", None, store, None)
+        assert opened.pop() == named
+    # What it names only to DuckDB is found among all.
+    answer("SELECT count(*) FROM query_table('sen' || 'tences')", "csv", None, store, None)
+    assert opened[0] == set() < opened[1]
+    assert [line for line in capsys.readouterr().out.splitlines() if line.isdigit()][-1] == "3"
 
 
 def test_a_run_can_be_named_and_a_part_be_looked_at_while_it_is_made(
