@@ -56,7 +56,8 @@ def connect(
             these columns, also where the files of other versions lack some: NULL. A schema's
             metadata names columns that its view computes: name to SQL expression.
         memory_limit: In DuckDB's format.
-        wanted: Which tables of steps are there; one of thousands of files takes a moment to name.
+        wanted: Which tables of steps, and `TABLE_at`, are there; one of thousands of files takes a
+            moment to name.
 
     Raises UnknownRef when there is no such run. Every query must still pass `sql.checked`.
     """
@@ -188,7 +189,7 @@ def _fill(
                 _table(connection, name, pa.Table.from_batches([], known_schemas[table]), whole)
             else:
                 _view(connection, name, _no_rows(snapshot, place, table))
-        if table in in_store:
+        if table in in_store and wanted(f"{table}_at"):
             name = f"{database}.main.{quoted_name(table + '_at')}"
             query = whole(_at(snapshot, place, table, newest))
             connection.execute(f"CREATE MACRO {name}(version) AS TABLE {query}")
