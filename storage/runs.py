@@ -105,8 +105,9 @@ def remove_run(
             raise StoreError(f"The run {run_id} is going on: stop it first, or wait for its end.")
         for name in store.list("tags"):
             tagged = store.get_json(f"tags/{name}") or {}
-            if tagged.get("target") == run_id:
-                tag = name.removesuffix(".json")
+            tag = name.removesuffix(".json")
+            # A copy of a tag says another name than its own, and is none.
+            if tagged.get("target") == run_id and tagged.get("tag", tag) == tag:
                 raise StoreError(
                     f"The run {run_id} has the tag {tag!r}: remove that first, tercet untag {tag}."
                 )
