@@ -3,8 +3,8 @@
     python benchmarks/gpu_throughput.py [--model MODEL] [--texts 20000] [--steps 60] [--csv FILE]
 
 On the first GPU, in bf16, or in a small form on the CPU, which it says (there in fp32, where that
-is faster). Both libraries take turns
-with the same encoder and texts, drawn from `recipes/plain_english.txt`, of one to three sentences:
+is faster). Both libraries take turns with the same encoder and texts, drawn from
+`recipes/plain_english.txt`, of one to three sentences:
 
 - embed: vectors of all texts.
 - score: cosines of pairs, four candidates an anchor; Tercet encodes each distinct text once,

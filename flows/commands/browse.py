@@ -84,7 +84,7 @@ def tag_ref(ref: str, name: str, store: str) -> None:
 def untag(names: Sequence[str], store: str) -> None:
     """Removes tags. Raises UnknownRef."""
     opened = open_store(store, create=False)
-    for name in names:
+    for name in dict.fromkeys(names):
         typer.echo(f"{name} no longer names {tags.remove_tag(opened, name)}")
 
 

@@ -78,9 +78,9 @@ class Proxy:
     """Passes requests on to a server.
 
     faults: of requests of a method whose path has this in it, the next are spoilt: (method, text,
-        fault). chance: of any other request to be spoilt, by a
-        409 only if it has a condition. ignored: a header that is not passed on.
-        refused: a header that the server does not know. seen: every request, method and path.
+        fault). chance: of any other request to be spoilt, by a 409 only if it has a condition.
+        ignored: a header that is not passed on. refused: a header that the server does not know.
+        seen: every request, method and path.
     """
 
     server: int

@@ -8,7 +8,6 @@ import pytest
 from asking_client import CHAT, KEY, LISTS, SAMPLING, Record, client, poison, requests
 from faulty_server import FaultyServer, Reply, Seen, error, says, silent_port, until
 
-from tercet.models.llm.client.client import Client
 from tercet.models.llm.errors import Stopped
 from tercet.models.llm.messages import Answer, Request
 from tercet.models.llm.settings import Sampling
@@ -48,22 +47,6 @@ def test_lists_hold_only_rows_of_one_sampling_and_schema() -> None:
         for prompt in seen.prompts:
             assert seen.body["temperature"] == of[prompt].sampling.temperature
             assert ("response_format" in seen.body) == (of[prompt].schema is not None)
-
-
-def test_what_is_asked_before_its_thread_runs_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
-    run, asked = Client._run, threading.Event()
-
-    def late(client: Client) -> None:
-        assert asked.wait(60)
-        run(client)
-
-    def source() -> Iterator[Request]:
-        yield from requests(4)
-        asked.set()
-
-    monkeypatch.setattr(Client, "_run", late)
-    with FaultyServer() as server, client(server, list_size=1) as asking:
-        assert len(list(asking.ask(source()))) == 4
 
 
 def test_no_more_than_the_concurrency_is_open() -> None:
