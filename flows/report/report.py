@@ -22,6 +22,7 @@ from tercet.flows.report import (
     measured,
     pairs,
     projection,
+    questions,
     trained,
     warned,
 )
@@ -35,6 +36,7 @@ Part = Callable[[Sequence[Subject]], Section]
 PARTS: tuple[Part, ...] = (
     warned.warned,
     measured.before_and_after,
+    questions.questions,
     made.funnel,
     examples.examples,
     knowledge.neighbourhoods,

@@ -1,4 +1,4 @@
-"""Examples of what training changed: some held-out queries, and one case of fact order."""
+"""Examples of what training changed: some queries, and one case of fact order."""
 
 import textwrap
 from collections.abc import Collection, Mapping, Sequence
@@ -10,6 +10,7 @@ import numpy as np
 from tercet.flows.recipe.model import Recipe
 from tercet.flows.recipe.shipped import is_shipped, shipped_corpora
 from tercet.flows.results.queries import fetch_dicts
+from tercet.flows.results.questions import read_questions
 from tercet.models import seeding
 from tercet.tasks.synthesis.methods import method_of
 from tercet.tasks.training.phases import OF_TRIPLETS
@@ -82,10 +83,11 @@ def _of_triplets(connection: duckdb.DuckDBPyConnection, recipe: Recipe, method: 
 def first_look(
     connection: duckdb.DuckDBPyConnection, seed: int, recipe: Mapping[str, Any]
 ) -> list[str]:
-    """Held-out queries with their nearest texts, and a changed fact, before and after training.
+    """Queries with their nearest texts, and a changed fact, before and after training.
 
-    What is shown is drawn by the seed from all that moved, for better or worse: from the user's own
-    texts, and where these leave room from those that come with Tercet.
+    The queries are the questions in `evaluate.retrieval_sets` that gained and lost most. Without
+    such they are drawn by the seed, as is the fact, from all that moved, for better or worse: from
+    the user's own texts, and where these leave room from those that come with Tercet.
 
     recipe: as its run has recorded it.
     """
@@ -102,7 +104,32 @@ def first_look(
     shipped = shipped_corpora(recipe)
     # Queries of the natural pairs; where none moved, of the texts cut in two.
     moved = (_queries(connection, models, seed, shipped, task) for task in _TABLES)
-    return [*next(filter(None, moved), []), *_fact(connection, models, seed, of_tercet)]
+    shown = _questions(connection, seed) or next(filter(None, moved), [])
+    return [*shown, *_fact(connection, models, seed, of_tercet)]
+
+
+def _questions(connection: duckdb.DuckDBPyConnection, seed: int) -> list[str]:
+    """The questions that gained and lost most; empty where none did either."""
+    rows = read_questions(connection, seed)
+    gained = [row for row in rows if row["gain"] > 0]
+    lost = [row for row in rows if row["gain"] < 0]
+    if not gained and not lost:
+        return []
+    lines = [
+        "",
+        *textwrap.wrap(
+            f"{len(gained):,} of {len(rows):,} questions gained and {len(lost):,} lost nDCG@10. "
+            "Those that gained and lost most, with the rank of the best answer and what came "
+            "first:",
+            _WIDTH,
+        ),
+    ]
+    for row in gained[:_QUERIES] + lost[-_QUERIES:]:
+        lines.append(_line("question", row["query"], f"{row['gain']:+.1f}"))
+        for when in ("before", "after"):
+            rank = "not found" if row[when] is None else f"rank {row[when]}"
+            lines.append(_line(f"  {when}", row[f"first_{when}"] or "", rank))
+    return lines
 
 
 def _queries(

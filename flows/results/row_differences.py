@@ -63,6 +63,7 @@ _KEYS = {
     "evaluation_items": "made_by suite task subset metric item",
     "retrieval_ranks": "made_by task split pair_id",
     "fact_order_cases": "made_by task kind item",
+    "question_ranks": "made_by task way item",
 }
 # These say nothing of the rows' content.
 _PASSED_OVER = {"model_version", "rows_per_second", "made_by"}

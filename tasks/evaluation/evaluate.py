@@ -42,9 +42,14 @@ from tercet.tasks.evaluation.items import (
     rescore,
 )
 from tercet.tasks.evaluation.label_scores import read_label_tasks
+from tercet.tasks.evaluation.question_ranks import QUESTION_RANKS, question_table
 from tercet.tasks.evaluation.retrieval import baseline_ranks, draw_pairs, ranks_of
 from tercet.tasks.evaluation.suites.awareness_pairs import read_awareness
-from tercet.tasks.evaluation.suites.beir import find_retrieval_files, read_retrieval_sets
+from tercet.tasks.evaluation.suites.beir import (
+    RetrievalTask,
+    find_retrieval_files,
+    read_retrieval_sets,
+)
 from tercet.tasks.evaluation.suites.fact_order import OrderTask, find_case_files, read_cases
 from tercet.tasks.evaluation.suites.judged import read_judged
 from tercet.tasks.evaluation.suites.sts_sets import find_set_files, read_sets
@@ -146,6 +151,8 @@ def run(work: Work) -> None:
     for task in tasks:
         if isinstance(task, OrderTask):
             work.emit("fact_order_cases", case_table(found.subject, task, found.encoded))
+        if isinstance(task, RetrievalTask):
+            work.emit("question_ranks", question_table(found.subject, task, found.scores))
     before = None
     if trained:
         baseline = work.inputs["baseline"]
@@ -269,6 +276,7 @@ STAGE = Stage(
         "evaluation_items": EVALUATION_ITEMS,
         "retrieval_ranks": RETRIEVAL_RANKS,
         "fact_order_cases": FACT_ORDER_CASES,
+        "question_ranks": QUESTION_RANKS,
     },
     run=run,
     libraries=("torch", "transformers", "sentence-transformers", "scikit-learn"),

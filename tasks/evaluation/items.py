@@ -31,6 +31,7 @@ EVALUATION_ITEMS = pa.schema(
         ("gold", pa.float64()),
         ("value", pa.float64()),
         ("anchor_id", pa.uint64()),
+        ("query_id", pa.uint64()),
     ]
 )
 """Table `evaluation_items`. One row per model and pair, case, example or query of a suite
@@ -55,6 +56,7 @@ Columns:
         order, 0 not, 0.5 for a tie
     anchor_id: for `fact_order` the id of the anchor's text, which several cases may share; else
         NULL
+    query_id: for `retrieval_sets` the id of the query's text, as in `judgements`; else NULL
 """
 
 
@@ -111,10 +113,11 @@ def item_table(subject: Subject, scores: Sequence[Scores]) -> pa.Table:
             n = len(part.values)
             gold = part.gold if part.gold is not None else pa.nulls(n, pa.float64())
             anchors = part.anchors if part.anchors is not None else pa.nulls(n, pa.uint64())
+            queries = part.queries if part.queries is not None else pa.nulls(n, pa.uint64())
             data = task.data
             names = (subject.model_version, data.suite, data.task, part.subset, task.metric)
             columns = [pa.repeat(pa.scalar(name), n) for name in names]
-            columns += [np.arange(n, dtype=np.int32), gold, part.values, anchors]
+            columns += [np.arange(n, dtype=np.int32), gold, part.values, anchors, queries]
             tables.append(pa.table(columns, schema=EVALUATION_ITEMS))
     return pa.concat_tables(tables)
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tercet.models import seeding
 from tercet.models.encoders.prompts import Sided
 from tercet.models.retrieval import bm25, nearest, rankings
 from tercet.tasks.corpus.sources import tables
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
     from tercet.tasks.evaluation.encoding import Encoded
 
 SUITE = "retrieval_sets"
-# Behind the name of a set whose documents are ranked otherwise than by the encoder's vectors.
-BM25, HYBRID = "bm25", "hybrid"
+# What ranks the documents; the latter two stand behind the name of their set.
+ENCODER, BM25, HYBRID = "encoder", "bm25", "hybrid"
 
 # Longer than any document, and than any judgement, in bytes.
 _MAX_BYTES, _MAX_LINE = 1 << 26, 1 << 16
@@ -46,6 +47,7 @@ class RetrievalTask(Task):
     units: where documents are ranked as the best of their pieces, the place of each piece's
     document; `documents` are the pieces then, and `judged` has the places of their documents.
     vectors: the documents' vectors, in blocks of any size, where they are made already.
+    passage_ids: of the documents, where they are passages of a run.
     """
 
     name: str
@@ -57,6 +59,7 @@ class RetrievalTask(Task):
     unjudged: int = 0
     units: tuple[int, ...] | None = None
     vectors: Callable[[], Iterable[nearest.Vectors]] | None = None
+    passage_ids: tuple[int, ...] | None = None
     suite = SUITE
 
     def texts(self) -> list[str]:
@@ -77,29 +80,38 @@ class RetrievalTask(Task):
         """The measures of each query by vectors, by BM25, and by both (reciprocal rank fusion)."""
         by_vectors = self.rank(encoded)
         by_words, _ = bm25.search(bm25.build(self.documents), self.queries, by_vectors.shape[1])
-        data, end = self.data(), self.title.removeprefix(self.name)
-        words = f"{self.name} {BM25}"
         ways = {
-            self.name: by_vectors,
-            words: by_words,
-            f"{self.name} {HYBRID}": rankings.fuse(by_vectors, by_words),
+            ENCODER: by_vectors,
+            BM25: by_words,
+            HYBRID: rankings.fuse(by_vectors, by_words),
         }
+        data, queries = self.data(), seeding.text_ids(self.queries)
         return [
             Scores(
-                Data(SUITE, task + end, data.text_form, data.data_digest),
+                Data(SUITE, self.title_by(way), data.text_form, data.data_digest),
                 metric,
-                (Part("all", values),),
-                fixed=task == words,
+                (Part("all", values, queries=queries),),
+                fixed=way == BM25,
+                ranking=ranking,
             )
-            for task, ranking in ways.items()
+            for way, ranking in ways.items()
             for metric, values in self.measure(ranking).items()
         ]
 
+    def title_by(self, way: str) -> str:
+        """The task's name among the figures, where its documents are ranked this way."""
+        by = "" if way == ENCODER else f" {way}"
+        return self.name + by + self.title.removeprefix(self.name)
+
     def measure(self, ranking: rankings.Places) -> dict[str, rankings.Floats]:
         """The measures of each query, of a ranking of `documents`."""
-        if self.units is not None:
-            ranking = rankings.first_of(ranking, np.array(self.units, dtype=np.int64))
-        return rankings.measure(ranking, self.judged)
+        return rankings.measure(self.rank_units(ranking), self.judged)
+
+    def rank_units(self, ranking: rankings.Places) -> rankings.Places:
+        """The ranking of what is judged, the documents or what they are pieces of."""
+        if self.units is None:
+            return ranking
+        return rankings.first_of(ranking, np.array(self.units, dtype=np.int64))
 
     def rank(self, encoded: "Encoded") -> rankings.Places:
         """The ranking of the documents by cosine, 1,000 deep."""

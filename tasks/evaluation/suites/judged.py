@@ -66,7 +66,13 @@ def judged_tasks(
                 judged.setdefault(row["query"], {})[units[places[row["passage_id"]]]] = 1
             pieces = None if own[0]["unit"] == "passage" else units
             found = RetrievalTask(
-                task, split, tuple(judged), texts, tuple(judged.values()), units=pieces
+                task,
+                split,
+                tuple(judged),
+                texts,
+                tuple(judged.values()),
+                units=pieces,
+                passage_ids=tuple(columns["passage_id"]),
             )
             tasks.append(found)
     return tasks

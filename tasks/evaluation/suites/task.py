@@ -50,12 +50,14 @@ class Part:
 
     gold: the human judgement, where the figure compares with it.
     anchors: ids of the texts that several items may share; these are then resampled together.
+    queries: ids of the queries' texts, where each item is a query.
     """
 
     subset: str
     values: Floats
     gold: Floats | None = None
     anchors: Ids | None = None
+    queries: Ids | None = None
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,7 @@ class Scores:
     labels: the true classes (0 and 1) of a two-class task that also has an F1.
     averaged: it is one of those that the group's average is made of.
     fixed: no encoder changes it, so that it has no gain.
+    ranking: the documents by place, best first, of shape (queries, depth), where they are ranked.
     """
 
     data: Data
@@ -74,6 +77,7 @@ class Scores:
     labels: npt.NDArray[np.int64] | None = None
     averaged: bool = False
     fixed: bool = False
+    ranking: npt.NDArray[np.int64] | None = None
 
 
 class Task(ABC):

@@ -2,9 +2,11 @@
 
 import duckdb
 import pytest
+from question_rows import TABLES, question_tables
 
 from tercet.flows.recipe import file as recipe_file
 from tercet.flows.results.first_look import first_look, trained_on
+from tercet.tasks.stages import known_schemas
 
 TEXTS = {i: (f"query {i}", f"answer {i}") for i in range(1, 31)}
 
@@ -37,6 +39,8 @@ def connection() -> duckdb.DuckDBPyConnection:
                  "kind VARCHAR, item INT, anchor VARCHAR, rewording VARCHAR, changed VARCHAR, "
                  "rewording_similarity FLOAT, changed_similarity FLOAT)")  # fmt: skip
     made.execute("CREATE TABLE triplets (positive_method VARCHAR)")
+    for name in TABLES:
+        made.register(name, known_schemas()[name].empty_table())
     return made
 
 
@@ -70,6 +74,26 @@ def test_moved_queries_are_counted_and_drawn_for_better_and_worse(connection) ->
         shown |= {line.split()[-1] for line in found if line.startswith("  query")}
     assert shown & {"5", "6"}
     assert shown & {"1", "2", "3", "4"}
+
+
+def test_ones_own_questions_are_shown_in_place_of_drawn_queries(connection) -> None:
+    for name, table in question_tables().items():
+        connection.register(name, table)
+    lines = first_look(connection, 1, {})
+    assert lines[1].startswith("2 of 5 questions gained and 2 lost nDCG@10.")
+    asked = [line.split()[1:] for line in lines if line.startswith("  question")]
+    assert asked == [
+        ["+100.0", "gains", "most"],
+        ["+20.0", "gains"],
+        ["-20.0", "loses"],
+        ["-90.0", "loses", "most"],
+    ]
+    assert [line.split() for line in lines[-2:]] == [
+        ["before", "rank", "1", "right.md:", "right", "words"],
+        ["after", "rank", "9", "wrong.md:", "wrong", "words"],
+    ]
+    assert "    before   not found wrong.md: wrong words" in lines
+    assert not any(line.startswith("  query") for line in lines)
 
 
 def test_a_fact_with_both_cosines_before_and_after(connection) -> None:

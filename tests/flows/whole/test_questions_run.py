@@ -69,6 +69,10 @@ def test_questions_are_measured_before_and_after_and_exported(tiny: Tiny, tmp_pa
     # The passage that holds the sentence is found by its words.
     value = {(task, metric): value for task, metric, value, _ in found}
     assert value["mine bm25", "recall@10"] > 90
+    ranked = query(store, "SELECT count(*), count(DISTINCT query_id) FROM question_ranks")
+    assert ranked == [(40 * 3 * 2, 40)]
+    joined = "SELECT count(DISTINCT query) FROM evaluation_items JOIN judgements USING (query_id)"
+    assert query(store, joined) == [(40,)]
     ended_well(tercet("export", "beir", str(tmp_path / "mine"), "--store", str(store)))
     words = ["eval", str(tiny.backbone), "--beir", str(tmp_path / "mine"), "--format", "csv"]
     measured = tercet(*words, "--store", str(store))
