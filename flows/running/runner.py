@@ -18,7 +18,7 @@ from tercet.flows.running.chains import chains, reordered
 from tercet.flows.running.device import device
 from tercet.flows.running.executors import Executor, Processes
 from tercet.flows.running.gpus import Card
-from tercet.flows.running.llm_session import LlmSession
+from tercet.flows.running.llm_session import LlmSession, check_engine
 from tercet.flows.running.one_step import (
     Progress,
     RunHandle,
@@ -72,6 +72,13 @@ def open_run(
     prints = _fingerprints(plan, store, say)
     # Models that had to be fetched can only be looked at now.
     check_models(plan.steps, plan.store)
+    asking = [
+        (step.config, prints[step.name].components)
+        for step in plan.steps
+        if step.stage.asks is not None
+        and open_artifact(store, step.name, str(prints[step.name].version)).manifest() is None
+    ]
+    check_engine(store, plan.recipe, asking)
     arguments = plan.arguments.parameters()
     # The store's path is left out so that its records stay true if it is moved.
     del arguments["store"]

@@ -51,17 +51,6 @@ def no_python(recipe: dict[str, Any], folder: Path, model: Path) -> None:
     recipe["run"]["llm"] = {"engine": {"python": str(folder / "python")}}
 
 
-def no_template(recipe: dict[str, Any], folder: Path, model: Path) -> None:
-    copy = Path(shutil.copytree(model, folder / "mute"))
-    for file in copy.glob("chat_template*"):
-        file.unlink()
-    settings = copy / "tokenizer_config.json"
-    content = yaml.safe_load(settings.read_text())
-    content.pop("chat_template", None)
-    settings.write_text(json.dumps(content))
-    recipe["llm"]["model"] = str(copy)
-
-
 def unknown_variable(recipe: dict[str, Any], folder: Path, model: Path) -> None:
     (folder / "own.jinja").write_text("Say it anew:\n{{ sentense }}")
     recipe["synthesise"] = {"rewrite": {"prompt": str(folder / "own.jinja")}}
@@ -123,7 +112,6 @@ CASES: list[tuple[Change, int, str]] = [
     (no_weights, 2, "safetensors"),
     (no_vllm, 2, "vLLM"),
     (no_python, 2, "python"),
-    (no_template, 2, "llm.api"),
     (unknown_variable, 2, "sentense"),
     (no_prompt, 2, "none.jinja"),
     (broken_prompt, 2, "own.jinja"),
@@ -167,6 +155,41 @@ def test_one_sentence_and_the_exit_code(
     assert said in told[0]
     assert "Traceback" not in done.stderr
     assert "secret" not in done.stderr + done.stdout
+
+
+def test_a_missing_vllm_is_told_before_any_step(
+    prompted: dict[str, Any], tiny_llm: Path, tmp_path: Path
+) -> None:
+    prompted["llm"] = {"model": str(tiny_llm)}
+    no_vllm(prompted, tmp_path, tiny_llm)
+    path = tmp_path / "bad.yaml"
+    path.write_text(yaml.safe_dump(prompted))
+    store = tmp_path / "store"
+    done = tercet("run", str(path), "--no-server", "--store", str(store))
+    assert done.returncode == 2
+    (said,) = [line for line in done.stderr.splitlines() if line]
+    assert said.startswith("tercet: There is no vLLM in ")
+    assert not list((store / "artifacts").glob("*"))
+
+
+def test_a_model_without_a_chat_template(
+    prompted: dict[str, Any], tiny_llm: Path, vllm_python: str, tmp_path: Path
+) -> None:
+    mute = Path(shutil.copytree(tiny_llm, tmp_path / "mute"))
+    for file in mute.glob("chat_template*"):
+        file.unlink()
+    settings = mute / "tokenizer_config.json"
+    content = yaml.safe_load(settings.read_text())
+    content.pop("chat_template", None)
+    settings.write_text(json.dumps(content))
+    prompted["llm"] = {"model": str(mute)}
+    prompted["run"]["llm"] = {"engine": {"python": vllm_python}}
+    path = tmp_path / "bad.yaml"
+    path.write_text(yaml.safe_dump(prompted))
+    store = str(tmp_path / "store")
+    done = tercet("run", str(path), "--no-server", "--store", store, "--until", "candidates")
+    assert done.returncode == 2, done.stderr
+    assert "llm.api" in done.stderr
 
 
 def test_a_port_that_is_taken(
