@@ -238,7 +238,7 @@ def export(
 
 @app.command()
 def report(
-    run_a: Annotated[str | None, Argument(metavar="RUN", help="default: the newest run")] = None,
+    run_a: Annotated[str | None, Argument(metavar="RUN", help="default: the newest done")] = None,
     run_b: Annotated[str | None, Argument(metavar="RUN", help="a run to compare")] = None,
     output: Annotated[str, Option("-o", "--output", help="where to write")] = "report.html",
     store: StoreOption = STORE,

@@ -112,8 +112,12 @@ class Subject:
 
 @contextmanager
 def open_runs(store: Store, refs: Sequence[str | None]) -> Iterator[tuple[Subject, ...]]:
-    """The runs with these names, one or two; None means the newest. Raises UnknownRef."""
-    found = [runs.resolve_run(store, ref) for ref in refs]
+    """The runs with these names, one or two. Raises UnknownRef.
+
+    None means the newest that is done; where none is, the newest.
+    """
+    done = (run["run_id"] for run in runs.list_runs(store) if run["state"] == "done")
+    found = [runs.resolve_run(store, next(done, None) if ref is None else ref) for ref in refs]
     names = ("A", "B") if len(found) > 1 else ("run",)
     subjects = tuple(
         Subject(store, run, name, connect(store, str(run["run_id"])))

@@ -46,6 +46,11 @@ def test_a_finished_run_becomes_one_file_and_the_store_stays(
     assert tree(finished.store) == before
 
 
+def test_without_a_name_the_newest_run_that_is_done_is_shown(written: Written) -> None:
+    with open_runs(open_store(str(written.store), create=False), [None]) as (subject,):
+        assert subject.run_id == written.seeds  # the one that failed is newer
+
+
 def test_each_step_is_drawn_below_what_it_is_made_from(finished: Finished) -> None:
     with open_runs(open_store(str(finished.store), create=False), [None]) as subjects:
         drawing, _ = lineage.lineage(subjects).blocks
