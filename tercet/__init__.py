@@ -5,10 +5,12 @@ What this module names is stable; the packages below it are not. Importing it lo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -19,11 +21,38 @@ if TYPE_CHECKING:
 __all__ = ["BadInput", "Run", "Store", "StoreError", "open", "run"]
 
 _ERRORS = {"BadInput": "tercet.tasks.stage", "StoreError": "tercet.storage.store"}
+# Rows of an answer that a notebook shows.
+_SHOWN = 20
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 
 
+def _tells(function: Callable[_P, _T]) -> Callable[_P, _T]:
+    """The function, of whose faults a notebook shows the sentence alone."""
+
+    @wraps(function)
+    def told(*args: _P.args, **kwargs: _P.kwargs) -> _T:
+        try:
+            return function(*args, **kwargs)
+        except Exception as error:
+            from tercet.models.llm.errors import Stopped, Unusable
+            from tercet.storage.store import StoreError
+            from tercet.tasks.stage import BadInput
+
+            if isinstance(error, BadInput | StoreError | Stopped | Unusable):
+                sentence = f"{type(error).__name__}: {error}"
+                # What IPython asks an exception for.
+                error._render_traceback_ = lambda: [sentence]  # type: ignore[union-attr]
+            raise
+
+    return told
+
+
+@_tells
 def run(
     recipe: str,
-    store: str = "./tercet-store",
+    store: str | None = None,
     overrides: Mapping[str, Any] | None = None,
     *,
     corpus: str | None = None,
@@ -38,6 +67,7 @@ def run(
 
     Args:
         recipe: A YAML file, or a shipped recipe's name.
+        store: A directory or bucket; by default $TERCET_STORE, else ./tercet-store.
         overrides: Recipe keys in dots, such as `train.phases.0.epochs`, and their new values.
         corpus, until, limit, seed: As the options of `tercet run`.
 
@@ -47,20 +77,26 @@ def run(
     import json
 
     from tercet.flows.commands.run import run_plainly
-    from tercet.flows.running.arguments import RunArguments
+    from tercet.flows.running.arguments import RunArguments, usual_store
     from tercet.flows.running.run_plan import prepare
 
+    store = store or usual_store()
     changed = tuple(f"{key}={json.dumps(value)}" for key, value in (overrides or {}).items())
     plan = prepare(RunArguments(recipe, store, changed, corpus, until, limit, seed))
     run_id = run_plainly(plan)
     return open(store).run(run_id)
 
 
-def open(store: str = "./tercet-store") -> Store:  # noqa: A001 (read as tercet.open)
-    """The store in that directory or bucket. Raises StoreError if there is none."""
+@_tells
+def open(store: str | None = None) -> Store:  # noqa: A001 (read as tercet.open)
+    """The store in that directory or bucket, by default $TERCET_STORE, else ./tercet-store.
+
+    Raises StoreError if there is none.
+    """
+    from tercet.flows.running.arguments import usual_store
     from tercet.storage.store import open_store
 
-    return Store(open_store(store, create=False).location)
+    return Store(open_store(store or usual_store(), create=False).location)
 
 
 @dataclass(frozen=True)
@@ -69,18 +105,22 @@ class Store:
 
     location: str
 
+    @_tells
     def sql(self, query: str) -> pa.Table:
         """The rows of one SELECT. Raises BadInput for a query that fails or does more."""
         return _rows(self.location, None, query)
 
+    @_tells
     def table(self, name: str) -> pa.Table:
         """All rows of a table (docs/tables.md). Raises BadInput for an unknown one."""
         return _rows(self.location, None, f"FROM {_quoted(name)}")
 
+    @_tells
     def search(self, query: str, count: int = 5, by: str | None = None) -> pa.Table:
         """As `Run.search`, in the newest run that has vectors of its passages."""
         return _found(self.location, None, query, count, by)
 
+    @_tells
     def run(self, ref: str | None = None) -> Run:
         """A run by its id, the beginning of one, a tag or its recipe's name; by default the newest.
 
@@ -102,13 +142,22 @@ class Run:
     recipe: str
     state: str
 
+    @_tells
     def sql(self, query: str) -> pa.Table:
         """The rows of one SELECT. Raises BadInput for a query that fails or does more."""
         return _rows(self.location, self.id, query)
 
+    @_tells
     def table(self, name: str) -> pa.Table:
         """All rows of a table (docs/tables.md). Raises BadInput for an unknown one."""
         return _rows(self.location, self.id, f"FROM {_quoted(name)}")
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows of it."""
+        from html import escape
+
+        said = f"Run {self.id} of {self.recipe}: {self.state}"
+        return f"<p>{escape(said)}</p>{_html(self.figures())}"
 
     def steps(self) -> pa.Table:
         """Its steps in order: step, version, state (made, resumed or reused), seconds."""
@@ -120,6 +169,7 @@ class Run:
         """What went wrong in it without an error, in the order of its steps, and what to do."""
         return self.table("warnings")
 
+    @_tells
     def figures(self) -> pa.Table:
         """Each metric of the untouched and of the trained encoder, a row a seed.
 
@@ -135,6 +185,7 @@ class Run:
         with closing(connect(open_store(self.location, create=False), self.id)) as connection:
             return as_table(read_figures(connection))
 
+    @_tells
     def search(self, query: str, count: int = 5, by: str | None = None) -> pa.Table:
         """The run's passages that a query finds, best first, as `tercet search` does.
 
@@ -151,6 +202,7 @@ class Run:
         """
         return _found(self.location, self.id, query, count, by)
 
+    @_tells
     def model(self, ref: str = "train") -> Path:
         """The directory of a model that the run made, by its step: SentenceTransformer loads it.
 
@@ -181,6 +233,13 @@ def _found(location: str, run_id: str | None, query: str, count: int, by: str | 
     return search(open_store(location, create=False), run_id, query, count, by).rows
 
 
+def _html(table: pa.Table) -> str:
+    """An answer as a notebook shows it."""
+    rows = table.slice(0, _SHOWN).to_pandas(integer_object_nulls=True)._repr_html_()
+    left = table.num_rows - _SHOWN
+    return rows if left <= 0 else f"{rows}<p>and {left:,} rows more</p>"
+
+
 def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
@@ -191,3 +250,8 @@ def __getattr__(name: str) -> Any:
     import importlib
 
     return getattr(importlib.import_module(_ERRORS[name]), name)
+
+
+if "IPython" in sys.modules and (_shell := sys.modules["IPython"].get_ipython()) is not None:
+    # Arrow has no form of its own for notebooks.
+    _shell.display_formatter.formatters["text/html"].for_type_by_name("pyarrow.lib", "Table", _html)

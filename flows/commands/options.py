@@ -10,9 +10,9 @@ from typing import Annotated, Any
 import typer
 from typer import Argument, Option
 
-from tercet.flows.running.arguments import DEFAULT_STORE, RunArguments
+from tercet.flows.running.arguments import RunArguments, usual_store
 
-STORE = os.environ.get("TERCET_STORE") or DEFAULT_STORE
+STORE = usual_store()
 
 StoreOption = Annotated[str, Option("--store", help="where artifacts live [$TERCET_STORE]")]
 RunOption = Annotated[str | None, Option("--run", help="a run other than the newest")]

@@ -48,9 +48,9 @@ def rows(store: Store, run_ref: str | None, query: str) -> pa.Table:
         with closing(connect(store, run_ref)) as connection:
             return connection.sql(checked(connection, query)).to_arrow_table()
     except SqlError as error:
-        raise BadInput(str(error)) from error
+        raise BadInput(str(error)) from None
     except (duckdb.Error, pa.ArrowException) as error:
-        raise BadInput(sql_fault(error)) from error
+        raise BadInput(sql_fault(error)) from None
 
 
 def sql_fault(error: Exception) -> str:

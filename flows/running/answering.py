@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from tercet.flows.recipe.model import Recipe
 from tercet.models.generators.generator import parted
 from tercet.models.generators.sampling import DTYPES
 from tercet.models.llm.errors import Unusable
@@ -15,6 +16,8 @@ from tercet.models.llm.run_settings import AskingSettings
 from tercet.models.llm.settings import LlmSettings
 from tercet.models.llm.wire import ANSWER, STOP, Wire
 from tercet.storage import code, fingerprint
+from tercet.storage.answers.pool import open_pool
+from tercet.storage.store import Store
 from tercet.tasks.synthesis import fitted
 from tercet.tasks.synthesis.fitted import FittedConfig
 
@@ -120,6 +123,33 @@ def cost(settings: AskingSettings, config: Any, prompt_tokens: int, n_tokens: in
     return (
         prompt_tokens * (settings.price_in or 0.0) + n_tokens * (settings.price_out or 0.0)
     ) / 1e6
+
+
+def check_engine(
+    store: Store, recipe: Recipe, asking: Iterable[tuple[Any, Mapping[str, Any]]]
+) -> None:
+    """Raises Unusable where a server of ours is needed and there is no vLLM.
+
+    A model that has answered in the store before may be asked nothing new, and needs none.
+
+    asking: config and fingerprint's components of each step that is to ask.
+    """
+    labels = {
+        identity(config, components).label
+        for config, components in asking
+        if (
+            config.decoding.backend == "vllm"
+            if isinstance(config, FittedConfig)
+            else not recipe.run.llm.endpoints
+        )
+    }
+    if not labels:
+        return
+    from tercet.models.llm.vllm import build
+
+    with open_pool(store, recipe.name, "") as pool:
+        if any(pool.rates(label) is None for label in labels):
+            build.find(recipe.run.llm.engine.python)
 
 
 @cache

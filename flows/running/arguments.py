@@ -1,9 +1,15 @@
 """The arguments of a run, shared by the terminal, Prefect and the store."""
 
+import os
 from dataclasses import asdict, dataclass
 from typing import Any
 
 DEFAULT_STORE = "./tercet-store"
+
+
+def usual_store() -> str:
+    """Where artifacts live, if nobody says so: $TERCET_STORE, else a folder here."""
+    return os.environ.get("TERCET_STORE") or DEFAULT_STORE
 
 
 @dataclass(frozen=True)

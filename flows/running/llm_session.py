@@ -345,33 +345,6 @@ class LlmSession:
         )
 
 
-def check_engine(
-    store: Store, recipe: Recipe, asking: Iterable[tuple[Any, Mapping[str, Any]]]
-) -> None:
-    """Raises Unusable where a server of ours is needed and there is no vLLM.
-
-    A model that has answered in the store before may be asked nothing new, and needs none.
-
-    asking: config and fingerprint's components of each step that is to ask.
-    """
-    labels = {
-        identity(config, components).label
-        for config, components in asking
-        if (
-            config.decoding.backend == "vllm"
-            if isinstance(config, FittedConfig)
-            else not recipe.run.llm.endpoints
-        )
-    }
-    if not labels:
-        return
-    from tercet.models.llm.vllm import build
-
-    with open_pool(store, recipe.name, "") as pool:
-        if any(pool.rates(label) is None for label in labels):
-            build.find(recipe.run.llm.engine.python)
-
-
 def _recalled(request: Request, found: Response) -> Answer:
     return Answer(
         request.place,

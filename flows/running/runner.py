@@ -14,11 +14,12 @@ from tercet.flows.pipeline.language_model import writer
 from tercet.flows.pipeline.step import Step
 from tercet.flows.pipeline.step import schemas as step_schemas
 from tercet.flows.running import failed_rows, gpus, guessed, own_documents
+from tercet.flows.running.answering import check_engine
 from tercet.flows.running.chains import chains, reordered
 from tercet.flows.running.device import device
 from tercet.flows.running.executors import Executor, Processes
 from tercet.flows.running.gpus import Card
-from tercet.flows.running.llm_session import LlmSession, check_engine
+from tercet.flows.running.llm_session import LlmSession
 from tercet.flows.running.one_step import (
     Progress,
     RunHandle,

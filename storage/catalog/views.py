@@ -66,8 +66,10 @@ def connect(
     connection = duckdb.connect()
     connection.execute(f"SET memory_limit = {quoted(memory_limit)}")
     connection.execute("SET python_enable_replacements = false")
-    # DuckDB would print a progress bar into the caller's output.
-    connection.execute("SET enable_progress_bar = false")
+    # DuckDB would print a progress bar into the caller's output. In a notebook without ipywidgets
+    # it has none, and refuses to set it.
+    with suppress(duckdb.InvalidInputException):
+        connection.execute("SET enable_progress_bar = false")
     place = _reader(connection, snapshot)
     _fill(connection, "memory", snapshot, place, chosen, known_schemas or {}, wanted)
     _show_pool(connection, store)

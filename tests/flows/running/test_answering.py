@@ -1,17 +1,23 @@
 """The keys of answers: everything that changes a text changes its key, and a name does not."""
 
+import sys
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from tercet.flows.running import answering
-from tercet.flows.running.answering import digested, identity
+from tercet.flows.running.answering import check_engine, digested, identity
 from tercet.models.generators.settings import GeneratorSettings
+from tercet.models.llm.errors import Unusable
 from tercet.models.llm.messages import Request
+from tercet.models.llm.run_settings import AskingSettings
 from tercet.models.llm.settings import LlmSettings, Sampling
 from tercet.storage import code
+from tercet.storage.answers.pool import open_pool
+from tercet.storage.store import open_store
 from tercet.tasks.synthesis import fitted
 from tercet.tasks.synthesis.fitted import FittedConfig
 
@@ -93,3 +99,24 @@ def test_an_edit_of_the_decoding_changes_the_key(monkeypatch: pytest.MonkeyPatch
 def test_the_code_that_writes_is_part_of_the_key(backend: Any, module: str) -> None:
     modules = code.code_digests(fitted.CODE[backend], within=answering._DECODING)
     assert f"tercet.models.{module}" in modules
+
+
+def test_a_missing_vllm_is_told_where_a_model_never_answered(tmp_path: Path) -> None:
+    store = open_store(str(tmp_path / "store"))
+
+    def check(config: Any, **settings: Any) -> None:
+        asking = AskingSettings(engine={"python": sys.executable}, **settings)
+        recipe: Any = SimpleNamespace(name="small", run=SimpleNamespace(llm=asking))
+        check_engine(store, recipe, [(config, COMPONENTS)])
+
+    step = SimpleNamespace(llm=LlmSettings(model="small"))
+    with pytest.raises(Unusable, match=r"^There is no vLLM in "):
+        check(step)
+    check(step, endpoints=["http://127.0.0.1:9/v1"])
+    # It writes in this process.
+    check(_fitted())
+    with open_pool(store, "small", "r") as pool:
+        row = {"request_digest": "0" * 32, "method": "rewrite", "model": "small@bbbbbbbb"}
+        row |= {"endpoint": "here", "raw": "text", "finish_reason": "stop"}
+        pool.add({**row, "prompt_tokens": 1, "n_tokens": 1, "attempts": 1, "seconds": 0.5})
+    check(step)

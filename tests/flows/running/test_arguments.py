@@ -2,7 +2,9 @@
 
 import json
 
-from tercet.flows.running.arguments import RunArguments
+import pytest
+
+from tercet.flows.running.arguments import DEFAULT_STORE, RunArguments, usual_store
 
 
 def test_words_start_the_same_run_again() -> None:
@@ -12,6 +14,13 @@ def test_words_start_the_same_run_again() -> None:
         *("--set", "a.b=1", "--set", "c=[1, 2]", "--store", "st"),
     ]
     assert RunArguments("quickstart").words() == ["quickstart"]
+
+
+def test_the_store_is_that_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERCET_STORE", "s3://bucket/ours")
+    assert usual_store() == "s3://bucket/ours"
+    monkeypatch.setenv("TERCET_STORE", "")
+    assert usual_store() == DEFAULT_STORE
 
 
 def test_the_parameters_are_of_json() -> None:

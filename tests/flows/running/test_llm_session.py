@@ -3,20 +3,17 @@
 import json
 import os
 import subprocess
-import sys
 from types import SimpleNamespace
 
 import pytest
 
-from tercet.flows.running.llm_session import ENGINE, LlmSession, check_engine
+from tercet.flows.running.llm_session import ENGINE, LlmSession
 from tercet.models.generators import local
 from tercet.models.generators.settings import GeneratorSettings
-from tercet.models.llm.errors import Stopped, Unusable
+from tercet.models.llm.errors import Stopped
 from tercet.models.llm.messages import Request
 from tercet.models.llm.run_settings import AskingSettings
-from tercet.models.llm.settings import LlmSettings
 from tercet.storage import locks
-from tercet.storage.answers.pool import open_pool
 from tercet.storage.store import open_store
 from tercet.tasks.synthesis.fitted import FittedConfig
 
@@ -70,32 +67,3 @@ def test_remains_are_swept_though_a_live_process_has_their_ports_number(tmp_path
         LlmSession(store, SimpleNamespace(name="small", run=run), "r", lambda said: None)
     left = {folder.name for folder in (store.work / "scratch").glob(f"{ENGINE}*")}
     assert left == {f"{ENGINE}alive", f"{ENGINE}going"}
-
-
-def test_a_missing_vllm_is_told_where_a_model_never_answered(tmp_path):
-    store = open_store(str(tmp_path / "store"))
-    components = {"models": {"llm": "a" * 16, "generator": "b" * 16}, "externals": {}}
-    step = SimpleNamespace(llm=LlmSettings(model="small"))
-    own = GeneratorSettings(model="m")
-    fitted = FittedConfig(
-        method="paraphrase",
-        params={"generator": "small", "per_unit": 1},
-        decoding=own.decoding(),
-        precision=own.precision,
-    )
-
-    def check(config, **settings):
-        asking = AskingSettings(engine={"python": sys.executable}, **settings)
-        recipe = SimpleNamespace(name="small", run=SimpleNamespace(llm=asking))
-        check_engine(store, recipe, [(config, components)])
-
-    with pytest.raises(Unusable, match=r"^There is no vLLM in "):
-        check(step)
-    check(step, endpoints=["http://127.0.0.1:9/v1"])
-    # It writes in this process.
-    check(fitted)
-    with open_pool(store, "small", "r") as pool:
-        row = {"request_digest": "0" * 32, "method": "rewrite", "model": "small@aaaaaaaa"}
-        row |= {"endpoint": "here", "raw": "text", "finish_reason": "stop", "prompt_tokens": 1}
-        pool.add(row | {"n_tokens": 1, "attempts": 1, "seconds": 0.5})
-    check(step)
