@@ -7,7 +7,6 @@ from tercet.flows.formatting import format_clock
 from tercet.flows.pipeline.language_model import writer
 from tercet.flows.pipeline.step import Step
 from tercet.flows.planning.estimates import Estimate
-from tercet.flows.planning.first_times import MACHINE
 from tercet.flows.planning.moved_tags import moved_tags
 from tercet.flows.planning.plan import PlannedStep, plan
 from tercet.flows.results import warnings
@@ -91,9 +90,6 @@ def _time(planned: Sequence[PlannedStep]) -> str:
     said = f"; about {format_clock(total)}"
     if unknown:
         said += f", unknown for {_listed(unknown) if len(unknown) < 6 else len(unknown)}"
-    if elsewhere := [step for step in known if step.elsewhere]:
-        partly = "partly " if len(elsewhere) < len(known) else ""
-        said += f" ({partly}from rates measured on another machine, {MACHINE})"
     return said
 
 
@@ -224,7 +220,7 @@ def plan_line(step: PlannedStep) -> str:
             said.append(f"({done} of {total} parts exist)")
     if step.rows is not None:
         said.append(f"[{step.rows:,} rows in]")
-    if step.seconds is not None and not step.elsewhere:
+    if step.seconds is not None:
         said.append(f"about {format_clock(step.seconds)}")
     if step.failed:
         rows = "1 failed row" if step.failed == 1 else f"{step.failed:,} failed rows"

@@ -15,7 +15,6 @@ from tercet.flows.pipeline.fingerprints import UNKNOWN, Fingerprint
 from tercet.flows.pipeline.step import Step
 from tercet.flows.planning import earlier_times
 from tercet.flows.planning.estimates import Estimate, estimate
-from tercet.flows.planning.first_times import first_seconds
 from tercet.flows.recipe.resolved import Made, Weights
 from tercet.flows.running import failed_rows, parts
 from tercet.flows.running.one_part import part_order
@@ -38,8 +37,7 @@ class PlannedStep:
     state: reuse, resume, run or unknown. why: the changed components, in words.
     parts: the number of existing parts and of all parts, if it can be known in advance.
     rows: rows of its inputs; None while these do not exist yet.
-    seconds: its estimated time, from earlier times in this store, or else (`elsewhere`) from rates
-        measured on another machine.
+    seconds: its estimated time, from earlier times in this store; None where there are none.
     asking: the estimate of its requests, if it asks a language model; lacking: inputs of such a
         step that do not exist yet, so that there is none.
     failed: rows whose requests failed.
@@ -52,7 +50,6 @@ class PlannedStep:
     parts: tuple[int, int] | None = None
     rows: int | None = None
     seconds: float | None = None
-    elsewhere: bool = False
     asking: Estimate | None = None
     lacking: tuple[str, ...] = ()
     failed: int = 0
@@ -128,13 +125,10 @@ def _to_make(step: Step, look: _Look, planned: PlannedStep) -> PlannedStep:
         return planned
     if step.stage.asks is None:
         seconds = earlier_times.seconds(look.store, step, own.components, rows)
-        elsewhere = seconds is None
-        if elsewhere:
-            seconds = first_seconds(step, look.run_plan.every)
         if seconds is not None and planned.parts is not None:
             done, total = planned.parts
             seconds *= 1 - done / total
-        return replace(planned, seconds=seconds, elsewhere=elsewhere and seconds is not None)
+        return replace(planned, seconds=seconds)
     inputs = _ready_inputs(step, look.prints, look.store)
     if inputs is None or own.version is None:
         lacking = tuple(n for n in step.needs if _complete(look.prints, n, look.store) is None)
