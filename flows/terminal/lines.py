@@ -1,6 +1,8 @@
 """Messages on standard error, and the line about a finished step."""
 
+import shutil
 import sys
+import textwrap
 from contextlib import suppress
 
 from tercet.flows.pipeline.step import Step
@@ -15,6 +17,8 @@ def say(text: str) -> None:
         print(printable(text), file=sys.stderr, flush=True)
 
 
+# Columns for the name of a step.
+_STEP = 32
 # A table of counts, of which a number of rows says nothing.
 _OF_COUNTS = "corpus_outcomes"
 # Tables whose rows are not what they are named after: one says how a corpus's anchors are chosen.
@@ -29,11 +33,18 @@ def show_step(step: Step, make: Make, reused: bool = True) -> StepResult:
 
     A listener of `run_steps`.
     """
-    with reporter(step.name, sys.stderr.isatty()) as progress:
+    terminal = sys.stderr.isatty()
+    with reporter(step.name, terminal) as progress:
         result = make(progress)
     if reused or result.state != "reused":
-        say(step_line(result))
+        line = step_line(result)
+        say(_wrapped(line, shutil.get_terminal_size().columns) if terminal else line)
     return result
+
+
+def _wrapped(line: str, width: int) -> str:
+    """The line broken between words, with what follows below the state of the step."""
+    return "\n".join(textwrap.wrap(line, width, subsequent_indent=" " * (_STEP + 1)))
 
 
 def step_line(result: StepResult) -> str:
@@ -46,7 +57,7 @@ def step_line(result: StepResult) -> str:
     if result.tables and not rows:
         rows = "no rows"
     time = "" if result.state == "reused" else f" in {result.seconds:.1f} s"
-    return f"{result.step:<32} {result.state:<8}{time:<12} {rows}".rstrip()
+    return f"{result.step:<{_STEP}} {result.state:<8}{time:<12} {rows}".rstrip()
 
 
 def _rows_of(table: str, count: int) -> str:

@@ -1,7 +1,14 @@
 """The line about a finished step."""
 
+import os
+import pty
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
 from tercet.flows.running.runner import StepResult
-from tercet.flows.terminal.lines import step_line
+from tercet.flows.terminal.lines import show_step, step_line
 
 
 def test_rows_are_named_after_what_they_are() -> None:
@@ -37,3 +44,20 @@ def test_a_step_without_rows_says_so_and_no_line_ends_in_blanks() -> None:
     assert step_line(StepResult("synthesise", "abc", "made", 0.0, none)).endswith(" no rows")
     assert step_line(StepResult("pretrain", "abc", "made", 0.0, {})).endswith(" in 0.0 s")
     assert step_line(StepResult("pretrain", "abc", "reused", 0.0, {})).endswith(" reused")
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_a_terminals_width_breaks_no_word(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    tables = {"sentences": 123_456, "documents": 12_345, "rejects": 9_876, "document_pairs": 456}
+    result = StepResult("passage_vectors.encoder", "abc", "resumed", 123.4, tables)
+    step: Any = SimpleNamespace(name=result.step)
+    ours, theirs = pty.openpty()
+    monkeypatch.setenv("COLUMNS", str(width))
+    with os.fdopen(theirs, "w") as terminal:
+        monkeypatch.setattr("sys.stderr", terminal)
+        show_step(step, lambda progress: result)
+        shown = os.read(ours, 4096).decode().splitlines()
+    os.close(ours)
+    assert len(shown) > 1
+    assert all(len(line) <= width for line in shown)
+    assert " ".join(shown).split() == step_line(result).split()
