@@ -179,9 +179,12 @@ def spec_of(results: Results) -> dict[str, Any]:
     # A tick for each value that was tried, as it was written.
     axis = {"values": places, "labelExpr": "datum.value"} if len(places) <= MOST_TICKS else {}
     told["color"] = charts.field("series", "N", scale={"domain": series}, **legend)
-    told["x"] = charts.field("x", "Q", key, axis=axis, **free)
-    scale = {"domain": series, "range": charts.DASHES}
-    dash = charts.field("series", "N", scale=scale, **legend)
+    # Rates of 1e-5 and 2e-5 would share a place beside one of 1e-3.
+    wide = places[0] > 0 and places[-1] >= 10 * places[0]
+    scale = {"type": "log"} if wide else {"zero": False}
+    told["x"] = charts.field("x", "Q", key, axis=axis, scale=scale)
+    dashes = {"domain": series, "range": charts.DASHES}
+    dash = charts.field("series", "N", scale=dashes, **legend)
     layers = [
         charts.layer(rule | {"opacity": 0.6}, y=low, y2={"field": "high"}, **told),
         charts.layer({"type": "line"}, y=mean, strokeDash=dash, **told),

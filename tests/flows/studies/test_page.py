@@ -1,6 +1,7 @@
 """What a study's notes say where dev, or all of it, has too few questions."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from study_arms import BETA, DEV, REPEATED, TEST, arm_with
@@ -88,3 +89,16 @@ def test_the_plot_is_a_line_over_a_key_with_numbers_else_dots(store: Store) -> N
     spec = spec_of(results(named, None, store))
     assert not any(layer["mark"]["type"] == "line" for layer in spec["layer"])
     assert [value["arm"] for value in spec["data"]["values"]] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("tried", "scale"),
+    [((1e-5, 2e-5, 1e-3), {"type": "log"}), ((0.0, 0.5, 1.0), {"zero": False})],
+)
+def test_each_value_that_was_tried_has_a_tick_of_its_own(
+    tried: tuple[float, ...], scale: dict[str, Any], store: Store
+) -> None:
+    grid = [arm_with(str(value), {1: 50.0, 2: 51.0}, {}, **{BETA: value}) for value in tried]
+    x = spec_of(results(grid, None, store))["layer"][0]["encoding"]["x"]
+    assert x["axis"]["values"] == list(tried)
+    assert x["scale"] == scale
