@@ -45,8 +45,8 @@ ORDER BY text_id
 
 @of_each_run(
     "Sources and candidates",
-    "Too few candidates are embedded: the stage `embed` writes the vectors that this projection "
-    "needs.",
+    "Too few sources and candidates are embedded: the stage `embed` writes the vectors that this "
+    "projection needs.",
     "Texts that are close in the evaluator's space are close here. Negatives right next to their "
     "source teach little; those far from every source are easy.",
 )
@@ -57,7 +57,9 @@ def plane(subject: Subject) -> list[Block]:
         for row in subject.rows(_POINTS, {"shipped": subject.shipped})
         if np.isfinite(row["vector"]).all()
     ]
-    if len(rows) < FEWEST:
+    sources = sum(row["role"] == "source" for row in rows)
+    # Queries are written to passages, which have no vectors here.
+    if len(rows) < FEWEST or not sources:
         return []
     began = time.monotonic()
     places = _places(np.array([row.pop("vector") for row in rows], dtype=np.float32))
@@ -69,9 +71,9 @@ def plane(subject: Subject) -> list[Block]:
     names = legend(points)
     told = ", ".join(f"{name['method']} {name['count']}" for name in names)
     caption = (
-        f"{len(points):,} texts of {sum(p['role'] == 'source' for p in points):,} sources, drawn "
-        f"by digest; t-SNE of the evaluator's vectors, {seconds:.1f} s. Circles: sources, "
-        "triangles: positives, squares: negatives. Point at one to read it."
+        f"{len(points):,} texts of {sources:,} sources, drawn by digest; t-SNE of the evaluator's "
+        f"vectors, {seconds:.1f} s. Circles: sources, triangles: positives, squares: negatives. "
+        "Point at one to read it."
     )
     return [Chart(spaces.cloud(points, names), caption, f"Texts in the plane by method: {told}.")]
 

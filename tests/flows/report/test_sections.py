@@ -146,6 +146,15 @@ def test_signs_in_the_plane_are_distinct() -> None:
     assert len({(name["colour"], name["shape"]) for name in names}) == 15
 
 
+def test_without_a_source_nothing_is_drawn(tmp_path: Path) -> None:
+    """Queries are written to passages, which have no vectors of the evaluator's."""
+    rows = made_rows()
+    run_id = write_run(tmp_path / "store", {**rows, "sentences": []})
+    with open_runs(open_store(str(tmp_path / "store"), create=False), [run_id]) as subjects:
+        (note,) = projection.plane(subjects).blocks
+    assert isinstance(note, Note)
+
+
 def test_a_section_that_shows_nothing_is_not_on_the_page(written: Written) -> None:
     store = open_store(str(written.store), create=False)
     with open_runs(store, [written.failed]) as subjects:
