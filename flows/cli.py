@@ -223,6 +223,9 @@ def export(
     int8: Annotated[bool, Option("--int8", help="also write it as int8 ONNX")] = False,
     push: Annotated[str | None, Option("--push", help="upload to OWNER/NAME")] = None,
     public: Annotated[bool, Option("--public", help="make the upload public")] = False,
+    anyway: Annotated[
+        bool, Option("--anyway", help="also an encoder that is worse than the untouched one")
+    ] = False,
     store: StoreOption = STORE,
     run_ref: RunOption = None,
 ) -> None:
@@ -233,7 +236,7 @@ def export(
     """
     from tercet.flows.commands.export import export as export_ref
 
-    export_ref(ref, destination, store, run_ref, onnx, int8, push, public)
+    export_ref(ref, destination, store, run_ref, onnx, int8, push, public, anyway)
 
 
 @app.command()

@@ -16,6 +16,7 @@ from tercet.flows.pages.redaction import public_path, public_values
 from tercet.flows.results.encoder_form import Reformed, form_of, needs_trust, read_json
 from tercet.flows.results.few import TOO_FEW
 from tercet.flows.results.figures import Figure, of_geometry, read_figures
+from tercet.flows.results.verdict import verdict_of
 from tercet.models.encoders.prompts import Prompts, has_sides
 from tercet.models.measures.comparisons import summarise_seeds
 from tercet.storage.artifacts import Artifact
@@ -74,6 +75,7 @@ def model_card(
         "name": name,
         "step": artifact.name,
         "facts": facts,
+        "verdict": None if run is None else verdict_of(run),
         "base": base,
         "backbone": None if facts is None else public_path(str(facts.recipe.get("backbone"))),
         "from_fitted": facts is not None

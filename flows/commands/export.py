@@ -1,6 +1,7 @@
 """`tercet export`: copies an encoder or a table to a directory that works without Tercet."""
 
 import shutil
+import sys
 from contextlib import closing
 from pathlib import Path
 from typing import Any, Literal
@@ -23,6 +24,7 @@ from tercet.flows.results.encoder_form import (
 )
 from tercet.flows.results.queries import connect
 from tercet.flows.results.refs import check_finished, find_artifact
+from tercet.flows.results.verdict import verdict_of
 from tercet.models.encoders.pooling import FormSettings
 from tercet.storage import runs
 from tercet.storage.artifacts import Artifact, open_artifact
@@ -45,6 +47,7 @@ def export(
     int8: bool = False,
     push: str | None = None,
     public: bool = False,
+    anyway: bool = False,
 ) -> None:
     """Writes an encoder or a table to a new directory with its card, and uploads it if asked; a
     knowledge graph to a file, if the destination ends in .graphml; for `beir` a folder of queries.
@@ -78,7 +81,7 @@ def export(
     if kind == "dataset":
         _table(opened, ref, target, run_ref)
     else:
-        export_model(ref, destination, store, run_ref, onnx, int8)
+        export_model(ref, destination, store, run_ref, onnx, int8, anyway)
     if push is not None:
         address = hub.push(target, push, kind, public)
         typer.echo(f"Uploaded to {address}" + ("" if public else " (private)"))
@@ -96,10 +99,13 @@ def export_model(
     run_ref: str | None,
     onnx: bool = False,
     int8: bool = False,
+    anyway: bool = False,
 ) -> None:
     """Copies an encoder and its card to a new directory, which appears complete or not at all.
 
-    Raises: BadInput when the ref is not a finished encoder or the destination exists.
+    anyway: also one that is worse than the untouched encoder, without asking.
+    Raises: BadInput when the ref is not a finished encoder or the destination exists, and for a
+        worse encoder where nobody can be asked.
     """
     opened = open_store(store, create=False)
     try:
@@ -113,6 +119,8 @@ def export_model(
     if artifact.step == "graph":
         raise BadInput(f"The knowledge graph is written to a file: name one that ends in {SUFFIX}.")
     source = encoder_dir(artifact)
+    if not anyway:
+        _check_verdict(find_run(opened, artifact, run_ref))
     target = Path(destination).expanduser()
     if onnx or int8:
         check_installed()
@@ -132,6 +140,16 @@ def export_model(
         )
     if measured is not None:
         typer.echo("\n".join(list_measurements(measured)))
+
+
+def _check_verdict(run: runs.Run | None) -> None:
+    """Asks before a worse encoder is exported. Raises BadInput without a terminal."""
+    verdict = None if run is None else verdict_of(run)
+    if verdict is None or verdict.word != "worse":
+        return
+    if not sys.stdin.isatty():
+        raise BadInput(f"{verdict.sentence()} To export it all the same: --anyway.")
+    typer.confirm(f"{verdict.sentence()} Export it all the same?", abort=True)
 
 
 def _whitened(store: Store, artifact: Artifact, run_ref: str | None) -> str | None:

@@ -62,6 +62,14 @@ class RunSettings(Config):
         "`ray`: the workers of a Ray cluster",
     )
     retries: int = Field(0, ge=0, le=20, description="how often Prefect retries a failed stage")
+    require: Literal["better", "not_worse"] | None = Field(
+        None,
+        description="The verdict without which a finished run ends with exit code 3 and moves no "
+        "tag; `not_worse` is met by all but `worse`; null: none is required",
+    )
+    tag: str | None = Field(
+        None, description="A tag that a finished run moves to itself, if `require` is met"
+    )
     llm: AskingSettings = Field(AskingSettings(), description="How the language model is asked")
 
 

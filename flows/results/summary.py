@@ -20,11 +20,12 @@ from tercet.flows.results import (
     warnings,
 )
 from tercet.flows.results.encoder_form import how_to_load, measured_form, reformed
-from tercet.flows.results.few import FEW, TOO_FEW, WHY, more_of
+from tercet.flows.results.few import TOO_FEW, WHY
 from tercet.flows.results.figures import Figure, read_figures
 from tercet.flows.results.first_look import DOCUMENT_PAIRS, first_look, trained_on
 from tercet.flows.results.queries import connect
 from tercet.flows.results.search import AFTER, STEPS
+from tercet.flows.results.verdict import verdict_of
 from tercet.flows.running.arguments import DEFAULT_STORE
 from tercet.flows.running.run_plan import RunPlan
 from tercet.models.measures import comparisons
@@ -85,6 +86,8 @@ def summarise_run(run_plan: RunPlan, run_id: str, command: str) -> str:
         lines.append(f'Search in your texts:\n  tercet search "what you look for"{option}')
     if asking := _define_next(run_plan.recipe, steps):
         lines.append(f"Entries by their description:\n  {asking}{option}")
+    if (verdict := verdict_of(run)) is not None:
+        lines.append(f"\n{verdict.sentence()}")
     return "\n".join(lines)
 
 
@@ -227,7 +230,6 @@ def _before_and_after(found: Sequence[Figure], recipe: Recipe) -> list[str]:
         ]
     width = max(42, *(len(_named(row[0])) for row in rows)) + 2
     lines = [f"\n{'':<{width}}{'before':>8}{'after':>8}   {'gain (95 % interval)':<26}{'n':>7}"]
-    lows = []
     for figure, before, after, gain in rows:
         text = f"{after.value - before.value:+.2f}"
         if figure.fixed:
@@ -236,23 +238,14 @@ def _before_and_after(found: Sequence[Figure], recipe: Recipe) -> list[str]:
             text += f" ({TOO_FEW})"
         elif gain is not None and gain.low is not None:
             text = f"{gain.value:+.2f} ({gain.low:+.2f} to {gain.high:+.2f})"
-            lows.append(gain.low)
         name = _named(figure)
         lines.append(
             f"{name:<{width}}{before.value:>8.2f}{after.value:>8.2f}   {text:<26}{before.n:>7,}"
         )
-    few = [figure for figure, *_ in rows if figure.few]
-    if few:
+    if any(figure.few for figure, *_ in rows):
         lines.append(WHY)
     if any(figure.transductive for figure, *_ in rows):
         lines.append(transductive.WHY)
-    if lows and not any(low > 0 for low in lows):
-        lines.append("None of these figures is measurably better.")
-    elif few and not lows:
-        lines.append(
-            f"Whether the encoder is better is not known: no figure is of {FEW} questions"
-            f"{more_of(few[0].metric.suite, 'dev' if few[0].metric.of_dev else 'test')}."
-        )
     return lines
 
 

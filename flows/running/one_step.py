@@ -4,7 +4,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,10 @@ Say = Callable[[str], None]
 
 @dataclass
 class RunHandle:
-    """A run in progress. llm: set if some step asks a language model."""
+    """A run in progress.
+
+    llm: set if some step asks a language model. end_info: what the record of its end will say.
+    """
 
     plan: RunPlan
     store: Store
@@ -42,6 +45,7 @@ class RunHandle:
     say: Say
     executor: Executor
     llm: LlmSession | None = None
+    end_info: dict[str, Any] = field(default_factory=dict)
 
 
 def collecting(say: Say) -> Say:

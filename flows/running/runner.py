@@ -106,7 +106,8 @@ def open_run(
             going.enter_context(locks.hold(store, f"run-{run_id}", say))
         try:
             with closing(executor), _llm_session(plan, store, run_id, say) as llm:
-                yield RunHandle(plan, store, run_id, prints, say, executor, llm)
+                handle = RunHandle(plan, store, run_id, prints, say, executor, llm)
+                yield handle
         except Exception as error:
             # Of an error that nobody foresaw, its type may be all that it says.
             ours = isinstance(error, BadInput | StoreError | Stopped | Unusable)
@@ -117,7 +118,7 @@ def open_run(
             # Ctrl-C, or Prefect's own exception for SIGTERM.
             runs.end_run(store, run_id, "interrupted", {})
             raise
-        runs.end_run(store, run_id, "done", {})
+        runs.end_run(store, run_id, "done", handle.end_info)
     catalog.write_catalog(store, step_schemas(plan.steps))
 
 

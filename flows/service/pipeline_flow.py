@@ -185,6 +185,8 @@ def pipeline(
 
     Raises the failing step's error; the flow run's state has it in one sentence.
     """
+    from tercet.flows.results.verdict import verdict_of
+    from tercet.storage.runs import resolve_run
     from tercet.storage.store import open_store
 
     context = FlowRunContext.get()
@@ -200,7 +202,10 @@ def pipeline(
             arguments = RunArguments(
                 recipe, store, tuple(overrides or ()), corpus, until, limit, seed, retry_failed
             )
-            return _run_steps(_plan(arguments), flow_run, opened.append)
+            run_id = _run_steps(_plan(arguments), flow_run, opened.append)
+            verdict = verdict_of(resolve_run(place, run_id))
+            message = None if verdict is None else verdict.sentence()
+            return Completed(data=run_id, message=message)
     except Interrupted as error:
         raise KeyboardInterrupt from error
     except Exception as error:
@@ -250,11 +255,12 @@ def _plan(arguments: RunArguments) -> "RunPlan":
 
 
 def _run_steps(plan: "RunPlan", flow_run: "FlowRun", opened: Callable[[str], None]) -> str:
-    from tercet.flows.running.runner import open_run, run_steps
+    from tercet.flows.results.verdict import judged_run
+    from tercet.flows.running.runner import run_steps
 
     run_id = None
     try:
-        with open_run(plan, say) as handle:
+        with judged_run(plan, say) as handle:
             run_id = str(handle.run_id)
             opened(run_id)
             _name_run(flow_run, plan.recipe.name, run_id)

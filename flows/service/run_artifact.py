@@ -7,6 +7,7 @@ from typing import Any
 
 from tercet.flows.results import summary, warnings
 from tercet.flows.results.queries import connect
+from tercet.flows.results.verdict import verdict_of
 from tercet.flows.running.run_plan import RunPlan
 from tercet.storage import runs
 from tercet.storage.store import open_store
@@ -23,7 +24,9 @@ def publish_run(plan: RunPlan, run_id: str) -> None:
     name = re.sub(r"[^a-z0-9]+", "-", plan.recipe.name.lower()).strip("-")
     run = runs.resolve_run(open_store(plan.store), run_id)
     error = (run.get("end_info") or {}).get("error")
-    ended = f"Run {run_id} {run['state']}" + (f": {error}" if error else "")
+    verdict = verdict_of(run)
+    reason = error if verdict is None else verdict.sentence()
+    ended = f"Run {run_id} {run['state']}" + (f": {reason}" if reason else "")
     text = describe_run(plan, run_id)
     create_markdown_artifact(text, key=f"runs-of-{name}", description=ended)
 
@@ -34,6 +37,8 @@ def describe_run(plan: RunPlan, run_id: str) -> str:
     run = runs.resolve_run(store, run_id)
     place = f"--store {shlex.quote(plan.store)}"
     lines = [f"# {plan.recipe.name}: {run['state']}", ""]
+    if (verdict := verdict_of(run)) is not None:
+        lines += [f"**{_cell(verdict.sentence())}**", ""]
     error = (run.get("end_info") or {}).get("error")
     if error:
         lines += [f"**{_cell(error)}**", "", "A retry goes on from what the store has.", ""]

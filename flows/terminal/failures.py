@@ -9,7 +9,7 @@ from tercet.flows.recipe.secrets import LOGIN
 from tercet.flows.terminal.printable import printable
 from tercet.models.llm.errors import Stopped, Unusable
 from tercet.storage.store import FullDisk, StoreError
-from tercet.tasks.stage import BadInput
+from tercet.tasks.stage import BadInput, RequirementNotMet
 
 _ARTIFACT = re.compile(r"\bartifacts/[^/\s]+/[0-9a-f]{16}/[^\s'\"]+")
 
@@ -19,11 +19,15 @@ class StageFailed(Exception):
 
 
 def exit_code(error: BaseException) -> int:
-    """0 done; 1 a stage failed or the disk is full; 2 bad input or usage; 130 interrupted."""
+    """0 done; 1 a stage failed or the disk is full; 2 bad input or usage; 3 done, but the verdict
+    does not meet `run.require`; 130 interrupted.
+    """
     if isinstance(error, KeyboardInterrupt | typer.Abort):
         return 130
     if isinstance(error, FullDisk):
         return 1
+    if isinstance(error, RequirementNotMet):
+        return 3
     if isinstance(error, BadInput | StoreError | Unusable) or _wrong_usage(error):
         return 2
     return 1
@@ -55,7 +59,8 @@ def is_foreseen(error: BaseException) -> bool:
 
 
 def _says_all(error: BaseException) -> bool:
-    told = isinstance(error, BadInput | StoreError | StageFailed | Stopped | Unusable)
+    kinds = BadInput | StoreError | StageFailed | Stopped | Unusable | RequirementNotMet
+    told = isinstance(error, kinds)
     return told and bool(str(error).strip())
 
 
