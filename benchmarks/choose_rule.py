@@ -22,6 +22,10 @@ bias: mean of reported minus true gain, in standard errors
 naive_bias: the same of the shipped candidate's own mean over the questions that chose it
 coverage: share of draws whose 95 % interval holds the shipped candidate's true gain, in percent
 above_0, below_0: share of draws whose interval is wholly above, or below 0, in percent
+
+Each resample of the interval's bootstrap chooses anew. With the same choices in all of them the
+interval held the true gain in 63 to 92 % of draws and lay below 0 in a third of those of `none`
+with 300 questions, though mostly the untouched was shipped.
 """
 
 import argparse
@@ -97,7 +101,8 @@ def measure(world: str, questions: int, draws: int, seed: int) -> dict[str, obje
         shipped[number] = choose_candidate(gains)
         own[number] = gains[:, shipped[number]].mean()
         found = cross_fitted(gains, groups, seed).interval(gains, 1_000, seed)
-        assert found.low is not None and found.high is not None
+        assert found.low is not None
+        assert found.high is not None
         reported[number], low[number], high[number] = found.value, found.low, found.high
     true = truth[shipped]
     error = reported.std(ddof=1)
