@@ -31,6 +31,14 @@ def choose_candidate(gains: npt.ArrayLike) -> int:
     return int(_choose(_moments(table, np.zeros(len(table), dtype=np.int64)))[0])
 
 
+def standard_errors(gains: npt.ArrayLike) -> Floats:
+    """Of the mean of each column of (questions, candidates); NaN for a single question."""
+    table = np.asarray(gains, dtype=np.float64)
+    if len(table) < 2:
+        return np.full(table.shape[1], np.nan)
+    return np.asarray(table.std(axis=0, ddof=1) / np.sqrt(len(table)))
+
+
 @dataclass(frozen=True)
 class CrossFitted:
     """What `choose_candidate` takes for each group of questions by the groups of other folds.
