@@ -59,6 +59,7 @@ def check_keys(recipe: Recipe) -> None:
     for method in recipe.synthesise:
         _check_method(recipe, method)
     _check_choice(recipe)
+    _check_candidates(recipe)
     _check_heads(recipe)
 
 
@@ -243,6 +244,20 @@ def _check_choice(recipe: Recipe) -> None:
             "(--set train.choose=null)",
             *place,
         )
+
+
+def _check_candidates(recipe: Recipe) -> None:
+    """Candidates lie between the backbone and what is trained from it."""
+    if recipe.choose is None:
+        return
+    if recipe.whiten is not None:
+        raise Misplaced(
+            "a whitened encoder has no weights in common with the untouched one to be mixed: "
+            "leave choose or whiten out",
+            "choose",
+        )
+    if not recipe.train.phases:
+        raise Misplaced("nothing is trained that could be chosen: leave this key out", "choose")
 
 
 def _check_heads(recipe: Recipe) -> None:

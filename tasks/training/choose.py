@@ -42,7 +42,7 @@ from tercet.tasks.retrieval.passage_vectors import PASSAGE_VECTORS
 from tercet.tasks.stage import Config, Stage, Work
 
 NAME = "choose"
-CANDIDATES = pa.schema(
+CANDIDATE_ENCODERS = pa.schema(
     [
         ("seed", pa.int64()),
         ("mix", pa.float64()),
@@ -52,8 +52,8 @@ CANDIDATES = pa.schema(
         ("chosen", pa.bool_()),
     ]
 )
-"""Table `candidates`. The encoders that `choose` may ship, from the untouched one to the trained
-one, five for each seed.
+"""Table `candidate_encoders`. The encoders that `choose` may ship, from the untouched one to the
+trained one, five for each seed.
 
 Columns:
     seed: of the training, as in `evaluations`
@@ -81,14 +81,14 @@ Columns:
     task: its set in `evaluate.retrieval_sets`
     query_id: id of the question's text, as in `judgements`
     query: the question
-    mix: of the candidate, as in `candidates`
+    mix: of the candidate, as in `candidate_encoders`
     ndcg: nDCG@10 of this question, in percent
 """
 CHOICES = pa.schema(
     [
         ("seed", pa.int64()),
         ("mix", pa.float64()),
-        ("by", pa.string()),
+        ("chosen_by", pa.string()),
         ("task", pa.string()),
         ("metric", pa.string()),
         ("n", pa.int64()),
@@ -103,9 +103,9 @@ the gain is that of choosing, not of the one candidate that all questions chose.
 
 Columns:
     seed: of the training, as in `evaluations`
-    mix: of the candidate that is shipped, as in `candidates`
-    by: `questions`; `default` (`choose.mix`) with fewer than 30 questions, or where one document
-        answers all. Then there is one row, and what follows is NULL
+    mix: of the candidate that is shipped, as in `candidate_encoders`
+    chosen_by: `questions`; `default` (`choose.mix`) with fewer than 30 questions, or where one
+        document answers all. Then there is one row, and what follows is NULL
     task: the set in `evaluate.retrieval_sets`, or this with ` hybrid`
     metric: as in `evaluations`
     n: how many questions the set has
@@ -201,9 +201,9 @@ def run(work: Work) -> Path:
     gains = ndcg - ndcg[:, :1]
     asked = len(gains) >= LEAST and len(set(questions.groups)) > 1
     chosen = choose_candidate(gains) if asked else MIXES.index(config.mix)
-    work.emit("candidates", _candidates(seed, gains, chosen))
+    work.emit("candidate_encoders", _candidates(seed, gains, chosen))
     work.emit("candidate_gains", _candidate_gains(seed, questions, ndcg))
-    rows = _choices(work, questions, figures, gains) if asked else [{"by": "default"}]
+    rows = _choices(work, questions, figures, gains) if asked else [{"chosen_by": "default"}]
     shipped = [{**row, "seed": seed, "mix": MIXES[chosen]} for row in rows]
     work.emit("choices", pa.Table.from_pylist(shipped, schema=CHOICES))
     if (slot := slot_of(MIXES[chosen])) in work.inputs:
@@ -294,7 +294,7 @@ def _candidates(seed: int, gains: Floats, chosen: int) -> pa.Table:
         }
         for place, mix in enumerate(MIXES)
     ]
-    return pa.Table.from_pylist(rows, schema=CANDIDATES)
+    return pa.Table.from_pylist(rows, schema=CANDIDATE_ENCODERS)
 
 
 def _candidate_gains(seed: int, questions: _Questions, ndcg: Floats) -> pa.Table:
@@ -329,7 +329,7 @@ def _choices(
         found = crossed.interval(whole, work.config.bootstrap, seed, own)
         ends = {"gain": found.value, "ci_low": found.low, "ci_high": found.high}
         n = int(own.sum())
-        rows.append({"by": "questions", "task": task, "metric": metric, "n": n, **ends})
+        rows.append({"chosen_by": "questions", "task": task, "metric": metric, "n": n, **ends})
     return rows
 
 
@@ -337,7 +337,7 @@ STAGE = Stage(
     name=NAME,
     config=ChooseConfig,
     tables={
-        "candidates": CANDIDATES,
+        "candidate_encoders": CANDIDATE_ENCODERS,
         "candidate_gains": CANDIDATE_GAINS,
         "choices": CHOICES,
         "passage_vectors": PASSAGE_VECTORS,

@@ -117,18 +117,20 @@ def test_the_questions_choose_and_are_counted_by_others(
 
     gains = ndcg - ndcg[:, :1]
     best = choose_candidate(gains)
-    assert [row["chosen"] for row in tables["candidates"]] == [
+    assert [row["chosen"] for row in tables["candidate_encoders"]] == [
         place == best for place in range(len(MIXES))
     ]
-    assert [row["gain"] for row in tables["candidates"]] == pytest.approx(gains.mean(axis=0))
-    assert {row["n"] for row in tables["candidates"]} == {QUESTIONS}
+    assert [row["gain"] for row in tables["candidate_encoders"]] == pytest.approx(
+        gains.mean(axis=0)
+    )
+    assert {row["n"] for row in tables["candidate_encoders"]} == {QUESTIONS}
     # Two passages are of one file, so questions to them are never apart.
     seed = seeding.text_id("3", "choose")
     crossed = cross_fitted(gains, np.arange(QUESTIONS) // 2, seed)
     choices = {(row["task"], row["metric"]): row for row in tables["choices"]}
     assert choices["mine", "ndcg@10"]["gain"] == pytest.approx(crossed.values(gains).mean())
     assert {name for name, _ in choices} == {"mine", "mine hybrid"}
-    assert {(row["by"], row["mix"], row["n"]) for row in tables["choices"]} == {
+    assert {(row["chosen_by"], row["mix"], row["n"]) for row in tables["choices"]} == {
         ("questions", MIXES[best], QUESTIONS)
     }
     vectors = inputs[slot_of(MIXES[best])].table("passage_vectors").to_pylist()
@@ -148,8 +150,8 @@ def test_without_questions_the_default_is_shipped(
 ) -> None:
     path, tables = chosen({}, models, tmp_path / "work", mix=mix)
     (choice,) = tables["choices"]
-    assert (choice["by"], choice["mix"], choice["gain"]) == ("default", mix, None)
-    assert [row["mix"] for row in tables["candidates"] if row["chosen"]] == [mix]
+    assert (choice["chosen_by"], choice["mix"], choice["gain"]) == ("default", mix, None)
+    assert [row["mix"] for row in tables["candidate_encoders"] if row["chosen"]] == [mix]
     assert "passage_vectors" not in tables
     assert_weights(path, models, mix)
     if mix in (0, 1):
@@ -173,9 +175,9 @@ def test_29_questions_and_those_of_one_document_choose_nothing(
         pq.write_table(rows, file)
         given = {**inputs, "judgements": rows_of({"judgements": [file]})}
         _, tables = chosen(given, models, tmp_path / name, mix=0.75)
-        assert [(row["by"], row["mix"]) for row in tables["choices"]] == [("default", 0.75)]
+        assert [(row["chosen_by"], row["mix"]) for row in tables["choices"]] == [("default", 0.75)]
         # What the questions say is there all the same.
-        assert all(row["gain"] is not None for row in tables["candidates"])
+        assert all(row["gain"] is not None for row in tables["candidate_encoders"])
         assert tables["passage_vectors"]
 
 
@@ -191,6 +193,6 @@ def test_a_folder_of_queries_is_encoded_by_each_candidate(
     sets = {"sets": RetrievalSource(source=str(folder))}
     _, tables = chosen({}, models, tmp_path / "work", retrieval_sets=sets)
     assert {row["n"] for row in tables["choices"]} == {QUESTIONS}
-    assert {row["by"] for row in tables["choices"]} == {"questions"}
+    assert {row["chosen_by"] for row in tables["choices"]} == {"questions"}
     _, again = chosen({}, models, tmp_path / "again", retrieval_sets=sets)
     assert again == tables
