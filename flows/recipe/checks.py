@@ -100,7 +100,13 @@ def _check_purpose(recipe: Recipe) -> None:
             "train",
         )
     judges = any(settings.fit_pair is not None for settings in recipe.models.values())
-    for key in ("backbone", "synthesise", "awareness", *(() if judges else ("evaluator",))):
+    for key in (
+        "backbone",
+        "synthesise",
+        "awareness",
+        "choose",
+        *(() if judges else ("evaluator",)),
+    ):
         if getattr(recipe, key):
             raise Misplaced(
                 "without `train` nothing uses this key: write `train: {}`, or leave it out", key
@@ -247,17 +253,13 @@ def _check_choice(recipe: Recipe) -> None:
 
 
 def _check_candidates(recipe: Recipe) -> None:
-    """Candidates lie between the backbone and what is trained from it."""
-    if recipe.choose is None:
-        return
-    if recipe.whiten is not None:
+    """Candidates are mixes of the backbone's weights and the trained ones."""
+    if recipe.choose is not None and recipe.whiten is not None:
         raise Misplaced(
             "a whitened encoder has no weights in common with the untouched one to be mixed: "
             "leave choose or whiten out",
             "choose",
         )
-    if not recipe.train.phases:
-        raise Misplaced("nothing is trained that could be chosen: leave this key out", "choose")
 
 
 def _check_heads(recipe: Recipe) -> None:

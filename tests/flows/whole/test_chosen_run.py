@@ -24,7 +24,7 @@ from tercet.flows.cli import main; main()
 """
 
 
-def write(tiny: Tiny, folder: Path, questions: int) -> list[str]:
+def write(tiny: Tiny, folder: Path, questions: int, mix: float = 0.25) -> list[str]:
     """Pages, a table of questions and a recipe that chooses; the words that run it."""
     rows = documents(COUNT, seed=3)
     (folder / "pages").mkdir()
@@ -41,7 +41,7 @@ def write(tiny: Tiny, folder: Path, questions: int) -> list[str]:
             "bootstrap": 200,
             "retrieval_sets": str(folder / "mine.csv"),
         },
-        "choose": {"mix": 0.25},
+        "choose": {"mix": mix},
     }
     content["train"]["phases"] = [{"rows": "pairs", "loss": "info_nce", "max_steps": 2}]
     content["train"]["choose"] = None
@@ -113,10 +113,18 @@ def test_questions_choose_and_an_edited_one_trains_and_encodes_nothing(
 
 
 def test_few_questions_leave_the_default(tiny: Tiny, tmp_path: Path) -> None:
-    done = ended_well(tercet(*write(tiny, tmp_path, 29)))
+    done = ended_well(tercet(*write(tiny, tmp_path, 29, mix=0)))
     assert "29 questions choose nothing" in done.stdout
     found = query(tmp_path / "store", "SELECT mix, chosen_by, gain FROM choices")
-    assert found == [(0.25, "default", None)]
+    assert found == [(0, "default", None)]
+    export("choose", str(tmp_path / "out"), str(tmp_path / "store"), None)
+    card = (tmp_path / "out" / "README.md").read_text()
+    assert "It was taken as it is from `tiny`" in card
+    assert "The run ends with the untouched encoder" in card
+    assert "## How it was trained" not in card
+    untouched, shipped = load_encoder(tiny.backbone), load_encoder(tmp_path / "out")
+    weights = shipped.state_dict()
+    assert all(bool((weights[k] == v).all()) for k, v in untouched.state_dict().items())
 
 
 def test_a_run_killed_in_choose_ends_with_the_same_encoder(tiny: Tiny, tmp_path: Path) -> None:
