@@ -203,16 +203,24 @@ class Run:
         return _found(self.location, self.id, query, count, by)
 
     @_tells
-    def model(self, ref: str = "train") -> Path:
+    def model(self, ref: str | None = None) -> Path:
         """The directory of a model that the run made, by its step: SentenceTransformer loads it.
+
+        Args:
+            ref: A step; None: the last one of `choose`, `whiten` and `train` that the run has.
 
         Raises: BadInput if the run has not reached that step, or if it makes no model.
         """
-        from tercet.flows.results.refs import find_artifact
+        from tercet.flows.results.refs import final_stage, find_artifact
+        from tercet.storage import runs
         from tercet.storage.store import open_store
         from tercet.tasks.stage import BadInput
 
-        artifact = find_artifact(open_store(self.location, create=False), ref, self.id)
+        store = open_store(self.location, create=False)
+        if ref is None:
+            run = runs.resolve_run(store, self.id)
+            ref = final_stage({step["stage"] for step in run["steps"]}) or "train"
+        artifact = find_artifact(store, ref, self.id)
         folder = artifact.model_dir()
         if folder is None:
             raise BadInput(f"{artifact.step} makes no model: name a step such as train or whiten.")

@@ -133,9 +133,10 @@ def export_model(
             f"It was trained with pooling {other.trained} but evaluated with "
             f"{other.measured}; the directory has the latter."
         )
-    if (later := _whitened(opened, artifact, run_ref)) is not None:
+    if (later := _later(opened, artifact, run_ref)) is not None:
+        before = "whitening" if later.partition(".")[0] == "whiten" else "the choice"
         typer.echo(
-            f"This is the encoder before whitening. The run ended with the whitened one: "
+            f"This is the encoder before {before}. The run ended with another one: "
             f"`tercet export {later} DEST` writes that."
         )
     if measured is not None:
@@ -152,11 +153,11 @@ def _check_verdict(run: runs.Run | None) -> None:
     typer.confirm(f"{verdict.sentence()} Export it all the same?", abort=True)
 
 
-def _whitened(store: Store, artifact: Artifact, run_ref: str | None) -> str | None:
-    """The run's step that whitened this very encoder; None where there is none."""
+def _later(store: Store, artifact: Artifact, run_ref: str | None) -> str | None:
+    """The run's step that whitened this very encoder or chose after it; None without one."""
     run = find_run(store, artifact, run_ref)
     for entry in [] if run is None else run["steps"]:
-        if entry["stage"] == "whiten" and entry.get("version") is not None:
+        if entry["stage"] in ("whiten", "choose") and entry.get("version") is not None:
             made = open_artifact(store, entry["step"], entry["version"]).manifest()
             if made is not None and artifact.version in made["inputs"]:
                 return str(entry["step"])

@@ -29,6 +29,7 @@ from tercet.tasks.scoring.select_checks import COSINES
 from tercet.tasks.stage import Config
 from tercet.tasks.synthesis.methods import METHOD_NAMES, MethodSettings
 from tercet.tasks.synthesis.parse import ParseConfig
+from tercet.tasks.training.choose import ChooseSettings
 from tercet.tasks.training.count_tokens import CountTokensConfig
 from tercet.tasks.training.fit_evaluator import FitEvaluatorConfig
 from tercet.tasks.training.fit_generator import FitGeneratorConfig
@@ -272,6 +273,11 @@ class Recipe(Config):
     )
     whiten: WhitenSettings | None = Field(
         None, description="whitening of the encoder's vectors; null: none"
+    )
+    choose: ChooseSettings | None = Field(
+        None,
+        description="a choice by `evaluate.retrieval_sets` of how much of the training is shipped; "
+        "null: all of it",
     )
     prompts: Prompts = Field(
         Prompts(), description="What stands before queries and documents of a search"

@@ -6,6 +6,7 @@ from tercet.flows.formatting import format_number, format_range
 from tercet.flows.pages import charts, spaces
 from tercet.flows.pages.blocks import Block, Cell, Chart, Fold, Grid, Note, Section, Table
 from tercet.flows.report.subject import Row, Subject, of_each_run
+from tercet.flows.results.chosen import read_choice
 from tercet.flows.results.few import TOO_FEW, WHY
 from tercet.flows.results.figures import (
     Figure,
@@ -30,12 +31,16 @@ def before_and_after(subjects: Sequence[Subject]) -> Section:
     rows: list[Row] = []
     tables: list[Block] = []
     missing: list[Block] = []
+    notes: list[Block] = []
     for subject in subjects:
         found = of_tasks(read_figures(subject.connection))
         if not found:
             named = f"Run {subject.name}: " if several else ""
             missing.append(Note(named + NOTHING, "missing"))
             continue
+        choice = read_choice(subject.connection, subject.recipe.get("seed"))
+        if choice is not None:
+            notes.append(Note(f"Run {subject.name}: {choice}" if several else f"{choice}"))
         rows += [row for figure in found if (row := _gain_row(figure, subject)) is not None]
         tables += _tables(found, f"Run {subject.name}. " if several else "")
     blocks: list[Block] = []
@@ -48,7 +53,7 @@ def before_and_after(subjects: Sequence[Subject]) -> Section:
             f"includes zero, no difference is shown.{marks}"
         )
         blocks.append(Chart(spec, caption, alt))
-    blocks += [*tables, *missing]
+    blocks += [*notes, *tables, *missing]
     lead = (
         "The trained encoder against the untouched backbone on the same data. Intervals of gains "
         "are paired: both models saw the same queries and pairs."

@@ -19,12 +19,14 @@ from tercet.flows.results import (
     unmeasured,
     warnings,
 )
+from tercet.flows.results.chosen import read_choice
 from tercet.flows.results.encoder_form import how_to_load, measured_form, reformed
 from tercet.flows.results.few import TOO_FEW, WHY
 from tercet.flows.results.figures import Figure, read_figures
 from tercet.flows.results.first_look import DOCUMENT_PAIRS, first_look, trained_on
 from tercet.flows.results.queries import connect
-from tercet.flows.results.search import AFTER, STEPS
+from tercet.flows.results.refs import final_stage
+from tercet.flows.results.search import AFTER, step_of
 from tercet.flows.results.verdict import verdict_of
 from tercet.flows.running.arguments import DEFAULT_STORE
 from tercet.flows.running.run_plan import RunPlan
@@ -62,13 +64,15 @@ def summarise_run(run_plan: RunPlan, run_id: str, command: str) -> str:
         if "evaluate.encoder" in steps and "evaluate.base" in steps:
             found = read_figures(connection)
             lines += _before_and_after(found, run_plan.recipe)
+            choice = read_choice(connection, run_plan.recipe.seed)
+            lines += [] if choice is None else [f"{choice}"]
             lines += trained_on(connection, run_plan.recipe)
             lines += _over_seeds(found)
             lines += first_look(connection, run_plan.recipe.seed, run["recipe"])
         own = _without_shipped(connection, run) if "select" in steps else ""
     made = {name: step["stage"] for name, step in steps.items()}
-    last = "whiten" if "whiten" in made.values() else "train"
-    if last in made.values():
+    last = final_stage(made.values())
+    if last is not None:
         step = tags.meant(last, [name for name, stage in made.items() if stage == last])
         lines += _how_to_load(store, step, steps[step]["version"], run)
     lines += _models(store, steps)
@@ -82,7 +86,7 @@ def summarise_run(run_plan: RunPlan, run_id: str, command: str) -> str:
         lines.append(f'Acceptance by method:\n  tercet sql "{ACCEPTANCE_QUERY}"{option}')
     else:
         lines.append(f'Query next:\n  tercet sql "SELECT * FROM run_steps"{option}')
-    if STEPS[AFTER] in steps:
+    if step_of(run, AFTER) is not None:
         lines.append(f'Search in your texts:\n  tercet search "what you look for"{option}')
     if asking := _define_next(run_plan.recipe, steps):
         lines.append(f"Entries by their description:\n  {asking}{option}")

@@ -119,6 +119,10 @@ def _without_sides(work: Work, made: Rows) -> Iterator[StageWarning]:
 
 def _worse(work: Work, made: Rows) -> Iterator[StageWarning]:
     """Figures of the user's own questions, graded pairs or labels that got worse."""
+    if "choices" in work.inputs and ask(
+        work, f"FROM {work.inputs['choices'].sql('choices')} WHERE mix = 0"
+    ):
+        return  # it is the untouched encoder
     rows = ask(
         work,
         f"""SELECT concat_ws(' ', task, nullif(subset, 'all'), metric), value, ci_low, ci_high, n
