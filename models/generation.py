@@ -135,6 +135,21 @@ class Several(Params):
     per_sentence: int = Field(1, ge=1, le=16, description="generations of a sentence, at most")
 
 
+class Named(Params):
+    """Parameters of a method that takes its queries from the names above a passage."""
+
+    as_typed: bool = Field(
+        False,
+        description="as somebody types it: without its number and marks, and a heading that other "
+        "places have too behind the title of its page",
+    )
+    context: bool = Field(
+        False,
+        description="the passage is trained on with its context, but for the names in the query; "
+        "false: without any",
+    )
+
+
 class Prompted(Params):
     """Parameters of a method whose texts a language model or a fitted generator writes.
 
@@ -199,6 +214,7 @@ class MethodInput:
     replacements: what the method's `open_graph` made of the knowledge graph, or None.
     pool: all anchors, or None.
     categories: the categories of these sentences (sentence_id, category), or None.
+    places: what the method's `open_passages` made of all passages, or None.
     """
 
     sentences: pa.Table
@@ -207,6 +223,7 @@ class MethodInput:
     replacements: Any | None = None
     pool: Pool | None = None
     categories: pa.Table | None = None
+    places: Any | None = None
 
     def column(self, name: str) -> npt.NDArray[Any]:
         """A numeric column of the anchors' sentences."""
@@ -273,6 +290,8 @@ class Method:
         purpose) alone.
     open_graph: makes what `MethodInput.replacements` holds, of kg_nodes and the batches of
         kg_edges, once a graph; of a method that needs the graph.
+    open_passages: makes what `MethodInput.places` holds, of the batches of all passages (source,
+        context); of a rule over passages.
     prompt: of a prompted method the name of its file in `models/prompted/prompts`, if it has one of
         ours; its `params` are `Prompted`. Its own name is that of its file in `shots`.
     variables: what `values` holds, hence what a user's own prompt may name. optional: those of them
@@ -280,7 +299,8 @@ class Method:
     checks: what the answers are checked for.
     unit, as_anchor: as in `Prompted`. Of a rule over passages the text is a query, the anchor.
     each: the table whose rows it reads. From passages come queries: what it writes is the anchor,
-        and the passage its positive; of a rule the passage without its context.
+        and the passage its positive; of a rule the passage without its context, or with what
+        `Named.context` leaves of it.
     module: of an installed package's: the module that its entry point names, whose code is part of
         the versions that use it, with all that it imports of its package.
     """
@@ -292,6 +312,7 @@ class Method:
     params: type[Params] = Params
     needs: Sequence[Need] = ()
     open_graph: Callable[[pa.Table, Iterable[pa.RecordBatch]], Any] | None = None
+    open_passages: Callable[[Iterable[pa.RecordBatch]], Any] | None = None
     prompt: str | None = None
     variables: Sequence[str] = ()
     optional: Sequence[str] = ()

@@ -1,25 +1,56 @@
 """Queries that a document's own author wrote: its title, and its headings.
 
-Each stands for the first passage below it. That passage is trained on without its context, since
-the query stands there; where the text has the words as well, or where many passages share them,
-`parse` and `select` refuse the query.
+Each stands for the first passage below it. That passage is trained on without the names that the
+query consists of; where the text has the words as well, or where many passages share them, `parse`
+and `select` refuse the query.
 """
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from tercet.models.generation import Method, MethodInput, Output, Params, methods
+from tercet.models.generation import Method, MethodInput, Named, Output, methods
+from tercet.models.text.headings import as_typed
 from tercet.models.text.passages import above
 
 # The place of a query in a document: the number of names in the path down to it.
 Depth = Callable[[Sequence[str]], int]
+# How many places, each a path in a file, a query is about, by its words in lower case.
+Places: TypeAlias = Counter[str]
+
+
+def count_places(passages: Iterable[pa.RecordBatch]) -> Places:
+    """How many places could be asked for by each query; passages: source and context of all."""
+    places = set[tuple[str, ...]]()
+    for batch in passages:
+        columns = (batch[name].to_pylist() for name in ("source", "context"))
+        for source, context in set(zip(*columns, strict=True)):
+            path = above(context)
+            places.update((source, *path[:depth]) for depth in range(2, len(path) + 1))
+    return Counter(query.casefold() for _, *path in places for query in _queries(path))
+
+
+def _queries(path: Sequence[str]) -> list[str]:
+    """What may be typed for the last name of a path, from the shortest on: the name, behind the
+    title of its page, and behind title and the name above it."""
+    title, *between, name = map(as_typed, path)
+    longer = [(title, name), *([(title, between[-1], name)] if between else [])]
+    return [name, *(" ".join(dict.fromkeys(names)) for names in longer)]
+
+
+def _query(path: Sequence[str], places: Places) -> str:
+    """The shortest that is of no other place, or the longest."""
+    if len(path) == 1:
+        return as_typed(path[0])
+    queries = _queries(path)
+    return next((query for query in queries if places[query.casefold()] < 2), queries[-1])
 
 
 def _first_below(
-    operation: str, depth: Depth, given: MethodInput, params: Params, seed: int
+    operation: str, depth: Depth, given: MethodInput, params: Named, seed: int
 ) -> pa.Table:
     """For each path of that depth its last name, with the first passage below it."""
     output = Output()
@@ -39,7 +70,9 @@ def _first_below(
             continue
         seen.add(place)
         if row in chosen:
-            output.add(passage_id, place[1][-1], operation)
+            typed = params.as_typed
+            query = _query(place[1], given.places or Counter()) if typed else place[1][-1]
+            output.add(passage_id, query, operation)
     return output.table()
 
 
@@ -55,10 +88,11 @@ def _heading(path: Sequence[str]) -> int:
 METHODS = methods(
     *(
         Method(
-            *(name, "positive", "topic", partial(_first_below, name, depth)),
+            *(name, "positive", "topic", partial(_first_below, name, depth), Named),
+            open_passages=opened,
             as_anchor=True,
             each="passages",
         )
-        for name, depth in (("title", _title), ("heading", _heading))
+        for name, depth, opened in (("title", _title, None), ("heading", _heading, count_places))
     )
 )

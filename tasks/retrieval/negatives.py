@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 from pydantic import Field, model_validator
 
 from tercet.models import seeding
@@ -40,15 +41,15 @@ NEGATIVES = pa.schema(
 them passages of the split train that share no eight words in a row with dev or test.
 
 Left out are a row's own passage (of a document pair, all of its document), passages with the text
-of a positive of the same query or within one, a passage whose text or whose heading is the query,
-and what is nearer to the query than `negatives.margin` allows.
+of a positive of the same query or within one, a passage whose text is the query, one whose title
+and headings have all of its words, and what is nearer to the query than `negatives.margin` allows.
 
 Columns:
     triplet_id: the row: → `triplets.triplet_id`; of the step `negatives.document_pairs` →
         `document_pairs.pair_id`, of `negatives.labelled` → `labelled.row_id`
     rank: from 1, the nearest
     passage_id: → `passages.passage_id`
-    text: what is trained on: context and text, as of the row's positive if it is such a passage;
+    text: what is trained on: context and text, where the row's positive is a passage with context;
         else the text alone, since headings would tell negatives from positives
     score: cosine of query and passage by the evaluator; with `by: bm25` their BM25 score
 """
@@ -59,6 +60,9 @@ Source: TypeAlias = Literal["queries", "document_pairs", "labelled"]
 _PART, _QUERIES = 8_192, 256
 # Passages of a query's own that the search makes room for, at most.
 _MOST_OWN = 1_000
+
+# The words of a text in lower case, in SQL.
+_WORDS = r"regexp_extract_all({0}, '[\p{{L}}\p{{N}}]+')"
 
 # row_id, anchor, positive, and `own`: of queries the id of their passage, else of their document.
 _ROWS: dict[Source, str] = {
@@ -264,13 +268,15 @@ def _apart(work: Work, rows: pa.Table, found: pa.Table) -> pa.Table:
                 ) USING (passage_id)
                 JOIN (
                     SELECT query, lower(anchor) AS anchor, own,
+                        {_WORDS.format("lower(anchor)")} AS words,
                         regexp_replace(positive, '\s+', ' ', 'g') AS positive
                     FROM rows
                 ) USING (query)
                 GROUP BY query, rank HAVING NOT bool_or(
                     coalesce(own = {own}, FALSE)
                     OR contains(text, positive) OR contains(positive, text)
-                    OR lower(text) = anchor OR list_contains(string_split(context, ' > '), anchor))
+                    OR lower(text) = anchor OR list_contains(string_split(context, ' > '), anchor)
+                    OR (words <> [] AND list_has_all({_WORDS.format("context")}, words)))
                 QUALIFY row_number() OVER (PARTITION BY query ORDER BY rank)
                     <= {work.config.depth}
                 ORDER BY query, rank"""
@@ -303,6 +309,18 @@ def _picked(
     return row, found.take(pa.array(place))
 
 
+def _with_context(work: Work, rows: pa.Table) -> npt.NDArray[np.bool_]:
+    """Whether the positive of each query has more than the text of its passage."""
+    with connection(work) as db:
+        db.register("rows", rows.append_column("row", pa.array(range(rows.num_rows))))
+        table = work.inputs["passages"].sql("passages")
+        longer = db.sql(
+            f"""SELECT row, any_value(positive <> text) AS longer
+                FROM rows LEFT JOIN {table} ON passage_id = own GROUP BY row ORDER BY row"""
+        ).to_arrow_table()["longer"]
+    return np.asarray(pc.fill_null(longer, False).to_numpy(zero_copy_only=False), np.bool_)
+
+
 def _emit(work: Work, rows: pa.Table, row: npt.NDArray[np.int64], picked: pa.Table) -> None:
     """The negatives with their texts. row: of each picked one."""
     with connection(work) as db:
@@ -318,7 +336,7 @@ def _emit(work: Work, rows: pa.Table, row: npt.NDArray[np.int64], picked: pa.Tab
     )
     whole = np.zeros(rows.num_rows, dtype=np.bool_)
     if work.config.source == "queries":
-        whole = seeding.text_ids(rows["positive"].to_pylist()) == rows["own"].to_numpy()
+        whole = _with_context(work, rows)
     said = [
         passage_text(context, text) if as_read else text
         for context, text, as_read in zip(contexts, texts, whole[row].tolist(), strict=True)

@@ -16,7 +16,16 @@ import pyarrow.parquet as pq
 from pydantic import model_validator
 
 from tercet.models import seeding
-from tercet.models.generation import GENERATIONS, Method, MethodInput, Pool, generation_ids
+from tercet.models.generation import (
+    GENERATIONS,
+    Method,
+    MethodInput,
+    Named,
+    Pool,
+    generation_ids,
+)
+from tercet.models.text.headings import without_query
+from tercet.models.text.passages import passage_text
 from tercet.tasks.connections import connection
 from tercet.tasks.corpus.anchors import ANCHOR_COLUMNS, anchor_mask
 from tercet.tasks.isolation import isolated, refused
@@ -85,7 +94,8 @@ def run(work: Work) -> None:
 
     Slots: sentences (the part), anchors; mentions, sentence_categories, graph and pool where the
     method needs them. Of a method over passages: passages (the part), and every_passage where only
-    some are drawn. A row at which the method fails is a reject with the reason `error`.
+    some are drawn or the method looks at all. A row at which the method fails is a reject with the
+    reason `error`.
     """
     method = work.config.described
     for said in generated(work):
@@ -112,6 +122,9 @@ def generated(work: Work) -> Iterator[pa.Table]:
     if method.open_graph is not None:
         # Rebuilding it for each part takes seconds.
         replacements = work.once(_opened, method.open_graph)
+    places = None
+    if method.open_passages is not None:
+        places = work.once(_placed, method.open_passages)
     pool = _pool(work) if "pool" in method.needs else None
 
     def refuse(rows: pa.Table) -> Callable[[int, Exception], None]:
@@ -136,7 +149,7 @@ def generated(work: Work) -> Iterator[pa.Table]:
             known = mentions
             if mentions is not None:
                 known = mentions.filter(pc.is_in(mentions["sentence_id"], rows["sentence_id"]))
-            whole = MethodInput(rows, anchors, known, replacements, pool, categories)
+            whole = MethodInput(rows, anchors, known, replacements, pool, categories, places)
             yield from isolated(anchors, _generator(method, params, work.seed, whole), refuse(rows))
         if not method.prompted:
             work.resources.progress(stop, len(read), method.each)
@@ -205,12 +218,28 @@ def _generations(work: Work, method: Method, said: pa.Table) -> pa.Table:
         "detail": said["detail"],
     }
     if method.each == "passages":
-        read = _read(work)
-        at = pc.index_in(said["sentence_id"], read["sentence_id"].combine_chunks())
-        columns["passage"] = read["text"].combine_chunks().take(at.combine_chunks())
+        columns["passage"] = _passages(work, method, said)
         columns["as_anchor"] = pa.repeat(method.as_anchor, rows)
     arrays = [columns.get(f.name, pa.nulls(rows, f.type)) for f in GENERATIONS]
     return pa.Table.from_arrays(arrays, schema=GENERATIONS)
+
+
+def _passages(work: Work, method: Method, said: pa.Table) -> pa.Array:
+    """What is trained on of the passage of each query."""
+    read = _read(work)
+    at = pc.index_in(said["sentence_id"], read["sentence_id"].combine_chunks()).combine_chunks()
+    texts = read["text"].combine_chunks().take(at)
+    params = method.params.model_validate(work.config.params)
+    if not (isinstance(params, Named) and params.context):
+        return texts
+    contexts = read["context"].combine_chunks().take(at).to_pylist()
+    rows = zip(contexts, said["raw"].to_pylist(), texts.to_pylist(), strict=True)
+    whole = [passage_text(without_query(context, raw), text) for context, raw, text in rows]
+    return pa.array(whole, pa.string())
+
+
+def _placed(work: Work, open_passages: Callable[..., Any]) -> Any:
+    return open_passages(work.inputs["every_passage"].batches("passages", ["source", "context"]))
 
 
 def _opened(work: Work, open_graph: Callable[..., Any]) -> Any:

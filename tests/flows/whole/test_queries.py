@@ -86,6 +86,34 @@ def test_what_every_page_has_is_no_query(made: Path) -> None:
     assert query(made, "SELECT count(*) FROM triplets WHERE anchor = 'Parameters'") == [(0,)]
 
 
+def test_as_typed_a_common_heading_is_asked_behind_its_page_and_read_with_its_context(
+    tiny: Tiny, tmp_path: Path
+) -> None:
+    typed = {"as_typed": True, "context": True}
+    content = recipe(tiny, tmp_path, synthesise={"heading": typed})
+    content["train"]["phases"] = [{"rows": "queries", "loss": "info_nce", "max_steps": 2}]
+    content["negatives"] = {"k": 1, "by": "bm25", "margin": 0.0}
+    content["train"]["phases"][0]["rows"] = {"from": "queries", "negatives": 1}
+    store = run(tmp_path, content, "--until", "train")
+    rows = query(
+        store,
+        """SELECT t.anchor, t.positive, p.text, p.context, n.text, o.context FROM triplets t
+           JOIN passages p ON p.passage_id = t.sentence_id
+           LEFT JOIN negatives n USING (triplet_id)
+           LEFT JOIN passages o ON o.passage_id = n.passage_id""",
+    )
+    common = [row for row in rows if row[3].endswith("Parameters")]
+    assert 20 < len(common) < len(rows)
+    for anchor, positive, text, context, negative, other in rows:
+        title, heading = context.split(" > ")
+        behind = heading == "Parameters"
+        assert anchor == (f"{title} {heading}" if behind else heading)
+        assert positive == (text if behind else f"{title}\n{text}")
+        assert other != context
+        if negative is not None:
+            assert negative.startswith(f"{other}\n") == (not behind)
+
+
 def test_a_report_and_cards_show_queries(made: Path, tmp_path: Path) -> None:
     report = tmp_path / "report.html"
     ended_well(tercet("report", "--store", str(made), "-o", str(report)))

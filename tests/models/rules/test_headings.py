@@ -21,6 +21,7 @@ def said(
     documents: Sequence[Sequence[tuple[str, str]]],
     asked: Sequence[int] | None = None,
     files: Sequence[str] = "abcdef",
+    **params: bool,
 ) -> list[tuple[int, str]]:
     """(number of the passage, query) of these documents' passages."""
     rows = [(doc, *one) for doc, document in enumerate(documents) for one in document]
@@ -35,7 +36,9 @@ def said(
         }
     )
     chosen, anchors = method_of(method), np.arange(len(rows)) if asked is None else np.array(asked)
-    made = chosen.generate(MethodInput(table, anchors), chosen.params(), 1).to_pylist()
+    places = None if chosen.open_passages is None else chosen.open_passages(table.to_batches())
+    given = MethodInput(table, anchors, places=places)
+    made = chosen.generate(given, chosen.params(**params), 1).to_pylist()
     assert {row["detail"]["operation"] for row in made} <= {method}
     return [(row["sentence_id"], row["raw"]) for row in made]
 
@@ -66,3 +69,24 @@ def test_a_long_file_of_several_documents_has_its_title_and_headings_once() -> N
     assert said("heading", [PAGE[:2], PAGE[1:]], files="aa") == [
         *((0, "Herons"), (3, "Food"), (4, "Food")),
     ]
+
+
+def test_as_it_is_typed_a_heading_of_several_places_stands_behind_its_page() -> None:
+    pages = [
+        [("1. Lake > 1.1. Herons", "They stand."), ("1. Lake > 1.2. Food", "Frogs.")],
+        [
+            ("Hill > Food", "Grass."),
+            ("Hill > Hares > Young", "Few."),
+            ("Hill > Mice > Young", "Ten."),
+        ],
+    ]
+    assert said("heading", pages, as_typed=True) == [
+        *((0, "Herons"), (1, "Lake Food"), (2, "Hill Food")),
+        *((3, "Hill Hares Young"), (4, "Hill Mice Young")),
+    ]
+    assert said("title", pages, as_typed=True) == [(0, "Lake"), (2, "Hill")]
+
+
+def test_a_long_file_of_several_documents_is_one_place() -> None:
+    pages = [[("Lake > Food", "Frogs.")], [("Lake > Food", "Fish.")]]
+    assert said("heading", pages, files="aa", as_typed=True) == [(0, "Food")]
