@@ -135,21 +135,6 @@ class Several(Params):
     per_sentence: int = Field(1, ge=1, le=16, description="generations of a sentence, at most")
 
 
-class Named(Params):
-    """Parameters of a method that takes its queries from the names above a passage."""
-
-    as_typed: bool = Field(
-        False,
-        description="as somebody types it: without its number and marks, and a heading that other "
-        "places have too behind the title of its page",
-    )
-    context: bool = Field(
-        False,
-        description="the passage is trained on with its context, but for the names in the query; "
-        "false: without any",
-    )
-
-
 class Prompted(Params):
     """Parameters of a method whose texts a language model or a fitted generator writes.
 
@@ -299,8 +284,7 @@ class Method:
     checks: what the answers are checked for.
     unit, as_anchor: as in `Prompted`. Of a rule over passages the text is a query, the anchor.
     each: the table whose rows it reads. From passages come queries: what it writes is the anchor,
-        and the passage its positive; of a rule the passage without its context, or with what
-        `Named.context` leaves of it.
+        and the passage its positive; of a rule the passage without its context.
     module: of an installed package's: the module that its entry point names, whose code is part of
         the versions that use it, with all that it imports of its package.
     """

@@ -1,10 +1,12 @@
 """Queries that a document's own author wrote: its title, and its headings.
 
-Each stands for the first passage below it. That passage is trained on without the names that the
-query consists of; where the text has the words as well, or where many passages share them, `parse`
-and `select` refuse the query.
+Each is written as somebody types it: without its number and marks, and a heading that other places
+have too behind the title of its page. It stands for the first passage below it, which is trained on
+without its context, since the query stands there; where the text has the words as well, or where
+many passages share them, `parse` and `select` refuse the query.
 """
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -12,14 +14,29 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from tercet.models.generation import Method, MethodInput, Named, Output, methods
-from tercet.models.text.headings import as_typed
+from tercet.models.generation import Method, MethodInput, Output, Params, methods
 from tercet.models.text.passages import above
 
 # The place of a query in a document: the number of names in the path down to it.
 Depth = Callable[[Sequence[str]], int]
 # How many places, each a path in a file, a query is about, by its words in lower case.
 Places: TypeAlias = Counter[str]
+# The number of a section: "8.", "2.3", "F.12.", "Chapter 5.", "3)", and "4" before a capital.
+_NUMBER = re.compile(
+    r"""(?:(?i:chapter|section|appendix|part)\s+(?:\d+|[A-Z]|[IVXLC]+)(?:\.\d+)*[.:)]?
+        |(?:§\s*)?(?:\d+|[A-Z])(?:\.\d+)+[.:)]?
+        |(?:§\s*)?\d+[.:)]
+        |\d+(?=\s+[A-Z]))\s+(?=.*[^\W\d_])""",
+    re.VERBOSE,
+)
+# What closes a heading in Markdown, or leads to it: a pilcrow, perhaps as a link, or an anchor.
+_BEHIND = re.compile(r"(?:\s*\[?[¶§🔗\uf0c1]\]?(?:\([^)]*\))?|\s*\{:?\s*#[^}]*\}|\s+#+|[\s.:;,])+$")
+
+
+def as_typed(name: str) -> str:
+    """A title or a heading without its number, marks and anchor; as it is if nothing is left."""
+    bare = _BEHIND.sub("", re.sub(r"^#+\s+", "", name))
+    return _NUMBER.sub("", bare, count=1) or name
 
 
 def count_places(passages: Iterable[pa.RecordBatch]) -> Places:
@@ -50,7 +67,7 @@ def _query(path: Sequence[str], places: Places) -> str:
 
 
 def _first_below(
-    operation: str, depth: Depth, given: MethodInput, params: Named, seed: int
+    operation: str, depth: Depth, given: MethodInput, params: Params, seed: int
 ) -> pa.Table:
     """For each path of that depth its last name, with the first passage below it."""
     output = Output()
@@ -70,8 +87,7 @@ def _first_below(
             continue
         seen.add(place)
         if row in chosen:
-            typed = params.as_typed
-            query = _query(place[1], given.places or Counter()) if typed else place[1][-1]
+            query = _query(place[1], given.places or Counter())
             output.add(passage_id, query, operation)
     return output.table()
 
@@ -88,7 +104,7 @@ def _heading(path: Sequence[str]) -> int:
 METHODS = methods(
     *(
         Method(
-            *(name, "positive", "topic", partial(_first_below, name, depth), Named),
+            *(name, "positive", "topic", partial(_first_below, name, depth)),
             open_passages=opened,
             as_anchor=True,
             each="passages",

@@ -10,7 +10,6 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 from pydantic import Field, model_validator
 
 from tercet.models import seeding
@@ -49,7 +48,7 @@ Columns:
         `document_pairs.pair_id`, of `negatives.labelled` → `labelled.row_id`
     rank: from 1, the nearest
     passage_id: → `passages.passage_id`
-    text: what is trained on: context and text, where the row's positive is a passage with context;
+    text: what is trained on: context and text, as of the row's positive if it is such a passage;
         else the text alone, since headings would tell negatives from positives
     score: cosine of query and passage by the evaluator; with `by: bm25` their BM25 score
 """
@@ -309,18 +308,6 @@ def _picked(
     return row, found.take(pa.array(place))
 
 
-def _with_context(work: Work, rows: pa.Table) -> npt.NDArray[np.bool_]:
-    """Whether the positive of each query has more than the text of its passage."""
-    with connection(work) as db:
-        db.register("rows", rows.append_column("row", pa.array(range(rows.num_rows))))
-        table = work.inputs["passages"].sql("passages")
-        longer = db.sql(
-            f"""SELECT row, any_value(positive <> text) AS longer
-                FROM rows LEFT JOIN {table} ON passage_id = own GROUP BY row ORDER BY row"""
-        ).to_arrow_table()["longer"]
-    return np.asarray(pc.fill_null(longer, False).to_numpy(zero_copy_only=False), np.bool_)
-
-
 def _emit(work: Work, rows: pa.Table, row: npt.NDArray[np.int64], picked: pa.Table) -> None:
     """The negatives with their texts. row: of each picked one."""
     with connection(work) as db:
@@ -336,7 +323,7 @@ def _emit(work: Work, rows: pa.Table, row: npt.NDArray[np.int64], picked: pa.Tab
     )
     whole = np.zeros(rows.num_rows, dtype=np.bool_)
     if work.config.source == "queries":
-        whole = _with_context(work, rows)
+        whole = seeding.text_ids(rows["positive"].to_pylist()) == rows["own"].to_numpy()
     said = [
         passage_text(context, text) if as_read else text
         for context, text, as_read in zip(contexts, texts, whole[row].tolist(), strict=True)

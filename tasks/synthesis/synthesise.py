@@ -16,16 +16,7 @@ import pyarrow.parquet as pq
 from pydantic import model_validator
 
 from tercet.models import seeding
-from tercet.models.generation import (
-    GENERATIONS,
-    Method,
-    MethodInput,
-    Named,
-    Pool,
-    generation_ids,
-)
-from tercet.models.text.headings import without_query
-from tercet.models.text.passages import passage_text
+from tercet.models.generation import GENERATIONS, Method, MethodInput, Pool, generation_ids
 from tercet.tasks.connections import connection
 from tercet.tasks.corpus.anchors import ANCHOR_COLUMNS, anchor_mask
 from tercet.tasks.isolation import isolated, refused
@@ -218,24 +209,12 @@ def _generations(work: Work, method: Method, said: pa.Table) -> pa.Table:
         "detail": said["detail"],
     }
     if method.each == "passages":
-        columns["passage"] = _passages(work, method, said)
+        read = _read(work)
+        at = pc.index_in(said["sentence_id"], read["sentence_id"].combine_chunks())
+        columns["passage"] = read["text"].combine_chunks().take(at.combine_chunks())
         columns["as_anchor"] = pa.repeat(method.as_anchor, rows)
     arrays = [columns.get(f.name, pa.nulls(rows, f.type)) for f in GENERATIONS]
     return pa.Table.from_arrays(arrays, schema=GENERATIONS)
-
-
-def _passages(work: Work, method: Method, said: pa.Table) -> pa.Array:
-    """What is trained on of the passage of each query."""
-    read = _read(work)
-    at = pc.index_in(said["sentence_id"], read["sentence_id"].combine_chunks()).combine_chunks()
-    texts = read["text"].combine_chunks().take(at)
-    params = method.params.model_validate(work.config.params)
-    if not (isinstance(params, Named) and params.context):
-        return texts
-    contexts = read["context"].combine_chunks().take(at).to_pylist()
-    rows = zip(contexts, said["raw"].to_pylist(), texts.to_pylist(), strict=True)
-    whole = [passage_text(without_query(context, raw), text) for context, raw, text in rows]
-    return pa.array(whole, pa.string())
 
 
 def _placed(work: Work, open_passages: Callable[..., Any]) -> Any:
