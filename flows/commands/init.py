@@ -1,4 +1,4 @@
-"""`tercet init`: a commented recipe for a corpus, from those of the quickstart or of a search."""
+"""`tercet init`: a commented recipe for a corpus, from a shipped one that suits it."""
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,6 +14,7 @@ from tercet.flows.formatting import shorten
 from tercet.flows.recipe import file as recipe_file
 from tercet.flows.recipe.fitting import fitted, own_name, recipe_name, with_pair
 from tercet.flows.recipe.text import COMMENTS, SEARCH_COMMENTS, check_output, recipe_text, write
+from tercet.flows.results.few import FEW
 from tercet.flows.terminal.printable import printable
 from tercet.flows.terminal.text_table import render
 from tercet.models.english.share import LEAST
@@ -25,7 +26,7 @@ from tercet.tasks.evaluation.suites.own import RetrievalSource
 from tercet.tasks.evaluation.suites.own_questions import has_questions, read_questions
 from tercet.tasks.stage import BadInput
 
-BASE, SEARCH = "quickstart", "search"
+FACTS, SEARCH, TEXTS = "quickstart", "search", "texts"
 # Words of a row, on average, from which a table holds documents.
 LONG = 50
 PAIR = ("query", "answer")
@@ -80,7 +81,7 @@ def write_recipe(
     check_output(path)
     described = with_pair(describe(corpus), query, answer)
     asked, not_asked = _question_files(corpus) if questions is None else ([_asked(questions)], [])
-    name = SEARCH if asked or _to_search(described) else BASE
+    name = _base(described, bool(asked))
     base = yaml.safe_load(recipe_file.find(name).read_text(encoding="utf-8"))
     content, chosen = fitted(base, described)
     content["name"] = recipe_name(corpus)
@@ -104,6 +105,8 @@ def write_recipe(
         typer.echo(printable(f"{one.source}: {one.counted}, asked before and after, beside BM25."))
     for line in islice(not_asked, MOST_TABLES):
         typer.echo(printable(line))
+    if (expected := _expected(name, asked)) is not None:
+        typer.echo(expected)
     short = _short(described, content.get("ingest", {}))
     if short is not None:
         typer.echo(short)
@@ -127,6 +130,26 @@ def _sets(asked: Sequence[Asked]) -> dict[str, str]:
         name = recipe_name(one.source)
         sets[own_name(name, [{"name": other} for other in sets])] = one.source
     return sets
+
+
+def _base(described: Description, asked: bool) -> str:
+    """The shipped recipe that the corpus is fitted to. Only docstrings get Tercet's own sentences,
+    as the quickstart has them."""
+    if described.packages and not asked:
+        return FACTS
+    return SEARCH if asked or described.pair is not None or _to_search(described) else TEXTS
+
+
+def _expected(name: str, asked: Sequence[Asked]) -> str | None:
+    """What to expect of a run of the recipe, in a line."""
+    if name == TEXTS:
+        return "Nothing in this corpus pairs texts: expect no gain."
+    if name == SEARCH and sum(one.questions for one in asked) < FEW:
+        return (
+            f"Bring {FEW} questions of your own or more (--questions): without them nobody can "
+            "tell whether the encoder got better."
+        )
+    return None
 
 
 def _to_search(described: Description) -> bool:
