@@ -77,7 +77,7 @@ def train(folder: Path, seeds: int, *, table: bool) -> tercet.Run:
         source = ["texts.csv"] if table else ["docs", "--questions", "questions.csv"]
         _call(folder, "init", *source, "-o", recipe.name)
     _call(folder, "run", recipe.name, "--store", store.name, "--set", f"seeds={seeds}")
-    return tercet.open(store).run()
+    return tercet.open(str(store)).run()
 
 
 def _call(folder: Path, *words: str) -> None:
@@ -137,6 +137,8 @@ def table_rows(name: str, folder: Path, run: tercet.Run) -> Iterable[dict[str, A
         [row[column] for row in _read(folder / f"{file}.csv")]
         for file, column in (("texts", "text"), ("groups", "group"))
     )
+    from tercet.models.encoders.encoder import encode
+
     shipped, places = _shipped(run), np.arange(len(texts))
     before: Floats | None = None
     by_mix: dict[float, list[Floats]] = {mix: [] for mix in MIXES}
@@ -144,7 +146,7 @@ def table_rows(name: str, folder: Path, run: tercet.Run) -> Iterable[dict[str, A
         for mix, model in _mixes(run, seed):
             hits = before
             if mix or hits is None:
-                hits = _hits(model.encode(texts, normalize_embeddings=True), groups)
+                hits = _hits(encode(model, texts, 64, "bf16"), groups)
             before = hits if before is None else before
             by_mix[mix].append(hits - before)
             gains = by_mix[mix][-1]

@@ -69,7 +69,8 @@ def test_titles_and_headings_find_the_passages_below_them(made: Path) -> None:
     assert {row[0] for row in rows} == {"title", "heading"}
     for method, anchor, positive, text, context, split, relation in rows:
         assert (positive, split, relation) == (text, "train", "topic")
-        title, *_, last = context.split(" > ")
+        path = context.split(" > ")
+        title, last = path[0], path[-1]
         names = {"title": title, "heading": f"{title} {last}" if last == "Parameters" else last}
         assert anchor == names[method]
         assert anchor.lower() not in text.lower()
