@@ -30,7 +30,9 @@ _NUMBER = re.compile(
     re.VERBOSE,
 )
 # What closes a heading in Markdown, or leads to it: a pilcrow, perhaps as a link, or an anchor.
-_BEHIND = re.compile(r"(?:\s*\[?[¶§🔗\uf0c1]\]?(?:\([^)]*\))?|\s*\{:?\s*#[^}]*\}|\s+#+|[\s.:;,])+$")
+_BEHIND = re.compile(
+    r"(?:\s*\[?[¶§🔗\uf0c1]\]?(?:\([^)]*\))?|\s*\{:?\s*#[^}]*\}|\s+#+|[\s.:;,])++$"
+)
 
 
 def as_typed(name: str) -> str:

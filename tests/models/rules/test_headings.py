@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 from tercet.models.generation import MethodInput
+from tercet.models.rules.headings import as_typed
 from tercet.tasks.synthesis.methods import method_of
 
 PAGE = [
@@ -120,3 +121,9 @@ def test_a_long_file_of_several_documents_is_one_place() -> None:
 )
 def test_a_heading_loses_its_number_and_marks_and_nothing_else(heading: str, typed: str) -> None:
     assert said("title", [[(heading, "They stand.")]]) == [(0, typed)]
+
+
+def test_marks_within_a_heading_take_no_time() -> None:
+    for mark in (" ¶", "  #", " .", " {#a}"):
+        heading = f"a{mark * 1_000} b"
+        assert as_typed(heading) == heading
