@@ -69,7 +69,9 @@ class RunSettings(Config):
         "tag; `not_worse` is met by all but `worse`; null: none is required",
     )
     tag: str | None = Field(
-        None, description="A tag that a finished run moves to itself, if `require` is met"
+        None,
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$",
+        description="A tag that a finished run moves to itself, if `require` is met",
     )
     llm: AskingSettings = Field(AskingSettings(), description="How the language model is asked")
 
