@@ -159,7 +159,9 @@ def _facts(subject: Subject) -> list[Fact]:
     facts = []
     verdict = verdict_of(subject.run)
     if verdict is not None and verdict.figure is not None:
+        known = verdict.low is not None and verdict.high is not None
         note = f"points; 95 %: {format_range(verdict.low, verdict.high, sign='+')}"
+        note = note if known else "points"
         facts.append(Fact(verdict.figure, f"{verdict.gain:+.2f}", note))
     counted = dict(made.counts(subject))
     if counted["triplets"]:

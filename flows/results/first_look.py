@@ -68,7 +68,11 @@ def _half_rows(connection: duckdb.DuckDBPyConnection, recipe: Recipe) -> str | N
 
 def _pair_rows(connection: duckdb.DuckDBPyConnection, recipe: Recipe) -> str | None:
     """The same for the question of the document pairs."""
-    if any(DOCUMENT_PAIRS in phase.sources() for phase in recipe.train.phases):
+    sources = {source for phase in recipe.train.phases for source in phase.sources()}
+    # A table's column of titles is both the pairs' query and the title of the passages.
+    titled = any((corpus.query or "").lower() == "title" for corpus in recipe.unlabelled)
+    titled = titled and "title" in recipe.synthesise and "queries" in sources
+    if titled or DOCUMENT_PAIRS in sources:
         return ""
     if all(corpus.source != "pydocs" for corpus in recipe.unlabelled):
         return None

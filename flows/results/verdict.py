@@ -76,12 +76,14 @@ def read_verdict(connection: duckdb.DuckDBPyConnection, recipe: Recipe) -> Verdi
     if not any(figure.after for figure in figures):
         return None
     trained = {HALVES, *trained_tasks(connection, recipe)}
-    shipped = connection.execute("SELECT DISTINCT mix FROM choices").fetchall()
+    shipped = connection.execute(
+        "SELECT DISTINCT mix FROM choices WHERE chosen_by = 'questions'"
+    ).fetchall()
     for suite in _DECIDING:
         deciding = [f for f in figures if f.metric.suite == suite and _decides(f, trained)]
         if deciding:
             verdict = _of(deciding)
-            if shipped != [(0.0,)]:
+            if suite != "retrieval_sets" or shipped != [(0.0,)]:
                 return verdict
             # Whatever choosing gains on average, this run ends with the encoder that it began with.
             unit = f"{verdict.unit}, which chose the untouched encoder"
@@ -124,9 +126,11 @@ def _settle(store: Store, plan: RunPlan, run_id: str, verdict: Verdict | None) -
 
 def _decides(figure: Figure, trained: set[str]) -> bool:
     metric = figure.metric
-    _, low, _ = figure.gain()
+    gain, low, _ = figure.gain()
+    # Gains that are the same for each seed, as where none is shipped, have no interval.
+    known = low is not None or (gain is not None and len(figure.gains) > 1 and not figure.few)
     return (
-        low is not None
+        known
         and metric.name == _DECIDING[metric.suite]
         and not metric.of_dev
         and not metric.task.endswith(_RANKINGS)

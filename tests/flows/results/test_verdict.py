@@ -100,6 +100,25 @@ def test_a_worse_set_outweighs_a_better_one(recipe: Recipe) -> None:
     assert "keep the untouched encoder" in verdict.sentence()
 
 
+def test_pairs_whose_titles_were_trained_on_do_not_decide(recipe: Recipe) -> None:
+    (corpus,) = recipe.corpora
+    titled = recipe_file.load("search").model_copy(
+        update={"corpora": [corpus.model_copy(update={"query": "Title"})]}
+    )
+    assert word(titled, gained("recall@1", UP, **PAIRS)) == "not known"
+    other = titled.model_copy(update={"corpora": recipe.corpora})
+    assert word(other, gained("recall@1", UP, **PAIRS)) == "better"
+
+
+def test_the_same_gain_with_each_seed_is_a_verdict(recipe: Recipe) -> None:
+    rows = gained("ndcg@10", 0.0, **OWN)
+    seeds = [row | {"seed": seed} for seed in (1, 2) for row in rows]
+    verdict = read_verdict(stored(seeds), recipe)
+    assert verdict is not None
+    assert (verdict.word, verdict.low) == ("no difference shown", None)
+    assert verdict.n == 50
+
+
 def test_without_a_trained_encoder_there_is_no_verdict(recipe: Recipe) -> None:
     assert read_verdict(stored([evaluation("m0", "base", "ndcg@10", 60.0, **OWN)]), recipe) is None
     assert read_verdict(known_tables(), recipe) is None
