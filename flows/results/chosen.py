@@ -25,10 +25,12 @@ class Choice:
                 f"{self.questions:,} questions chose {encoder}. Gain on them: of the procedure, "
                 "each question judged by what the others chose."
             )
-        few = f"{self.questions:,}" if self.questions else "no"
+        few = "no questions to choose by"
+        if self.questions:
+            few = f"{self.questions:,} questions choose nothing"
         return (
-            f"The run ends with {encoder}, which is the default (choose.mix): {few} questions "
-            f"choose nothing. {FEW} of your own under evaluate.retrieval_sets, answered by several "
+            f"The run ends with {encoder}, which is the default (choose.mix): {few}. "
+            f"{FEW} of your own under evaluate.retrieval_sets, answered by several "
             "files, would."
         )
 

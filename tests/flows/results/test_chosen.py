@@ -11,7 +11,7 @@ from tercet.flows.results.chosen import read_choice
     [
         (0.0, "questions", 55, ("55 questions chose the untouched encoder.", "what the others")),
         (0.25, "questions", 55, ("25 % of the trained one",)),
-        (1.0, "default", 0, ("ends with the trained encoder", "no questions choose nothing")),
+        (1.0, "default", 0, ("ends with the trained encoder", "no questions to choose by")),
         (0.5, "default", 29, ("50 % of the trained one", "29 questions choose nothing")),
     ],
 )
