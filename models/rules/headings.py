@@ -38,7 +38,8 @@ _BEHIND = re.compile(
 def as_typed(name: str) -> str:
     """A title or a heading without its number, marks and anchor; as it is if nothing is left."""
     bare = _BEHIND.sub("", re.sub(r"^#+\s+", "", name))
-    return _NUMBER.sub("", bare, count=1) or name
+    number = _NUMBER.match(bare)
+    return bare[number.end() :] if number else bare or name
 
 
 def count_places(passages: Iterable[pa.RecordBatch]) -> Places:
