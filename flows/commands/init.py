@@ -22,6 +22,7 @@ from tercet.tasks.corpus.sources.corpora import IngestSettings
 from tercet.tasks.corpus.sources.discover import Description, describe
 from tercet.tasks.corpus.sources.files import kinds_of
 from tercet.tasks.corpus.sources.streams import PLAIN, conversion
+from tercet.tasks.evaluation.labels import MOST_VALUES
 from tercet.tasks.evaluation.suites.own import RetrievalSource
 from tercet.tasks.evaluation.suites.own_questions import has_questions, read_questions
 from tercet.tasks.stage import BadInput
@@ -116,6 +117,8 @@ def write_recipe(
             "it is in another language: rules, lexicon and the default encoder are for English, so "
             "set backbone and evaluator.model to an encoder that knows the language."
         )
+    for line in _beyond_labels(described):
+        typer.echo(printable(line))
     for line in islice(_other_pairs(described), MOST_PAIRS):
         typer.echo(printable(line))
     typer.echo(f"The recipe is in {path}. Next:")
@@ -270,6 +273,16 @@ def _other_pairs(described: Description) -> Iterator[str]:
             why = f" too; {' and '.join(map(repr, described.pair))} were taken."
         options = f"--query {shlex.quote(pair.query)} --answer {shlex.quote(pair.answer)}"
         yield f"{said}{why} To take them: {options}"
+
+
+def _beyond_labels(described: Description) -> Iterator[str]:
+    """A line for each column that would be labels if it had fewer values."""
+    for column in described.looks:
+        if column.looks == "category" and column.distinct > MOST_VALUES:
+            yield (
+                f"{column.name!r} has {column.distinct:,} values; labels have at most "
+                f"{MOST_VALUES}."
+            )
 
 
 def _short(described: Description, ingest: Mapping[str, Any]) -> str | None:

@@ -180,6 +180,19 @@ def test_a_pair_with_repeated_queries_is_told(
     )
 
 
+def test_a_column_of_too_many_values_for_labels_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [f'm{i % 21},k{i % 20},"{LINES[i % 40]} {i}"\n' for i in range(420)]
+    corpus = tmp_path / "notes.csv"
+    corpus.write_text("many,few,said\n" + "".join(rows))
+    write_recipe(str(corpus), str(tmp_path / "recipe.yaml"))
+    shown = capsys.readouterr().out
+    assert "\n'many' has 21 values; labels have at most 20.\n" in shown
+    assert "'few' has" not in shown
+    assert "each trains with itself under dropout" in shown
+
+
 def test_every_column_is_told_with_what_it_holds(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
