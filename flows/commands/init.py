@@ -106,7 +106,7 @@ def write_recipe(
         typer.echo(printable(f"{one.source}: {one.counted}, asked before and after, beside BM25."))
     for line in islice(not_asked, MOST_TABLES):
         typer.echo(printable(line))
-    if (expected := _expected(name, asked)) is not None:
+    if (expected := _expected(name, asked, bool(described.labels))) is not None:
         typer.echo(expected)
     short = _short(described, content.get("ingest", {}))
     if short is not None:
@@ -143,11 +143,12 @@ def _base(described: Description, asked: bool) -> str:
     return SEARCH if asked or described.pair is not None or _to_search(described) else TEXTS
 
 
-def _expected(name: str, asked: Sequence[Asked]) -> str | None:
+def _expected(name: str, asked: Sequence[Asked], labelled: bool) -> str | None:
     """What to expect of a run of the recipe, in a line."""
     if name == TEXTS:
         return "Nothing in this corpus pairs texts: expect no gain."
-    if name == SEARCH and sum(one.questions for one in asked) < FEW:
+    most = max((one.questions for one in asked), default=0)
+    if name == SEARCH and most < FEW and not labelled:
         return (
             f"Bring {FEW} questions of your own or more (--questions): without them nobody can "
             "tell whether the encoder got better."

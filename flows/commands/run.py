@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tercet.flows.recipe import text as recipe_text
 from tercet.flows.results import summary
-from tercet.flows.results.verdict import judged_run
+from tercet.flows.results.verdict import judged_run, settle
 from tercet.flows.running.arguments import RunArguments
 from tercet.flows.running.run_plan import RunPlan, prepare
 from tercet.flows.running.runner import run_steps
@@ -98,6 +98,7 @@ def run_plainly(run_plan: RunPlan) -> str:
     """Runs the steps in this process, with a line about each. Returns the run's id."""
     with judged_run(run_plan, say) as handle:
         run_steps(handle, [show_step])
+    settle(handle)
     return handle.run_id
 
 

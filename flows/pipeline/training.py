@@ -85,7 +85,8 @@ def training_steps(resolved: Resolved) -> list[Step]:
         if recipe.choose is not None:
             models = {"model": Made(final), "untouched": model}
             # Made apart from the choice, so that an edited question encodes no passage again.
-            candidates = _candidates(recipe, models, seed) if asked else []
+            choosing = asked and "test" in recipe.evaluate.splits
+            candidates = _candidates(recipe, models, seed) if choosing else []
             choice = _choose_step(recipe, recipe.choose, candidates, models, seed, own)
             steps += [*candidates, choice]
             final = choice.name

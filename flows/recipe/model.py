@@ -71,7 +71,8 @@ class RunSettings(Config):
     tag: str | None = Field(
         None,
         pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$",
-        description="A tag that a finished run moves to itself, if `require` is met",
+        description="A tag that a run moves to itself once its encoder is measured and `require` "
+        "is met",
     )
     llm: AskingSettings = Field(AskingSettings(), description="How the language model is asked")
 

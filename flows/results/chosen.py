@@ -30,8 +30,8 @@ class Choice:
             few = f"{self.questions:,} questions choose nothing"
         return (
             f"The run ends with {encoder}, which is the default (choose.mix): {few}. "
-            f"{FEW} of your own under evaluate.retrieval_sets, answered by several "
-            "files, would."
+            f"{FEW} of your own in one set of evaluate.retrieval_sets, answered by several files, "
+            "would."
         )
 
 

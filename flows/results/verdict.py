@@ -17,7 +17,6 @@ from tercet.flows.running.one_step import RunHandle, Say
 from tercet.flows.running.run_plan import RunPlan
 from tercet.flows.running.runner import open_run
 from tercet.storage import tags
-from tercet.storage.store import Store
 from tercet.tasks.evaluation.suites.beir import BM25, HYBRID
 from tercet.tasks.stage import RequirementNotMet
 
@@ -99,29 +98,30 @@ def verdict_of(run: Mapping[str, Any]) -> Verdict | None:
 
 @contextmanager
 def judged_run(plan: RunPlan, say: Say) -> Iterator[RunHandle]:
-    """`open_run`, with the verdict in the record of the run's end.
-
-    Moves the tag `run.tag` to the run if the verdict meets `run.require`.
-    Raises: RequirementNotMet if it does not, once the run has ended.
-    """
+    """`open_run`, with the verdict in the record of the run's end."""
     with open_run(plan, say) as handle:
         yield handle
         with connect(handle.store, handle.run_id) as connection:
             verdict = read_verdict(connection, plan.recipe)
         if verdict is not None:
             handle.end_info["verdict"] = asdict(verdict)
-    _settle(handle.store, plan, handle.run_id, verdict)
 
 
-def _settle(store: Store, plan: RunPlan, run_id: str, verdict: Verdict | None) -> None:
-    required, tag = plan.recipe.run.require, plan.recipe.run.tag
+def settle(handle: RunHandle) -> None:
+    """Moves the tag `run.tag` to a run that has ended, if its verdict meets `run.require`.
+
+    A run that stopped before an encoder was measured has no verdict, and moves no tag.
+    Raises: RequirementNotMet.
+    """
+    settings, run_id = handle.plan.recipe.run, handle.run_id
+    required, tag = settings.require, settings.tag
+    verdict = verdict_of({"end_info": handle.end_info})
     if required is not None and verdict is not None and verdict.word not in _MEETS[required]:
         kept = f"; the tag {tag!r} stays where it was" if tag is not None else ""
         message = f"{verdict.sentence()} The recipe requires {required} (run.require){kept}."
         raise RequirementNotMet(run_id, message)
-    # A run that stopped before its encoder was measured has shown nothing.
     if tag is not None and verdict is not None:
-        tags.set_tag(store, tag, run_id)
+        tags.set_tag(handle.store, tag, run_id)
 
 
 def _decides(figure: Figure, trained: set[str]) -> bool:

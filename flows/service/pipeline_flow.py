@@ -255,7 +255,7 @@ def _plan(arguments: RunArguments) -> "RunPlan":
 
 
 def _run_steps(plan: "RunPlan", flow_run: "FlowRun", opened: Callable[[str], None]) -> str:
-    from tercet.flows.results.verdict import judged_run
+    from tercet.flows.results.verdict import judged_run, settle
     from tercet.flows.running.runner import run_steps
 
     run_id = None
@@ -270,6 +270,7 @@ def _run_steps(plan: "RunPlan", flow_run: "FlowRun", opened: Callable[[str], Non
         if run_id is not None and flow_run.deployment_id is not None:
             with contextlib.suppress(Exception):
                 run_artifact.publish_run(plan, run_id)
+    settle(handle)
     return run_id
 
 

@@ -86,8 +86,8 @@ class CrossFitted:
             drawn = counts.astype(np.float64)
             for repeat, folds in enumerate(self.folds):
                 for fold in range(chosen.shape[2]):
-                    own = folds == fold
-                    by_candidate = drawn[:, own] @ sums[own]
+                    held_out = folds == fold
+                    by_candidate = drawn[:, held_out] @ sums[held_out]
                     choice = chosen[:, repeat, fold, None]
                     total += np.take_along_axis(by_candidate, choice, axis=1)[:, 0]
             questions = drawn @ sizes
@@ -165,8 +165,8 @@ def _choose(moments: Floats) -> Choices:
     products = moments[:, 1 + candidates :].reshape(-1, candidates, candidates)
     sets, best = np.arange(len(moments)), sums.argmax(axis=1)
     short = sums[sets, best][:, None] - sums
-    own = np.einsum("scc->sc", products)
-    squares = own[sets, best][:, None] + own - 2 * products[sets, best]
+    diagonal = np.einsum("scc->sc", products)
+    squares = diagonal[sets, best][:, None] + diagonal - 2 * products[sets, best]
     variance = (squares - short**2 / questions) / np.maximum(questions - 1, 1.0)
     error = np.sqrt(np.maximum(variance, 0.0) * questions)
     # A single question says nothing about others.

@@ -199,11 +199,15 @@ def run(work: Work) -> Path:
         [np.empty((0, len(MIXES))), *(figures[task.name, "ndcg@10"] for task in tasks)]
     )
     gains = ndcg - ndcg[:, :1]
-    asked = len(gains) >= LEAST and len(set(questions.groups)) > 1
-    chosen = choose_candidate(gains) if asked else MIXES.index(config.mix)
+    # Figures of smaller sets have no interval, so that nobody could tell what choosing gained.
+    largest = max((len(task.queries) for task in tasks), default=0)
+    choosing = largest >= LEAST and len(set(questions.groups)) > 1
+    chosen = choose_candidate(gains) if choosing else MIXES.index(config.mix)
     work.emit("candidate_encoders", _candidates(seed, gains, chosen))
     work.emit("candidate_gains", _candidate_gains(seed, questions, ndcg))
-    rows = _choices(work, questions, figures, gains) if asked else [{"chosen_by": "default"}]
+    rows = [{"chosen_by": "default"}]
+    if choosing:
+        rows = _choices(work, questions, figures, gains)
     shipped = [{**row, "seed": seed, "mix": MIXES[chosen]} for row in rows]
     work.emit("choices", pa.Table.from_pylist(shipped, schema=CHOICES))
     if (slot := slot_of(MIXES[chosen])) in work.inputs:
@@ -274,11 +278,11 @@ def _files(work: Work, columns: Sequence[str]) -> dict[tuple[str, str], list[Has
         pc.is_in(passages["passage_id"], value_set=judgements["passage_id"].combine_chunks())
     )
     of_passage = {row["passage_id"]: tuple(row.values())[1:] for row in passages.to_pylist()}
-    found: dict[tuple[str, str], list[Hashable]] = {}
+    files: dict[tuple[str, str], list[Hashable]] = {}
     for row in judgements.to_pylist():
         file = of_passage[row["passage_id"]]
-        found.setdefault((row["task"], row["query"]), []).append(file)
-    return found
+        files.setdefault((row["task"], row["query"]), []).append(file)
+    return files
 
 
 def _candidates(seed: int, gains: Floats, chosen: int) -> pa.Table:
@@ -323,12 +327,12 @@ def _choices(
     crossed = cross_fitted(gains, questions.groups, seed)
     rows = []
     for (task, metric), values in figures.items():
-        own = questions.tasks == task.removesuffix(f" {HYBRID}")
+        of_task = questions.tasks == task.removesuffix(f" {HYBRID}")
         whole = np.zeros(gains.shape)
-        whole[own] = values - values[:, :1]
-        found = crossed.interval(whole, work.config.bootstrap, seed, own)
-        ends = {"gain": found.value, "ci_low": found.low, "ci_high": found.high}
-        n = int(own.sum())
+        whole[of_task] = values - values[:, :1]
+        gain = crossed.interval(whole, work.config.bootstrap, seed, of_task)
+        ends = {"gain": gain.value, "ci_low": gain.low, "ci_high": gain.high}
+        n = int(of_task.sum())
         rows.append({"chosen_by": "questions", "task": task, "metric": metric, "n": n, **ends})
     return rows
 

@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
+from question_pages import COUNT, write_pages
 from tiny_run import Tiny, digest_of, documents, ended_well, query, states, tercet
 
 from tercet import open as open_tercet
 from tercet.flows.commands.export import export
 from tercet.models.encoders.encoder import load_encoder
 
-COUNT = 40
 KILLED = """
 import os, signal
 from tercet.tasks.training import choose
@@ -26,28 +25,8 @@ from tercet.flows.cli import main; main()
 
 def write(tiny: Tiny, folder: Path, questions: int, mix: float = 0.25) -> list[str]:
     """Pages, a table of questions and a recipe that chooses; the words that run it."""
-    rows = documents(COUNT, seed=3)
-    (folder / "pages").mkdir()
-    for number, row in enumerate(rows):
-        text = f"# Report {number}\n\n{row['query']}\n\n## More\n\n{row['answer']}\n"
-        (folder / "pages" / f"page{number:02}.md").write_text(text)
     ask(folder, questions)
-    content = yaml.safe_load(tiny.recipe.read_text())
-    content |= {
-        "corpora": [{"name": "pages", "source": str(folder / "pages")}],
-        "ingest": {"test": 0.2, "dev": 0.05, "passages": {"tokens": 48}},
-        "evaluate": {
-            "retrieval": False,
-            "bootstrap": 200,
-            "retrieval_sets": str(folder / "mine.csv"),
-        },
-        "choose": {"mix": mix},
-    }
-    content["train"]["phases"] = [{"rows": "pairs", "loss": "info_nce", "max_steps": 2}]
-    content["train"]["choose"] = None
-    file = folder / "chosen.yaml"
-    file.write_text(yaml.safe_dump(content, sort_keys=False))
-    return ["run", str(file), "--no-server", "--store", str(folder / "store")]
+    return write_pages(tiny, folder, choose={"mix": mix})
 
 
 def ask(folder: Path, questions: int, first: str = "what is said of") -> None:

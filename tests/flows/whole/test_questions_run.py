@@ -5,35 +5,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
+from question_pages import COUNT, write_pages
 from tiny_run import Tiny, documents, ended_well, query, tercet
-
-COUNT = 40
 
 
 def write(tiny: Tiny, folder: Path, rows: list[tuple[str, str, str]], **changes: Any) -> list[str]:
     """Pages, a table of questions and a recipe; the words that run it."""
-    (folder / "pages").mkdir(exist_ok=True)
-    for number, row in enumerate(documents(COUNT, seed=3)):
-        text = f"# Report {number}\n\n{row['query']}\n\n## More\n\n{row['answer']}\n"
-        (folder / "pages" / f"page{number:02}.md").write_text(text)
     with (folder / "mine.csv").open("w", newline="") as file:
         csv.writer(file).writerows([("Question", "File", "Quote"), *rows])
-    content = yaml.safe_load(tiny.recipe.read_text())
-    content |= {
-        "corpora": [{"name": "pages", "source": str(folder / "pages")}],
-        "ingest": {"test": 0.2, "dev": 0.05, "passages": {"tokens": 48}},
-        "evaluate": {
-            "retrieval": False,
-            "bootstrap": 200,
-            "retrieval_sets": str(folder / "mine.csv"),
-        },
-    }
-    content["train"]["phases"] = [{"rows": "pairs", "loss": "info_nce", "max_steps": 2}]
-    content["train"]["choose"] = None
-    file = folder / "asked.yaml"
-    file.write_text(yaml.safe_dump(content | changes, sort_keys=False))
-    return ["run", str(file), "--no-server", "--store", str(folder / "store")]
+    return write_pages(tiny, folder, **changes)
 
 
 def asked(quote: bool) -> list[tuple[str, str, str]]:
