@@ -81,7 +81,7 @@ def model_card(
         "name": name,
         "step": artifact.name,
         "facts": facts,
-        "verdict": None if run is None else verdict_of(run),
+        "verdict": None if run is None else verdict_of(run["end_info"]),
         "base": base,
         "backbone": None if facts is None else public_path(str(facts.recipe.get("backbone"))),
         "from_fitted": facts is not None

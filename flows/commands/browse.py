@@ -141,7 +141,7 @@ def _run_row(run: Mapping[str, Any], names: Mapping[str, Sequence[str]]) -> tupl
 
 
 def _judged(run: Mapping[str, Any]) -> str | None:
-    verdict = verdict_of(run)
+    verdict = verdict_of(run["end_info"])
     if verdict is None:
         return None
     return verdict.word if verdict.figure is None else f"{verdict.word}: {verdict.evidence()}"

@@ -145,7 +145,7 @@ def export_model(
 
 def _check_verdict(run: runs.Run | None) -> None:
     """Asks before a worse encoder is exported. Raises BadInput without a terminal."""
-    verdict = None if run is None else verdict_of(run)
+    verdict = None if run is None else verdict_of(run["end_info"])
     if verdict is None or verdict.word != "worse":
         return
     if not sys.stdin.isatty():

@@ -149,7 +149,7 @@ def _verdict(subjects: Sequence[Subject]) -> list[Note]:
     if len(subjects) > 1:
         sentence = differences.verdict(*subjects)
     else:
-        verdict = verdict_of(subjects[0].run)
+        verdict = verdict_of(subjects[0].run["end_info"])
         sentence = None if verdict is None else verdict.sentence()
     return [] if sentence is None else [Note(sentence, "verdict")]
 
@@ -157,7 +157,7 @@ def _verdict(subjects: Sequence[Subject]) -> list[Note]:
 def _facts(subject: Subject) -> list[Fact]:
     """The headline figures."""
     facts = []
-    verdict = verdict_of(subject.run)
+    verdict = verdict_of(subject.run["end_info"])
     if verdict is not None and verdict.figure is not None:
         known = verdict.low is not None and verdict.high is not None
         note = f"points; 95 %: {format_range(verdict.low, verdict.high, sign='+')}"

@@ -90,7 +90,7 @@ def summarise_run(run_plan: RunPlan, run_id: str, command: str) -> str:
         lines.append(f'Search in your texts:\n  tercet search "what you look for"{option}')
     if asking := _define_next(run_plan.recipe, steps):
         lines.append(f"Entries by their description:\n  {asking}{option}")
-    if (verdict := verdict_of(run)) is not None:
+    if (verdict := verdict_of(run["end_info"])) is not None:
         lines.append(f"\n{verdict.sentence()}")
     return "\n".join(lines)
 

@@ -90,9 +90,9 @@ def read_verdict(connection: duckdb.DuckDBPyConnection, recipe: Recipe) -> Verdi
     return Verdict("not known")
 
 
-def verdict_of(run: Mapping[str, Any]) -> Verdict | None:
-    """The verdict that was recorded at a run's end; None where there is none."""
-    record = (run.get("end_info") or {}).get("verdict")
+def verdict_of(end_info: Mapping[str, Any]) -> Verdict | None:
+    """The verdict in the record of a run's end; None where there is none."""
+    record = end_info.get("verdict")
     return None if record is None else Verdict(**record)
 
 
@@ -115,7 +115,7 @@ def settle(handle: RunHandle) -> None:
     """
     settings, run_id = handle.plan.recipe.run, handle.run_id
     required, tag = settings.require, settings.tag
-    verdict = verdict_of({"end_info": handle.end_info})
+    verdict = verdict_of(handle.end_info)
     if required is not None and verdict is not None and verdict.word not in _MEETS[required]:
         kept = f"; the tag {tag!r} stays where it was" if tag is not None else ""
         message = f"{verdict.sentence()} The recipe requires {required} (run.require){kept}."

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from prefect.client.schemas.objects import FlowRun, State
 
     from tercet.flows.pipeline.step import Step
+    from tercet.flows.running.one_step import RunHandle
     from tercet.flows.running.run_plan import RunPlan
     from tercet.flows.running.runner import Make, StepResult
     from tercet.storage.store import Store
@@ -186,7 +187,6 @@ def pipeline(
     Raises the failing step's error; the flow run's state has it in one sentence.
     """
     from tercet.flows.results.verdict import verdict_of
-    from tercet.storage.runs import resolve_run
     from tercet.storage.store import open_store
 
     context = FlowRunContext.get()
@@ -202,10 +202,10 @@ def pipeline(
             arguments = RunArguments(
                 recipe, store, tuple(overrides or ()), corpus, until, limit, seed, retry_failed
             )
-            run_id = _run_steps(_plan(arguments), flow_run, opened.append)
-            verdict = verdict_of(resolve_run(place, run_id))
+            handle = _run_steps(_plan(arguments), flow_run, opened.append)
+            verdict = verdict_of(handle.end_info)
             message = None if verdict is None else verdict.sentence()
-            return Completed(data=run_id, message=message)
+            return Completed(data=str(handle.run_id), message=message)
     except Interrupted as error:
         raise KeyboardInterrupt from error
     except Exception as error:
@@ -254,7 +254,7 @@ def _plan(arguments: RunArguments) -> "RunPlan":
     return _plans.pop(arguments, None) or prepare(arguments)
 
 
-def _run_steps(plan: "RunPlan", flow_run: "FlowRun", opened: Callable[[str], None]) -> str:
+def _run_steps(plan: "RunPlan", flow_run: "FlowRun", opened: Callable[[str], None]) -> "RunHandle":
     from tercet.flows.results.verdict import judged_run, settle
     from tercet.flows.running.runner import run_steps
 
@@ -271,7 +271,7 @@ def _run_steps(plan: "RunPlan", flow_run: "FlowRun", opened: Callable[[str], Non
             with contextlib.suppress(Exception):
                 run_artifact.publish_run(plan, run_id)
     settle(handle)
-    return run_id
+    return handle
 
 
 def _check_reschedules(place: "Store", flow_run: "FlowRun") -> None:

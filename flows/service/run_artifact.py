@@ -24,7 +24,7 @@ def publish_run(plan: RunPlan, run_id: str) -> None:
     name = re.sub(r"[^a-z0-9]+", "-", plan.recipe.name.lower()).strip("-")
     run = runs.resolve_run(open_store(plan.store), run_id)
     error = (run.get("end_info") or {}).get("error")
-    verdict = verdict_of(run)
+    verdict = verdict_of(run["end_info"])
     reason = error if verdict is None else verdict.sentence()
     ended = f"Run {run_id} {run['state']}" + (f": {reason}" if reason else "")
     text = describe_run(plan, run_id)
@@ -37,7 +37,7 @@ def describe_run(plan: RunPlan, run_id: str) -> str:
     run = runs.resolve_run(store, run_id)
     place = f"--store {shlex.quote(plan.store)}"
     lines = [f"# {plan.recipe.name}: {run['state']}", ""]
-    if (verdict := verdict_of(run)) is not None:
+    if (verdict := verdict_of(run["end_info"])) is not None:
         lines += [f"**{_cell(verdict.sentence())}**", ""]
     error = (run.get("end_info") or {}).get("error")
     if error:

@@ -127,7 +127,7 @@ def test_without_a_trained_encoder_there_is_no_verdict(recipe: Recipe) -> None:
 def test_the_record_of_a_run_gives_the_same_verdict_back(tmp_path: Path) -> None:
     store = open_store(str(tmp_path / "store"))
     run_id = make_run(store, "mine", {})
-    assert verdict_of(resolve_run(store, run_id)) is None
+    assert verdict_of(resolve_run(store, run_id)["end_info"]) is None
     verdict = Verdict("better", "mine, nDCG@10", 5.0, 4.0, 6.0, 50, "queries")
     end_run(store, run_id, "done", {"verdict": verdict.__dict__})
-    assert verdict_of(resolve_run(store, run_id)) == verdict
+    assert verdict_of(resolve_run(store, run_id)["end_info"]) == verdict
