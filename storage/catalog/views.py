@@ -14,7 +14,7 @@ import pyarrow as pa
 from tercet.storage import locks
 from tercet.storage.answers.journal import POOL, contents, sealed_names, sealed_paths
 from tercet.storage.answers.usage import answers_sql, usage_sql
-from tercet.storage.artifacts import Artifact, schema_path
+from tercet.storage.artifacts import Artifact
 from tercet.storage.bucket import Bucket
 from tercet.storage.catalog.snapshot import (
     METADATA,
@@ -25,6 +25,7 @@ from tercet.storage.catalog.snapshot import (
 )
 from tercet.storage.layout import ANSWERS
 from tercet.storage.objects import Folder
+from tercet.storage.part_writer import schema_path
 from tercet.storage.rows import quoted, quoted_name, read_parquet_sql
 from tercet.storage.runs import resolve_run
 from tercet.storage.store import Store, clear_errors
