@@ -332,7 +332,7 @@ def main() -> None:
     # What the store warns of, also where Prefect's settings keep the terminal quiet.
     logger, handler = logging.getLogger("tercet"), logging.StreamHandler()
     handler.setFormatter(logging.Formatter("tercet: %(message)s"))
-    logger.addHandler(handler)
+    logger.handlers = [handler]
     logger.propagate = False
     try:
         check_words(words)

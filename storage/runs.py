@@ -87,13 +87,17 @@ def use(store: Store, run_id: str, artifacts: Collection[str]) -> None:
         store.replace(path, json_bytes(sorted({*noted, *artifacts})))
 
 
+def reached(run: Run) -> set[str]:
+    """The artifacts (`step@version`) of the steps that the run reached."""
+    return {f"{step['step']}@{step.get('version')}" for step in run["steps"]}
+
+
 def used(store: Store, run: Run) -> set[str]:
     """The artifacts (`step@version`) that the run reached, that its recipe named when it began, or
     that it may use once it is resumed; whether or not they are there.
     """
-    reached = {f"{step['step']}@{step.get('version')}" for step in run["steps"]}
     noted = None if run["state"] == "done" else store.read_json(f"runs/{run['run_id']}/uses.json")
-    return reached | set(run["info"].get("tags", {}).values()) | set(noted or ())
+    return reached(run) | set(run["info"].get("tags", {}).values()) | set(noted or ())
 
 
 def remove_run(

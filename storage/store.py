@@ -44,7 +44,6 @@ _LEFT_BY_SYSTEMS = {
     "desktop.ini",
 }
 
-_log = logging.getLogger(__name__)
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 _DENIED = {errno.EACCES, errno.EPERM, errno.EROFS}
 # Puts of an object that is said to exist and is not there.
@@ -165,11 +164,13 @@ class Store:
     def read_json(self, path: str) -> Any | None:
         """`get_json`, but None with a warning for a damaged one, without which others are read."""
         try:
-            return self.get_json(path)
+            found = self.get_json(path)
+            self.damaged.discard(path)
+            return found
         except Damaged as error:
             if path not in self.damaged:
                 self.damaged.add(path)
-                _log.warning(str(error))
+                logging.getLogger(__name__).warning(str(error))
             return None
 
     def create(self, path: str, data: bytes) -> bool:
