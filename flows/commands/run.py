@@ -7,10 +7,10 @@ from pathlib import Path
 
 from tercet.flows.recipe import text as recipe_text
 from tercet.flows.results import summary
-from tercet.flows.results.verdict import judged_run, settle
+from tercet.flows.results.verdict import judge, settle
 from tercet.flows.running.arguments import RunArguments
 from tercet.flows.running.run_plan import RunPlan, prepare
-from tercet.flows.running.runner import run_steps
+from tercet.flows.running.runner import open_run, run_steps
 from tercet.flows.terminal import interrupts
 from tercet.flows.terminal.failures import StageFailed, describe_failure
 from tercet.flows.terminal.lines import say, show_step
@@ -96,8 +96,9 @@ def _check_alone() -> None:
 
 def run_plainly(run_plan: RunPlan) -> str:
     """Runs the steps in this process, with a line about each. Returns the run's id."""
-    with judged_run(run_plan, say) as handle:
+    with open_run(run_plan, say) as handle:
         run_steps(handle, [show_step])
+        judge(handle)
     settle(handle)
     return handle.run_id
 

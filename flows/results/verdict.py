@@ -1,7 +1,6 @@
 """The verdict on a run's encoder: better, worse, no difference shown, or not known."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
@@ -13,9 +12,7 @@ from tercet.flows.results.figures import Figure, read_figures
 from tercet.flows.results.first_look import HALVES, trained_tasks
 from tercet.flows.results.metric_names import COUNTED
 from tercet.flows.results.queries import connect
-from tercet.flows.running.one_step import RunHandle, Say
-from tercet.flows.running.run_plan import RunPlan
-from tercet.flows.running.runner import open_run
+from tercet.flows.running.one_step import RunHandle
 from tercet.storage import tags
 from tercet.tasks.evaluation.suites.beir import BM25, HYBRID
 from tercet.tasks.stage import RequirementNotMet
@@ -96,15 +93,12 @@ def verdict_of(end_info: Mapping[str, Any]) -> Verdict | None:
     return None if record is None else Verdict(**record)
 
 
-@contextmanager
-def judged_run(plan: RunPlan, say: Say) -> Iterator[RunHandle]:
-    """`open_run`, with the verdict in the record of the run's end."""
-    with open_run(plan, say) as handle:
-        yield handle
-        with connect(handle.store, handle.run_id) as connection:
-            verdict = read_verdict(connection, plan.recipe)
-        if verdict is not None:
-            handle.end_info["verdict"] = asdict(verdict)
+def judge(handle: RunHandle) -> None:
+    """Puts the verdict into the record of the end of a run that has made its steps."""
+    with connect(handle.store, handle.run_id) as connection:
+        verdict = read_verdict(connection, handle.plan.recipe)
+    if verdict is not None:
+        handle.end_info["verdict"] = asdict(verdict)
 
 
 def settle(handle: RunHandle) -> None:

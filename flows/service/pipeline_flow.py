@@ -214,10 +214,14 @@ def pipeline(
     except Exception as error:
         message = describe_failure(error)
         # At a terminal the sentence stands on it.
-        if flow_run.deployment_id is not None and place is not None and not opened:
-            with contextlib.suppress(Exception):
-                run_id = record_refused(place, flow_run, message)
-                run_artifact.publish_refused(place, run_id)
+        if flow_run.deployment_id is not None:
+            if place is not None and not opened:
+                with contextlib.suppress(Exception):
+                    run_id = record_refused(place, flow_run, message)
+                    run_artifact.publish_refused(place, run_id)
+            # Prefect keeps the error to the end of the process, and its frames would keep DuckDB,
+            # whose bindings then print what they call leaks into the log of `serve`.
+            error = error.with_traceback(None)
         return Failed(message=message, data=error)
 
 
@@ -259,22 +263,23 @@ def _plan(arguments: RunArguments) -> "RunPlan":
 
 
 def _run_steps(plan: "RunPlan", flow_run: "FlowRun", opened: Callable[[str], None]) -> "RunHandle":
-    from tercet.flows.results.verdict import judged_run, settle
-    from tercet.flows.running.runner import run_steps
+    from tercet.flows.results import verdict
+    from tercet.flows.running.runner import open_run, run_steps
 
     run_id = None
     try:
-        with judged_run(plan, say) as handle:
+        with open_run(plan, say) as handle:
             run_id = str(handle.run_id)
             opened(run_id)
             _name_run(flow_run, plan.recipe.name, run_id)
             run_steps(handle, [show_step, StepTasks(plan.recipe.run.retries)])
+            verdict.judge(handle)
     finally:
         # For who only sees Prefect; whoever typed `tercet run` sees its summary.
         if run_id is not None and flow_run.deployment_id is not None:
             with contextlib.suppress(Exception):
                 run_artifact.publish_run(plan, run_id)
-    settle(handle)
+    verdict.settle(handle)
     return handle
 
 

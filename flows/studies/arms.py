@@ -16,14 +16,14 @@ from tercet.flows.pipeline import fingerprints
 from tercet.flows.pipeline.step import Step
 from tercet.flows.recipe import file as recipe_file
 from tercet.flows.recipe import yaml_text
-from tercet.flows.results.verdict import judged_run
+from tercet.flows.results.verdict import judge
 from tercet.flows.running import gpus
 from tercet.flows.running.arguments import RunArguments
 from tercet.flows.running.device import device
 from tercet.flows.running.one_step import Say
 from tercet.flows.running.processes import Ended, run_jobs, sendable
 from tercet.flows.running.run_plan import RunPlan, prepare
-from tercet.flows.running.runner import Listener, Make, StepResult, run_steps
+from tercet.flows.running.runner import Listener, Make, StepResult, open_run, run_steps
 from tercet.flows.terminal import interrupts
 from tercet.flows.terminal.lines import step_line
 from tercet.flows.terminal.progress import LogLines, Reporter
@@ -150,9 +150,10 @@ def run_arm(planned: PlannedArm, say: Say, listeners: Sequence[Listener]) -> Out
         return done[-1]
 
     try:
-        with judged_run(planned.plan, say) as handle:
+        with open_run(planned.plan, say) as handle:
             run_id = handle.run_id
             run_steps(handle, [*listeners, note])
+            judge(handle)
     except Exception as error:
         return Outcome(planned, run_id, tuple(done), error)
     return Outcome(planned, run_id, tuple(done))

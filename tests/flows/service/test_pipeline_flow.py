@@ -72,7 +72,8 @@ class Pretended:
 def pretended(monkeypatch: pytest.MonkeyPatch) -> Pretended:
     made = Pretended()
     monkeypatch.setattr(runner, "run_step", made.run_step)
-    monkeypatch.setattr(verdict, "judged_run", made.open_run)
+    monkeypatch.setattr(runner, "open_run", made.open_run)
+    monkeypatch.setattr(verdict, "judge", lambda handle: None)
     monkeypatch.setattr(verdict, "settle", made.settle)
     monkeypatch.setattr(run_plan, "prepare", made.plan)
     return made
@@ -230,7 +231,6 @@ import sys, time
 from contextlib import contextmanager
 from types import SimpleNamespace
 from tercet.flows.service import pipeline_flow
-from tercet.flows.results import verdict
 from tercet.flows.running import runner
 from tercet.flows.running.arguments import RunArguments
 
@@ -242,7 +242,7 @@ def run_step(handle, step, progress):
     print("in the step", flush=True)
     time.sleep(3600)
 
-verdict.judged_run, runner.run_step = open_run, run_step
+runner.open_run, runner.run_step = open_run, run_step
 recipe = SimpleNamespace(name="r", run=SimpleNamespace(retries=0, workers=1), seeds=1)
 step = SimpleNamespace(name="sleeps", needs=())
 arguments = RunArguments("sleeps", sys.argv[1])
