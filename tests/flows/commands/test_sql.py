@@ -221,7 +221,7 @@ def test_exit_codes_pipes_and_explain(store: str) -> None:
     good = tercet(
         "sql", "--store", store, "--format", "csv", stdin="SELECT 1 AS a;\nSELECT\n2 AS b"
     )
-    assert (good.returncode, good.stdout) == (0, '"a"\n1\n"b"\n2\n')
+    assert (good.returncode, good.stdout) == (0, "a\n1\nb\n2\n")
     bad = tercet("sql", "SELEC", "--store", store)
     assert bad.returncode == 2
     assert bad.stderr.count("\n") == 1
