@@ -33,7 +33,13 @@ def is_missed(flow_run: "FlowRun", now: datetime | None = None) -> bool:
         due = client.get_scheduled_flow_runs_for_deployments(
             [flow_run.deployment_id], now or datetime.now(UTC)
         )
-        later = [one for one in due if one.auto_scheduled and not one.run_count]
+        later = [
+            one
+            for one in due
+            if one.auto_scheduled
+            and not one.run_count
+            and one.expected_start_time > flow_run.expected_start_time
+        ]
         for one in later[:-1]:
             client.set_flow_run_state(one.id, Cancelled(message=MISSED))
     return bool(later)

@@ -156,7 +156,7 @@ def test_a_recipe_without_synthesis_is_one_deployment(client: Any, recipe: Path)
     assert made == ["boats-train"]
     train = client.read_deployment_by_name("tercet/boats-train")
     assert len(client.read_deployment_schedules(train.id)) == 1
-    assert sum("tercet boats:" in one.name for one in client.read_automations()) == 3
+    assert sum("tercet boats:" in one.name for one in client.read_automations()) == 4
 
 
 def test_a_pools_runs_are_the_automations(client: Any, recipe: Path, store: Store) -> None:
