@@ -1,5 +1,6 @@
 """The command line `tercet`. Heavy modules are imported by the command that needs them."""
 
+import logging
 import os
 import shlex
 import sys
@@ -331,6 +332,11 @@ def schema() -> None:
 def main() -> None:
     """Entry point: reports every failure as one sentence and an exit code."""
     words = [word for word in sys.argv[1:] if word != "--debug"]
+    # What the store warns of, also where Prefect's settings keep the terminal quiet.
+    logger, handler = logging.getLogger("tercet"), logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("tercet: %(message)s"))
+    logger.handlers = [handler]
+    logger.propagate = False
     try:
         check_words(words)
         code = app(words or ["--help"], "tercet", standalone_mode=False)

@@ -254,9 +254,9 @@ def _copy(
         form, trust = measured_form(store, run, artifact), runs_own_code(artifact)
         other = reformed(source, form)
         if other is None:
-            shutil.copytree(source, aside, copy_function=shutil.copyfile, dirs_exist_ok=True)
+            _copy_named(artifact, source, aside)
         else:
-            _write_in(form, source, aside, trust)
+            _write_in(form, artifact, source, aside, trust)
         if onnx or int8:
             measured = add_onnx(aside, connection, full=onnx, int8=int8, trust_remote_code=trust)
         card = model_card(artifact, aside, run, connection, measured, other)
@@ -264,7 +264,21 @@ def _copy(
     return measured, other
 
 
-def _write_in(form: FormSettings, source: Path, aside: Path, trust: bool) -> None:
+def _copy_named(artifact: Artifact, source: Path, aside: Path, below: str = "") -> None:
+    """Copies the files that the artifact's record names, which were compared with it, and no
+    others: a link that somebody put beside them leads nowhere.
+    """
+    for record in artifact.records().values():
+        for file in record["files"]:
+            name = artifact.store.local(file["path"]).relative_to(source)
+            if name.as_posix().startswith(below):
+                (aside / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(source / name, aside / name)
+
+
+def _write_in(
+    form: FormSettings, artifact: Artifact, source: Path, aside: Path, trust: bool
+) -> None:
     from tercet.models.encoders.encoder import load_encoder
     from tercet.models.encoders.own_modules import save_encoder
 
@@ -274,5 +288,4 @@ def _write_in(form: FormSettings, source: Path, aside: Path, trust: bool) -> Non
         raise BadInput(str(error)) from error
     save_encoder(model, aside)
     # Modules that a loss kept beside the encoder.
-    if (source / "losses").is_dir():
-        shutil.copytree(source / "losses", aside / "losses")
+    _copy_named(artifact, source, aside, "losses/")

@@ -104,9 +104,15 @@ def run_plainly(run_plan: RunPlan) -> str:
 
 
 def _with_prefect(run_plan: RunPlan) -> str:
-    from tercet.flows.service.server import prefect_server
+    from tercet.flows.service.client import answering
+    from tercet.flows.service.server import owned, prefect_server
 
-    with prefect_server(open_store(run_plan.store).work, say):
+    work = open_store(run_plan.store).work
+    with prefect_server(work, say):
+        if not owned(work):
+            # One of somebody else's may be away, or none.
+            with answering():
+                pass
         from tercet.flows.service.pipeline_flow import run
 
         return run(run_plan)

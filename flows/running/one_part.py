@@ -17,8 +17,8 @@ from tercet.flows.recipe.resolved import Made, Model, Tagged, Weights
 from tercet.flows.running import parts
 from tercet.flows.running.parts import PartFile, Slot
 from tercet.storage import fingerprint
-from tercet.storage.artifacts import Artifact, open_artifact, put_schema
-from tercet.storage.part_writer import PartWriter
+from tercet.storage.artifacts import Artifact, open_artifact
+from tercet.storage.part_writer import PartWriter, put_schema
 from tercet.storage.store import Store
 from tercet.tasks.stage import REJECTS, BadInput, Loaded, Resources, Work
 

@@ -22,13 +22,13 @@ from prefect.cache_policies import NO_CACHE
 from prefect.context import FlowRunContext
 from prefect.runtime import flow_run as running_flow
 from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
-from prefect.states import Completed, Crashed, Failed
+from prefect.states import Cancelled, Completed, Crashed, Failed
 from pydantic import Field
 
 from tercet.flows.recipe import file as recipe_file
 from tercet.flows.recipe import secrets
 from tercet.flows.running.arguments import RunArguments
-from tercet.flows.service import automations, run_artifact, server
+from tercet.flows.service import automations, run_artifact, scheduled_runs, server
 from tercet.flows.service.progress import PrefectArtifact
 from tercet.flows.terminal.failures import (
     StageFailed,
@@ -148,10 +148,11 @@ class StepTasks:
 
 def _completed(result: "StepResult") -> Any:
     if result.state == "reused":
-        return Completed(name="Cached", message=f"Reused version {result.version}.")
+        return Completed(name="Cached", message=f"{result.step}: reused version {result.version}.")
     rows = ", ".join(f"{count:,} {table}" for table, count in result.tables.items() if count)
     message = (
-        f"Version {result.version}, {result.state} in {result.seconds:.1f} s: {rows or 'no rows'}."
+        f"{result.step}: version {result.version}, {result.state} in {result.seconds:.1f} s: "
+        f"{rows or 'no rows'}."
     )
     return Completed(message=message)
 
@@ -195,6 +196,8 @@ def pipeline(
     flow_run = context.flow_run
     opened: list[str] = []
     place = None
+    if scheduled_runs.is_missed(flow_run):
+        return Cancelled(message=scheduled_runs.MISSED)
     try:
         place = open_store(store)
         _check_reschedules(place, flow_run)
@@ -214,7 +217,8 @@ def pipeline(
         if flow_run.deployment_id is not None:
             if place is not None and not opened:
                 with contextlib.suppress(Exception):
-                    record_refused(place, flow_run, message)
+                    run_id = record_refused(place, flow_run, message)
+                    run_artifact.publish_refused(place, run_id)
             # Prefect keeps the error to the end of the process, and its frames would keep DuckDB,
             # whose bindings then print what they call leaks into the log of `serve`.
             error = error.with_traceback(None)
@@ -311,7 +315,8 @@ def _marked(place: "Store", flow_run: "FlowRun") -> Iterator[None]:
         _label(flow_run, host)
         with contextlib.suppress(Exception):
             sweep(place)
-        yield
+        with scheduled_runs.speaking_up(flow_run):
+            yield
 
 
 def sweep(place: "Store", now: datetime | None = None) -> list[str]:

@@ -11,6 +11,8 @@ from tercet.models.llm.errors import Stopped, Unusable
 from tercet.storage.store import FullDisk, StoreError
 from tercet.tasks.stage import BadInput, RequirementNotMet
 
+# The system's words, and those of numpy's `tofile`, which keeps no error number.
+_NO_SPACE = re.compile(r"No space left on device|\d+ requested and \d+ written")
 _ARTIFACT = re.compile(r"\bartifacts/[^/\s]+/[0-9a-f]{16}/[^\s'\"]+")
 
 
@@ -66,7 +68,7 @@ def _says_all(error: BaseException) -> bool:
 
 def _is_full_disk(error: BaseException) -> bool:
     full = getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT)
-    return full or "No space left on device" in str(error)
+    return full or _NO_SPACE.search(str(error)) is not None
 
 
 def _gone(text: str) -> str | None:

@@ -240,11 +240,16 @@ def _verdict_columns(run: run_files.Run) -> dict[str, Any]:
 
 
 def read_snapshot(store: Store) -> Snapshot:
-    """Reads the store: a few small files for each artifact and run, never data."""
+    """Reads the store: a few small files for each artifact and run, never data.
+
+    Runs that reached an artifact whose records are damaged are left out, with a warning.
+    """
     # Runs first, so that no run lists an artifact that finished after artifacts were read.
-    runs = tuple(run_files.list_runs(store))
+    runs = run_files.list_runs(store)
     entries = store.each(_entry, all_artifacts(store))
-    return Snapshot(store, tuple(entries), runs, tag_files.list_tags(store))
+    damaged = {entry.name for entry in entries if entry.artifact.damaged_records()}
+    whole = [run for run in runs if damaged.isdisjoint(run_files.reached(run))]
+    return Snapshot(store, tuple(entries), tuple(whole), tag_files.list_tags(store))
 
 
 def _entry(artifact: Artifact) -> Entry:

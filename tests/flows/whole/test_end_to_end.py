@@ -198,7 +198,7 @@ def test_a_lost_file_costs_its_part_alone(finished: Finished, tmp_path: Path) ->
     (line,) = [line for line in planned.stdout.splitlines() if line.startswith("extract")]
     assert "some of its files are missing" in line
     done = ended_well(tercet(*words))
-    assert "lacks some of its files: making those parts again" in done.stderr + done.stdout
+    assert "is damaged, and made again" in done.stderr + done.stdout
     assert states(store)["extract"] == "resumed"
     after = record_of(store, "extract")
     assert {index for index in after if after[index] != before[index]} == {1}
