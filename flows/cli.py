@@ -197,7 +197,7 @@ def search(
     query: Annotated[str, Argument(help="what to find, in quotation marks")],
     count: Annotated[int, Option("--count", min=1, help="the best passages of each ranking")] = 5,
     by: Annotated[
-        str | None, Option("--by", help="one ranking alone: after, before or bm25")
+        str | None, Option("--by", help="one ranking alone: both, after, before or bm25")
     ] = None,
     format_: Annotated[str, Option("--format", help="table, csv or json")] = "table",
     store: StoreOption = STORE,

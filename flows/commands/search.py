@@ -14,6 +14,7 @@ FORMATS = ("table", "csv", "json")
 # Characters of a passage and of its context that are shown.
 _TEXT, _CONTEXT = 240, 80
 _MEANT = {
+    "both": "by the trained encoder and the words in common, together",
     "after": "by the trained encoder",
     "before": "by the untouched encoder",
     "bm25": "by the words in common",
@@ -34,7 +35,7 @@ def search_passages(
         print(printable("\n".join(_lines(answer))))
     else:
         print_rows(answer.rows, format_)
-    for why in answer.missing.values():
+    for why in dict.fromkeys(answer.missing.values()):
         typer.echo(why, err=True)
 
 

@@ -1,4 +1,4 @@
-"""Search in a run's passages: by the trained encoder, by the untouched one, and by words."""
+"""Search in a run's passages: by the trained and the untouched encoder, by words, and by both."""
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from tercet.flows.results.refs import find_artifact, named_run
 from tercet.flows.results.word_index import open_index
 from tercet.models import weights
 from tercet.models.retrieval import bm25, nearest
-from tercet.models.retrieval.rankings import NONE, Places, Scores
+from tercet.models.retrieval.rankings import NONE, Places, Scores, fuse
 from tercet.storage import runs
 from tercet.storage.rows import Rows
 from tercet.storage.store import Store
@@ -30,8 +30,8 @@ from tercet.tasks.training import choose
 
 # How deep a ranking goes: of a passage behind that its rank is unknown.
 DEPTH = 1_000
-AFTER, BEFORE, BM25 = "after", "before", "bm25"
-WAYS = (AFTER, BEFORE, BM25)
+AFTER, BEFORE, BM25, BOTH = "after", "before", "bm25", "both"
+WAYS = (BOTH, AFTER, BEFORE, BM25)
 PASSAGES = PASSAGES_STAGE.name
 # Which steps may have the vectors of a way, the first that has.
 STEPS = {
@@ -71,8 +71,9 @@ def search(
     """The `count` best passages of each way, or of the way `by` alone, each with all its ranks.
 
     Of passages that come with Tercet none is found, unless there are no others.
-    Ranks begin with 1 and end with `DEPTH`. In the order of `by`, else of the trained encoder, of
-    the untouched one, of BM25. A way that the run has no vectors for has no ranks.
+    Ranks begin with 1 and end with `DEPTH`. In the order of `by`, else of encoder and BM25 together
+    (`rankings.fuse`), of the trained encoder, of the untouched one, of BM25. A way that the run has
+    no vectors for has no ranks.
 
     run_ref: None means the newest run that has vectors by its encoder, else passages.
     Raises: BadInput for an empty query, a way that there is not, and a run without passages;
@@ -91,7 +92,7 @@ def search(
     deeper = depth + len(left_out)
     rankings: dict[str, dict[int, _Rank]] = {}
     missing: dict[str, str] = {}
-    for way in WAYS:
+    for way in (AFTER, BEFORE, BM25):
         try:
             if way == BM25:
                 ids = _ids(rows, PASSAGES)
@@ -99,11 +100,15 @@ def search(
             else:
                 ids, found = _by_vectors(store, run, way, query, deeper)
         except BadInput as error:
-            if way == by:
+            if way == by or (way, by) == (AFTER, BOTH):
                 raise
             missing[way] = str(error)
         else:
             rankings[way] = _ranks(ids, *found, left_out, depth)
+    if AFTER in missing:
+        missing[BOTH] = missing[AFTER]
+    else:
+        rankings = {BOTH: _fused(rankings[AFTER], rankings[BM25], depth), **rankings}
     asked = rankings if by is None else {by: rankings[by]}
     best = {one for ranks in asked.values() for one, (rank, _) in ranks.items() if rank <= count}
     behind = (depth + 1, 0.0)
@@ -237,6 +242,18 @@ def _ranks(
     found = zip(ids[places[0][there]].tolist(), scores[0][there].tolist(), strict=True)
     kept = islice((both for both in found if both[0] not in left_out), depth)
     return {one: (rank, score) for rank, (one, score) in enumerate(kept, start=1)}
+
+
+def _fused(near: Mapping[int, _Rank], worded: Mapping[int, _Rank], depth: int) -> dict[int, _Rank]:
+    ids = np.array(sorted({*near, *worded}), dtype=np.uint64)
+    by_vectors, by_words = (
+        (
+            np.searchsorted(ids, np.array([*ranks], dtype=np.uint64))[None].astype(np.int64),
+            np.array([[score for _, score in ranks.values()]], dtype=np.float32),
+        )
+        for ranks in (near, worded)
+    )
+    return _ranks(ids, *fuse(by_vectors, by_words), (), depth)
 
 
 def _table(
