@@ -9,18 +9,25 @@ import pytest
 from commands_store import make_artifact, make_run, small_store
 from searched_store import CONFIG, Searched, passages, searched
 
-from tercet.flows.results.search import WAYS, Answer, _loaded, search
+from tercet.flows.results.search import WAYS, Answer, _loaded, open_passages
+from tercet.flows.results.search import search as search_in
 from tercet.models.encoders import encoder
 from tercet.models.encoders.encoder import load_encoder
 from tercet.models.retrieval import bm25
 from tercet.models.retrieval.rankings import WEIGHT
 from tercet.storage.runs import UnknownRef, get_run
-from tercet.storage.store import open_store
+from tercet.storage.store import Store, open_store
 from tercet.tasks.stage import BadInput
 
 __all__ = ["searched"]
 
 QUERY = "open the old file"
+
+
+def search(
+    store: Store, run: str | None, query: str, count: int = 5, by: str | None = None
+) -> Answer:
+    return search_in(open_passages(store, run), query, count, by)
 
 
 def ranked(answer: Answer, way: str) -> list[int]:
