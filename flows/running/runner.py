@@ -35,6 +35,7 @@ from tercet.models.llm.errors import Stopped, Unusable
 from tercet.storage import leftovers, locks, runs
 from tercet.storage.artifacts import open_artifact
 from tercet.storage.catalog import views as catalog
+from tercet.storage.objects import Folder
 from tercet.storage.part_writer import put_schema
 from tercet.storage.store import Store, StoreError, open_store
 from tercet.storage.verifying import faults_of
@@ -302,8 +303,11 @@ def run_step(handle: RunHandle, step: Step, progress: Progress) -> StepResult:
     artifact = artifact_of(handle, step.name)
     manifest = artifact.manifest()
     state = "reused"
-    # Weights are compared each time, rows where a step reads them.
-    if manifest is not None and artifact.intact() and not faults_of(artifact, tables=False):
+    # Weights are compared each time, those of a bucket when they are fetched; rows where a step
+    # reads them.
+    near = isinstance(handle.store.objects, Folder)
+    damaged = near and bool(faults_of(artifact, tables=False))
+    if manifest is not None and artifact.intact() and not damaged:
         artifact.clear_scratch()
     else:
         state, manifest = _make(handle, step, progress)
