@@ -364,13 +364,15 @@ def _make(handle: RunHandle, step: Step, progress: Progress) -> tuple[str, dict[
 
 
 def _compare_inputs(handle: RunHandle, step: Step) -> None:
-    """Compares what the step reads with its records, once a run; what is damaged is made again."""
+    """Compares what the step reads with its records, once a run; what is damaged is made again, and
+    so is what somebody else has discarded since.
+    """
     steps = {other.name: other for other in handle.plan.steps}
     for name in step.needs:
-        if name not in handle.compared:
-            if faults_of(artifact_of(handle, name)):
-                _make(handle, steps[name], silent)
-            handle.compared.add(name)
+        artifact, compared = artifact_of(handle, name), name in handle.compared
+        if artifact.manifest() is None or (not compared and faults_of(artifact)):
+            _make(handle, steps[name], silent)
+        handle.compared.add(name)
 
 
 def _asked_next(plan: RunPlan, step: Step) -> bool:
