@@ -290,7 +290,8 @@ def _documents(readings: Sequence[Reading]) -> list[Document]:
 def _read(readings: Sequence[Reading]) -> dict[str, Any]:
     """What rows show, by the names of the description's fields; means are 0 where none is text."""
     documents = _documents(readings)
-    texts = [text for read in documents for part in read.paragraphs for text in part]
+    parts = [part for d in documents for n, part in enumerate(d.paragraphs) if n not in d.code]
+    texts = [text for part in parts for text in part]
     lengths = tuple(map(count_words, texts))
     faults = [reading.reason for reading in readings if isinstance(reading, Fault)]
     return {

@@ -21,6 +21,7 @@ CHUNK = 1 << 18
 SHOWN = 200  # characters of a rejected row's text that are kept
 KEPT_OF_LONG = 4 * SHOWN  # bytes: a character has at most four
 PAGES = (".md", ".html")
+_OTHER_NAMES = {".htm": ".html", ".xhtml": ".html", ".markdown": ".md", ".mdx": ".md"}
 PLAIN = (".txt", *PAGES)  # text without columns
 SEPARATED = (".csv", ".tsv")
 JSON = (".jsonl", ".json")
@@ -45,17 +46,12 @@ _DAMAGE = (zlib.error, EOFError, gzip.BadGzipFile, pa.ArrowException)
 
 
 class Line(NamedTuple):
-    """A line without its end. A long one holds its beginning only; `quotes` counts all its `\"`.
-
-    heading: of a blank line, the level (1 to 6) of the heading that the line above it is; 0: the
-        line itself is the file's title and no text.
-    """
+    """A line without its end. A long one holds its beginning only; `quotes` counts all its `\"`."""
 
     number: int
     text: str
     fault: LineFault
     quotes: int
-    heading: int | None = None
 
 
 def format_of(path: Path) -> tuple[str, str]:
@@ -78,7 +74,7 @@ def known_format(path: Path) -> tuple[str, str] | None:
     suffixes = [suffix.lower() for suffix in path.suffixes]
     compression = suffixes.pop() if suffixes and suffixes[-1] in COMPRESSIONS else ""
     form = suffixes[-1] if suffixes else ""
-    form = ".html" if form == ".htm" else form
+    form = _OTHER_NAMES.get(form, form)
     return (form, compression) if form in FORMATS else None
 
 

@@ -31,8 +31,8 @@ PARAGRAPHS = [
     ["It waits in shallow water.", "It is patient."],
     ["It eats fish."],
     ["It sleeps standing."],
-    ["One cell here."],
-    ["Another cell here."],
+    ["import heron"],
+    ["One cell here.", "Another cell here."],
     ["An escaped tag, &lt;b&gt;, and a List<String> where a < b."],
 ]
 
@@ -91,7 +91,7 @@ def test_a_page_is_read(tmp_path: Path, name: str) -> None:
     (document,) = read(tmp_path / name)
     assert isinstance(document, Document)
     assert (document.paragraphs, document.html) == (PARAGRAPHS, "")
-    assert document.title == "Herons & storks"
+    assert (document.title, document.code) == ("Herons & storks", {4})
     assert document.headings == (Heading(0, 1, "The grey heron"),)
 
 
@@ -177,7 +177,7 @@ def test_a_page_that_is_not_utf8_is_a_fault(tmp_path: Path) -> None:
 @pytest.mark.parametrize("tags", ["<div>", "<div>x</div>", "<b>x", "<", "<a href=", "<p a a"])
 def test_a_megabyte_of_tags_is_read(tags: str) -> None:
     # In time that grows with the text, not with its square: 200,000 open elements took minutes.
-    begun = time.perf_counter()
+    begun = time.process_time()
     page_text(tags * (1_000_000 // len(tags)))
     page_text("<div>" * 90_000 + "</div>" * 90_000)
-    assert time.perf_counter() - begun < 20
+    assert time.process_time() - begun < 20
