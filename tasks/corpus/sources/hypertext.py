@@ -3,9 +3,13 @@
 import re
 from html import unescape
 from itertools import accumulate
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from tercet.models.text.headings import as_typed
 from tercet.models.text.unicode import encodable
+
+if TYPE_CHECKING:
+    from selectolax.lexbor import LexborNode
 
 # Elements that begin a line of their own, of the HTML standard and older ones.
 _BLOCKS = (
@@ -17,6 +21,16 @@ _BLOCKS = (
 _NO_TEXT = (
     "script|style|nav|noscript|template|svg|math|iframe|object|canvas|audio|video|select|textarea"
 )
+# Whose text is none of the page's: by the role of an element; and by the name of one that holds few
+# words beside its links. In books a "sidebar" is prose.
+_NO_TEXT_ROLES = frozenset(("navigation", "search", "contentinfo", "banner", "doc-toc"))
+_MENUS = re.compile(
+    r"(?:^|[\s_-])(?:sphinxsidebar|sidebar|breadcrumbs?|(?:page-?|local)?toc|doc-?nav|menu|footer|"
+    r"nav(?:header|footer|bar|igation)?|pagination)(?=$|[\s_-])",
+    re.I,
+)
+_FEW = 25
+_COUNT = re.compile(r"\d+\s")  # begins a heading: "16 colours", if not a section's number
 # What a link shows that leads to the heading that it stands behind.
 _PERMALINKS = ("#", "¶", "§", "🔗", "\uf0c1")
 _EMPTY = "br|hr|img|input"
@@ -139,6 +153,8 @@ def blocks(markup: str, places: str = "id") -> list[Block]:
             menu = level is None and _CELL not in piece and not any(map(str.isalnum, beside))
             piece = piece.replace(_LINK, "")
         if texts := tuple(filter(None, map(_lines, piece[level is not None :].split(_CELL)))):
+            if level is not None and not _COUNT.match(texts[0]):
+                texts = tuple(map(as_typed, texts))
             pieces.append(Block(texts, place, level, menu=menu))
     words = [0, 0]
     for block in pieces:
@@ -171,6 +187,9 @@ def _marked(markup: str, places: str) -> str:
     # The inner ones first: what is taken out is met no more.
     for node in reversed(list(page.root.traverse())):
         tag = node.tag or ""
+        if _is_menu(node):
+            node.decompose()
+            continue
         named = "name" if tag == "a" and places == "id" else places
         name = node.attributes.get(places) or node.attributes.get(named)
         place = f"{_PLACE}{name}{_PLACE}" if name else ""
@@ -198,6 +217,19 @@ def _marked(markup: str, places: str) -> str:
         elif place:
             node.insert_before(place)
     return page.root.text(deep=True)
+
+
+def _is_menu(node: "LexborNode") -> bool:
+    """Whether an element is a menu or a frame of the page, by its role, or by name and content."""
+    role, *names = (node.attributes.get(name) or "" for name in ("role", "class", "id"))
+    if role in _NO_TEXT_ROLES:
+        return True
+    named = node.tag == "footer" or any(map(_MENUS.search, names))
+    if not named or node.tag in ("html", "body") or node.css_first("main,article,[role=main],h1"):
+        return False
+    text = node.text(deep=True)
+    beside = len(_LINKS.sub("", text).split())
+    return beside < _FEW or 2 * beside < len(text.split())
 
 
 def _lines(text: str) -> str:

@@ -10,7 +10,7 @@ import pytest
 from tercet.tasks.corpus.sources import files
 from tercet.tasks.corpus.sources.corpora import CorpusConfig, Document, Fault, Heading, Reading
 from tercet.tasks.corpus.sources.discover import describe
-from tercet.tasks.corpus.sources.hypertext import page_text, text_of
+from tercet.tasks.corpus.sources.hypertext import blocks, page_text, text_of
 
 PAGE = """\
 <!DOCTYPE html>
@@ -62,6 +62,41 @@ def read(source: Path, max_bytes: int = 10_000, **more: object) -> list[Reading]
 )
 def test_html_is_taken_out(text: str, plain: str) -> None:
     assert text_of(text) == plain
+
+
+SIDE = f"<div class=sidebar>{'Herons wait. ' * 20}</div>"
+
+
+@pytest.mark.parametrize(
+    ("page", "read"),
+    [
+        ("<div role=navigation>Next</div><p>One.</p><div role=contentinfo>Owner</div>", ["One."]),
+        ("<div class='a sphinxsidebar'>Contents <a>One</a></div><p>One.</p>", ["One."]),
+        ("<p class=breadcrumbs>Home &gt; One</p><p>One.</p><footer>Owner</footer>", ["One."]),
+        # What is called so and holds prose, or the page itself, is none.
+        (SIDE, [("Herons wait. " * 20).strip()]),
+        ("<div class='no sidebar'><h1>One</h1></div>", ["One"]),
+        ("<h3><button>Why?</button></h3><details><summary>How?</summary>So.</details>",
+         ["Why?", "How?", "So."]),
+        # A row is one block, unless its cells hold several.
+        ("<table><tr><td>a<td><p>One.</table>", ["a|One."]),
+        ("<table><tr><td>a<td><h2>B</h2><p>Two.</table>", ["a", "B", "Two."]),
+        ("<dl><dt><a href=x>a</a><dd>One.</dl><ul><li><a href=y>b</a></ul>", ["a", "One."]),
+        ("<h2>2.3. Food</h2><h2>A.1 Birds #</h2><h2>16 Colours</h2>",
+         ["Food", "Birds", "16 Colours"]),
+        # What stands in PRE is code, or prose where there is little else.
+        ("<p>One.</p><pre>for (i;\n\n  x[i] = y;</pre>", ["One.", "for (i;", "  x[i] = y;"]),
+        ("<p>One.</p><pre>The heron waits\nhere for a long time.\n\nIt eats fish there.</pre>",
+         ["One.", "The heron waits\nhere for a long time.", "It eats fish there."]),
+    ],
+)  # fmt: skip
+def test_blocks_are_what_a_reader_sees(page: str, read: list[str]) -> None:
+    assert ["|".join(block.texts) for block in blocks(page) if not block.menu] == read
+
+
+def test_a_place_is_the_id_before_it() -> None:
+    read = blocks("<p>One.</p><h2><a id=x></a>Two</h2><p>Three.</p><p id=y>Four.</p>")
+    assert [block.place for block in read] == ["", "x", "x", "y"]
 
 
 @pytest.mark.parametrize(

@@ -109,6 +109,17 @@ def test_title_and_headings_are_told(
     assert told(tmp_path / "a.md", text) == [(title, headings)]
 
 
+def test_a_document_tells_its_line_and_components_of_mdx_are_no_text(tmp_path: Path) -> None:
+    text = "import {A} from './a'\n\n# Birds\n\n<A of='x'>\n\n" + "- An <B>item</B>.\n" * 30
+    (tmp_path / "a.mdx").write_text(text)
+    # Pieces of so many bytes are read, however long the page is.
+    for most in (10_000, 200):
+        found = list(files.read(CorpusConfig(name="n", source=str(tmp_path)), most))
+        assert [one.path for one in found] == ["a.mdx:3", "a.mdx:26"]
+        assert isinstance(found[0], Document)
+        assert found[0].paragraphs[:2] == [["Birds"], ["An item."]]
+
+
 def test_a_later_document_of_a_file_knows_the_headings_that_it_stands_under(tmp_path: Path) -> None:
     text = "# Birds\n## Gulls\nOne.\n## Herons\n" + "A paragraph.\n\n" * 30 + "### Food\nFish."
     assert told(tmp_path / "a.md", text)[1] == (
@@ -133,6 +144,15 @@ def test_a_later_document_of_a_file_knows_the_headings_that_it_stands_under(tmp_
         ("Write `{{ name }}` for it.", ["Write {{ name }} for it."]),
         ('<p align="center">\n  <img src="x"> Badge\n</p>\n\nText.', ["Badge", "Text."]),
         ("<details>\n<summary>More</summary>\n\nText.\n\n</details>", ["More", "Text."]),
+        ("```{note}\n:class: wide\nA *text*.\n```", ["A text."]),
+        (":::{tip} Well\nA text.\n\n```{note}\nMore.\n```\n:::", ["Well", "A text.", "More."]),
+        (":::warning\nA text.\n:::", ["A text."]),
+        ("```{r}\nx <- 1\n```\n```{code-block} py\nx = 1\n```\nText.", ["Text."]),
+        ("!!! note\n\n    A text.", ["Note", "A text."]),
+        ("> [!NOTE]\n> A text.", ["A text."]),
+        ("(a-target)=\n## Use {#use}\nSee {ref}`the guide <x>`.", ["Use", "See the guide."]),
+        ("Birds\n: They fly.", ["Birds", "They fly."]),
+        ("A lake.[^1]\n\n[^1]: It is deep.", ["A lake.", "It is deep."]),
         ("<style>\na {}\n\nb {}\n</style>\nText.", ["Text."]),
         ("<!-- a\n\nb -->\nText.", ["Text."]),
         ("<!-- a --> Text.", ["Text."]),
