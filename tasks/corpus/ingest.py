@@ -33,7 +33,7 @@ from tercet.tasks.rejects import Rejects
 from tercet.tasks.stage import Stage, Work
 
 # What reads and cuts texts.
-LIBRARIES = ("blingfire", "markdown-it-py", "mdit-py-plugins", "selectolax")
+LIBRARIES = ("blingfire", "lxml", "markdown-it-py", "mdit-py-plugins", "selectolax")
 _REASONS = (
     "",
     "duplicate",

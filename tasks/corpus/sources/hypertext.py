@@ -44,7 +44,7 @@ _ATTRIBUTES = (
     r"""(?:\s+[a-z_:@][-\w:.@]*+(?:\s*+=\s*+(?:"[^"]*+"|'[^']*+'|[^\s"'=<>`]++))?+)*+\s*+/?>"""
 )
 _TAG = re.compile(rf"<(?P<end>/?)(?P<name>{_KNOWN})(?![-\w:])(?P<more>{_ATTRIBUTES})", re.I)
-_UNKNOWN = re.compile(rf"<(?!/?(?:{_KNOWN})(?![-\w:])|/?[a-z]\w*+[-:]|!--|!doctype)", re.I)
+_UNKNOWN = re.compile(rf"<(?!/?(?:{_KNOWN})(?![-\w:])|/?[a-z]\w*+[-:]|!--|!doctype|\?xml\s)", re.I)
 _ENTITY = re.compile(r"&(?:[a-z][a-z0-9]{1,30}|#[0-9]{1,7}|#x[0-9a-f]{1,6});", re.I)
 _ALONE = frozenset("|".join((_BLOCKS, _NO_TEXT, _EMPTY)).split("|"))
 _QUOTES = "`'\""

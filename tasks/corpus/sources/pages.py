@@ -1,6 +1,8 @@
-"""Pages in files, in HTML or Markdown, as blocks of text."""
+"""Pages in files, in HTML, XHTML or Markdown, as blocks of text."""
 
+import re
 from collections.abc import Iterator
+from html import unescape
 from pathlib import Path
 
 from tercet.tasks.corpus.sources.hypertext import Block, blocks
@@ -18,6 +20,9 @@ from tercet.tasks.corpus.sources.streams import (
 
 # What stands between a page's own title and the name of its site.
 _SITES = ("|", "–", "—", "·", "•", "»", "«", "::", "- ")
+# What says that a page is XML, and names of characters that only HTML knows.
+_XHTML = re.compile(r"\s*(?:<\?xml\s|(?:<!doctype[^>]*>\s*)?<html\s[^>]*\bxmlns=)", re.I)
+_NAMED = re.compile(r"&(?!(?:amp|lt|gt|quot|apos);)[a-z][a-z0-9]*;", re.I)
 
 
 def page_blocks(path: Path, max_bytes: int) -> Iterator[Block | Line]:
@@ -38,7 +43,7 @@ def page_blocks(path: Path, max_bytes: int) -> Iterator[Block | Line]:
     raw = text_start(path, raw)
     fault: LineFault = "page_too_long" if len(raw) > max_bytes else ""
     try:
-        found = [] if fault else _read(raw.decode("utf-8"))
+        found = [] if fault else _read(_html_of(raw.decode("utf-8")))
     except UnicodeDecodeError:
         fault = "not_utf8"
     if fault:
@@ -74,6 +79,21 @@ def _markdown_blocks(path: Path, max_bytes: int) -> Iterator[Block | Line]:
 
 def _read(markup: str, places: str = "id") -> list[Block]:
     return [block for block in blocks(markup, places) if not block.menu]
+
+
+def _html_of(markup: str) -> str:
+    """A page that says that it is XML, in which elements may close themselves, as HTML."""
+    if not _XHTML.match(markup):
+        return markup
+    from lxml import etree
+
+    parser = etree.XMLParser(encoding="utf-8", resolve_entities=False, no_network=True)
+    try:
+        named = _NAMED.sub(lambda name: unescape(name[0]), markup)
+        page = etree.fromstring(named.encode(), parser)
+    except etree.XMLSyntaxError:  # it is no XML, whatever it says
+        return markup
+    return str(etree.tostring(page, method="html", encoding="unicode"))
 
 
 def _without_site(title: str, heading: str) -> str:
