@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tercet.models.text.unicode import fold
 from tercet.storage.store import MARKER
-from tercet.tasks.corpus.sources import prose
+from tercet.tasks.corpus.sources import documents, prose
 from tercet.tasks.corpus.sources.corpora import (
     CorpusConfig,
     Document,
@@ -154,7 +154,8 @@ def digest(corpus: CorpusConfig) -> str:
     """SHA-256, in hex, over the names and contents of the corpus's files."""
     whole = hashlib.sha256()
     for name, path in files_of(corpus.source):
-        said = f"{name}\0{content_digest(path)}\n"
+        reader = documents.version(format_of(path)[0])
+        said = f"{name}\0{content_digest(path)}{reader}\n"
         whole.update(said.encode("utf-8", "surrogateescape"))
     return whole.hexdigest()
 
@@ -246,8 +247,8 @@ def _readings(corpus: CorpusConfig, max_bytes: int) -> Iterator[Reading]:
 
 
 def text_lines(path: Path, max_bytes: int) -> Iterator[Line]:
-    """The lines of a file without columns; of a page in HTML, its blocks."""
-    if format_of(path)[0] != ".html":
+    """The lines of a file without columns; of a page, unless it is in Markdown, its blocks."""
+    if format_of(path)[0] in (".txt", ".md"):
         return lines(path, max_bytes)
     read = enumerate(page_blocks(path, max_bytes), 1)
     return (b if isinstance(b, Line) else Line(n, " ".join(b.texts), "", 0) for n, b in read)
@@ -333,12 +334,14 @@ def _documents(name: str, read: Iterator[Block | Line], max_bytes: int) -> Itera
 
 
 def line_fault(name: str, line: Line, max_bytes: int) -> Fault:
+    shown = "" if line.fault == "bad_document" else line.text[:SHOWN]
     detail = {
+        "bad_document": line.text,
         "not_utf8": "the line is not UTF-8",
         "line_too_long": f"the line is longer than {max_bytes} bytes",
         "page_too_long": f"the page is longer than {max_bytes} bytes: raise ingest.max_line_bytes",
     }[line.fault]
-    return Fault(name, f"{name}:{line.number}", line.fault, detail, line.text[:SHOWN])
+    return Fault(name, f"{name}:{line.number}", line.fault, detail, shown)
 
 
 READER = Reader(

@@ -1,14 +1,16 @@
-"""Pages in files, in HTML, XHTML or Markdown, as blocks of text."""
+"""Pages in files, in HTML, XHTML, Markdown or a document's format, as blocks of text."""
 
 import re
 from collections.abc import Iterator
 from html import unescape
 from pathlib import Path
 
+from tercet.tasks.corpus.sources import documents
 from tercet.tasks.corpus.sources.hypertext import Block, blocks
 from tercet.tasks.corpus.sources.markdown import LINE, html_of
 from tercet.tasks.corpus.sources.streams import (
     CHUNK,
+    DOCUMENTS,
     KEPT_OF_LONG,
     Line,
     LineFault,
@@ -36,24 +38,38 @@ def page_blocks(path: Path, max_bytes: int) -> Iterator[Block | Line]:
     if format_of(path)[0] == ".md":
         yield from _markdown_blocks(path, max_bytes)
         return
-    raw = b""
-    with open_bytes(path) as stream:
-        while len(raw) <= max_bytes and (chunk := stream.read(CHUNK)):
-            raw += chunk
-    raw = text_start(path, raw)
-    fault: LineFault = "page_too_long" if len(raw) > max_bytes else ""
-    try:
-        found = [] if fault else _read(_html_of(raw.decode("utf-8")))
-    except UnicodeDecodeError:
-        fault = "not_utf8"
-    if fault:
-        yield Line(1, raw[:KEPT_OF_LONG].decode("utf-8", "replace"), fault, 0)
+    markup = _document(path) if format_of(path)[0] in DOCUMENTS else _page(path, max_bytes)
+    if isinstance(markup, Line):
+        yield markup
         return
+    found = _read(markup)
     first = next((block.texts[0] for block in found if block.level == 1), "")
     for block in found:
         texts = (_without_site(block.texts[0], first),) if block.level == 0 else block.texts
         place = f"#{block.place}" if block.place else ""
         yield block._replace(texts=texts, place=place)
+
+
+def _document(path: Path) -> str | Line:
+    try:
+        return documents.html_of(path)
+    except ValueError as error:
+        return Line(1, str(error), "bad_document", 0)
+
+
+def _page(path: Path, max_bytes: int) -> str | Line:
+    raw = b""
+    with open_bytes(path) as stream:
+        while len(raw) <= max_bytes and (chunk := stream.read(CHUNK)):
+            raw += chunk
+    raw = text_start(path, raw)
+    fault: LineFault = "page_too_long"
+    if len(raw) <= max_bytes:
+        try:
+            return _html_of(raw.decode("utf-8"))
+        except UnicodeDecodeError:
+            fault = "not_utf8"
+    return Line(1, raw[:KEPT_OF_LONG].decode("utf-8", "replace"), fault, 0)
 
 
 def _markdown_blocks(path: Path, max_bytes: int) -> Iterator[Block | Line]:
