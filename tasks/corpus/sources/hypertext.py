@@ -23,7 +23,7 @@ _NO_TEXT = (
 )
 # Whose text is none of the page's: by the role of an element; and by the name of one that holds few
 # words beside its links. In books a "sidebar" is prose.
-_NO_TEXT_ROLES = frozenset(("navigation", "search", "contentinfo", "banner", "doc-toc"))
+_NO_TEXT_ROLES = frozenset(("navigation", "search", "contentinfo", "banner", "menu", "doc-toc"))
 _MENUS = re.compile(
     r"(?:^|[\s_-])(?:sphinxsidebar|sidebar|breadcrumbs?|(?:page-?|local)?toc|doc-?nav|menu|footer|"
     r"nav(?:header|footer|bar|igation)?|pagination)(?=$|[\s_-])",
@@ -53,13 +53,14 @@ _QUOTES = "`'\""
 _DEEP = 2_000
 _ENDLESS = frozenset(f"{_EMPTY}|{_OTHERS}|p|li|td|th|tr|dd|dt|tbody|thead|option|wbr".split("|"))
 # Control characters, which mean nothing in a text: where a block, a line, a table's cell and code
-# begin, and around the name of a place and a link. Each level of a heading has its own.
-_BLOCK, _LINE, _CELL, _CODE, _PLACE, _LINK = "\x01", "\x02", "\x03", "\x04", "\x05", "\x06"
+# begin, and around the name of a place, a link and a button. Each level of a heading has its own.
+_BLOCK, _LINE, _CELL, _CODE, _PLACE, _LINK, _BUTTON = map(chr, range(1, 8))
 _LEVELS = {"title": "\x10"} | {f"h{level}": chr(0x10 + level) for level in range(1, 7)}
-_NO_MARKS = dict.fromkeys(map(ord, (_BLOCK, _LINE, _CELL, _CODE, _PLACE, _LINK, *_LEVELS.values())))
+_NO_MARKS = dict.fromkeys((*range(1, 8), *map(ord, _LEVELS.values())))
 _LINES_OF_CODE = _NO_MARKS | {ord(_PLACE): _PLACE, ord(_BLOCK): "\n", ord(_LINE): "\n"}
 _PLACES = re.compile(f"{_PLACE}([^{_PLACE}]*){_PLACE}")
 _LINKS = re.compile(f"{_LINK}[^{_LINK}]*{_LINK}")
+_BUTTONS = re.compile(f"{_BUTTON}[^{_BUTTON}]*{_BUTTON}")
 _CELLS = ("td", "th")
 _PARTING = frozenset(_BLOCKS.split("|")).difference(_CELLS)
 # What makes a text in PRE prose: words in a line on average, the share of letters in them.
@@ -147,6 +148,10 @@ def blocks(markup: str, places: str = "id") -> list[Block]:
             pieces.append(Block((piece.strip(_CODE),), place, code=True))
             continue
         level = ord(piece[0]) - 0x10 if piece[:1] in _LEVELS.values() else None
+        if _BUTTON in piece:
+            # Beside a text it does something to it; alone it is one, such as a question's.
+            beside = _BUTTONS.sub("", piece)
+            piece = beside if any(map(str.isalnum, beside)) else piece.replace(_BUTTON, "")
         menu = False
         if _LINK in piece:
             beside = _LINKS.sub("", piece)
@@ -202,9 +207,10 @@ def _marked(markup: str, places: str) -> str:
             node.insert_before(_LINE)
         elif tag in _CELLS:
             node.insert_before(_CELL + place)
-        elif tag == "a" and node.attributes.get("href"):
-            node.insert_before(place + _LINK)
-            node.insert_after(_LINK)
+        elif tag == "button" or (tag == "a" and node.attributes.get("href")):
+            mark = _BUTTON if tag == "button" else _LINK
+            node.insert_before(place + mark)
+            node.insert_after(mark)
         elif tag in _PARTING and not (
             tag in ("p", "div")
             and node.parent is not None

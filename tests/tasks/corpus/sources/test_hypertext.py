@@ -76,7 +76,7 @@ SIDE = f"<div class=sidebar>{'Herons wait. ' * 20}</div>"
         # What is called so and holds prose, or the page itself, is none.
         (SIDE, [("Herons wait. " * 20).strip()]),
         ("<div class='no sidebar'><h1>One</h1></div>", ["One"]),
-        ("<h3><button>Why?</button></h3><details><summary>How?</summary>So.</details>",
+        ("<h3><button>Why?</button></h3><details><summary>How?</summary>So. <button>Copy</button>",
          ["Why?", "How?", "So."]),
         # A row is one block, unless its cells hold several.
         ("<table><tr><td>a<td><p>One.</table>", ["a|One."]),
