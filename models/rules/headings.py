@@ -6,7 +6,6 @@ without its context, since the query stands there; where the text has the words 
 many passages share them, `parse` and `select` refuse the query.
 """
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -15,31 +14,13 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from tercet.models.generation import Method, MethodInput, Output, Params, methods
+from tercet.models.text.headings import as_typed
 from tercet.models.text.passages import above
 
 # The place of a query in a document: the number of names in the path down to it.
 Depth = Callable[[Sequence[str]], int]
 # How many places, each a path in a file, a query is about, by its words in lower case.
 Places: TypeAlias = Counter[str]
-# The number of a section: "8.", "2.3", "F.12.", "Chapter 5.", "3)", and "4" before a capital.
-_NUMBER = re.compile(
-    r"""(?:(?i:chapter|section|appendix|part)\s+(?:\d+|[A-Z]|[IVXLC]+)(?:\.\d+)*[.:)]?
-        |(?:§\s*)?(?:\d+|[A-Z])(?:\.\d+)+[.:)]?
-        |(?:§\s*)?\d+[.:)]
-        |\d+(?=\s+[A-Z]))\s+(?=.*[^\W\d_])""",
-    re.VERBOSE,
-)
-# What closes a heading in Markdown, or leads to it: a pilcrow, perhaps as a link, or an anchor.
-_BEHIND = re.compile(
-    r"(?:\s*\[?[¶§🔗\uf0c1]\]?(?:\([^)]*\))?|\s*\{:?\s*#[^}]*\}|\s+#+|[\s.:;,])++$"
-)
-
-
-def as_typed(name: str) -> str:
-    """A title or a heading without its number, marks and anchor; as it is if nothing is left."""
-    bare = _BEHIND.sub("", re.sub(r"^#+\s+", "", name))
-    number = _NUMBER.match(bare)
-    return bare[number.end() :] if number else bare or name
 
 
 def count_places(passages: Iterable[pa.RecordBatch]) -> Places:

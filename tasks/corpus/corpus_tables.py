@@ -19,8 +19,8 @@ Columns:
     doc_id: id of the document's whole text, pairs included; among documents with the same text,
         only the first is kept
     source: the file, relative to the folder before the first wild card; for `pydocs` the package
-    path: where in the source: `file:line` or `file:row`, counted from 1; for `pydocs`
-        `module:qualified name`
+    path: where in the source: `file:line` or `file:row`, counted from 1; of a page in HTML
+        `file#id`, the last id before it, or `file`; for `pydocs` `module:qualified name`
     corpus: the corpus's name in the recipe
     split: `train`, `dev` or `test`; a document is never divided between them
     label: its value in the column `corpora[].labels`; NULL without one. Nothing that trains reads

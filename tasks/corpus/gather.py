@@ -240,6 +240,8 @@ def _within_bounds(
     standing = []
     position = 0
     for paragraph, sentences in enumerate(document.paragraphs):
+        if paragraph in document.code:
+            continue
         for text in sentences:
             words = count_words(text)
             if config.min_words <= words <= config.max_words:

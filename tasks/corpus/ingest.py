@@ -32,6 +32,8 @@ from tercet.tasks.corpus.sources.registry import reader_of
 from tercet.tasks.rejects import Rejects
 from tercet.tasks.stage import Stage, Work
 
+# What reads and cuts texts.
+LIBRARIES = ("blingfire", "lxml", "markdown-it-py", "mdit-py-plugins", "selectolax")
 _REASONS = (
     "",
     "duplicate",
@@ -297,7 +299,7 @@ STAGE = Stage(
         "corpus_outcomes": outcomes.CORPUS_OUTCOMES,
     },
     run=run,
-    libraries=("blingfire", "selectolax"),
+    libraries=LIBRARIES,
     externals=externals,
     # The content of a corpus is digested; what else is named here only `sample` looks at.
     locations=tuple(

@@ -42,7 +42,7 @@ most `ingest.passages.tokens`; among equal passages only the first is kept. Head
 `text`, so a document of nothing but headings has no passage.
 
 All sentences of a document are there, also those that `sentences` lacks for their length or since
-they stand elsewhere too: a passage of train may share words with test.
+they stand elsewhere too, and code: a passage of train may share words with test.
 
 Columns:
     passage_id: id of what an encoder reads: the context, a line break and the text, as one text;
@@ -203,7 +203,7 @@ STAGE = Stage(
     tables={"passages": PASSAGES},
     run=run,
     seeded=False,
-    libraries=("blingfire", "transformers", "tokenizers"),
+    libraries=(*ingest.LIBRARIES, "transformers", "tokenizers"),
     externals=ingest.externals,
     locations=ingest.STAGE.locations,
     uses=ingest.readers,

@@ -117,6 +117,20 @@ CORPORA: dict[str, bytes] = {
     "pandas.tsv": _separated(BROKEN, delimiter="\t", lineterminator="\n"),
     "rows.parquet": _parquet(PLAIN),
 }
+_PARAGRAPHS = "\n".join(f"<p>{text}</p>" for text in SENTENCES)
+PAGES: dict[str, bytes] = {
+    "page.html": f"<title>Notes</title>\n<h1>Notes</h1>\n{_PARAGRAPHS}".encode(),
+    "page.xhtml": f"""<?xml version="1.0"?>
+<html xmlns="http://www.w3.org/1999/xhtml"><head><title/><script src="a.js"/></head>
+<body><h1>Notes</h1>\n{_PARAGRAPHS}\n</body></html>""".encode(),
+    "page.md": "\n\n".join(["# Notes", *SENTENCES]).encode(),
+}
+_TAGS = [
+    *b"<pre> </pre> <div> </div> <td> <table><tr><td> <h2> </a> <br/> <script/> <nav> <!--".split(),
+    *b"--> &nbsp; &#0; | [ ]( {{ }} **".split(),
+    *(b"<a href=x>", b"<p ", b"<?xml ", b"\n```\n", b"\n~~~~\n", b"\n:::note\n", b"\n```{note}\n"),
+    *(b"\n- ", b"\n> ", b"\n\n    ", b"\n===\n", b"[^1]: ", b"\n!!! note\n"),
+]
 _NASTY = [
     *(b'"', b'""', b"'", b'\\"', b"\\", b",", b";", b"|", b"\t", b"\n", b"\r", b"\r\n", b"\n\n"),
     *(b"\0", b"\x1a", b"\x1b[2J", b"\xef\xbb\xbf", b"\xff\xfe", b"\xff", b"\xc3", b"\xed\xa0\x80"),
@@ -158,6 +172,13 @@ def _insert_at_lines(draw: random.Random, data: bytes) -> bytes:
 def _cut(draw: random.Random, data: bytes) -> bytes:
     at, length = _place(draw, data), draw.choice([1, 10, 300])
     return draw.choice([data[:at], data[at:], data[:at] + data[at + length :]])
+
+
+def _tags(draw: random.Random, data: bytes) -> bytes:
+    for _ in range(draw.choice([1, 4, 20])):
+        at = _place(draw, data)
+        data = data[:at] + draw.choice(_TAGS) + data[at:]
+    return data
 
 
 def _again(draw: random.Random, data: bytes) -> bytes:
@@ -239,15 +260,17 @@ def _packed(draw: random.Random, data: bytes, name: str) -> tuple[bytes, str]:
 
 
 def write_mutation(seed: int, folder: Path) -> Path:
-    """One of the corpora, changed by the seed."""
+    """One of the corpora, changed by the seed; from 1,000 on one of the pages."""
     draw = random.Random(seed)
-    name = draw.choice(list(CORPORA))
+    corpora = CORPORA if seed < 1000 else PAGES
+    name = draw.choice(list(corpora))
     if name == "rows.parquet":
         data = _mutated_parquet(draw)
     else:
-        data = CORPORA[name]
+        data = corpora[name]
+        mutations = _MUTATIONS if seed < 1000 else (*_MUTATIONS, *[_tags] * 9)
         for _ in range(draw.choice([1, 1, 2, 3])):
-            data = draw.choice(_MUTATIONS)(draw, data)
+            data = draw.choice(mutations)(draw, data)
     data, name = _packed(draw, data, name)
     path = folder / name
     path.write_bytes(data)

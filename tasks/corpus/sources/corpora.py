@@ -241,6 +241,7 @@ class Document(NamedTuple):
     title: of its file or its row, if there is one. headings: in their order.
     html: the beginning of a text of it that was written in HTML, before that was taken out.
     continued: whether it goes on where the one before it ended, in the same file.
+    code: the paragraphs that are lines of code, which passages have and sentences do not.
     """
 
     source: str
@@ -253,6 +254,7 @@ class Document(NamedTuple):
     headings: tuple[Heading, ...] = ()
     html: str = ""
     continued: bool = False
+    code: frozenset[int] = frozenset()
 
     def text(self) -> str:
         """All that it says, pairs included; its digest is the document's id."""

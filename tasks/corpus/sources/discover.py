@@ -290,7 +290,8 @@ def _documents(readings: Sequence[Reading]) -> list[Document]:
 def _read(readings: Sequence[Reading]) -> dict[str, Any]:
     """What rows show, by the names of the description's fields; means are 0 where none is text."""
     documents = _documents(readings)
-    texts = [text for read in documents for part in read.paragraphs for text in part]
+    parts = [part for d in documents for n, part in enumerate(d.paragraphs) if n not in d.code]
+    texts = [text for part in parts for text in part]
     lengths = tuple(map(count_words, texts))
     faults = [reading.reason for reading in readings if isinstance(reading, Fault)]
     return {
@@ -318,9 +319,11 @@ def _count_documents(named: list[tuple[str, Path]], readings: list[Reading]) -> 
         by_bytes = sum(path.stat().st_size for name, path in named if name in names) * 1.0
         counted = sum(reading.source in names for reading in readings)
     else:
-        # It begins at the line that is the end of those before it.
+        # It begins at the line that is the end of those before it; a page in HTML tells none.
         start = _start(dict(named)[last.source])
-        by_bytes = int(last.path.rpartition(":")[2]) * start.size / max(start.breaks, 1)
+        line = last.path.rpartition(":")[2]
+        share = int(line) / max(start.breaks, 1) if line.isdigit() else 1.0
+        by_bytes = share * start.size
         counted = len(readings)
     size = sum(path.stat().st_size for _, path in named)
     return max(round(counted * size / max(by_bytes, 1)), len(readings), len(named)), False

@@ -5,14 +5,14 @@ import glob
 import hashlib
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
-from itertools import takewhile
+from itertools import chain, takewhile
 from pathlib import Path
 
 from tercet.models.text.unicode import fold
 from tercet.storage.store import MARKER
-from tercet.tasks.corpus.sources import prose
+from tercet.tasks.corpus.sources import documents, prose
 from tercet.tasks.corpus.sources.corpora import (
     CorpusConfig,
     Document,
@@ -21,9 +21,9 @@ from tercet.tasks.corpus.sources.corpora import (
     Reading,
     open_headings,
 )
-from tercet.tasks.corpus.sources.hypertext import page_lines, text_of
-from tercet.tasks.corpus.sources.markdown import plain_lines
+from tercet.tasks.corpus.sources.hypertext import Block, text_of
 from tercet.tasks.corpus.sources.matching import matches, once, readable_name
+from tercet.tasks.corpus.sources.pages import page_blocks
 from tercet.tasks.corpus.sources.reader import Reader, Table
 from tercet.tasks.corpus.sources.streams import (
     FORMATS,
@@ -154,7 +154,8 @@ def digest(corpus: CorpusConfig) -> str:
     """SHA-256, in hex, over the names and contents of the corpus's files."""
     whole = hashlib.sha256()
     for name, path in files_of(corpus.source):
-        said = f"{name}\0{content_digest(path)}\n"
+        reader = documents.version(format_of(path)[0])
+        said = f"{name}\0{content_digest(path)}{reader}\n"
         whole.update(said.encode("utf-8", "surrogateescape"))
     return whole.hexdigest()
 
@@ -237,19 +238,20 @@ def _readings(corpus: CorpusConfig, max_bytes: int) -> Iterator[Reading]:
         if form not in PLAIN:
             yield from read_tables(corpus, [table_of(corpus, name, path, max_bytes)])
         elif form in PAGES and corpus.prose is not False:
-            read = text_lines(path, max_bytes)
-            yield from _prose(name, plain_lines(read) if form == ".md" else read, max_bytes)
+            yield from _documents(name, page_blocks(path, max_bytes), max_bytes)
         elif corpus.prose is True:
-            yield from _prose(name, text_lines(path, max_bytes), max_bytes, text_of)
+            read = lines(path, max_bytes)
+            yield from _documents(name, _paragraphs(read, max_bytes), max_bytes)
         else:
-            read = text_lines(path, max_bytes)
-            yield from _lines(name, read, max_bytes, corpus.prose == "lines")
+            yield from _lines(name, text_lines(path, max_bytes), max_bytes, corpus.prose == "lines")
 
 
 def text_lines(path: Path, max_bytes: int) -> Iterator[Line]:
-    """The lines of a file without columns; of a page in HTML, those of its text."""
-    read = page_lines if format_of(path)[0] == ".html" else lines
-    return read(path, max_bytes)
+    """The lines of a file without columns; of a page, unless it is in Markdown, its blocks."""
+    if format_of(path)[0] in (".txt", ".md"):
+        return lines(path, max_bytes)
+    read = enumerate(page_blocks(path, max_bytes), 1)
+    return (b if isinstance(b, Line) else Line(n, " ".join(b.texts), "", 0) for n, b in read)
 
 
 def _lines(name: str, read: Iterator[Line], max_bytes: int, split: bool) -> Iterator[Reading]:
@@ -262,72 +264,84 @@ def _lines(name: str, read: Iterator[Line], max_bytes: int, split: bool) -> Iter
             yield Document(name, f"{name}:{line.number}", paragraphs, [], html=html)
 
 
-def _prose(
-    name: str, read: Iterator[Line], max_bytes: int, clean: Callable[[str], str] = str
-) -> Iterator[Reading]:
+def _paragraphs(read: Iterator[Line], max_bytes: int) -> Iterator[Block | Line]:
+    """Lines with empty ones between them as blocks, without HTML."""
+    held: list[Line] = []
+    for line in chain(read, [Line(0, "", "", 0)]):
+        if line.fault:
+            yield line
+        elif fold(line.text):
+            held.append(line)
+        if (
+            held
+            and not line.fault
+            and (not fold(line.text) or sum(len(one.text) for one in held) > max_bytes)
+        ):
+            text = " ".join(one.text for one in held)
+            cleaned = text_of(text)
+            html = "" if cleaned == text else text[:SHOWN]
+            yield Block((cleaned,), f":{held[0].number}", html=html)
+            held.clear()
+
+
+def _documents(name: str, read: Iterator[Block | Line], max_bytes: int) -> Iterator[Reading]:
     """A document is a file, or every 20 paragraphs of a longer one, so that a book can be split.
 
-    The title is the one in front matter or in HTML's head, else the first heading if it is of level
-    1. clean: takes HTML out of a paragraph, which may become several.
+    Code is no paragraph of them. The title is the one in front matter or in HTML's head, else the
+    first heading if it is of level 1.
     """
     gathered: list[list[str]] = []
     headings: list[Heading] = []
+    code: list[int] = []
     title: str | None = None
-    start = 1
-    open_lines: list[str] = []
-    held = 0
-    html = ""
-
-    def close_paragraph(level: int | None = None) -> None:
-        nonlocal held, title, html
-        text = " ".join(open_lines)
-        cleaned = clean(text)
-        paragraphs = prose.paragraphs(cleaned, split=True)
-        if paragraphs and level is not None and len(open_lines) == 1:
-            said = fold(cleaned)
-            if title is None:
-                title = said if level == 1 and not headings else ""
-            headings.append(Heading(len(gathered), level, said))
-        html = html or (text[:SHOWN] if cleaned != text else "")
-        open_lines.clear()
-        held = 0
-        gathered.extend(paragraphs)
+    place = html = ""
+    continued = False
 
     def document() -> Document:
-        path = f"{name}:{start}"
-        told = tuple(headings)
-        named = (title or None, told, html)
-        return Document(name, path, gathered, [], (), None, *named, continued=start > 1)
+        told = (title or None, tuple(headings), html, continued, frozenset(code))
+        return Document(name, name + place, gathered, [], (), None, *told)
 
-    for line in read:
-        if line.fault:
-            yield line_fault(name, line, max_bytes)
+    for block in read:
+        if isinstance(block, Line):
+            yield line_fault(name, block, max_bytes)
             continue
-        if line.heading == 0:
-            title = fold(line.text)
+        if block.level == 0:
+            title = fold(block.texts[0])
             continue
-        if fold(line.text):
-            open_lines.append(line.text)
-            held += len(line.text)
-            if held <= max_bytes:
-                continue
-        close_paragraph(line.heading)
-        if len(gathered) >= PARAGRAPHS_PER_DOCUMENT:
+        if block.code:
+            paragraphs = [[fold(block.texts[0])]]
+        elif len(block.texts) == 1:
+            paragraphs = prose.paragraphs(block.texts[0], split=True)
+        else:
+            paragraphs = [[one for cell in block.texts for one in prose.sentences(fold(cell))]]
+        if not any(paragraphs):
+            continue
+        if len(gathered) - len(code) >= PARAGRAPHS_PER_DOCUMENT:
             yield document()
-            gathered, start, html = [], line.number + 1, ""
+            gathered, code, html, continued = [], [], "", True
             headings = [one._replace(paragraph=-1) for one in open_headings(headings)]
-    close_paragraph()
+        place = place if gathered else block.place
+        if block.level is not None:
+            heading = " ".join(paragraphs[0])
+            if title is None:
+                title = heading if block.level == 1 and not headings else ""
+            headings.append(Heading(len(gathered), block.level, heading))
+        code += [len(gathered)] if block.code else []
+        html = html or block.html
+        gathered += paragraphs
     if gathered:
         yield document()
 
 
 def line_fault(name: str, line: Line, max_bytes: int) -> Fault:
+    shown = "" if line.fault == "bad_document" else line.text[:SHOWN]
     detail = {
+        "bad_document": line.text,
         "not_utf8": "the line is not UTF-8",
         "line_too_long": f"the line is longer than {max_bytes} bytes",
         "page_too_long": f"the page is longer than {max_bytes} bytes: raise ingest.max_line_bytes",
     }[line.fault]
-    return Fault(name, f"{name}:{line.number}", line.fault, detail, line.text[:SHOWN])
+    return Fault(name, f"{name}:{line.number}", line.fault, detail, shown)
 
 
 READER = Reader(

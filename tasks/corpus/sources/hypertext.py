@@ -1,53 +1,88 @@
-"""HTML as text: pages in files, and what of it stands in a text of any source."""
+"""HTML as text: the blocks of a page, and what of it stands in a text of any source."""
 
 import re
-from collections.abc import Iterator
 from html import unescape
 from itertools import accumulate
-from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
+from tercet.models.text.headings import as_typed
 from tercet.models.text.unicode import encodable
-from tercet.tasks.corpus.sources.streams import CHUNK, KEPT_OF_LONG, Line, open_bytes, text_start
+
+if TYPE_CHECKING:
+    from selectolax.lexbor import LexborNode
 
 # Elements that begin a line of their own, of the HTML standard and older ones.
-BLOCKS = (
+_BLOCKS = (
     "address|article|aside|blockquote|body|caption|center|dd|details|dialog|div|dl|dt|fieldset|"
     "figcaption|figure|footer|form|h1|h2|h3|h4|h5|h6|head|header|hr|html|legend|li|main|menu|ol|"
-    "optgroup|option|p|section|summary|table|tbody|td|tfoot|th|thead|title|tr|ul"
+    "optgroup|option|p|pre|section|summary|table|tbody|td|tfoot|th|thead|title|tr|ul"
 )
-# Elements that hold no text of the page's author, or code.
+# Elements that hold no text of the page's author.
 _NO_TEXT = (
-    "script|style|nav|noscript|template|svg|math|iframe|object|canvas|audio|video|select|button|"
-    "textarea|pre"
+    "script|style|nav|noscript|template|svg|math|iframe|object|canvas|audio|video|select|textarea"
 )
+# Whose text is none of the page's: by the role of an element; and by the name of one that holds few
+# words beside its links. In books a "sidebar" is prose.
+_NO_TEXT_ROLES = frozenset(("navigation", "search", "contentinfo", "banner", "menu", "doc-toc"))
+_MENUS = re.compile(
+    r"(?:^|[\s_-])(?:sphinxsidebar|sidebar|breadcrumbs?|(?:page-?|local)?toc|doc-?nav|menu|footer|"
+    r"nav(?:header|footer|bar|igation)?|pagination)(?=$|[\s_-])",
+    re.I,
+)
+_FEW = 25
+_COUNT = re.compile(r"\d+\s")  # begins a heading: "16 colours", if not a section's number
 # What a link shows that leads to the heading that it stands behind.
 _PERMALINKS = ("#", "¶", "§", "🔗", "\uf0c1")
 _EMPTY = "br|hr|img|input"
 _INLINE = (
-    "a|abbr|acronym|b|bdi|bdo|big|cite|code|data|del|dfn|em|font|i|ins|kbd|label|mark|q|ruby|s|"
+    "a|abbr|acronym|b|bdi|bdo|big|button|cite|code|data|del|dfn|em|font|i|ins|kbd|label|mark|q|ruby|s|"
     "samp|small|span|strike|strong|sub|sup|time|tt|u|var|wbr"
 )
 _OTHERS = "area|base|col|colgroup|embed|link|meta|param|rp|rt|source|track"
-_KNOWN = "|".join((BLOCKS, _NO_TEXT, _EMPTY, _INLINE, _OTHERS))
+_KNOWN = "|".join((_BLOCKS, _NO_TEXT, _EMPTY, _INLINE, _OTHERS))
 _ATTRIBUTES = (
     r"""(?:\s+[a-z_:@][-\w:.@]*+(?:\s*+=\s*+(?:"[^"]*+"|'[^']*+'|[^\s"'=<>`]++))?+)*+\s*+/?>"""
 )
-TAG = re.compile(rf"<(?P<end>/?)(?P<name>{_KNOWN})(?![-\w:])(?P<more>{_ATTRIBUTES})", re.I)
-_UNKNOWN = re.compile(rf"<(?!/?(?:{_KNOWN})(?![-\w:])|/?[a-z]\w*+[-:]|!--|!doctype)", re.I)
+_TAG = re.compile(rf"<(?P<end>/?)(?P<name>{_KNOWN})(?![-\w:])(?P<more>{_ATTRIBUTES})", re.I)
+_UNKNOWN = re.compile(rf"<(?!/?(?:{_KNOWN})(?![-\w:])|/?[a-z]\w*+[-:]|!--|!doctype|\?xml\s)", re.I)
 _ENTITY = re.compile(r"&(?:[a-z][a-z0-9]{1,30}|#[0-9]{1,7}|#x[0-9a-f]{1,6});", re.I)
-_ALONE = frozenset("|".join((BLOCKS, _NO_TEXT, _EMPTY)).split("|"))
+_ALONE = frozenset("|".join((_BLOCKS, _NO_TEXT, _EMPTY)).split("|"))
 _QUOTES = "`'\""
-# What stands between a page's own title and the name of its site.
-_SITES = ("|", "–", "—", "·", "•", "»", "«", "::", "- ")
 # Elements within each other, above which only their tags are taken out: a parser's time grows with
 # their square. Those that need no end do not count.
 _DEEP = 2_000
 _ENDLESS = frozenset(f"{_EMPTY}|{_OTHERS}|p|li|td|th|tr|dd|dt|tbody|thead|option|wbr".split("|"))
-# Control characters, which mean nothing in a text, for where a block begins or ends, and a line,
-# and for what a block is that is a heading.
-_BLOCK, _LINE = "\x01", "\x02"
-_HEADINGS = {"\x03": "title"} | {chr(0x10 + level): f"h{level}" for level in range(1, 7)}
-_NO_MARKS = dict.fromkeys(map(ord, (_BLOCK, _LINE, *_HEADINGS)))
+# Control characters, which mean nothing in a text: where a block, a line, a table's cell and code
+# begin, and around the name of a place, a link and a button. Each level of a heading has its own.
+_BLOCK, _LINE, _CELL, _CODE, _PLACE, _LINK, _BUTTON = map(chr, range(1, 8))
+_LEVELS = {"title": "\x10"} | {f"h{level}": chr(0x10 + level) for level in range(1, 7)}
+_NO_MARKS = dict.fromkeys((*range(1, 8), *map(ord, _LEVELS.values())))
+_LINES_OF_CODE = _NO_MARKS | {ord(_PLACE): _PLACE, ord(_BLOCK): "\n", ord(_LINE): "\n"}
+_PLACES = re.compile(f"{_PLACE}([^{_PLACE}]*){_PLACE}")
+_LINKS = re.compile(f"{_LINK}[^{_LINK}]*{_LINK}")
+_BUTTONS = re.compile(f"{_BUTTON}[^{_BUTTON}]*{_BUTTON}")
+_CELLS = ("td", "th")
+_PARTING = frozenset(_BLOCKS.split("|")).difference(_CELLS)
+# What makes a text in PRE prose: words in a line on average, the share of letters in them.
+_LINE_WORDS, _LETTERS = 4, 0.75
+_EMPTY_LINES = re.compile(r"\n\s*\n")
+
+
+class Block(NamedTuple):
+    """A paragraph of a page.
+
+    texts: of a table's row those of its cells, else one. place: the name of the place where it
+    stands. level: of a heading, 1 to 6; 0: it is the page's title and none of its text. code:
+    whether it is a line of code. menu: whether it is a paragraph or an item of a list that holds
+    links alone. html: what it was, if HTML was taken out of it.
+    """
+
+    texts: tuple[str, ...]
+    place: str = ""
+    level: int | None = None
+    code: bool = False
+    menu: bool = False
+    html: str = ""
 
 
 def holds_html(text: str) -> bool:
@@ -61,7 +96,7 @@ def holds_html(text: str) -> bool:
     opened: set[str] = set()
     closed: set[str] = set()
     indent = len(text) - len(text.lstrip())
-    for tag in TAG.finditer(text):
+    for tag in _TAG.finditer(text):
         start, end = tag.span()
         if text[start - 1 : start] and text[start - 1] in _QUOTES:
             continue
@@ -93,78 +128,129 @@ def decoded(text: str) -> str:
 def page_text(markup: str) -> str:
     """The text of HTML: its title and each block a paragraph, an empty line between them.
 
-    Code, scripts, styles, menus and controls are left out. What looks like a tag of no HTML element
+    Code, scripts, styles and controls are left out. What looks like a tag of no HTML element
     (`List<String>`) is text.
     """
-    return "\n\n".join(text for _, text in _blocks(markup))
+    return "\n\n".join(text for block in blocks(markup) if not block.code for text in block.texts)
 
 
-def _blocks(markup: str) -> Iterator[tuple[int | None, str]]:
-    """The blocks that hold text, each with its level if it is a heading (0: the title)."""
+def blocks(markup: str, places: str = "id") -> list[Block]:
+    """The blocks of a page that hold text; places: the attribute that names where a block stands.
+
+    What stands in PRE is code, unless the page has little else and it reads like prose.
+    """
+    pieces, place = [], ""
+    for piece in _marked(markup, places).split(_BLOCK):
+        if _PLACE in piece:
+            place = _PLACES.findall(piece)[-1]
+            piece = _PLACES.sub("", piece)
+        if piece.startswith(_CODE):
+            pieces.append(Block((piece.strip(_CODE),), place, code=True))
+            continue
+        level = ord(piece[0]) - 0x10 if piece[:1] in _LEVELS.values() else None
+        if _BUTTON in piece:
+            # Beside a text it does something to it; alone it is one, such as a question's.
+            beside = _BUTTONS.sub("", piece)
+            piece = beside if any(map(str.isalnum, beside)) else piece.replace(_BUTTON, "")
+        menu = False
+        if _LINK in piece:
+            beside = _LINKS.sub("", piece)
+            menu = level is None and _CELL not in piece and not any(map(str.isalnum, beside))
+            piece = piece.replace(_LINK, "")
+        if texts := tuple(filter(None, map(_lines, piece[level is not None :].split(_CELL)))):
+            if level is not None and not _COUNT.match(texts[0]):
+                texts = tuple(map(as_typed, texts))
+            pieces.append(Block(texts, place, level, menu=menu))
+    words = [0, 0]
+    for block in pieces:
+        words[block.code] += sum(len(text.split()) for text in block.texts)
+    found = []
+    for block in pieces:
+        text = block.texts[0]
+        if not block.code:
+            found.append(block)
+        elif words[False] < words[True] and _is_prose(text):
+            parts = _EMPTY_LINES.split(text)
+            found += [Block((part,), block.place) for part in parts if part.strip()]
+        else:
+            lines = (line for line in text.splitlines() if any(map(str.isalpha, line)))
+            found += [block._replace(texts=(line,)) for line in lines]
+    return found
+
+
+def _marked(markup: str, places: str) -> str:
+    """The text of HTML with marks where its blocks, lines, cells, code and places begin."""
     from selectolax.lexbor import LexborHTMLParser
 
     markup = _UNKNOWN.sub("&lt;", markup.translate(_NO_MARKS))
-    if max(accumulate(map(_step, TAG.finditer(markup))), default=0) > _DEEP:
-        markup = TAG.sub(_BLOCK, markup)
+    if max(accumulate(map(_step, _TAG.finditer(markup))), default=0) > _DEEP:
+        markup = _TAG.sub(_BLOCK, markup)
     page = LexborHTMLParser(markup)
     page.strip_tags(_NO_TEXT.split("|"))
-    for link in page.css("a"):
-        if link.text(deep=True).strip() in _PERMALINKS:
-            link.decompose()
-    for mark, names in ((_BLOCK, BLOCKS), (_LINE, "br")):
-        for node in page.css(names.replace("|", ",")):
-            node.insert_before(mark)
+    if page.root is None:
+        return ""
+    # The inner ones first: what is taken out is met no more.
+    for node in reversed(list(page.root.traverse())):
+        tag = node.tag or ""
+        if _is_menu(node):
+            node.decompose()
+            continue
+        named = "name" if tag == "a" and places == "id" else places
+        name = node.attributes.get(places) or node.attributes.get(named)
+        place = f"{_PLACE}{name}{_PLACE}" if name else ""
+        if tag == "a" and node.text(deep=True).strip() in _PERMALINKS:
+            node.replace_with(place)
+        elif tag == "pre":
+            code = node.text(deep=True).translate(_LINES_OF_CODE)
+            node.replace_with(f"{_BLOCK}{place}{_CODE}{code}{_BLOCK}")
+        elif tag == "br":
+            node.insert_before(_LINE)
+        elif tag in _CELLS:
+            node.insert_before(_CELL + place)
+        elif tag == "button" or (tag == "a" and node.attributes.get("href")):
+            mark = _BUTTON if tag == "button" else _LINK
+            node.insert_before(place + mark)
             node.insert_after(mark)
-    for mark, name in _HEADINGS.items():
-        for node in page.css(name):
-            node.insert_before(mark)
-    root = page.root
-    for block in ("" if root is None else root.text(deep=True)).split(_BLOCK):
-        named = _HEADINGS.get(block[:1])
-        level = None if named is None else int(named[1:]) if named != "title" else 0
-        lines = (block if named is None else block[1:]).replace(2 * _LINE, _LINE).split(_LINE)
-        if text := "\n".join(" ".join(line.split()) for line in lines).strip("\n"):
-            yield level, text
+        elif tag in _PARTING and not (
+            tag in ("p", "div")
+            and node.parent is not None
+            and node.parent.tag in _CELLS
+            and len(list(node.parent.iter())) == 1
+        ):
+            mark = _CELL if tag in ("dt", "dd") else _LEVELS.get(tag, "")
+            node.insert_before(_BLOCK + mark + place)
+            node.insert_after(_BLOCK)
+        elif place:
+            node.insert_before(place)
+    return page.root.text(deep=True)
 
 
-def _without_site(title: str, heading: str) -> str:
-    """The page's first heading, if the title is that and, behind it, the name of a site."""
-    rest = title.removeprefix(heading).lstrip()
-    return heading if heading and rest != title and rest.startswith(_SITES) else title
+def _is_menu(node: "LexborNode") -> bool:
+    """Whether an element is a menu or a frame of the page, by its role, or by name and content."""
+    role, *names = (node.attributes.get(name) or "" for name in ("role", "class", "id"))
+    if role in _NO_TEXT_ROLES:
+        return True
+    named = node.tag == "footer" or any(map(_MENUS.search, names))
+    if not named or node.tag in ("html", "body") or node.css_first("main,article,[role=main],h1"):
+        return False
+    text = node.text(deep=True)
+    beside = len(_LINKS.sub("", text).split())
+    return beside < _FEW or 2 * beside < len(text.split())
+
+
+def _lines(text: str) -> str:
+    """The text as it is shown: each run of spaces one, and lines where it has the mark of one."""
+    return "\n".join(" ".join(line.split()) for line in text.split(_LINE)).strip("\n")
+
+
+def _is_prose(text: str) -> bool:
+    """Whether what stands in PRE is prose: several words in a line, and mostly letters."""
+    words = text.split()
+    lines = sum(bool(line.strip()) for line in text.splitlines())
+    letters = sum(map(str.isalpha, text))
+    return len(words) >= _LINE_WORDS * lines and letters >= _LETTERS * sum(map(len, words))
 
 
 def _step(tag: re.Match[str]) -> int:
     """By how much a tag makes the elements deeper that it stands in."""
     return 0 if tag["name"].lower() in _ENDLESS else -1 if tag["end"] else 1
-
-
-def page_lines(path: Path, max_bytes: int) -> Iterator[Line]:
-    """The text of a page, or its fault. Behind a block is an empty line, which tells a heading.
-
-    Raises:
-        BadInput: as `streams.lines`.
-    """
-    raw = b""
-    with open_bytes(path) as stream:
-        while len(raw) <= max_bytes and (chunk := stream.read(CHUNK)):
-            raw += chunk
-    raw = text_start(path, raw)
-    if len(raw) > max_bytes:
-        yield Line(1, raw[:KEPT_OF_LONG].decode("utf-8", "replace"), "page_too_long", 0)
-        return
-    try:
-        markup = raw.decode("utf-8")
-    except UnicodeDecodeError:
-        yield Line(1, raw[:KEPT_OF_LONG].decode("utf-8", "replace"), "not_utf8", 0)
-        return
-    number = 0
-    blocks = list(_blocks(markup))
-    for level, text in blocks:
-        if level == 0:
-            text = _without_site(text, next((first for top, first in blocks if top == 1), ""))
-        for line in text.split("\n"):
-            number += 1
-            yield Line(number, line, "", 0, heading=0 if level == 0 else None)
-        if level != 0:
-            number += 1
-            yield Line(number, "", "", 0, heading=level)

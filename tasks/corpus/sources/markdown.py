@@ -1,173 +1,127 @@
-"""Markdown as plain lines of prose, headings told.
-
-Marks, code, tables, front matter, blocks of HTML, templates, badges and mere links are left out.
-"""
+"""Markdown as HTML, by markdown-it and its plug-ins."""
 
 import re
-from collections.abc import Iterable, Iterator
-from itertools import chain, islice
+from collections.abc import Sequence
+from functools import cache
+from html import escape
+from typing import Any
 
-from tercet.tasks.corpus.sources.hypertext import BLOCKS, TAG, decoded
-from tercet.tasks.corpus.sources.streams import Line
+from markdown_it import MarkdownIt
+from markdown_it.rules_core import StateCore
+from markdown_it.token import Token
+from mdit_py_plugins.admon import admon_plugin
+from mdit_py_plugins.colon_fence import colon_fence_plugin
+from mdit_py_plugins.deflist import deflist_plugin
+from mdit_py_plugins.footnote import footnote_plugin
+from mdit_py_plugins.myst_role import myst_role_plugin
 
-# What opens a fence has none of its marks behind it: "```x``` prints x" is a line of text.
-_FENCE = re.compile(r"\s*(`{3,}(?=[^`]*$)|~{3,}(?=[^~]*$))")
-_CLOSING = re.compile(r"\s*(`{3,}|~{3,})")
-_HEADING = re.compile(r"\s*(#{1,6})\s+")
-_UNDERLINE = re.compile(r"\s{0,3}(=+|-+)\s*$")
-_TITLE = re.compile(r"title\s*[:=]\s*(?P<quote>[\"']?)(?P<title>[^\s>|].*?)(?P=quote)\s*$", re.I)
-_ITEM = re.compile(r"\s*(?:[-*+]|\d+[.)])\s+")
-_QUOTE = re.compile(r"\s*>+\s?")
-_TABLE = re.compile(r"\s*\|.*\|?\s*$")
-_RULE = re.compile(r"\s*([-*_=]\s*){3,}$")
-# No span may begin within another, and of emphasis the length is limited: else a long line of
-# nothing but brackets or asterisks takes hours.
-_TARGET = r"\((?:[^()]|\([^()]*\))*+\)"
-_IMAGE = re.compile(rf"!\[[^\[\]]*+\](?:{_TARGET}|\[[^\[\]]*+\])")
-_LINK = re.compile(rf"\[([^\[\]]*+)\](?:{_TARGET}|\[[^\[\]]*+\])")
-_COMMENT = re.compile(r"<!--.*?-->")
-_ADDRESS = re.compile(r"<(?:[A-Za-z][A-Za-z0-9+.-]{1,31}:[^<>\s]*+|[^<>@\s]++@[^<>@\s]++)>")
-_REFERENCE = re.compile(
-    r"\s{0,3}\[(?!\^)[^\[\]]++\]:\s*+\S++(?:\s++(?:\"[^\"]*+\"|'[^']*+'|\([^()]*+\)))?+\s*+$"
+# The attribute of an element that tells the line of the file in which it begins.
+LINE = "tercet-line"
+_FRONT = re.compile(
+    r"(---|\+\+\+)[^\S\n]*\n(?P<content>(?:.*\n){0,1000}?)(?:\1|\.\.\.)[^\S\n]*(?:\n|\Z)"
 )
-# Jinja's, Liquid's and Hugo's; in backticks it is what a text is about.
-_TEMPLATE = re.compile(
+_TITLE = re.compile(
+    r"^title\s*[:=]\s*(?P<quote>[\"']?)(?P<title>[^\s>|].*?)(?P=quote)\s*$", re.I | re.M
+)
+# What is no text: the marks of GitHub's notes, of MyST's targets, of attributes behind a block;
+# and templates of Jinja, Liquid and Hugo, which in backticks are what a text is about.
+_MARKS = re.compile(
+    r"\A\[![A-Za-z]+\](?=\s)|\A\([^()\s]+\)=[^\S\n]*(?=\n|\Z)|"
+    r"(?:\A|\s)\{:?\s*[#.][^{}\n]*\}\s*\Z|"
     r"(?<!`)(?:\{\{[^{}]*+\}\}|\{%(?:[^%]|%(?!\})){0,300}+%\}|\{#(?:[^#]|#(?!\})){0,300}+#\})"
 )
-# What opens a block of HTML, up to its end or an empty line; and a tag alone in its line.
-_BLOCK = re.compile(rf"\s{{0,3}}(?:<(?P<name>{BLOCKS})(?=[\s/>]|$)|</?[A-Za-z][^<>]*+>\s*+$)", re.I)
-_RAW = re.compile(r"\s{0,3}(?:<(?P<name>script|style|pre|textarea)(?=[\s>]|$)|<!--)", re.I)
-_STRONG = re.compile(r"(\*\*|__|\*|(?<!`)`{1,4}(?!`))(\S(?:.{0,300}?\S)?)\1")
-# Lines of front matter and of code, at most: a "---" that nothing closes is a rule, and a fence
-# that nothing closes fences nothing.
-_FRONT, _CODE = 1_000, 5_000
+# Of MDX: modules, and components' tags.
+_MODULE = re.compile(r"(?:import|export)\s")
+_COMPONENT = re.compile(r"</?[A-Z][^<>`]*+>|<>|</>")
+# A fence that holds Markdown: MyST's directives, but for those that hold code, and three colons.
+_DIRECTIVE = re.compile(
+    r"\{?(?!(?:code[\w-]*|math|mermaid|toctree|raw|include|literalinclude|eval-rst|contents|dot|"
+    r"csv-table|r|python|julia|bash|sh|sql|js|ojs)(?![\w:-]))[\w:-]+\}?\s*(?P<title>(?!\S+\.\w+$).*)"
+)
+_OPTIONS = re.compile(r"(?:[^\S\n]*:[\w-]+:.*\n)*|---\n(?:.*\n)*?---\n")
+_DEEP = 20  # directives within each other
+# What nothing closes opens nothing.
+_OPENS = re.compile(r"`{3,}|~{3,}|<!--")
+_TRIES = 5
 
 
-def plain_lines(lines: Iterable[Line]) -> Iterator[Line]:
-    """The lines without Markdown; headings and list items become paragraphs of their own.
+def html_of(text: str, mdx: bool = False, first: int = 1) -> str:
+    """The text as HTML, each block with its `LINE`; front matter leaves its title.
 
-    A blank line behind a heading tells its level; the title in front matter comes first.
+    mdx: whether it has components. first: the number of its first line.
     """
-    held: list[Line] = []
-    opened = False  # a paragraph goes on
-    for line, bare in _read(_behind_front_matter(iter(lines))):
-        if bare and not opened:
-            held.append(line)
-            continue
-        goes_on = line.heading != 0 and bool(line.text.strip())
-        # Lines of links are none of the text, unless they are part of a paragraph.
-        yield from (one if goes_on else one._replace(text="") for one in held)
-        held.clear()
-        opened = goes_on
-        yield line
-    yield from (one._replace(text="") for one in held)
+    title = ""
+    if front := _FRONT.match(text):
+        found = _TITLE.search(front["content"])
+        title = f"<title>{escape(found['title'])}</title>" if found else ""
+        text = "\n" * front[0].count("\n") + text[front.end() :]
+    return title + _html(text, mdx, first)
 
 
-def _read(rest: Iterator[Line]) -> Iterator[tuple[Line, bool]]:
-    """The lines without marks, each with whether it holds links and no words besides."""
-    endless: dict[str, int] = {}  # ends that no line has before that of this number
-    while (line := next(rest, None)) is not None:
-        text = line.text
-        if opened := _FENCE.match(text):
-            code, closed = _code(rest, opened[1])
-            yield line._replace(text=""), False
-            if closed:
-                yield from ((one, False) for one in code if one.fault)
-            else:
-                rest = chain(code, rest)
-        elif not line.fault and (raw := _RAW.match(text)):
-            end = f"</{raw['name'].lower()}" if raw["name"] else "-->"
-            if end in text[raw.end() :].lower():
-                yield line._replace(text="" if raw["name"] else _plain(text)), False
-                continue
-            # Looked for once, not from each of the lines behind.
-            known = line.number < endless.get(end, 0)
-            within, closed = ([], False) if known else _up_to(rest, end)
-            yield line._replace(text="" if closed else _plain(text)), False
-            if closed:
-                yield from ((one, False) for one in within if one.fault)
-            elif within:
-                endless[end] = line.number + len(within)
-                rest = chain(within, rest)
-        elif not line.fault and (block := _BLOCK.match(text)):
-            yield line._replace(text=""), False
-            end = f"</{block['name']}".lower()
-            inside = bool(block["name"]) and end not in text.lower()
-            while inside and (line := next(rest, None)) is not None:
-                inside = bool(line.text.strip()) and end not in line.text.lower()
-                yield line._replace(text=""), False
-        elif not line.fault and _REFERENCE.match(text):
-            yield line._replace(text=""), False
-        elif line.fault or not (_RULE.match(text) or _TABLE.match(text)):
-            alone = _HEADING.match(text)
-            if alone or _ITEM.match(text):
-                yield line._replace(text="", fault=""), False
-            yield line._replace(text=_plain(text)), not (alone or line.fault) and _bare(text)
-            if alone:
-                yield line._replace(text="", fault="", heading=len(alone[1])), False
-        else:
-            under = _UNDERLINE.match(text)
-            level = None if under is None else 1 if "=" in under[1] else 2
-            yield line._replace(text="", heading=level), False
+def _html(text: str, mdx: bool, first: int, depth: int = 0) -> str:
+    lines = text.split("\n")
+    env = {"mdx": mdx, "first": first, "depth": depth}
+    parser = _parser()
+    for _ in range(_TRIES):
+        tokens = parser.parse("\n".join((*lines, "")), env)
+        opened = [token.map for token in tokens if token.map is not None and _is_open(token)]
+        if not opened:
+            break
+        for start, end in opened:
+            lines[start:end] = [_OPENS.sub("", line) for line in lines[start:end]]
+    return str(parser.renderer.render(tokens, parser.options, env))
 
 
-def _up_to(lines: Iterator[Line], end: str) -> tuple[list[Line], bool]:
-    """The lines up to the one that holds the end, and whether there is such a one."""
-    held: list[Line] = []
-    for line in islice(lines, _CODE):
-        held.append(line)
-        if end in line.text.lower():
-            return held, True
-    return held, False
+def _is_open(token: Token) -> bool:
+    """Whether nothing closes a fence or a comment, which then lasts to the end."""
+    if token.type == "html_block":
+        return "<!--" in token.content[:8] and "-->" not in token.content
+    start, end = token.map or (0, 0)
+    return token.type == "fence" and token.content.count("\n") == end - start - 1
 
 
-def _bare(text: str) -> bool:
-    links = _LINK.sub("", _IMAGE.sub("", text))
-    return links != text and not any(map(str.isalnum, _ADDRESS.sub("", _ITEM.sub("", links, 1))))
+@cache
+def _parser() -> MarkdownIt:
+    parser = MarkdownIt("commonmark", {"maxNesting": 100}).enable(["table", "strikethrough"])
+    for plugin in (admon_plugin, colon_fence_plugin, deflist_plugin, footnote_plugin):
+        parser.use(plugin)
+    parser.use(myst_role_plugin)
+    # A footnote stays where it is written, whether or not anything refers to it.
+    parser.disable(["footnote_tail", "footnote_inline"])
+    for name in ("footnote_ref", "footnote_reference_open", "footnote_reference_close"):
+        parser.add_render_rule(name, lambda *given: "")
+    parser.add_render_rule("fence", _fence)
+    parser.add_render_rule("colon_fence", _fence)
+    parser.add_render_rule("myst_role", _role)
+    parser.core.ruler.after("block", "tercet", _prepare)
+    return parser
 
 
-def _code(lines: Iterator[Line], fence: str) -> tuple[list[Line], bool]:
-    """The lines up to the one that closes the fence, and whether there is such a one."""
-    held: list[Line] = []
-    for line in islice(lines, _CODE):
-        found = _CLOSING.match(line.text)
-        if found and found[1].startswith(fence):
-            return held, True
-        held.append(line)
-    return held, False
+def _prepare(state: StateCore) -> None:
+    """Tells blocks their lines, and takes out of their texts what is none."""
+    for token in state.tokens:
+        if token.map is not None:
+            token.attrSet(LINE, str(state.env["first"] + token.map[0]))
+        if token.type in ("inline", "html_block"):
+            token.content = _MARKS.sub("", token.content)
+            if state.env["mdx"]:
+                module = _MODULE.match(token.content)
+                token.content = "" if module else _COMPONENT.sub("", token.content)
 
 
-def _behind_front_matter(lines: Iterator[Line]) -> Iterator[Line]:
-    held = list(islice(lines, 1))
-    mark = held[0].text.strip() if held else ""
-    if mark in ("---", "+++"):
-        for line in islice(lines, _FRONT):
-            held.append(line)
-            if line.text.strip() in (mark, "..."):
-                named = ((one, _TITLE.match(one.text)) for one in held if not one.fault)
-                titles = [
-                    one._replace(text=said["title"], heading=0) for one, said in named if said
-                ]
-                held = titles[:1]
-                break
-    yield from held
-    yield from lines
+def _fence(renderer: Any, tokens: Sequence[Token], at: int, options: Any, env: Any) -> str:
+    token = tokens[at]
+    info = token.info.strip()
+    directive = _DIRECTIVE.match(info) if token.markup[0] == ":" or info[:1] == "{" else None
+    if directive is None or env["depth"] == _DEEP:
+        return str(renderer.fence(tokens, at, options, env))
+    settings = _OPTIONS.match(token.content)
+    behind = settings.end() if settings else 0
+    first = env["first"] + (token.map or [0])[0] + 1 + token.content.count("\n", 0, behind)
+    body = _html(token.content[behind:], env["mdx"], first, env["depth"] + 1)
+    return f'<p {LINE}="{first - 1}">{escape(directive["title"])}</p>{body}'
 
 
-def _plain(text: str) -> str:
-    for mark in (_QUOTE, _HEADING, _ITEM):
-        if found := mark.match(text):
-            text = text[found.end() :]
-    if "-->" in text:
-        text = _COMMENT.sub("", text)
-    if "{" in text:
-        text = _TEMPLATE.sub("", text)
-    if "<" in text:
-        text = TAG.sub(_space, _ADDRESS.sub("", text))
-    text = _LINK.sub(r"\1", _IMAGE.sub("", text))
-    return decoded(_STRONG.sub(r"\2", text))
-
-
-def _space(tag: re.Match[str]) -> str:
-    """What stands for a tag, so that words beside a line break or a cell are not glued."""
-    return " " if tag["name"].lower() in ("br", "td", "li", "p", "div") else ""
+def _role(renderer: Any, tokens: Sequence[Token], at: int, options: Any, env: Any) -> str:
+    """A role's text, without what it leads to."""
+    return escape(tokens[at].content.strip("`").partition(" <")[0])

@@ -8,6 +8,8 @@ import shlex
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
+from importlib import util
 from pathlib import Path
 from typing import BinaryIO, Literal, NamedTuple, TypeAlias, cast
 
@@ -15,16 +17,35 @@ import pyarrow as pa
 
 from tercet.tasks.stage import BadInput
 
-LineFault: TypeAlias = Literal["", "not_utf8", "line_too_long", "page_too_long"]
+LineFault: TypeAlias = Literal["", "not_utf8", "line_too_long", "page_too_long", "bad_document"]
 
 CHUNK = 1 << 18
 SHOWN = 200  # characters of a rejected row's text that are kept
 KEPT_OF_LONG = 4 * SHOWN  # bytes: a character has at most four
-PAGES = (".md", ".html")
+# What documents of other programs are to pandoc, which the extra `documents` brings; a PDF is not.
+DOCUMENTS = {
+    ".adoc": "asciidoc",
+    ".dbk": "docbook",
+    ".docx": "docx",
+    ".epub": "epub",
+    ".ipynb": "ipynb",
+    ".man": "man",
+    ".mediawiki": "mediawiki",
+    ".odt": "odt",
+    ".org": "org",
+    ".pdf": "",
+    ".rst": "rst",
+    ".rtf": "rtf",
+    ".tex": "latex",
+    ".textile": "textile",
+}
+DOCUMENTS_EXTRA = "pip install 'tercet[documents]'"
+PAGES = (".md", ".html", *DOCUMENTS)
+_OTHER_NAMES = {".htm": ".html", ".xhtml": ".html", ".markdown": ".md", ".mdx": ".md"}
 PLAIN = (".txt", *PAGES)  # text without columns
 SEPARATED = (".csv", ".tsv")
 JSON = (".jsonl", ".json")
-FORMATS = (*PLAIN, *JSON, *SEPARATED, ".parquet")
+FORMATS = (".txt", ".md", ".html", *JSON, *SEPARATED, ".parquet")
 COMPRESSIONS = (".gz", ".zst")
 # What prints a file's content.
 _PRINTS = {".gz": "gzip -dc", ".zst": "zstd -dc"}
@@ -45,17 +66,12 @@ _DAMAGE = (zlib.error, EOFError, gzip.BadGzipFile, pa.ArrowException)
 
 
 class Line(NamedTuple):
-    """A line without its end. A long one holds its beginning only; `quotes` counts all its `\"`.
-
-    heading: of a blank line, the level (1 to 6) of the heading that the line above it is; 0: the
-        line itself is the file's title and no text.
-    """
+    """A line without its end. A long one holds its beginning only; `quotes` counts all its `\"`."""
 
     number: int
     text: str
     fault: LineFault
     quotes: int
-    heading: int | None = None
 
 
 def format_of(path: Path) -> tuple[str, str]:
@@ -65,6 +81,8 @@ def format_of(path: Path) -> tuple[str, str]:
         BadInput: a suffix that no reader knows.
     """
     known = known_format(path)
+    if known is None and path.suffix.lower() in DOCUMENTS:
+        raise BadInput(f"{path}: documents of this kind are read with {DOCUMENTS_EXTRA}")
     if known is None:
         raise BadInput(
             f"{path}: no reader for this kind of file; use {', '.join(FORMATS)}, "
@@ -78,8 +96,14 @@ def known_format(path: Path) -> tuple[str, str] | None:
     suffixes = [suffix.lower() for suffix in path.suffixes]
     compression = suffixes.pop() if suffixes and suffixes[-1] in COMPRESSIONS else ""
     form = suffixes[-1] if suffixes else ""
-    form = ".html" if form == ".htm" else form
-    return (form, compression) if form in FORMATS else None
+    form = _OTHER_NAMES.get(form, form)
+    known = form in FORMATS or (form in DOCUMENTS and _reads_documents())
+    return (form, compression) if known else None
+
+
+@cache
+def _reads_documents() -> bool:
+    return all(util.find_spec(name) for name in ("pypandoc", "pypdfium2"))
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from commands_store import lines_of, tercet
 from tercet.flows.commands.init import write_recipe
 from tercet.flows.recipe import file as recipe_file
 from tercet.flows.recipe.fitting import recipe_name
+from tercet.tasks.corpus.sources import streams
 from tercet.tasks.stage import BadInput
 
 LINES = [f"Heron number {i} stands in the shallow water and waits." for i in range(40)]
@@ -107,8 +108,9 @@ def test_files_of_another_kind_are_told(tmp_path: Path, capsys: pytest.CaptureFi
 
 
 def test_files_that_no_reader_knows_and_hidden_ones_are_told(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(streams, "_reads_documents", lambda: False)
     others = ["deep/b.RST", "c.json", "Makefile", ".d.md", ".e/f.txt", ".git/g.txt", ".h/i.png"]
     for name in ("z.md", "a.rst", *others):
         (tmp_path / name).parent.mkdir(exist_ok=True)
@@ -118,6 +120,7 @@ def test_files_that_no_reader_knows_and_hidden_ones_are_told(
     for said in ("2 .rst", "2 hidden", "1 .json", "1 without a suffix"):
         assert f", {said} left out, " in shown
     assert ".png" not in shown
+    assert "pip install 'tercet[documents]'" in shown
 
 
 GERMAN = "Am Ufer {} steht ein alter Reiher, der auf Fische wartet, und die Kinder sehen ihm zu."

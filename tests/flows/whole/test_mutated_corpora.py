@@ -1,7 +1,8 @@
 """Corpora that something damaged, through `init` and `run --until ingest`.
 
 No input ends in anything but a sentence, and every row becomes a document or a reject.
-TERCET_MUTATED=500 tries five hundred; TERCET_MUTATED=100:200 those with these seeds.
+TERCET_MUTATED=500 tries five hundred; TERCET_MUTATED=100:200 those with these seeds, and 1000:1300
+three hundred pages in HTML, XHTML and Markdown, in which a tag may rightly hide what follows.
 """
 
 import os
@@ -25,7 +26,7 @@ from tercet.tasks.corpus.sources.tables import parquet_rows
 from tercet.tasks.stage import BadInput
 
 # Those that once ended in a traceback, or in rows that were glued or lost without a word.
-SEEDS = (2, 14, 43, 45, 135, 138, 172, 198, 204, 220, 289, 454)
+SEEDS = (2, 14, 43, 45, 135, 138, 172, 198, 204, 220, 289, 454, 1041, 1139, 1235)
 SPLITS = ("train", "dev", "test")
 Tables = dict[str, list[dict[str, Any]]]
 
@@ -52,10 +53,13 @@ def test_every_row_becomes_a_document_or_a_reject(seed: int, tmp_path: Path) -> 
         refused = str(error)
     assert "\n" not in refused
     if not refused:
-        check(folder, recipe, tables)
+        rejected = check(folder, recipe, tables)
+        if seed < 1000:
+            check_tokens(folder, tables, rejected)
 
 
-def check(folder: Path, recipe: Path, tables: Tables) -> None:
+def check(folder: Path, recipe: Path, tables: Tables) -> list[dict[str, Any]]:
+    """Counts are those of the rows that were kept and left out; the rejects."""
     outcomes: Counter[tuple[str, str]] = Counter()
     for row in tables["corpus_outcomes"]:
         outcomes[row["unit"], row["outcome"]] += row["n"] * (row["corpus"] != "plain")
@@ -70,7 +74,7 @@ def check(folder: Path, recipe: Path, tables: Tables) -> None:
     # A row of nothing but sentences that are too short or too long is no document.
     short = outcomes["sentence", "too_short"] + outcomes["sentence", "too_long"]
     assert wanted is None or rows <= wanted <= rows + short
-    check_tokens(folder, tables, rejected)
+    return rejected
 
 
 def is_plain(reject: dict[str, Any]) -> bool:

@@ -202,3 +202,8 @@ def test_documents_of_much_prose_are_estimated(files: int, tmp_path: Path) -> No
     found = discover.describe(str(tmp_path))
     assert (found.unit, found.files, found.exact) == ("documents", files, False)
     assert abs(found.rows - 1500) < 0.02 * 1500
+
+
+def test_a_page_in_html_of_many_documents_is_described(tmp_path: Path) -> None:
+    (tmp_path / "a.html").write_text("<p id=x>It is a paragraph.</p>" * 20 * (discover.SAMPLE + 1))
+    assert discover.describe(str(tmp_path)).rows >= discover.SAMPLE

@@ -309,7 +309,7 @@ def test_limit_counts_rows_of_the_source(tmp_path: Path) -> None:
         ("header.tsv", b"id\tn\n", "header.tsv has a header and no rows; name"),
         ("latin.csv", b"id;body\n1;caf\xe9\n", "holds text; if it .* latin1 .*latin.csv"),
         ("h.csv", b"id;caf\xe9\n1;tea\n", "line 1, cannot be read: .* if .* latin1 .*h.csv > NEW"),
-        ("a.docx", b"hello", "no reader"),
+        ("a.doc", b"hello", "no reader"),
         ("a.txt", "Hello there\n".encode("utf-16"), "UTF-16"),
         ("b.txt", "Hello there\n".encode("utf-16-le"), "UTF-16"),
         ("c.csv", "text\nHello\n".encode("utf-32"), "UTF-32"),

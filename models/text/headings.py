@@ -1,0 +1,23 @@
+"""Headings and titles, without what only belongs to their page."""
+
+import re
+
+# The number of a section: "8.", "2.3", "F.12.", "Chapter 5.", "3)", and "4" before a capital.
+_NUMBER = re.compile(
+    r"""(?:(?i:chapter|section|appendix|part)\s+(?:\d+|[A-Z]|[IVXLC]+)(?:\.\d+)*[.:)]?
+        |(?:§\s*)?(?:\d+|[A-Z])(?:\.\d+)+[.:)]?
+        |(?:§\s*)?\d+[.:)]
+        |\d+(?=\s+[A-Z]))\s+(?=.*[^\W\d_])""",
+    re.VERBOSE,
+)
+# What closes a heading in Markdown, or leads to it: a pilcrow, perhaps as a link, or an anchor.
+_BEHIND = re.compile(
+    r"(?:\s*\[?[¶§🔗\uf0c1]\]?(?:\([^)]*\))?|\s*\{:?\s*#[^}]*\}|\s+#+|[\s.:;,])++$"
+)
+
+
+def as_typed(name: str) -> str:
+    """A title or a heading without its number, marks and anchor; as it is if nothing is left."""
+    bare = _BEHIND.sub("", re.sub(r"^#+\s+", "", name))
+    number = _NUMBER.match(bare)
+    return bare[number.end() :] if number else bare or name
