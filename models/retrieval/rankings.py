@@ -42,6 +42,16 @@ def fuse(*rankings: Places) -> Places:
     return fused
 
 
+def without(ranking: Places, left_out: Sequence[int]) -> Places:
+    """The ranking without one document of each query; `NONE` leaves none out."""
+    places = np.array(left_out, dtype=np.int64)[:, None]
+    gone = (ranking == places) & (places != NONE)
+    order = np.argsort(gone, axis=1, kind="stable")
+    return np.where(
+        np.take_along_axis(gone, order, axis=1), NONE, np.take_along_axis(ranking, order, axis=1)
+    )
+
+
 def first_of(ranking: Places, groups: npt.NDArray[np.int64]) -> Places:
     """The ranking of groups of documents, each at the rank order of its best one.
 
