@@ -1,5 +1,6 @@
 """`tercet init`: a commented recipe for a corpus, from those of the quickstart or of a search."""
 
+import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -22,7 +23,7 @@ from tercet.tasks.corpus.sources.discover import Description, describe
 from tercet.tasks.corpus.sources.files import kinds_of
 from tercet.tasks.corpus.sources.streams import PLAIN, conversion
 from tercet.tasks.evaluation.suites.own import RetrievalSource
-from tercet.tasks.evaluation.suites.own_questions import has_questions, read_questions
+from tercet.tasks.evaluation.suites.own_questions import has_questions, read_questions, readings
 from tercet.tasks.stage import BadInput
 
 BASE, SEARCH = "quickstart", "search"
@@ -170,7 +171,8 @@ def _question_files(corpus: str) -> tuple[list[Asked], list[str]]:
 def _asked(source: str) -> Asked:
     """The questions of a table. Raises BadInput if it holds none."""
     read = read_questions(RetrievalSource(source=source))
-    files = {Path(row.file).stem.lower() for row in read.rows if row.file is not None}
+    named = (name for row in read.rows if row.file for name in re.split(r"[\n|;,]", row.file))
+    files = {Path(name).stem.lower() for one in named for name in readings(one.strip())}
     number = len({row.text for row in read.rows})
     unusable = ""
     if read.unusable:
@@ -180,7 +182,9 @@ def _asked(source: str) -> Asked:
         unusable = (
             f", without {len(read.unusable):,} {rows} (row {first.row}: {first.detail}{hint})"
         )
-    return Asked(source, number, tuple(read.columns.values()), frozenset(files), unusable)
+    unusable += "".join(f"; {one.detail}" for one in read.unread)
+    columns = tuple(column for some in read.columns.values() for column in some)
+    return Asked(source, number, columns, frozenset(files), unusable)
 
 
 def _found(described: Description) -> str:

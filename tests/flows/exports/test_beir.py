@@ -45,7 +45,7 @@ def judgements(unit: str) -> pa.Table:
     asked = [("what feeds the boiler?", "test", 0), ("what feeds the boiler?", "test", 1)]
     asked += [("where are valves", "test", 3), ("where are valves", "test", 2)]
     asked += [("what closes?", "dev", 2)]
-    rows = [("mine", seeding.text_id(q), q, split, unit, ids[at]) for q, split, at in asked]
+    rows = [("mine", seeding.text_id(q), q, split, unit, ids[at], 2) for q, split, at in asked]
     named = [dict(zip(JUDGEMENTS.names, row, strict=True)) for row in rows]
     return pa.Table.from_pylist(named, JUDGEMENTS)
 
