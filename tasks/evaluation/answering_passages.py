@@ -5,7 +5,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import regex
@@ -129,7 +129,7 @@ def take_apart(question: Question, passages: Passages) -> Sequence[Question]:
                 return [
                     one
                     for part in parts
-                    for one in take_apart(question._replace(**{column: part}), passages)
+                    for one in take_apart(_with(question, {column: part}), passages)
                 ]
     return [question]
 
@@ -140,7 +140,11 @@ def _alone(
     """What answers by this cell, whatever the others say; a quote within the file or row."""
     if column == "quote":
         return find_answers(question._replace(quote=cell), passages)
-    return _documents(question._replace(**{"file": None, "id": None, column: cell}), passages)
+    return _documents(_with(question, {"file": None, "id": None, column: cell}), passages)
+
+
+def _with(question: Question, cells: Mapping[str, Any]) -> Question:
+    return question._replace(**cells)
 
 
 def find_answers(question: Question, passages: Passages) -> Sequence[int] | NotFound:

@@ -108,7 +108,9 @@ def read_questions(one: RetrievalSource) -> Questions:
     """
     path = find_questions(one.source)
     columns = _columns(path)
-    (text_column,), rows, unusable = columns["question"], [], []
+    (text_column,) = columns["question"]
+    rows: list[Question] = []
+    unusable: list[Unusable] = []
     read = list(tables.rows(path, _MAX_BYTES, [name for some in columns.values() for name in some]))
     unread = _unread_grade(columns, read)
     for row in read:
@@ -128,7 +130,11 @@ def read_questions(one: RetrievalSource) -> Questions:
             grade = 1 if said is None or unread else _grade(said)
             assert grade is not None
             answers = _together([cells.get(ours, []) for ours in ("file", "id", "quote")])
-            rows += [Question(row.number, fold(str(text)), split, *of, grade) for of in answers]
+            asked = fold(str(text))
+            rows += [
+                Question(row.number, asked, split, file, own_id, quote, grade)
+                for file, own_id, quote in answers
+            ]
     if unread:
         del columns["grade"]
     if not rows:
