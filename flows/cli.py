@@ -1,5 +1,6 @@
 """The command line `tercet`. Heavy modules are imported by the command that needs them."""
 
+import logging
 import os
 import shlex
 import sys
@@ -223,6 +224,9 @@ def export(
     int8: Annotated[bool, Option("--int8", help="also write it as int8 ONNX")] = False,
     push: Annotated[str | None, Option("--push", help="upload to OWNER/NAME")] = None,
     public: Annotated[bool, Option("--public", help="make the upload public")] = False,
+    anyway: Annotated[
+        bool, Option("--anyway", help="also an encoder that is worse than the untouched one")
+    ] = False,
     store: StoreOption = STORE,
     run_ref: RunOption = None,
 ) -> None:
@@ -233,7 +237,7 @@ def export(
     """
     from tercet.flows.commands.export import export as export_ref
 
-    export_ref(ref, destination, store, run_ref, onnx, int8, push, public)
+    export_ref(ref, destination, store, run_ref, onnx, int8, push, public, anyway)
 
 
 @app.command()
@@ -328,6 +332,11 @@ def schema() -> None:
 def main() -> None:
     """Entry point: reports every failure as one sentence and an exit code."""
     words = [word for word in sys.argv[1:] if word != "--debug"]
+    # What the store warns of, also where Prefect's settings keep the terminal quiet.
+    logger, handler = logging.getLogger("tercet"), logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("tercet: %(message)s"))
+    logger.handlers = [handler]
+    logger.propagate = False
     try:
         check_words(words)
         code = app(words or ["--help"], "tercet", standalone_mode=False)

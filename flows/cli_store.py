@@ -104,6 +104,22 @@ def copy(
 
 
 @app.command()
+def verify(
+    mend: Annotated[
+        bool, Option("--mend", help="discard what is damaged: the next run makes it again")
+    ] = False,
+    store: StoreOption = STORE,
+) -> None:
+    """Compare a store's files with their records.
+
+    Exit code 1 if something is damaged.
+    """
+    from tercet.flows.commands.verify import verify_store
+
+    raise typer.Exit(verify_store(store, mend))
+
+
+@app.command()
 def gc(
     keep: Annotated[
         int | None,

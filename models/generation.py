@@ -199,6 +199,7 @@ class MethodInput:
     replacements: what the method's `open_graph` made of the knowledge graph, or None.
     pool: all anchors, or None.
     categories: the categories of these sentences (sentence_id, category), or None.
+    places: what the method's `open_passages` made of all passages, or None.
     """
 
     sentences: pa.Table
@@ -207,6 +208,7 @@ class MethodInput:
     replacements: Any | None = None
     pool: Pool | None = None
     categories: pa.Table | None = None
+    places: Any | None = None
 
     def column(self, name: str) -> npt.NDArray[Any]:
         """A numeric column of the anchors' sentences."""
@@ -273,6 +275,8 @@ class Method:
         purpose) alone.
     open_graph: makes what `MethodInput.replacements` holds, of kg_nodes and the batches of
         kg_edges, once a graph; of a method that needs the graph.
+    open_passages: makes what `MethodInput.places` holds, of the batches of all passages (source,
+        context); of a rule over passages.
     prompt: of a prompted method the name of its file in `models/prompted/prompts`, if it has one of
         ours; its `params` are `Prompted`. Its own name is that of its file in `shots`.
     variables: what `values` holds, hence what a user's own prompt may name. optional: those of them
@@ -292,6 +296,7 @@ class Method:
     params: type[Params] = Params
     needs: Sequence[Need] = ()
     open_graph: Callable[[pa.Table, Iterable[pa.RecordBatch]], Any] | None = None
+    open_passages: Callable[[Iterable[pa.RecordBatch]], Any] | None = None
     prompt: str | None = None
     variables: Sequence[str] = ()
     optional: Sequence[str] = ()

@@ -92,7 +92,14 @@ def _full_disk(error: BaseException | None) -> BaseException | None:
 
 
 def _with_safetensors(path: Path, name: str) -> Path:
-    """The directory, if there are weights in it. Raises: ModelMissing."""
+    """The directory, if there are weights in it, and none in a pickle. Raises: ModelMissing."""
+    # A layer's lie in a folder of its own, a router's layers deeper.
+    for pickle in sorted(path.glob("[0-9]*/**/pytorch_model.bin")):
+        if not (pickle.parent / "model.safetensors").is_file():
+            raise ModelMissing(
+                f"The model {name!r} has weights in {pickle.relative_to(path)}, a pickle, but only "
+                "safetensors are read: save it anew with a current sentence-transformers."
+            )
     if any(path.glob("*.safetensors")) or any(path.glob("*/*.safetensors")):
         return path
     raise ModelMissing(

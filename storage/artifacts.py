@@ -24,12 +24,20 @@ from typing import Any
 import pyarrow as pa
 
 from tercet.storage.fingerprint import file_digest
-from tercet.storage.layout import foreign
-from tercet.storage.objects import Folder
-from tercet.storage.part_writer import StagedPart, schema_file
-from tercet.storage.records import Record, described, files_by_table, now, paths_of, totals, whole
+from tercet.storage.part_writer import StagedPart, put_schema
+from tercet.storage.records import (
+    Record,
+    described,
+    faults,
+    files_by_table,
+    now,
+    paths_of,
+    sound,
+    totals,
+    whole,
+)
 from tercet.storage.rows import Rows
-from tercet.storage.store import FullDisk, Store, StoreError, clear_errors, json_bytes
+from tercet.storage.store import Damaged, FullDisk, Store, StoreError, clear_errors, json_bytes
 
 MANIFEST = "manifest.json"
 PLAN = "plan.json"
@@ -62,7 +70,7 @@ class Artifact:
 
     def manifest(self) -> dict[str, Any] | None:
         """The manifest, or None while the artifact is unfinished."""
-        found = self.store.get_json(f"{self.path}/{MANIFEST}")
+        found = self.store.read_json(f"{self.path}/{MANIFEST}")
         return None if found is None else dict(found)
 
     def is_own(self) -> bool:
@@ -77,7 +85,7 @@ class Artifact:
 
     def plan(self) -> list[dict[str, Any]] | None:
         """The part plan, or None before there is one."""
-        found = self.store.get_json(f"{self.path}/{PLAN}")
+        found = self.store.read_json(f"{self.path}/{PLAN}")
         return None if found is None else list(found)
 
     def builds_on(self) -> set[str]:
@@ -93,44 +101,57 @@ class Artifact:
 
     def record(self, index: int) -> Record | None:
         """The part's record, or None while the part does not exist."""
-        found = self.store.get_json(self._record_path(index))
+        found = self.store.read_json(self.record_path(index))
         return None if found is None else dict(found)
 
     def records(self) -> dict[int, Record]:
         """All records so far by index, in order."""
-        together = self.store.get_json(f"{self.path}/{ALL_RECORDS}")
+        together = self.store.read_json(f"{self.path}/{ALL_RECORDS}")
         if together is not None:
             return {record["index"]: record for record in together}
         names = self.store.list(f"{self.path}/_parts")
         found = self.store.each(
-            lambda name: self.store.get_json(f"{self.path}/_parts/{name}"), names
+            lambda name: self.store.read_json(f"{self.path}/_parts/{name}"), names
         )
         records = {record["index"]: dict(record) for record in found if record is not None}
         return dict(sorted(records.items()))
 
     def whole_parts(self) -> list[int]:
         """The parts whose files are there, tables of the size that their records say."""
-        records = list(self.records().values())
-        return [record["index"] for record in whole(self.store, records)]
+        return [one["index"] for one in whole(self.store, list(self.records().values()))]
 
     def intact(self) -> bool:
         """Whether every record that its manifest counts is there, and every file that they name."""
         records, manifest = self.records(), self.manifest()
         counted = len(records) if manifest is None else manifest["parts"]
-        return counted == len(records) == len(whole(self.store, list(records.values())))
+        return (
+            not self.damaged_records()
+            and counted == len(records)
+            and len(records) == len(whole(self.store, list(records.values())))
+        )
 
-    def repair(self) -> None:
-        """Makes it unfinished, without the parts that are not whole: these alone are made again."""
+    def damaged_records(self) -> list[str]:
+        """The paths of its records that were read so far and are not JSON."""
+        return sorted(path for path in self.store.damaged if path.startswith(f"{self.path}/"))
+
+    def repair(self, anew: bool = False) -> None:
+        """Makes it unfinished, without the parts that are not sound: these alone are made again.
+
+        anew: without any part, and without its plan.
+        """
         plan = self.plan()
         # Without its plan nobody knows what the parts hold; without the versions that it builds on
         # nobody can carry it out.
-        there = all(Artifact(self.store, self.step, one).manifest() for one in self.builds_on())
-        kept = self.whole_parts() if plan is not None and there else []
-        lost = set(self.records()) - set(kept)
+        there = not anew and all(
+            Artifact(self.store, self.step, one).manifest() for one in self.builds_on()
+        )
+        records = self.records()
+        kept = sound(self.store, list(records.values())) if plan is not None and there else []
+        lost = {self.record_path(index) for index in set(records) - {one["index"] for one in kept}}
         self.store.known.clear()
         self.store.delete(f"{self.path}/{MANIFEST}")
         self.store.delete(f"{self.path}/{ALL_RECORDS}")
-        self.store.each(lambda index: self.store.delete(self._record_path(index)), lost)
+        self.store.each(self.store.delete, lost | set(self.damaged_records()))
         if not there:
             self.store.delete(f"{self.path}/{PLAN}")
 
@@ -166,7 +187,7 @@ class Artifact:
                 note.write_bytes(json_bytes(list(places.values())))
             record = self._upload(part, places) | described(index, key, info)
             uploaded = True
-            if not self.store.create_json(self._record_path(index), record):
+            if not self.store.create_json(self.record_path(index), record):
                 record = self._standing(index)
                 self._remove(places, record)
         except BaseException as error:
@@ -184,7 +205,7 @@ class Artifact:
         kept = {name: record[name] for name in ("tables", "files", "schemas")}
         merged = {"source": record.get("source"), **info}
         created = kept | described(index, record["key"], merged)
-        if self.store.create_json(self._record_path(index), created):
+        if self.store.create_json(self.record_path(index), created):
             return created
         return self._standing(index)
 
@@ -232,16 +253,22 @@ class Artifact:
         return Rows(tables, (self.version,))
 
     def model_dir(self) -> Path | None:
-        """The directory of a model artifact's files, or None if it has none."""
+        """The directory of a model artifact's files, or None if it has none.
+
+        Raises Damaged where their content is not what the record says.
+        """
         for record in self.records().values():
             if record["files"]:
                 paths = [file["path"] for file in record["files"]]
+                for path, fault in faults(self.store, [record], tables=False).items():
+                    raise Damaged(f"{self.name} is damaged ({self.store.location}/{path} {fault})")
                 places = self.store.each(self.store.local, paths)
                 # artifacts/STEP/VERSION/files/UNIQUE/…
                 return places[0].parents[len(record["files"][0]["path"].split("/")) - 6]
         return None
 
-    def _record_path(self, index: int) -> str:
+    def record_path(self, index: int) -> str:
+        """Where the part's record lies."""
         return f"{self.path}/_parts/{index:05d}.json"
 
     def _standing(self, index: int) -> Record:
@@ -336,22 +363,8 @@ def _owned(store: Store, names: Sequence[tuple[str, str]]) -> list[Artifact]:
     return [artifact for artifact, is_own in owned if is_own]
 
 
-def foreign_things(store: Store) -> list[Path]:
-    """What lies in the store and is not its own, in order; of a folder, not what is in it."""
-    if not isinstance(store.objects, Folder):
-        return []
-    copies = [
-        store.local(artifact.path)
-        for step in store.list("artifacts")
-        for artifact in (Artifact(store, step, name) for name in store.list(f"artifacts/{step}"))
-        if not artifact.is_own()
-    ]
-    with clear_errors(store.location):
-        return sorted({*foreign(store.work), *copies})
-
-
 def find_parts(store: Store, step_kind: str, keys: Collection[str]) -> dict[str, Record]:
-    """The records of parts with these keys, by key, of those whose files are all still there.
+    """The records of parts with these keys, by key, of those whose files are still as they were.
 
     `step_kind` is the stage's name; a step's name (`synthesise.negation`) means its stage.
     """
@@ -360,7 +373,7 @@ def find_parts(store: Store, step_kind: str, keys: Collection[str]) -> dict[str,
     records: dict[str, dict[int, Record]] = {}
     found = {}
     names = list(noted.keys() & set(store.list(folder) if noted else ()))
-    places = store.each(lambda name: store.get_json(f"{folder}/{name}"), names)
+    places = store.each(lambda name: store.read_json(f"{folder}/{name}"), names)
     for name, place in zip(names, places, strict=True):
         if place is None:
             continue
@@ -371,22 +384,7 @@ def find_parts(store: Store, step_kind: str, keys: Collection[str]) -> dict[str,
         record = records[artifact.path].get(place["index"])
         if record is not None and record["key"] == key:
             found[key] = record
-    return {record["key"]: record for record in whole(store, list(found.values()))}
-
-
-def put_schema(store: Store, schema: pa.Schema) -> str:
-    """The path of the schema's file without rows, which is created if necessary."""
-    path = schema_path(schema)
-    if path not in store.known:
-        if not store.exists(path):
-            store.create(path, schema_file(schema)[1])
-        store.known.add(path)
-    return path
-
-
-def schema_path(schema: pa.Schema) -> str:
-    """Where the schema's file lies, whose name is a digest of it."""
-    return f"schemas/{schema_file(schema)[0]}.parquet"
+    return {record["key"]: record for record in sound(store, list(found.values()))}
 
 
 def key_path(step: str, key: str) -> str:

@@ -20,11 +20,18 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import obstore
-from obstore.exceptions import AlreadyExistsError, BaseError, GenericError, PreconditionError
+from obstore.exceptions import (
+    AlreadyExistsError,
+    BaseError,
+    GenericError,
+    PermissionDeniedError,
+    PreconditionError,
+    UnauthenticatedError,
+)
 from obstore.store import S3Store
 
 from tercet.storage.cache import fetched
-from tercet.storage.objects import Stat
+from tercet.storage.objects import Stat, first_line
 
 Found = TypeVar("Found")
 
@@ -43,6 +50,8 @@ _HOPELESS = {
 }
 # Anything else a client understands in its own way: a query is dropped, an escape resolved.
 _PLACE = re.compile(r"s3://[\w.-]+(/(?!\.{1,2}(/|$))[^/?#%\\\x00-\x1f]+)*", re.ASCII)
+_SERVER_CODE = re.compile(r"<Code>(\w+)</Code>")
+_NO_KEY = {"ExpiredToken", "InvalidToken", "InvalidAccessKeyId", "SignatureDoesNotMatch"}
 # A file is put in pieces of so many bytes.
 _PIECE = 32 * 2**20
 
@@ -189,6 +198,23 @@ def fault(url: str) -> str:
     return (
         f"{re.sub('//.*@', '//', url)!r} names no bucket: write s3://BUCKET or s3://BUCKET/PREFIX, "
         "without a key, a port, ?, #, % or empty names."
+    )
+
+
+def refusal(location: str, error: BaseError) -> str:
+    """What its server said, as a sentence without what that quotes: a key, or a token."""
+    code = _SERVER_CODE.search(str(error))
+    denied = isinstance(error, PermissionDeniedError | UnauthenticatedError)
+    if denied or (code and code[1] in _NO_KEY):
+        named = f" ({code[1]})" if code else ""
+        return (
+            f"{location} refuses access{named}: check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and "
+            "AWS_SESSION_TOKEN, and what this key may do there."
+        )
+    reason = code[1] if code else re.sub("//[^/ ]*@", "//", first_line(error))
+    return (
+        f"{location} cannot be reached ({reason}): check AWS_ENDPOINT_URL, AWS_REGION, the key and "
+        "the network, and repeat the command."
     )
 
 

@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from tercet.storage.store import Store, StoreError
+from tercet.storage.store import Damaged, Store, StoreError, json_bytes
 
 DIGEST_LENGTH = 16
 FILE_DIGEST_LENGTH = 32
@@ -105,16 +105,18 @@ def file_digest(path: Path, cache: Store | None = None) -> str:
     before = path.stat()
     place = _cache_place(path, before)
     if cache is not None:
-        known = cache.near.get_json(place)
-        if known is not None:
-            return str(known["digest"])
+        # A damaged one is written again.
+        with suppress(Damaged):
+            known = cache.near.get_json(place)
+            if known is not None:
+                return str(known["digest"])
     with path.open("rb") as source:
         found = hashlib.file_digest(source, "sha256").hexdigest()[:FILE_DIGEST_LENGTH]
     settled = time.time() - max(before.st_mtime, before.st_ctime) > SETTLED_SECONDS
     if cache is not None and settled and _cache_place(path, path.stat()) == place:
         # The store is read-only or full: the digest is still right.
         with suppress(StoreError):
-            cache.near.create_json(place, {"digest": found, "path": str(path)})
+            cache.near.replace(place, json_bytes({"digest": found, "path": str(path)}))
     return found
 
 

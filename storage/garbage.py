@@ -21,16 +21,17 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from itertools import groupby, islice
+from pathlib import Path
 from typing import Any
 
 from tercet.storage import locks, runs
-from tercet.storage.artifacts import key_path
+from tercet.storage.artifacts import Artifact, key_path
 from tercet.storage.catalog.snapshot import Entry, Snapshot, read_snapshot
-from tercet.storage.layout import is_own, unfinished
-from tercet.storage.objects import Stat
+from tercet.storage.layout import foreign, is_own, unfinished
+from tercet.storage.objects import Folder, Stat
 from tercet.storage.records import paths_of
 from tercet.storage.runs import Run
-from tercet.storage.store import FullDisk, Store, StoreError, json_bytes
+from tercet.storage.store import Damaged, FullDisk, Store, StoreError, clear_errors, json_bytes
 
 # What is younger is not deleted, whatever runs and tags say.
 YOUNG_SECONDS = 86_400.0
@@ -125,7 +126,7 @@ def _in_turn(objects: Collection[str]) -> Iterator[list[str]]:
 
 def _move(store: Store, moved: Mapping[str, Mapping[str, Any]]) -> None:
     for path, place in moved.items():
-        if store.get_json(path) != place:
+        if store.read_json(path) != place:
             store.replace(path, json_bytes(place))
 
 
@@ -134,6 +135,9 @@ def _found(store: Store, keep: int | None, since: float) -> Garbage:
     snapshot = read_snapshot(store)
     kept = kept_runs(snapshot.runs, snapshot.tags.values(), keep)
     used = {run["run_id"]: runs.used(store, run) for run in snapshot.runs}
+    if store.damaged:
+        # What a record cannot say that it uses would be deleted.
+        raise Damaged(f"{store.location}/{min(store.damaged)} is damaged (not JSON)")
     named = set(snapshot.tags.values()).union(*(used[run["run_id"]] for run in kept))
     live = with_stand_ins(snapshot, named)
     busy = set[str]().union(*(used[run["run_id"]] for run in kept if run["state"] == "running"))
@@ -262,7 +266,7 @@ def _keys(
     for entry in gone:
         for record in entry.records:
             path = key_path(entry.artifact.step, record["key"])
-            if store.get_json(path) != entry.artifact.place(record["index"]):
+            if store.read_json(path) != entry.artifact.place(record["index"]):
                 continue
             if path in places:
                 moved[path] = places[path]
@@ -311,3 +315,17 @@ def _work(
     young = {folder for folder, group in grouped.items() if _is_young(group, since)}
     old = {folder: size for folder, size in sizes.items() if folder not in young}
     return old, sum(sizes[folder] for folder in young)
+
+
+def foreign_things(store: Store) -> list[Path]:
+    """What lies in the store and is not its own, in order; of a folder, not what is in it."""
+    if not isinstance(store.objects, Folder):
+        return []
+    copies = [
+        store.local(artifact.path)
+        for step in store.list("artifacts")
+        for artifact in (Artifact(store, step, name) for name in store.list(f"artifacts/{step}"))
+        if not artifact.is_own()
+    ]
+    with clear_errors(store.location):
+        return sorted({*foreign(store.work), *copies})

@@ -20,6 +20,12 @@ class Stat(NamedTuple):
     written: float
 
 
+def first_line(error: BaseException) -> str:
+    """What an error says, in one line without its full stop."""
+    lines = (getattr(error, "strerror", None) or str(error)).strip().splitlines()
+    return lines[0].rstrip(".") if lines else type(error).__name__
+
+
 class Objects(Protocol):
     """Named objects at one place. Paths are relative, with forward slashes.
 

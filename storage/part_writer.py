@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tercet.storage.fingerprint import FILE_DIGEST_LENGTH, file_digest
-from tercet.storage.store import clear_errors
+from tercet.storage.store import Store, clear_errors
 
 # Row groups depend only on the rows, not on how they were emitted, so that equal rows give equal
 # bytes for any batch size.
@@ -143,7 +143,9 @@ class _File:
         self._schema = schema
         self._waiting: list[pa.Table] = []
         self._sink = path.open("wb")
-        self._writer = pq.ParquetWriter(self._sink, schema, compression="zstd")
+        self._writer = pq.ParquetWriter(
+            self._sink, schema, compression="zstd", write_page_checksum=True
+        )
 
     def append(self, rows: pa.Table) -> None:
         self.rows += rows.num_rows
@@ -185,6 +187,22 @@ def schema_file(schema: pa.Schema) -> tuple[str, bytes]:
     pq.write_table(rows, sink, compression="zstd")
     data = sink.getvalue()
     return hashlib.sha256(data).hexdigest()[:FILE_DIGEST_LENGTH], data
+
+
+def put_schema(store: Store, schema: pa.Schema) -> str:
+    """The path of the schema's file without rows, which is created if necessary."""
+    path = schema_path(schema)
+    if path not in store.known:
+        data = schema_file(schema)[1]
+        if store.get(path) != data:
+            store.replace(path, data)
+        store.known.add(path)
+    return path
+
+
+def schema_path(schema: pa.Schema) -> str:
+    """Where the schema's file lies, whose name is a digest of it."""
+    return f"schemas/{schema_file(schema)[0]}.parquet"
 
 
 def _cast(table: str, rows: pa.Table | pa.RecordBatch, schema: pa.Schema) -> pa.Table:

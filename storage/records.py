@@ -2,9 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from functools import cache, partial
+from pathlib import Path
 from typing import Any
 
-from tercet.storage.store import Store
+from tercet.storage.fingerprint import file_digest
+from tercet.storage.objects import Folder
+from tercet.storage.store import Store, clear_errors
 
 Record = dict[str, Any]
 
@@ -42,12 +46,73 @@ def whole(store: Store, records: Sequence[Record]) -> list[Record]:
         record
         for record in records
         if all(path in there for path in paths_of(record))
-        and all(
-            there[file["path"]] == file["bytes"]
-            for files in record["tables"].values()
-            for file in files
-        )
+        and all(there[file["path"]] == file["bytes"] for file in _table_files(record))
     ]
+
+
+def faults(
+    store: Store, records: Sequence[Record], tables: bool = True, aside: Path | None = None
+) -> dict[str, str]:
+    """What is wrong with files of these records, by path: their content is compared.
+
+    tables: those with rows, too; otherwise the models' files alone.
+    aside: a folder for objects that lie elsewhere, which are fetched anew; by default the work
+        directory's copies count, and those that differ are fetched again.
+    """
+    files = {
+        file["path"]: file
+        for record in records
+        for file in (*record["files"], *(_table_files(record) if tables else ()))
+    }
+    if tables:
+        # A schema's file is named by its digest.
+        schemas = {path for record in records for path in record["schemas"].values()}
+        files |= {path: {"path": path, "digest": Path(path).stem} for path in schemas}
+    found = store.each(partial(_fault, store, aside), files.values())
+    return {path: fault for path, fault in zip(files, found, strict=True) if fault is not None}
+
+
+def sound(store: Store, records: Sequence[Record]) -> list[Record]:
+    """The records whose files are all there, and have the content that the record says."""
+    found = whole(store, records)
+    differing = faults(store, found)
+    return [record for record in found if differing.keys().isdisjoint(paths_of(record))]
+
+
+def _table_files(record: Record) -> list[dict[str, Any]]:
+    return [file for files in record["tables"].values() for file in files]
+
+
+def _fault(store: Store, aside: Path | None, file: Mapping[str, Any]) -> str | None:
+    """What is wrong with this file; None if its content is what the record says."""
+    path = file["path"]
+    fetch = store.local if aside is None else partial(store.objects.local, cache=aside)
+    try:
+        with clear_errors(store.location):
+            fault = _difference(fetch(path), file)
+            if fault is not None and not isinstance(store.objects, Folder):
+                # The copy may have been spoilt here, and not the object.
+                fetch(path).unlink()
+                fault = _difference(fetch(path), file)
+            if aside is not None:
+                (aside / path).unlink(missing_ok=True)
+            return fault
+    except FileNotFoundError:
+        return "is missing"
+
+
+def _difference(place: Path, file: Mapping[str, Any]) -> str | None:
+    stat = place.stat()
+    if stat.st_size != file.get("bytes", stat.st_size):
+        return f"has {stat.st_size:,} bytes instead of {file['bytes']:,}"
+    digest = _digest(place, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
+    return None if digest == file["digest"] else "has changed"
+
+
+@cache
+def _digest(path: Path, size: int, written: int, changed: int) -> str:
+    """The file's digest, read once by this process as long as nobody writes the file."""
+    return file_digest(path)
 
 
 def files_by_table(records: Sequence[Record]) -> dict[str, list[str]]:

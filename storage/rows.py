@@ -1,11 +1,14 @@
 """Committed rows: named tables as lists of Parquet files, read by columns and batches."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+
+from tercet.storage.store import Damaged
 
 BATCH_ROWS = 65_536
 
@@ -61,7 +64,7 @@ class Rows:
         """The whole table in memory, in the files' order; `columns` chooses and orders columns."""
         parts = []
         for file in self.files(name):
-            with pq.ParquetFile(file) as source:
+            with _opened(file) as source:
                 parts.append(source.read(columns=None if columns is None else list(columns)))
         table = pa.concat_tables(parts, promote_options="default")
         return table if columns is None else table.select(list(columns))
@@ -71,7 +74,7 @@ class Rows:
     ) -> Iterator[pa.RecordBatch]:
         """The table in batches of at most `rows` rows, in order; a batch never spans two files."""
         for file in self.files(name):
-            with pq.ParquetFile(file) as source:
+            with _opened(file) as source:
                 chosen = None if columns is None else list(columns)
                 for batch in source.iter_batches(batch_size=rows, columns=chosen):
                     if batch.num_rows:
@@ -80,6 +83,22 @@ class Rows:
     def sql(self, name: str) -> str:
         """The table as an expression for a DuckDB query: ``read_parquet([…], …)``."""
         return read_parquet_sql(self.files(name))
+
+
+@contextmanager
+def _opened(file: str) -> Iterator[pq.ParquetFile]:
+    """The file, with its pages' checksums compared; files of older stores have none.
+
+    Raises StoreError where it cannot be read.
+    """
+    try:
+        with pq.ParquetFile(file, page_checksum_verification=True) as source:
+            yield source
+    except FileNotFoundError:
+        raise
+    except (OSError, pa.ArrowInvalid) as error:
+        reason = str(error).partition("\n")[0].rstrip(".")
+        raise Damaged(f"{file} cannot be read ({reason})") from error
 
 
 def rows_of(files: Mapping[str, Sequence[str | Path]]) -> Rows:

@@ -9,10 +9,12 @@ During a run its process holds the lock ``run-<run_id>`` (`locks.hold`); a run w
 lock is free has crashed.
 """
 
+import logging
 import re
 import secrets
 from collections.abc import Callable, Collection, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from functools import cache
 from typing import Any
 
 from tercet.storage import locks
@@ -26,6 +28,8 @@ COLLECTION = "gc"
 
 # May stand before a tag's name wherever a run, a version or a model is named.
 TAG_PREFIX = "tag:"
+# Clocks of several machines may differ so far.
+_SKEW = timedelta(minutes=10)
 # What may be a run's id: no path leads out of the folder of runs.
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
@@ -68,7 +72,7 @@ def record_step(store: Store, run_id: str, step: str, entry: Mapping[str, Any]) 
     noted.setdefault("recorded", now())
     if store.create_json(path, noted):
         return
-    standing = store.get_json(path)
+    standing = store.read_json(path)
     if standing is None or standing.get("version") != noted.get("version"):
         store.replace(path, json_bytes(noted))
 
@@ -83,13 +87,17 @@ def use(store: Store, run_id: str, artifacts: Collection[str]) -> None:
         store.replace(path, json_bytes(sorted({*noted, *artifacts})))
 
 
+def reached(run: Run) -> set[str]:
+    """The artifacts (`step@version`) of the steps that the run reached."""
+    return {f"{step['step']}@{step.get('version')}" for step in run["steps"]}
+
+
 def used(store: Store, run: Run) -> set[str]:
     """The artifacts (`step@version`) that the run reached, that its recipe named when it began, or
     that it may use once it is resumed; whether or not they are there.
     """
-    reached = {f"{step['step']}@{step.get('version')}" for step in run["steps"]}
-    noted = None if run["state"] == "done" else store.get_json(f"runs/{run['run_id']}/uses.json")
-    return reached | set(run["info"].get("tags", {}).values()) | set(noted or ())
+    noted = None if run["state"] == "done" else store.read_json(f"runs/{run['run_id']}/uses.json")
+    return reached(run) | set(run["info"].get("tags", {}).values()) | set(noted or ())
 
 
 def remove_run(
@@ -136,18 +144,32 @@ def refuse_run(
 
 
 def list_runs(store: Store) -> list[Run]:
-    """All runs, newest first; those of `tercet try` come last, as they are nobody's results.
+    """All runs, newest first; those of `tercet try` come last, as they are nobody's results, and so
+    do those that a clock set ahead has dated later than now. A run is left out, with a warning, if
+    its record is damaged (`Store.damaged`).
 
     Each has run_id, recipe_name, recipe, info, started, ended (None without an end), state
     (`running`, `crashed`, or the state given to `end_run`), end_info, and steps in the order in
     which they were recorded.
     """
     found = store.each(lambda run_id: _run(store, run_id), store.list("runs")[::-1])
-    return sorted((run for run in found if run is not None), key=_is_try)
+    listed = [run for run in found if run is not None]
+    soon = f"{datetime.now(UTC) + _SKEW:%Y%m%dT%H%M%S}"
+    if ahead := [run["run_id"] for run in listed if run["run_id"] > soon]:
+        _warn(
+            f"Runs dated later than now count as the oldest ({len(ahead):,} of "
+            f"{store.location}, up to {ahead[0]}): this machine's clock is wrong, or another was. "
+            "Set it, or remove them with `tercet rm`."
+        )
+    return sorted(
+        listed, key=lambda run: run["run_id"] > soon or run["info"].get("tried") is not None
+    )
 
 
-def _is_try(run: Run) -> bool:
-    return run["info"].get("tried") is not None
+@cache
+def _warn(message: str) -> None:
+    """Warns once a process."""
+    logging.getLogger(__name__).warning(message)
 
 
 def get_run(store: Store, run_id: str) -> Run | None:
@@ -181,7 +203,7 @@ def resolve_run(store: Store, ref: str | None) -> Run:
         return begun[0]
     by_id = {run["run_id"]: run for run in listed}
     name = ref.removeprefix(TAG_PREFIX)
-    tagged = store.get_json(f"tags/{name}.json") if "/" not in name else None
+    tagged = store.read_json(f"tags/{name}.json") if "/" not in name else None
     wanted = tagged["target"] if tagged is not None else ref
     if wanted in by_id:
         return by_id[wanted]
@@ -201,12 +223,14 @@ def resolve_run(store: Store, ref: str | None) -> Run:
 
 
 def _run(store: Store, run_id: str) -> Run | None:
-    start = store.get_json(f"runs/{run_id}/start.json")
+    start = store.read_json(f"runs/{run_id}/start.json")
     if start is None:
         return None
     # The lock is checked first, so that a run that ends in between is seen with its end.
     going = locks.is_held(store, f"run-{run_id}")
-    end = store.get_json(f"runs/{run_id}/end.json")
+    end = store.read_json(f"runs/{run_id}/end.json")
+    if f"runs/{run_id}/end.json" in store.damaged:
+        return None
     if going or end is None:
         steps = _steps(store, run_id)
         state = "running" if going else "crashed"
@@ -222,7 +246,7 @@ def _run(store: Store, run_id: str) -> Run | None:
 
 def _steps(store: Store, run_id: str) -> list[dict[str, Any]]:
     prefix = f"runs/{run_id}/steps"
-    found = [(name, store.get_json(f"{prefix}/{name}")) for name in store.list(prefix)]
+    found = [(name, store.read_json(f"{prefix}/{name}")) for name in store.list(prefix)]
     # A copy of an entry says another name than its own.
     steps = [step for name, step in found if step and name == f"{step['step']}.json"]
     return sorted(steps, key=lambda step: str(step["recorded"]))

@@ -7,6 +7,7 @@ are atomic on local disks as well as in a bucket.
 import errno
 import hashlib
 import json
+import logging
 import os
 import re
 import time
@@ -19,12 +20,12 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, TypeVar
 
-from obstore.exceptions import BaseError, PermissionDeniedError, UnauthenticatedError
+from obstore.exceptions import BaseError
 
 from tercet.storage import bucket, cache
 from tercet.storage.bucket import Bucket
 from tercet.storage.layout import own_names
-from tercet.storage.objects import Folder, Objects, Stat
+from tercet.storage.objects import Folder, Objects, Stat, first_line
 
 Asked = TypeVar("Asked")
 Answer = TypeVar("Answer")
@@ -49,8 +50,6 @@ _DENIED = {errno.EACCES, errno.EPERM, errno.EROFS}
 _TRIES = 5
 # Requests at once where each has to travel.
 _AT_ONCE = 32
-_SERVER_CODE = re.compile(r"<Code>(\w+)</Code>")
-_NO_KEY = {"ExpiredToken", "InvalidToken", "InvalidAccessKeyId", "SignatureDoesNotMatch"}
 _OS_ERROR = re.compile(r"os error (\d+)|[Ee]rrno (\d+)|code: (\d+)")
 
 
@@ -60,6 +59,16 @@ class StoreError(Exception):
 
 class FullDisk(StoreError):
     """The store's disk is full."""
+
+
+class Damaged(StoreError):
+    """A record or a file that is not as it was written."""
+
+    def __init__(self, fault: str) -> None:
+        super().__init__(
+            f"{fault}: `tercet verify --mend` discards it, and the next run of its recipe makes it "
+            "again."
+        )
 
 
 def _system_error(error: BaseException) -> int | None:
@@ -85,7 +94,7 @@ def clear_errors(location: str | Path) -> Iterator[None]:
         raise
     except (OSError, BaseError) as error:
         if isinstance(error, BaseError) and "://" in str(location):
-            raise _of_server(location, error) from None
+            raise StoreError(bucket.refusal(str(location), error)) from None
         number, place = _system_error(error), location
         if "://" in str(location):
             # A copy of it, here.
@@ -99,30 +108,7 @@ def clear_errors(location: str | Path) -> Iterator[None]:
             raise StoreError(
                 f"{place} cannot be written: check its permissions or choose another directory."
             ) from error
-        raise StoreError(f"{location} cannot be used: {_first_line(error)}.") from error
-
-
-def _of_server(location: str | Path, error: BaseError) -> StoreError:
-    """What a bucket's server said, without what it quotes: a key, or a token."""
-    code = _SERVER_CODE.search(str(error))
-    denied = isinstance(error, PermissionDeniedError | UnauthenticatedError)
-    if denied or (code and code[1] in _NO_KEY):
-        said = f" ({code[1]})" if code else ""
-        return StoreError(
-            f"{location} refuses access{said}: check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and "
-            "AWS_SESSION_TOKEN, and what this key may do there."
-        )
-    said = code[1] if code else re.sub("//[^/ ]*@", "//", _first_line(error))
-    return StoreError(
-        f"{location} cannot be reached ({said}): check AWS_ENDPOINT_URL, AWS_REGION, the key and "
-        "the network, and repeat the command."
-    )
-
-
-def _first_line(error: BaseException) -> str:
-    said = getattr(error, "strerror", None) or str(error)
-    lines = said.strip().splitlines()
-    return lines[0].rstrip(".") if lines else type(error).__name__
+        raise StoreError(f"{location} cannot be used: {first_line(error)}.") from error
 
 
 @dataclass(frozen=True)
@@ -132,12 +118,14 @@ class Store:
     work: a directory of this machine for what no object can be: locks, scratch, journals, caches,
         the catalog, Prefect's server. Of a local directory it is the directory itself.
     known: objects that were there once, and that nobody deletes as long as they are needed.
+    damaged: records that `read_json` has passed over.
     """
 
     location: str
     work: Path
     objects: Objects
     known: set[str] = field(default_factory=set, compare=False, repr=False)
+    damaged: set[str] = field(default_factory=set, compare=False, repr=False)
 
     @property
     def near(self) -> "Store":
@@ -164,14 +152,26 @@ class Store:
                 return None
 
     def get_json(self, path: str) -> Any | None:
-        """The object parsed as JSON, or None if it does not exist."""
+        """The object parsed as JSON, or None if it does not exist. Raises Damaged."""
         data = self.get(path)
         if data is None:
             return None
         try:
             return json.loads(data)
         except ValueError as error:
-            raise StoreError(f"{self.location}/{path} is damaged: it is not JSON.") from error
+            raise Damaged(f"{self.location}/{path} is damaged (not JSON)") from error
+
+    def read_json(self, path: str) -> Any | None:
+        """`get_json`, but None with a warning for a damaged one, without which others are read."""
+        try:
+            found = self.get_json(path)
+            self.damaged.discard(path)
+            return found
+        except Damaged as error:
+            if path not in self.damaged:
+                self.damaged.add(path)
+                logging.getLogger(__name__).warning(str(error))
+            return None
 
     def create(self, path: str, data: bytes) -> bool:
         """Puts the object if absent, atomically. False if it already exists with other bytes.
@@ -199,6 +199,7 @@ class Store:
         """Puts the object, whether or not it exists: readers see either the old or the new one."""
         with clear_errors(self.location):
             self.objects.put(path, data, absent=False)
+        self.damaged.discard(path)
 
     def list(self, prefix: str) -> list[str]:
         """The store's own names directly below the prefix, sorted, of objects and folders."""
@@ -238,6 +239,7 @@ class Store:
         """Removes the object if it exists."""
         with clear_errors(self.location), suppress(FileNotFoundError):
             self.objects.delete(path)
+        self.damaged.discard(path)
 
 
 def json_bytes(value: Any) -> bytes:

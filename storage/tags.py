@@ -12,7 +12,7 @@ from tercet.storage.runs import TAG_PREFIX, UnknownRef
 from tercet.storage.store import Store, StoreError, json_bytes
 
 _OTHER_SEED = re.compile(r"\.seed\d+$")
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 def set_tag(
@@ -25,7 +25,7 @@ def set_tag(
     """
     if not _NAME.fullmatch(name):
         raise StoreError(
-            f"{name!r} is not a valid tag: use letters, digits, dot, dash, underscore."
+            f"{name!r} is not a valid tag: use letters, digits, dot, dash, underscore, at most 100."
         )
     # Looked for and named at once, or a collection in between would not see the tag.
     with locks.hold(store, runs.COLLECTION, waiting, who="tercet tag"):
@@ -58,7 +58,7 @@ def get_tag(store: Store, name: str) -> str | None:
     name: alone or as recipes write it, ``tag:NAME``.
     """
     name = name.removeprefix(TAG_PREFIX)
-    found = store.get_json(f"tags/{name}.json") if _NAME.fullmatch(name) else None
+    found = store.read_json(f"tags/{name}.json") if _NAME.fullmatch(name) else None
     # A copy of a tag says another name than its own.
     return None if found is None or found.get("tag", name) != name else str(found["target"])
 

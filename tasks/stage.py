@@ -47,6 +47,17 @@ class BadInput(Exception):
     """The user's input is at fault: one clear sentence (what, where, what to do); exit code 2."""
 
 
+class RequirementNotMet(Exception):
+    """The verdict on a finished run does not meet `run.require`; exit code 3."""
+
+    def __init__(self, run_id: str, message: str) -> None:
+        super().__init__(run_id, message)
+        self.run_id, self.message = run_id, message
+
+    def __str__(self) -> str:
+        return self.message
+
+
 class Interrupted(Exception):
     """Raised out of a stage when the run was asked to stop."""
 

@@ -21,6 +21,7 @@ from tercet.tasks.scoring.scorers import SCORERS
 from tercet.tasks.stage import REJECTS, Stage
 from tercet.tasks.synthesis import fitted, parse, prompted, synthesise
 from tercet.tasks.training import (
+    choose,
     count_tokens,
     entry_matrix,
     fit_evaluator,
@@ -66,6 +67,7 @@ def stages() -> tuple[Stage, ...]:
         entry_matrix.STAGE,
         train.STAGE,
         whiten.STAGE,
+        choose.STAGE,
         awareness.STAGE,
         halves.STAGE,
         labels.STAGE,

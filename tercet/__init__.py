@@ -28,11 +28,11 @@ _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 
-def _tells(function: Callable[_P, _T]) -> Callable[_P, _T]:
-    """The function, of whose faults a notebook shows the sentence alone."""
+def _one_sentence(function: Callable[_P, _T]) -> Callable[_P, _T]:
+    """Wraps a function so that a notebook shows its foreseen errors as one sentence."""
 
     @wraps(function)
-    def told(*args: _P.args, **kwargs: _P.kwargs) -> _T:
+    def wrapped(*args: _P.args, **kwargs: _P.kwargs) -> _T:
         try:
             return function(*args, **kwargs)
         except Exception as error:
@@ -46,10 +46,10 @@ def _tells(function: Callable[_P, _T]) -> Callable[_P, _T]:
                 error._render_traceback_ = lambda: [sentence]  # type: ignore[union-attr]
             raise
 
-    return told
+    return wrapped
 
 
-@_tells
+@_one_sentence
 def run(
     recipe: str,
     store: str | None = None,
@@ -87,7 +87,7 @@ def run(
     return open(store).run(run_id)
 
 
-@_tells
+@_one_sentence
 def open(store: str | None = None) -> Store:  # noqa: A001 (read as tercet.open)
     """The store in that directory or bucket, by default $TERCET_STORE, else ./tercet-store.
 
@@ -105,22 +105,22 @@ class Store:
 
     location: str
 
-    @_tells
+    @_one_sentence
     def sql(self, query: str) -> pa.Table:
         """The rows of one SELECT. Raises BadInput for a query that fails or does more."""
         return _rows(self.location, None, query)
 
-    @_tells
+    @_one_sentence
     def table(self, name: str) -> pa.Table:
         """All rows of a table (docs/tables.md). Raises BadInput for an unknown one."""
         return _rows(self.location, None, f"FROM {_quoted(name)}")
 
-    @_tells
+    @_one_sentence
     def search(self, query: str, count: int = 5, by: str | None = None) -> pa.Table:
         """As `Run.search`, in the newest run that has vectors of its passages."""
         return _found(self.location, None, query, count, by)
 
-    @_tells
+    @_one_sentence
     def run(self, ref: str | None = None) -> Run:
         """A run by its id, the beginning of one, a tag or its recipe's name; by default the newest.
 
@@ -142,12 +142,12 @@ class Run:
     recipe: str
     state: str
 
-    @_tells
+    @_one_sentence
     def sql(self, query: str) -> pa.Table:
         """The rows of one SELECT. Raises BadInput for a query that fails or does more."""
         return _rows(self.location, self.id, query)
 
-    @_tells
+    @_one_sentence
     def table(self, name: str) -> pa.Table:
         """All rows of a table (docs/tables.md). Raises BadInput for an unknown one."""
         return _rows(self.location, self.id, f"FROM {_quoted(name)}")
@@ -156,8 +156,8 @@ class Run:
         """What a notebook shows of it."""
         from html import escape
 
-        said = f"Run {self.id} of {self.recipe}: {self.state}"
-        return f"<p>{escape(said)}</p>{_html(self.figures())}"
+        heading = f"Run {self.id} of {self.recipe}: {self.state}"
+        return f"<p>{escape(heading)}</p>{_html(self.figures())}"
 
     def steps(self) -> pa.Table:
         """Its steps in order: step, version, state (made, resumed or reused), seconds."""
@@ -169,7 +169,7 @@ class Run:
         """What went wrong in it without an error, in the order of its steps, and what to do."""
         return self.table("warnings")
 
-    @_tells
+    @_one_sentence
     def figures(self) -> pa.Table:
         """Each metric of the untouched and of the trained encoder, a row a seed.
 
@@ -185,7 +185,7 @@ class Run:
         with closing(connect(open_store(self.location, create=False), self.id)) as connection:
             return as_table(read_figures(connection))
 
-    @_tells
+    @_one_sentence
     def search(self, query: str, count: int = 5, by: str | None = None) -> pa.Table:
         """The run's passages that a query finds, best first, as `tercet search` does.
 
@@ -202,17 +202,25 @@ class Run:
         """
         return _found(self.location, self.id, query, count, by)
 
-    @_tells
-    def model(self, ref: str = "train") -> Path:
+    @_one_sentence
+    def model(self, ref: str | None = None) -> Path:
         """The directory of a model that the run made, by its step: SentenceTransformer loads it.
+
+        Args:
+            ref: A step; None: the last one of `choose`, `whiten` and `train` that the run has.
 
         Raises: BadInput if the run has not reached that step, or if it makes no model.
         """
-        from tercet.flows.results.refs import find_artifact
+        from tercet.flows.results.refs import final_stage, find_artifact
+        from tercet.storage import runs
         from tercet.storage.store import open_store
         from tercet.tasks.stage import BadInput
 
-        artifact = find_artifact(open_store(self.location, create=False), ref, self.id)
+        store = open_store(self.location, create=False)
+        if ref is None:
+            run = runs.resolve_run(store, self.id)
+            ref = final_stage({step["stage"] for step in run["steps"]}) or "train"
+        artifact = find_artifact(store, ref, self.id)
         folder = artifact.model_dir()
         if folder is None:
             raise BadInput(f"{artifact.step} makes no model: name a step such as train or whiten.")

@@ -13,14 +13,16 @@ from tercet.flows.cards.figures import hub_metrics, model_index, shown
 from tercet.flows.cards.rendering import as_yaml, render, table
 from tercet.flows.formatting import format_number, format_range
 from tercet.flows.pages.redaction import public_path, public_values
+from tercet.flows.results.chosen import read_choice
 from tercet.flows.results.encoder_form import Reformed, form_of, needs_trust, read_json
 from tercet.flows.results.few import TOO_FEW
 from tercet.flows.results.figures import Figure, of_geometry, read_figures
+from tercet.flows.results.verdict import verdict_of
 from tercet.models.encoders.prompts import Prompts, has_sides
 from tercet.models.measures.comparisons import summarise_seeds
 from tercet.storage.artifacts import Artifact
 from tercet.storage.runs import Run
-from tercet.tasks.training import whiten
+from tercet.tasks.training import choose, whiten
 
 PHASE_KEYS = ("batch_size", "learning_rate", "epochs")
 # The end of each phase's training.
@@ -56,7 +58,12 @@ def model_card(
     manifest = artifact.manifest() or {}
     facts = None if run is None else run_facts(connection, run)
     found = read_figures(connection, artifact.version) if run is not None else []
+    choice = None
+    if run is not None and _stage_of(artifact.step) == choose.NAME:
+        choice = read_choice(connection, _seed(manifest))
     chain = _phases(artifact.step, manifest, facts)
+    if choice is not None and choice.mix == 0:
+        chain = []
     base = _base(facts, chain)
     name = "encoder" if facts is None else facts.name
     metadata = {
@@ -74,6 +81,7 @@ def model_card(
         "name": name,
         "step": artifact.name,
         "facts": facts,
+        "verdict": None if run is None else verdict_of(run["end_info"]),
         "base": base,
         "backbone": None if facts is None else public_path(str(facts.recipe.get("backbone"))),
         "from_fitted": facts is not None
@@ -89,7 +97,8 @@ def model_card(
         "trusted": needs_trust(folder),
         "sided": has_sides(folder, Prompts()),
         "normalised": (folder / "2_Normalize").is_dir(),
-        "whitened": config_of_step if _is_whitened(artifact.step) else None,
+        "whitened": config_of_step if _stage_of(artifact.step) == whiten.STAGE.name else None,
+        "choice": choice,
         "figures_table": _figures_table(found),
         "conditions": _conditions(found),
         "geometry_table": _geometry_table(found),
@@ -127,8 +136,8 @@ def _phases(
     config = (manifest.get("components") or {}).get("config") or {}
     known = [] if facts is None else (facts.recipe.get("train") or {}).get("phases") or []
     own = config.get("phase")
-    if _is_whitened(step):
-        # The recipe's last phase made what was whitened.
+    if _stage_of(step) in (whiten.STAGE.name, choose.NAME):
+        # The recipe's last phase made what was whitened, or what the candidates lie on the way to.
         own = next(iter(known[-1:]), None)
         if own is None:
             return []
@@ -148,8 +157,8 @@ def _phases(
             return chain
 
 
-def _is_whitened(step: str) -> bool:
-    return step.partition(".")[0] == whiten.STAGE.name
+def _stage_of(step: str) -> str:
+    return step.partition(".")[0]
 
 
 def _base(facts: RunFacts | None, chain: Sequence[Mapping[str, Any]]) -> Base | None:

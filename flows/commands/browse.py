@@ -4,20 +4,19 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-import pyarrow as pa
 import typer
 import yaml
 
 from tercet.flows.formatting import format_bytes, format_duration
 from tercet.flows.results import warnings
-from tercet.flows.results.few import TOO_FEW, is_few
 from tercet.flows.results.refs import find_artifact, named_run
+from tercet.flows.results.verdict import verdict_of
 from tercet.flows.terminal import text_table
 from tercet.flows.terminal.printable import waits
 from tercet.storage import runs, tags
 from tercet.storage.artifacts import Artifact, open_artifact
 from tercet.storage.records import totals
-from tercet.storage.store import Store, StoreError, open_store
+from tercet.storage.store import Store, open_store
 from tercet.storage.warnings import warnings_of
 from tercet.tasks.stage import BadInput
 
@@ -38,8 +37,8 @@ def list_store(store: str, run_ref: str | None) -> None:
         typer.echo(f"No runs in {opened.location} yet: start one with `tercet run quickstart`.")
         return
     names = _names_by_target(opened)
-    rows = [_run_row(opened, run, names) for run in found[:NEWEST_RUNS]]
-    columns = ["run", "recipe", "with", "state", "started", "took", "steps", "result", "tags"]
+    rows = [_run_row(run, names) for run in found[:NEWEST_RUNS]]
+    columns = ["run", "recipe", "with", "state", "started", "took", "steps", "verdict", "tags"]
     _echo(columns, rows)
     if len(found) > NEWEST_RUNS:
         typer.echo(f"… and {len(found) - NEWEST_RUNS:,} older ones: tercet sql 'FROM runs'")
@@ -121,9 +120,7 @@ def _names_by_target(store: Store) -> dict[str, list[str]]:
     return found
 
 
-def _run_row(
-    store: Store, run: Mapping[str, Any], names: Mapping[str, Sequence[str]]
-) -> tuple[str | None, ...]:
+def _run_row(run: Mapping[str, Any], names: Mapping[str, Sequence[str]]) -> tuple[str | None, ...]:
     states = [entry.get("state") for entry in run["steps"]]
     told = [
         f"{states.count(state)} {state}"
@@ -138,9 +135,16 @@ def _run_row(
         _moment(run["started"]),
         _duration(run),
         ", ".join(told) or "none",
-        _headline(store, run["steps"]) or run["end_info"].get("error"),
+        _judged(run) or run["end_info"].get("error"),
         ", ".join(names.get(run["run_id"], ())) or None,
     )
+
+
+def _judged(run: Mapping[str, Any]) -> str | None:
+    verdict = verdict_of(run["end_info"])
+    if verdict is None:
+        return None
+    return verdict.word if verdict.figure is None else f"{verdict.word}: {verdict.evidence()}"
 
 
 def _changes(run: Mapping[str, Any]) -> str | None:
@@ -183,34 +187,6 @@ def _list_run(store: Store, run: Mapping[str, Any]) -> None:
     _echo(["step", "version", "state", "seconds", "rows", "tags"], rows)
     if left := runs.steps_left(run):
         typer.echo(f"Not reached: {', '.join(left)}")
-
-
-def _headline(store: Store, steps: Sequence[Mapping[str, Any]]) -> str | None:
-    """The run's headline figure: the gain in recall@1, or else the STS average."""
-    entry = next((e for e in reversed(steps) if "evaluations" in e.get("tables", {})), None)
-    if entry is None:
-        return None
-    try:
-        rows = open_artifact(store, entry["step"], entry["version"]).rows()
-        wanted = ["task", "subset", "metric", "value", "ci_low", "ci_high", "n"]
-        there = rows.schema("evaluations").names
-        table = rows.table("evaluations", [n for n in wanted if n in there]).to_pylist()
-    except (StoreError, OSError, KeyError, pa.ArrowInvalid):
-        return None  # Removed in the meantime; the run can still be listed.
-    for row in table:
-        if row["metric"] == "recall@1_gain" and row["subset"] == "test":
-            said = f"recall@1 {row['value']:+.2f}"
-            if is_few(row.get("n")):
-                said += f" ({TOO_FEW})"
-            elif row["ci_low"] is not None and row["ci_high"] is not None:
-                said += f" ({row['ci_low']:+.2f} to {row['ci_high']:+.2f})"
-            return said
-    for metric, subset, task in (("recall@1", "test", None), ("spearman", "all", "STS")):
-        for row in table:
-            if (row["metric"], row["subset"]) == (metric, subset) and task in (None, row["task"]):
-                few = f" ({TOO_FEW})" if is_few(row.get("n")) else ""
-                return f"{task or metric} {row['value']:.2f}{few}"
-    return None
 
 
 def _show_head(

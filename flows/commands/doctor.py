@@ -29,8 +29,8 @@ from tercet.models.llm.vllm import build as vllm_build
 from tercet.models.llm.vllm.vaegpt import fault
 from tercet.models.plugins import GROUPS, installed, package
 from tercet.models.precision import cpu_has_bf16
-from tercet.storage.artifacts import foreign_things
 from tercet.storage.bucket import Bucket, probe
+from tercet.storage.garbage import foreign_things
 from tercet.storage.store import (
     MARKER,
     StoreError,

@@ -25,7 +25,7 @@ State = Literal["ok", "note", "missing", "unwritable"]
 
 _SECONDS = 5
 # Automations of a recipe; another one lets its training follow its synthesis.
-_WATCH = 3
+_WATCH = 4
 
 
 @dataclass(frozen=True)

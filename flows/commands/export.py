@@ -1,6 +1,7 @@
 """`tercet export`: copies an encoder or a table to a directory that works without Tercet."""
 
 import shutil
+import sys
 from contextlib import closing
 from pathlib import Path
 from typing import Any, Literal
@@ -23,6 +24,7 @@ from tercet.flows.results.encoder_form import (
 )
 from tercet.flows.results.queries import connect
 from tercet.flows.results.refs import check_finished, find_artifact
+from tercet.flows.results.verdict import verdict_of
 from tercet.models.encoders.pooling import FormSettings
 from tercet.storage import runs
 from tercet.storage.artifacts import Artifact, open_artifact
@@ -45,6 +47,7 @@ def export(
     int8: bool = False,
     push: str | None = None,
     public: bool = False,
+    anyway: bool = False,
 ) -> None:
     """Writes an encoder or a table to a new directory with its card, and uploads it if asked; a
     knowledge graph to a file, if the destination ends in .graphml; for `beir` a folder of queries.
@@ -78,7 +81,7 @@ def export(
     if kind == "dataset":
         _table(opened, ref, target, run_ref)
     else:
-        export_model(ref, destination, store, run_ref, onnx, int8)
+        export_model(ref, destination, store, run_ref, onnx, int8, anyway)
     if push is not None:
         address = hub.push(target, push, kind, public)
         typer.echo(f"Uploaded to {address}" + ("" if public else " (private)"))
@@ -96,10 +99,13 @@ def export_model(
     run_ref: str | None,
     onnx: bool = False,
     int8: bool = False,
+    anyway: bool = False,
 ) -> None:
     """Copies an encoder and its card to a new directory, which appears complete or not at all.
 
-    Raises: BadInput when the ref is not a finished encoder or the destination exists.
+    anyway: also one that is worse than the untouched encoder, without asking.
+    Raises: BadInput when the ref is not a finished encoder or the destination exists, and for a
+        worse encoder where nobody can be asked.
     """
     opened = open_store(store, create=False)
     try:
@@ -113,6 +119,8 @@ def export_model(
     if artifact.step == "graph":
         raise BadInput(f"The knowledge graph is written to a file: name one that ends in {SUFFIX}.")
     source = encoder_dir(artifact)
+    if not anyway:
+        _check_verdict(find_run(opened, artifact, run_ref))
     target = Path(destination).expanduser()
     if onnx or int8:
         check_installed()
@@ -125,20 +133,31 @@ def export_model(
             f"It was trained with pooling {other.trained} but evaluated with "
             f"{other.measured}; the directory has the latter."
         )
-    if (later := _whitened(opened, artifact, run_ref)) is not None:
+    if (later := _later(opened, artifact, run_ref)) is not None:
+        before = "whitening" if later.partition(".")[0] == "whiten" else "the choice"
         typer.echo(
-            f"This is the encoder before whitening. The run ended with the whitened one: "
+            f"This is the encoder before {before}. The run ended with another one: "
             f"`tercet export {later} DEST` writes that."
         )
     if measured is not None:
         typer.echo("\n".join(list_measurements(measured)))
 
 
-def _whitened(store: Store, artifact: Artifact, run_ref: str | None) -> str | None:
-    """The run's step that whitened this very encoder; None where there is none."""
+def _check_verdict(run: runs.Run | None) -> None:
+    """Asks before a worse encoder is exported. Raises BadInput without a terminal."""
+    verdict = None if run is None else verdict_of(run["end_info"])
+    if verdict is None or verdict.word != "worse":
+        return
+    if not sys.stdin.isatty():
+        raise BadInput(f"{verdict.sentence()} To export it all the same: --anyway.")
+    typer.confirm(f"{verdict.sentence()} Export it all the same?", abort=True)
+
+
+def _later(store: Store, artifact: Artifact, run_ref: str | None) -> str | None:
+    """The run's step that whitened this very encoder or chose after it; None without one."""
     run = find_run(store, artifact, run_ref)
     for entry in [] if run is None else run["steps"]:
-        if entry["stage"] == "whiten" and entry.get("version") is not None:
+        if entry["stage"] in ("whiten", "choose") and entry.get("version") is not None:
             made = open_artifact(store, entry["step"], entry["version"]).manifest()
             if made is not None and artifact.version in made["inputs"]:
                 return str(entry["step"])
@@ -235,9 +254,9 @@ def _copy(
         form, trust = measured_form(store, run, artifact), runs_own_code(artifact)
         other = reformed(source, form)
         if other is None:
-            shutil.copytree(source, aside, copy_function=shutil.copyfile, dirs_exist_ok=True)
+            _copy_named(artifact, source, aside)
         else:
-            _write_in(form, source, aside, trust)
+            _write_in(form, artifact, source, aside, trust)
         if onnx or int8:
             measured = add_onnx(aside, connection, full=onnx, int8=int8, trust_remote_code=trust)
         card = model_card(artifact, aside, run, connection, measured, other)
@@ -245,7 +264,21 @@ def _copy(
     return measured, other
 
 
-def _write_in(form: FormSettings, source: Path, aside: Path, trust: bool) -> None:
+def _copy_named(artifact: Artifact, source: Path, aside: Path, below: str = "") -> None:
+    """Copies the files that the artifact's record names, which were compared with it, and no
+    others: a link that somebody put beside them leads nowhere.
+    """
+    for record in artifact.records().values():
+        for file in record["files"]:
+            name = artifact.store.local(file["path"]).relative_to(source)
+            if name.as_posix().startswith(below):
+                (aside / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(source / name, aside / name)
+
+
+def _write_in(
+    form: FormSettings, artifact: Artifact, source: Path, aside: Path, trust: bool
+) -> None:
     from tercet.models.encoders.encoder import load_encoder
     from tercet.models.encoders.own_modules import save_encoder
 
@@ -255,5 +288,4 @@ def _write_in(form: FormSettings, source: Path, aside: Path, trust: bool) -> Non
         raise BadInput(str(error)) from error
     save_encoder(model, aside)
     # Modules that a loss kept beside the encoder.
-    if (source / "losses").is_dir():
-        shutil.copytree(source / "losses", aside / "losses")
+    _copy_named(artifact, source, aside, "losses/")

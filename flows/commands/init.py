@@ -1,4 +1,4 @@
-"""`tercet init`: a commented recipe for a corpus, from those of the quickstart or of a search."""
+"""`tercet init`: a commented recipe for a corpus, from a shipped one that suits it."""
 
 import re
 import shlex
@@ -15,6 +15,7 @@ from tercet.flows.formatting import shorten
 from tercet.flows.recipe import file as recipe_file
 from tercet.flows.recipe.fitting import fitted, own_name, recipe_name, with_pair
 from tercet.flows.recipe.text import COMMENTS, SEARCH_COMMENTS, check_output, recipe_text, write
+from tercet.flows.results.few import FEW
 from tercet.flows.terminal.printable import printable
 from tercet.flows.terminal.text_table import render
 from tercet.models.english.share import LEAST
@@ -22,11 +23,12 @@ from tercet.tasks.corpus.sources.corpora import IngestSettings
 from tercet.tasks.corpus.sources.discover import Description, describe
 from tercet.tasks.corpus.sources.files import kinds_of
 from tercet.tasks.corpus.sources.streams import PLAIN, conversion
+from tercet.tasks.evaluation.labels import MOST_VALUES
 from tercet.tasks.evaluation.suites.own import RetrievalSource
 from tercet.tasks.evaluation.suites.own_questions import has_questions, read_questions, readings
 from tercet.tasks.stage import BadInput
 
-BASE, SEARCH = "quickstart", "search"
+FACTS, SEARCH, TEXTS = "quickstart", "search", "texts"
 # Words of a row, on average, from which a table holds documents.
 LONG = 50
 PAIR = ("query", "answer")
@@ -81,7 +83,7 @@ def write_recipe(
     check_output(path)
     described = with_pair(describe(corpus), query, answer)
     asked, not_asked = _question_files(corpus) if questions is None else ([_asked(questions)], [])
-    name = SEARCH if asked or _to_search(described) else BASE
+    name = _base(described, bool(asked))
     base = yaml.safe_load(recipe_file.find(name).read_text(encoding="utf-8"))
     content, chosen = fitted(base, described)
     content["name"] = recipe_name(corpus)
@@ -105,6 +107,8 @@ def write_recipe(
         typer.echo(printable(f"{one.source}: {one.counted}, asked before and after, beside BM25."))
     for line in islice(not_asked, MOST_TABLES):
         typer.echo(printable(line))
+    if (expected := _expected(name, asked, bool(described.labels))) is not None:
+        typer.echo(expected)
     short = _short(described, content.get("ingest", {}))
     if short is not None:
         typer.echo(short)
@@ -114,6 +118,8 @@ def write_recipe(
             "it is in another language: rules, lexicon and the default encoder are for English, so "
             "set backbone and evaluator.model to an encoder that knows the language."
         )
+    for line in _beyond_labels(described):
+        typer.echo(printable(line))
     for line in islice(_other_pairs(described), MOST_PAIRS):
         typer.echo(printable(line))
     typer.echo(f"The recipe is in {path}. Next:")
@@ -128,6 +134,27 @@ def _sets(asked: Sequence[Asked]) -> dict[str, str]:
         name = recipe_name(one.source)
         sets[own_name(name, [{"name": other} for other in sets])] = one.source
     return sets
+
+
+def _base(described: Description, asked: bool) -> str:
+    """The shipped recipe that the corpus is fitted to. Only docstrings get Tercet's own sentences,
+    as the quickstart has them."""
+    if described.packages and not asked:
+        return FACTS
+    return SEARCH if asked or described.pair is not None or _to_search(described) else TEXTS
+
+
+def _expected(name: str, asked: Sequence[Asked], labelled: bool) -> str | None:
+    """What to expect of a run of the recipe, in a line."""
+    if name == TEXTS:
+        return "Nothing in this corpus pairs texts: expect no gain."
+    most = max((one.questions for one in asked), default=0)
+    if name == SEARCH and most < FEW and not labelled:
+        return (
+            f"Bring {FEW} questions of your own or more (--questions): without them nobody can "
+            "tell whether the encoder got better."
+        )
+    return None
 
 
 def _to_search(described: Description) -> bool:
@@ -251,6 +278,16 @@ def _other_pairs(described: Description) -> Iterator[str]:
             why = f" too; {' and '.join(map(repr, described.pair))} were taken."
         options = f"--query {shlex.quote(pair.query)} --answer {shlex.quote(pair.answer)}"
         yield f"{said}{why} To take them: {options}"
+
+
+def _beyond_labels(described: Description) -> Iterator[str]:
+    """A line for each column that would be labels if it had fewer values."""
+    for column in described.looks:
+        if column.looks == "category" and column.distinct > MOST_VALUES:
+            yield (
+                f"{column.name!r} has {column.distinct:,} values; labels have at most "
+                f"{MOST_VALUES}."
+            )
 
 
 def _short(described: Description, ingest: Mapping[str, Any]) -> str | None:

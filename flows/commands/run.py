@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tercet.flows.recipe import text as recipe_text
 from tercet.flows.results import summary
+from tercet.flows.results.verdict import judge, settle
 from tercet.flows.running.arguments import RunArguments
 from tercet.flows.running.run_plan import RunPlan, prepare
 from tercet.flows.running.runner import open_run, run_steps
@@ -16,7 +17,7 @@ from tercet.flows.terminal.lines import say, show_step
 from tercet.flows.terminal.printable import printable
 from tercet.models.llm.errors import Unusable
 from tercet.storage.store import FullDisk, StoreError, open_store
-from tercet.tasks.stage import BadInput
+from tercet.tasks.stage import BadInput, RequirementNotMet
 
 
 def run_recipe(arguments: RunArguments, use_server: bool, write: str | None = None) -> int:
@@ -25,7 +26,7 @@ def run_recipe(arguments: RunArguments, use_server: bool, write: str | None = No
     write: a file for the recipe as it is run, with everything that the command line changed: a new
         one, or that of the same command typed before.
 
-    Raises: BadInput, StoreError, StageFailed; KeyboardInterrupt is handled here.
+    Raises: BadInput, StoreError, StageFailed, RequirementNotMet; KeyboardInterrupt is handled here.
     """
     _check_alone()
     command = resume_command(arguments, use_server)
@@ -38,6 +39,14 @@ def run_recipe(arguments: RunArguments, use_server: bool, write: str | None = No
         say(run_plan.chosen)
     if write is not None:
         say(f"The recipe is in {write}.")
+
+    def print_summary(run_id: str) -> None:
+        # Not before the run: bad input is told in one sentence.
+        for line in run_plan.notes:
+            say(line)
+        with suppress(BrokenPipeError):
+            print(printable(summary.summarise_run(run_plan, run_id, command)))
+
     try:
         run_id = _with_prefect(run_plan) if use_server else run_plainly(run_plan)
     except KeyboardInterrupt:
@@ -47,13 +56,12 @@ def run_recipe(arguments: RunArguments, use_server: bool, write: str | None = No
         raise FullDisk(f"{describe_failure(error)} Then: {command}") from error
     except (BadInput, StoreError, Unusable):
         raise
+    except RequirementNotMet as error:
+        print_summary(error.run_id)
+        raise
     except Exception as error:
         raise StageFailed(f"{describe_failure(error)} Resume with: {command}") from error
-    # Not before: bad input is told in one sentence.
-    for line in run_plan.notes:
-        say(line)
-    with suppress(BrokenPipeError):
-        print(printable(summary.summarise_run(run_plan, run_id, command)))
+    print_summary(run_id)
     return 0
 
 
@@ -90,13 +98,21 @@ def run_plainly(run_plan: RunPlan) -> str:
     """Runs the steps in this process, with a line about each. Returns the run's id."""
     with open_run(run_plan, say) as handle:
         run_steps(handle, [show_step])
-        return handle.run_id
+        judge(handle)
+    settle(handle)
+    return handle.run_id
 
 
 def _with_prefect(run_plan: RunPlan) -> str:
-    from tercet.flows.service.server import prefect_server
+    from tercet.flows.service.client import answering
+    from tercet.flows.service.server import owned, prefect_server
 
-    with prefect_server(open_store(run_plan.store).work, say):
+    work = open_store(run_plan.store).work
+    with prefect_server(work, say):
+        if not owned(work):
+            # One of somebody else's may be away, or none.
+            with answering():
+                pass
         from tercet.flows.service.pipeline_flow import run
 
         return run(run_plan)

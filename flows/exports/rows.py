@@ -10,7 +10,6 @@ from typing import IO, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from tercet.flows.terminal.printable import standard_output
@@ -26,9 +25,10 @@ def write_rows(
 ) -> int:
     """Writes the rows; returns their number.
 
-    csv: a header, nested values as JSON. json: an array with one row per line. jsonl: the rows
-    alone. parquet: compressed with zstd. JSON has no NaN or infinity, which become null; its ids
-    (unsigned, of 64 bits) are texts.
+    csv: a header, nested values as JSON; in quotes stands only what needs them, and an empty text,
+    which NULL is not. json: an array with one row per line. jsonl: the rows alone. parquet:
+    compressed with zstd. JSON has no NaN or infinity, which become null; its ids (unsigned, of 64
+    bits) are texts.
     """
     names = _distinct(schema.names)
     if format_ in ("json", "jsonl"):
@@ -37,7 +37,7 @@ def write_rows(
     lacking = _is_no_csv if format_ == "csv" else pa.types.is_interval
     types = [pa.string() if lacking(field.type) else field.type for field in schema]
     written = pa.schema(list(zip(names, types, strict=True)))
-    made = pa_csv.CSVWriter if format_ == "csv" else partial(pq.ParquetWriter, compression="zstd")
+    made = _Csv if format_ == "csv" else partial(pq.ParquetWriter, compression="zstd")
     count = 0
     with made(sink, written) as writer:
         for batch in batches:
@@ -107,6 +107,38 @@ def _foreign(value: Any) -> Any:
     if isinstance(value, bytes):
         return value.hex()
     return str(value)
+
+
+class _Csv:
+    """Writes batches as CSV. Arrow's own writer has quotes around every text, or around none."""
+
+    def __init__(self, sink: IO[bytes], schema: pa.Schema) -> None:
+        self._sink = sink
+        self._line([pa.array([name]) for name in schema.names])
+
+    def __enter__(self) -> "_Csv":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def write_batch(self, batch: pa.RecordBatch) -> None:
+        """Writes the rows, a line each; a text may hold line breaks."""
+        self._line(batch.columns)
+
+    def _line(self, columns: Sequence[pa.Array]) -> None:
+        cells = [_cells(column) for column in columns]
+        lines = pc.binary_join_element_wise(*cells, ",").to_pylist()
+        self._sink.write("".join(f"{line}\n" for line in lines).encode("utf-8", "replace"))
+
+
+def _cells(column: pa.Array) -> pa.Array:
+    texts = pc.cast(column, pa.string())
+    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        quoted = pc.binary_join_element_wise('"', pc.replace_substring(texts, '"', '""'), '"', "")
+        needed = pc.match_substring_regex(texts, r'[",\r\n]|^$|^\s|\s$')
+        texts = pc.if_else(needed, quoted, texts)
+    return pc.fill_null(texts, "")
 
 
 def _is_no_csv(kind: pa.DataType) -> bool:

@@ -13,6 +13,7 @@ from tercet.models.generation import Method
 from tercet.storage import code, fingerprint, rounds, runs, tags
 from tercet.storage.artifacts import Artifact, all_artifacts, open_artifact
 from tercet.storage.store import Store
+from tercet.storage.verifying import faults_of
 from tercet.tasks.stage import BadInput
 
 UNKNOWN = "weights not fetched yet"
@@ -159,7 +160,7 @@ def kept_artifact(store: Store, step: str, ref: str) -> Artifact:
     except runs.UnknownRef as error:
         raise BadInput(f"{step}.keep: {error}") from None
     manifest = artifact.manifest()
-    if artifact.step != step or manifest is None or not artifact.intact():
+    if artifact.step != step or manifest is None or faults_of(artifact):
         raise BadInput(
             f"{step}.keep: {ref} names no whole version of {step}: leave `keep` out for a run to "
             f"make one, then `tercet tag {step} NAME`."

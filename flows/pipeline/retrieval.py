@@ -20,18 +20,29 @@ NEGATIVES: dict[negatives.Source, str] = {
 }
 
 
-def encoder_vectors(recipe: Recipe, name: str, encoder: Model) -> list[Step]:
-    """The step `passage_vectors.NAME` where there are passages: as `evaluate` makes vectors."""
+def cnn_seed(recipe: Recipe) -> int | None:
+    """Draws the untouched encoder's token_cnn, as `evaluate.base` does; what is trained has one."""
+    pooling = recipe.evaluate.pooling
+    return recipe.seed if pooling is not None and cnn_form(pooling) is not None else None
+
+
+def encoder_vectors(
+    recipe: Recipe, name: str, encoder: Model, untouched: Model | None = None, mix: float = 1.0
+) -> list[Step]:
+    """The step `passage_vectors.NAME` where there are passages: as `evaluate` makes vectors.
+
+    untouched: the encoder to which the rest of the weights belongs where `mix` is below 1.
+    """
     measured = recipe.evaluate
-    # As `evaluate.base` draws it; what is trained has one.
-    has_cnn = measured.pooling is not None and cnn_form(measured.pooling) is not None
     config = passage_vectors.PassageVectorsConfig(
         **measured.model_dump(include={"pooling", "prompt", "max_length", "precision"}),
         prompts=recipe.prompts,
         trust_remote_code=recipe.train.trust_remote_code,
-        cnn_seed=recipe.seed if has_cnn and name == BASE else None,
+        cnn_seed=cnn_seed(recipe) if name == BASE or untouched is not None else None,
+        mix=None if untouched is None else mix,
     )
-    return _steps(recipe, f"{passage_vectors.STAGE.name}.{name}", config, encoder)
+    models = {"encoder": encoder} | ({} if untouched is None else {"untouched": untouched})
+    return _steps(recipe, f"{passage_vectors.STAGE.name}.{name}", config, models)
 
 
 def evaluator_vectors(recipe: Recipe, evaluator: Model | None) -> list[Step]:
@@ -46,7 +57,7 @@ def evaluator_vectors(recipe: Recipe, evaluator: Model | None) -> list[Step]:
     config = passage_vectors.PassageVectorsConfig(
         **recipe.embed.model_dump(include=form), prompts=recipe.prompts
     )
-    return _steps(recipe, EVALUATOR, config, evaluator)
+    return _steps(recipe, EVALUATOR, config, {"encoder": evaluator})
 
 
 def negatives_step(rows: RowsConfig) -> str:
@@ -96,9 +107,11 @@ def _source(rows: RowsConfig) -> negatives.Source:
 
 
 def _steps(
-    recipe: Recipe, name: str, config: passage_vectors.PassageVectorsConfig, encoder: Model
+    recipe: Recipe,
+    name: str,
+    config: passage_vectors.PassageVectorsConfig,
+    models: Mapping[str, Model],
 ) -> list[Step]:
     if recipe.ingest.passages is None:
         return []
-    inputs, models = {"passages": ("passages",)}, {"encoder": encoder}
-    return [Step(name, passage_vectors.STAGE, config, inputs, models)]
+    return [Step(name, passage_vectors.STAGE, config, {"passages": ("passages",)}, models)]

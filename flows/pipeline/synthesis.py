@@ -33,7 +33,8 @@ def synthesis_steps(resolved: Resolved) -> list[Step]:
             drawn = recipe.sample.passages
             given["passages"] = drawn
             inputs = {"passages": ("passages",)}
-            inputs |= {} if drawn is None else {"every_passage": ("passages",)}
+            if drawn is not None or described.open_passages is not None:
+                inputs["every_passage"] = ("passages",)
         if method in resolved.writers:
             stage, config, models = _asked(resolved, method, given)
             steps.append(Step(step, stage, config, inputs, models))

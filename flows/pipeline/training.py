@@ -1,4 +1,5 @@
-"""Steps that train the encoder, one per phase, whiten it, and evaluate it before and after.
+"""Steps that train the encoder, one per phase, whiten it or choose how much of the training is
+shipped, and evaluate it before and after.
 
 A phase that trains on definitions has further steps: the matrix of the entries that it trains
 against, the entries that its own encoder makes, and what held-out definitions find among both.
@@ -7,7 +8,7 @@ against, the entries that its own encoder makes, and what held-out definitions f
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from tercet.flows.pipeline.retrieval import BASE, encoder_vectors, negatives_step
+from tercet.flows.pipeline.retrieval import BASE, cnn_seed, encoder_vectors, negatives_step
 from tercet.flows.pipeline.step import Step, guarded
 from tercet.flows.recipe.model import Recipe
 from tercet.flows.recipe.resolved import Made, Model, Resolved, Trained
@@ -15,7 +16,9 @@ from tercet.models.encoders.pooling import FormSettings
 from tercet.models.losses.definition import SLOT, Definition
 from tercet.models.losses.gaussian_decay import TEACHER
 from tercet.tasks.evaluation import define, evaluate
-from tercet.tasks.training import entry_matrix, train, whiten
+from tercet.tasks.mixes import MIXES
+from tercet.tasks.retrieval import passage_vectors
+from tercet.tasks.training import choose, entry_matrix, train, whiten
 from tercet.tasks.training.choosers import CHOOSERS
 from tercet.tasks.training.phases import OF_TRIPLETS, SOURCES, PartConfig, PhaseConfig
 
@@ -78,12 +81,25 @@ def training_steps(resolved: Resolved) -> list[Step]:
             encoder = Made(final) if phases else model
             steps.append(_whiten_step(recipe, recipe.whiten, encoder, seed, own))
             final = steps[-1].name
-        vectors = encoder_vectors(recipe, _of_seed(recipe, "encoder", seed), Made(final))
+        vectors, candidates = [], []
+        if recipe.choose is not None:
+            models = {"model": Made(final), "untouched": model}
+            # Made apart from the choice, so that an edited question encodes no passage again.
+            choosing = asked and "test" in recipe.evaluate.splits
+            candidates = _candidates(recipe, models, seed) if choosing else []
+            choice = _choose_step(recipe, recipe.choose, candidates, models, seed, own)
+            steps += [*candidates, choice]
+            final = choice.name
+        if not candidates:
+            vectors = encoder_vectors(recipe, _of_seed(recipe, "encoder", seed), Made(final))
         earlier = trained.items() if recipe.evaluate.phases == "all" else ()
         for name, step in [*(pair for pair in earlier if pair[1] != final), ("encoder", final)]:
             after = evaluate.EvaluateConfig(**measured, model_seed=own, phase=name)
             inputs = {**measures, "baseline": ("evaluate.base",)}
-            inputs |= _vectors_of(vectors if step == final else [], asked)
+            if step == final:
+                inputs |= _vectors_of(vectors, asked)
+                inputs |= {"passage_vectors": (final,)} if candidates else {}
+                inputs |= {} if recipe.choose is None else {"choices": (final,)}
             name = _of_seed(recipe, f"evaluate.{name}", seed)
             steps.append(Step(name, evaluate.STAGE, after, inputs, {"model": Made(step)}))
         steps += vectors
@@ -187,6 +203,50 @@ def _whiten_step(
     )
     name = _of_seed(recipe, "whiten", seed)
     return Step(name, whiten.STAGE, config, guarded("sentences"), {"encoder": encoder})
+
+
+def _candidates(recipe: Recipe, models: Mapping[str, Model], seed: int) -> list[Step]:
+    """The steps that make the passages' vectors by each candidate but the untouched encoder."""
+    steps = []
+    for mix in MIXES[1:]:
+        name = _of_seed(recipe, f"mix{100 * mix:.0f}", seed)
+        untouched = None if mix == 1 else models["untouched"]
+        steps += encoder_vectors(recipe, name, models["model"], untouched, mix)
+    return steps
+
+
+def _choose_step(
+    recipe: Recipe,
+    settings: choose.ChooseSettings,
+    candidates: Sequence[Step],
+    models: Mapping[str, Model],
+    seed: int,
+    own: int | None,
+) -> Step:
+    """The choice among the candidates. candidates: steps with their vectors of passages, if any."""
+    measured = recipe.evaluate
+    folders = {
+        name: one
+        for name, one in measured.retrieval_sets.items()
+        if name not in measured.questions and "test" in measured.splits
+    }
+    form = {"pooling", "prompt", "precision", "max_length", "bootstrap"}
+    config = choose.ChooseConfig(
+        **settings.model_dump(),
+        **measured.model_dump(include=form),
+        retrieval_sets=folders,
+        prompts=recipe.prompts,
+        cnn_seed=cnn_seed(recipe),
+        model_seed=own,
+        trust_remote_code=recipe.train.trust_remote_code,
+    )
+    inputs: Inputs = {}
+    if candidates:
+        base = f"{passage_vectors.STAGE.name}.{BASE}"
+        names = [base, *(step.name for step in candidates)]
+        slots = {choose.slot_of(mix): (name,) for mix, name in zip(MIXES, names, strict=True)}
+        inputs = {**_JUDGED, **slots}
+    return Step(_of_seed(recipe, choose.NAME, seed), choose.STAGE, config, inputs, models)
 
 
 def trained_by(recipe: Recipe, seed: int, phase: str | None = None) -> str:

@@ -59,6 +59,7 @@ def check_keys(recipe: Recipe) -> None:
     for method in recipe.synthesise:
         _check_method(recipe, method)
     _check_choice(recipe)
+    _check_candidates(recipe)
     _check_heads(recipe)
 
 
@@ -99,7 +100,13 @@ def _check_purpose(recipe: Recipe) -> None:
             "train",
         )
     judges = any(settings.fit_pair is not None for settings in recipe.models.values())
-    for key in ("backbone", "synthesise", "awareness", *(() if judges else ("evaluator",))):
+    for key in (
+        "backbone",
+        "synthesise",
+        "awareness",
+        "choose",
+        *(() if judges else ("evaluator",)),
+    ):
         if getattr(recipe, key):
             raise Misplaced(
                 "without `train` nothing uses this key: write `train: {}`, or leave it out", key
@@ -242,6 +249,16 @@ def _check_choice(recipe: Recipe) -> None:
             "and answer): name these columns, or keep the last step's weights "
             "(--set train.choose=null)",
             *place,
+        )
+
+
+def _check_candidates(recipe: Recipe) -> None:
+    """Candidates are mixes of the backbone's weights and the trained ones."""
+    if recipe.choose is not None and recipe.whiten is not None:
+        raise Misplaced(
+            "a whitened encoder has no weights in common with the untouched one to be mixed: "
+            "leave choose or whiten out",
+            "choose",
         )
 
 

@@ -47,6 +47,7 @@ _HOW = {
     "paragraphs": "each sentence trains with what surrounds it",
     "sentences": "the first half of each trains with its second, since nothing surrounds it",
     "short sentences": "each trains with itself under dropout, since it is too short to be cut",
+    "themselves": "each trains with itself under dropout",
 }
 _AS_BEFORE = "trained as the recipe says"
 
@@ -87,7 +88,7 @@ def fitted(
     if any(_source(part) == _QUERIES for part in _parts(train)):
         rows = _fit_queries(content, described, rows)
     elif not any(map(_on_pairs, _parts(train))):
-        rows = ""
+        rows = "themselves" if all(map(_on_itself, _parts(train))) else ""
     elif not paired:
         _without_pairs(content, rows)
     said = _said(described, _HOW.get(rows, _AS_BEFORE), content["evaluate"])
@@ -183,6 +184,12 @@ def _parts(train: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 def _on_pairs(part: Mapping[str, Any]) -> bool:
     return _source(part) in (_PAIRS, _QUERIES)
+
+
+def _on_itself(part: Mapping[str, Any]) -> bool:
+    rows = part.get("rows")
+    others = isinstance(rows, Mapping) and {"positive", "draw"} & rows.keys()
+    return _source(part) == "anchors" and not others
 
 
 def _source(part: Mapping[str, Any]) -> Any:

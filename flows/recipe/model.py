@@ -29,6 +29,7 @@ from tercet.tasks.scoring.select_checks import COSINES
 from tercet.tasks.stage import Config
 from tercet.tasks.synthesis.methods import METHOD_NAMES, MethodSettings
 from tercet.tasks.synthesis.parse import ParseConfig
+from tercet.tasks.training.choose import ChooseSettings
 from tercet.tasks.training.count_tokens import CountTokensConfig
 from tercet.tasks.training.fit_evaluator import FitEvaluatorConfig
 from tercet.tasks.training.fit_generator import FitGeneratorConfig
@@ -62,6 +63,17 @@ class RunSettings(Config):
         "`ray`: the workers of a Ray cluster",
     )
     retries: int = Field(0, ge=0, le=20, description="how often Prefect retries a failed stage")
+    require: Literal["better", "not_worse"] | None = Field(
+        None,
+        description="The verdict without which a finished run ends with exit code 3 and moves no "
+        "tag; `not_worse` is met by all but `worse`; null: none is required",
+    )
+    tag: str | None = Field(
+        None,
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$",
+        description="A tag that a run moves to itself once its encoder is measured and `require` "
+        "is met",
+    )
     llm: AskingSettings = Field(AskingSettings(), description="How the language model is asked")
 
 
@@ -264,6 +276,11 @@ class Recipe(Config):
     )
     whiten: WhitenSettings | None = Field(
         None, description="whitening of the encoder's vectors; null: none"
+    )
+    choose: ChooseSettings | None = Field(
+        None,
+        description="a choice by `evaluate.retrieval_sets` of how much of the training is shipped; "
+        "null: all of it",
     )
     prompts: Prompts = Field(
         Prompts(), description="What stands before queries and documents of a search"

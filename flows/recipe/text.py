@@ -25,8 +25,7 @@ COMMENTS: Mapping[str, str] = {
         "documents to hold out."
     ),
     "sample": (
-        "rows: how many sentences of all corpora become anchors. The quickstart's number takes "
-        "minutes on 2 cores; more is better, and raising it reuses earlier results."
+        "rows: how many sentences of all corpora become anchors. Raising it reuses earlier results."
     ),
     "synthesise": (
         "The methods that make positives and negatives, each with an optional weight and params. "

@@ -33,6 +33,7 @@ _DOTTED = "letters, digits, dots, dashes and underscores only"
 # What the patterns of a recipe's texts ask for.
 PATTERNS = {
     r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$": f"may hold {_DOTTED}, with no dot or dash at its beginning",
+    r"^[A-Za-z0-9][A-Za-z0-9._-]*$": f"may hold {_DOTTED}, with a letter or a digit first",
     r"^[A-Za-z0-9_.-]+$": f"may hold {_DOTTED}",
     r"^[A-Za-z0-9_-]+$": f"may hold {_DASHED}",
     r"^\d+(\.\d+)?\s?(MB|GB|TB|MiB|GiB|TiB)$": "must be a size such as 2GB or 500MB",

@@ -6,16 +6,15 @@ from tercet.flows.formatting import format_number, format_range
 from tercet.flows.pages import charts, spaces
 from tercet.flows.pages.blocks import Block, Cell, Chart, Fold, Grid, Note, Section, Table
 from tercet.flows.report.subject import Row, Subject, of_each_run
-from tercet.flows.results.few import FEW, TOO_FEW, WHY, more_of
+from tercet.flows.results.chosen import read_choice
+from tercet.flows.results.few import TOO_FEW, WHY
 from tercet.flows.results.figures import (
     Figure,
-    foremost,
     of_geometry,
     of_tasks,
     read_figures,
     seeds,
 )
-from tercet.flows.results.metric_names import COUNTED
 
 NOTHING = (
     "Nothing was evaluated: the run has not reached the stage `evaluate`, or it has neither "
@@ -32,12 +31,16 @@ def before_and_after(subjects: Sequence[Subject]) -> Section:
     rows: list[Row] = []
     tables: list[Block] = []
     missing: list[Block] = []
+    notes: list[Block] = []
     for subject in subjects:
         found = of_tasks(read_figures(subject.connection))
         if not found:
             named = f"Run {subject.name}: " if several else ""
             missing.append(Note(named + NOTHING, "missing"))
             continue
+        choice = read_choice(subject.connection, subject.recipe.get("seed"))
+        if choice is not None:
+            notes.append(Note(f"Run {subject.name}: {choice}" if several else f"{choice}"))
         rows += [row for figure in found if (row := _gain_row(figure, subject)) is not None]
         tables += _tables(found, f"Run {subject.name}. " if several else "")
     blocks: list[Block] = []
@@ -50,71 +53,12 @@ def before_and_after(subjects: Sequence[Subject]) -> Section:
             f"includes zero, no difference is shown.{marks}"
         )
         blocks.append(Chart(spec, caption, alt))
-    blocks += [*tables, *missing]
+    blocks += [*notes, *tables, *missing]
     lead = (
         "The trained encoder against the untouched backbone on the same data. Intervals of gains "
         "are paired: both models saw the same queries and pairs."
     )
     return Section(title, blocks, lead)
-
-
-def verdict(subject: Subject) -> str | None:
-    """In words: whether the encoder is better, at what, by how much, and how surely."""
-    found = [
-        figure
-        for figure in of_tasks(read_figures(subject.connection))
-        if figure.headline and figure.after and not figure.fixed
-    ]
-    told = foremost(found)
-    if told is None or told.before is None:
-        return (
-            None if found else "Whether the encoder is better is not known: nothing was evaluated."
-        )
-    gain, low, high = told.gain()
-    n = next(iter(told.gains.values())).n
-    changed = f"{told.name} went from {told.before.value:.2f} to {told.mean():.2f} by training"
-    said = f"{changed}, {format_number(gain, sign='+')} points"
-    several = len(told.gains) > 1
-    counted = COUNTED.get(told.metric.suite, "examples")
-    if told.few:
-        split = "dev" if told.metric.of_dev else "test"
-        return (
-            f"Whether the encoder is better is not known: {said}, but fewer than {FEW} {counted} "
-            f"(n = {n}) cannot tell that from chance{more_of(told.metric.suite, split)}."
-        )
-    if low is None or high is None:
-        return f"{said}; without an interval, this may be chance."
-    counted = f"these {n:,} {counted}" if n else "these texts"
-    of_what = f"over {len(told.gains)} seeds" if several else f"over {counted}"
-    word = "Better" if low > 0 else "Worse" if high < 0 else "No difference shown"
-    why = "includes zero, so chance may explain it"
-    if word != "No difference shown":
-        why = "excludes zero, so chance alone does not explain it"
-    text = (
-        f"{word}: {said}; the 95 % interval {of_what}, {format_range(low, high, sign='+')}, {why}."
-    )
-    rest = [_clear(figure) for figure in found]
-    if len(rest) > 1:
-        text += (
-            f" Of all {len(rest)} figures {_are(rest.count('up'))} clearly better, "
-            f"{rest.count('down')} clearly worse."
-        )
-    if few := sum(figure.few for figure in found):
-        text += f" Those of fewer than {FEW} questions, {few} here, count as neither."
-    if not several:
-        text += " With one seed, the variation between trainings is not known."
-    return text
-
-
-def _are(count: int) -> str:
-    return "1 is" if count == 1 else f"{count} are"
-
-
-def _clear(figure: Figure) -> str:
-    _, low, high = figure.gain()
-    if low is None or high is None:
-        return ""
-    return "up" if low > 0 else "down" if high < 0 else ""
 
 
 def _gain_row(figure: Figure, subject: Subject) -> Row | None:

@@ -18,11 +18,13 @@ _SHOWN = 200
 )
 def questions(subject: Subject) -> list[Block]:
     """A table of the questions, those that gained most first."""
-    found = read_questions(subject.connection, subject.recipe["seed"])
-    if not found:
+    answered = read_questions(subject.connection, subject.recipe["seed"])
+    if not answered:
         return []
     half = _SHOWN // 2
-    shown = found if len(found) <= _SHOWN else [*found[:half], *found[-half:]]
+    shown = answered
+    if len(answered) > _SHOWN:
+        shown = [*answered[:half], *answered[-half:]]
     rows: list[list[Cell]] = [
         [
             row["query"],
@@ -33,7 +35,7 @@ def questions(subject: Subject) -> list[Block]:
         ]
         for row in shown
     ]
-    which = "" if shown is found else f"The first and last {half} of {len(found):,}. "
+    which = "" if shown is answered else f"The first and last {half} of {len(answered):,}. "
     caption = (
         f"{which}Gain: of nDCG@10, in points. A rank that is missing: not among the first 1,000."
     )

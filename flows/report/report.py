@@ -27,8 +27,7 @@ from tercet.flows.report import (
     warned,
 )
 from tercet.flows.report.subject import Subject
-from tercet.flows.results.few import TOO_FEW
-from tercet.flows.results.figures import foremost, of_tasks, read_figures
+from tercet.flows.results.verdict import verdict_of
 from tercet.storage import runs
 
 Part = Callable[[Sequence[Subject]], Section]
@@ -148,24 +147,22 @@ def _notices(subject: Subject, several: bool) -> list[Note]:
 def _verdict(subjects: Sequence[Subject]) -> list[Note]:
     """The result in words; empty for an unfinished run."""
     if len(subjects) > 1:
-        said = differences.verdict(*subjects)
-    elif subjects[0].run["state"] == "done" or of_tasks(read_figures(subjects[0].connection)):
-        said = measured.verdict(subjects[0])
+        sentence = differences.verdict(*subjects)
     else:
-        said = None
-    return [] if said is None else [Note(said, "verdict")]
+        verdict = verdict_of(subjects[0].run["end_info"])
+        sentence = None if verdict is None else verdict.sentence()
+    return [] if sentence is None else [Note(sentence, "verdict")]
 
 
 def _facts(subject: Subject) -> list[Fact]:
     """The headline figures."""
     facts = []
-    found = foremost(of_tasks(read_figures(subject.connection)))
-    if found is not None:
-        gain, low, high = found.gain()
-        known = low is not None and high is not None
-        note = f"points; 95 %: {format_range(low, high, sign='+')}" if known else "points"
-        note += f"; {TOO_FEW} questions" if found.few else ""
-        facts.append(Fact(found.name, f"{gain:+.2f}", note))
+    verdict = verdict_of(subject.run["end_info"])
+    if verdict is not None and verdict.figure is not None:
+        known = verdict.low is not None and verdict.high is not None
+        note = f"points; 95 %: {format_range(verdict.low, verdict.high, sign='+')}"
+        note = note if known else "points"
+        facts.append(Fact(verdict.figure, f"{verdict.gain:+.2f}", note))
     counted = dict(made.counts(subject))
     if counted["triplets"]:
         note = f"from {counted['candidates']:,} candidates"

@@ -198,12 +198,6 @@ def of_geometry(found: Iterable[Figure]) -> list[Figure]:
     return [figure for figure in found if figure.metric.of_geometry]
 
 
-def foremost(found: Iterable[Figure]) -> Figure | None:
-    """The figure that stands for all: the first with a gain, if any of enough questions."""
-    gained = [f for f in found if f.headline and f.gains and f.before is not None]
-    return next((f for f in gained if not f.few), next(iter(gained), None))
-
-
 def seeds(found: Iterable[Figure]) -> list[int]:
     """The seeds of the trained models."""
     return sorted({seed for figure in found for seed in figure.after if seed is not None})

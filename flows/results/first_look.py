@@ -30,18 +30,28 @@ _WIDTH = 100
 
 def trained_on(connection: duckdb.DuckDBPyConnection, recipe: Recipe) -> list[str]:
     """Which questions are those of training rows too; empty if retrieval was not measured."""
-    asked = connection.execute(
-        "SELECT DISTINCT task FROM evaluations WHERE suite = 'retrieval' ORDER BY task"
-    ).fetchall()
-    names = [task for (task,) in asked]
-    rows = {DOCUMENT_PAIRS: _pair_rows(connection, recipe), HALVES: _half_rows(connection, recipe)}
-    told = {name: rows[name] for name in names if rows.get(name) is not None}
-    if not told:
+    trained = trained_tasks(connection, recipe)
+    names = _measured(connection)
+    if not trained:
         return ["None of these retrieval tasks was trained on."] if names else []
-    listed = ", ".join(_spaced(name) + (f" ({of})" if of else "") for name, of in told.items())
-    others = ", ".join(_spaced(name) for name in names if name not in told)
+    listed = ", ".join(_spaced(name) + (f" ({of})" if of else "") for name, of in trained.items())
+    others = ", ".join(_spaced(name) for name in names if name not in trained)
     rest = f" Not trained on: {others}." if others else ""
     return textwrap.wrap(f"Also trained on, with other documents: {listed}.{rest}", _WIDTH)
+
+
+def trained_tasks(connection: duckdb.DuckDBPyConnection, recipe: Recipe) -> dict[str, str]:
+    """The measured retrieval tasks of a kind that rows of training are of too: which rows."""
+    rows = {DOCUMENT_PAIRS: _pair_rows(connection, recipe), HALVES: _half_rows(connection, recipe)}
+    kinds = {name: rows.get(name) for name in _measured(connection)}
+    return {name: of for name, of in kinds.items() if of is not None}
+
+
+def _measured(connection: duckdb.DuckDBPyConnection) -> list[str]:
+    rows = connection.execute(
+        "SELECT DISTINCT task FROM evaluations WHERE suite = 'retrieval' ORDER BY task"
+    ).fetchall()
+    return [task for (task,) in rows]
 
 
 def _spaced(task: str) -> str:
@@ -58,7 +68,11 @@ def _half_rows(connection: duckdb.DuckDBPyConnection, recipe: Recipe) -> str | N
 
 def _pair_rows(connection: duckdb.DuckDBPyConnection, recipe: Recipe) -> str | None:
     """The same for the question of the document pairs."""
-    if any(DOCUMENT_PAIRS in phase.sources() for phase in recipe.train.phases):
+    sources = {source for phase in recipe.train.phases for source in phase.sources()}
+    # A table's column of titles is both the pairs' query and the title of the passages.
+    titled = any((corpus.query or "").lower() == "title" for corpus in recipe.unlabelled)
+    titled = titled and "title" in recipe.synthesise and "queries" in sources
+    if titled or DOCUMENT_PAIRS in sources:
         return ""
     if all(corpus.source != "pydocs" for corpus in recipe.unlabelled):
         return None

@@ -15,6 +15,10 @@ from tercet.tasks.stage import BadInput
 from tercet.tasks.stages import known_schemas
 
 # What lists tables that it does not name.
+# DuckDB's words for a Parquet file that is not as it was written.
+_UNREADABLE = re.compile(
+    r"parquet file|decompression failure|out of buffer|corrupt|cannot be read", re.IGNORECASE
+)
 _LISTS = re.compile("information_schema|duckdb_|pg_|sqlite_|pragma|show|describe|summarize")
 
 
@@ -54,7 +58,11 @@ def rows(store: Store, run_ref: str | None, query: str) -> pa.Table:
 
 
 def sql_fault(error: Exception) -> str:
-    """The first line of DuckDB's message, and its suggested name if there is one."""
+    """The first line of DuckDB's message, and its suggested name if there is one; of a file that
+    cannot be read, what to do.
+    """
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     hints = [line for line in lines[1:2] if line.startswith("Did you mean")]
+    if _UNREADABLE.search(str(error)):
+        hints.append("(`tercet verify` names what is damaged, `tercet verify --mend` discards it)")
     return " ".join([views.first_line(error), *hints]) or type(error).__name__

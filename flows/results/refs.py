@@ -1,6 +1,6 @@
 """Resolves a name to an artifact in the store, of the newest run or of a given one."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from tercet.storage import runs, tags
@@ -35,6 +35,11 @@ def find_artifact(store: Store, ref: str, run_ref: str | None) -> Artifact:
         f"Run {run['run_id']} has not reached anything called {ref!r}; it has: "
         f"{', '.join(reached) or 'nothing yet'}."
     )
+
+
+def final_stage(stages: Collection[str]) -> str | None:
+    """The stage among these whose encoder a run ends with; None without one."""
+    return next((stage for stage in ("choose", "whiten", "train") if stage in stages), None)
 
 
 def rows_of_stage(store: Store, run: Mapping[str, Any], stage: str) -> Rows:

@@ -26,16 +26,17 @@ from tercet.storage.store import Store
 from tercet.tasks.corpus.passages import STAGE as PASSAGES_STAGE
 from tercet.tasks.retrieval import passage_vectors
 from tercet.tasks.stage import BadInput
+from tercet.tasks.training import choose
 
 # How deep a ranking goes: of a passage behind that its rank is unknown.
 DEPTH = 1_000
 AFTER, BEFORE, BM25 = "after", "before", "bm25"
 WAYS = (AFTER, BEFORE, BM25)
 PASSAGES = PASSAGES_STAGE.name
-# Which step makes the vectors of a way.
+# Which steps may have the vectors of a way, the first that has.
 STEPS = {
-    AFTER: f"{passage_vectors.STAGE.name}.encoder",
-    BEFORE: f"{passage_vectors.STAGE.name}.base",
+    AFTER: (choose.NAME, f"{passage_vectors.STAGE.name}.encoder"),
+    BEFORE: (f"{passage_vectors.STAGE.name}.base",),
 }
 FOUND = pa.schema(
     [
@@ -117,9 +118,12 @@ def _run(store: Store, run_ref: str | None) -> runs.Run:
     if run_ref is None:
         # The newest may have been stopped before, or be of a recipe without passages.
         listed = runs.list_runs(store)
-        fitting = [[r for r in listed if _has(r, step)] for step in (STEPS[AFTER], PASSAGES)]
+        fitting = [
+            [one for one in listed if step_of(one, AFTER) is not None],
+            [one for one in listed if _reached(one, PASSAGES)],
+        ]
         run = next((found[0] for found in fitting if found), run)
-    if not _has(run, PASSAGES):
+    if not _reached(run, PASSAGES):
         none = f"{named_run(run)} has no passages"
         if run_ref is None:
             none = f"No run in {store.location} has passages"
@@ -130,7 +134,18 @@ def _run(store: Store, run_ref: str | None) -> runs.Run:
     return run
 
 
-def _has(run: runs.Run, step: str) -> bool:
+def step_of(run: runs.Run, way: str) -> str | None:
+    """The run's step that has the passages' vectors of this way; None without one."""
+    there = (
+        entry["step"]
+        for step in STEPS[way]
+        for entry in run["steps"]
+        if entry["step"] == step and entry.get("tables", {}).get(passage_vectors.STAGE.name)
+    )
+    return next(there, None)
+
+
+def _reached(run: runs.Run, step: str) -> bool:
     return any(entry["step"] == step for entry in run["steps"])
 
 
@@ -138,18 +153,23 @@ def _by_vectors(
     store: Store, run: runs.Run, way: str, query: str, depth: int
 ) -> tuple[_Ids, tuple[Places, Scores]]:
     """The ids of the passages that have vectors, and their places by nearness to the query."""
-    name, step = str(run["run_id"]), STEPS[way]
-    if not _has(run, step):
+    name, step = str(run["run_id"]), step_of(run, way)
+    if step is None:
         encoder = "its trained encoder" if way == AFTER else "the untouched encoder"
         raise BadInput(
-            f"Run {name} has no vectors of its passages by {encoder} (step {step}): run its "
-            "recipe, which must train, to the end."
+            f"Run {name} has no vectors of its passages by {encoder} (step {STEPS[way][-1]}): run "
+            "its recipe, which must train, to the end."
         )
     artifact = find_artifact(store, step, name)
     components = artifact.components()
-    config = passage_vectors.PassageVectorsConfig.model_validate(components["config"])
-    version = components["models"]["encoder"]
-    folder = made_model(store, version) or _untouched(store, run, version)
+    known = passage_vectors.PassageVectorsConfig.model_fields.keys() - {"mix"}
+    given = {key: value for key, value in components["config"].items() if key in known}
+    config = passage_vectors.PassageVectorsConfig.model_validate(given)
+    # The step `choose` has the vectors of the encoder that it left.
+    folder = artifact.model_dir()
+    if folder is None:
+        version = components["models"]["encoder"]
+        folder = made_model(store, version) or _untouched(store, run, version)
     encoder, rows = _loaded(folder, config), artifact.rows()
 
     from tercet.models.encoders.encoder import encode

@@ -19,12 +19,15 @@ from tercet.flows.results import (
     unmeasured,
     warnings,
 )
+from tercet.flows.results.chosen import read_choice
 from tercet.flows.results.encoder_form import how_to_load, measured_form, reformed
-from tercet.flows.results.few import FEW, TOO_FEW, WHY, more_of
+from tercet.flows.results.few import TOO_FEW, WHY
 from tercet.flows.results.figures import Figure, read_figures
 from tercet.flows.results.first_look import DOCUMENT_PAIRS, first_look, trained_on
 from tercet.flows.results.queries import connect
-from tercet.flows.results.search import AFTER, STEPS
+from tercet.flows.results.refs import final_stage
+from tercet.flows.results.search import AFTER, step_of
+from tercet.flows.results.verdict import verdict_of
 from tercet.flows.running.arguments import DEFAULT_STORE
 from tercet.flows.running.run_plan import RunPlan
 from tercet.models.measures import comparisons
@@ -61,13 +64,15 @@ def summarise_run(run_plan: RunPlan, run_id: str, command: str) -> str:
         if "evaluate.encoder" in steps and "evaluate.base" in steps:
             found = read_figures(connection)
             lines += _before_and_after(found, run_plan.recipe)
+            choice = read_choice(connection, run_plan.recipe.seed)
+            lines += [] if choice is None else [f"{choice}"]
             lines += trained_on(connection, run_plan.recipe)
             lines += _over_seeds(found)
             lines += first_look(connection, run_plan.recipe.seed, run["recipe"])
         own = _without_shipped(connection, run) if "select" in steps else ""
     made = {name: step["stage"] for name, step in steps.items()}
-    last = "whiten" if "whiten" in made.values() else "train"
-    if last in made.values():
+    last = final_stage(made.values())
+    if last is not None:
         step = tags.meant(last, [name for name, stage in made.items() if stage == last])
         lines += _how_to_load(store, step, steps[step]["version"], run)
     lines += _models(store, steps)
@@ -81,10 +86,12 @@ def summarise_run(run_plan: RunPlan, run_id: str, command: str) -> str:
         lines.append(f'Acceptance by method:\n  tercet sql "{ACCEPTANCE_QUERY}"{option}')
     else:
         lines.append(f'Query next:\n  tercet sql "SELECT * FROM run_steps"{option}')
-    if STEPS[AFTER] in steps:
+    if step_of(run, AFTER) is not None:
         lines.append(f'Search in your texts:\n  tercet search "what you look for"{option}')
     if asking := _define_next(run_plan.recipe, steps):
         lines.append(f"Entries by their description:\n  {asking}{option}")
+    if (verdict := verdict_of(run["end_info"])) is not None:
+        lines.append(f"\n{verdict.sentence()}")
     return "\n".join(lines)
 
 
@@ -227,7 +234,6 @@ def _before_and_after(found: Sequence[Figure], recipe: Recipe) -> list[str]:
         ]
     width = max(42, *(len(_named(row[0])) for row in rows)) + 2
     lines = [f"\n{'':<{width}}{'before':>8}{'after':>8}   {'gain (95 % interval)':<26}{'n':>7}"]
-    lows = []
     for figure, before, after, gain in rows:
         text = f"{after.value - before.value:+.2f}"
         if figure.fixed:
@@ -236,23 +242,14 @@ def _before_and_after(found: Sequence[Figure], recipe: Recipe) -> list[str]:
             text += f" ({TOO_FEW})"
         elif gain is not None and gain.low is not None:
             text = f"{gain.value:+.2f} ({gain.low:+.2f} to {gain.high:+.2f})"
-            lows.append(gain.low)
         name = _named(figure)
         lines.append(
             f"{name:<{width}}{before.value:>8.2f}{after.value:>8.2f}   {text:<26}{before.n:>7,}"
         )
-    few = [figure for figure, *_ in rows if figure.few]
-    if few:
+    if any(figure.few for figure, *_ in rows):
         lines.append(WHY)
     if any(figure.transductive for figure, *_ in rows):
         lines.append(transductive.WHY)
-    if lows and not any(low > 0 for low in lows):
-        lines.append("None of these figures is measurably better.")
-    elif few and not lows:
-        lines.append(
-            f"Whether the encoder is better is not known: no figure is of {FEW} questions"
-            f"{more_of(few[0].metric.suite, 'dev' if few[0].metric.of_dev else 'test')}."
-        )
     return lines
 
 

@@ -28,7 +28,9 @@ def count(artifact: Artifact) -> int:
         for file in record["tables"].get("rejects", ()):
             with suppress(FileNotFoundError):
                 path = artifact.store.local(file["path"])
-                reasons = pq.read_table(path, columns=["reason"])["reason"]
+                reasons = pq.read_table(path, columns=["reason"], page_checksum_verification=True)[
+                    "reason"
+                ]
                 found += pc.sum(pc.equal(reasons, FAILED)).as_py() or 0
     return found
 

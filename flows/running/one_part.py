@@ -13,12 +13,12 @@ import pyarrow as pa
 from tercet.flows.pipeline import fingerprints
 from tercet.flows.pipeline.fingerprints import Fingerprint
 from tercet.flows.pipeline.step import Step
-from tercet.flows.recipe.resolved import Model, Tagged, Weights
+from tercet.flows.recipe.resolved import Made, Model, Tagged, Weights
 from tercet.flows.running import parts
 from tercet.flows.running.parts import PartFile, Slot
 from tercet.storage import fingerprint
-from tercet.storage.artifacts import Artifact, open_artifact, put_schema
-from tercet.storage.part_writer import PartWriter
+from tercet.storage.artifacts import Artifact, open_artifact
+from tercet.storage.part_writer import PartWriter, put_schema
 from tercet.storage.store import Store
 from tercet.tasks.stage import REJECTS, BadInput, Loaded, Resources, Work
 
@@ -73,6 +73,25 @@ class PartOrder:
         """The files that parts are made from, by digest."""
         return parts.driving_files(self.step, self.inputs)
 
+    @cached_property
+    def model_contents(self) -> dict[str, str]:
+        """By slot, what stands for a model in the keys of parts.
+
+        A model that a step made again with the same files makes the same rows. Stages that map no
+        parts may note its version in their rows.
+        """
+        contents = dict(self.model_digests)
+        for slot, model in self.step.models.items():
+            if isinstance(model, Made) and self.step.stage.each is not None:
+                made = open_artifact(self.store, model.step, contents[slot]).records().values()
+                files = [file for record in made for file in record["files"]]
+                if files:
+                    # artifacts/STEP/VERSION/files/UNIQUE/…
+                    contents[slot] = fingerprint.digest(
+                        [(file["path"].split("/", 5)[-1], file["digest"]) for file in files]
+                    )
+        return contents
+
     def planned_specs(self) -> list[dict[str, Any]]:
         """The specs into which the stage itself divides its work."""
         assert self.step.stage.plan is not None
@@ -90,7 +109,7 @@ class PartOrder:
         """A part of the plan, with its key."""
         driving = self.driving[entry["source"]] if "source" in entry else None
         contents = parts.contents(self.step, self.inputs, driving)
-        key = fingerprints.part_key(self.components, self.model_digests, contents, dict(entry))
+        key = fingerprints.part_key(self.components, self.model_contents, contents, dict(entry))
         origins = [] if driving is None else sorted(set(driving.family))
         return Part(index, entry, driving, key, {"origins": origins})
 

@@ -4,7 +4,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from tercet.models.llm.messages import Ask
 from tercet.storage import locks, runs
 from tercet.storage.artifacts import Artifact, artifacts_of, find_parts, open_artifact
 from tercet.storage.store import Store
+from tercet.storage.verifying import faults_of
 from tercet.tasks.stage import BadInput, Resources, silent
 from tercet.tasks.warning import StageWarning, sentence
 
@@ -33,7 +34,11 @@ Say = Callable[[str], None]
 
 @dataclass
 class RunHandle:
-    """A run in progress. llm: set if some step asks a language model."""
+    """A run in progress.
+
+    llm: set if some step asks a language model. end_info: what the record of its end will say.
+    compared: the steps whose files are known to be what their records say.
+    """
 
     plan: RunPlan
     store: Store
@@ -42,6 +47,8 @@ class RunHandle:
     say: Say
     executor: Executor
     llm: LlmSession | None = None
+    end_info: dict[str, Any] = field(default_factory=dict)
+    compared: set[str] = field(default_factory=set)
 
 
 def collecting(say: Say) -> Say:
@@ -74,6 +81,11 @@ def make_artifact(
         runs.use(handle.store, handle.run_id, [f"{one.step}@{one.version}" for one in recalled])
     order = _order(handle, step, own, recalled, progress)
     told = _tell(handle, step, order.models, warnings.find_before)
+    sources = {entry["source"] for entry in standing or () if "source" in entry}
+    if not sources <= order.driving.keys():
+        # What it reads was made again, by a version that writes other bytes.
+        artifact.repair(anew=True)
+        standing = None
     if standing is None:
         planned = None if step.stage.plan is None else order.planned_specs()
         proposed = parts.specs(step, planned, order.inputs, [a.version for a in recalled])
@@ -215,10 +227,10 @@ def _recalled(
         versions = standing[0].get("known", []) if standing else []
         known = [open_artifact(handle.store, step.name, version) for version in versions]
         for artifact in known:
-            if artifact.manifest() is None or not artifact.intact():
+            if artifact.manifest() is None or faults_of(artifact):
                 raise BadInput(
-                    f"{step.name}@{artifact.version}, which {step.name}@{own.version} builds "
-                    f"on, was removed: delete {handle.plan.store}/artifacts/{step.name}/"
+                    f"{step.name}@{artifact.version}, which {step.name}@{own.version} builds on, "
+                    f"was removed or is damaged: delete {handle.plan.store}/artifacts/{step.name}/"
                     f"{own.version} and run again."
                 )
         return known
@@ -227,7 +239,8 @@ def _recalled(
         manifest = artifact.manifest()
         if manifest is None or artifact.version == own.version:
             continue
-        if fingerprints.recalled_key(manifest["components"]) == key:
+        same = fingerprints.recalled_key(manifest["components"]) == key
+        if same and not faults_of(artifact):
             found.append(artifact)
     return found
 
@@ -241,9 +254,10 @@ def _continued(handle: RunHandle, step: Step, own: Fingerprint) -> list[Artifact
             continue
         for artifact in (open_artifact(handle.store, step.name, version) for version in versions):
             manifest = artifact.manifest()
-            if manifest is None or not artifact.intact():
+            if manifest is None:
                 continue
-            if _without_keep(manifest["components"]) == _without_keep(own.components):
+            same = _without_keep(manifest["components"]) == _without_keep(own.components)
+            if same and not faults_of(artifact):
                 return [artifact]
     return []
 

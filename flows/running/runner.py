@@ -35,7 +35,9 @@ from tercet.models.llm.errors import Stopped, Unusable
 from tercet.storage import leftovers, locks, runs
 from tercet.storage.artifacts import open_artifact
 from tercet.storage.catalog import views as catalog
+from tercet.storage.part_writer import put_schema
 from tercet.storage.store import Store, StoreError, open_store
+from tercet.storage.verifying import faults_of
 from tercet.tasks.stage import BadInput, silent
 
 
@@ -106,7 +108,8 @@ def open_run(
             going.enter_context(locks.hold(store, f"run-{run_id}", say))
         try:
             with closing(executor), _llm_session(plan, store, run_id, say) as llm:
-                yield RunHandle(plan, store, run_id, prints, say, executor, llm)
+                handle = RunHandle(plan, store, run_id, prints, say, executor, llm)
+                yield handle
         except Exception as error:
             # Of an error that nobody foresaw, its type may be all that it says.
             ours = isinstance(error, BadInput | StoreError | Stopped | Unusable)
@@ -117,7 +120,7 @@ def open_run(
             # Ctrl-C, or Prefect's own exception for SIGTERM.
             runs.end_run(store, run_id, "interrupted", {})
             raise
-        runs.end_run(store, run_id, "done", {})
+        runs.end_run(store, run_id, "done", handle.end_info)
     catalog.write_catalog(store, step_schemas(plan.steps))
 
 
@@ -296,31 +299,21 @@ def run_step(handle: RunHandle, step: Step, progress: Progress) -> StepResult:
     waits, and then reuses the first one's.
     """
     began = time.monotonic()
-    own = handle.fingerprints[step.name]
-    assert own.version is not None
-    artifact = open_artifact(handle.store, step.name, own.version)
+    artifact = artifact_of(handle, step.name)
     manifest = artifact.manifest()
     state = "reused"
-    if manifest is not None and artifact.intact():
+    # Weights are compared each time, rows where a step reads them.
+    if manifest is not None and artifact.intact() and not faults_of(artifact, tables=False):
         artifact.clear_scratch()
     else:
-        name = f"artifact-{step.name}-{own.version}"
-        with locks.hold(handle.store, name, _waiting(handle, step), f"run {handle.run_id}"):
-            manifest = artifact.manifest()
-            if not artifact.intact():
-                handle.say(f"{step.name:<32} lacks some of its files: making those parts again")
-                artifact.repair()
-                manifest = None
-            if manifest is None:
-                state = "resumed" if artifact.records() else "made"
-                manifest = make_artifact(handle, step, own, artifact, progress)
+        state, manifest = _make(handle, step, progress)
     for line in (*guessed.lines(step), *own_documents.lines(step, artifact)):
         handle.say(line)
     if handle.llm is not None and not _asked_next(handle.plan, step):
         handle.llm.release()
     result = StepResult(
         step.name,
-        own.version,
+        artifact.version,
         state,
         round(time.monotonic() - began, 3),
         {name: int(entry["rows"]) for name, entry in manifest["tables"].items()},
@@ -341,6 +334,39 @@ def run_step(handle: RunHandle, step: Step, progress: Progress) -> StepResult:
     if state != "reused":
         catalog.write_catalog(handle.store, step_schemas(handle.plan.steps))
     return result
+
+
+def _make(handle: RunHandle, step: Step, progress: Progress) -> tuple[str, dict[str, Any]]:
+    """Makes what the step's artifact lacks, or has and is damaged; the state, and the manifest."""
+    artifact = artifact_of(handle, step.name)
+    name = f"artifact-{step.name}-{artifact.version}"
+    with locks.hold(handle.store, name, _waiting(handle, step), f"run {handle.run_id}"):
+        manifest = artifact.manifest()
+        for schema in step_schemas([step]).values():
+            put_schema(handle.store, schema)
+        if faults := faults_of(artifact):
+            path, fault = next(iter(faults.items()))
+            more = f" and {len(faults) - 1:,} more" if len(faults) > 1 else ""
+            handle.say(f"{step.name:<32} is damaged, and made again: {path} {fault}{more}")
+            artifact.repair()
+        elif manifest is not None:
+            return "reused", manifest
+        _compare_inputs(handle, step)
+        state = "resumed" if artifact.records() else "made"
+        own = handle.fingerprints[step.name]
+        manifest = make_artifact(handle, step, own, artifact, progress)
+        handle.compared.add(step.name)
+        return state, manifest
+
+
+def _compare_inputs(handle: RunHandle, step: Step) -> None:
+    """Compares what the step reads with its records, once a run; what is damaged is made again."""
+    steps = {other.name: other for other in handle.plan.steps}
+    for name in step.needs:
+        if name not in handle.compared:
+            if faults_of(artifact_of(handle, name)):
+                _make(handle, steps[name], silent)
+            handle.compared.add(name)
 
 
 def _asked_next(plan: RunPlan, step: Step) -> bool:

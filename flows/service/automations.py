@@ -23,9 +23,16 @@ if TYPE_CHECKING:
 # Seconds; Prefect takes no shorter ones.
 HEARTBEAT = {"PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30"}
 SILENT = timedelta(seconds=75)
+# A server that was away has heard nothing: a run that lives says so within this time.
+ASKED = timedelta(seconds=45)
 PENDING = timedelta(seconds=600)
 FAILED = timedelta(seconds=60)
 RESCHEDULES = 3
+SILENT_NAME = "Silent"
+IS_SILENT = (
+    f"No heartbeat for {SILENT.total_seconds():.0f} s: this server was away, or the run's process "
+    f"is gone, which shows within {ASKED.total_seconds():.0f} s."
+)
 DEAD = f"No heartbeat for {SILENT.total_seconds():.0f} s: its process or its machine is gone."
 RESCHEDULED = "Rescheduled by Tercet's automation: it goes on from what the store has."
 
@@ -33,7 +40,7 @@ _WAITING = ("Pending", "Submitting", "InfrastructurePending")
 _SCHEDULED = ("Scheduled", "AwaitingRetry", "Late")
 # What a scheduled run becomes where no worker is free, or where a deployment has got a limit.
 _STILL_WAITS = ("Late", "AwaitingConcurrencySlot")
-_ENDED = ("Completed", "Failed", "Cancelled", "Cancelling", "Crashed")
+_ENDED = ("Completed", "Failed", "Cancelled", "Cancelling", "Crashed", "Suspended")
 _OF_SERVER = {"owner_resource"}
 # Of a run of `synthesise`, for the run of `train` that follows it.
 _SAME = ("recipe", "store", "overrides", "corpus", "limit", "seed")
@@ -56,10 +63,14 @@ def build_automations(
     alive = ("heartbeat", "Running")
     over = (*_ENDED, *_SCHEDULED, *_WAITING)
     silent = _trigger(("heartbeat", *over), each, alive, SILENT)
+    # Of the type that Prefect gives to no run that has ended; `pipeline_flow` takes it back.
+    asked = ChangeFlowRunState(state=StateType.PAUSED, name=SILENT_NAME, message=IS_SILENT)
+    gone = _trigger(("heartbeat", "Running", *over), each, (SILENT_NAME,), ASKED)
     crashed = ChangeFlowRunState(state=StateType.CRASHED, message=DEAD)
     stuck = _trigger(("Running", *_SCHEDULED, *_ENDED), each, _WAITING, PENDING)
     made = [
-        _automation(f"{recipe}: no heartbeat is a crash", silent, crashed),
+        _automation(f"{recipe}: no heartbeat is silence", silent, asked),
+        _automation(f"{recipe}: silence that lasts is a crash", gone, crashed),
         # Another automation and not a second action: a server runs two actions at once.
         _automation(
             f"{recipe}: crashed without a heartbeat is rescheduled",

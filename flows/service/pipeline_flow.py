@@ -22,13 +22,13 @@ from prefect.cache_policies import NO_CACHE
 from prefect.context import FlowRunContext
 from prefect.runtime import flow_run as running_flow
 from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
-from prefect.states import Completed, Crashed, Failed
+from prefect.states import Cancelled, Completed, Crashed, Failed
 from pydantic import Field
 
 from tercet.flows.recipe import file as recipe_file
 from tercet.flows.recipe import secrets
 from tercet.flows.running.arguments import RunArguments
-from tercet.flows.service import automations, run_artifact, server
+from tercet.flows.service import automations, run_artifact, scheduled_runs, server
 from tercet.flows.service.progress import PrefectArtifact
 from tercet.flows.terminal.failures import (
     StageFailed,
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from prefect.client.schemas.objects import FlowRun, State
 
     from tercet.flows.pipeline.step import Step
+    from tercet.flows.running.one_step import RunHandle
     from tercet.flows.running.run_plan import RunPlan
     from tercet.flows.running.runner import Make, StepResult
     from tercet.storage.store import Store
@@ -147,10 +148,11 @@ class StepTasks:
 
 def _completed(result: "StepResult") -> Any:
     if result.state == "reused":
-        return Completed(name="Cached", message=f"Reused version {result.version}.")
+        return Completed(name="Cached", message=f"{result.step}: reused version {result.version}.")
     rows = ", ".join(f"{count:,} {table}" for table, count in result.tables.items() if count)
     message = (
-        f"Version {result.version}, {result.state} in {result.seconds:.1f} s: {rows or 'no rows'}."
+        f"{result.step}: version {result.version}, {result.state} in {result.seconds:.1f} s: "
+        f"{rows or 'no rows'}."
     )
     return Completed(message=message)
 
@@ -185,6 +187,7 @@ def pipeline(
 
     Raises the failing step's error; the flow run's state has it in one sentence.
     """
+    from tercet.flows.results.verdict import verdict_of
     from tercet.storage.store import open_store
 
     context = FlowRunContext.get()
@@ -193,6 +196,8 @@ def pipeline(
     flow_run = context.flow_run
     opened: list[str] = []
     place = None
+    if scheduled_runs.is_missed(flow_run):
+        return Cancelled(message=scheduled_runs.MISSED)
     try:
         place = open_store(store)
         _check_reschedules(place, flow_run)
@@ -200,15 +205,23 @@ def pipeline(
             arguments = RunArguments(
                 recipe, store, tuple(overrides or ()), corpus, until, limit, seed, retry_failed
             )
-            return _run_steps(_plan(arguments), flow_run, opened.append)
+            handle = _run_steps(_plan(arguments), flow_run, opened.append)
+            verdict = verdict_of(handle.end_info)
+            message = None if verdict is None else verdict.sentence()
+            return Completed(data=str(handle.run_id), message=message)
     except Interrupted as error:
         raise KeyboardInterrupt from error
     except Exception as error:
         message = describe_failure(error)
         # At a terminal the sentence stands on it.
-        if flow_run.deployment_id is not None and place is not None and not opened:
-            with contextlib.suppress(Exception):
-                record_refused(place, flow_run, message)
+        if flow_run.deployment_id is not None:
+            if place is not None and not opened:
+                with contextlib.suppress(Exception):
+                    run_id = record_refused(place, flow_run, message)
+                    run_artifact.publish_refused(place, run_id)
+            # Prefect keeps the error to the end of the process, and its frames would keep DuckDB,
+            # whose bindings then print what they call leaks into the log of `serve`.
+            error = error.with_traceback(None)
         return Failed(message=message, data=error)
 
 
@@ -249,7 +262,8 @@ def _plan(arguments: RunArguments) -> "RunPlan":
     return _plans.pop(arguments, None) or prepare(arguments)
 
 
-def _run_steps(plan: "RunPlan", flow_run: "FlowRun", opened: Callable[[str], None]) -> str:
+def _run_steps(plan: "RunPlan", flow_run: "FlowRun", opened: Callable[[str], None]) -> "RunHandle":
+    from tercet.flows.results import verdict
     from tercet.flows.running.runner import open_run, run_steps
 
     run_id = None
@@ -259,12 +273,14 @@ def _run_steps(plan: "RunPlan", flow_run: "FlowRun", opened: Callable[[str], Non
             opened(run_id)
             _name_run(flow_run, plan.recipe.name, run_id)
             run_steps(handle, [show_step, StepTasks(plan.recipe.run.retries)])
+            verdict.judge(handle)
     finally:
         # For who only sees Prefect; whoever typed `tercet run` sees its summary.
         if run_id is not None and flow_run.deployment_id is not None:
             with contextlib.suppress(Exception):
                 run_artifact.publish_run(plan, run_id)
-    return run_id
+    verdict.settle(handle)
+    return handle
 
 
 def _check_reschedules(place: "Store", flow_run: "FlowRun") -> None:
@@ -299,7 +315,8 @@ def _marked(place: "Store", flow_run: "FlowRun") -> Iterator[None]:
         _label(flow_run, host)
         with contextlib.suppress(Exception):
             sweep(place)
-        yield
+        with scheduled_runs.speaking_up(flow_run):
+            yield
 
 
 def sweep(place: "Store", now: datetime | None = None) -> list[str]:

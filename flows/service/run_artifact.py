@@ -7,9 +7,10 @@ from typing import Any
 
 from tercet.flows.results import summary, warnings
 from tercet.flows.results.queries import connect
+from tercet.flows.results.verdict import verdict_of
 from tercet.flows.running.run_plan import RunPlan
 from tercet.storage import runs
-from tercet.storage.store import open_store
+from tercet.storage.store import Store, open_store
 from tercet.tasks.warning import sentence
 
 
@@ -18,13 +19,24 @@ def publish_run(plan: RunPlan, run_id: str) -> None:
 
     The description, which pages show beside its name, says how it ended, and why.
     """
+    _publish(runs.resolve_run(open_store(plan.store), run_id), describe_run(plan, run_id))
+
+
+def publish_refused(store: Store, run_id: str) -> None:
+    """Makes the artifact of a run that ended before its first step."""
+    run = runs.resolve_run(store, run_id)
+    error = _cell(str(run["end_info"].get("error")))
+    _publish(run, f"# {run['recipe_name']}: {run['state']}\n\n**{error}**\n\nNo step was begun.")
+
+
+def _publish(run: runs.Run, text: str) -> None:
     from prefect.artifacts import create_markdown_artifact
 
-    name = re.sub(r"[^a-z0-9]+", "-", plan.recipe.name.lower()).strip("-")
-    run = runs.resolve_run(open_store(plan.store), run_id)
+    name = re.sub(r"[^a-z0-9]+", "-", run["recipe_name"].lower()).strip("-")
     error = (run.get("end_info") or {}).get("error")
-    ended = f"Run {run_id} {run['state']}" + (f": {error}" if error else "")
-    text = describe_run(plan, run_id)
+    verdict = verdict_of(run.get("end_info") or {})
+    reason = error if verdict is None else verdict.sentence()
+    ended = f"Run {run['run_id']} {run['state']}" + (f": {reason}" if reason else "")
     create_markdown_artifact(text, key=f"runs-of-{name}", description=ended)
 
 
@@ -34,6 +46,8 @@ def describe_run(plan: RunPlan, run_id: str) -> str:
     run = runs.resolve_run(store, run_id)
     place = f"--store {shlex.quote(plan.store)}"
     lines = [f"# {plan.recipe.name}: {run['state']}", ""]
+    if (verdict := verdict_of(run["end_info"])) is not None:
+        lines += [f"**{_cell(verdict.sentence())}**", ""]
     error = (run.get("end_info") or {}).get("error")
     if error:
         lines += [f"**{_cell(error)}**", "", "A retry goes on from what the store has.", ""]

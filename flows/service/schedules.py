@@ -5,13 +5,16 @@ import re
 import shlex
 from contextlib import suppress
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from tercet.flows.service import time_zone
 from tercet.flows.service.client import answering
 from tercet.tasks.stage import BadInput
+
+if TYPE_CHECKING:
+    from prefect.client.orchestration import SyncPrefectClient
 
 CRON_FIELDS = 5
 CRON_FIELD = re.compile(r"[0-9A-Za-z*/,#?-]+")
@@ -82,11 +85,21 @@ def apply(deployment: Any, is_shared: bool) -> UUID:
                     f"delete {shlex.quote(deployment.full_name)}."
                 )
         made = UUID(str(deployment.apply()))
+        _refuse_unknown(client, made)
         if not deployment.schedules:
             # Prefect would leave those that it had.
             for schedule in client.read_deployment_schedules(made):
                 client.delete_deployment_schedule(made, schedule.id)
     return made
+
+
+def _refuse_unknown(client: "SyncPrefectClient", deployment: UUID) -> None:
+    """Lets the server refuse parameters that the flow does not have: their run would crash."""
+    from prefect.client.schemas.actions import DeploymentUpdate
+
+    schema = client.read_deployment(deployment).parameter_openapi_schema or {}
+    update = DeploymentUpdate(parameter_openapi_schema={**schema, "additionalProperties": False})
+    client.update_deployment(deployment, update)
 
 
 def make(cron: str | None, zone: str | None, interval: int | None = None) -> Any:

@@ -30,6 +30,7 @@ from prefect.states import AwaitingRetry, Cancelled, Completed, Crashed, Pending
 from tercet.flows.formatting import format_duration
 from tercet.flows.service import server
 from tercet.flows.service.pipeline_flow import record_refused
+from tercet.flows.service.scheduled_runs import MISSED
 from tercet.flows.terminal import interrupts
 from tercet.flows.terminal.lines import say
 from tercet.storage import runs
@@ -140,7 +141,7 @@ def _due(api: Api, deployment: UUID) -> "FlowRun | None":
     now = datetime.now(UTC)
     due = api(lambda one: one.get_scheduled_flow_runs_for_deployments([deployment], now))
     missed = [one for one in due if one.auto_scheduled and not one.run_count][:-1]
-    state = Cancelled(message="A later run of the schedule was due as well.")
+    state = Cancelled(message=MISSED)
     for one in missed:
         with suppress(ObjectNotFound):
             api(methodcaller("set_flow_run_state", one.id, state))

@@ -16,6 +16,7 @@ from tercet.flows.pipeline import fingerprints
 from tercet.flows.pipeline.step import Step
 from tercet.flows.recipe import file as recipe_file
 from tercet.flows.recipe import yaml_text
+from tercet.flows.results.verdict import judge
 from tercet.flows.running import gpus
 from tercet.flows.running.arguments import RunArguments
 from tercet.flows.running.device import device
@@ -152,6 +153,7 @@ def run_arm(planned: PlannedArm, say: Say, listeners: Sequence[Listener]) -> Out
         with open_run(planned.plan, say) as handle:
             run_id = handle.run_id
             run_steps(handle, [*listeners, note])
+            judge(handle)
     except Exception as error:
         return Outcome(planned, run_id, tuple(done), error)
     return Outcome(planned, run_id, tuple(done))

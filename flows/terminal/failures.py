@@ -9,8 +9,10 @@ from tercet.flows.recipe.secrets import LOGIN
 from tercet.flows.terminal.printable import printable
 from tercet.models.llm.errors import Stopped, Unusable
 from tercet.storage.store import FullDisk, StoreError
-from tercet.tasks.stage import BadInput
+from tercet.tasks.stage import BadInput, RequirementNotMet
 
+# The system's words, and those of numpy's `tofile`, which keeps no error number.
+_NO_SPACE = re.compile(r"No space left on device|\d+ requested and \d+ written")
 _ARTIFACT = re.compile(r"\bartifacts/[^/\s]+/[0-9a-f]{16}/[^\s'\"]+")
 
 
@@ -19,11 +21,15 @@ class StageFailed(Exception):
 
 
 def exit_code(error: BaseException) -> int:
-    """0 done; 1 a stage failed or the disk is full; 2 bad input or usage; 130 interrupted."""
+    """0 done; 1 a stage failed or the disk is full; 2 bad input or usage; 3 done, but the verdict
+    does not meet `run.require`; 130 interrupted.
+    """
     if isinstance(error, KeyboardInterrupt | typer.Abort):
         return 130
     if isinstance(error, FullDisk):
         return 1
+    if isinstance(error, RequirementNotMet):
+        return 3
     if isinstance(error, BadInput | StoreError | Unusable) or _wrong_usage(error):
         return 2
     return 1
@@ -55,13 +61,14 @@ def is_foreseen(error: BaseException) -> bool:
 
 
 def _says_all(error: BaseException) -> bool:
-    told = isinstance(error, BadInput | StoreError | StageFailed | Stopped | Unusable)
+    kinds = BadInput | StoreError | StageFailed | Stopped | Unusable | RequirementNotMet
+    told = isinstance(error, kinds)
     return told and bool(str(error).strip())
 
 
 def _is_full_disk(error: BaseException) -> bool:
     full = getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT)
-    return full or "No space left on device" in str(error)
+    return full or _NO_SPACE.search(str(error)) is not None
 
 
 def _gone(text: str) -> str | None:

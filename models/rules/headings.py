@@ -1,13 +1,16 @@
 """Queries that a document's own author wrote: its title, and its headings.
 
-Each stands for the first passage below it. That passage is trained on without its context, since
-the query stands there; where the text has the words as well, or where many passages share them,
-`parse` and `select` refuse the query.
+Each is written as somebody types it: without its number and marks, and a heading that other places
+have too behind the title of its page. It stands for the first passage below it, which is trained on
+without its context, since the query stands there; where the text has the words as well, or where
+many passages share them, `parse` and `select` refuse the query.
 """
 
-from collections.abc import Callable, Sequence
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
@@ -16,6 +19,54 @@ from tercet.models.text.passages import above
 
 # The place of a query in a document: the number of names in the path down to it.
 Depth = Callable[[Sequence[str]], int]
+# How many places, each a path in a file, a query is about, by its words in lower case.
+Places: TypeAlias = Counter[str]
+# The number of a section: "8.", "2.3", "F.12.", "Chapter 5.", "3)", and "4" before a capital.
+_NUMBER = re.compile(
+    r"""(?:(?i:chapter|section|appendix|part)\s+(?:\d+|[A-Z]|[IVXLC]+)(?:\.\d+)*[.:)]?
+        |(?:§\s*)?(?:\d+|[A-Z])(?:\.\d+)+[.:)]?
+        |(?:§\s*)?\d+[.:)]
+        |\d+(?=\s+[A-Z]))\s+(?=.*[^\W\d_])""",
+    re.VERBOSE,
+)
+# What closes a heading in Markdown, or leads to it: a pilcrow, perhaps as a link, or an anchor.
+_BEHIND = re.compile(
+    r"(?:\s*\[?[¶§🔗\uf0c1]\]?(?:\([^)]*\))?|\s*\{:?\s*#[^}]*\}|\s+#+|[\s.:;,])++$"
+)
+
+
+def as_typed(name: str) -> str:
+    """A title or a heading without its number, marks and anchor; as it is if nothing is left."""
+    bare = _BEHIND.sub("", re.sub(r"^#+\s+", "", name))
+    number = _NUMBER.match(bare)
+    return bare[number.end() :] if number else bare or name
+
+
+def count_places(passages: Iterable[pa.RecordBatch]) -> Places:
+    """How many places could be asked for by each query; passages: source and context of all."""
+    places = set[tuple[str, ...]]()
+    for batch in passages:
+        columns = (batch[name].to_pylist() for name in ("source", "context"))
+        for source, context in set(zip(*columns, strict=True)):
+            path = above(context)
+            places.update((source, *path[:depth]) for depth in range(2, len(path) + 1))
+    return Counter(query.casefold() for _, *path in places for query in _queries(path))
+
+
+def _queries(path: Sequence[str]) -> list[str]:
+    """What may be typed for the last name of a path, from the shortest on: the name, behind the
+    title of its page, and behind title and the name above it."""
+    title, *between, name = map(as_typed, path)
+    longer = [(title, name), *([(title, between[-1], name)] if between else [])]
+    return [name, *(" ".join(dict.fromkeys(names)) for names in longer)]
+
+
+def _query(path: Sequence[str], places: Places) -> str:
+    """The shortest that is of no other place, or the longest."""
+    if len(path) == 1:
+        return as_typed(path[0])
+    queries = _queries(path)
+    return next((query for query in queries if places[query.casefold()] < 2), queries[-1])
 
 
 def _first_below(
@@ -39,7 +90,8 @@ def _first_below(
             continue
         seen.add(place)
         if row in chosen:
-            output.add(passage_id, place[1][-1], operation)
+            query = _query(place[1], given.places or Counter())
+            output.add(passage_id, query, operation)
     return output.table()
 
 
@@ -56,9 +108,10 @@ METHODS = methods(
     *(
         Method(
             *(name, "positive", "topic", partial(_first_below, name, depth)),
+            open_passages=opened,
             as_anchor=True,
             each="passages",
         )
-        for name, depth in (("title", _title), ("heading", _heading))
+        for name, depth, opened in (("title", _title, None), ("heading", _heading, count_places))
     )
 )

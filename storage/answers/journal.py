@@ -259,7 +259,7 @@ def _write(store: Store, name: str, rows: pa.Table) -> None:
     aside = store.work / POOL / f"{name}.writing"
     try:
         with aside.open("wb") as sink:
-            pq.write_table(rows, sink, compression="zstd")
+            pq.write_table(rows, sink, compression="zstd", write_page_checksum=True)
             sink.flush()
             os.fsync(sink.fileno())
         store.put_file(f"{POOL}/{name}.parquet", aside, move=True)

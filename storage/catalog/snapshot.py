@@ -60,6 +60,11 @@ RUNS = pa.schema(
         ("started", _TIME),
         ("ended", _TIME),
         ("state", pa.string()),
+        ("verdict", pa.string()),
+        ("verdict_figure", pa.string()),
+        ("verdict_gain", pa.float64()),
+        ("verdict_low", pa.float64()),
+        ("verdict_high", pa.float64()),
     ]
 )
 """Table `runs`.
@@ -70,6 +75,12 @@ Columns:
     started: when it began
     ended: when it ended; NULL while it runs, and if it was killed
     state: `running`, `done`, `failed`, `interrupted` (Ctrl-C) or `crashed` (killed)
+    verdict: on the trained encoder: `better`, `worse`, `no difference shown` or `not known`; NULL
+        where none was measured
+    verdict_figure: the figure that decides
+    verdict_gain: its gain over the untouched encoder, in points
+    verdict_low: lower end of the gain's 95 % interval
+    verdict_high: upper end
 """
 RUN_STEPS = pa.schema(
     [
@@ -201,6 +212,7 @@ class Snapshot:
                     "started": _time(run["started"]),
                     "ended": _time(run["ended"]),
                     "state": run["state"],
+                    **_verdict_columns(run),
                 }
                 for run in self.runs
             ],
@@ -221,12 +233,23 @@ class Snapshot:
         return {name: _table(rows[name], METADATA[name]) for name in rows}
 
 
+def _verdict_columns(run: run_files.Run) -> dict[str, Any]:
+    verdict = run["end_info"].get("verdict") or {}
+    keys = ("figure", "gain", "low", "high")
+    return {"verdict": verdict.get("word"), **{f"verdict_{key}": verdict.get(key) for key in keys}}
+
+
 def read_snapshot(store: Store) -> Snapshot:
-    """Reads the store: a few small files for each artifact and run, never data."""
+    """Reads the store: a few small files for each artifact and run, never data.
+
+    Runs that reached an artifact whose records are damaged are left out, with a warning.
+    """
     # Runs first, so that no run lists an artifact that finished after artifacts were read.
-    runs = tuple(run_files.list_runs(store))
+    runs = run_files.list_runs(store)
     entries = store.each(_entry, all_artifacts(store))
-    return Snapshot(store, tuple(entries), runs, tag_files.list_tags(store))
+    damaged = {entry.name for entry in entries if entry.artifact.damaged_records()}
+    whole = [run for run in runs if damaged.isdisjoint(run_files.reached(run))]
+    return Snapshot(store, tuple(entries), tuple(whole), tag_files.list_tags(store))
 
 
 def _entry(artifact: Artifact) -> Entry:

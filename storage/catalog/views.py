@@ -11,10 +11,10 @@ from typing import TypeAlias
 import duckdb
 import pyarrow as pa
 
-from tercet.storage import locks
+from tercet.storage import locks, runs
 from tercet.storage.answers.journal import POOL, contents, sealed_names, sealed_paths
 from tercet.storage.answers.usage import answers_sql, usage_sql
-from tercet.storage.artifacts import Artifact, schema_path
+from tercet.storage.artifacts import Artifact
 from tercet.storage.bucket import Bucket
 from tercet.storage.catalog.snapshot import (
     METADATA,
@@ -25,9 +25,10 @@ from tercet.storage.catalog.snapshot import (
 )
 from tercet.storage.layout import ANSWERS
 from tercet.storage.objects import Folder
+from tercet.storage.part_writer import schema_path
 from tercet.storage.rows import quoted, quoted_name, read_parquet_sql
 from tercet.storage.runs import resolve_run
-from tercet.storage.store import Store, clear_errors
+from tercet.storage.store import Damaged, Store, clear_errors
 
 CATALOG = "catalog.duckdb"
 MEMORY_LIMIT = "2GB"
@@ -62,7 +63,13 @@ def connect(
     Raises UnknownRef when there is no such run. Every query must still pass `sql.checked`.
     """
     snapshot = read_snapshot(store)
-    chosen = None if run is None else resolve_run(store, run)["run_id"]
+    found = None if run is None else resolve_run(store, run)
+    chosen = None if found is None else str(found["run_id"])
+    if found is not None:
+        reached = runs.reached(found)
+        for path in sorted(store.damaged):
+            if "@".join(path.split("/")[1:3]) in reached:
+                raise Damaged(f"What run {chosen} reached is damaged ({path} is not JSON)")
     connection = duckdb.connect()
     connection.execute(f"SET memory_limit = {quoted(memory_limit)}")
     connection.execute("SET python_enable_replacements = false")
@@ -319,7 +326,7 @@ def _view(connection: duckdb.DuckDBPyConnection, name: str, query: str) -> None:
         connection.execute(f"CREATE VIEW {name} AS {query}")
     except duckdb.Error as error:
         # What is raised in Python, as where files lie in a bucket, has no class of its own.
-        if type(error) not in (duckdb.IOException, duckdb.Error):
+        if type(error) not in (duckdb.IOException, duckdb.InvalidInputException, duckdb.Error):
             raise
         said = f"Files of this table cannot be read: {first_line(error)}"
         # A column would not be computed where only rows are counted.

@@ -55,6 +55,8 @@ class Gathered:
 
     document_ids: Any = field(default_factory=list)  # uint64 (documents,)
     corpus_of_document: Any = field(default_factory=list)  # int32 (documents,)
+    # The document with which its file begins; itself where it is a file or a row.
+    file_of_document: Any = field(default_factory=list)  # int32 (documents,)
     document_of_item: Any = field(default_factory=list)  # int32 (items,)
     kinds: Any = field(default_factory=list)  # int8 (items,)
     item_ids: Any = field(default_factory=list)  # uint64 (items,)
@@ -72,6 +74,7 @@ class Gathered:
         kinds: dict[str, npt.DTypeLike] = {
             "document_ids": np.uint64,
             "corpus_of_document": np.int32,
+            "file_of_document": np.int32,
             "document_of_item": np.int32,
             "kinds": np.int8,
             "item_ids": np.uint64,
@@ -96,16 +99,17 @@ class _Batch:
     """Documents of the first pass, and their items, until they are written."""
 
     def __init__(self) -> None:
-        # As in READ_DOCUMENTS, then the whole text and the number of the corpus.
-        self.documents: list[tuple[str, str, str | None, str, int]] = []
+        # As in READ_DOCUMENTS, then the whole text, the number of the corpus and of the document
+        # with which its file begins.
+        self.documents: list[tuple[str, str, str | None, str, int, int]] = []
         # As in ITEMS, then the kind and the document.
         self.items: list[tuple[str, int, int, int, int, int]] = []
         self.questions: list[tuple[int, str, str, str, list[str]]] = []
 
-    def add(self, document: Document, corpus: int, items: list[Item]) -> None:
+    def add(self, document: Document, corpus: int, first: int, items: list[Item]) -> None:
         place = len(self.documents)
         named = (document.source, document.path, document.label)
-        self.documents.append((*named, document.text(), corpus))
+        self.documents.append((*named, document.text(), corpus, first))
         self.items += [(*item, SENTENCE, place) for item in items]
         pairs = (text for pair in document.pairs for text in pair)
         # Each is a paragraph of its own.
@@ -121,7 +125,7 @@ class _Batch:
         *columns, kinds, places = map(list, zip(*self.items, strict=True))
         table = pa.table(columns, schema=ITEMS)
         files.items.write_table(table)
-        *named, bodies, corpora = map(list, zip(*self.documents, strict=True))
+        *named, bodies, corpora, firsts = map(list, zip(*self.documents, strict=True))
         files.documents.write_table(pa.table(named, schema=READ_DOCUMENTS))
         hashes, counted = word_hashes(normalised(table.column("text").combine_chunks()))
         owner = np.array(places, dtype=np.int32)
@@ -131,6 +135,7 @@ class _Batch:
         gathered.words.append((counted.astype(np.int32), paragraphs))
         gathered.document_ids.append(seeding.text_ids(bodies))
         gathered.corpus_of_document.append(np.array(corpora, dtype=np.int32))
+        gathered.file_of_document.append(np.array(firsts, dtype=np.int32))
         gathered.document_of_item.append(owner + np.int32(counts[0]))
         gathered.kinds.append(np.array(kinds, dtype=np.int8))
         gathered.item_ids.append(seeding.text_ids(columns[0]))
@@ -163,6 +168,7 @@ def gather(config: IngestConfig, folder: Path, rejects: Rejects, progress: Progr
             gathered.faults.append(faults)
             gathered.cleaned.append(0)
             usable = 0
+            first: int | None = None  # the document with which the file begins
             for reading in reader_of(corpus.source).read(corpus, config.max_line_bytes):
                 if isinstance(reading, Fault):
                     faults[reading.reason] += 1
@@ -179,8 +185,11 @@ def gather(config: IngestConfig, folder: Path, rejects: Rejects, progress: Progr
                         rejects.add(example_id(corpus.name), HTML, detail, reading.html)
                 standing = _within_bounds(reading, config, rejects, faults)
                 usable += len(standing)
+                if not reading.continued:
+                    first = None
                 if standing or reading.pairs:
-                    batch.add(reading, number, standing)
+                    first = counts[0] + len(batch.documents) if first is None else first
+                    batch.add(reading, number, first, standing)
                 if len(batch.items) >= BATCH_ITEMS:
                     batch.write(gathered, counts, files)
                     batch = _Batch()

@@ -121,9 +121,11 @@ def _decide(
     shared = splits.SharedShingles(gathered.shingles, gathered.shingle_items)
     gathered.shingles = gathered.shingle_items = None
     documents = len(gathered.document_ids)
+    first = splits.whole_files(gathered.file_of_document, config.largest_cluster)
     leader = splits.leaders(
         shared.ties(gathered.document_of_item, documents, config.max_shingle_frequency),
         gathered.texts.ties(gathered.document_of_item, documents, config.max_shingle_frequency),
+        first=first,
     )
     former = _former(work, gathered.document_ids)
     split = splits.assign(
@@ -137,9 +139,8 @@ def _decide(
     tested = np.unique(gathered.document_of_item[reasons == _KEPT])
     few = 3 * np.sum(split[tested] == splits.TEST) < config.test * len(tested)
     if config.max_shingle_frequency > 1 and (few or large.any()):
-        alone = np.arange(documents, dtype=np.int32)
-        apart = splits.assign(alone, gathered.document_ids, seed, config.dev, config.test, 1.0)
-        apart = splits.keep(apart, alone, former)
+        apart = splits.assign(first, gathered.document_ids, seed, config.dev, config.test, 1.0)
+        apart = splits.keep(apart, first, former)
         _leave_out(gathered, shared, apart, repeated)
         parted = apart, repeated
     return split, large, reasons, parted

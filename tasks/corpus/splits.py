@@ -10,9 +10,11 @@ word here and there.
    first few documents, and a text is compared with the first few that it may be like. So neither
    tie nor split of a document ever depends on documents behind it, and a corpus that grows at its
    end keeps the splits it had. (Connected components would not: one new document that bridges two
-   of them moves old ones.) A cluster that swallows a good part of the corpus is common phrasing,
-   not a family of copies, and goes to train: one thing that growth can change, for clusters of
-   more than 200 documents.
+   of them moves old ones.) The documents of one file follow its first, whatever else they share,
+   so that a page stays whole; but not those of a book, a file with a tenth of all documents or as
+   many as a cluster may not have. A cluster that swallows a good part of the corpus is common
+   phrasing, not a family of copies, and goes to train: one thing that growth can change, for
+   clusters of more than 200 documents.
 2. *Exclusion.* What then still shares a shingle or is alike across splits (common phrasing, or a
    document tied to two clusters) is rejected: from dev what it shares with test, from train what it
    shares with test or dev. This step alone is the guarantee; the first keeps its price low.
@@ -22,7 +24,7 @@ the next one draws for the others. `keep` leaves the documents of an earlier ver
 were, and what resembles them follows; the exclusion guarantees the same.
 
 Set phrases, which very many documents have, are taken out of the texts before (`set_phrases.py`):
-which phrases those are is the other thing that growth can change.
+which phrases those are is another thing that growth can change, and which files are books.
 """
 
 from collections.abc import Callable
@@ -42,6 +44,7 @@ Flags: TypeAlias = npt.NDArray[np.bool_]
 SPLITS = ("train", "dev", "test")
 TRAIN, DEV, TEST = range(3)
 SMALL_CLUSTER = 200  # documents; a cluster of fewer is never too large
+LARGE_FILE = 0.1  # of all documents; one as large is divided
 
 
 class SharedShingles:
@@ -89,12 +92,28 @@ class SharedShingles:
         return parent
 
 
-def leaders(*ties: Index) -> Index:
+def whole_files(file_of_document: Index, largest: float) -> Index:
+    """For each document the first of its file; itself where the file is to be divided.
+
+    Args:
+        file_of_document: the number of the first document of each one's file. Shape (documents,).
+        largest: as in `assign`.
+    """
+    documents = len(file_of_document)
+    sizes = np.bincount(file_of_document, minlength=documents)[file_of_document]
+    divided = (sizes >= LARGE_FILE * documents) | too_large(file_of_document, largest)
+    return np.where(divided, np.arange(documents, dtype=np.int32), file_of_document)
+
+
+def leaders(*ties: Index, first: Index | None = None) -> Index:
     """For each document the first of its cluster, or itself if it follows none.
 
     ties: for each document an earlier one that it follows, or itself, by one reason or another.
+    first: for each document the first of its file, which it follows and nothing else, or itself.
     """
     parent: Index = np.minimum.reduce(ties)
+    if first is not None:
+        parent = np.where(first == np.arange(len(first)), parent, first)
     while not np.array_equal(parent, parent[parent]):
         parent = parent[parent]
     return parent

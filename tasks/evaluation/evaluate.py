@@ -38,6 +38,7 @@ from tercet.tasks.evaluation.items import (
     Figure,
     figures,
     gain_rows,
+    gains_of_choice,
     item_table,
     rescore,
 )
@@ -126,7 +127,8 @@ def run(work: Work) -> None:
 
     Slots: document_pairs; halves, awareness and labels, where the recipe measures these; judgements
     and passages, where it measures questions to the run's passages; baseline, the tables of the
-    untouched model: with it the gains over it too.
+    untouched model: with it the gains over it too; choices, where the model was chosen by some of
+    the questions.
     """
     config: EvaluateConfig = work.config
     tasks = _read_tasks(config)
@@ -162,6 +164,8 @@ def run(work: Work) -> None:
             figures(scores, AVERAGED, config.bootstrap, work.seed),
         )
     rows = _rows(work, material, found, before)
+    if "choices" in work.inputs:
+        rows = gains_of_choice(rows, work.inputs["choices"].table("choices").to_pylist())
     work.emit("evaluations", pa.Table.from_pylist(rows, schema=EVALUATIONS))
 
 

@@ -1,4 +1,4 @@
-"""Warnings of `evaluate`: unusable rows, texts that are cut, measures at their ceiling, no gain."""
+"""Warnings of `evaluate`: unusable rows, texts that are cut, measures at their ceiling, losses."""
 
 from collections.abc import Iterator, Sequence
 
@@ -12,10 +12,7 @@ from tercet.tasks.evaluation.evaluate import EvaluateConfig
 from tercet.tasks.evaluation.evaluation_rows import DOCUMENT_PAIRS, HALVES
 from tercet.tasks.evaluation.suites.beir import BM25, HYBRID
 from tercet.tasks.evaluation.suites.beir import SUITE as RETRIEVAL_SETS
-from tercet.tasks.scoring.select import SelectConfig
-from tercet.tasks.scoring.select_warnings import threshold_keys
 from tercet.tasks.stage import Work
-from tercet.tasks.training.train import TrainConfig
 from tercet.tasks.warning import StageWarning
 
 # In percent, of the untouched model: what is left above it is less than most gains.
@@ -26,7 +23,7 @@ _MEASURES = "('recall@1', 'ndcg@10', 'accuracy', 'spearman', 'map', 'ap')"
 
 
 def find(work: Work, made: Rows, configs: Sequence[BaseModel]) -> Iterator[StageWarning]:
-    """Of the untouched model, faults of the measures; of the trained one, that no figure gains."""
+    """Of the untouched model, faults of the measures; of the trained one, what got worse."""
     config: EvaluateConfig = work.config
     if "baseline" not in work.inputs:
         yield from _unusable(work, made)
@@ -35,7 +32,7 @@ def find(work: Work, made: Rows, configs: Sequence[BaseModel]) -> Iterator[Stage
         yield from _cut(work)
         yield from _without_sides(work, made)
     elif config.phase == "encoder" and config.model_seed is None:
-        yield from _without_gain(work, made, configs)
+        yield from _worse(work, made)
 
 
 def _unusable(work: Work, made: Rows) -> Iterator[StageWarning]:
@@ -120,25 +117,25 @@ def _without_sides(work: Work, made: Rows) -> Iterator[StageWarning]:
         yield StageWarning("no_side", None, total, total, said, remedy)
 
 
-def _without_gain(work: Work, made: Rows, configs: Sequence[BaseModel]) -> Iterator[StageWarning]:
-    rows = [p.rows for c in configs if isinstance(c, TrainConfig) for p in c.phase.parts]
-    ((figures, better),) = ask(
+def _worse(work: Work, made: Rows) -> Iterator[StageWarning]:
+    """Figures of the user's own questions, graded pairs or labels that got worse."""
+    if "choices" in work.inputs and ask(
+        work, f"FROM {work.inputs['choices'].sql('choices')} WHERE mix = 0"
+    ):
+        return  # it is the untouched encoder
+    rows = ask(
         work,
-        f"""SELECT count(*), count(*) FILTER (ci_low > 0) FROM {made.sql("evaluations")}
-        WHERE ends_with(metric, '_gain') AND ci_low IS NOT NULL AND n >= {FEW}""",
+        f"""SELECT concat_ws(' ', task, nullif(subset, 'all'), metric), value, ci_low, ci_high, n
+            FROM {made.sql("evaluations")}
+            WHERE suite IN ('{RETRIEVAL_SETS}', 'sts_sets', 'labels')
+                AND metric IN ('ndcg@10_gain', 'spearman_gain', 'accuracy_gain')
+                AND NOT ends_with(task, ' dev')
+                AND NOT regexp_matches(task, ' ({BM25}|{HYBRID})') AND ci_high < 0 AND n >= {FEW}
+            ORDER BY ALL""",
     )
-    if not rows or not figures or better:
-        return
-    tries = []
-    if any(one.reads_triplets or one.source == "anchors" for one in rows):
-        tries.append("more rows (sample.rows)")
-    if any(one.source == "queries" for one in rows):
-        tries.append("more queries (more documents, or the method question)")
-    for config in configs:
-        if isinstance(config, SelectConfig) and any(one.reads_triplets for one in rows):
-            key = threshold_keys("negative_max", config.model_dump(mode="json"))
-            tries += [f"a lower {key}", "other method weights"]
-    tries += ["more steps (epochs or max_steps)", "a larger learning_rate"]
-    said = f"none of {figures:,} figures is measurably better after training"
-    remedy = f"look at the rows that it trained on, and try {', '.join(tries)}"
-    yield StageWarning("no_gain", None, figures, figures, said, remedy)
+    for name, value, low, high, n in rows:
+        name = name.removesuffix("_gain")
+        message = f"{name.replace('_', ' ')} got worse: {value:+.2f} points, "
+        message += f"95 % interval {low:+.2f} to {high:+.2f}"
+        remedy = "keep the untouched encoder, or train less: a lower learning_rate, fewer steps"
+        yield StageWarning("worse", name, n, n, message, remedy)

@@ -53,9 +53,10 @@ there are, with replacement, and computes ranks again. With fewer than 30 questi
 says nothing: this table has it, but summaries, reports, cards, studies and `tercet eval` leave it
 out and call no such figure better or worse. Cases of `fact_order` that share an anchor are drawn
 together. For `mean` and `wmean` each file is resampled separately, for an average each task. A
-gain compares both models on the same resamples. Isotropy is Mu and Viswanath's (2018): the
-smallest value of the partition function divided by the largest, over the eigenvectors of the
-vectors' second moments.
+gain compares both models on the same resamples. With `choose`, a gain on questions that chose is
+that of choosing, where each question is judged by what the others chose (`choices`). Isotropy is
+Mu and Viswanath's (2018): the smallest value of the partition function divided by the largest, over
+the eigenvectors of the vectors' second moments.
 
 Columns:
     model_version: version of the `train` artifact, or a digest of the weights

@@ -229,6 +229,24 @@ def _measure(task: Scores, metric: str, parts: Sequence[Part]) -> tuple[Measure,
     return resampling.mean_of(values), len(values)
 
 
+def gains_of_choice(
+    rows: Sequence[dict[str, Any]], choices: Sequence[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """The rows, where gains on questions that chose this very model are those of choosing.
+
+    choices: rows of the table `choices`.
+    """
+    known = {(f"{one['task']}", f"{one['metric']}_gain"): one for one in choices}
+    changed = []
+    for one in rows:
+        choice = known.get((one["task"], one["metric"]))
+        if one["suite"] == "retrieval_sets" and choice is not None:
+            ends = {key: choice[key] for key in ("ci_low", "ci_high")}
+            one = {**one, "value": choice["gain"], **ends}
+        changed.append(one)
+    return changed
+
+
 def gain_rows(
     subject: Subject, after: Sequence[Figure], before: Sequence[Figure]
 ) -> list[dict[str, Any]]:

@@ -48,8 +48,8 @@ def question_table(subject: Subject, task: RetrievalTask, scores: Sequence[Score
     ids = task.passage_ids or [None] * len(task.documents)
     for way in (ENCODER, BM25, HYBRID):
         named = (task.suite, task.title_by(way))
-        found = next(one for one in scores if (one.data.suite, one.data.task) == named)
-        ranking = found.ranking
+        by_way = next(one for one in scores if (one.data.suite, one.data.task) == named)
+        ranking = by_way.ranking
         assert ranking is not None
         ranks = [
             next((rank for rank, place in enumerate(places, 1) if of.get(place, 0) > 0), None)
@@ -61,7 +61,7 @@ def question_table(subject: Subject, task: RetrievalTask, scores: Sequence[Score
             "task": [task.title] * n,
             "way": [way] * n,
             "item": range(n),
-            "query_id": found.parts[0].queries,
+            "query_id": by_way.parts[0].queries,
             "query": task.queries,
             "rank": ranks,
             "first_id": [None if p is None else ids[p] for p in firsts],

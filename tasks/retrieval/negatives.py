@@ -40,8 +40,8 @@ NEGATIVES = pa.schema(
 them passages of the split train that share no eight words in a row with dev or test.
 
 Left out are a row's own passage (of a document pair, all of its document), passages with the text
-of a positive of the same query or within one, a passage whose text or whose heading is the query,
-and what is nearer to the query than `negatives.margin` allows.
+of a positive of the same query or within one, a passage whose text is the query, one whose title
+and headings have all of its words, and what is nearer to the query than `negatives.margin` allows.
 
 Columns:
     triplet_id: the row: → `triplets.triplet_id`; of the step `negatives.document_pairs` →
@@ -59,6 +59,9 @@ Source: TypeAlias = Literal["queries", "document_pairs", "labelled"]
 _PART, _QUERIES = 8_192, 256
 # Passages of a query's own that the search makes room for, at most.
 _MOST_OWN = 1_000
+
+# The words of a text in lower case, in SQL.
+_WORDS = r"regexp_extract_all({0}, '[\p{{L}}\p{{N}}]+')"
 
 # row_id, anchor, positive, and `own`: of queries the id of their passage, else of their document.
 _ROWS: dict[Source, str] = {
@@ -264,13 +267,15 @@ def _apart(work: Work, rows: pa.Table, found: pa.Table) -> pa.Table:
                 ) USING (passage_id)
                 JOIN (
                     SELECT query, lower(anchor) AS anchor, own,
+                        {_WORDS.format("lower(anchor)")} AS words,
                         regexp_replace(positive, '\s+', ' ', 'g') AS positive
                     FROM rows
                 ) USING (query)
                 GROUP BY query, rank HAVING NOT bool_or(
                     coalesce(own = {own}, FALSE)
                     OR contains(text, positive) OR contains(positive, text)
-                    OR lower(text) = anchor OR list_contains(string_split(context, ' > '), anchor))
+                    OR lower(text) = anchor OR list_contains(string_split(context, ' > '), anchor)
+                    OR (words <> [] AND list_has_all({_WORDS.format("context")}, words)))
                 QUALIFY row_number() OVER (PARTITION BY query ORDER BY rank)
                     <= {work.config.depth}
                 ORDER BY query, rank"""

@@ -14,13 +14,15 @@ from tercet.models.precision import Precision
 from tercet.models.text.passages import passage_text
 from tercet.storage.rows import Rows
 from tercet.tasks.encoders import load_encoder
+from tercet.tasks.mixes import load_mix
 from tercet.tasks.rejects import rejects
 from tercet.tasks.stage import Config, Stage, Work
 
 PASSAGE_VECTORS = pa.schema([("passage_id", pa.uint64()), ("vector", pa.list_(pa.float32()))])
 """Table `passage_vectors`. The passages as one encoder has them: the evaluator's
 (`passage_vectors.evaluator`), those of the backbone (`passage_vectors.base`) or of the trained
-encoder (`passage_vectors.encoder`).
+encoder (`passage_vectors.encoder`). Where the step `choose` reads questions to them: those of each
+candidate (`passage_vectors.mix25` to `.mix100`), and in `choose` those of the one that it shipped.
 
 Columns:
     passage_id: → `passages.passage_id`
@@ -48,6 +50,11 @@ class PassageVectorsConfig(FormSettings, Config):
         default=None,
         description="Draws the weights of a token_cnn, where the encoder has none yet.",
     )
+    mix: float | None = Field(
+        default=None,
+        description="Share of the encoder's weights; the rest is that of the untouched one; null: "
+        "the encoder as it is.",
+    )
 
 
 def run(work: Work) -> None:
@@ -55,7 +62,10 @@ def run(work: Work) -> None:
     from tercet.models.encoders.encoder import encode
 
     config: PassageVectorsConfig = work.config
-    model = work.once(load_encoder, "encoder", config.cnn_seed)
+    if config.mix is None:
+        model = work.once(load_encoder, "encoder", config.cnn_seed)
+    else:
+        model = work.once(load_mix, "encoder", config.mix)
     done, total = 0, work.inputs["passages"].count("passages")
 
     def tell(of_block: int) -> None:

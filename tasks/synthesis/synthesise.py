@@ -85,7 +85,8 @@ def run(work: Work) -> None:
 
     Slots: sentences (the part), anchors; mentions, sentence_categories, graph and pool where the
     method needs them. Of a method over passages: passages (the part), and every_passage where only
-    some are drawn. A row at which the method fails is a reject with the reason `error`.
+    some are drawn or the method looks at all. A row at which the method fails is a reject with the
+    reason `error`.
     """
     method = work.config.described
     for said in generated(work):
@@ -112,6 +113,9 @@ def generated(work: Work) -> Iterator[pa.Table]:
     if method.open_graph is not None:
         # Rebuilding it for each part takes seconds.
         replacements = work.once(_opened, method.open_graph)
+    places = None
+    if method.open_passages is not None:
+        places = work.once(_placed, method.open_passages)
     pool = _pool(work) if "pool" in method.needs else None
 
     def refuse(rows: pa.Table) -> Callable[[int, Exception], None]:
@@ -136,7 +140,7 @@ def generated(work: Work) -> Iterator[pa.Table]:
             known = mentions
             if mentions is not None:
                 known = mentions.filter(pc.is_in(mentions["sentence_id"], rows["sentence_id"]))
-            whole = MethodInput(rows, anchors, known, replacements, pool, categories)
+            whole = MethodInput(rows, anchors, known, replacements, pool, categories, places)
             yield from isolated(anchors, _generator(method, params, work.seed, whole), refuse(rows))
         if not method.prompted:
             work.resources.progress(stop, len(read), method.each)
@@ -211,6 +215,10 @@ def _generations(work: Work, method: Method, said: pa.Table) -> pa.Table:
         columns["as_anchor"] = pa.repeat(method.as_anchor, rows)
     arrays = [columns.get(f.name, pa.nulls(rows, f.type)) for f in GENERATIONS]
     return pa.Table.from_arrays(arrays, schema=GENERATIONS)
+
+
+def _placed(work: Work, open_passages: Callable[..., Any]) -> Any:
+    return open_passages(work.inputs["every_passage"].batches("passages", ["source", "context"]))
 
 
 def _opened(work: Work, open_graph: Callable[..., Any]) -> Any:

@@ -1,131 +1,354 @@
-"""The choice of a checkpoint, on dev only: no key and no function here can name the test split."""
+"""Stage `choose`: how much of the training is shipped, by one's own questions.
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+Each candidate is an encoder between the untouched and the trained one. `cautious_choice` has the
+rule and what it gains; with fewer than 30 questions nothing is chosen on them.
+"""
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from pydantic import Field, field_validator
 
-from tercet.models.encoders.prompts import Sided
-from tercet.models.measures import metrics
-from tercet.tasks.evaluation.document_pairs import pairs_of_split
-from tercet.tasks.evaluation.encoding import Encoded
-from tercet.tasks.evaluation.suites import sts
-from tercet.tasks.evaluation.suites.layout import suite_root
-from tercet.tasks.evaluation.suites.task import cosines
-from tercet.tasks.stage import BadInput, Work
+from tercet.models import seeding
+from tercet.models.encoders.pooling import FormSettings
+from tercet.models.encoders.prompts import Prompts
+from tercet.models.measures.cautious_choice import (
+    choose_candidate,
+    cross_fitted,
+    linked_groups,
+    standard_errors,
+)
+from tercet.models.measures.resampling import Floats
+from tercet.models.precision import Precision
+from tercet.models.retrieval import bm25, rankings
+from tercet.tasks.evaluation.encoding import encode_texts
+from tercet.tasks.evaluation.retrieval import LEAST
+from tercet.tasks.evaluation.suites.beir import (
+    HYBRID,
+    RetrievalTask,
+    find_retrieval_files,
+    read_retrieval_sets,
+)
+from tercet.tasks.evaluation.suites.judged import read_judged
+from tercet.tasks.evaluation.suites.own import RetrievalSource, TaskName
+from tercet.tasks.mixes import MIXES, load_mix
+from tercet.tasks.retrieval.passage_vectors import PASSAGE_VECTORS
+from tercet.tasks.stage import Config, Stage, Work
 
-if TYPE_CHECKING:
-    from sentence_transformers import SentenceTransformer
+NAME = "choose"
+CANDIDATE_ENCODERS = pa.schema(
+    [
+        ("seed", pa.int64()),
+        ("mix", pa.float64()),
+        ("gain", pa.float64()),
+        ("standard_error", pa.float64()),
+        ("n", pa.int64()),
+        ("chosen", pa.bool_()),
+    ]
+)
+"""Table `candidate_encoders`. The encoders that `choose` may ship, from the untouched one to the
+trained one, five for each seed.
 
-    from tercet.models.training.choosing import Choice
-    from tercet.tasks.training.train import TrainConfig
+Columns:
+    seed: of the training, as in `evaluations`
+    mix: share of the training in the weights: 0 is the untouched encoder, 1 the trained one
+    gain: mean over all questions of its nDCG@10 minus that of the untouched, in points; NULL
+        without questions
+    standard_error: of that mean; NULL with fewer than two questions
+    n: how many questions
+    chosen: whether it is the run's encoder
+"""
+CANDIDATE_GAINS = pa.schema(
+    [
+        ("seed", pa.int64()),
+        ("task", pa.string()),
+        ("query_id", pa.uint64()),
+        ("query", pa.string()),
+        ("mix", pa.float64()),
+        ("ndcg", pa.float64()),
+    ]
+)
+"""Table `candidate_gains`. What `choose` decides by: one row for each question and candidate.
 
-    Measure = Callable[[SentenceTransformer], float | None]
+Columns:
+    seed: of the training, as in `evaluations`
+    task: its set in `evaluate.retrieval_sets`
+    query_id: id of the question's text, as in `judgements`
+    query: the question
+    mix: of the candidate, as in `candidate_encoders`
+    ndcg: nDCG@10 of this question, in percent
+"""
+CHOICES = pa.schema(
+    [
+        ("seed", pa.int64()),
+        ("mix", pa.float64()),
+        ("chosen_by", pa.string()),
+        ("task", pa.string()),
+        ("metric", pa.string()),
+        ("n", pa.int64()),
+        ("gain", pa.float64()),
+        ("ci_low", pa.float64()),
+        ("ci_high", pa.float64()),
+    ]
+)
+"""Table `choices`. What choosing gains: one row for each seed, task and metric. Each question
+counts what the other questions would have chosen for it, so that none is counted by its own choice;
+the gain is that of choosing, not of the one candidate that all questions chose.
+
+Columns:
+    seed: of the training, as in `evaluations`
+    mix: of the candidate that is shipped, as in `candidate_encoders`
+    chosen_by: `questions`; `default` (`choose.mix`) with fewer than 30 questions, or where one
+        document answers all. Then there is one row, and what follows is NULL
+    task: the set in `evaluate.retrieval_sets`, or this with ` hybrid`
+    metric: as in `evaluations`
+    n: how many questions the set has
+    gain: over the untouched encoder, in points
+    ci_low: 95 % interval of a bootstrap over files that answer, which chooses anew each time
+    ci_high: its upper end
+"""
+
+
+class ChooseSettings(Config):
+    """How much of the training is shipped."""
+
+    mix: float = Field(
+        default=0.5,
+        description="The share of the training in the weights where fewer than 30 questions are "
+        "asked: 0 (untouched), 0.25, 0.5, 0.75 or 1 (trained).",
+        json_schema_extra={"enum": list(MIXES)},
+    )
+
+    @field_validator("mix")
+    @classmethod
+    def _candidate(cls, mix: float) -> float:
+        if mix not in MIXES:
+            raise ValueError(f"must be one of {', '.join(format(mix, 'g') for mix in MIXES)}")
+        return mix
+
+
+class ChooseConfig(FormSettings, ChooseSettings):
+    """The same with what the candidates are measured on, and how `evaluate` makes vectors."""
+
+    retrieval_sets: dict[TaskName, RetrievalSource] = Field(
+        default_factory=dict, description="Folders in BEIR's layout."
+    )
+    max_length: int | None = None
+    precision: Precision = "fp32"
+    bootstrap: int = 2_000
+    prompts: Prompts = Prompts()
+    cnn_seed: int | None = None
+    model_seed: int | None = Field(
+        default=None, description="Of the training that made the encoder; null: the run's seed."
+    )
+    trust_remote_code: bool = False
 
 
 @dataclass(frozen=True)
-class Chooser:
-    """One way to choose.
+class _Questions:
+    """The questions of all sets, one after the other.
 
-    files: of its dev set, by name. measure: the measure's name and the measure, on dev. Both raise
-        BadInput where there is nothing to measure on.
+    task: of each question its set. group: of each a label, which those have in common that one file
+    answers. All of shape (questions,).
     """
 
-    files: "Callable[[TrainConfig], dict[str, Path]]"
-    measure: "Callable[[Work, TrainConfig], tuple[str, Measure]]"
-
-    def choice_of(self, work: Work, config: "TrainConfig") -> "Choice":
-        """The choice as training makes it."""
-        from tercet.models.training.choosing import Choice
-
-        assert config.choose is not None
-        return Choice(config.choose.every, *self.measure(work, config))
+    tasks: npt.NDArray[np.str_]
+    texts: list[str]
+    groups: npt.NDArray[np.int64]
 
 
-def _no_files(config: "TrainConfig") -> dict[str, Path]:
-    return {}
+def slot_of(mix: float) -> str:
+    """The slot with the passages' vectors by this candidate."""
+    return f"vectors{100 * mix:.0f}"
 
 
-def _retrieval(work: Work, config: "TrainConfig") -> "tuple[str, Measure]":
-    """MRR of the dev pairs' answers among each other, in percent."""
-    pairs = pairs_of_split(work.inputs["document_pairs"], "dev", config.max_pairs, work.seed)
-    if pairs.num_rows < 2:
-        raise BadInput(
-            f"train.choose.by is retrieval, but the corpora have {pairs.num_rows} document pairs "
-            "in split dev: raise ingest.dev, name the columns query and answer of a corpus, or "
-            "set train.choose to null."
-        )
-    queries: list[str] = pairs["query"].to_pylist()
-    answers: list[str] = pairs["answer"].to_pylist()
-    places = {text: place for place, text in enumerate(dict.fromkeys(answers))}
-    own = np.array([places[text] for text in answers], dtype=np.int64)
-
-    def mrr(encoded: Encoded) -> float:
-        sides = encoded.of(queries, "query"), encoded.of(list(places), "document")
-        return 100.0 * float(metrics.reciprocal_ranks(metrics.answer_ranks(*sides, own)).mean())
-
-    texts: list[Sided] = [(text, "query") for text in queries]
-    texts += [(text, "document") for text in places]
-    return "retrieval document_pairs dev mrr", by_vectors(work, config, texts, mrr)
+def externals(config: ChooseConfig) -> dict[str, Path]:
+    """The files of the sets in BEIR's layout. Raises BadInput."""
+    return find_retrieval_files(config.retrieval_sets, ("test",))
 
 
-def _suite_files(config: "TrainConfig") -> dict[str, Path]:
-    assert config.choose is not None
-    if config.suite is None:
-        raise BadInput(
-            f"train.choose.by is {config.choose.by}, but evaluate.suite names no directory that "
-            "has its dev set: name one, or choose by retrieval."
-        )
-    return sts.KIND.files(suite_root(config.suite.expanduser()), config.choose.by, ("dev",))
+def run(work: Work) -> Path:
+    """Chooses; returns the directory of the encoder that is shipped.
+
+    Slots: judgements, passages and the passages' vectors by each candidate (`slot_of`), where
+    questions are asked of the run's passages. Models: `model`, the trained encoder, and
+    `untouched`.
+    """
+    from tercet.models.encoders import own_modules
+
+    config: ChooseConfig = work.config
+    seed = work.seed if config.model_seed is None else config.model_seed
+    sets = read_retrieval_sets(config.retrieval_sets, ("test",))
+    by_words: dict[str, rankings.Places] = {}
+    measured = []
+    tasks: list[RetrievalTask] = []
+    for number, mix in enumerate(MIXES, start=1):
+        tasks = [*sets, *_judged(work, mix)]
+        measured.append(_measure(work, mix, tasks, by_words) if tasks else {})
+        work.resources.progress(number, len(MIXES), "candidates")
+    questions = _questions(work, tasks)
+    # By task and metric, of shape (questions of the task, candidates).
+    figures = {name: np.stack([of[name] for of in measured], axis=1) for name in measured[0]}
+    ndcg = np.concatenate(
+        [np.empty((0, len(MIXES))), *(figures[task.name, "ndcg@10"] for task in tasks)]
+    )
+    gains = ndcg - ndcg[:, :1]
+    # Figures of smaller sets have no interval, so that nobody could tell what choosing gained.
+    largest = max((len(task.queries) for task in tasks), default=0)
+    choosing = largest >= LEAST and len(set(questions.groups)) > 1
+    chosen = choose_candidate(gains) if choosing else MIXES.index(config.mix)
+    work.emit("candidate_encoders", _candidates(seed, gains, chosen))
+    work.emit("candidate_gains", _candidate_gains(seed, questions, ndcg))
+    rows = [{"chosen_by": "default"}]
+    if choosing:
+        rows = _choices(work, questions, figures, gains)
+    shipped = [{**row, "seed": seed, "mix": MIXES[chosen]} for row in rows]
+    work.emit("choices", pa.Table.from_pylist(shipped, schema=CHOICES))
+    if (slot := slot_of(MIXES[chosen])) in work.inputs:
+        for batch in work.inputs[slot].batches("passage_vectors"):
+            work.emit("passage_vectors", pa.table(batch))
+    # A length that only the measurement has is none of the encoder's.
+    whole = replace(work, config=config.model_copy(update={"max_length": None}))
+    return own_modules.save_encoder(load_mix(whole, "model", MIXES[chosen]), work.scratch / "model")
 
 
-def _suite(work: Work, config: "TrainConfig") -> "tuple[str, Measure]":
-    _suite_files(config)
-    assert config.choose is not None
-    assert config.suite is not None
-    by = config.choose.by
-    task = sts.read_task(suite_root(config.suite.expanduser()), by, "dev")
-    assert task is not None
-    return f"sts {by} dev all spearman", by_scores(work, config, task)
+def _judged(work: Work, mix: float) -> list[RetrievalTask]:
+    """Questions to the run's passages, with this candidate's vectors of them."""
+    if "judgements" not in work.inputs:
+        return []
+    inputs = {**work.inputs, "passage_vectors": work.inputs[slot_of(mix)]}
+    return read_judged(inputs, ("test",))
 
 
-RETRIEVAL = Chooser(_no_files, _retrieval)
-SUITE = Chooser(_suite_files, _suite)
+def _measure(
+    work: Work, mix: float, tasks: Sequence[RetrievalTask], by_words: dict[str, rankings.Places]
+) -> dict[tuple[str, str], Floats]:
+    """By task and metric the figures of each question by this candidate, in percent.
+
+    by_words: by task the ranking of BM25, which is the same for all candidates and kept here.
+    """
+    model = load_mix(work, "model", mix)
+    encoded, _ = encode_texts(work, model, [text for task in tasks for text in task.sided_texts()])
+    figures = {}
+    for task in tasks:
+        by_vectors = task.rank(encoded)
+        if task.name not in by_words:
+            index, depth = bm25.build(task.documents), by_vectors.shape[1]
+            by_words[task.name], _ = bm25.search(index, task.queries, depth)
+        fused = rankings.fuse(by_vectors, by_words[task.name])
+        for name, ranking in ((task.name, by_vectors), (f"{task.name} {HYBRID}", fused)):
+            for metric, values in task.measure(ranking).items():
+                figures[name, metric] = 100.0 * values
+    return figures
 
 
-def by_scores(work: Work, config: "TrainConfig", task: sts.ScoredTask) -> "Measure":
-    """Spearman of cosine and human score on a dev set, in percent."""
-    (part,) = task.parts
+def _questions(work: Work, tasks: Sequence[RetrievalTask]) -> _Questions:
+    """The questions with their groups: by file; where one file answers all, by document."""
+    names = np.repeat([task.name for task in tasks], [len(task.queries) for task in tasks])
+    texts = [query for task in tasks for query in task.queries]
+    groups = linked_groups([])
+    for columns in (("corpus", "source"), ("doc_id",)):
+        files = _files(work, columns)
+        golds: list[list[Hashable]] = [
+            # Of a folder in BEIR's layout the documents; a text that is asked twice is one.
+            [("text", query), *files.get((task.name, query), ((task.name, d) for d in judged))]
+            for task in tasks
+            for query, judged in zip(task.queries, task.judged, strict=True)
+        ]
+        groups = linked_groups(golds)
+        if len(set(groups)) > 1:
+            break
+    return _Questions(names.astype(np.str_), texts, groups)
 
-    def spearman(encoded: Encoded) -> float | None:
-        found = cosines(encoded, part.first, part.second)
-        if float(np.ptp(found)) <= metrics.TIE:
-            return None
-        return 100.0 * metrics.spearman(found, part.scores)
 
-    return by_vectors(work, config, task.sided_texts(), spearman)
+def _files(work: Work, columns: Sequence[str]) -> dict[tuple[str, str], list[Hashable]]:
+    """By task and question what the passages that answer it have in these columns."""
+    if "judgements" not in work.inputs:
+        return {}
+    judgements = work.inputs["judgements"].table("judgements")
+    judgements = judgements.filter(pc.equal(judgements["split"], "test"))
+    passages = work.inputs["passages"].table("passages", ["passage_id", *columns])
+    passages = passages.filter(
+        pc.is_in(passages["passage_id"], value_set=judgements["passage_id"].combine_chunks())
+    )
+    of_passage = {row["passage_id"]: tuple(row.values())[1:] for row in passages.to_pylist()}
+    files: dict[tuple[str, str], list[Hashable]] = {}
+    for row in judgements.to_pylist():
+        file = of_passage[row["passage_id"]]
+        files.setdefault((row["task"], row["query"]), []).append(file)
+    return files
 
 
-def by_vectors(
+def _candidates(seed: int, gains: Floats, chosen: int) -> pa.Table:
+    errors = standard_errors(gains)
+    rows = [
+        {
+            "seed": seed,
+            "mix": mix,
+            "gain": float(gains[:, place].mean()) if len(gains) else None,
+            "standard_error": float(errors[place]) if len(gains) > 1 else None,
+            "n": len(gains),
+            "chosen": place == chosen,
+        }
+        for place, mix in enumerate(MIXES)
+    ]
+    return pa.Table.from_pylist(rows, schema=CANDIDATE_ENCODERS)
+
+
+def _candidate_gains(seed: int, questions: _Questions, ndcg: Floats) -> pa.Table:
+    count = len(questions.texts)
+    columns = {
+        "seed": np.full(count, seed),
+        "task": questions.tasks,
+        "query_id": seeding.text_ids(questions.texts),
+        "query": questions.texts,
+    }
+    tables = [
+        pa.table({**columns, "mix": np.full(count, mix), "ndcg": ndcg[:, place]})
+        for place, mix in enumerate(MIXES)
+    ]
+    return pa.concat_tables(tables).cast(CANDIDATE_GAINS)
+
+
+def _choices(
     work: Work,
-    config: "TrainConfig",
-    texts: Sequence[Sided],
-    value: Callable[[Encoded], float | None],
-) -> "Measure":
-    """The measure that `value` makes of the texts' vectors; None if one is not finite."""
-    sides = dict.fromkeys(side for _, side in texts)
-    by_side = {side: list(dict.fromkeys(t for t, on in texts if on == side)) for side in sides}
-    sided = ((text, side) for side, some in by_side.items() for text in some)
-    rows = {one: row for row, one in enumerate(sided)}
+    questions: _Questions,
+    figures: Mapping[tuple[str, str], Floats],
+    gains: Floats,
+) -> list[dict[str, Any]]:
+    """What choosing gains, by task and metric."""
+    seed = seeding.text_id(str(work.seed), NAME)
+    crossed = cross_fitted(gains, questions.groups, seed)
+    rows = []
+    for (task, metric), values in figures.items():
+        of_task = questions.tasks == task.removesuffix(f" {HYBRID}")
+        whole = np.zeros(gains.shape)
+        whole[of_task] = values - values[:, :1]
+        gain = crossed.interval(whole, work.config.bootstrap, seed, of_task)
+        ends = {"gain": gain.value, "ci_low": gain.low, "ci_high": gain.high}
+        n = int(of_task.sum())
+        rows.append({"chosen_by": "questions", "task": task, "metric": metric, "n": n, **ends})
+    return rows
 
-    def measure(model: "SentenceTransformer") -> float | None:
-        from tercet.models.encoders.encoder import encode
 
-        size, precision = work.resources.batch_size, config.precision
-        made = [encode(model, some, size, precision, side=on) for on, some in by_side.items()]
-        vectors = np.concatenate(made)
-        return value(Encoded(vectors, rows)) if np.isfinite(vectors).all() else None
-
-    return measure
+STAGE = Stage(
+    name=NAME,
+    config=ChooseConfig,
+    tables={
+        "candidate_encoders": CANDIDATE_ENCODERS,
+        "candidate_gains": CANDIDATE_GAINS,
+        "choices": CHOICES,
+        "passage_vectors": PASSAGE_VECTORS,
+    },
+    run=run,
+    model=True,
+    libraries=("torch", "transformers", "sentence-transformers"),
+    externals=externals,
+    locations=("retrieval_sets.*.source",),
+)

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
-from tercet.tasks.training.choose import RETRIEVAL, SUITE, Chooser
-from tercet.tasks.training.choose_order import FACT_ORDER
-from tercet.tasks.training.choose_set import OWN_SET
+from tercet.tasks.training.chooser import RETRIEVAL, SUITE, Chooser
+from tercet.tasks.training.chooser_order import FACT_ORDER
+from tercet.tasks.training.chooser_set import OWN_SET
 
 UNVERSIONED = True
 

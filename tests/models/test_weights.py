@@ -50,6 +50,19 @@ def test_a_directory_without_a_configuration(tmp_path: Path) -> None:
         weights.locate(str(tmp_path))
 
 
+def test_a_layer_in_a_pickle_is_refused_beside_safetensors(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "model.safetensors").touch()
+    for layer in ("2_Dense", "3_Router/query_0_Dense"):
+        (tmp_path / layer).mkdir(parents=True)
+        pickle = tmp_path / layer / "pytorch_model.bin"
+        pickle.touch()
+        with pytest.raises(weights.ModelMissing, match=rf"{layer}/pytorch_model\.bin, a pickle"):
+            weights.locate(str(tmp_path))
+        (tmp_path / layer / "model.safetensors").touch()
+        assert weights.locate(str(tmp_path)) == tmp_path
+
+
 @pytest.mark.parametrize("fault", ["weightless", "pickle"])
 def test_weights_are_safetensors(tiny_backbone: Path, tmp_path: Path, fault: str) -> None:
     model = spoilt(tiny_backbone, fault, tmp_path)

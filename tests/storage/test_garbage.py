@@ -11,8 +11,8 @@ import pytest
 from commands_store import make_artifact, make_run
 
 from tercet.storage import garbage, leases, locks, runs, tags
-from tercet.storage.artifacts import Artifact, find_parts, foreign_things, open_artifact
-from tercet.storage.garbage import collect, kept_runs
+from tercet.storage.artifacts import Artifact, find_parts, open_artifact
+from tercet.storage.garbage import collect, foreign_things, kept_runs
 from tercet.storage.store import Store, StoreError
 
 TABLE = {"rows": pa.table({"x": [1, 2, 3]})}

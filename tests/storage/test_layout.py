@@ -9,7 +9,7 @@ import pytest
 from commands_store import make_artifact, small_store
 from strangers import own_folders, strew
 
-from tercet.storage import artifacts, rounds, runs, tags
+from tercet.storage import artifacts, garbage, rounds, runs, tags
 from tercet.storage.answers.pool import open_pool
 from tercet.storage.catalog.snapshot import read_snapshot
 from tercet.storage.store import Store, StoreError, check_outside, open_store
@@ -42,7 +42,7 @@ def full(tmp_path: Path) -> Store:
 
 
 def test_nothing_of_a_store_is_foreign(full: Store) -> None:
-    assert artifacts.foreign_things(full) == []
+    assert garbage.foreign_things(full) == []
 
 
 def test_a_store_strewn_with_other_programs_files_says_the_same(full: Store) -> None:
@@ -52,7 +52,7 @@ def test_a_store_strewn_with_other_programs_files_says_the_same(full: Store) -> 
         left |= strew(full.work, place)
     assert len(left) > 500
     assert told(full) == before
-    found = {path.relative_to(full.work).as_posix() for path in artifacts.foreign_things(full)}
+    found = {path.relative_to(full.work).as_posix() for path in garbage.foreign_things(full)}
     assert found == left
 
 
@@ -92,7 +92,7 @@ def test_a_name_of_ours_that_is_of_the_wrong_kind(full: Store, place: str, kind:
     else:
         path.write_text("{}")
     assert told(full) == before
-    assert artifacts.foreign_things(full) == [path]
+    assert garbage.foreign_things(full) == [path]
 
 
 def test_answers_are_read_beside_other_programs_files(tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_answers_are_read_beside_other_programs_files(tmp_path: Path) -> None:
         store.create(f"responses/journal/{name}.jsonl", b"no JSON")
     with open_pool(store, "recipe", "run") as pool:
         assert pool.find(["digest"]) == {}
-    assert len(artifacts.foreign_things(store)) == 8
+    assert len(garbage.foreign_things(store)) == 8
 
 
 @pytest.mark.parametrize("name", [".DS_Store", "Thumbs.db", "._x", "desktop.ini", "lost+found"])

@@ -1,6 +1,7 @@
 """Runs, tags, and what a name stands for."""
 
 import shutil
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from processes import staged
@@ -54,6 +55,23 @@ def test_a_try_is_never_the_newest_run(store: Store) -> None:
         assert runs.resolve_run(store, ref)["run_id"] == second
     assert [run["run_id"] for run in runs.list_runs(store)] == [second, third, first]
     assert runs.resolve_run(store, third)["run_id"] == third
+
+
+def test_a_run_of_a_clock_set_ahead_is_the_oldest(
+    store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    start = {"recipe_name": "quickstart", "recipe": {}, "info": {}}
+    ahead = f"{datetime.now(UTC) + timedelta(days=400):%Y%m%dT%H%M%S}000000-abcd"
+    record = {"run_id": ahead, "started": "2038-01-01T00:00:00+00:00", **start}
+    store.create_json(f"runs/{ahead}/start.json", record)
+    assert runs.resolve_run(store, None)["run_id"] == ahead
+    now = runs.start_run(store, "quickstart", {}, {})
+    for ref in (None, "quickstart"):
+        assert runs.resolve_run(store, ref)["run_id"] == now
+    assert [run["run_id"] for run in runs.list_runs(store)] == [now, ahead]
+    (said,) = {one.message for one in caplog.records}
+    assert "clock is wrong" in said
+    assert ahead in said
 
 
 def test_a_run_that_could_not_begin_is_listed_but_never_the_newest(store: Store) -> None:

@@ -240,6 +240,7 @@ class Document(NamedTuple):
     label: what the corpus's column `labels` says of it, if anything.
     title: of its file or its row, if there is one. headings: in their order.
     html: the beginning of a text of it that was written in HTML, before that was taken out.
+    continued: whether it goes on where the one before it ended, in the same file.
     """
 
     source: str
@@ -251,6 +252,7 @@ class Document(NamedTuple):
     title: str | None = None
     headings: tuple[Heading, ...] = ()
     html: str = ""
+    continued: bool = False
 
     def text(self) -> str:
         """All that it says, pairs included; its digest is the document's id."""

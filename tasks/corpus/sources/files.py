@@ -296,7 +296,8 @@ def _prose(
     def document() -> Document:
         path = f"{name}:{start}"
         told = tuple(headings)
-        return Document(name, path, gathered, [], (), None, title or None, told, html)
+        named = (title or None, told, html)
+        return Document(name, path, gathered, [], (), None, *named, continued=start > 1)
 
     for line in read:
         if line.fault:

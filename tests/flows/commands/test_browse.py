@@ -6,7 +6,8 @@ import pytest
 from commands_store import SENTENCES, lines_of, make_artifact, make_run, small_store, tercet
 
 from tercet.flows.commands.browse import list_store, show_ref, tag_ref, untag
-from tercet.storage.runs import start_run
+from tercet.flows.results.verdict import Verdict
+from tercet.storage.runs import end_run, start_run
 from tercet.storage.store import Store, StoreError, open_store
 from tercet.storage.tags import get_tag
 from tercet.tasks.stage import BadInput
@@ -19,32 +20,18 @@ def made(tmp_path: Path) -> tuple[Store, str]:
     return small_store(tmp_path / "store")
 
 
-def test_runs_are_listed_newest_first_with_their_headline(
+def test_runs_are_listed_newest_first_with_their_verdict(
     made: tuple[Store, str], capsys: Capture
 ) -> None:
     store, first = made
-    rows = [
-        ("document_pairs", "test", "recall@1_gain", 3.25, 1.5, 5.0),
-        ("document_pairs", "test", "recall@1", 50.0, None, None),
-    ]
-    names = ("task", "subset", "metric", "value", "ci_low", "ci_high")
-    evaluations = pa.table(dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)))
-    make_artifact(store, "evaluate.encoder", "eeee5555", {"evaluations": evaluations})
-    second = make_run(
-        store,
-        "fish",
-        {
-            "ingest": ("aaaa1111", "reused", {"sentences": 3}),
-            "evaluate.encoder": ("eeee5555", "made", {"evaluations": 2}),
-        },
-        state=None,
-    )
+    second = make_run(store, "fish", {"ingest": ("aaaa1111", "reused", {"sentences": 3})})
+    verdict = Verdict("worse", "mine, nDCG@10", -4.1, -8.2, -0.2, 55, "queries")
+    end_run(store, second, "done", {"verdict": verdict.__dict__})
     list_store(store.location, None)
     lines = lines_of(capsys.readouterr().out)
-    assert lines[0].split() == ["run", "recipe", "state", "started", "took", "steps", "result"]
+    assert lines[0].split() == ["run", "recipe", "state", "started", "took", "steps", "verdict"]
     assert lines[2].startswith(second)
-    assert "crashed" in lines[2]
-    assert "recall@1 +3.25 (+1.50 to +5.00)" in lines[2]
+    assert "worse: mine, nDCG@10 -4.10 (-8.20 to -0.20) on 55 queries" in lines[2]
     assert lines[3].startswith(first)
     assert "done" in lines[3]
     assert "1 made, 1 reused" in lines[3]
@@ -67,18 +54,6 @@ def test_runs_of_one_recipe_are_told_apart_by_what_was_changed(
     assert "arm cold" not in arm
     assert "done" in run
     assert "try negation" in tried
-
-
-def test_a_headline_of_too_few_questions_is_marked(
-    made: tuple[Store, str], capsys: Capture
-) -> None:
-    store, _ = made
-    row = {"task": "document_pairs", "subset": "test", "metric": "recall@1_gain", "value": -100.0}
-    found = pa.Table.from_pylist([row | {"ci_low": -100.0, "ci_high": -100.0, "n": 1}])
-    make_artifact(store, "evaluate.encoder", "eeee5555", {"evaluations": found})
-    make_run(store, "fish", {"evaluate.encoder": ("eeee5555", "made", {"evaluations": 1})})
-    list_store(store.location, None)
-    assert "recall@1 -100.00 (too few)" in capsys.readouterr().out
 
 
 def test_a_run_shows_its_artifacts(made: tuple[Store, str], capsys: Capture) -> None:

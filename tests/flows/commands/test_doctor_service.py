@@ -22,8 +22,8 @@ DEPLOYED = [
 START = "prefect worker start --pool 'my cpus' --limit 1"
 ONLINE = [{"name": "w1", "status": "ONLINE"}, {"name": "w0", "status": "OFFLINE"}]
 WATCH = [
-    *({"name": f"tercet news: {what}", "enabled": True} for what in ("1", "2", "3", "4")),
-    {"name": "tercet other: no heartbeat is a crash", "enabled": False},
+    *({"name": f"tercet news: {what}", "enabled": True} for what in ("1", "2", "3", "4", "5")),
+    {"name": "tercet other: no heartbeat is silence", "enabled": False},
 ]
 
 
@@ -88,7 +88,7 @@ def test_workers_and_automations_of_what_is_deployed(server: Answers) -> None:
     assert said(deployed()) == [
         ("ok", "1 is online in the pool 'my cpus'"),
         ("ok", "1 is online in the pool 'gpu'"),
-        ("ok", "automations that watch over news: 4"),
+        ("ok", "automations that watch over news: 5"),
     ]
 
 
@@ -106,7 +106,7 @@ def test_each_fault_has_its_remedy(server: Answers) -> None:
     ]
     told = {"name": "tercet news: failed for good tells a person", "enabled": True}
     server.pages["automations/filter"] = [*WATCH[2:], told]
-    gone = "2 of 4 automations that watch over news are gone: tercet deploy its recipe again"
+    gone = "2 of 5 automations that watch over news are gone: tercet deploy its recipe again"
     assert said(deployed())[-1] == ("note", gone)
     server.pages["deployments/filter"] = []
     assert "tercet deploy RECIPE" in deployed()[0].says

@@ -50,7 +50,7 @@ def test_bytes_by_step_and_by_run(tmp_path: Path) -> None:
     assert line.split()[1:3] == ["birds", "done"]
     assert line.endswith("kept")
     assert "A file that several runs share counts once by step" in told
-    assert said("--store", store.location, "--format", "csv").startswith('"kind","name"')
+    assert said("--store", store.location, "--format", "csv").startswith("kind,name")
 
 
 def test_an_unknown_format_is_refused(tmp_path: Path) -> None:

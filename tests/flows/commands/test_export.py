@@ -12,7 +12,7 @@ from commands_store import SENTENCES, make_artifact, make_run, names, small_stor
 
 from tercet.flows.commands.export import export, export_model
 from tercet.flows.results.refs import find_artifact
-from tercet.storage.store import FullDisk, StoreError, open_store
+from tercet.storage.store import Damaged, FullDisk, StoreError, open_store
 from tercet.storage.tags import set_tag
 from tercet.tasks.stage import BadInput
 
@@ -38,6 +38,22 @@ def test_the_directory_is_plain_and_three_lines_load_it(
     set_tag(open_store(store), "herons", "train@bbbb")
     export("tag:herons", str(tmp_path / "tagged"), store, None)
     assert names(tmp_path / "tagged") == names(target)
+
+
+def test_only_what_the_record_names_is_copied(store: str, tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("root")
+    folder = find_artifact(open_store(store), "train", None).model_dir()
+    assert folder is not None
+    (folder / "extra.json").symlink_to(secret)
+    (folder / "losses").symlink_to(tmp_path)
+    export("train", str(tmp_path / "birds"), store, None)
+    assert names(tmp_path / "birds") == ["1_Pooling/config.json", "README.md", "modules.json"]
+    (folder / "modules.json").unlink()
+    (folder / "modules.json").symlink_to(secret)
+    with pytest.raises(Damaged, match="has "):
+        export("train", str(tmp_path / "again"), store, None)
+    assert not (tmp_path / "again").exists()
 
 
 def test_before_any_training_there_is_no_encoder(tmp_path: Path) -> None:

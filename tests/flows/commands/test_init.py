@@ -9,7 +9,7 @@ from commands_store import lines_of, tercet
 
 from tercet.flows.commands.init import write_recipe
 from tercet.flows.recipe import file as recipe_file
-from tercet.flows.recipe.fitting import SURROUNDINGS, recipe_name
+from tercet.flows.recipe.fitting import recipe_name
 from tercet.tasks.stage import BadInput
 
 LINES = [f"Heron number {i} stands in the shallow water and waits." for i in range(40)]
@@ -23,22 +23,25 @@ def test_lines_of_sentences(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     recipe = recipe_file.load(str(output))
     assert (recipe.name, recipe.corpora[0].source) == ("herons", str(corpus))
     assert recipe.corpora[0].prose is False
-    assert not set(SURROUNDINGS) & set(recipe.synthesise)
-    assert recipe.synthesise
+    # Nobody asked for facts, so none of Tercet's own sentences are trained on.
+    assert len(recipe.corpora) == 1
+    assert not recipe.synthesise
+    assert recipe.choose is not None
     assert recipe.evaluate.retrieval is False
     shown = capsys.readouterr().out
     assert "40 lines" in shown
+    assert "expect no gain" in shown
     assert lines_of(shown)[-1] == f"tercet run {output}"
 
 
-def test_prose_in_a_column_keeps_the_methods_of_the_surroundings(tmp_path: Path) -> None:
+def test_prose_in_a_column(tmp_path: Path) -> None:
     corpus, output = tmp_path / "my notes.jsonl", tmp_path / "recipe.yaml"
     rows = [{"id": str(i), "body": " ".join(LINES[i : i + 3])} for i in range(30)]
     corpus.write_text("\n".join(map(json.dumps, rows)))
     write_recipe(str(corpus), str(output))
     recipe = recipe_file.load(str(output))
     assert (recipe.name, recipe.corpora[0].text) == ("my_notes", "body")
-    assert set(SURROUNDINGS) & set(recipe.synthesise)
+    assert len(recipe.corpora) == 1
     assert all(len(line) <= 100 for line in output.read_text().splitlines() if line[:1] == "#")
 
 
@@ -86,7 +89,7 @@ def test_sentences_that_are_too_short_are_told(
     corpus.write_text("heron\n" * 30 + "\n".join(LINES[:9]))
     write_recipe(str(corpus), str(tmp_path / "short.yaml"))
     shown = capsys.readouterr().out
-    assert "\n30 of the first 39 sentences have fewer than 4 words and would" in shown
+    assert "\n30 of the first 39 sentences have fewer than 2 words and would" in shown
     assert "lower ingest.min_words" in shown
     corpus.write_text("heron")
     write_recipe(str(corpus), str(tmp_path / "one.yaml"))
@@ -177,6 +180,19 @@ def test_a_pair_with_repeated_queries_is_told(
     )
 
 
+def test_a_column_of_too_many_values_for_labels_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [f'm{i % 21},k{i % 20},"{LINES[i % 40]} {i}"\n' for i in range(420)]
+    corpus = tmp_path / "notes.csv"
+    corpus.write_text("many,few,said\n" + "".join(rows))
+    write_recipe(str(corpus), str(tmp_path / "recipe.yaml"))
+    shown = capsys.readouterr().out
+    assert "\n'many' has 21 values; labels have at most 20.\n" in shown
+    assert "'few' has" not in shown
+    assert "each trains with itself under dropout" in shown
+
+
 def test_every_column_is_told_with_what_it_holds(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -242,9 +258,9 @@ def test_half_a_pair_and_columns_that_are_not_there_are_told(
 
 @pytest.mark.parametrize(
     ("columns", "words", "searched"),
-    [("title,body", 60, True), ("title,body", 20, False), ("id,body", 60, False)],
+    [("title,body", 60, True), ("title,body", 20, True), ("id,body", 60, False)],
 )
-def test_a_table_of_long_texts_with_titles_is_searched(
+def test_a_table_of_texts_with_titles_is_searched(
     columns: str, words: int, searched: bool, tmp_path: Path
 ) -> None:
     corpus, output = tmp_path / "notes.csv", tmp_path / "recipe.yaml"
@@ -252,6 +268,21 @@ def test_a_table_of_long_texts_with_titles_is_searched(
     corpus.write_text(f"{columns}\n{rows}")
     write_recipe(str(corpus), str(output))
     assert (recipe_file.load(str(output)).ingest.passages is not None) == searched
+
+
+@pytest.mark.parametrize(("questions", "told"), [(0, True), (29, True), (30, False)])
+def test_fewer_than_thirty_questions_cannot_tell(
+    questions: int, told: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "docs").mkdir()
+    for number, line in enumerate(LINES):
+        (tmp_path / "docs" / f"{number}.md").write_text(f"# Heron {number}\n\n{line}\n")
+    table = tmp_path / "mine.csv"
+    rows = "".join(f"where is heron {number}?,{number}.md\n" for number in range(questions))
+    table.write_text("question,file\n" + rows)
+    asked = str(table) if questions else None
+    write_recipe(str(tmp_path / "docs"), str(tmp_path / "recipe.yaml"), questions=asked)
+    assert ("Bring 30 questions" in capsys.readouterr().out) == told
 
 
 def test_numbers_are_no_text(tmp_path: Path) -> None:

@@ -6,7 +6,11 @@ from pathlib import Path
 
 import pytest
 from good_and_bad import Place, sentence
+from s3_server import free_port
 from spoilt_models import spoilt
+
+from tercet.storage.runs import list_runs
+from tercet.storage.store import open_store
 
 
 def _truncated() -> bytes:
@@ -126,6 +130,15 @@ def test_a_bad_input_starts_no_server_and_leaves_no_store(
     assert told in sentence(result, 2)
     assert len(result.stderr.splitlines()) == 1
     assert not store.exists()
+
+
+def test_a_server_that_is_away_is_one_sentence(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PREFECT_API_URL", f"http://127.0.0.1:{free_port()}/api")
+    result = place.types("run", place.good, "--store", place.folder / "away")
+    assert "does not answer" in sentence(result, 2)
+    assert list_runs(open_store(str(place.folder / "away"))) == []
 
 
 @pytest.mark.parametrize(

@@ -62,6 +62,16 @@ def test_csv_goes_through_a_reader(store: str, tmp_path: Path) -> None:
     assert found[0] == {"sentence_id": "11", "text": "A heron waits.", "l": "[1, 2]", "x": ""}
 
 
+def test_csv_quotes_only_what_needs_it(store: str, tmp_path: Path) -> None:
+    out = tmp_path / "rows.csv"
+    query = """SELECT '20261128T01' AS run, 'a "b", c' AS t, '' AS e, NULL::VARCHAR AS n,
+        1.5::FLOAT AS f, true AS b, ' x' AS s, E'1\\n2' AS l"""
+    answer(query, "csv", str(out), store, None)
+    assert out.read_text() == (
+        'run,t,e,n,f,b,s,l\n20261128T01,"a ""b"", c","",,1.5,true," x","1\n2"\n'
+    )
+
+
 def test_json_keeps_ids_and_has_no_nan(store: str, tmp_path: Path) -> None:
     out = tmp_path / "rows.json"
     big = 2**64 - 1
@@ -211,7 +221,7 @@ def test_exit_codes_pipes_and_explain(store: str) -> None:
     good = tercet(
         "sql", "--store", store, "--format", "csv", stdin="SELECT 1 AS a;\nSELECT\n2 AS b"
     )
-    assert (good.returncode, good.stdout) == (0, '"a"\n1\n"b"\n2\n')
+    assert (good.returncode, good.stdout) == (0, "a\n1\nb\n2\n")
     bad = tercet("sql", "SELEC", "--store", store)
     assert bad.returncode == 2
     assert bad.stderr.count("\n") == 1

@@ -56,7 +56,7 @@ def test_they_are_made_as_the_encoder_is_measured() -> None:
         train={**CONTENT["train"], "trust_remote_code": True},
     )
     for step in found.values():
-        assert step.config.model_dump(exclude={"cnn_seed", "prompt"}) == {
+        assert step.config.model_dump(exclude={"cnn_seed", "mix", "prompt"}) == {
             "pooling": "cls",
             "max_length": 48,
             "precision": "bf16",

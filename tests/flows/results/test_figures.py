@@ -2,23 +2,13 @@
 
 from typing import Any
 
-import duckdb
-import pyarrow as pa
+from figure_rows import stored
 from known_tables import known_tables
 
-from tercet.flows.results.figures import foremost, of_geometry, of_tasks, read_figures, seeds
+from tercet.flows.results.figures import of_geometry, of_tasks, read_figures, seeds
 from tercet.flows.results.metric_names import Metric
-from tercet.tasks.evaluation.evaluation_rows import EVALUATIONS
 
 RECALL = Metric("retrieval", "document_pairs", "test", "recall@1")
-
-
-def stored(rows: list[dict[str, Any]]) -> duckdb.DuckDBPyConnection:
-    blank = dict.fromkeys(EVALUATIONS.names)
-    connection = known_tables()
-    table = pa.Table.from_pylist([blank | row for row in rows], EVALUATIONS)
-    connection.register("evaluations", table)
-    return connection
 
 
 def row(phase: str, value: float, metric: str = "recall@1", **more: Any) -> dict[str, Any]:
@@ -76,18 +66,6 @@ def test_of_too_few_questions_there_is_no_interval() -> None:
     assert found.gain() == (5.0, None, None)
     (found,) = read_figures(stored([{**one, "n": 29} for one in ROWS]), "encoder-2")
     assert found.gain() == (6.0, None, None)
-
-
-def test_a_figure_of_enough_questions_stands_for_all() -> None:
-    few = [{**one, "n": 1} for one in ROWS]
-    many = [{**one, "task": "halves", "n": 50} for one in ROWS]
-    told = foremost(read_figures(stored([*few, *many])))
-    assert told is not None
-    assert told.metric.task == "halves"
-    told = foremost(read_figures(stored(few)))
-    assert told is not None
-    assert told.metric == RECALL
-    assert foremost([]) is None
 
 
 def test_undefined_values_are_left_out() -> None:

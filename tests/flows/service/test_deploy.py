@@ -71,6 +71,8 @@ def deployed(client: Any, name: str) -> Any:
 
 
 def test_two_deployments_that_are_watched(client: Any, recipe: Path) -> None:
+    from prefect.exceptions import PrefectHTTPStatusError
+
     arguments = RunArguments("ships.yaml", "the-store", ("seed=3",), limit=20)
     deploy_recipe(arguments, "rules", "cards", "0 3 * * *", "Europe/Berlin")
     first, second = deployed(client, "synthesise"), deployed(client, "train")
@@ -93,7 +95,11 @@ def test_two_deployments_that_are_watched(client: Any, recipe: Path) -> None:
         (step,) = one.pull_steps
         assert list(step.values()) == [{"directory": str(recipe.parent)}]
     automations = named(client.read_automations())
-    assert len(automations) == 4
+    assert len(automations) == 5
+
+    # What the flow does not take would crash it before anybody could say why.
+    with pytest.raises(PrefectHTTPStatusError, match="409"):
+        client.create_flow_run_from_deployment(first.id, parameters={"nonsense": 1})
 
     # Typed again: nothing twice, what is no longer said is gone, and what stays keeps counting.
     deploy_recipe(arguments, "rules")
@@ -150,7 +156,7 @@ def test_a_recipe_without_synthesis_is_one_deployment(client: Any, recipe: Path)
     assert made == ["boats-train"]
     train = client.read_deployment_by_name("tercet/boats-train")
     assert len(client.read_deployment_schedules(train.id)) == 1
-    assert sum("tercet boats:" in one.name for one in client.read_automations()) == 3
+    assert sum("tercet boats:" in one.name for one in client.read_automations()) == 4
 
 
 def test_a_pools_runs_are_the_automations(client: Any, recipe: Path, store: Store) -> None:
@@ -182,6 +188,49 @@ def test_a_pools_runs_are_the_automations(client: Any, recipe: Path, store: Stor
     client.delete_flow_run(run.id)
 
 
+def test_of_missed_runs_the_newest_stands_for_all(client: Any, recipe: Path, store: Store) -> None:
+    from tercet.flows.service.scheduled_runs import MISSED, is_missed
+
+    deploy_recipe(RunArguments("ships.yaml", store.location), "rules", None, "* * * * *", "UTC")
+    synthesise = deployed(client, "synthesise").id
+
+    def scheduled() -> list[Any]:
+        later = datetime.now(UTC) + timedelta(days=1)
+        return list(client.get_scheduled_flow_runs_for_deployments([synthesise], later))
+
+    assert until(lambda: len(scheduled()) > 3)
+    first, *others, last = scheduled()[:5]
+    now = last.expected_start_time
+    assert is_missed(first, now)
+    for one in others:
+        state = client.read_flow_run(one.id).state
+        assert (state.name, state.message) == ("Cancelled", MISSED)
+    assert not is_missed(last, now)
+    assert client.read_flow_run(last.id).state.is_scheduled()
+
+
+def test_a_run_that_lives_says_so_to_a_server_that_was_away(
+    client: Any, recipe: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from prefect.states import Completed, Paused, Running
+
+    from tercet.flows.service import automations, scheduled_runs
+
+    monkeypatch.setattr(scheduled_runs, "LOOK_SECONDS", 0.2)
+    deploy_recipe(RunArguments("ships.yaml", store.location), "rules")
+    run = client.create_flow_run_from_deployment(deployed(client, "train").id)
+    client.set_flow_run_state(run.id, Running(), force=True)
+    silent = Paused(name=automations.SILENT_NAME)
+    with scheduled_runs.speaking_up(run):
+        client.set_flow_run_state(run.id, silent)
+        assert until(lambda: client.read_flow_run(run.id).state.name == "Running")
+    # One that has ended stays so.
+    client.set_flow_run_state(run.id, Completed())
+    client.set_flow_run_state(run.id, silent)
+    assert client.read_flow_run(run.id).state.name == "Completed"
+    client.delete_flow_run(run.id)
+
+
 def test_a_run_that_died_with_its_worker_is_rescheduled_and_ends(
     client: Any, recipe: Path, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -189,6 +238,7 @@ def test_a_run_that_died_with_its_worker_is_rescheduled_and_ends(
     from tercet.flows.service import automations
 
     monkeypatch.setattr(automations, "SILENT", timedelta(seconds=35))
+    monkeypatch.setattr(automations, "ASKED", timedelta(seconds=15))
     deploy_recipe(RunArguments("ships.yaml", store.location), "dying")
     train = deployed(client, "train").id
     run = client.create_flow_run_from_deployment(train, parameters={"until": "ingest"}).id
@@ -212,6 +262,7 @@ def test_a_run_that_died_with_its_worker_is_rescheduled_and_ends(
     names = [one.name for one in client.read_flow_run_states(run)]
     assert names[-1] == "Completed", state().message
     crashed = names.index("Crashed")
+    assert names[crashed - 1] == automations.SILENT_NAME
     assert names[crashed + 1] == "AwaitingRetry"
     found = client.read_flow_run(run)
     assert found.name == f"ships {found.labels['tercet.run']}"

@@ -15,12 +15,13 @@ from typing import Any
 import pytest
 from faulty_server import until
 
+from tercet.flows.results import verdict
 from tercet.flows.running import run_plan, runner
 from tercet.flows.running.arguments import RunArguments
 from tercet.flows.running.runner import StepResult
 from tercet.flows.service import server
 from tercet.storage.store import Store, open_store
-from tercet.tasks.stage import BadInput
+from tercet.tasks.stage import BadInput, RequirementNotMet
 
 STEPS = ("first", "second.one", "second.two", "third")
 
@@ -41,6 +42,8 @@ class Pretended:
         self.ran: list[str] = []
         self.retries = 0
         self.ended: list[str] = []
+        self.end_info: dict[str, Any] = {}
+        self.unmet: str | None = None
 
     def plan(self, arguments: RunArguments) -> Any:
         steps = tuple(
@@ -52,8 +55,12 @@ class Pretended:
 
     @contextmanager
     def open_run(self, plan: Any, say: Any = None) -> Iterator[Any]:
-        yield SimpleNamespace(plan=plan, run_id="run-1")
+        yield SimpleNamespace(plan=plan, run_id="run-1", end_info=self.end_info)
         self.ended.append("done")
+
+    def settle(self, handle: Any) -> None:
+        if self.unmet is not None:
+            raise RequirementNotMet("run-1", self.unmet)
 
     def run_step(self, handle: Any, step: Any, progress: Any) -> StepResult:
         self.ran.append(step.name)
@@ -64,8 +71,10 @@ class Pretended:
 @pytest.fixture
 def pretended(monkeypatch: pytest.MonkeyPatch) -> Pretended:
     made = Pretended()
-    for name in ("open_run", "run_step"):
-        monkeypatch.setattr(runner, name, getattr(made, name))
+    monkeypatch.setattr(runner, "run_step", made.run_step)
+    monkeypatch.setattr(runner, "open_run", made.open_run)
+    monkeypatch.setattr(verdict, "judge", lambda handle: None)
+    monkeypatch.setattr(verdict, "settle", made.settle)
     monkeypatch.setattr(run_plan, "prepare", made.plan)
     return made
 
@@ -200,6 +209,23 @@ def test_progress_is_an_artifact(
     assert found[0].description == "second.one: 1 of 4 rows"
 
 
+def test_the_state_tells_the_verdict_and_one_that_is_not_required_fails(
+    store: Store, pretended: Pretended
+) -> None:
+    better = verdict.Verdict("better", "mine, nDCG@10", 5.0, 4.0, 6.0, 50, "queries")
+    pretended.end_info = {"verdict": better.__dict__}
+    assert run(store, pretended) == "run-1"
+    flow_run, _ = newest(store)
+    assert flow_run.state.is_completed()
+    assert flow_run.state.message == better.sentence()
+    pretended.unmet = "Verdict: worse."
+    with pytest.raises(RequirementNotMet):
+        run(store, pretended)
+    flow_run, _ = newest(store)
+    assert flow_run.state.is_failed()
+    assert flow_run.state.message == "Verdict: worse."
+
+
 SLEEPS = """
 import sys, time
 from contextlib import contextmanager
@@ -210,7 +236,7 @@ from tercet.flows.running.arguments import RunArguments
 
 @contextmanager
 def open_run(plan, say=None):
-    yield SimpleNamespace(plan=plan, run_id="run-2")
+    yield SimpleNamespace(plan=plan, run_id="run-2", end_info={})
 
 def run_step(handle, step, progress):
     print("in the step", flush=True)

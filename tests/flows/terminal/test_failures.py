@@ -57,6 +57,7 @@ def test_one_line_says_what_is_wrong(error: BaseException, said: str) -> None:
         OSError(errno.ENOSPC, "x"),
         OSError(errno.EDQUOT, "x"),
         RuntimeError("IO Error: No space left on device (os error 28)"),
+        OSError("321 requested and 0 written"),
     ],
 )
 def test_a_full_disk_is_recognised_whoever_met_it(error: Exception) -> None:

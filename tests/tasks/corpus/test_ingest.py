@@ -280,6 +280,28 @@ def test_a_corpus_that_grows_keeps_ids_and_splits(run: Run, tmp_path: Path) -> N
     assert all(owners[1].get(key, row) == row for key, row in owners[0].items())
 
 
+def test_a_page_of_several_documents_lies_in_one_split(run: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "pages"
+    folder.mkdir()
+    lines = iter(generated(2400))
+    for number in range(40):
+        (folder / f"{number:02}.md").write_text("\n\n".join(next(lines) for _ in range(50)))
+    tables = run([{"name": "a", "source": str(folder)}], test=0.3, dev=0.1)
+    found = {}
+    for row in tables["documents"].to_pylist():
+        found.setdefault(row["source"], []).append(row["split"])
+    assert all(len(set(of_file)) == 1 for of_file in found.values())
+    assert sum(map(len, found.values())) > 2 * len(found)
+    assert {of_file[0] for of_file in found.values()} == {"train", "dev", "test"}
+
+
+def test_a_book_is_divided(run: Run, tmp_path: Path) -> None:
+    book = tmp_path / "book.md"
+    book.write_text("\n\n".join(generated(1200)))
+    documents = run([{"name": "a", "source": str(book)}], test=0.3, dev=0.1)["documents"]
+    assert set(documents["split"].to_pylist()) == {"train", "dev", "test"}
+
+
 def test_equal_sentences_of_two_corpora_stay_with_the_first(run: Run, tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / f"{name}.txt").write_text(

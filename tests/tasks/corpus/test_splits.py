@@ -154,6 +154,18 @@ def test_splits_follow_the_leader_and_the_fractions() -> None:
     assert (splits.assign(leader, ids, 4, 0.1, 0.2, 0.03) != split).any()
 
 
+def test_documents_of_a_page_follow_its_first_and_those_of_a_book_do_not() -> None:
+    pages, book = np.repeat(np.arange(0, 300, 3), 3), np.full(60, 300)
+    file_of_document = np.concatenate([pages, book]).astype(np.int32)
+    first = splits.whole_files(file_of_document, largest=0.03)
+    assert first.tolist() == [*pages.tolist(), *range(300, 360)]
+    ties = np.arange(360, dtype=np.int32)
+    # The second document of a page is like an earlier one, and the first one of another page.
+    ties[10], ties[12] = 0, 4
+    leader = splits.leaders(ties, first=first)
+    assert leader[9:15].tolist() == [9, 9, 9, 3, 3, 3]
+
+
 def test_a_cluster_of_common_phrasing_goes_to_train() -> None:
     ids = np.arange(1000, dtype=np.uint64)
     leader = np.zeros(1000, dtype=np.int32)

@@ -92,52 +92,12 @@ def test_an_encoder_with_prompts_of_which_no_search_is_measured_is_told(found: A
     assert found(*rows, figure("mrr", 50.0), evaluate=settings) == []
 
 
-def test_what_is_worth_a_try_names_what_the_run_has(found: Any) -> None:
-    flat = figure("recall@1_gain", 0.5, ci_low=-0.5, ci_high=1.5)
-
-    def remedy(**configs: Any) -> str:
-        (warning,) = found(flat, trained=True, **configs)
-        assert warning.kind == "no_gain"
-        return str(warning.remedy)
-
-    anchors = {"rows": "anchors", "loss": "info_nce"}
-    assert remedy(train={"rows": "terms", "loss": "info_nce"}).endswith(f"and try {MORE}")
-    assert remedy(train=anchors).endswith(f"try more rows (sample.rows), {MORE}")
-    queries = {"rows": "queries", "loss": "info_nce"}
-    more = "more queries (more documents, or the method question)"
-    assert remedy(select={}, train=queries).endswith(f"and try {more}, {MORE}")
-    relations = {"alters": {"negative_max": 1.0}}
-    of_triplets = remedy(select={"relations": relations}, train={})
-    assert "sample.rows" in of_triplets
-    # The recipe sets it for one relation, where the general key has no effect.
-    assert "a lower select.negative_max (where they count instead, select.rel" in of_triplets
-
-
-def test_a_gain_or_too_few_questions_or_no_training_tell_nothing(found: Any) -> None:
-    flat = figure("recall@1_gain", 0.5, ci_low=-0.5, ci_high=1.5)
-    better = figure("mrr_gain", 2.0, ci_low=0.5, ci_high=3.5)
-    assert found(flat, better, trained=True, train={}) == []
-    assert found({**flat, "n": 29}, trained=True, train={}) == []
-    assert found(flat, trained=True) == []
-    # Each seed's figures are as many chances; the summary's own are the recipe's seed.
-    assert found(flat, trained=True, train={}, evaluate={"model_seed": 43}) == []
-
-
-def test_pairs_that_are_longer_than_max_length_are_told(tmp_path: Path) -> None:
-    answers = [" ".join(["word"] * 33)] * 10 + ["short"] * 40
-    pairs = {"query": ["a question"] * 50, "answer": answers, "split": ["test"] * 50}
-    tables = {
-        "document_pairs": pa.table(pairs),
-        "evaluations": EVALUATIONS.empty_table(),
-        "rejects": REJECTS.empty_table(),
-    }
-    for name, table in tables.items():
-        pq.write_table(table, tmp_path / f"{name}.parquet")
-    made = rows_of({name: [tmp_path / f"{name}.parquet"] for name in tables})
-    for longest, told in ((32, [("cut", 10, 100)]), (33, []), (None, [])):
-        work = Work(
-            EvaluateConfig(max_length=longest), 0, {"document_pairs": made}, {}, {},
-            Resources(), tmp_path, lambda name, rows: None,
-        )  # fmt: skip
-        found = list(evaluate_warnings.find(work, made, []))
-        assert [(one.kind, one.count, one.total) for one in found] == told
+def test_own_questions_that_got_worse_are_told(found: Any) -> None:
+    own = {"suite": "retrieval_sets", "subset": "all", "task": "ours"}
+    loss = figure("ndcg@10_gain", -4.0, ci_low=-8.0, ci_high=-0.2, **own)
+    (warning,) = found(loss, trained=True, train={})
+    assert (warning.kind, warning.key) == ("worse", "ours ndcg@10")
+    assert found({**loss, "n": 29}, trained=True, train={}) == []
+    assert found({**loss, "ci_high": 0.2}, trained=True, train={}) == []
+    assert found({**loss, "task": "ours hybrid"}, trained=True, train={}) == []
+    assert found({**loss, "suite": "fact_order"}, trained=True, train={}) == []

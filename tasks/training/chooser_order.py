@@ -9,10 +9,10 @@ from tercet.models.measures import metrics
 from tercet.tasks.evaluation.encoding import Encoded
 from tercet.tasks.evaluation.suites.fact_order import find_case_files, read_cases
 from tercet.tasks.stage import BadInput, Work
-from tercet.tasks.training.choose import Chooser, by_vectors
+from tercet.tasks.training.chooser import Chooser, by_vectors
 
 if TYPE_CHECKING:
-    from tercet.tasks.training.choose import Measure
+    from tercet.tasks.training.chooser import Measure
     from tercet.tasks.training.train import TrainConfig
 
 

@@ -8,10 +8,10 @@ from tercet.tasks.evaluation.suites.beir import find_retrieval_files, read_retri
 from tercet.tasks.evaluation.suites.judged import read_judged
 from tercet.tasks.evaluation.suites.sts_sets import find_set_files, read_sets
 from tercet.tasks.stage import Work
-from tercet.tasks.training.choose import Chooser, by_scores, by_vectors
+from tercet.tasks.training.chooser import Chooser, by_scores, by_vectors
 
 if TYPE_CHECKING:
-    from tercet.tasks.training.choose import Measure
+    from tercet.tasks.training.chooser import Measure
     from tercet.tasks.training.train import TrainConfig
 
 

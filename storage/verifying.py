@@ -1,0 +1,131 @@
+"""Compares what lies in a store with its records, and discards what is not as it was written."""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tercet.storage import locks
+from tercet.storage.answers.journal import POOL, sealed_names
+from tercet.storage.artifacts import Artifact, all_artifacts
+from tercet.storage.objects import first_line
+from tercet.storage.part_writer import put_schema, schema_path
+from tercet.storage.records import Record, faults, paths_of
+from tercet.storage.store import Store, clear_errors
+
+_RECORDS = ("artifacts/", "keys/", "rounds/", "runs/", "tags/")
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What a store has that is not as it was written.
+
+    artifacts: what is wrong with each, by path, as of `faults_of`. others: records of runs, tags
+    and the like. answers: files of language models' answers. files, bytes: that were compared.
+    """
+
+    artifacts: Mapping[Artifact, Mapping[str, str]]
+    others: Mapping[str, str]
+    answers: Mapping[str, str]
+    files: int
+    bytes: int
+
+
+def faults_of(artifact: Artifact, tables: bool = True) -> dict[str, str]:
+    """What is wrong with an artifact, by path: records that are missing or no JSON, and files that
+    are missing or whose content is not what their record says.
+
+    tables: also those with rows; otherwise the model's files alone.
+    """
+    records = list(artifact.records().values())
+    return _of_records(artifact, records) | faults(artifact.store, records, tables)
+
+
+def _of_records(artifact: Artifact, records: Collection[Record]) -> dict[str, str]:
+    manifest, _ = artifact.manifest(), artifact.plan()
+    there = {record["index"] for record in records}
+    lost = set() if manifest is None else set(range(manifest["parts"])) - there
+    missing = {artifact.record_path(index): "is missing" for index in sorted(lost)}
+    return missing | dict.fromkeys(artifact.damaged_records(), "is not JSON")
+
+
+def compare(store: Store) -> Comparison:
+    """Compares all of the store; of one that lies elsewhere each object is fetched once.
+
+    Raises StoreError like the store.
+    """
+    stats = store.stats("")
+    texts = [path for path in stats if path.startswith(_RECORDS) and path.endswith(".json")]
+    store.each(store.read_json, texts)
+    artifacts = all_artifacts(store)
+    records = store.each(lambda one: list(one.records().values()), artifacts)
+    every = [record for found in records for record in found]
+    with TemporaryDirectory(dir=store.work, prefix=".probe-") as folder:
+        files = faults(store, every, aside=Path(folder))
+        answers = _damaged_answers(store, Path(folder))
+    found = {}
+    for artifact, own in zip(artifacts, records, strict=True):
+        named = {path for record in own for path in paths_of(record)}
+        wrong = _of_records(artifact, own) | {p: files[p] for p in sorted(files.keys() & named)}
+        if wrong:
+            found[artifact] = wrong
+    others = sorted(path for path in store.damaged if not path.startswith("artifacts/"))
+    there = {path for record in every for path in paths_of(record)} & stats.keys()
+    return Comparison(
+        found,
+        dict.fromkeys(others, "is not JSON"),
+        answers,
+        len(there),
+        sum(stats[path].bytes for path in there),
+    )
+
+
+def _damaged_answers(store: Store, aside: Path) -> dict[str, str]:
+    """Files of answers that cannot be read: no record has their digest, their pages have."""
+    found = {}
+    for path in (f"{POOL}/{name}.parquet" for name in sealed_names(store)):
+        with clear_errors(store.location):
+            place = store.objects.local(path, aside)
+        try:
+            with pq.ParquetFile(place, page_checksum_verification=True) as file:
+                for _ in file.iter_batches():
+                    pass
+        except (OSError, pa.ArrowInvalid) as error:
+            found[path] = f"cannot be read ({first_line(error)})"
+        (aside / path).unlink(missing_ok=True)
+    return found
+
+
+def discard(
+    store: Store,
+    found: Comparison,
+    schemas: Iterable[pa.Schema],
+    waiting: Callable[[str], None] = lambda holder: None,
+) -> None:
+    """Discards what is not as it was written, so that the next run makes it again.
+
+    A run whose start or end cannot be read is removed; what it made stays. Answers stay as they
+    are, since nothing makes them again.
+
+    schemas: whose files can be written again. waiting: as of `locks.hold`.
+    """
+    known = {schema_path(schema): schema for schema in schemas}
+    store.known.clear()
+    for artifact, wrong in found.artifacts.items():
+        name = f"artifact-{artifact.step}-{artifact.version}"
+        with locks.hold(store, name, waiting, "tercet verify --mend"):
+            for path in wrong.keys() & known.keys():
+                put_schema(store, known[path])
+            if lost := wrong.keys() - known.keys():
+                store.each(store.delete, lost)
+                artifact.repair()
+    for path in found.others:
+        folder, name, *rest = path.split("/")
+        if folder == "runs" and rest in (["start.json"], ["end.json"]):
+            # Without its start it is no run.
+            store.delete(f"runs/{name}/start.json")
+            store.each(store.delete, store.stats(f"runs/{name}"))
+        store.delete(path)

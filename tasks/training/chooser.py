@@ -1,0 +1,131 @@
+"""The choice of a checkpoint, on dev only: no key and no function here can name the test split."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tercet.models.encoders.prompts import Sided
+from tercet.models.measures import metrics
+from tercet.tasks.evaluation.document_pairs import pairs_of_split
+from tercet.tasks.evaluation.encoding import Encoded
+from tercet.tasks.evaluation.suites import sts
+from tercet.tasks.evaluation.suites.layout import suite_root
+from tercet.tasks.evaluation.suites.task import cosines
+from tercet.tasks.stage import BadInput, Work
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+    from tercet.models.training.choosing import Choice
+    from tercet.tasks.training.train import TrainConfig
+
+    Measure = Callable[[SentenceTransformer], float | None]
+
+
+@dataclass(frozen=True)
+class Chooser:
+    """One way to choose.
+
+    files: of its dev set, by name. measure: the measure's name and the measure, on dev. Both raise
+        BadInput where there is nothing to measure on.
+    """
+
+    files: "Callable[[TrainConfig], dict[str, Path]]"
+    measure: "Callable[[Work, TrainConfig], tuple[str, Measure]]"
+
+    def choice_of(self, work: Work, config: "TrainConfig") -> "Choice":
+        """The choice as training makes it."""
+        from tercet.models.training.choosing import Choice
+
+        assert config.choose is not None
+        return Choice(config.choose.every, *self.measure(work, config))
+
+
+def _no_files(config: "TrainConfig") -> dict[str, Path]:
+    return {}
+
+
+def _retrieval(work: Work, config: "TrainConfig") -> "tuple[str, Measure]":
+    """MRR of the dev pairs' answers among each other, in percent."""
+    pairs = pairs_of_split(work.inputs["document_pairs"], "dev", config.max_pairs, work.seed)
+    if pairs.num_rows < 2:
+        raise BadInput(
+            f"train.choose.by is retrieval, but the corpora have {pairs.num_rows} document pairs "
+            "in split dev: raise ingest.dev, name the columns query and answer of a corpus, or "
+            "set train.choose to null."
+        )
+    queries: list[str] = pairs["query"].to_pylist()
+    answers: list[str] = pairs["answer"].to_pylist()
+    places = {text: place for place, text in enumerate(dict.fromkeys(answers))}
+    own = np.array([places[text] for text in answers], dtype=np.int64)
+
+    def mrr(encoded: Encoded) -> float:
+        sides = encoded.of(queries, "query"), encoded.of(list(places), "document")
+        return 100.0 * float(metrics.reciprocal_ranks(metrics.answer_ranks(*sides, own)).mean())
+
+    texts: list[Sided] = [(text, "query") for text in queries]
+    texts += [(text, "document") for text in places]
+    return "retrieval document_pairs dev mrr", by_vectors(work, config, texts, mrr)
+
+
+def _suite_files(config: "TrainConfig") -> dict[str, Path]:
+    assert config.choose is not None
+    if config.suite is None:
+        raise BadInput(
+            f"train.choose.by is {config.choose.by}, but evaluate.suite names no directory that "
+            "has its dev set: name one, or choose by retrieval."
+        )
+    return sts.KIND.files(suite_root(config.suite.expanduser()), config.choose.by, ("dev",))
+
+
+def _suite(work: Work, config: "TrainConfig") -> "tuple[str, Measure]":
+    _suite_files(config)
+    assert config.choose is not None
+    assert config.suite is not None
+    by = config.choose.by
+    task = sts.read_task(suite_root(config.suite.expanduser()), by, "dev")
+    assert task is not None
+    return f"sts {by} dev all spearman", by_scores(work, config, task)
+
+
+RETRIEVAL = Chooser(_no_files, _retrieval)
+SUITE = Chooser(_suite_files, _suite)
+
+
+def by_scores(work: Work, config: "TrainConfig", task: sts.ScoredTask) -> "Measure":
+    """Spearman of cosine and human score on a dev set, in percent."""
+    (part,) = task.parts
+
+    def spearman(encoded: Encoded) -> float | None:
+        found = cosines(encoded, part.first, part.second)
+        if float(np.ptp(found)) <= metrics.TIE:
+            return None
+        return 100.0 * metrics.spearman(found, part.scores)
+
+    return by_vectors(work, config, task.sided_texts(), spearman)
+
+
+def by_vectors(
+    work: Work,
+    config: "TrainConfig",
+    texts: Sequence[Sided],
+    value: Callable[[Encoded], float | None],
+) -> "Measure":
+    """The measure that `value` makes of the texts' vectors; None if one is not finite."""
+    sides = dict.fromkeys(side for _, side in texts)
+    by_side = {side: list(dict.fromkeys(t for t, on in texts if on == side)) for side in sides}
+    sided = ((text, side) for side, some in by_side.items() for text in some)
+    rows = {one: row for row, one in enumerate(sided)}
+
+    def measure(model: "SentenceTransformer") -> float | None:
+        from tercet.models.encoders.encoder import encode
+
+        size, precision = work.resources.batch_size, config.precision
+        made = [encode(model, some, size, precision, side=on) for on, some in by_side.items()]
+        vectors = np.concatenate(made)
+        return value(Encoded(vectors, rows)) if np.isfinite(vectors).all() else None
+
+    return measure

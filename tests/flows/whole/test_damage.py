@@ -1,0 +1,101 @@
+"""A run makes good what is damaged in its store, says so, and reading commands name the remedy."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from tiny_run import Finished, copy_of, digest_of, ended_well, record_of, states, tercet
+
+from tercet.storage.artifacts import Artifact
+from tercet.storage.runs import list_runs, resolve_run
+from tercet.storage.store import open_store
+
+REMEDY = "`tercet verify --mend`"
+
+
+def flip(path: Path, at: int) -> None:
+    data = bytearray(path.read_bytes())
+    data[at] ^= 16
+    path.write_bytes(data)
+
+
+def said(done: subprocess.CompletedProcess[str]) -> str:
+    return done.stdout + done.stderr
+
+
+def artifact_of(store: Path, step: str) -> Artifact:
+    opened = open_store(str(store), create=False)
+    run = resolve_run(opened, None)
+    (version,) = [entry["version"] for entry in run["steps"] if entry["step"] == step]
+    return Artifact(opened, step, version)
+
+
+def test_a_step_never_reads_other_rows_than_were_made(finished: Finished, tmp_path: Path) -> None:
+    store = copy_of(finished.store, tmp_path / "store")
+    words = finished.tiny.words(store, "--until", "triplets", "--set", "select.negative_max=0.9")
+    undisturbed = copy_of(finished.store, tmp_path / "undisturbed")
+    there = finished.tiny.words(undisturbed, *words[words.index("--until") :])
+    ended_well(tercet(*there))
+    before = record_of(store, "score.evaluator")
+    path = before[1]["tables"]["scores"][0]["path"]
+    for at in (300, 900, 1500):
+        flip(store / path, at)
+    done = ended_well(tercet(*words))
+    assert f"is damaged, and made again: {path} has changed" in said(done)
+    assert digest_of(store, "triplets", "triplet_id") == digest_of(
+        undisturbed, "triplets", "triplet_id"
+    )
+    after = record_of(store, "score.evaluator")
+    digests = [one[1]["tables"]["scores"][0]["digest"] for one in (before, after)]
+    assert digests[0] == digests[1]
+
+
+def test_weights_that_changed_are_neither_exported_nor_reused(
+    finished: Finished, tmp_path: Path
+) -> None:
+    store = copy_of(finished.store, tmp_path / "store")
+    (before,) = record_of(store, "train").values()
+    (path,) = [one["path"] for one in before["files"] if one["path"].endswith(".safetensors")]
+    flip(store / path, -100)
+    done = tercet("export", "train", str(tmp_path / "encoder"), "--store", str(store))
+    assert done.returncode == 2
+    assert "train@" in done.stderr
+    assert REMEDY in done.stderr
+    assert not (tmp_path / "encoder").exists()
+    done = ended_well(tercet(*finished.tiny.words(store)))
+    assert "is damaged, and made again" in said(done)
+    assert states(store)["train"] == "made"
+    (after,) = record_of(store, "train").values()
+    assert [one["digest"] for one in after["files"]] == [one["digest"] for one in before["files"]]
+
+
+@pytest.mark.parametrize("content", [b"", b'{"step": "ing'], ids=["empty", "cut"])
+@pytest.mark.parametrize("name", ["manifest.json", "start.json"])
+def test_one_damaged_record_blocks_no_command(
+    finished: Finished, tmp_path: Path, name: str, content: bytes
+) -> None:
+    store = copy_of(finished.store, tmp_path / "store")
+    ended_well(tercet(*finished.tiny.words(store, "--until", "ingest")))
+    newest, older = [run["run_id"] for run in list_runs(open_store(str(store)))]
+    artifact = artifact_of(store, "ingest")
+    damaged = f"{artifact.path}/{name}" if name == "manifest.json" else f"runs/{older}/{name}"
+    (store / damaged).write_bytes(content)
+    for words in (["ls"], ["sql", "SELECT count(*) FROM runs"], ["du"], ["report", "-o", "r.html"]):
+        if words[0] == "report":
+            words[-1] = str(tmp_path / "report.html")
+        done = tercet(*words, "--store", str(store))
+        if name == "start.json" or words[0] in ("ls", "sql", "du"):
+            ended_well(done)
+        if name == "start.json":
+            assert damaged in done.stderr, words
+            assert REMEDY in done.stderr
+            assert older not in done.stdout
+    done = ended_well(tercet(*finished.tiny.words(store, "--until", "ingest")))
+    if name == "manifest.json":
+        assert f"is damaged, and made again: {damaged} is not JSON" in said(done)
+        assert states(store)["ingest"] == "resumed"
+    ended_well(tercet("verify", "--mend", "--store", str(store)))
+    ended_well(tercet("verify", "--store", str(store)))
+    done = ended_well(tercet("ls", "--store", str(store)))
+    assert newest in done.stdout
+    assert "damaged" not in done.stderr

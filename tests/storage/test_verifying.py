@@ -1,0 +1,166 @@
+"""What is not as it was written is named, discarded, and made again."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from processes import SCHEMAS, staged, two_parts
+from s3_server import EVERYWHERE
+
+from tercet.storage import runs
+from tercet.storage.artifacts import Artifact, find_parts, open_artifact
+from tercet.storage.part_writer import PartWriter, schema_path
+from tercet.storage.rows import rows_of
+from tercet.storage.store import Damaged, Store, open_store
+from tercet.storage.tags import list_tags, set_tag
+from tercet.storage.verifying import compare, discard, faults_of
+
+
+def flip(store: Store, path: str, at: int = -40) -> None:
+    """Flips a bit of an object."""
+    data = bytearray(store.get(path) or b"")
+    data[at] ^= 4
+    store.replace(path, bytes(data))
+
+
+def a_file(artifact: Artifact, index: int = 0) -> str:
+    path: str = artifact.records()[index]["tables"]["right"][0]["path"]
+    return path
+
+
+@EVERYWHERE
+def test_a_flipped_bit_is_found_and_its_part_alone_is_made_again(store: Store) -> None:
+    two_parts(store)
+    artifact = open_artifact(store, "extract", "aaaa")
+    before = artifact.records()
+    found = compare(store)
+    assert (found.artifacts, found.others, found.answers) == ({}, {}, {})
+    assert found.files == 2 * 4 + len(SCHEMAS)
+    flip(store, a_file(artifact))
+    assert artifact.intact()
+    # Copies of the work directory count for nothing here.
+    assert compare(store).artifacts == {artifact: {a_file(artifact): "has changed"}}
+    discard(store, compare(store), [])
+    assert artifact.manifest() is None
+    assert artifact.records() == {1: before[1]}
+    artifact.commit(0, staged(artifact, 0), "k0", {})
+    artifact.finish({})
+    assert compare(store).artifacts == {}
+    digests = [
+        [file["digest"] for file in one[0]["tables"]["right"]]
+        for one in (before, artifact.records())
+    ]
+    assert digests[0] == digests[1]
+
+
+def test_pages_have_checksums(store: Store) -> None:
+    artifact = open_artifact(store, "extract", "aaaa")
+    artifact.commit(0, staged(artifact, 0), "k", {})
+    path = store.local(a_file(artifact))
+    data = path.read_bytes()
+    rows, seen = rows_of({"right": [path]}), 0
+    before = rows.table("right")
+    for at in range(10, 110):
+        path.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
+        try:
+            # What is in a page's header besides may say nothing of the rows.
+            assert rows.table("right").equals(before)
+        except Damaged:
+            seen += 1
+    assert seen > 50
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "plan.json", "parts.json", "_parts/00001.json"])
+@pytest.mark.parametrize("content", [b"", b'{"step": "extr'], ids=["empty", "cut"])
+def test_a_record_that_is_no_json_blocks_nobody_and_is_made_again(
+    store: Store, name: str, content: bytes
+) -> None:
+    two_parts(store)
+    path = f"artifacts/extract/aaaa/{name}"
+    store.replace(path, content)
+    # Each process sees it for itself.
+    store = open_store(store.location)
+    artifact = open_artifact(store, "extract", "aaaa")
+    assert len(artifact.records()) == 2
+    found = compare(store)
+    assert found.artifacts == {artifact: {path: "is not JSON"}}
+    discard(store, found, [])
+    assert artifact.manifest() is None
+    artifact.adopt_plan([{}, {}])
+    for index in {0, 1} - artifact.records().keys():
+        artifact.commit(index, staged(artifact, index), f"k{index}", {})
+    artifact.finish({"stage": "extract"})
+    assert open_artifact(open_store(store.location), "extract", "aaaa").intact()
+    assert compare(open_store(store.location)).artifacts == {}
+
+
+def test_a_damaged_part_is_not_taken_over(store: Store) -> None:
+    two_parts(store)
+    assert find_parts(store, "extract", {"k0", "k1"}).keys() == {"k0", "k1"}
+    flip(store, a_file(open_artifact(store, "extract", "aaaa")))
+    assert find_parts(store, "extract", {"k0", "k1"}).keys() == {"k1"}
+
+
+def test_the_file_of_a_schema_is_written_again(store: Store) -> None:
+    two_parts(store)
+    path = schema_path(SCHEMAS["rejects"])
+    whole = store.get(path)
+    store.replace(path, b"")
+    artifact = open_artifact(store, "extract", "aaaa")
+    assert faults_of(artifact) == {path: "has changed"}
+    discard(store, compare(store), SCHEMAS.values())
+    assert store.get(path) == whole
+    assert artifact.manifest() is not None
+
+
+@pytest.mark.parametrize("where", ["disk", "copy"])
+def test_weights_are_compared_before_they_are_given(
+    store: Store, tmp_path: Path, where: str, request: pytest.FixtureRequest
+) -> None:
+    if where == "copy":
+        request.getfixturevalue("bucket")
+        store = open_store("s3://bucket/weights")
+    artifact = open_artifact(store, "train", "aaaa")
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "model.safetensors").write_bytes(b"weights" * 100)
+    with PartWriter(artifact.scratch(), {"log": pa.schema([("x", pa.int64())])}, 10) as writer:
+        record = artifact.commit(0, writer.close(tmp_path / "model"), "k", {})
+    artifact.finish({})
+    path = record["files"][0]["path"]
+    folder = artifact.model_dir()
+    assert folder is not None
+    (folder / "model.safetensors").write_bytes(b"weights" * 99 + b"weighty")
+    if where == "copy":
+        # The object is whole: it is fetched again.
+        assert artifact.model_dir() == folder
+        assert (folder / "model.safetensors").read_bytes() == store.get(path)
+        return
+    assert artifact.intact()
+    assert faults_of(artifact, tables=False) == {path: "has changed"}
+    with pytest.raises(Damaged, match=r"^train@aaaa is damaged"):
+        artifact.model_dir()
+
+
+@pytest.mark.parametrize("name", ["start.json", "end.json"])
+def test_a_run_whose_record_is_damaged_is_left_out(
+    store: Store, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    ids = [runs.start_run(store, "birds", {}, {"steps": []}) for _ in range(2)]
+    for run_id in ids:
+        runs.end_run(store, run_id, "done", {})
+    set_tag(store, "first", ids[1])
+    store.replace(f"runs/{ids[0]}/{name}", b"")
+    store.replace("tags/first.json", b"{")
+    assert [run["run_id"] for run in runs.list_runs(store)] == [ids[1]]
+    assert list_tags(store) == {}
+    assert f"runs/{ids[0]}/{name} is damaged" in caplog.text
+    assert "`tercet verify --mend`" in caplog.text
+    found = compare(store)
+    assert found.others == dict.fromkeys(
+        [f"runs/{ids[0]}/{name}", "tags/first.json"], "is not JSON"
+    )
+    discard(store, found, [])
+    assert not store.stats(f"runs/{ids[0]}")
+    again = open_store(store.location)
+    assert compare(again).others == {}
+    assert [run["run_id"] for run in runs.list_runs(again)] == [ids[1]]
