@@ -95,7 +95,7 @@ class Wire:
     render: Callable[[Sequence[Request]], Sequence[Text]] | None = None
     template_kwargs: Mapping[str, Any] = field(default_factory=dict)
     max_tokens: int | None = None
-    send: Mapping[str, str | None] = field(default_factory=dict)
+    send: Mapping[Parameter, str | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.kind == "chat" and (self.lists or self.render is not None):
@@ -114,22 +114,11 @@ class Wire:
             return self.render(requests)
         return [_continued(request) for request in requests]
 
-    def body(
-        self,
-        model: str,
-        request: Request,
-        texts: Sequence[Text],
-        send: Mapping[str, str | None] | None = None,
-    ) -> dict[str, Any]:
-        """The body for `texts` that share `request`'s sampling and schema; for a chat, one text.
-
-        send: as that of the wire, and before it.
-        """
-        names = {**(send or {}), **self.send}
-        body = self._body(model, request, texts)
-        return {
-            name: value for key, value in body.items() if (name := names.get(key, key)) is not None
-        }
+    def body(self, model: str, request: Request, texts: Sequence[Text]) -> dict[str, Any]:
+        """The body for `texts` that share `request`'s sampling and schema; for a chat, one text."""
+        body = self._body(model, request, texts).items()
+        names: Mapping[Any, str | None] = self.send
+        return {name: value for key, value in body if (name := names.get(key, key)) is not None}
 
     def _body(self, model: str, request: Request, texts: Sequence[Text]) -> dict[str, Any]:
         sampling = request.sampling
@@ -263,12 +252,13 @@ def message(payload: bytes, secret: str | None = None) -> str:
     return fold(text)[:200]
 
 
-def misfits(payload: bytes, body: Mapping[str, Any]) -> dict[str, str | None]:
-    """The parameters of a body that a server says it does not take, and what it calls them."""
+def misfits(payload: bytes, body: Mapping[str, Any]) -> dict[Parameter, str | None]:
+    """The parameter of a body that a server says it does not take, and what it calls it."""
     text = message(payload)
     if not _UNTAKEN.search(text):
         return {}
-    named = [key for key in get_args(Parameter) if key in body and re.search(rf"\b{key}\b", text)]
+    parameters: Sequence[Parameter] = get_args(Parameter)
+    named = [key for key in parameters if key in body and re.search(rf"\b{key}\b", text)]
     other = "max_completion_tokens"
     return {key: other if key == "max_tokens" and other in text else None for key in named[:1]}
 

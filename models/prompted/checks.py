@@ -33,11 +33,12 @@ Wanted: TypeAlias = Sequence[frozenset[str]]
 _ECHO, _REPEATED = 30, 20
 
 _FENCE = r"(?s)^```(?:[A-Za-z]*[ \t]*\n)?(.*?)```$"
-# Bold, a box of LaTeX, and emoji around the whole answer.
+# LaTeX around the whole answer, whose \text would be mended to a blank and `ext`.
+_BOX = r"(?s)^\$*\\boxed\{(?:\\text\{([^{}]*)\}|([^{}]*))\}\$*$"
+# Emoji and bold around it.
 _EMOJI = r"[\x{1F000}-\x{1FAFF}\x{2600}-\x{27BF}\x{2B50}\x{FE0F}\x{200D}]"
 _AROUND = (
     (rf"^{_EMOJI}+\s*|\s*{_EMOJI}+$", ""),
-    (r"(?s)^\$*\\boxed\{(?:\\text\{([^{}]*)\}|([^{}]*))\}\$*$", r"\1\2"),
     (r"(?s)^\*\*([^*]*)\*\*$", r"\1"),
 )
 _QUOTES = ('""', "''", "``", "“”", "‘’", "«»", "„“", "「」")
@@ -67,12 +68,13 @@ def without_thoughts(raws: pa.ChunkedArray) -> tuple[pa.ChunkedArray, pa.Chunked
 def unwrapped(
     raws: pa.ChunkedArray, sources: pa.ChunkedArray
 ) -> tuple[pa.ChunkedArray, pa.ChunkedArray, Flags]:
-    """The same, mended, without a model's tokens at the end, and without one code fence, emoji, a
-    box, bold and one pair of quotation marks around the whole answer; and whether it is damaged.
+    """The same, mended, without a model's tokens at the end, and without a box, one code fence,
+    emoji, bold and one pair of quotation marks around the whole answer; and whether it is damaged.
 
     sources: the sentences for which the answers stand.
     """
     texts, unclosed = without_thoughts(raws)
+    texts = pc.replace_substring_regex(texts, _BOX, r"\1\2")
     found = all_mended(texts.to_pylist(), pc.fill_null(sources, "").to_pylist())
     texts = pa.chunked_array([found[0]], pa.string())
     texts = pc.replace_substring_regex(texts, f"(?i){wording.END_TOKENS}", "")

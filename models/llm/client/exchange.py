@@ -9,7 +9,7 @@ import ssl
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Literal, TypeAlias
 
@@ -18,6 +18,7 @@ import httpx
 from tercet.models.llm.client.pace import retry_after
 from tercet.models.llm.errors import Unusable
 from tercet.models.llm.messages import Request
+from tercet.models.llm.settings import Parameter
 from tercet.models.llm.wire import (
     Completion,
     Malformed,
@@ -140,7 +141,7 @@ class ConnectionPool:
         if endpoint.key:
             self._headers["Authorization"] = f"Bearer {endpoint.key}"
         # What the endpoint has shown not to take, or to call otherwise.
-        self.send: dict[str, str | None] = {}
+        self._send: dict[Parameter, str | None] = {}
         self._all: list[httpx.AsyncClient] = []
         self._free: list[httpx.AsyncClient] = []
 
@@ -156,7 +157,8 @@ class ConnectionPool:
             with self._connection() as http:
                 async with asyncio.timeout(timeout):
                     while True:
-                        body = wire.body(endpoint.model, request, texts, self.send)
+                        adapted = replace(wire, send={**wire.send, **self._send})
+                        body = adapted.body(endpoint.model, request, texts)
                         content = json.dumps(body).encode()
                         response = await http.post(endpoint.at(wire.path), content=content)
                         status = response.status_code
@@ -183,16 +185,16 @@ class ConnectionPool:
             detail = error_told(response.content, endpoint.key)
             raise RequestError("erred", str(error), detail) from None
 
-    def _adapt(self, names: Mapping[str, str | None], response: httpx.Response) -> None:
+    def _adapt(self, names: Mapping[Parameter, str | None], response: httpx.Response) -> None:
         for name, other in names.items():
-            if name not in self.send:
+            if name not in self._send:
                 what = "is left out" if other is None else f"is sent as {other}"
                 _LOG.warning(
                     "The endpoint %s does not take %s (%s): it %s; llm.send sets that.",
                     *(self._endpoint.shown, name, message(response.content, self._endpoint.key)),
                     what,
                 )
-        self.send |= names
+        self._send |= names
 
     async def reach(self) -> None:
         """Returns if something listens, whatever it says. Raises RequestError (down)."""

@@ -200,7 +200,9 @@ def _columns(path: Path) -> dict[str, tuple[str, ...]]:
     """The columns that are there, ours to the table's."""
     header = tables.columns_of(path, _MAX_BYTES)
     named = {ours: _column(ours, header) for ours in NAMES}
-    found = {ours: (column,) for ours, column in named.items() if column is not None}
+    found: dict[str, tuple[str, ...]] = {
+        ours: (column,) for ours, column in named.items() if column is not None
+    }
     for ours in ("file", "id", "quote"):
         called = {_stem(column) for column in found.get(ours, NAMES[ours])}
         several = [c for c in header if _stem(c) != _plain(c) and _stem(c) in called]

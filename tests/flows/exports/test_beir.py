@@ -136,7 +136,7 @@ def test_where_questions_name_files_a_file_is_a_document(
         "_id": "a.md", "title": "Pumps", "text": "they feed the boiler\nthey stand in the cellar"
     }  # fmt: skip
     boiler = str(seeding.text_id("what feeds the boiler?"))
-    assert [row for row in grades(target, "test") if row[0] == boiler] == [[boiler, "a.md", "1"]]
+    assert [row for row in grades(target, "test") if row[0] == boiler] == [[boiler, "a.md", "2"]]
     assert "one document here, of which an encoder reads the beginning" in capsys.readouterr().out
 
 

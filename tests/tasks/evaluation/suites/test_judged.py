@@ -44,8 +44,8 @@ def passages() -> pa.Table:
 
 def judgements(*rows: tuple[str, str, str, str, int]) -> pa.Table:
     made = [
-        (task, seeding.text_id(query), query, split, unit, 10 + place)
-        for task, query, split, unit, place in rows
+        (task, seeding.text_id(query), query, split, unit, 10 + place, grade)
+        for grade, (task, query, split, unit, place) in enumerate(rows, 1)
     ]
     named = [dict(zip(JUDGEMENTS.names, row, strict=True)) for row in made]
     return pa.Table.from_pylist(named, JUDGEMENTS)
