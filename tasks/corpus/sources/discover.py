@@ -11,7 +11,7 @@ from tercet.models.english.share import share_of_english
 from tercet.models.text.lengths import count_words, is_unspaced
 from tercet.models.text.unicode import fold
 from tercet.tasks.corpus.sources import files, prose, pydocs, separated, tables
-from tercet.tasks.corpus.sources.cells import missing
+from tercet.tasks.corpus.sources.cells import joined, missing
 from tercet.tasks.corpus.sources.columns import FilledPair, labels_of, pairs_of
 from tercet.tasks.corpus.sources.corpora import CorpusConfig, Document, Fault, Reading
 from tercet.tasks.corpus.sources.looks import Column, is_number, looks_of
@@ -228,7 +228,7 @@ def _holds_text(path: Path) -> bool:
         text = text_column(str(path), tables.columns_of(path, MAX_BYTES), sample)
     except BadInput:
         return False
-    values = (row.values.get(text) for row in sample)
+    values = (joined(row.values.get(text)) for row in sample)
     return any(isinstance(value, str) and fold(value) and not missing(value) for value in values)
 
 
@@ -237,8 +237,9 @@ def _seen(where: str, columns: Sequence[str], rows: Iterator[Row]) -> dict[str, 
     sample = []
     characters = 0
     for row in islice(rows, _LABELLED):
-        sample.append(row)
-        characters += sum(len(value) for value in row.values.values() if isinstance(value, str))
+        values = {column: joined(value) for column, value in row.values.items()}
+        sample.append(row._replace(values=values))
+        characters += sum(len(value) for value in values.values() if isinstance(value, str))
         if characters > _LABELLED_CHARACTERS:
             break
     first = sample[: tables.SAMPLE_ROWS]

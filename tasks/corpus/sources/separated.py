@@ -144,10 +144,20 @@ def unusual(dialect: Dialect, form: str) -> str | None:
     return ", ".join(said) or None
 
 
+def named(header: Sequence[str], fields: Sequence[str]) -> dict[str, str]:
+    """A record's fields by column. Of columns with one name, the texts that differ are joined."""
+    values = dict(zip(header, fields, strict=False))
+    if len(values) < min(len(header), len(fields)):
+        for name in values:
+            cells = [field for key, field in zip(header, fields, strict=False) if key == name]
+            values[name] = "\n\n".join(dict.fromkeys(filter(str.strip, cells)))
+    return values
+
+
 def header_of(path: Path, max_bytes: int, dialect: Dialect) -> list[str]:
-    """The fields of the first record; none where it cannot be read."""
+    """The different fields of the first record; none where it cannot be read."""
     _, header = next(records(path, max_bytes, dialect), (1, None))
-    return header if isinstance(header, list) else []
+    return list(dict.fromkeys(header)) if isinstance(header, list) else []
 
 
 def records(

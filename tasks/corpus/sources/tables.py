@@ -81,8 +81,8 @@ def rows(
         dialect: of a .csv or .tsv, what of it need not be found.
 
     Raises:
-        BadInput: the file is damaged, or not of the kind that its name says; or two columns have
-            the name of one that is wanted.
+        BadInput: the file is damaged, or not of the kind that its name says; or two columns of a
+            Parquet file have the name of one that is wanted.
     """
     form, _ = format_of(path)
     if _holds_nothing(path):
@@ -141,7 +141,6 @@ def _separated_rows(
                     + (hint if record[0] == "not_utf8" else "")
                 )
             header = record
-            _refuse_twice(path, header, columns)
         elif not isinstance(record, list):
             yield Row(number, {}, record)
         elif len(header) == 1:
@@ -150,7 +149,7 @@ def _separated_rows(
             detail = f"line {number} has {len(record)} fields, the header {len(header)}"
             yield Row(number, {}, ("bad_csv", detail, " ".join(record)[:SHOWN]))
         else:
-            yield Row(number, dict(zip(header, record, strict=False)), None)
+            yield Row(number, separated.named(header, record), None)
 
 
 def _refuse_twice(path: Path, there: Sequence[str], columns: Sequence[str] | None) -> None:
