@@ -226,6 +226,7 @@ def _found(described: Description) -> str:
         parts.append(f"text in column {described.text!r}")
     if described.dialect is not None:
         parts.append(described.dialect)
+    parts += described.repeated
     words = f"{described.mean_words:.0f}"
     parts.append(f"{words} {'word' if words == '1' else 'words'} a sentence")
     return f"{described.source} ({kind}): {', '.join(parts)}."

@@ -57,6 +57,7 @@ class Description:
     prose: whether rows are texts of several sentences; `lines`: each line of a file is one.
     pair: the columns of a natural pair. labels: columns of few values, the likeliest first.
     dialect: how the fields of a separated file are written, if not as usual.
+    repeated: columns of one name that are read as one, in words.
     unspaced: whether most texts are in a script that puts no spaces between words.
     not_utf8: how many of the rows looked at, `looked_at`, could not be decoded.
     left_out: of a folder, how many files of other kinds it holds. unread: how many of kinds that no
@@ -94,6 +95,7 @@ class Description:
     looks: tuple[Column, ...] = ()
     pairs: tuple[FilledPair, ...] = ()
     dialect: str | None = None
+    repeated: Sequence[str] = ()
 
     @property
     def counted(self) -> str:
@@ -181,7 +183,9 @@ def _files(source: str, limit: int | None) -> Description:
         seen = _seen(str(first), table.columns, islice(table.all_rows(), limit))
         corpus = corpus.model_copy(update={"text": seen["text"]})
         if form in SEPARATED:
-            seen["dialect"] = separated.unusual(separated.dialect_of(first, MAX_BYTES), form)
+            dialect = separated.dialect_of(first, MAX_BYTES)
+            seen["dialect"] = separated.unusual(dialect, form)
+            seen["repeated"] = separated.repeated(separated.header_of(first, MAX_BYTES, dialect))
     # Prose is seen across files, which may be documents of one paragraph.
     several = form in PLAIN and is_prose is True
     where = source if several else corpus.source

@@ -7,7 +7,7 @@ read anew, so that a stray quotation mark glues nothing together.
 
 import csv
 import re
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
@@ -155,9 +155,15 @@ def named(header: Sequence[str], fields: Sequence[str]) -> dict[str, str]:
 
 
 def header_of(path: Path, max_bytes: int, dialect: Dialect) -> list[str]:
-    """The different fields of the first record; none where it cannot be read."""
+    """The fields of the first record; none where it cannot be read."""
     _, header = next(records(path, max_bytes, dialect), (1, None))
-    return list(dict.fromkeys(header)) if isinstance(header, list) else []
+    return header if isinstance(header, list) else []
+
+
+def repeated(header: Sequence[str]) -> list[str]:
+    """The columns that `named` joins, in words."""
+    counts = Counter(header).items()
+    return [f"{count} columns {name!r} read as one" for name, count in counts if count > 1]
 
 
 def records(

@@ -101,12 +101,13 @@ def columns_of(path: Path, max_bytes: int, dialect: DialectSettings | None = Non
         return []
     if form == ".parquet":
         with _parquet_bytes(path) as source:
-            return list(_parquet_file(path, source).schema_arrow.names)
+            table = _flat(_parquet_file(path, source).schema_arrow.empty_table())
+            return list(map(str, table.column_names))
     if form in JSON:
         sample = first_rows(partial(_json_rows, path, max_bytes))
         return list(dict.fromkeys(key for row in sample for key in row.values))
     found = separated.dialect_of(path, max_bytes, dialect)
-    return separated.header_of(path, max_bytes, found)
+    return list(dict.fromkeys(separated.header_of(path, max_bytes, found)))
 
 
 def _holds_nothing(path: Path) -> bool:
@@ -200,7 +201,7 @@ def parquet_rows(path: Path) -> int:
 def _parquet_rows(path: Path, max_bytes: int, columns: Sequence[str] | None) -> Iterator[Row]:
     with _parquet_bytes(path) as source:
         file = _parquet_file(path, source)
-        there = file.schema_arrow.names
+        there = _flat(file.schema_arrow.empty_table()).column_names
         _refuse_twice(path, there, columns)
         counts = Counter(there)
         names = [n for n in counts if counts[n] == 1] if columns is None else list(columns)
@@ -211,7 +212,8 @@ def _parquet_rows(path: Path, max_bytes: int, columns: Sequence[str] | None) -> 
                 batch = next(batches, None)
             if batch is None:
                 return
-            held = [_values(batch.column(name)) for name in names]
+            table = _flat(pa.Table.from_batches([batch]))
+            held = [_values(table.column(name)) for name in names]
             for cells in zip(*held, strict=True) if names else [()] * len(batch):
                 number += 1
                 values = {n: _decoded(n, v, max_bytes) for n, v in zip(names, cells, strict=True)}
@@ -222,7 +224,14 @@ def _parquet_rows(path: Path, max_bytes: int, columns: Sequence[str] | None) -> 
                     yield Row(number, {n: v for n, v in values.items() if n not in faults}, None)
 
 
-def _values(column: pa.Array) -> list[Any]:
+def _flat(table: pa.Table) -> pa.Table:
+    """What lies in structs as columns by their paths, as of objects in JSON."""
+    for _ in range(json_rows.DEPTH):
+        table = table.flatten()
+    return table
+
+
+def _values(column: pa.ChunkedArray) -> list[Any]:
     """The column's values, strings as bytes: Parquet does not promise that they are UTF-8.
 
     Of nested columns, only lists of strings are read. Decimals are read as numbers. A value that

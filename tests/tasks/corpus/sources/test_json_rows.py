@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tercet.tasks.corpus.sources import files, json_rows, tables
@@ -107,7 +109,12 @@ def test_what_lies_in_objects_is_named_by_its_path(tmp_path: Path) -> None:
         {"_id.$oid": "a", "_source.title": "Herons", "_source.body": ROWS[0]["body"]},
         None,
     )
-    assert describe(str(tmp_path / "a.json")).text == "_source.body"
+    pq.write_table(pa.Table.from_pylist(given), tmp_path / "a.parquet")
+    for path in (tmp_path / "a.json", tmp_path / "a.parquet"):
+        corpus = CorpusConfig(name="c", source=str(path))
+        found = [read for read in files.read(corpus, LIMIT) if isinstance(read, Document)]
+        assert [read.paragraphs for read in found] == [[[row["body"]]] for row in ROWS]
+        assert describe(str(path)).text == "_source.body"
 
 
 def test_a_list_of_paragraphs_is_a_text(tmp_path: Path) -> None:

@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 from tercet.tasks.corpus.sources import separated, tables
+from tercet.tasks.corpus.sources.corpora import CorpusConfig
+from tercet.tasks.corpus.sources.discover import describe
+from tercet.tasks.corpus.sources.guesses import guesses
 from tercet.tasks.corpus.sources.separated import Dialect, DialectSettings
 
 LIMIT = 20_000
@@ -149,6 +152,9 @@ def test_columns_of_one_name_are_one_with_a_paragraph_each(name: str, tmp_path: 
     path = write(tmp_path / name, ROWS, delimiter="," if name == "a.csv" else "\t")
     path.write_text(path.read_text().replace("label", "text", 1))
     assert tables.columns_of(path, LIMIT) == ["id", "text"]
+    corpus = CorpusConfig(name="c", source=str(path))
+    assert guesses(corpus, LIMIT) == ["text in column 'text'", "2 columns 'text' read as one"]
+    assert describe(str(path)).repeated == ["2 columns 'text' read as one"]
     texts = [row.values["text"] for row in tables.rows(path, LIMIT, ["text"])]
     assert texts == ["\n\n".join(filter(str.strip, row[1:])) for row in ROWS]
 
