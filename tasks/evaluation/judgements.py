@@ -66,7 +66,7 @@ BROAD, LEAST = 0.1, 5
 NOTES: Mapping[str, str] = {
     "repeated": "judge again what an earlier row has judged",
     "broad": "are answered by more than a tenth of all that is ranked",
-    "unread": "are read without their column of judgements",
+    "unread": "are read without a column of theirs",
 }
 """Reasons of rows that are used all the same, and what is said of such rows."""
 

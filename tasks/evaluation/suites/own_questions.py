@@ -33,13 +33,13 @@ NAMES: Mapping[str, Sequence[str]] = {
     "file": ("file", "filename", "file_name", "path", "source", "document", "page", "url"),
     "id": (*_IDS, "id"),
     "quote": ("quote", "passage", "answer", "snippet"),
+    "grade": ("relevance", "grade", "score", "label", "relevant", "judgement", "judgment"),
     SPLIT: (SPLIT,),
 }
-# Columns of judgements, and what they say in words.
-_GRADES = ("relevance", "grade", "score", "label", "relevant", "judgement", "judgment")
+# Judgements in words.
 _SAID = {
-    "yes": 1, "y": 1, "true": 1, "relevant": 1,
-    "no": 0, "n": 0, "false": 0, "irrelevant": 0, "not relevant": 0, "not_relevant": 0,
+    "yes": 1, "y": 1, "true": 1, "relevant": 1, "positive": 1, "no": 0, "n": 0, "false": 0,
+    "irrelevant": 0, "not relevant": 0, "not_relevant": 0, "negative": 0,
 }  # fmt: skip
 # What people write behind the names of several columns: `file2`, `file_2`, `File (2)`, `file.1`.
 _NUMBER = re.compile(r"[\W_]*\d+\W*$")
@@ -48,9 +48,10 @@ _ABOUT = frozenset(("id", "type", "kind", "date", "number", "count", "language")
 _WORDS: Mapping[str, tuple[Set[str], Set[str]]] = {
     "question": ({"question", "query"}, _ABOUT),
     "file": (
-        {"file", "filename", "path", "source", "document", "doc", "page"},
-        _ABOUT | {"title", "url", "text"},
+        {"file", "filename", "path", "source", "document", "doc", "page", "url"},
+        _ABOUT | {"title", "text"},
     ),
+    "grade": ({"relevance", "relevant", "grade", "judgement", "judgment"}, _ABOUT),
     # Where neither file nor quote says what answers: `Ticket-ID`.
     "id": ({"id"}, {"question", "query"}),
 }
@@ -86,8 +87,7 @@ class Unusable(NamedTuple):
 class Questions:
     """A table's rows of the splits dev and test.
 
-    columns: ours to those of the table. unread: of a column of judgements that is not read, if
-    there is one.
+    columns: ours to those of the table. unread: of columns that look as if they should be read.
     """
 
     columns: Mapping[str, Sequence[str]]
@@ -137,6 +137,7 @@ def read_questions(one: RetrievalSource) -> Questions:
             ]
     if unread:
         del columns["grade"]
+    unread += _unread_files(columns, tables.columns_of(path, _MAX_BYTES))
     if not rows:
         first = "".join(f" (row {one.row}: {one.detail})" for one in unusable[:1])
         raise BadInput(
@@ -164,7 +165,9 @@ def _labels(cell: object) -> list[str]:
             listed = ast.literal_eval(cell.strip())
             cell = listed if isinstance(listed, list) else cell
     cells = cell if isinstance(cell, list) else [cell]
-    return [label for one in cells if (label := label_of(one)) is not None]
+    texts = [one.splitlines() if isinstance(one, str) else [one] for one in cells]
+    labels = ["\n".join(filter(None, map(label_of, lines))) for lines in texts]
+    return [label for label in labels if label]
 
 
 def _together(cells: Sequence[list[str]]) -> Iterator[tuple[str | None, ...]]:
@@ -196,6 +199,16 @@ def _unread_grade(columns: Mapping[str, Sequence[str]], rows: Sequence[Row]) -> 
     return []
 
 
+def _unread_files(columns: Mapping[str, Sequence[str]], header: Sequence[str]) -> list[Unusable]:
+    """What is said of columns that may name files, beside one that is read."""
+    taken = {column for some in columns.values() for column in some}
+    others = [column for column in _by_word("file", header) if column not in taken]
+    detail = "the column {!r} is not read: call it `file2` if it names files, too"
+    return [
+        Unusable(1, "unread", detail.format(column), "") for column in others if "file" in columns
+    ]
+
+
 def _columns(path: Path) -> dict[str, tuple[str, ...]]:
     """The columns that are there, ours to the table's."""
     header = tables.columns_of(path, _MAX_BYTES)
@@ -208,10 +221,6 @@ def _columns(path: Path) -> dict[str, tuple[str, ...]]:
         several = [c for c in header if _stem(c) != _plain(c) and _stem(c) in called]
         if several:
             found[ours] = tuple(dict.fromkeys((*found.get(ours, ()), *several)))
-    graded = {_plain(column): column for column in header}
-    grades = [graded[name] for name in _GRADES if name in graded]
-    if grades:
-        found["grade"] = (grades[0],)
     is_answer = _stem(found.get("id", ("",))[0]) in _IDS
     if not found.keys().isdisjoint({"file", "quote"}) and not is_answer:
         found.pop("id", None)
@@ -231,10 +240,13 @@ def _column(ours: str, header: Sequence[str]) -> str | None:
     for name in (*NAMES[ours], *(f"{name}s" for name in NAMES[ours])):
         if name in named:
             return named[name]
-    words, others = _WORDS.get(ours, (set(), set()))
-    said = {column: name_words(column) for column in header}
-    found = [c for c in header if said[c] & words and not said[c] & others]
+    found = _by_word(ours, header)
     return found[0] if len(found) == 1 else None
+
+
+def _by_word(ours: str, header: Sequence[str]) -> list[str]:
+    words, others = _WORDS.get(ours, (set(), set()))
+    return [c for c in header if name_words(c) & words and not name_words(c) & others]
 
 
 def _plain(column: str) -> str:

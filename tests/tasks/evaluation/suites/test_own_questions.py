@@ -49,6 +49,7 @@ def test_a_question_names_a_file_and_quotes_it(tmp_path: Path) -> None:
         ("question,answer1,answer2", {"question": "question", "quote": "answer1,answer2"}),
         ("question,pages,source", {"question": "question", "file": "source"}),
         ("question,urls", {"question": "question", "file": "urls"}),
+        ("question,gold_url", {"question": "question", "file": "gold_url"}),
         # Several say it, but one is called so.
         ("Query,query_text,doc path", {"question": "Query", "file": "doc path"}),
     ],
@@ -84,9 +85,22 @@ def test_a_list_holds_several_answers(tmp_path: Path, row: str, answers: object)
     assert [(one.file, one.quote) for one in asked.rows] == answers
 
 
+def test_columns_of_one_name_hold_several_answers(tmp_path: Path) -> None:
+    (row,) = read(tmp_path, "question,file,file\na,x.md,y.md\n").rows
+    assert row.file == "x.md\ny.md"
+
+
+def test_a_second_column_that_may_name_files_is_said(tmp_path: Path) -> None:
+    asked = read(tmp_path, "question,file,alternative_file,file_id\na,x,y,z\n")
+    said = "the column 'alternative_file' is not read: call it `file2` if it names files, too"
+    assert [one.detail for one in asked.unread] == [said]
+
+
 def test_grades_are_whole_numbers_or_words(tmp_path: Path) -> None:
     content = "question,file,Relevance\na,x,2\na,y,0\na,z,-1\na,v,1.0\na,w,\na,u,Yes\na,t,no\n"
     assert [one.grade for one in read(tmp_path, content).rows] == [2, 0, -1, 1, 1, 1, 0]
+    content = "question,file,is_relevant\na,x,True\na,y,False\n"
+    assert [one.grade for one in read(tmp_path, content).rows] == [1, 0]
     asked = read(tmp_path, "question,file,label\na,x,1\na,y,billing\n")
     assert [one.grade for one in asked.rows] == [1, 1]
     assert "grade" not in asked.columns
