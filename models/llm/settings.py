@@ -4,9 +4,10 @@ from typing import Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-# Those of a request that an endpoint may not take, or call otherwise.
+# Those of a request that an endpoint may not take, or call otherwise. Of two that it does not take
+# together the first is left out.
 Parameter: TypeAlias = Literal[
-    "temperature", "top_p", "max_tokens", "stop", "response_format", "chat_template_kwargs"
+    "top_p", "temperature", "max_tokens", "stop", "response_format", "chat_template_kwargs"
 ]
 
 

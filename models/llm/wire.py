@@ -39,14 +39,16 @@ _CHARACTERS = 4
 _MOST_TOKENS = 10**7
 # Where servers put what a model thought; its final answer is the content.
 _REASONING = ("reasoning_content", "reasoning", "thinking")
-THOUGHTS = r"(?s)^(?:.*(?:</think(?:ing)?>|\[/THINK\]|◁/think▷)|analysis.*assistantfinal)"
+_TAG = r"(?:seed:)?(?:think|thinking|thought|reasoning)>"
+_ENDS = rf"</{_TAG}|\[/THINK\]|◁/think▷|<\|channel\|>final<\|message\|>"
+THOUGHTS = rf"(?s)^(?:.*(?:{_ENDS})|analysis.*assistantfinal)"
 """What was thought before an answer, where it is marked and comes to an end."""
-OPEN_THOUGHT = r"^\s*(?:<think(?:ing)?>|\[THINK\]|◁think▷)"
+OPEN_THOUGHT = rf"^\s*(?:<{_TAG}|\[THINK\]|◁think▷|<\|channel\|>analysis)"
 _UNCLOSED = rf"(?s){OPEN_THOUGHT}.*"
 # How servers say that they know no such parameter, or no such value of it.
 _UNTAKEN = re.compile(
     r"(?i)unsupported|not support|unrecognized|unknown|unexpected|deprecated"
-    r"|not permitted|not allowed"
+    r"|not permitted|not allowed|cannot both"
 )
 # Finish reasons of an answer that the server itself aborted.
 _BROKEN = ("abort", "error")
@@ -254,13 +256,22 @@ def message(payload: bytes, secret: str | None = None) -> str:
 
 def misfits(payload: bytes, body: Mapping[str, Any]) -> dict[Parameter, str | None]:
     """The parameter of a body that a server says it does not take, and what it calls it."""
-    text = message(payload)
+    text = f"{message(payload)} {_parameter(payload)}"
     if not _UNTAKEN.search(text):
         return {}
     parameters: Sequence[Parameter] = get_args(Parameter)
     named = [key for key in parameters if key in body and re.search(rf"\b{key}\b", text)]
     other = "max_completion_tokens"
     return {key: other if key == "max_tokens" and other in text else None for key in named[:1]}
+
+
+def _parameter(payload: bytes) -> str:
+    """The parameter that an error names in a field of its own."""
+    try:
+        error = _object(payload).get("error")
+    except Malformed:
+        return ""
+    return str(error.get("param")) if isinstance(error, dict) else ""
 
 
 def error_told(payload: bytes, secret: str | None = None) -> str:

@@ -54,6 +54,8 @@ def bare(raw: str | None) -> tuple[str, bool]:
         ("<think></think>", ""),
         ("[THINK]The user wants a cat.[/THINK]A cat sat.", "A cat sat."),
         ("◁think▷A cat?◁/think▷A cat sat.", "A cat sat."),
+        ("<reasoning>A cat?</reasoning>A cat sat.", "A cat sat."),
+        ("<|channel|>analysis<|message|>A cat?<|channel|>final<|message|>A cat.", "A cat."),
         ("analysisThe user wants a cat.assistantfinalA cat sat.", "A cat sat."),
         ("**A cat sat.**", "A cat sat."),
         ("$$\\boxed{\\text{A cat sat.}}$$", "A cat sat."),

@@ -183,7 +183,9 @@ def test_what_an_endpoint_does_not_take_is_left_out_once_and_said(
         if "max_tokens" in seen.body:
             return error(400, "'max_tokens' is not supported. Use 'max_completion_tokens' instead.")
         if "temperature" in seen.body:
-            return error(400, "Unsupported value: 'temperature' does not support 0.6.")
+            return Reply(
+                400, b'{"error": {"message": "Unsupported value", "param": "temperature"}}'
+            )
         return None
 
     record = Record()
