@@ -95,7 +95,9 @@ def rows(
 
 
 def columns_of(path: Path, max_bytes: int, dialect: DialectSettings | None = None) -> list[str]:
-    """The names of the table's columns; for JSON, the keys of its first rows."""
+    """The names of the table's columns, as often as they stand there; for JSON, the keys of its
+    first rows.
+    """
     form, _ = format_of(path)
     if _holds_nothing(path):
         return []
@@ -107,7 +109,7 @@ def columns_of(path: Path, max_bytes: int, dialect: DialectSettings | None = Non
         sample = first_rows(partial(_json_rows, path, max_bytes))
         return list(dict.fromkeys(key for row in sample for key in row.values))
     found = separated.dialect_of(path, max_bytes, dialect)
-    return list(dict.fromkeys(separated.header_of(path, max_bytes, found)))
+    return separated.header_of(path, max_bytes, found)
 
 
 def _holds_nothing(path: Path) -> bool:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tercet.tasks.corpus.sources import separated, tables
+from tercet.tasks.corpus.sources import files, separated, tables
 from tercet.tasks.corpus.sources.corpora import CorpusConfig
 from tercet.tasks.corpus.sources.discover import describe
 from tercet.tasks.corpus.sources.guesses import guesses
@@ -151,8 +151,8 @@ def test_the_rest_of_a_text_that_cannot_be_read_is_no_text(tmp_path: Path) -> No
 def test_columns_of_one_name_are_one_with_a_paragraph_each(name: str, tmp_path: Path) -> None:
     path = write(tmp_path / name, ROWS, delimiter="," if name == "a.csv" else "\t")
     path.write_text(path.read_text().replace("label", "text", 1))
-    assert tables.columns_of(path, LIMIT) == ["id", "text"]
     corpus = CorpusConfig(name="c", source=str(path))
+    assert files.table_of(corpus, name, path, LIMIT).columns == ["id", "text"]
     assert guesses(corpus, LIMIT) == ["text in column 'text'", "2 columns 'text' read as one"]
     assert describe(str(path)).repeated == ["2 columns 'text' read as one"]
     texts = [row.values["text"] for row in tables.rows(path, LIMIT, ["text"])]
