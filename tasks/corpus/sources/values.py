@@ -155,7 +155,8 @@ def _documents(
     texts = [column for column in (text, query, answer, titles) if column is not None]
     for row in rows:
         where = f"{name}:{row.number}"
-        values, html = without_html(row.values, texts)
+        as_texts = {column: joined(value) for column, value in row.values.items()}
+        values, html = without_html(as_texts, texts)
         fault = row.fault or _first_fault(values, needed, words_are_words)
         if fault:
             yield Fault(name, where, *fault)
@@ -179,18 +180,13 @@ def _documents(
 
 
 def without_html(values: dict[str, Any], columns: Iterable[str]) -> tuple[dict[str, Any], str]:
-    """The values with these columns as plain text, and the beginning of one that was HTML.
-
-    A list of texts is one text, a paragraph each.
-    """
+    """The values with these columns as plain text, and the beginning of one that was HTML."""
     html = ""
     for column in columns:
-        value = joined(values.get(column))
-        if not isinstance(value, str):
-            continue
-        text = hypertext.text_of(value)
-        html = html or (value[:SHOWN] if text != value else "")
-        values = values | {column: text}
+        value = values.get(column)
+        if isinstance(value, str) and (text := hypertext.text_of(value)) != value:
+            values = values | {column: text}
+            html = html or value[:SHOWN]
     return values, html
 
 
