@@ -194,10 +194,15 @@ def define(
 
 @app.command()
 def search(
-    query: Annotated[str, Argument(help="what to find, in quotation marks")],
+    query: Annotated[
+        str | None, Argument(help="what to find, in quotation marks; default: ask for it")
+    ] = None,
     count: Annotated[int, Option("--count", min=1, help="the best passages of each ranking")] = 5,
     by: Annotated[
-        str | None, Option("--by", help="one ranking alone: after, before or bm25")
+        str | None, Option("--by", help="one ranking alone: both, after, before or bm25")
+    ] = None,
+    http: Annotated[
+        int | None, Option("--http", help="answer on this port of this machine, with JSON")
     ] = None,
     format_: Annotated[str, Option("--format", help="table, csv or json")] = "table",
     store: StoreOption = STORE,
@@ -209,7 +214,7 @@ def search(
     """
     from tercet.flows.commands.search import search_passages
 
-    search_passages(query, count, by, format_, store, run_ref)
+    search_passages(query, count, by, format_, store, run_ref, http)
 
 
 @app.command()

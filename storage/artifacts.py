@@ -131,7 +131,7 @@ class Artifact:
         )
 
     def damaged_records(self) -> list[str]:
-        """The paths of its records that were read so far and are not JSON."""
+        """The paths of its records that were read so far and are damaged."""
         return sorted(path for path in self.store.damaged if path.startswith(f"{self.path}/"))
 
     def repair(self, anew: bool = False) -> None:

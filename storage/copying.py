@@ -32,7 +32,9 @@ def copy(source: Store, target: Store) -> dict[str, int]:
     kept = {path: rank for path, rank in wanted.items() if path in (claims if rank > 3 else data)}
     sizes: dict[str, int] = {}
     many = target if isinstance(source.objects, Folder) else source
-    with TemporaryDirectory(dir=target.work, prefix=".probe-") as aside:
+    scratch = target.work / "scratch"
+    scratch.mkdir(exist_ok=True)
+    with TemporaryDirectory(dir=scratch) as aside:
 
         def put(path: str) -> int:
             if path.endswith(".json"):

@@ -58,8 +58,33 @@ LAYOUT: Listing = {
     "prefect": ANYTHING,
     r"lost\+found": ANYTHING,
 }
+# What code reads of a record without asking; a bit that flips in a key leaves it JSON.
+_KEYS = {
+    "manifest.json": {"step", "version", "parts", "tables"},
+    "start.json": {"run_id", "recipe_name", "recipe", "info", "started"},
+    "end.json": {"ended", "info", "state", "steps"},
+    "steps": {"step", "recorded"},
+    "tags": {"target"},
+}
+_PART, _PART_FILE = {"index", "key", "tables", "files", "schemas"}, {"path", "bytes", "digest"}
 # What a killed process left unfinished has such an ending.
 _UNFINISHED = re.compile(r"#\d+$")
+
+
+def is_record(path: str, value: Any) -> bool:
+    """Whether JSON at this path has the keys that are read of it."""
+    folder, name = path.split("/")[-2:] if "/" in path else ("", path)
+    if name == "parts.json" or folder == "_parts":
+        return all(map(_is_part, value if name == "parts.json" else [value]))
+    needed = _KEYS.get(name, _KEYS.get(folder, set()))
+    return not needed or (isinstance(value, dict) and needed <= value.keys())
+
+
+def _is_part(record: Any) -> bool:
+    if not isinstance(record, dict) or not record.keys() >= _PART:
+        return False
+    files = [*record["files"], *(file for files in record["tables"].values() for file in files)]
+    return all(isinstance(file, dict) and file.keys() >= _PART_FILE for file in files)
 
 
 def own_names(prefix: str, names: Iterable[tuple[str, bool]]) -> list[str]:

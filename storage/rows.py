@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tercet.storage.objects import first_line
 from tercet.storage.store import Damaged
 
 BATCH_ROWS = 65_536
@@ -97,8 +98,7 @@ def _opened(file: str) -> Iterator[pq.ParquetFile]:
     except FileNotFoundError:
         raise
     except (OSError, pa.ArrowInvalid) as error:
-        reason = str(error).partition("\n")[0].rstrip(".")
-        raise Damaged(f"{file} cannot be read ({reason})") from error
+        raise Damaged(f"{file} cannot be read ({first_line(error)})") from error
 
 
 def rows_of(files: Mapping[str, Sequence[str | Path]]) -> Rows:

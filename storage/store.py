@@ -24,7 +24,7 @@ from obstore.exceptions import BaseError
 
 from tercet.storage import bucket, cache
 from tercet.storage.bucket import Bucket
-from tercet.storage.layout import own_names
+from tercet.storage.layout import is_record, own_names
 from tercet.storage.objects import Folder, Objects, Stat, first_line
 
 Asked = TypeVar("Asked")
@@ -159,12 +159,21 @@ class Store:
         try:
             return json.loads(data)
         except ValueError as error:
-            raise Damaged(f"{self.location}/{path} is damaged (not JSON)") from error
+            if path == MARKER:
+                # No command makes it again.
+                raise StoreError(
+                    f"{self.location}/{path} is damaged: put it back from a copy of the store, or "
+                    "from another store of this version of Tercet, which has the same."
+                ) from error
+            fault = "not JSON" if data.strip() else "empty"
+            raise Damaged(f"{self.location}/{path} is damaged ({fault})") from error
 
     def read_json(self, path: str) -> Any | None:
         """`get_json`, but None with a warning for a damaged one, without which others are read."""
         try:
             found = self.get_json(path)
+            if found is not None and not is_record(path, found):
+                raise Damaged(f"{self.location}/{path} is damaged (keys are missing)")
             self.damaged.discard(path)
             return found
         except Damaged as error:

@@ -1,6 +1,7 @@
 """Compares what lies in a store with its records, and discards what is not as it was written."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -8,13 +9,13 @@ from tempfile import TemporaryDirectory
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tercet.storage import locks
+from tercet.storage import locks, runs
 from tercet.storage.answers.journal import POOL, sealed_names
 from tercet.storage.artifacts import Artifact, all_artifacts
-from tercet.storage.objects import first_line
+from tercet.storage.objects import Folder, first_line
 from tercet.storage.part_writer import put_schema, schema_path
 from tercet.storage.records import Record, faults, paths_of
-from tercet.storage.store import Store, clear_errors
+from tercet.storage.store import Store, StoreError, clear_errors
 
 _RECORDS = ("artifacts/", "keys/", "rounds/", "runs/", "tags/")
 
@@ -34,14 +35,14 @@ class Comparison:
     bytes: int
 
 
-def faults_of(artifact: Artifact, tables: bool = True) -> dict[str, str]:
-    """What is wrong with an artifact, by path: records that are missing or no JSON, and files that
+def faults_of(artifact: Artifact, tables: bool = True, aside: Path | None = None) -> dict[str, str]:
+    """What is wrong with an artifact, by path: records that are missing or damaged, and files that
     are missing or whose content is not what their record says.
 
-    tables: also those with rows; otherwise the model's files alone.
+    tables: also those with rows; otherwise the model's files alone. aside: as of `records.faults`.
     """
     records = list(artifact.records().values())
-    return _of_records(artifact, records) | faults(artifact.store, records, tables)
+    return _of_records(artifact, records) | faults(artifact.store, records, tables, aside)
 
 
 def _of_records(artifact: Artifact, records: Collection[Record]) -> dict[str, str]:
@@ -49,7 +50,7 @@ def _of_records(artifact: Artifact, records: Collection[Record]) -> dict[str, st
     there = {record["index"] for record in records}
     lost = set() if manifest is None else set(range(manifest["parts"])) - there
     missing = {artifact.record_path(index): "is missing" for index in sorted(lost)}
-    return missing | dict.fromkeys(artifact.damaged_records(), "is not JSON")
+    return missing | dict.fromkeys(artifact.damaged_records(), "is damaged")
 
 
 def compare(store: Store) -> Comparison:
@@ -58,14 +59,19 @@ def compare(store: Store) -> Comparison:
     Raises StoreError like the store.
     """
     stats = store.stats("")
-    texts = [path for path in stats if path.startswith(_RECORDS) and path.endswith(".json")]
+    texts = [
+        path
+        for path in stats
+        # A model's own files have digests.
+        if path.startswith(_RECORDS) and path.endswith(".json") and "/files/" not in path
+    ]
     store.each(store.read_json, texts)
     artifacts = all_artifacts(store)
     records = store.each(lambda one: list(one.records().values()), artifacts)
     every = [record for found in records for record in found]
-    with TemporaryDirectory(dir=store.work, prefix=".probe-") as folder:
-        files = faults(store, every, aside=Path(folder))
-        answers = _damaged_answers(store, Path(folder))
+    with _aside(store) as folder:
+        files = faults(store, every, aside=folder)
+        answers = _damaged_answers(store, folder)
     found = {}
     for artifact, own in zip(artifacts, records, strict=True):
         named = {path for record in own for path in paths_of(record)}
@@ -76,26 +82,39 @@ def compare(store: Store) -> Comparison:
     there = {path for record in every for path in paths_of(record)} & stats.keys()
     return Comparison(
         found,
-        dict.fromkeys(others, "is not JSON"),
+        dict.fromkeys(others, "is damaged"),
         answers,
         len(there),
         sum(stats[path].bytes for path in there),
     )
 
 
-def _damaged_answers(store: Store, aside: Path) -> dict[str, str]:
+@contextmanager
+def _aside(store: Store) -> Iterator[Path | None]:
+    """A folder for what has to be fetched; files that lie here are read where they are."""
+    if isinstance(store.objects, Folder):
+        yield None
+        return
+    scratch = store.work / "scratch"
+    scratch.mkdir(exist_ok=True)
+    with TemporaryDirectory(dir=scratch) as folder:
+        yield Path(folder)
+
+
+def _damaged_answers(store: Store, aside: Path | None) -> dict[str, str]:
     """Files of answers that cannot be read: no record has their digest, their pages have."""
     found = {}
     for path in (f"{POOL}/{name}.parquet" for name in sealed_names(store)):
         with clear_errors(store.location):
-            place = store.objects.local(path, aside)
+            place = store.objects.local(path, aside or store.work)
         try:
             with pq.ParquetFile(place, page_checksum_verification=True) as file:
                 for _ in file.iter_batches():
                     pass
         except (OSError, pa.ArrowInvalid) as error:
             found[path] = f"cannot be read ({first_line(error)})"
-        (aside / path).unlink(missing_ok=True)
+        if aside is not None:
+            (aside / path).unlink(missing_ok=True)
     return found
 
 
@@ -104,28 +123,45 @@ def discard(
     found: Comparison,
     schemas: Iterable[pa.Schema],
     waiting: Callable[[str], None] = lambda holder: None,
-) -> None:
+) -> dict[str, str]:
     """Discards what is not as it was written, so that the next run makes it again.
 
-    A run whose start or end cannot be read is removed; what it made stays. Answers stay as they
-    are, since nothing makes them again.
+    What a run that is going on uses stays, and so do the record of a run that a tag names, and
+    answers, which nothing makes again. A run whose end cannot be read counts as crashed; one whose
+    start cannot be read is removed, and what it made stays.
 
     schemas: whose files can be written again. waiting: as of `locks.hold`.
+    Returns what stays, with the reason.
     """
     known = {schema_path(schema): schema for schema in schemas}
+    stays: dict[str, str] = {}
+    with locks.hold(store, runs.COLLECTION, waiting, "tercet verify --mend"):
+        busy = {
+            name: run["run_id"]
+            for run in runs.list_runs(store)
+            if run["state"] == "running"
+            for name in runs.used(store, run)
+        }
     store.known.clear()
-    for artifact, wrong in found.artifacts.items():
+    for artifact in found.artifacts:
+        if artifact.name in busy:
+            stays[artifact.name] = f"run {busy[artifact.name]}, which is going on, uses it"
+            continue
         name = f"artifact-{artifact.step}-{artifact.version}"
-        with locks.hold(store, name, waiting, "tercet verify --mend"):
+        with locks.hold(store, name, waiting, "tercet verify --mend"), _aside(store) as folder:
+            # A run may have mended it since.
+            wrong = faults_of(artifact, aside=folder)
             for path in wrong.keys() & known.keys():
                 put_schema(store, known[path])
             if lost := wrong.keys() - known.keys():
                 store.each(store.delete, lost)
                 artifact.repair()
     for path in found.others:
-        folder, name, *rest = path.split("/")
-        if folder == "runs" and rest in (["start.json"], ["end.json"]):
-            # Without its start it is no run.
-            store.delete(f"runs/{name}/start.json")
-            store.each(store.delete, store.stats(f"runs/{name}"))
-        store.delete(path)
+        if path.startswith("runs/") and path.endswith("/start.json"):
+            try:
+                runs.remove_run(store, path.split("/")[1], waiting)
+            except StoreError as error:
+                stays[path] = str(error)
+        else:
+            store.delete(path)
+    return stays

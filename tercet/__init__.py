@@ -235,10 +235,10 @@ def _rows(location: str, run_id: str | None, query: str) -> pa.Table:
 
 
 def _found(location: str, run_id: str | None, query: str, count: int, by: str | None) -> pa.Table:
-    from tercet.flows.results.search import search
+    from tercet.flows.results.search import open_passages, search
     from tercet.storage.store import open_store
 
-    return search(open_store(location, create=False), run_id, query, count, by).rows
+    return search(open_passages(open_store(location, create=False), run_id), query, count, by).rows
 
 
 def _html(table: pa.Table) -> str:

@@ -1,6 +1,5 @@
 """Tests lie at the paths of their modules."""
 
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -44,11 +43,3 @@ def test_what_is_listed_is_there() -> None:
 def test_helpers_are_no_tests() -> None:
     helpers = (ROOT / "tests" / "support").glob("*.py")
     assert [path.name for path in helpers if path.name.startswith("test_")] == []
-
-
-def test_no_file_has_more_than_400_lines() -> None:
-    listed = subprocess.run(
-        ["git", "ls-files", "*.py"], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    long = [name for name in listed.stdout.split() if (ROOT / name).read_bytes().count(b"\n") > 400]
-    assert long == []

@@ -1,10 +1,22 @@
 """`tercet search`: the passages of a run that a query finds, with their ranks."""
 
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+
 import typer
 
+from tercet.flows.commands.search_server import serve_search
 from tercet.flows.exports.rows import print_rows
 from tercet.flows.formatting import shorten
-from tercet.flows.results.search import DEPTH, WAYS, Answer, search
+from tercet.flows.results.search import (
+    DEPTH,
+    WAYS,
+    Answer,
+    check_options,
+    open_passages,
+    search,
+)
 from tercet.flows.terminal import text_table
 from tercet.flows.terminal.printable import printable
 from tercet.storage.store import open_store
@@ -14,6 +26,7 @@ FORMATS = ("table", "csv", "json")
 # Characters of a passage and of its context that are shown.
 _TEXT, _CONTEXT = 240, 80
 _MEANT = {
+    "both": "by the trained encoder and the words in common, together",
     "after": "by the trained encoder",
     "before": "by the untouched encoder",
     "bm25": "by the words in common",
@@ -21,21 +34,45 @@ _MEANT = {
 
 
 def search_passages(
-    query: str, count: int, by: str | None, format_: str, store: str, run_ref: str | None
+    query: str | None,
+    count: int,
+    by: str | None,
+    format_: str,
+    store: str,
+    run_ref: str | None,
+    http: int | None = None,
 ) -> None:
     """Prints the best passages with their ranks; csv and json give them whole, with scores.
 
-    Raises: as `results.search.search`, and BadInput for an unknown format.
+    query: None asks for one after the other, from a terminal or a pipe, a line each.
+    http: the port on which they are answered instead.
+    Raises: as `open_passages`, `search` and `serve_search`, and BadInput for an unknown format.
     """
     if format_ not in FORMATS:
         raise BadInput(f"--format {format_!r} must be one of {', '.join(FORMATS)}.")
-    answer = search(open_store(store, create=False), run_ref, query, count, by)
-    if format_ == "table":
-        print(printable("\n".join(_lines(answer))))
-    else:
-        print_rows(answer.rows, format_)
-    for why in answer.missing.values():
-        typer.echo(why, err=True)
+    if query is not None and not query.strip():
+        raise BadInput("The query is empty: give a few words, in quotation marks.")
+    check_options(count, by)
+    passages = open_passages(open_store(store, create=False), run_ref)
+    if http is not None:
+        serve_search(passages, http)
+        return
+    for reason in dict.fromkeys(passages.missing.values()):
+        typer.echo(reason, err=True)
+    for line in _typed() if query is None else [query]:
+        answer = search(passages, line, count, by)
+        if format_ == "table":
+            print(printable("\n".join(_lines(answer))), flush=True)
+        else:
+            print_rows(answer.rows, format_)
+
+
+def _typed() -> Iterator[str]:
+    prompt = "Search: " if sys.stdin.isatty() else ""
+    with suppress(EOFError):
+        while True:
+            if line := input(prompt).strip():
+                yield line
 
 
 def _lines(answer: Answer) -> list[str]:

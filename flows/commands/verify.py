@@ -1,14 +1,17 @@
 """`tercet verify`: compares a store with its records, and discards what is damaged."""
 
+import logging
 import shlex
 import time
 from collections.abc import Iterator
 
 import typer
 
+from tercet.flows.commands.run import resume_command
 from tercet.flows.formatting import format_bytes
+from tercet.flows.running.arguments import RunArguments
 from tercet.flows.terminal.printable import printable, waits
-from tercet.storage.runs import list_runs
+from tercet.storage.runs import list_runs, reached
 from tercet.storage.store import Store, open_store
 from tercet.storage.verifying import Comparison, compare, discard
 from tercet.tasks.stages import known_schemas
@@ -24,6 +27,8 @@ def verify_store(store: str, mend: bool) -> int:
     Raises StoreError.
     """
     opened = open_store(store, create=mend)
+    # Each damaged record is a line below, and needs no warning of its own.
+    logging.getLogger("tercet").setLevel(logging.ERROR)
     began = time.monotonic()
     found = compare(opened)
     seconds = time.monotonic() - began
@@ -36,21 +41,26 @@ def verify_store(store: str, mend: bool) -> int:
         typer.echo(printable(line))
     if len(lines) > _SHOWN:
         typer.echo(f"… and {len(lines) - _SHOWN:,} more")
-    again = _again(opened, found)
     if found.answers:
         typer.echo(
             "Nothing makes answers again: put these files back from a copy, or delete them, and "
             "what they held is asked anew."
         )
+    commands = _commands(opened, found, store)
     if not mend:
-        command = shlex.join(["tercet", "verify", "--mend", "--store", store])
-        typer.echo(f"To discard what is damaged: {command}")
-        typer.echo(f"Then make it again: {again}")
+        if found.artifacts or found.others:
+            command = shlex.join(["tercet", "verify", "--mend", "--store", store])
+            typer.echo(f"To discard what is damaged: {command}")
+        for command in commands:
+            typer.echo(f"Then make it again: {command}")
         return 1
-    discard(opened, found, known_schemas().values(), waits)
-    if found.artifacts or found.others:
-        typer.echo(f"Discarded. To make it again: {again}")
-    return 1 if found.answers else 0
+    stays = discard(opened, found, known_schemas().values(), waits)
+    for name, reason in stays.items():
+        typer.echo(printable(f"{name} stays: {reason}"))
+    typer.echo("Discarded." if not stays else "The rest is discarded.")
+    for command in commands:
+        typer.echo(f"To make it again: {command}")
+    return 1 if found.answers or stays else 0
 
 
 def _damaged(found: Comparison) -> Iterator[str]:
@@ -61,12 +71,14 @@ def _damaged(found: Comparison) -> Iterator[str]:
         yield f"{path} {fault}"
 
 
-def _again(store: Store, found: Comparison) -> str:
-    """The recipes whose runs reached what is damaged, as commands."""
+def _commands(store: Store, found: Comparison, location: str) -> list[str]:
+    """Those that make again what is damaged: of each recipe the newest run that reached it."""
     damaged = {artifact.name for artifact in found.artifacts}
-    recipes = {
-        str(run["info"].get("arguments", {}).get("recipe") or run["recipe_name"])
-        for run in list_runs(store)
-        if any(f"{step['step']}@{step.get('version')}" in damaged for step in run["steps"])
-    }
-    return ", ".join(f"tercet run {shlex.quote(one)}" for one in sorted(recipes)) or "tercet run"
+    commands: dict[str, str] = {}
+    for run in list_runs(store):
+        given = run["info"].get("arguments") or {"recipe": run["recipe_name"]}
+        if not damaged.isdisjoint(reached(run)):
+            overrides = tuple(given.get("overrides") or ())
+            again = RunArguments(**{**given, "overrides": overrides, "store": location})
+            commands.setdefault(run["recipe_name"], resume_command(again))
+    return list(commands.values())

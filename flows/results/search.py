@@ -1,6 +1,6 @@
-"""Search in a run's passages: by the trained encoder, by the untouched one, and by words."""
+"""Search in a run's passages: by the trained and the untouched encoder, by words, and by both."""
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
@@ -19,7 +19,7 @@ from tercet.flows.results.refs import find_artifact, named_run
 from tercet.flows.results.word_index import open_index
 from tercet.models import weights
 from tercet.models.retrieval import bm25, nearest
-from tercet.models.retrieval.rankings import NONE, Places, Scores
+from tercet.models.retrieval.rankings import NONE, Places, Scores, fuse
 from tercet.storage import runs
 from tercet.storage.rows import Rows
 from tercet.storage.store import Store
@@ -30,8 +30,8 @@ from tercet.tasks.training import choose
 
 # How deep a ranking goes: of a passage behind that its rank is unknown.
 DEPTH = 1_000
-AFTER, BEFORE, BM25 = "after", "before", "bm25"
-WAYS = (AFTER, BEFORE, BM25)
+AFTER, BEFORE, BM25, BOTH = "after", "before", "bm25", "both"
+WAYS = (BOTH, AFTER, BEFORE, BM25)
 PASSAGES = PASSAGES_STAGE.name
 # Which steps may have the vectors of a way, the first that has.
 STEPS = {
@@ -53,6 +53,23 @@ FOUND = pa.schema(
 _Ids: TypeAlias = npt.NDArray[np.uint64]
 # Of a passage in a ranking: its rank and its score.
 _Rank: TypeAlias = tuple[int, float]
+# Finds so many passages' places and scores for a query, both of shape (1, any).
+_Find: TypeAlias = Callable[[str, int], tuple[Places, Scores]]
+
+
+@dataclass(frozen=True)
+class Passages:
+    """A run's passages, loaded for any number of queries.
+
+    ways: of those of `AFTER`, `BEFORE` and `BM25` that the run has, the ids of the passages and
+    what finds their places. missing: of the others, why. left_out: ids that are never found.
+    """
+
+    run: runs.Run
+    rows: Rows
+    left_out: set[int]
+    ways: Mapping[str, tuple[_Ids, _Find]]
+    missing: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -62,54 +79,69 @@ class Answer:
     run: runs.Run
     passages: int
     rows: pa.Table
-    missing: dict[str, str]
+    missing: Mapping[str, str]
 
 
-def search(
-    store: Store, run_ref: str | None, query: str, count: int = 5, by: str | None = None
-) -> Answer:
+def open_passages(store: Store, run_ref: str | None) -> Passages:
+    """Loads the passages, their vectors, both encoders and the index of words.
+
+    run_ref: None means the newest run that has vectors by its encoder, else passages.
+    Raises: BadInput for a run without passages; StoreError for a store without runs, and for an
+        unknown run.
+    """
+    run = _run(store, run_ref)
+    artifact = find_artifact(store, PASSAGES, run["run_id"])
+    rows, index = artifact.rows(), open_index(store, artifact)
+    ways: dict[str, tuple[_Ids, _Find]] = {}
+    missing: dict[str, str] = {}
+    for way in (AFTER, BEFORE):
+        try:
+            ways[way] = _by_vectors(store, run, way)
+        except BadInput as error:
+            missing[way] = str(error)
+    if AFTER in missing:
+        missing[BOTH] = missing[AFTER]
+    ways[BM25] = _ids(rows, PASSAGES), lambda query, depth: bm25.search(index, [query], depth)
+    return Passages(run, rows, _shipped(rows, run), ways, missing)
+
+
+def search(passages: Passages, query: str, count: int = 5, by: str | None = None) -> Answer:
     """The `count` best passages of each way, or of the way `by` alone, each with all its ranks.
 
     Of passages that come with Tercet none is found, unless there are no others.
-    Ranks begin with 1 and end with `DEPTH`. In the order of `by`, else of the trained encoder, of
-    the untouched one, of BM25. A way that the run has no vectors for has no ranks.
+    Ranks begin with 1 and end with `DEPTH`. In the order of `by`, else of encoder and BM25 together
+    (`rankings.fuse`), of the trained encoder, of the untouched one, of BM25. A way that the run has
+    no vectors for has no ranks.
 
-    run_ref: None means the newest run that has vectors by its encoder, else passages.
-    Raises: BadInput for an empty query, a way that there is not, and a run without passages;
-        StoreError for a store without runs, and for an unknown run.
+    Raises: BadInput for an empty query, and a way that there is not.
     """
     if not query.strip():
         raise BadInput("The query is empty: give a few words, in quotation marks.")
-    if by is not None and by not in WAYS:
-        raise BadInput(f"by {by!r} must be one of {', '.join(WAYS)}.")
-    if count < 1:
-        raise BadInput(f"count {count} must be 1 or more.")
-    run = _run(store, run_ref)
-    artifact = find_artifact(store, PASSAGES, run["run_id"])
-    rows, depth = artifact.rows(), max(DEPTH, count)
-    left_out = _shipped(rows, run)
-    deeper = depth + len(left_out)
-    rankings: dict[str, dict[int, _Rank]] = {}
-    missing: dict[str, str] = {}
-    for way in WAYS:
-        try:
-            if way == BM25:
-                ids = _ids(rows, PASSAGES)
-                found = bm25.search(open_index(store, artifact), [query], deeper)
-            else:
-                ids, found = _by_vectors(store, run, way, query, deeper)
-        except BadInput as error:
-            if way == by:
-                raise
-            missing[way] = str(error)
-        else:
-            rankings[way] = _ranks(ids, *found, left_out, depth)
+    check_options(count, by)
+    if by is not None and by in passages.missing:
+        raise BadInput(passages.missing[by])
+    depth, left_out = max(DEPTH, count), passages.left_out
+    rankings = {
+        way: _ranks(ids, *find(query, depth + len(left_out)), left_out, depth)
+        for way, (ids, find) in passages.ways.items()
+    }
+    if AFTER in rankings:
+        rankings = {BOTH: _fused(rankings[AFTER], rankings[BM25], depth), **rankings}
     asked = rankings if by is None else {by: rankings[by]}
     best = {one for ranks in asked.values() for one, (rank, _) in ranks.items() if rank <= count}
     behind = (depth + 1, 0.0)
     ordered = sorted(best, key=lambda one: [r.get(one, behind)[0] for r in asked.values()])
-    table = _table(rows, ordered, {way: rankings.get(way, {}) for way in WAYS})
-    return Answer(run, rows.count(PASSAGES) - len(left_out), table, missing)
+    table = _table(passages.rows, ordered, {way: rankings.get(way, {}) for way in WAYS})
+    there = passages.rows.count(PASSAGES) - len(left_out)
+    return Answer(passages.run, there, table, passages.missing)
+
+
+def check_options(count: int, by: str | None) -> None:
+    """Raises BadInput for a way that there is not, and for less than one passage."""
+    if by is not None and by not in WAYS:
+        raise BadInput(f"by {by!r} must be one of {', '.join(WAYS)}.")
+    if count < 1:
+        raise BadInput(f"count {count} must be 1 or more.")
 
 
 def _run(store: Store, run_ref: str | None) -> runs.Run:
@@ -149,10 +181,11 @@ def _reached(run: runs.Run, step: str) -> bool:
     return any(entry["step"] == step for entry in run["steps"])
 
 
-def _by_vectors(
-    store: Store, run: runs.Run, way: str, query: str, depth: int
-) -> tuple[_Ids, tuple[Places, Scores]]:
-    """The ids of the passages that have vectors, and their places by nearness to the query."""
+def _by_vectors(store: Store, run: runs.Run, way: str) -> tuple[_Ids, _Find]:
+    """The ids of the passages that have vectors, and what finds their places by cosine.
+
+    Raises: BadInput where the run has no vectors of this way, or their encoder is gone.
+    """
     name, step = str(run["run_id"]), step_of(run, way)
     if step is None:
         encoder = "its trained encoder" if way == AFTER else "the untouched encoder"
@@ -171,12 +204,14 @@ def _by_vectors(
         version = components["models"]["encoder"]
         folder = made_model(store, version) or _untouched(store, run, version)
     encoder, rows = _loaded(folder, config), artifact.rows()
+    blocks = list(passage_vectors.read_blocks(rows))
 
     from tercet.models.encoders.encoder import encode
 
-    vectors = encode(encoder, [query], side="query")
-    found = nearest.search(vectors, passage_vectors.read_blocks(rows), depth)
-    return _ids(rows, passage_vectors.STAGE.name), found
+    def find(query: str, depth: int) -> tuple[Places, Scores]:
+        return nearest.search(encode(encoder, [query], side="query"), blocks, depth)
+
+    return _ids(rows, passage_vectors.STAGE.name), find
 
 
 # Whoever searches from Python asks again.
@@ -237,6 +272,18 @@ def _ranks(
     found = zip(ids[places[0][there]].tolist(), scores[0][there].tolist(), strict=True)
     kept = islice((both for both in found if both[0] not in left_out), depth)
     return {one: (rank, score) for rank, (one, score) in enumerate(kept, start=1)}
+
+
+def _fused(near: Mapping[int, _Rank], worded: Mapping[int, _Rank], depth: int) -> dict[int, _Rank]:
+    ids = np.array(sorted({*near, *worded}), dtype=np.uint64)
+    by_vectors, by_words = (
+        (
+            np.searchsorted(ids, np.array([*ranks], dtype=np.uint64))[None].astype(np.int64),
+            np.array([[score for _, score in ranks.values()]], dtype=np.float32),
+        )
+        for ranks in (near, worded)
+    )
+    return _ranks(ids, *fuse(by_vectors, by_words), (), depth)
 
 
 def _table(

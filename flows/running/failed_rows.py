@@ -9,13 +9,13 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from tercet.flows.pipeline import fingerprints
 from tercet.flows.pipeline.fingerprints import Fingerprint
 from tercet.flows.pipeline.step import Step
 from tercet.storage import rounds
 from tercet.storage.artifacts import Artifact, open_artifact
+from tercet.storage.rows import rows_of
 from tercet.storage.store import Store
 
 FAILED = "failed"
@@ -28,9 +28,7 @@ def count(artifact: Artifact) -> int:
         for file in record["tables"].get("rejects", ()):
             with suppress(FileNotFoundError):
                 path = artifact.store.local(file["path"])
-                reasons = pq.read_table(path, columns=["reason"], page_checksum_verification=True)[
-                    "reason"
-                ]
+                reasons = rows_of({"rejects": [path]}).table("rejects", ["reason"])["reason"]
                 found += pc.sum(pc.equal(reasons, FAILED)).as_py() or 0
     return found
 

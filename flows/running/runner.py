@@ -35,6 +35,7 @@ from tercet.models.llm.errors import Stopped, Unusable
 from tercet.storage import leftovers, locks, runs
 from tercet.storage.artifacts import open_artifact
 from tercet.storage.catalog import views as catalog
+from tercet.storage.objects import Folder
 from tercet.storage.part_writer import put_schema
 from tercet.storage.store import Store, StoreError, open_store
 from tercet.storage.verifying import faults_of
@@ -302,8 +303,11 @@ def run_step(handle: RunHandle, step: Step, progress: Progress) -> StepResult:
     artifact = artifact_of(handle, step.name)
     manifest = artifact.manifest()
     state = "reused"
-    # Weights are compared each time, rows where a step reads them.
-    if manifest is not None and artifact.intact() and not faults_of(artifact, tables=False):
+    # Weights are compared each time, those of a bucket when they are fetched; rows where a step
+    # reads them.
+    near = isinstance(handle.store.objects, Folder)
+    damaged = near and bool(faults_of(artifact, tables=False))
+    if manifest is not None and artifact.intact() and not damaged:
         artifact.clear_scratch()
     else:
         state, manifest = _make(handle, step, progress)
@@ -360,13 +364,15 @@ def _make(handle: RunHandle, step: Step, progress: Progress) -> tuple[str, dict[
 
 
 def _compare_inputs(handle: RunHandle, step: Step) -> None:
-    """Compares what the step reads with its records, once a run; what is damaged is made again."""
+    """Compares what the step reads with its records, once a run; what is damaged is made again, and
+    so is what somebody else has discarded since.
+    """
     steps = {other.name: other for other in handle.plan.steps}
     for name in step.needs:
-        if name not in handle.compared:
-            if faults_of(artifact_of(handle, name)):
-                _make(handle, steps[name], silent)
-            handle.compared.add(name)
+        artifact, compared = artifact_of(handle, name), name in handle.compared
+        if artifact.manifest() is None or (not compared and faults_of(artifact)):
+            _make(handle, steps[name], silent)
+        handle.compared.add(name)
 
 
 def _asked_next(plan: RunPlan, step: Step) -> bool:

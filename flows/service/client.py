@@ -28,8 +28,8 @@ def answering() -> "Iterator[SyncPrefectClient]":
         with get_client(sync_client=True) as client:
             if not _is_api(client):
                 raise BadInput(
-                    f"The Prefect server {address} has no API there: let PREFECT_API_URL end in "
-                    "/api, as in http://127.0.0.1:4200/api."
+                    f"{address} is no Prefect API: let PREFECT_API_URL name your server's, such as "
+                    "http://127.0.0.1:4200/api."
                 )
             yield client
     except httpx.TransportError as error:

@@ -196,9 +196,9 @@ def pipeline(
     flow_run = context.flow_run
     opened: list[str] = []
     place = None
-    if scheduled_runs.is_missed(flow_run):
-        return Cancelled(message=scheduled_runs.MISSED)
     try:
+        if scheduled_runs.is_missed(flow_run):
+            return Cancelled(message=scheduled_runs.MISSED)
         place = open_store(store)
         _check_reschedules(place, flow_run)
         with server.joined(place.work), _marked(place, flow_run):

@@ -12,6 +12,15 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from prefect.client.orchestration import get_client
+from prefect.client.schemas.filters import (
+    FlowRunFilter,
+    FlowRunFilterDeploymentId,
+    FlowRunFilterExpectedStartTime,
+    FlowRunFilterState,
+    FlowRunFilterStateType,
+)
+from prefect.client.schemas.objects import StateType
+from prefect.client.schemas.sorting import FlowRunSort
 from prefect.states import Cancelled, Running
 
 from tercet.flows.service import automations
@@ -29,19 +38,29 @@ def is_missed(flow_run: "FlowRun", now: datetime | None = None) -> bool:
     """
     if not flow_run.auto_scheduled or flow_run.run_count > 1 or flow_run.work_pool_name is None:
         return False
+    waiting = [StateType.SCHEDULED, StateType.PENDING, StateType.RUNNING]
     with get_client(sync_client=True) as client:
-        due = client.get_scheduled_flow_runs_for_deployments(
-            [flow_run.deployment_id], now or datetime.now(UTC)
+        due = client.read_flow_runs(
+            flow_run_filter=FlowRunFilter(
+                deployment_id=FlowRunFilterDeploymentId(any_=[flow_run.deployment_id]),
+                state=FlowRunFilterState(type=FlowRunFilterStateType(any_=waiting)),
+                expected_start_time=FlowRunFilterExpectedStartTime(
+                    after_=flow_run.expected_start_time, before_=now or datetime.now(UTC)
+                ),
+            ),
+            sort=FlowRunSort.EXPECTED_START_TIME_ASC,
         )
         later = [
             one
             for one in due
             if one.auto_scheduled
-            and not one.run_count
+            and one.run_count <= 1
             and one.expected_start_time > flow_run.expected_start_time
         ]
         for one in later[:-1]:
-            client.set_flow_run_state(one.id, Cancelled(message=MISSED))
+            # A worker has the others already, and they see it themselves.
+            if one.state_type == StateType.SCHEDULED:
+                client.set_flow_run_state(one.id, Cancelled(message=MISSED))
     return bool(later)
 
 

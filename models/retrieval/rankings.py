@@ -1,4 +1,4 @@
-"""Rankings, two of them fused, and their measures against graded judgements.
+"""Rankings, the sum of two, and their measures against graded judgements.
 
 A ranking is an array of places in the list of documents, best first, of shape (queries, depth),
 with `NONE` behind the last document found. The measures are those of trec_eval.
@@ -17,39 +17,54 @@ Floats: TypeAlias = npt.NDArray[np.float64]
 NONE = -1
 """Stands in a ranking where no further document was found."""
 
-# Cormack, Clarke and Büttcher, SIGIR 2009: what a rank counts is 1 / (60 + rank).
-_RANK_CONSTANT = 60
+WEIGHT = 0.2
+"""BM25's weight beside the encoder's; chosen by `benchmarks/hybrid_weight.py`."""
 
 
-def fuse(*rankings: Places) -> Places:
-    """The ranking by reciprocal rank fusion, of the depth of the deepest.
+def fuse(
+    nearest: tuple[Places, Scores], worded: tuple[Places, Scores], weight: float = WEIGHT
+) -> tuple[Places, Scores]:
+    """The places of the best by cosine and BM25 together and their sums, as deep as the deeper.
 
-    Each ranking gives a document 1 / (60 + its rank); of equal sums the smaller place comes first.
-    rankings: of the same queries. Raises ValueError where their numbers of queries differ.
+    A document's sum is its cosine over the query's greatest, plus `weight` times its BM25 over the
+    query's greatest. A document that is not among the nearest counts with the cosine of the last
+    of them; one without a word of the query has no BM25. Of equal sums the smaller place comes
+    first; behind the last document stand `NONE` and 0.
+
+    nearest: places and cosines of `nearest.search`. worded: places and scores of `bm25.search`, of
+        the same queries.
+    Raises ValueError where their numbers of queries differ.
     """
-    if len({len(ranking) for ranking in rankings}) != 1:
-        raise ValueError("rankings to fuse need the same queries")
-    depth = max(ranking.shape[1] for ranking in rankings)
-    fused = np.full((len(rankings[0]), depth), NONE, dtype=np.int64)
-    for row in range(len(fused)):
-        found = [ranking[row][ranking[row] != NONE] for ranking in rankings]
-        places, inverse = np.unique(np.concatenate(found), return_inverse=True)
-        counts = np.concatenate(
-            [1.0 / (_RANK_CONSTANT + np.arange(1, len(some) + 1)) for some in found]
+    if len(nearest[0]) != len(worded[0]):
+        raise ValueError("rankings to add need the same queries")
+    depth = max(nearest[0].shape[1], worded[0].shape[1])
+    ranked = np.full((len(nearest[0]), depth), NONE, dtype=np.int64)
+    ranked_sums = np.zeros(ranked.shape, dtype=np.float32)
+    for row in range(len(ranked)):
+        (near, cosines), (found, scores) = (
+            (places[row][places[row] != NONE], values[row][places[row] != NONE])
+            for places, values in (nearest, worded)
         )
-        order = np.argsort(-np.bincount(inverse, counts), kind="stable")[:depth]
-        fused[row, : len(order)] = places[order]
-    return fused
+        places, inverse = np.unique(np.concatenate([near, found]), return_inverse=True)
+        sums = np.full(len(places), cosines[-1] if len(cosines) else 0.0, dtype=np.float64)
+        sums[inverse[: len(near)]] = cosines
+        # Where even the nearest points away, cosines stay as they are.
+        sums /= greatest if len(cosines) and (greatest := cosines[0]) > 0 else 1.0
+        if len(scores):
+            sums[inverse[len(near) :]] += weight * scores / scores[0]
+        order = np.argsort(-sums, kind="stable")[:depth]
+        ranked[row, : len(order)], ranked_sums[row, : len(order)] = places[order], sums[order]
+    return ranked, ranked_sums
 
 
-def without(ranking: Places, left_out: Sequence[int]) -> Places:
-    """The ranking without one document of each query; `NONE` leaves none out."""
+def without(ranking: tuple[Places, Scores], left_out: Sequence[int]) -> tuple[Places, Scores]:
+    """Places and scores without one document of each query; `NONE` leaves none out."""
+    documents, scores = ranking
     places = np.array(left_out, dtype=np.int64)[:, None]
-    gone = (ranking == places) & (places != NONE)
+    gone = (documents == places) & (places != NONE)
     order = np.argsort(gone, axis=1, kind="stable")
-    return np.where(
-        np.take_along_axis(gone, order, axis=1), NONE, np.take_along_axis(ranking, order, axis=1)
-    )
+    kept = np.where(gone, NONE, documents), np.where(gone, np.float32(0), scores)
+    return np.take_along_axis(kept[0], order, axis=1), np.take_along_axis(kept[1], order, axis=1)
 
 
 def first_of(ranking: Places, groups: npt.NDArray[np.int64]) -> Places:

@@ -243,7 +243,7 @@ def _show_pool(connection: duckdb.DuckDBPyConnection, store: Store) -> None:
     if files:
         asked = f"SELECT * FROM {read_parquet_sql(files)} UNION ALL BY NAME {asked}"
     for name, sql in _POOL_VIEWS.items():
-        _view(connection, f"memory.main.{name}", sql(asked))
+        _view(connection, f"memory.main.{name}", sql(asked), METADATA[name].names)
 
 
 def _show_sealed(connection: duckdb.DuckDBPyConnection, store: Store) -> None:
@@ -254,7 +254,8 @@ def _show_sealed(connection: duckdb.DuckDBPyConnection, store: Store) -> None:
     files = sealed_paths(store, sealed)
     for name, sql in _POOL_VIEWS.items():
         if files:
-            _view(connection, f"built.main.{name}", sql(f"SELECT * FROM {read_parquet_sql(files)}"))
+            asked = f"SELECT * FROM {read_parquet_sql(files)}"
+            _view(connection, f"built.main.{name}", sql(asked), METADATA[name].names)
         else:
             _table(connection, f"built.main.{name}", pa.Table.from_batches([], METADATA[name]))
 
@@ -320,8 +321,16 @@ def first_line(error: Exception) -> str:
     return found[1] if found else said.partition("\n")[0].rstrip()
 
 
-def _view(connection: duckdb.DuckDBPyConnection, name: str, query: str) -> None:
-    """Creates a view; if its files cannot be read, one that raises an error when queried."""
+def _view(
+    connection: duckdb.DuckDBPyConnection,
+    name: str,
+    query: str,
+    columns: Sequence[str] = ("damaged",),
+) -> None:
+    """Creates a view; if its files cannot be read, one that raises an error when queried.
+
+    columns: which the latter has.
+    """
     try:
         connection.execute(f"CREATE VIEW {name} AS {query}")
     except duckdb.Error as error:
@@ -330,7 +339,8 @@ def _view(connection: duckdb.DuckDBPyConnection, name: str, query: str) -> None:
             raise
         said = f"Files of this table cannot be read: {first_line(error)}"
         # A column would not be computed where only rows are counted.
-        query = f"SELECT NULL AS damaged WHERE error({quoted(said)})"
+        nothing = ", ".join(f"NULL AS {quoted_name(column)}" for column in columns)
+        query = f"SELECT {nothing} WHERE error({quoted(said)})"
         connection.execute(f"CREATE VIEW {name} AS {query}")
 
 

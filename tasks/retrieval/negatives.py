@@ -82,7 +82,7 @@ class NegativesSettings(Config):
     by: Literal["vectors", "bm25", "both"] = Field(
         default="vectors",
         description="How passages are ranked: by the evaluator's vectors, by BM25, or by the "
-        "reciprocal ranks of both.",
+        "sum of both.",
     )
     margin: float = Field(
         default=0.05,
@@ -243,7 +243,8 @@ def _ranked(
     found.append(nearest.search(asked, searched.blocks(), depth))
     if len(found) == 1:
         return *found[0], own
-    places = fuse(*(ranking for ranking, _ in found))
+    worded, near = found
+    places, _ = fuse(near, worded)
     scores: Scores = np.zeros(places.shape, dtype=np.float32)
     for start in range(0, len(places), _QUERIES):
         some = slice(start, start + _QUERIES)

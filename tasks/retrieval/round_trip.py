@@ -94,14 +94,14 @@ def rank(work: Work, vectors: Vectors, texts: list[str], ids: Ids) -> dict[str, 
     searched = work.once(_prepare)
     own = searched.places(ids)[:, None]
     blocks = read_blocks(work.inputs["passage_vectors"])
-    near, _ = nearest.search(vectors, blocks, DEPTH)
+    near, cosines = nearest.search(vectors, blocks, DEPTH)
     # `NONE`, -1, takes the last.
     found = np.append(searched.of_vectors, NONE)[near]
-    worded, _ = bm25.search(searched.words, texts, DEPTH)
+    worded = bm25.search(searched.words, texts, DEPTH)
     rankings = {
         "rank_vectors": found,
-        "rank_bm25": worded,
-        "rank_fused": fuse(found, worded),
+        "rank_bm25": worded[0],
+        "rank_fused": fuse((found, cosines), worded)[0],
     }
     return {
         measure: np.where((places == own).any(axis=1), (places == own).argmax(axis=1), DEPTH) + 1

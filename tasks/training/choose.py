@@ -26,7 +26,7 @@ from tercet.models.measures.cautious_choice import (
 )
 from tercet.models.measures.resampling import Floats
 from tercet.models.precision import Precision
-from tercet.models.retrieval import bm25, rankings
+from tercet.models.retrieval import rankings
 from tercet.tasks.evaluation.encoding import encode_texts
 from tercet.tasks.evaluation.retrieval import LEAST
 from tercet.tasks.evaluation.suites.beir import (
@@ -185,7 +185,7 @@ def run(work: Work) -> Path:
     config: ChooseConfig = work.config
     seed = work.seed if config.model_seed is None else config.model_seed
     sets = read_retrieval_sets(config.retrieval_sets, ("test",))
-    by_words: dict[str, rankings.Places] = {}
+    by_words: dict[str, tuple[rankings.Places, rankings.Scores]] = {}
     measured = []
     tasks: list[RetrievalTask] = []
     for number, mix in enumerate(MIXES, start=1):
@@ -227,22 +227,24 @@ def _judged(work: Work, mix: float) -> list[RetrievalTask]:
 
 
 def _measure(
-    work: Work, mix: float, tasks: Sequence[RetrievalTask], by_words: dict[str, rankings.Places]
+    work: Work,
+    mix: float,
+    tasks: Sequence[RetrievalTask],
+    by_words: dict[str, tuple[rankings.Places, rankings.Scores]],
 ) -> dict[tuple[str, str], Floats]:
     """By task and metric the figures of each question by this candidate, in percent.
 
-    by_words: by task the ranking of BM25, which is the same for all candidates and kept here.
+    by_words: by task what BM25 finds, which is the same for all candidates and kept here.
     """
     model = load_mix(work, "model", mix)
     encoded, _ = encode_texts(work, model, [text for task in tasks for text in task.sided_texts()])
     figures = {}
     for task in tasks:
-        by_vectors = task.rank(encoded)
+        near = task.search(encoded)
         if task.name not in by_words:
-            index, depth = bm25.build(task.documents), by_vectors.shape[1]
-            by_words[task.name], _ = bm25.search(index, task.queries, depth)
-        fused = rankings.fuse(by_vectors, by_words[task.name])
-        for name, ranking in ((task.name, by_vectors), (f"{task.name} {HYBRID}", fused)):
+            by_words[task.name] = task.search_words()
+        both, _ = rankings.fuse(near, by_words[task.name])
+        for name, ranking in ((task.name, near[0]), (f"{task.name} {HYBRID}", both)):
             for metric, values in task.measure(ranking).items():
                 figures[name, metric] = 100.0 * values
     return figures

@@ -31,7 +31,7 @@ def _measure(work: Work, config: "TrainConfig") -> tuple[str, "Measure"]:
         ]
 
         def ndcg(encoded: Encoded) -> float:
-            return 100.0 * float(queries.measure(queries.rank(encoded))["ndcg@10"].mean())
+            return 100.0 * float(queries.measure(queries.search(encoded)[0])["ndcg@10"].mean())
 
         measure = by_vectors(work, config, queries.sided_texts(), ndcg)
         return f"retrieval_sets {by} dev all ndcg@10", measure

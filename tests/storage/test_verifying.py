@@ -7,7 +7,7 @@ import pytest
 from processes import SCHEMAS, staged, two_parts
 from s3_server import EVERYWHERE
 
-from tercet.storage import runs
+from tercet.storage import locks, runs
 from tercet.storage.artifacts import Artifact, find_parts, open_artifact
 from tercet.storage.part_writer import PartWriter, schema_path
 from tercet.storage.rows import rows_of
@@ -83,7 +83,7 @@ def test_a_record_that_is_no_json_blocks_nobody_and_is_made_again(
     artifact = open_artifact(store, "extract", "aaaa")
     assert len(artifact.records()) == 2
     found = compare(store)
-    assert found.artifacts == {artifact: {path: "is not JSON"}}
+    assert found.artifacts == {artifact: {path: "is damaged"}}
     discard(store, found, [])
     assert artifact.manifest() is None
     artifact.adopt_plan([{}, {}])
@@ -156,11 +156,55 @@ def test_a_run_whose_record_is_damaged_is_left_out(
     assert f"runs/{ids[0]}/{name} is damaged" in caplog.text
     assert "`tercet verify --mend`" in caplog.text
     found = compare(store)
-    assert found.others == dict.fromkeys(
-        [f"runs/{ids[0]}/{name}", "tags/first.json"], "is not JSON"
-    )
-    discard(store, found, [])
-    assert not store.stats(f"runs/{ids[0]}")
+    damaged = [f"runs/{ids[0]}/{name}", "tags/first.json"]
+    assert found.others == dict.fromkeys(damaged, "is damaged")
+    # The damaged tag may name the run whose start cannot be read.
+    stays = discard(store, found, [])
+    assert list(stays) == [path for path in damaged if path.endswith("start.json")]
+    assert discard(store, compare(store), []) == {}
     again = open_store(store.location)
     assert compare(again).others == {}
-    assert [run["run_id"] for run in runs.list_runs(again)] == [ids[1]]
+    listed = {run["run_id"]: run["state"] for run in runs.list_runs(again)}
+    # Without its end it has crashed, and what it reached is still used.
+    assert listed == {ids[1]: "done"} | ({ids[0]: "crashed"} if name == "end.json" else {})
+
+
+def test_the_record_of_a_tagged_run_stays(store: Store) -> None:
+    run_id = runs.start_run(store, "birds", {}, {"steps": []})
+    runs.end_run(store, run_id, "done", {})
+    set_tag(store, "kept", run_id)
+    store.replace(f"runs/{run_id}/start.json", b"")
+    stays = discard(store, compare(store), [])
+    assert stays.keys() == {f"runs/{run_id}/start.json"}
+    assert "has the tag 'kept'" in stays[f"runs/{run_id}/start.json"]
+
+
+def test_what_was_mended_since_and_what_a_run_uses_stays(store: Store) -> None:
+    two_parts(store)
+    artifact = open_artifact(store, "extract", "aaaa")
+    flip(store, a_file(artifact))
+    found = compare(store)
+    run_id = runs.start_run(store, "birds", {}, {"steps": ["extract"]})
+    runs.use(store, run_id, ["extract@aaaa"])
+    with locks.hold(store, f"run-{run_id}"):
+        assert discard(store, found, []).keys() == {"extract@aaaa"}
+        assert artifact.manifest() is not None
+    artifact.repair()
+    artifact.commit(0, staged(artifact, 0), "k0", {})
+    artifact.finish({})
+    assert discard(store, found, []) == {}
+    assert artifact.manifest() is not None
+    assert len(artifact.records()) == 2
+
+
+@pytest.mark.parametrize("key", ["index", "tables", "schemas", "path", "bytes", "digest"])
+def test_a_bit_in_a_key_leaves_json_and_is_seen(store: Store, key: str) -> None:
+    two_parts(store)
+    artifact = open_artifact(store, "extract", "aaaa")
+    path = f"{artifact.path}/parts.json"
+    store.replace(path, (store.get(path) or b"").replace(f'"{key}"'.encode(), b'"flipped"', 1))
+    assert compare(store).artifacts[artifact][path] == "is damaged"
+    discard(store, compare(store), [])
+    assert len(artifact.records()) == 2
+    artifact.finish({})
+    assert compare(open_store(store.location)).artifacts == {}

@@ -81,14 +81,13 @@ class RetrievalTask(Task):
         return content_digest((self.queries, self.documents, *grades, *places))
 
     def scores(self, encoded: "Encoded") -> list[Scores]:
-        """The measures of each query by vectors, by BM25, and by both (reciprocal rank fusion)."""
-        by_vectors = self.rank(encoded)
-        found, _ = bm25.search(bm25.build(self.documents), self.queries, self._depth())
-        by_words = self._without_same_ids(found)
+        """The measures of each query by vectors, by BM25, and by both (`rankings.fuse`)."""
+        near = self.search(encoded)
+        worded = self.search_words()
         ways = {
-            ENCODER: by_vectors,
-            BM25: by_words,
-            HYBRID: rankings.fuse(by_vectors, by_words),
+            ENCODER: near[0],
+            BM25: worded[0],
+            HYBRID: rankings.fuse(near, worded)[0],
         }
         data, queries = self.data(), seeding.text_ids(self.queries)
         return [
@@ -118,24 +117,33 @@ class RetrievalTask(Task):
             return ranking
         return rankings.first_of(ranking, np.array(self.units, dtype=np.int64))
 
-    def rank(self, encoded: "Encoded") -> rankings.Places:
-        """The ranking of the documents by cosine, 1,000 deep."""
+    def search_words(self) -> tuple[rankings.Places, rankings.Scores]:
+        """The places of the documents by BM25 and their scores, as deep as `search`."""
+        ranking = bm25.search(bm25.build(self.documents), self.queries, self._depth())
+        return self._without_same_ids(ranking)
+
+    def search(self, encoded: "Encoded") -> tuple[rankings.Places, rankings.Scores]:
+        """The places of the documents by cosine and their cosines, 1,000 deep."""
         blocks: Iterable[nearest.Vectors] = (
             encoded.of(self.documents[start : start + _BLOCK], "document")
             for start in range(0, len(self.documents), _BLOCK)
         )
         if self.vectors is not None:
             blocks = self.vectors()
-        places, _ = nearest.search(encoded.of(self.queries, "query"), blocks, self._depth())
-        return self._without_same_ids(places)
+        return self._without_same_ids(
+            nearest.search(encoded.of(self.queries, "query"), blocks, self._depth())
+        )
 
     def _depth(self) -> int:
         return min(_DEPTH + (self.same_ids is not None), len(self.documents))
 
-    def _without_same_ids(self, ranking: rankings.Places) -> rankings.Places:
+    def _without_same_ids(
+        self, ranking: tuple[rankings.Places, rankings.Scores]
+    ) -> tuple[rankings.Places, rankings.Scores]:
         if self.same_ids is None:
             return ranking
-        return rankings.without(ranking, self.same_ids)[:, :_DEPTH]
+        places, scores = rankings.without(ranking, self.same_ids)
+        return places[:, :_DEPTH], scores[:, :_DEPTH]
 
     def left_out(self) -> list[LeftOut]:
         """Relevant documents that are not there, queries that have none."""

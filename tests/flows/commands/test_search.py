@@ -16,7 +16,7 @@ import tercet
 from tercet.flows.cli import app
 from tercet.flows.commands.search import search_passages
 from tercet.flows.commands.sql import answer
-from tercet.flows.results.search import FOUND, search
+from tercet.flows.results.search import FOUND, open_passages, search
 from tercet.tasks.stage import BadInput
 
 __all__ = ["searched"]
@@ -38,9 +38,10 @@ def test_ranks_stand_side_by_side_with_context_and_path(
     store = searched.store.location
     told = said(QUERY, "--store", store, "--count", "2")
     lines = told.splitlines()
-    assert lines[0].split() == ["after", "before", "bm25", "context", "passage", "path"]
-    first = search(searched.store, None, QUERY, count=2).rows.to_pylist()[0]
-    assert lines[2].split()[:2] == ["1", str(first["before"])]
+    rest = ["context", "passage", "path"]
+    assert lines[0].split() == ["both", "after", "before", "bm25", *rest]
+    first = search(open_passages(searched.store, None), QUERY, count=2).rows.to_pylist()[0]
+    assert lines[2].split()[:3] == ["1", str(first["after"]), str(first["before"])]
     assert first["path"] in lines[2]
     assert max(map(len, lines[:-1])) <= 110
     assert f"Ranks among the 60 passages of run {searched.run} of notes." in lines[-1]

@@ -25,9 +25,11 @@ from tercet.tasks.stage import BadInput
 TEXTS = ["the old file is open", "read a row of the array"]
 
 
-def _measured(tmp_path: Path, backbone: Path, **evaluations: dict[str, Any]) -> Store:
+def _measured(
+    tmp_path: Path, backbone: Path, prompts: Prompts | None = None, **evaluations: dict[str, Any]
+) -> Store:
     """A run that trained with cls, and measured the encoder once for each of these configs."""
-    folder = save_encoder(load_encoder(backbone, "cls"), tmp_path / "encoder")
+    folder = save_encoder(load_encoder(backbone, "cls", prompts=prompts), tmp_path / "encoder")
     (folder / "losses").mkdir()
     (folder / "losses" / "head.safetensors").write_bytes(b"weights")
     store = open_store(str(tmp_path / "store"))
@@ -48,11 +50,8 @@ def _measured(tmp_path: Path, backbone: Path, **evaluations: dict[str, Any]) -> 
 def test_an_encoder_with_prompts_says_how_its_sides_are_encoded(
     tmp_path: Path, tiny_backbone: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    store = _measured(tmp_path, tiny_backbone, encoder={"pooling": "mean"})
-    folder = open_artifact(store, "train", "bbbb").model_dir()
-    assert folder is not None
-    sided = load_encoder(tiny_backbone, "cls", prompts=Prompts(query="find: "))
-    save_encoder(sided, folder)
+    prompts = Prompts(query="find: ")
+    store = _measured(tmp_path, tiny_backbone, prompts, encoder={"pooling": "mean"})
     export("train", str(tmp_path / "out"), store.location, None)
     card, out = (tmp_path / "out" / "README.md").read_text(), capsys.readouterr().out
     for said in (card, out):

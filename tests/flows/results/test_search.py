@@ -9,17 +9,25 @@ import pytest
 from commands_store import make_artifact, make_run, small_store
 from searched_store import CONFIG, Searched, passages, searched
 
-from tercet.flows.results.search import WAYS, Answer, _loaded, search
+from tercet.flows.results.search import WAYS, Answer, _loaded, open_passages
+from tercet.flows.results.search import search as search_in
 from tercet.models.encoders import encoder
 from tercet.models.encoders.encoder import load_encoder
 from tercet.models.retrieval import bm25
+from tercet.models.retrieval.rankings import WEIGHT
 from tercet.storage.runs import UnknownRef, get_run
-from tercet.storage.store import open_store
+from tercet.storage.store import Store, open_store
 from tercet.tasks.stage import BadInput
 
 __all__ = ["searched"]
 
 QUERY = "open the old file"
+
+
+def search(
+    store: Store, run: str | None, query: str, count: int = 5, by: str | None = None
+) -> Answer:
+    return search_in(open_passages(store, run), query, count, by)
 
 
 def ranked(answer: Answer, way: str) -> list[int]:
@@ -58,16 +66,22 @@ def test_each_ranking_is_that_of_its_model_over_all_passages(searched: Searched)
     assert 0 < len(found) < 60
     assert ranked(answer, "bm25") == found
     assert [rows[one]["bm25_score"] for one in found] == scores[: len(found)].tolist()
+    sums = {
+        one: row["after_score"] / max(row["after_score"] for row in rows.values())
+        + WEIGHT * (row["bm25_score"] or 0.0) / scores[0]
+        for one, row in rows.items()
+    }
+    assert ranked(answer, "both") == sorted(sums, key=lambda one: -sums[one])
 
 
-def test_the_best_of_each_ranking_stand_in_the_order_of_the_trained_encoder(
+def test_the_best_of_each_ranking_stand_in_the_order_of_both(
     searched: Searched,
 ) -> None:
     whole = search(searched.store, searched.run, QUERY, count=60)
     answer = search(searched.store, searched.run, QUERY, count=2)
     best = {one for way in WAYS for one in ranked(whole, way)[:2]}
     assert set(answer.rows["passage_id"].to_pylist()) == best
-    order = [one for one in ranked(whole, "after") if one in best]
+    order = [one for one in ranked(whole, "both") if one in best]
     assert answer.rows["passage_id"].to_pylist() == order
     for way in WAYS:
         only = search(searched.store, "notes", QUERY, count=2, by=way)
@@ -94,8 +108,11 @@ def test_passages_that_come_with_tercet_are_not_found_unless_there_are_no_others
         run = make_run(searched.store, "notes", has, recipe)
         answer = search(searched.store, run, QUERY, count=60)
         assert answer.passages == len(there)
+        assert ranked(answer, "both")
         for way in WAYS:
-            assert ranked(answer, way) == [one for one in ranked(whole, way) if one in there]
+            # The sum's terms are scaled by the best of what may be found.
+            if way != "both":
+                assert ranked(answer, way) == [one for one in ranked(whole, way) if one in there]
             assert min(r for r in answer.rows[way].to_pylist() if r is not None) == 1
 
 
@@ -138,7 +155,7 @@ def test_an_empty_query_is_refused(searched: Searched, query: str) -> None:
 
 
 def test_a_way_that_there_is_not_and_an_unknown_run_are_refused(searched: Searched) -> None:
-    with pytest.raises(BadInput, match="by 'tfidf' must be one of after, before, bm25"):
+    with pytest.raises(BadInput, match="by 'tfidf' must be one of both, after, before, bm25"):
         search(searched.store, None, QUERY, by="tfidf")
     with pytest.raises(BadInput, match="count 0 must be 1 or more"):
         search(searched.store, None, QUERY, count=0)
@@ -169,7 +186,7 @@ def test_a_run_that_has_not_trained_is_searched_by_what_it_has(searched: Searche
     content = {"name": "notes", "backbone": str(searched.backbone)}
     half = make_run(searched.store, "notes", has, content, state=None)
     answer = search(searched.store, half, QUERY, count=2)
-    assert list(answer.missing) == ["after"]
+    assert list(answer.missing) == ["after", "both"]
     assert "by its trained encoder (step passage_vectors.encoder)" in answer.missing["after"]
     assert ranked(answer, "after") == []
     assert len(ranked(answer, "before")) >= 2

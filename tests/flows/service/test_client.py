@@ -51,8 +51,8 @@ def refused(folder: Path) -> str:
     [
         ("401/{}", "refuses the login: put USER:PASSWORD into PREFECT_API_AUTH_STRING"),
         ("403/{}", "refuses the login: put USER:PASSWORD into PREFECT_API_AUTH_STRING"),
-        ("404/{}", "has no API there: let PREFECT_API_URL end in /api"),
-        ("200/page", "has no API there: let PREFECT_API_URL end in /api"),
+        ("404/{}", "is no Prefect API: let PREFECT_API_URL name your server's"),
+        ("200/page", "is no Prefect API: let PREFECT_API_URL name your server's"),
     ],
 )
 def test_what_is_not_the_api(

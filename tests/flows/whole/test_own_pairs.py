@@ -46,4 +46,4 @@ def test_graded_pairs_are_measured_before_and_after(tiny: Tiny, tmp_path: Path) 
     assert "ours" in (card / "README.md").read_text()
     options = ("--tasks", "sts_sets", "--store", str(store), "--format", "csv")
     told = ended_well(tercet("eval", "train", str(tiny.backbone), *options)).stdout
-    assert told.count('"sts_sets"') == 3
+    assert told.count(",sts_sets,") == 3

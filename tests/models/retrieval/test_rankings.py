@@ -52,18 +52,29 @@ def test_a_query_without_a_relevant_document_has_no_measure() -> None:
         rankings.measure(np.array([[0], [1]]), [{0: 1}, {1: 0}])
 
 
-def test_ranks_are_fused_as_by_hand() -> None:
-    first, second = np.array([[5, 7, NONE]]), np.array([[7, 1, 3]])
-    # 7 has 1/62 + 1/61, 5 has 1/61, 1 has 1/62, and 3 has 1/63.
-    assert rankings.fuse(first, second).tolist() == [[7, 5, 1]]
-    assert rankings.fuse(np.array([[NONE]]), np.array([[NONE]])).tolist() == [[NONE]]
-    # Equal sums: the smaller place.
-    assert rankings.fuse(np.array([[9, 2]]), np.array([[2, 9]])).tolist() == [[2, 9]]
+def test_scores_are_fused_as_by_hand() -> None:
+    near = (np.array([[5, 7, NONE]]), np.array([[0.8, 0.4, -np.inf]], np.float32))
+    worded = (np.array([[7, 1, 3]]), np.array([[4.0, 3.0, 1.0]], np.float32))
+    # 7 has 0.4 / 0.8 + w, 5 has 1; 1 and 3 the last cosine, 0.5, and 3 / 4 and 1 / 4 of w.
+    assert rankings.fuse(near, worded, 0.6)[0].tolist() == [[7, 5, 1]]
+    assert rankings.fuse(near, worded, 0.4)[0].tolist() == [[5, 7, 1]]
+    assert rankings.fuse(near, worded, 0.0)[0].tolist() == [[5, 1, 3]]
+
+
+def test_a_query_without_a_word_in_common_is_ranked_by_cosine() -> None:
+    near = (np.array([[9, 2], [2, 9]]), np.array([[0.5, 0.1], [-0.1, -0.2]], np.float32))
+    nothing = (np.array([[NONE, NONE]] * 2), np.zeros((2, 2), np.float32))
+    assert rankings.fuse(near, nothing)[0].tolist() == [[9, 2], [2, 9]]
+    assert (
+        rankings.fuse((nothing[0], -np.inf + nothing[1]), nothing)[0].tolist()
+        == nothing[0].tolist()
+    )
 
 
 def test_rankings_of_other_queries_are_not_fused() -> None:
+    one, two = ((np.zeros((n, 3), np.int64), np.ones((n, 3), np.float32)) for n in (1, 2))
     with pytest.raises(ValueError, match="same queries"):
-        rankings.fuse(np.zeros((1, 3), np.int64), np.zeros((2, 3), np.int64))
+        rankings.fuse(one, two)
 
 
 def test_a_group_ranks_where_its_best_document_does() -> None:
@@ -75,5 +86,7 @@ def test_a_group_ranks_where_its_best_document_does() -> None:
 
 def test_one_document_of_each_query_is_left_out() -> None:
     ranking = np.array([[3, 1, 2], [1, 3, NONE], [2, NONE, NONE]])
-    left_out = rankings.without(ranking, [1, NONE, 2])
-    assert left_out.tolist() == [[3, 2, NONE], [1, 3, NONE], [NONE, NONE, NONE]]
+    scores = np.array([[3.0, 2, 1], [2, 1, 0], [1, 0, 0]], dtype=np.float32)
+    places, kept = rankings.without((ranking, scores), [1, NONE, 2])
+    assert kept.tolist() == [[3, 1, 0], [2, 1, 0], [0, 0, 0]]
+    assert places.tolist() == [[3, 2, NONE], [1, 3, NONE], [NONE, NONE, NONE]]

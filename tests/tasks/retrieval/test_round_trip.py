@@ -11,6 +11,7 @@ import pytest
 
 from tercet.models.encoders import encoder
 from tercet.models.retrieval import bm25
+from tercet.models.retrieval.rankings import WEIGHT
 from tercet.models.seeding import text_ids
 from tercet.models.text.passages import passage_text
 from tercet.storage.rows import rows_of
@@ -107,12 +108,11 @@ def reference(corpus: Corpus) -> Scores:
     for number, (about, query) in enumerate(zip(corpus.about, corpus.queries, strict=True)):
         cosines = corpus.vectors @ corpus.asked[number]
         near = sorted(range(len(cosines)), key=lambda n: -cosines[n])
-        worded = [n for n in bm25.search(index, [query], len(cosines))[0][0].tolist() if n >= 0]
-        sums = dict.fromkeys(sorted({*near, *worded}), 0.0)
-        for ranking in (near, worded):
-            for place, one in enumerate(ranking, start=1):
-                sums[one] += 1 / (60 + place)
-        fused = sorted(sums, key=lambda one: -sums[one])
+        places, scores = (of[0] for of in bm25.search(index, [query], len(cosines)))
+        worded = [n for n in places.tolist() if n >= 0]
+        sums = cosines.astype(np.float64) / cosines.max()
+        sums[worded] += WEIGHT * scores[: len(worded)] / max(scores.max(), 1e-9)
+        fused = sorted(range(len(sums)), key=lambda n: -sums[n])
         for measure, order in (("vectors", near), ("bm25", worded), ("fused", fused)):
             rank = order.index(about) + 1 if about in order else 1_001
             found[number, f"rank_{measure}"] = rank
