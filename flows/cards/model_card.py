@@ -17,6 +17,7 @@ from tercet.flows.results.chosen import read_choice
 from tercet.flows.results.encoder_form import Reformed, form_of, needs_trust, read_json
 from tercet.flows.results.few import TOO_FEW
 from tercet.flows.results.figures import Figure, of_geometry, read_figures
+from tercet.flows.results.older_form import versions
 from tercet.flows.results.verdict import verdict_of
 from tercet.models.encoders.prompts import Prompts, has_sides
 from tercet.models.measures.comparisons import summarise_seeds
@@ -112,6 +113,7 @@ def model_card(
         "recipe": None if facts is None else recipe_yaml(facts.recipe),
         "run_id": None if run is None else run["run_id"],
         "onnx": onnx,
+        "needed": versions(folder),
     }
     return render("model_card", metadata, values)
 

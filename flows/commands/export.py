@@ -22,6 +22,7 @@ from tercet.flows.results.encoder_form import (
     reformed,
     runs_own_code,
 )
+from tercet.flows.results.older_form import older_files, versions
 from tercet.flows.results.queries import connect
 from tercet.flows.results.refs import check_finished, find_artifact
 from tercet.flows.results.verdict import verdict_of
@@ -126,7 +127,8 @@ def export_model(
         check_installed()
         typer.echo("Writing and measuring the ONNX files takes a few minutes.", err=True)
     measured, other = _copy(opened, artifact, source, target, run_ref, onnx, int8)
-    typer.echo(f"{artifact.name} is in {target}. To load it:")
+    needed = f"sentence-transformers {versions(target)}"
+    typer.echo(f"{artifact.name} is in {target}. To load it with {needed}:")
     typer.echo("\n".join(f"  {line}" for line in how_to_load(target)))
     if other is not None:
         typer.echo(
@@ -261,6 +263,8 @@ def _copy(
             measured = add_onnx(aside, connection, full=onnx, int8=int8, trust_remote_code=trust)
         card = model_card(artifact, aside, run, connection, measured, other)
         (aside / "README.md").write_text(card, encoding="utf-8")
+        for name, content in (older_files(aside) or {}).items():
+            (aside / name).write_text(content, encoding="utf-8")
     return measured, other
 
 

@@ -1,5 +1,6 @@
 """`tercet init`: a commented recipe for a corpus, from a shipped one that suits it."""
 
+import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -24,7 +25,7 @@ from tercet.tasks.corpus.sources.files import kinds_of
 from tercet.tasks.corpus.sources.streams import DOCUMENTS, DOCUMENTS_EXTRA, PLAIN, conversion
 from tercet.tasks.evaluation.labels import MOST_VALUES
 from tercet.tasks.evaluation.suites.own import RetrievalSource
-from tercet.tasks.evaluation.suites.own_questions import has_questions, read_questions
+from tercet.tasks.evaluation.suites.own_questions import has_questions, read_questions, readings
 from tercet.tasks.stage import BadInput
 
 FACTS, SEARCH, TEXTS = "quickstart", "search", "texts"
@@ -199,7 +200,8 @@ def _question_files(corpus: str) -> tuple[list[Asked], list[str]]:
 def _asked(source: str) -> Asked:
     """The questions of a table. Raises BadInput if it holds none."""
     read = read_questions(RetrievalSource(source=source))
-    files = {Path(row.file).stem.lower() for row in read.rows if row.file is not None}
+    named = (name for row in read.rows if row.file for name in re.split(r"[\n|;,]", row.file))
+    files = {Path(name).stem.lower() for one in named for name in readings(one.strip())}
     number = len({row.text for row in read.rows})
     unusable = ""
     if read.unusable:
@@ -209,7 +211,9 @@ def _asked(source: str) -> Asked:
         unusable = (
             f", without {len(read.unusable):,} {rows} (row {first.row}: {first.detail}{hint})"
         )
-    return Asked(source, number, tuple(read.columns.values()), frozenset(files), unusable)
+    unusable += "".join(f"; {one.detail}" for one in read.unread)
+    columns = tuple(column for some in read.columns.values() for column in some)
+    return Asked(source, number, columns, frozenset(files), unusable)
 
 
 def _found(described: Description) -> str:
@@ -224,6 +228,7 @@ def _found(described: Description) -> str:
         parts.append(f"text in column {described.text!r}")
     if described.dialect is not None:
         parts.append(described.dialect)
+    parts += described.repeated
     words = f"{described.mean_words:.0f}"
     parts.append(f"{words} {'word' if words == '1' else 'words'} a sentence")
     return f"{described.source} ({kind}): {', '.join(parts)}."

@@ -61,11 +61,11 @@ def export_beir(store: Store, target: Path, run_ref: str | None) -> Written:
         (folder / "qrels").mkdir()
         for split in judged:
             grades = db.execute(
-                """SELECT query_id, _id FROM judged JOIN documents USING (passage_id)
-                WHERE split = ? GROUP BY ALL ORDER BY min(judged.n), min(documents.n)""",
+                """SELECT query_id, _id, max(grade) FROM judged JOIN documents USING (passage_id)
+                WHERE split = ? GROUP BY query_id, _id ORDER BY min(judged.n), min(documents.n)""",
                 [split],
             )
-            lines = (f"{query}\t{document}\t1" for query, document in grades.fetchall())
+            lines = ("\t".join(map(str, row)) for row in grades.fetchall())
             text = "\n".join(["query-id\tcorpus-id\tscore", *lines]) + "\n"
             (folder / "qrels" / f"{split}.tsv").write_text(text, encoding="utf-8")
     return Written(run, unit, documents, judged)
@@ -87,11 +87,13 @@ def _prepare(db: duckdb.DuckDBPyConnection, found: Mapping[str, Rows]) -> str:
     """Makes the tables `documents` (a row a passage) and `judged`; what a document is."""
     own = found[JUDGEMENTS].tables.get(JUDGEMENTS)
     units = set()
-    asked = "SELECT NULL::UBIGINT, NULL, NULL, NULL WHERE FALSE"
+    asked = "SELECT NULL::UBIGINT, NULL, NULL, NULL, NULL WHERE FALSE"
     if own is not None:
         table = found[JUDGEMENTS].sql(JUDGEMENTS)
         units = {unit for (unit,) in db.execute(f"SELECT DISTINCT unit FROM {table}").fetchall()}
-        asked = f"SELECT query_id, query, split, passage_id FROM {table}"
+        # Earlier versions did not write grades down.
+        grade = "grade" if "grade" in found[JUDGEMENTS].schema(JUDGEMENTS).names else "1"
+        asked = f"SELECT query_id, query, split, passage_id, {grade} FROM {table}"
     # Questions to files cannot be judged by passages; those to passages can by files.
     unit = next((one for one in ("file", "document") if one in units), "passage")
     read = found[PASSAGES].sql(PASSAGES)
@@ -104,10 +106,10 @@ def _prepare(db: duckdb.DuckDBPyConnection, found: Mapping[str, Rows]) -> str:
     db.execute(
         f"""CREATE TEMP TABLE judged AS SELECT row_number() OVER () AS n, * FROM (
             {asked} UNION ALL
-            SELECT md5_number_lower(anchor), anchor, 'train', sentence_id FROM triplets
+            SELECT md5_number_lower(anchor), anchor, 'train', sentence_id, 1 FROM triplets
             WHERE {is_query(found[PASSAGES])} AND triplet_id NOT IN (
                 SELECT row_id FROM rejects WHERE stage = 'guard' AND row_id IS NOT NULL)
-        ) AS all_of_them (query_id, query, split, passage_id)"""
+        ) AS all_of_them (query_id, query, split, passage_id, grade)"""
     )
     return unit
 

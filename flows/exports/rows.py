@@ -26,8 +26,9 @@ def write_rows(
     """Writes the rows; returns their number.
 
     csv: a header, nested values as JSON; in quotes stands only what needs them, and an empty text,
-    which NULL is not. json: an array with one row per line. jsonl: the rows
-    alone. parquet: compressed with zstd. JSON has no NaN or infinity; they become null.
+    which NULL is not. json: an array with one row per line. jsonl: the rows alone. parquet:
+    compressed with zstd. JSON has no NaN or infinity, which become null; its ids (unsigned, of 64
+    bits) are texts.
     """
     names = _distinct(schema.names)
     if format_ in ("json", "jsonl"):
@@ -57,7 +58,7 @@ def _json(
 ) -> int:
     count = 0
     for batch in batches:
-        columns = [column.to_pylist() for column in batch.columns]
+        columns = [_exact(column).to_pylist() for column in batch.columns]
         rows = [
             _dumped(dict(zip(names, values, strict=True))) for values in zip(*columns, strict=True)
         ]
@@ -71,6 +72,15 @@ def _json(
     else:
         sink.write(b"\n]\n" if count else b"[]\n")
     return count
+
+
+def _exact(column: pa.Array) -> pa.Array:
+    """Ids as texts: JavaScript and jq round numbers beyond 2^53."""
+    if pa.types.is_uint64(column.type):
+        return column.cast(pa.string())
+    if pa.types.is_list(column.type) and pa.types.is_uint64(column.type.value_type):
+        return column.cast(pa.list_(pa.string()))
+    return column
 
 
 def _dumped(value: Any) -> str:

@@ -20,6 +20,7 @@ from tercet.tasks.evaluation.suites.fact_order import name_after
 from tercet.tasks.evaluation.suites.judged import judged_tasks, read_judged
 from tercet.tasks.evaluation.suites.layout import Split
 from tercet.tasks.evaluation.suites.own import RetrievalSource, StsSet
+from tercet.tasks.evaluation.suites.own_questions import Unusable
 from tercet.tasks.evaluation.suites.sts import ScoredTask
 from tercet.tasks.stage import BadInput, Resources
 
@@ -214,10 +215,12 @@ def _ask(
     tasks, said = [], []
     for name, judged, left_out in judgements.judge_tables(config, table):
         tasks += judged_tasks(judged, table, splits)
-        if left_out:
-            first = f"the first: row {left_out[0].row}: {left_out[0].detail}"
-            rows = "row" if len(left_out) == 1 else "rows"
-            said.append(f"{name}: {len(left_out):,} {rows} left out; {first}")
+        by_kind: dict[str, list[Unusable]] = {}
+        for row in left_out:
+            by_kind.setdefault(judgements.NOTES.get(row.reason, "left out"), []).append(row)
+        for what, some in by_kind.items():
+            rows = f"{len(some):,} {'row' if len(some) == 1 else 'rows'} {what}"
+            said.append(f"{name}: {rows}; the first: row {some[0].row}: {some[0].detail}")
     return tasks, said
 
 

@@ -23,6 +23,6 @@ def share_of_english(texts: Sequence[str]) -> float | None:
 
 
 def is_english(texts: Sequence[str]) -> bool:
-    """Whether the share is that of English, as far as the texts have words enough to tell."""
+    """Whether the share is that of English; not where there are too few words to tell."""
     share = share_of_english(texts)
-    return share is None or share >= LEAST
+    return share is not None and share >= LEAST

@@ -92,14 +92,14 @@ def wire(llm: LlmSettings, model: Path | None, served: Sequence[Endpoint]) -> Wi
     template of the model's own files applied here; other servers might add tokens to it.
     """
     if llm.api == "completions":
-        return Wire("completions", lists=True)
+        return Wire("completions", lists=True, send=llm.send)
     # What an absent one is shows when it answers: until then it is taken to be like the others.
     if model is not None and {*_at_once(_is_vllm, served)} - {None} == {True}:
         from tercet.models.llm.chat_template import chat_renderer
 
         render = chat_renderer(model, llm.template_kwargs)
-        return Wire("completions", lists=True, render=render)
-    return Wire("chat", template_kwargs=llm.template_kwargs)
+        return Wire("completions", lists=True, render=render, send=llm.send)
+    return Wire("chat", template_kwargs=llm.template_kwargs, send=llm.send)
 
 
 def _at_once(look: Callable[[Item], Made], items: Iterable[Item]) -> list[Made]:

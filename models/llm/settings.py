@@ -1,8 +1,14 @@
 """Which language model answers, and how: all of it changes what is said."""
 
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+# Those of a request that an endpoint may not take, or call otherwise. Of two that it does not take
+# together the first is left out.
+Parameter: TypeAlias = Literal[
+    "top_p", "temperature", "max_tokens", "stop", "response_format", "chat_template_kwargs"
+]
 
 
 class _Settings(BaseModel):
@@ -52,6 +58,11 @@ class LlmSettings(_Settings):
         0.95, gt=0, le=1, description="Share of the probability that tokens are drawn from"
     )
     max_tokens: int = Field(128, ge=1, le=32768, description="most tokens of an answer")
+    send: dict[Parameter, str | None] = Field(
+        default_factory=dict,
+        description="parameters of a request that the endpoint calls otherwise, or, null, does "
+        "not take: `{max_tokens: max_completion_tokens, top_p: null}`",
+    )
 
     @model_validator(mode="after")
     def _one(self) -> "LlmSettings":

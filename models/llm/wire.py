@@ -22,9 +22,10 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 from tercet.models.llm.messages import Request
+from tercet.models.llm.settings import Parameter
 from tercet.models.text.unicode import fold
 
 # What a server reads of one prompt: text, or token ids.
@@ -38,7 +39,17 @@ _CHARACTERS = 4
 _MOST_TOKENS = 10**7
 # Where servers put what a model thought; its final answer is the content.
 _REASONING = ("reasoning_content", "reasoning", "thinking")
-_THOUGHTS = re.compile(r"(?s)^(?:.*</think(?:ing)?>)?(?:\s*<think(?:ing)?>.*)?")
+_TAG = r"(?:seed:)?(?:think|thinking|thought|reasoning)>"
+_ENDS = rf"</{_TAG}|\[/THINK\]|◁/think▷|<\|channel\|>final<\|message\|>"
+THOUGHTS = rf"(?s)^(?:.*(?:{_ENDS})|analysis.*assistantfinal)"
+"""What was thought before an answer, where it is marked and comes to an end."""
+OPEN_THOUGHT = rf"^\s*(?:<{_TAG}|\[THINK\]|◁think▷|<\|channel\|>analysis)"
+_UNCLOSED = rf"(?s){OPEN_THOUGHT}.*"
+# How servers say that they know no such parameter, or no such value of it.
+_UNTAKEN = re.compile(
+    r"(?i)unsupported|not support|unrecognized|unknown|unexpected|deprecated"
+    r"|not permitted|not allowed|cannot both"
+)
 # Finish reasons of an answer that the server itself aborted.
 _BROKEN = ("abort", "error")
 
@@ -78,6 +89,7 @@ class Wire:
         (chat) or none at all (a base model).
     template_kwargs: what the endpoint's chat template takes; `render` has its own.
     max_tokens: most tokens of an answer for which the model has room, whatever is asked.
+    send: what the endpoint calls parameters of a request; None: it does not take them.
     """
 
     kind: Literal["chat", "completions"]
@@ -85,6 +97,7 @@ class Wire:
     render: Callable[[Sequence[Request]], Sequence[Text]] | None = None
     template_kwargs: Mapping[str, Any] = field(default_factory=dict)
     max_tokens: int | None = None
+    send: Mapping[Parameter, str | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.kind == "chat" and (self.lists or self.render is not None):
@@ -105,6 +118,11 @@ class Wire:
 
     def body(self, model: str, request: Request, texts: Sequence[Text]) -> dict[str, Any]:
         """The body for `texts` that share `request`'s sampling and schema; for a chat, one text."""
+        body = self._body(model, request, texts).items()
+        names: Mapping[Any, str | None] = self.send
+        return {name: value for key, value in body if (name := names.get(key, key)) is not None}
+
+    def _body(self, model: str, request: Request, texts: Sequence[Text]) -> dict[str, Any]:
         sampling = request.sampling
         body: dict[str, Any] = {
             "model": model,
@@ -175,7 +193,12 @@ class Wire:
         # JSON may hold lone surrogates, which no file and no column can.
         raw = raw.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         finish = "length" if reason == "length" else "stop"
-        return raw, finish, "" if fold(_THOUGHTS.sub("", raw)) else _lacks(message, raw, finish)
+        return raw, finish, "" if _answer(raw) else _lacks(message, raw, finish)
+
+
+def _answer(raw: str) -> str:
+    """What follows a thought; nothing of one that does not end."""
+    return fold(re.sub(_UNCLOSED, "", re.sub(THOUGHTS, "", raw)))
 
 
 def turns(request: Request) -> list[dict[str, str]]:
@@ -229,6 +252,26 @@ def message(payload: bytes, secret: str | None = None) -> str:
     if secret:
         text = text.replace(secret, "…")
     return fold(text)[:200]
+
+
+def misfits(payload: bytes, body: Mapping[str, Any]) -> dict[Parameter, str | None]:
+    """The parameter of a body that a server says it does not take, and what it calls it."""
+    text = f"{message(payload)} {_parameter(payload)}"
+    if not _UNTAKEN.search(text):
+        return {}
+    parameters: Sequence[Parameter] = get_args(Parameter)
+    named = [key for key in parameters if key in body and re.search(rf"\b{key}\b", text)]
+    other = "max_completion_tokens"
+    return {key: other if key == "max_tokens" and other in text else None for key in named[:1]}
+
+
+def _parameter(payload: bytes) -> str:
+    """The parameter that an error names in a field of its own."""
+    try:
+        error = _object(payload).get("error")
+    except Malformed:
+        return ""
+    return str(error.get("param")) if isinstance(error, dict) else ""
 
 
 def error_told(payload: bytes, secret: str | None = None) -> str:

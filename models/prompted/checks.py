@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from tercet.models.english.numbers import SCALES, Number, numbers_in
 from tercet.models.english.plurals import plural, singulars
+from tercet.models.llm.wire import OPEN_THOUGHT, THOUGHTS
 from tercet.models.prompted import wording
 from tercet.models.prompted.damage import all_mended
 from tercet.models.prompted.query_checks import query_faults
@@ -31,9 +32,15 @@ Wanted: TypeAlias = Sequence[frozenset[str]]
 # source, and a piece that the answer repeats, have at least these.
 _ECHO, _REPEATED = 30, 20
 
-_THOUGHTS = r"(?s)^.*</think(?:ing)?>"
-_OPEN = r"^<think(?:ing)?>"
 _FENCE = r"(?s)^```(?:[A-Za-z]*[ \t]*\n)?(.*?)```$"
+# LaTeX around the whole answer, whose \text would be mended to a blank and `ext`.
+_BOX = r"(?s)^\$*\\boxed\{(?:\\text\{([^{}]*)\}|([^{}]*))\}\$*$"
+# Emoji and bold around it.
+_EMOJI = r"[\x{1F000}-\x{1FAFF}\x{2600}-\x{27BF}\x{2B50}\x{FE0F}\x{200D}]"
+_AROUND = (
+    (rf"^{_EMOJI}+\s*|\s*{_EMOJI}+$", ""),
+    (r"(?s)^\*\*([^*]*)\*\*$", r"\1"),
+)
 _QUOTES = ('""', "''", "``", "“”", "‘’", "«»", "„“", "「」")
 _QUOTED = "|".join(f"{pair[0]}([^{pair}]*){pair[1]}" for pair in _QUOTES)
 _UNQUOTED = "".join(f"\\{number}" for number in range(1, len(_QUOTES) + 1))
@@ -51,26 +58,29 @@ _OTHERWISE = [
 
 
 def without_thoughts(raws: pa.ChunkedArray) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
-    """The answers behind what was only thought (up to the last ``</think>``), trimmed, and
-    whether a thought was never closed."""
+    """The answers behind what was only thought (as `wire.THOUGHTS`), trimmed, and whether a thought
+    was never closed."""
     texts = pc.utf8_trim_whitespace(pc.fill_null(raws, ""))
-    texts = pc.utf8_trim_whitespace(pc.replace_substring_regex(texts, _THOUGHTS, ""))
-    return texts, pc.match_substring_regex(texts, _OPEN)
+    texts = pc.utf8_trim_whitespace(pc.replace_substring_regex(texts, THOUGHTS, ""))
+    return texts, pc.match_substring_regex(texts, OPEN_THOUGHT)
 
 
 def unwrapped(
     raws: pa.ChunkedArray, sources: pa.ChunkedArray
 ) -> tuple[pa.ChunkedArray, pa.ChunkedArray, Flags]:
-    """The same, mended, without a model's tokens at the end, and without one code fence and one
-    pair of quotation marks around the whole answer; and whether it is damaged.
+    """The same, mended, without a model's tokens at the end, and without a box, one code fence,
+    emoji, bold and one pair of quotation marks around the whole answer; and whether it is damaged.
 
     sources: the sentences for which the answers stand.
     """
     texts, unclosed = without_thoughts(raws)
+    texts = pc.replace_substring_regex(texts, _BOX, r"\1\2")
     found = all_mended(texts.to_pylist(), pc.fill_null(sources, "").to_pylist())
     texts = pa.chunked_array([found[0]], pa.string())
     texts = pc.replace_substring_regex(texts, f"(?i){wording.END_TOKENS}", "")
     texts = pc.utf8_trim_whitespace(pc.replace_substring_regex(texts, _FENCE, r"\1"))
+    for pattern, kept in _AROUND:
+        texts = pc.utf8_trim_whitespace(pc.replace_substring_regex(texts, pattern, kept))
     texts = pc.replace_substring_regex(texts, f"(?s)^(?:{_QUOTED})$", _UNQUOTED)
     return pc.utf8_trim_whitespace(texts), unclosed, np.array(found[1], dtype=np.bool_)
 

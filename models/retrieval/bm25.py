@@ -1,7 +1,8 @@
 """Search by words: BM25 as Lucene has it, with k1 = 1.5 and b = 0.75 (bm25s).
 
-Words are letters and digits, two at least, in lower case. English loses its stop words (bm25s'
-list) and is stemmed (Snowball); documents in another language are taken as they are.
+Words are those of `words.split`. Where the first documents are certainly English, by the share of
+its commonest words, stop words (bm25s' list) are left out and the others stemmed (Snowball);
+documents in another language, or too few to tell, are taken as they are.
 """
 
 import math
@@ -16,6 +17,7 @@ import numpy.typing as npt
 
 from tercet.models.english.share import is_english
 from tercet.models.retrieval.rankings import NONE, Places, Scores
+from tercet.models.retrieval.words import split
 
 _K1, _B = 1.5, 0.75
 # Documents from which the language is told, and those whose words are in memory at once.
@@ -168,14 +170,12 @@ def score(bm25: Bm25, queries: Sequence[str], texts: Sequence[str]) -> Scores:
 
 
 def _words(texts: Sequence[str], english: bool) -> list[list[str]]:
-    import bm25s
-    import Stemmer
+    from bm25s.stopwords import STOPWORDS_EN
+    from Stemmer import Stemmer
 
-    words: list[list[str]] = bm25s.tokenize(
-        list(texts),
-        stopwords="en" if english else [],
-        stemmer=Stemmer.Stemmer("english") if english else None,
-        return_ids=False,
-        show_progress=False,
-    )
-    return words
+    words = [split(text) for text in texts]
+    if not english:
+        return words
+    distinct = list(set(chain.from_iterable(words)).difference(STOPWORDS_EN))
+    stems = dict(zip(distinct, Stemmer("english").stemWords(distinct), strict=True))
+    return [[stems[word] for word in some if word in stems] for some in words]

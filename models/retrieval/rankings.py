@@ -57,6 +57,16 @@ def fuse(
     return ranked, ranked_sums
 
 
+def without(ranking: tuple[Places, Scores], left_out: Sequence[int]) -> tuple[Places, Scores]:
+    """Places and scores without one document of each query; `NONE` leaves none out."""
+    documents, scores = ranking
+    places = np.array(left_out, dtype=np.int64)[:, None]
+    gone = (documents == places) & (places != NONE)
+    order = np.argsort(gone, axis=1, kind="stable")
+    kept = np.where(gone, NONE, documents), np.where(gone, np.float32(0), scores)
+    return np.take_along_axis(kept[0], order, axis=1), np.take_along_axis(kept[1], order, axis=1)
+
+
 def first_of(ranking: Places, groups: npt.NDArray[np.int64]) -> Places:
     """The ranking of groups of documents, each at the rank order of its best one.
 

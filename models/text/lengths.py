@@ -10,7 +10,9 @@ _HAN = (
 )
 _THAI = "\u0e00-\u109f\u1780-\u17ff\u1950-\u19ff\u1a20-\u1aaf\ua9e0-\ua9ff\uaa60-\uaa7f"
 _LETTERS_A_WORD = ((re.compile(f"[{_HAN}]"), 2), (re.compile(f"[{_THAI}]"), 4))
-UNSPACED = re.compile(f"[{_HAN}{_THAI}]")
+UNSPACED_LETTERS = _HAN + _THAI
+"""Inside of a class of a regular expression."""
+UNSPACED = re.compile(f"[{UNSPACED_LETTERS}]")
 
 
 def count_words(text: str) -> int:

@@ -4,23 +4,41 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from itertools import accumulate
+from typing import Any, NamedTuple
 
 import pyarrow as pa
+import regex
 
+from tercet.models.text.lengths import UNSPACED
 from tercet.tasks.corpus.sources.hypertext import decoded
 from tercet.tasks.corpus.sources.streams import COMPRESSIONS, FORMATS
-from tercet.tasks.evaluation.suites.own_questions import Question
+from tercet.tasks.evaluation.suites.own_questions import Question, readings
 
 COLUMNS = ("passage_id", "doc_id", "corpus", "source", "path", "text")
 # Paths that a message names, of many that are meant.
 _NAMED = 3
 
-_NO_WORD = re.compile(r"[\W_]+")
+# Unlike `re`, `regex` counts combining marks, vowels of Hindi among them, as parts of a word.
+_NO_WORD = regex.compile(r"[\W_]+")
+_WHOLE_NUMBER = re.compile(r"^(\d+)\.0+$")
+# What stands between several files or ids in one cell, and between several quotes.
+_BETWEEN: Mapping[str, str] = {"file": "\n|;,", "id": "\n|;,", "quote": "\n|"}
 _TAG = re.compile(r"<[^<>]*>")
 _LINK = re.compile(r"!?\[([^\[\]]*)\]\((?:[^()]|\([^()]*\))*+\)")
 _SUFFIX = "|".join(map(re.escape, (*FORMATS, ".htm")))
 _ENDS = re.compile(rf"({_SUFFIX})?({'|'.join(map(re.escape, COMPRESSIONS))})?$", re.IGNORECASE)
+
+
+class _Letters(NamedTuple):
+    """A document's letters and digits, in small letters, and where they come from.
+
+    ends: of its passages, in `joined`. words: where one begins or ends.
+    """
+
+    joined: str
+    ends: Sequence[int]
+    words: Set[int]
 
 
 class NotFound(NamedTuple):
@@ -34,8 +52,8 @@ class NotFound(NamedTuple):
 class Passages:
     """The passages of a run, by what questions say of them.
 
-    documents: their places by document, in its order. texts: letters and digits of each document's
-    passages, filled as they are asked for. paths: documents by their file and row. ids: documents
+    documents: their places by document, in its order. texts: of each document, filled as they are
+    asked for. paths: documents by their file and row. ids: documents
     by the id that their table gives them, else by the number of the row. file_of: the file of a
     document, with its corpus before it where several have one of this name. whole, ends: files by
     each form of their name, and of each end of it, from the strictest form on. folders: that hold
@@ -51,7 +69,7 @@ class Passages:
     whole: Sequence[Mapping[str, Sequence[str]]]
     ends: Sequence[Mapping[str, Sequence[str]]]
     folders: Set[str]
-    texts: dict[int, Sequence[str]] = field(default_factory=dict)
+    texts: dict[int, _Letters] = field(default_factory=dict)
 
 
 def index_passages(table: pa.Table, ids: Iterable[tuple[str, str, str]]) -> Passages:
@@ -78,16 +96,18 @@ def index_passages(table: pa.Table, ids: Iterable[tuple[str, str, str]]) -> Pass
     by_id: dict[str, list[int]] = {}
     for corpus, path, own in ids:
         if (corpus, path) in at:
-            by_id.setdefault(own, []).append(at[corpus, path])
+            by_id.setdefault(_whole(own), []).append(at[corpus, path])
     whole: list[dict[str, list[str]]] = [{} for _ in _FORMS]
     ends: list[dict[str, list[str]]] = [{} for _ in _FORMS]
     for source, of_source in corpora.items():
         same = [source] if len(of_source) == 1 else [f"{corpus}/{source}" for corpus in of_source]
         for number, form in enumerate(_FORMS):
             name = form(_slashed(source))
-            whole[number].setdefault(name, []).extend(same)
-            for end in _ends_of(name):
-                ends[number].setdefault(end, []).extend(same)
+            # A site's address of a folder is that of its index page.
+            for one in {name, name.removesuffix("/index")}:
+                whole[number].setdefault(one, []).extend(same)
+                for end in _ends_of(one):
+                    ends[number].setdefault(end, []).extend(same)
     folders = {
         "/".join(parts[:end])
         for parts in (_slashed(source).casefold().split("/") for source in corpora)
@@ -95,6 +115,36 @@ def index_passages(table: pa.Table, ids: Iterable[tuple[str, str, str]]) -> Pass
     }
     found = (files, paths, by_id or rows)
     return Passages(table, documents, *found, file_of, whole, ends, folders)
+
+
+def take_apart(question: Question, passages: Passages) -> Sequence[Question]:
+    """A question for each answer: one, unless a cell names several things and none as a whole."""
+    for column, marks in _BETWEEN.items():
+        cell = getattr(question, column)
+        if cell is None or not isinstance(_alone(question, column, cell, passages), NotFound):
+            continue
+        for mark in marks:
+            parts = [part.strip() for part in cell.split(mark) if part.strip()]
+            if any(not isinstance(_alone(question, column, p, passages), NotFound) for p in parts):
+                return [
+                    one
+                    for part in parts
+                    for one in take_apart(_with(question, {column: part}), passages)
+                ]
+    return [question]
+
+
+def _alone(
+    question: Question, column: str, cell: str, passages: Passages
+) -> Sequence[int] | NotFound:
+    """What answers by this cell, whatever the others say; a quote within the file or row."""
+    if column == "quote":
+        return find_answers(question._replace(quote=cell), passages)
+    return _documents(_with(question, {"file": None, "id": None, column: cell}), passages)
+
+
+def _with(question: Question, cells: Mapping[str, Any]) -> Question:
+    return question._replace(**cells)
 
 
 def find_answers(question: Question, passages: Passages) -> Sequence[int] | NotFound:
@@ -106,7 +156,8 @@ def find_answers(question: Question, passages: Passages) -> Sequence[int] | NotF
         return documents
     if question.quote is None:
         return [place for document in documents for place in passages.documents[document]]
-    wanted = dict.fromkeys((_squeeze(question.quote), _squeeze(_plain(question.quote))))
+    forms = (question.quote, _plain(question.quote))
+    wanted = dict.fromkeys("".join(_words(quote)) for quote in forms)
     found = {
         place: None
         for quote in wanted
@@ -121,7 +172,8 @@ def find_answers(question: Question, passages: Passages) -> Sequence[int] | NotF
 def _documents(question: Question, passages: Passages) -> Sequence[int] | NotFound:
     """The documents of the question's file, of its id, or of both."""
     if question.file is None:
-        found = passages.ids.get(question.id or "") or passages.paths.get(question.id or "")
+        own = question.id or ""
+        found = passages.ids.get(_whole(own)) or passages.paths.get(own)
         files = list(dict.fromkeys(passages.file_of[document] for document in found or ()))
         if len(files) > 1:
             return NotFound("several_files", f"{question.id!r} is in {_listing(files)}")
@@ -129,13 +181,15 @@ def _documents(question: Question, passages: Passages) -> Sequence[int] | NotFou
     name = unicodedata.normalize("NFC", question.file)
     in_file = passages.paths.get(name)
     if in_file is None:
-        sources = _sources(name, passages)
+        by_reading = [_sources(reading, passages) for reading in readings(name)]
+        found_by = (one for one in by_reading if not isinstance(one, NotFound))
+        sources = next(found_by, by_reading[0])
         if isinstance(sources, NotFound):
             return sources
         in_file = [document for source in sources for document in passages.files[source]]
     if question.id is None:
         return in_file
-    found = [one for one in in_file if one in passages.ids.get(question.id, ())]
+    found = [one for one in in_file if one in passages.ids.get(_whole(question.id), ())]
     what = f"no document of {question.file!r} has the id {question.id!r}"
     return found or NotFound("no_document", what)
 
@@ -174,24 +228,40 @@ def _above(path: str, end: str, folders: Set[str]) -> bool:
 def _holding(quote: str, document: int, passages: Passages) -> Iterator[int]:
     """The places of the document's passages that hold the quote, or a part if it spans several."""
     places = passages.documents[document]
-    texts = passages.texts.get(document)
-    if texts is None:
+    text = passages.texts.get(document)
+    if text is None:
         column = passages.table["text"]
-        texts = passages.texts[document] = [_squeeze(column[place].as_py()) for place in places]
-    joined = "".join(texts)
-    begin = joined.find(quote)
+        text = passages.texts[document] = _letters([column[place].as_py() for place in places])
+    begin = text.joined.find(quote)
     while begin >= 0:
-        start = 0
-        for place, text in zip(places, texts, strict=True):
-            if start < begin + len(quote) and begin < start + len(text):
-                yield place
-            start += len(text)
-        begin = joined.find(quote, begin + 1)
+        end = begin + len(quote)
+        if begin in text.words and end in text.words:
+            starts = (0, *text.ends)
+            for place, start, stop in zip(places, starts, text.ends, strict=False):
+                if start < end and begin < stop:
+                    yield place
+        begin = text.joined.find(quote, begin + 1)
 
 
-def _squeeze(text: str) -> str:
-    """Its letters and digits, whatever their case."""
-    return _NO_WORD.sub("", unicodedata.normalize("NFKC", text).casefold())
+def _letters(texts: Sequence[str]) -> _Letters:
+    words = [_words(text) for text in texts]
+    joined = "".join(word for some in words for word in some)
+    bounds = set(accumulate((len(word) for some in words for word in some), initial=0))
+    # Without spaces a word may begin and end at any letter.
+    for letter in UNSPACED.finditer(joined):
+        bounds.update(letter.span())
+    ends = list(accumulate(sum(map(len, some)) for some in words))
+    return _Letters(joined, ends, bounds)
+
+
+def _words(text: str) -> list[str]:
+    """Its runs of letters and digits, whatever their case."""
+    return [word for word in _NO_WORD.split(unicodedata.normalize("NFKC", text).casefold()) if word]
+
+
+def _whole(name: str) -> str:
+    """A number's whole part, where spreadsheets have added a fraction of nothing."""
+    return _WHOLE_NUMBER.sub(r"\1", name)
 
 
 def _plain(text: str) -> str:

@@ -3,7 +3,7 @@
 `suites/own_questions.py` reads the tables, `answering_passages.py` finds the passages.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -20,6 +20,7 @@ from tercet.tasks.evaluation.answering_passages import (
     Passages,
     find_answers,
     index_passages,
+    take_apart,
 )
 from tercet.tasks.evaluation.suites.layout import Split
 from tercet.tasks.evaluation.suites.own import RetrievalSource, TaskName
@@ -43,6 +44,7 @@ JUDGEMENTS = pa.schema(
         ("split", pa.string()),
         ("unit", pa.string()),
         ("passage_id", pa.uint64()),
+        ("grade", pa.int32()),
     ]
 )
 """Table `judgements`. The questions of the tables in `evaluate.retrieval_sets`: one row for each
@@ -56,7 +58,17 @@ Columns:
     unit: what is ranked: `passage` if each row of the table has a quote; else `document` if one has
         an id; else `file`. A document, or a file, ranks where its best passage does
     passage_id: → `passages.passage_id`; of a file or document each of its passages
+    grade: how well it answers, which is its gain: from the table's column of judgements, else 1
 """
+
+# More of what is ranked, and so many, answer no question that tells encoders apart.
+BROAD, LEAST = 0.1, 5
+NOTES: Mapping[str, str] = {
+    "repeated": "judge again what an earlier row has judged",
+    "broad": "are answered by more than a tenth of all that is ranked",
+    "unread": "are read without a column of theirs",
+}
+"""Reasons of rows that are used all the same, and what is said of such rows."""
 
 
 class JudgementsConfig(Config):
@@ -80,7 +92,7 @@ def externals(config: JudgementsConfig) -> dict[str, Path | str]:
 
 
 def run(work: Work) -> None:
-    """Emits `judgements`; a reject for each row of which nothing is found.
+    """Emits `judgements`; a reject for each row of which nothing is found, or as `NOTES`.
 
     Raises: BadInput for a table of which nothing at all is found, and for one without a question of
         the splits that it is needed for.
@@ -97,7 +109,8 @@ def run(work: Work) -> None:
 def judge_tables(
     config: JudgementsConfig, passages: pa.Table
 ) -> Iterator[tuple[str, pa.Table, list[Unusable]]]:
-    """Of each table its name, its rows of `judgements`, and its rows of which nothing was found.
+    """Of each table its name, its rows of `judgements`, and those of which nothing was found, or
+    that are as `NOTES` say.
 
     passages: with `COLUMNS`. Raises as `run`.
     """
@@ -113,43 +126,78 @@ def _judge(
 ) -> tuple[pa.Table, list[Unusable]]:
     quoted = all(row.quote is not None for row in asked.rows)
     unit = "passage" if quoted else "document" if "id" in asked.columns else "file"
-    left_out = list(asked.unusable)
-    pairs: dict[tuple[str, str, int], None] = {}
-    for row in asked.rows:
+    left_out = [*asked.unusable, *asked.unread]
+    pairs: dict[tuple[str, str, int], int] = {}
+    judged: dict[tuple[str, str, frozenset[int]], Question] = {}
+    for row in (one for whole in asked.rows for one in take_apart(whole, passages)):
         found: Sequence[int] | NotFound = NotFound("no_document", "it names no document")
         if (row.file, row.id, row.quote) != (None, None, None):
             found = find_answers(row, passages)
         if isinstance(found, NotFound):
             left_out.append(Unusable(row.row, found.reason, found.detail, row.text))
             continue
-        pairs |= dict.fromkeys((row.split, row.text, place) for place in found)
-    if not pairs:
+        first = judged.setdefault((row.split, row.text, frozenset(found)), row)
+        if first is not row:
+            grades = "" if first.grade == row.grade else f", with {row.grade} for {first.grade}"
+            detail = f"what it names is judged in row {first.row}{grades}"
+            left_out.append(Unusable(row.row, "repeated", detail, row.text))
+        for pair in ((row.split, row.text, place) for place in found):
+            pairs[pair] = max(row.grade, pairs.get(pair, row.grade))
+    relevant = {pair: grade for pair, grade in pairs.items() if grade > 0}
+    unanswered = {pair[:2] for pair in pairs} - {pair[:2] for pair in relevant}
+    rows = {key[:2]: row.row for key, row in reversed(judged.items())}
+    detail = "nothing is judged to answer it"
+    left_out += [Unusable(rows[one], "no_judgement", detail, one[1]) for one in unanswered]
+    left_out += _broad(unit, relevant, rows, passages)
+    if not relevant:
         raise BadInput(_none_found(one, asked, left_out, passages))
-    splits, texts, places = zip(*pairs, strict=True)
+    splits, texts, places = zip(*relevant, strict=True)
     table = pa.table(
         [
-            pa.repeat(pa.scalar(name), len(pairs)),
+            pa.repeat(pa.scalar(name), len(relevant)),
             pa.array(seeding.text_ids(list(texts)), pa.uint64()),
             pa.array(texts, pa.string()),
             pa.array(splits, pa.string()),
-            pa.repeat(pa.scalar(unit), len(pairs)),
+            pa.repeat(pa.scalar(unit), len(relevant)),
             passages.table["passage_id"].take(pa.array(places, pa.int64())),
+            pa.array(relevant.values(), pa.int32()),
         ],
         schema=JUDGEMENTS,
     )
     return table, sorted(left_out)
 
 
+def _broad(
+    unit: str,
+    pairs: Iterable[tuple[str, str, int]],
+    rows: Mapping[tuple[str, str], int],
+    passages: Passages,
+) -> Iterator[Unusable]:
+    """What is said of questions that a large part of all that is ranked answers."""
+    unit_of: Sequence[object] = range(passages.table.num_rows)
+    if unit != "passage":
+        documents = passages.table["doc_id"].to_pylist()
+        unit_of = documents if unit == "document" else [passages.file_of[d] for d in documents]
+    answers: dict[tuple[str, str], set[object]] = {}
+    for split, text, place in pairs:
+        answers.setdefault((split, text), set()).add(unit_of[place])
+    total = len(set(unit_of))
+    for one, found in answers.items():
+        if len(found) >= LEAST and len(found) > BROAD * total:
+            detail = f"{len(found):,} of {total:,} {unit}s answer it"
+            yield Unusable(rows[one], "broad", detail, one[1])
+
+
 def _none_found(
     one: RetrievalSource, asked: Questions, left_out: Sequence[Unusable], passages: Passages
 ) -> str:
-    first = min(row for row in left_out if row not in asked.unusable)
+    first = min(row for row in left_out if row not in asked.unusable and row.reason not in NOTES)
     said = (
         f"None of the {len(asked.rows):,} rows of {one.source} names a passage of this run "
         f"(row {first.row}: {first.detail})"
     )
     if first.reason == "no_passage":
-        column, instead = asked.columns["quote"], "and name files in a column `file`"
+        column, instead = asked.columns["quote"][0], "and name files in a column `file`"
         if asked.columns.keys() & {"file", "id"}:
             unit = "row" if "id" in asked.columns else "file"
             instead = f"so that all of the {unit} counts as the answer"
@@ -159,7 +207,8 @@ def _none_found(
         )
     key, names = ("id", passages.ids) if "id" in asked.columns else ("file", passages.files)
     shown = ", ".join(repr(name) for name in list(names)[:3])
-    return f"{said}; there are {shown}: write the column {asked.columns.get(key, key)!r} so."
+    column = asked.columns.get(key, [key])[0]
+    return f"{said}; there are {shown}: write the column {column!r} so."
 
 
 def _check_splits(
@@ -179,7 +228,7 @@ def _ids(config: JudgementsConfig, asked: Questions) -> Iterator[tuple[str, str,
 
     That is the one called as in the questions, else one with a usual name.
     """
-    names = [asked.columns["id"].lower(), *NAMES["id"], "_id"]
+    names = [asked.columns["id"][0].lower(), *NAMES["id"], "_id"]
     for corpus in config.corpora:
         try:
             tables = list(reader_of(corpus.source).tables(corpus, config.max_line_bytes))

@@ -1,10 +1,11 @@
-"""Warnings of trainings: too few rows, texts that are cut, rows without a teacher, a lost loss.
+"""Warnings of trainings: few rows, cut texts, unknown words, rows without a teacher, a lost loss.
 
 All but the last are looked for before the training, from the rows that it will read.
 """
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,6 +13,8 @@ from pydantic import BaseModel
 
 from tercet.models.encoders.prompts import has_sides
 from tercet.models.losses.gaussian_decay import TEACHER
+from tercet.models.pretraining.forms import transformer_folder
+from tercet.models.retrieval.words import split
 from tercet.storage.rows import Rows
 from tercet.tasks.connections import ask
 from tercet.tasks.corpus.ingest_warnings import remedies
@@ -29,6 +32,10 @@ from tercet.tasks.training.train import TrainConfig
 from tercet.tasks.warning import StageWarning
 
 FEW_BATCHES = 8
+# A share of a part's distinct words, in its first texts.
+UNKNOWN, LOOKED_AT = 0.5, 1_000
+# Tokens for what a vocabulary lacks: of WordPiece, and of SentencePiece. Bytes lack nothing.
+_UNKNOWN = frozenset(("[UNK]", "<unk>"))
 _PAIRS, _QUERIES = "document_pairs", "queries"
 _MENDS: Mapping[str, str] = {
     "no_pair": "list methods for the other role under synthesise, or train on rows: anchors",
@@ -66,6 +73,8 @@ def find_before(work: Work, configs: Sequence[BaseModel]) -> Iterator[StageWarni
     sided = backbone is not None and has_sides(backbone, work.config.prompts)
     for part in phase.parts:
         yield from _cut(work, part, phase.max_length)
+        if backbone is not None:
+            yield from _unknown(work, part, backbone)
         if sided and not sides_of(part.rows):
             yield _without_side(part, _rows(part, work))
         if _decays(part):
@@ -199,14 +208,37 @@ def _pairs_left_out(made: Rows) -> Counter[str]:
 
 def _cut(work: Work, part: PartConfig, longest: int) -> Iterator[StageWarning]:
     """Of a part's texts that are longer than the training reads, in its first rows."""
+    which = f"texts that train {part.name!r}"
+    yield from find_cut(work, part.name, *_texts_of(work, part), longest, which, "train")
+
+
+def _unknown(work: Work, part: PartConfig, backbone: Path) -> Iterator[StageWarning]:
+    """Of words that the encoder cannot tell one from another, in a part's first texts."""
+    from tokenizers import Tokenizer
+
+    file = transformer_folder(backbone) / "tokenizer.json"
+    columns, rows = _texts_of(work, part)
+    found = ask(work, f"SELECT unnest([{', '.join(columns)}]) FROM {rows} LIMIT {LOOKED_AT}")
+    words = sorted({word for (text,) in found if text for word in split(text)})
+    if not words or not file.is_file():
+        return
+    tokenizer = Tokenizer.from_file(str(file))
+    tokens = [one.tokens for one in tokenizer.encode_batch(words, add_special_tokens=False)]
+    unknown = [word for word, of in zip(words, tokens, strict=True) if _UNKNOWN & set(of)]
+    if len(unknown) > UNKNOWN * len(words):
+        message = f"{len(unknown):,} of {len(words):,} words in texts that train {part.name!r} are "
+        message += "unknown to the encoder's tokenizer, which writes one token for all of them"
+        remedy = "start from a backbone that was trained on their language"
+        count, total = len(unknown), len(words)
+        yield StageWarning("unknown", part.name, count, total, message, remedy, unknown[0])
+
+
+def _texts_of(work: Work, part: PartConfig) -> tuple[Sequence[str], str]:
+    """The columns that hold a part's texts, and its rows in SQL."""
     if part.rows.source == "anchors":
-        columns: Sequence[str] = ("text",)
-        rows = f"{work.inputs['sentences'].sql('sentences')} WHERE split = 'train'"
-    else:
-        columns = [name for name in SOURCES.get(part.rows.source, _TEXTS) if name in _TEXTS]
-        rows = f"({rows_sql(work, part)})"
-    said = f"texts that train {part.name!r}"
-    yield from find_cut(work, part.name, columns, rows, longest, said, "train")
+        return ("text",), f"{work.inputs['sentences'].sql('sentences')} WHERE split = 'train'"
+    columns = [name for name in SOURCES.get(part.rows.source, _TEXTS) if name in _TEXTS]
+    return columns, f"({rows_sql(work, part)})"
 
 
 def _without_side(part: PartConfig, rows: int) -> StageWarning:

@@ -2,12 +2,14 @@
 
 import asyncio
 import json
+import logging
+import re
 import socket
 import ssl
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Literal, TypeAlias
 
@@ -16,6 +18,7 @@ import httpx
 from tercet.models.llm.client.pace import retry_after
 from tercet.models.llm.errors import Unusable
 from tercet.models.llm.messages import Request
+from tercet.models.llm.settings import Parameter
 from tercet.models.llm.wire import (
     Completion,
     Malformed,
@@ -25,6 +28,7 @@ from tercet.models.llm.wire import (
     Withheld,
     error_told,
     message,
+    misfits,
 )
 
 # down: nothing listens. busy: overloaded, no row's fault. erred: the endpoint's fault or the row's.
@@ -33,6 +37,9 @@ Kind: TypeAlias = Literal["down", "busy", "erred", "refused", "withheld", "misco
 
 # Seconds until a connection must be established.
 _CONNECT = 10.0
+_LOG = logging.getLogger(__name__)
+# How servers say that there is no money left, and not that they are busy.
+_SPENT = re.compile(r"(?i)insufficient_quota|exceeded your current quota|credit balance is too low")
 # Client errors that another attempt may cure.
 _PASSING = (408, 409, 425)
 
@@ -133,6 +140,8 @@ class ConnectionPool:
         self._headers = {"Content-Type": "application/json"}
         if endpoint.key:
             self._headers["Authorization"] = f"Bearer {endpoint.key}"
+        # What the endpoint has shown not to take, or to call otherwise.
+        self._send: dict[Parameter, str | None] = {}
         self._all: list[httpx.AsyncClient] = []
         self._free: list[httpx.AsyncClient] = []
 
@@ -144,11 +153,20 @@ class ConnectionPool:
         Raises RequestError, and Unusable if nothing can be sent at all.
         """
         endpoint = self._endpoint
-        body = json.dumps(wire.body(endpoint.model, request, texts)).encode()
         try:
             with self._connection() as http:
                 async with asyncio.timeout(timeout):
-                    response = await http.post(endpoint.at(wire.path), content=body)
+                    while True:
+                        adapted = replace(wire, send={**wire.send, **self._send})
+                        body = adapted.body(endpoint.model, request, texts)
+                        content = json.dumps(body).encode()
+                        response = await http.post(endpoint.at(wire.path), content=content)
+                        status = response.status_code
+                        names = misfits(response.content, body) if status in (400, 422) else {}
+                        if not names:
+                            break
+                        # It is asked again, and from now on, with what it takes.
+                        self._adapt(names, response)
         except TimeoutError:
             raise RequestError("erred", f"no answer within {timeout:g} s") from None
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
@@ -166,6 +184,17 @@ class ConnectionPool:
         except Malformed as error:
             detail = error_told(response.content, endpoint.key)
             raise RequestError("erred", str(error), detail) from None
+
+    def _adapt(self, names: Mapping[Parameter, str | None], response: httpx.Response) -> None:
+        for name, other in names.items():
+            if name not in self._send:
+                what = "is left out" if other is None else f"is sent as {other}"
+                _LOG.warning(
+                    "The endpoint %s does not take %s (%s): it %s; llm.send sets that.",
+                    *(self._endpoint.shown, name, message(response.content, self._endpoint.key)),
+                    what,
+                )
+        self._send |= names
 
     async def reach(self) -> None:
         """Returns if something listens, whatever it says. Raises RequestError (down)."""
@@ -243,6 +272,12 @@ def _down(error: httpx.RequestError, endpoint: Endpoint) -> RequestError:
 def _refusal(response: httpx.Response, endpoint: Endpoint, key_env: str) -> RequestError:
     status, detail = response.status_code, message(response.content, endpoint.key)
     what = f"HTTP {status}"
+    # With a time to wait for it is a limit of requests a minute.
+    if status == 429 and "Retry-After" not in response.headers and _SPENT.search(response.text):
+        spent = (
+            f"The quota of the endpoint {endpoint.shown} is spent ({what}: {detail}): add to it."
+        )
+        return RequestError("refused", what, detail, unusable=Unusable(spent))
     if status in (429, 503):
         pause = retry_after(response.headers.get("Retry-After"), time.time)
         return RequestError("busy", what, detail, pause)

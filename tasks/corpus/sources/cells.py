@@ -24,6 +24,13 @@ def missing(value: object) -> bool:
     return len(said) <= _LONGEST and (said in _NOTHING or said.lower() in _NOTHING_IN_ANY_CASE)
 
 
+def joined(value: object) -> object:
+    """A list of texts as one text, a paragraph each; anything else as it is."""
+    if isinstance(value, list) and value and all(isinstance(one, str) for one in value):
+        return "\n\n".join(value)
+    return value
+
+
 def label_of(value: object) -> str | None:
     """A label as text; None where the row has none."""
     if missing(value):

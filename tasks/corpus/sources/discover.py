@@ -11,7 +11,7 @@ from tercet.models.english.share import share_of_english
 from tercet.models.text.lengths import count_words, is_unspaced
 from tercet.models.text.unicode import fold
 from tercet.tasks.corpus.sources import files, prose, pydocs, separated, tables
-from tercet.tasks.corpus.sources.cells import missing
+from tercet.tasks.corpus.sources.cells import joined, missing
 from tercet.tasks.corpus.sources.columns import FilledPair, labels_of, pairs_of
 from tercet.tasks.corpus.sources.corpora import CorpusConfig, Document, Fault, Reading
 from tercet.tasks.corpus.sources.looks import Column, is_number, looks_of
@@ -57,6 +57,7 @@ class Description:
     prose: whether rows are texts of several sentences; `lines`: each line of a file is one.
     pair: the columns of a natural pair. labels: columns of few values, the likeliest first.
     dialect: how the fields of a separated file are written, if not as usual.
+    repeated: columns of one name that are read as one, in words.
     unspaced: whether most texts are in a script that puts no spaces between words.
     not_utf8: how many of the rows looked at, `looked_at`, could not be decoded.
     left_out: of a folder, how many files of other kinds it holds. unread: how many of kinds that no
@@ -94,6 +95,7 @@ class Description:
     looks: tuple[Column, ...] = ()
     pairs: tuple[FilledPair, ...] = ()
     dialect: str | None = None
+    repeated: Sequence[str] = ()
 
     @property
     def counted(self) -> str:
@@ -181,7 +183,9 @@ def _files(source: str, limit: int | None) -> Description:
         seen = _seen(str(first), table.columns, islice(table.all_rows(), limit))
         corpus = corpus.model_copy(update={"text": seen["text"]})
         if form in SEPARATED:
-            seen["dialect"] = separated.unusual(separated.dialect_of(first, MAX_BYTES), form)
+            dialect = separated.dialect_of(first, MAX_BYTES)
+            seen["dialect"] = separated.unusual(dialect, form)
+            seen["repeated"] = separated.repeated(separated.header_of(first, MAX_BYTES, dialect))
     # Prose is seen across files, which may be documents of one paragraph.
     several = form in PLAIN and is_prose is True
     where = source if several else corpus.source
@@ -228,7 +232,7 @@ def _holds_text(path: Path) -> bool:
         text = text_column(str(path), tables.columns_of(path, MAX_BYTES), sample)
     except BadInput:
         return False
-    values = (row.values.get(text) for row in sample)
+    values = (joined(row.values.get(text)) for row in sample)
     return any(isinstance(value, str) and fold(value) and not missing(value) for value in values)
 
 
@@ -237,8 +241,9 @@ def _seen(where: str, columns: Sequence[str], rows: Iterator[Row]) -> dict[str, 
     sample = []
     characters = 0
     for row in islice(rows, _LABELLED):
-        sample.append(row)
-        characters += sum(len(value) for value in row.values.values() if isinstance(value, str))
+        values = {column: joined(value) for column, value in row.values.items()}
+        sample.append(row._replace(values=values))
+        characters += sum(len(value) for value in values.values() if isinstance(value, str))
         if characters > _LABELLED_CHARACTERS:
             break
     first = sample[: tables.SAMPLE_ROWS]

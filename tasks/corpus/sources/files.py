@@ -199,6 +199,8 @@ def table_of(corpus: CorpusConfig, name: str, path: Path, max_bytes: int) -> Tab
         BadInput: the file cannot be read, or is not of the kind that its name says.
     """
     columns = columns_of(path, max_bytes, corpus.dialect)
+    if format_of(path)[0] != ".parquet":
+        columns = list(dict.fromkeys(columns))  # columns of one name are one
     read = partial(rows, path, max_bytes, dialect=corpus.dialect)
     return Table(name, columns, read, str(path), read)
 

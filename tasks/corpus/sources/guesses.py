@@ -35,3 +35,4 @@ def _guesses(corpus: CorpusConfig, max_bytes: int) -> Iterator[str]:
         if sample and reader is files.READER and (form := format_of(path)[0]) in SEPARATED:
             dialect = separated.dialect_of(path, max_bytes, corpus.dialect)
             yield from filter(None, [separated.unusual(dialect, form)])
+            yield from separated.repeated(separated.header_of(path, max_bytes, dialect))

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from itertools import chain, starmap
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from tercet.tasks.stage import BadInput
 
 # A file without lines is held as a whole, which takes some ten times its bytes.
 MOST_BYTES = 200_000_000
+DEPTH = 4  # objects in one another that are looked into
 _HINT = "write one row a line, as .jsonl, e.g. with jq -c '.[]'"
 
 # The number of a row, from 1, and its values, or why it cannot be used.
@@ -58,9 +60,19 @@ def of_list(path: Path) -> Iterator[Numbered]:
 
 
 def _row(value: Any, what: str, shown: str) -> tuple[dict[str, Any], tuple[str, str, str] | None]:
+    """The row, with what objects in it hold under their paths: `_source.title`."""
     if isinstance(value, dict):
+        for _ in range(DEPTH):
+            if any(isinstance(held, dict) for held in value.values()):
+                value = dict(chain.from_iterable(starmap(_members, value.items())))
         return value, None
     return {}, ("bad_json", f"{what} holds a {type(value).__name__}, not an object", shown)
+
+
+def _members(key: str, held: Any) -> list[tuple[str, Any]]:
+    if not isinstance(held, dict):
+        return [(key, held)]
+    return [(f"{key}.{inner}", value) for inner, value in held.items()]
 
 
 def _whole(path: Path) -> Any:

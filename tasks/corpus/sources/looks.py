@@ -9,7 +9,9 @@ from tercet.models.text.unicode import fold
 from tercet.tasks.corpus.sources.cells import missing
 from tercet.tasks.corpus.sources.tables import Row
 
-Look: TypeAlias = Literal["question", "title", "category", "number", "key"]
+Look: TypeAlias = Literal[
+    "question", "title", "category", "number", "key", "list", "list of objects"
+]
 
 # Words in the names of columns that hold questions, and titles; all of them in lower case.
 _QUESTION = frozenset(("question", "questions", "query", "queries", "q"))
@@ -70,6 +72,9 @@ def _column(name: str, values: Sequence[object], rows: int, words: float, of_tex
     looks: Look | None = None
     if not texts:
         looks = "number" if any(isinstance(v, int | float) for v in values) else None
+        members = [one for value in values if isinstance(value, list) for one in value]
+        if members:
+            looks = "list of objects" if any(isinstance(one, dict) for one in members) else "list"
     elif all(map(is_number, texts)):
         looks = "number"
     elif asked >= ASKED and words >= _ASKING and not few:

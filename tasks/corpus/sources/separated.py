@@ -7,7 +7,7 @@ read anew, so that a stray quotation mark glues nothing together.
 
 import csv
 import re
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
@@ -144,10 +144,26 @@ def unusual(dialect: Dialect, form: str) -> str | None:
     return ", ".join(said) or None
 
 
+def named(header: Sequence[str], fields: Sequence[str]) -> dict[str, str]:
+    """A record's fields by column. Of columns with one name, the texts that differ are joined."""
+    values = dict(zip(header, fields, strict=False))
+    if len(values) < min(len(header), len(fields)):
+        for name in values:
+            cells = [field for key, field in zip(header, fields, strict=False) if key == name]
+            values[name] = "\n\n".join(dict.fromkeys(filter(str.strip, cells)))
+    return values
+
+
 def header_of(path: Path, max_bytes: int, dialect: Dialect) -> list[str]:
     """The fields of the first record; none where it cannot be read."""
     _, header = next(records(path, max_bytes, dialect), (1, None))
     return header if isinstance(header, list) else []
+
+
+def repeated(header: Sequence[str]) -> list[str]:
+    """The columns that `named` joins, in words."""
+    counts = Counter(header).items()
+    return [f"{count} columns {name!r} read as one" for name, count in counts if count > 1]
 
 
 def records(

@@ -81,8 +81,8 @@ def rows(
         dialect: of a .csv or .tsv, what of it need not be found.
 
     Raises:
-        BadInput: the file is damaged, or not of the kind that its name says; or two columns have
-            the name of one that is wanted.
+        BadInput: the file is damaged, or not of the kind that its name says; or two columns of a
+            Parquet file have the name of one that is wanted.
     """
     form, _ = format_of(path)
     if _holds_nothing(path):
@@ -95,13 +95,16 @@ def rows(
 
 
 def columns_of(path: Path, max_bytes: int, dialect: DialectSettings | None = None) -> list[str]:
-    """The names of the table's columns; for JSON, the keys of its first rows."""
+    """The names of the table's columns, as often as they stand there; for JSON, the keys of its
+    first rows.
+    """
     form, _ = format_of(path)
     if _holds_nothing(path):
         return []
     if form == ".parquet":
         with _parquet_bytes(path) as source:
-            return list(_parquet_file(path, source).schema_arrow.names)
+            table = _flat(_parquet_file(path, source).schema_arrow.empty_table())
+            return list(map(str, table.column_names))
     if form in JSON:
         sample = first_rows(partial(_json_rows, path, max_bytes))
         return list(dict.fromkeys(key for row in sample for key in row.values))
@@ -141,7 +144,6 @@ def _separated_rows(
                     + (hint if record[0] == "not_utf8" else "")
                 )
             header = record
-            _refuse_twice(path, header, columns)
         elif not isinstance(record, list):
             yield Row(number, {}, record)
         elif len(header) == 1:
@@ -150,7 +152,7 @@ def _separated_rows(
             detail = f"line {number} has {len(record)} fields, the header {len(header)}"
             yield Row(number, {}, ("bad_csv", detail, " ".join(record)[:SHOWN]))
         else:
-            yield Row(number, dict(zip(header, record, strict=False)), None)
+            yield Row(number, separated.named(header, record), None)
 
 
 def _refuse_twice(path: Path, there: Sequence[str], columns: Sequence[str] | None) -> None:
@@ -201,7 +203,7 @@ def parquet_rows(path: Path) -> int:
 def _parquet_rows(path: Path, max_bytes: int, columns: Sequence[str] | None) -> Iterator[Row]:
     with _parquet_bytes(path) as source:
         file = _parquet_file(path, source)
-        there = file.schema_arrow.names
+        there = _flat(file.schema_arrow.empty_table()).column_names
         _refuse_twice(path, there, columns)
         counts = Counter(there)
         names = [n for n in counts if counts[n] == 1] if columns is None else list(columns)
@@ -212,7 +214,8 @@ def _parquet_rows(path: Path, max_bytes: int, columns: Sequence[str] | None) -> 
                 batch = next(batches, None)
             if batch is None:
                 return
-            held = [_values(batch.column(name)) for name in names]
+            table = _flat(pa.Table.from_batches([batch]))
+            held = [_values(table.column(name)) for name in names]
             for cells in zip(*held, strict=True) if names else [()] * len(batch):
                 number += 1
                 values = {n: _decoded(n, v, max_bytes) for n, v in zip(names, cells, strict=True)}
@@ -223,7 +226,14 @@ def _parquet_rows(path: Path, max_bytes: int, columns: Sequence[str] | None) -> 
                     yield Row(number, {n: v for n, v in values.items() if n not in faults}, None)
 
 
-def _values(column: pa.Array) -> list[Any]:
+def _flat(table: pa.Table) -> pa.Table:
+    """What lies in structs as columns by their paths, as of objects in JSON."""
+    for _ in range(json_rows.DEPTH):
+        table = table.flatten()
+    return table
+
+
+def _values(column: pa.ChunkedArray) -> list[Any]:
     """The column's values, strings as bytes: Parquet does not promise that they are UTF-8.
 
     Of nested columns, only lists of strings are read. Decimals are read as numbers. A value that

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from tercet.models.text.lengths import UNSPACED, count_words
 from tercet.models.text.unicode import fold
-from tercet.tasks.corpus.sources.cells import missing
+from tercet.tasks.corpus.sources.cells import joined, missing
 from tercet.tasks.corpus.sources.hypertext import text_of
 from tercet.tasks.corpus.sources.streams import conversion
 from tercet.tasks.corpus.sources.tables import NO_ROWS, Row
@@ -69,7 +69,7 @@ def text_column(where: str, columns: Sequence[str], sample: Iterable[Row]) -> st
 
 
 def _strings(column: str, rows: Sequence[Row]) -> list[str]:
-    values = (row.values.get(column) for row in rows)
+    values = (joined(row.values.get(column)) for row in rows)
     texts = (value for value in values if isinstance(value, str) and not missing(value))
     return [value[:_LONGEST] for value in texts if fold(value)]
 
@@ -80,7 +80,7 @@ def _by_name(columns: Mapping[str, object]) -> list[str]:
     for column in columns:
         spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", column)
         words = re.findall(r"[^\W_]+", spaced.lower())
-        known = [NAMES.index(word) for word in words if word in NAMES]
+        known = [NAMES.index(one) for w in words for one in {w, w.removesuffix("s")} & {*NAMES}]
         if known:
             ranks[column] = (len(words) > 1, min(known))
     return sorted(ranks, key=lambda column: ranks[column])

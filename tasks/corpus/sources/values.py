@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from tercet.models.text.unicode import fold
 from tercet.tasks.corpus.sources import hypertext, prose
-from tercet.tasks.corpus.sources.cells import label_of, missing, text_fault
+from tercet.tasks.corpus.sources.cells import joined, label_of, missing, text_fault
 from tercet.tasks.corpus.sources.corpora import CorpusConfig, Document, Fault, Heading, Reading
 from tercet.tasks.corpus.sources.reader import Reader, Table
 from tercet.tasks.corpus.sources.separated import RowFault
@@ -15,7 +15,7 @@ from tercet.tasks.corpus.sources.tables import Row, first_rows
 from tercet.tasks.corpus.sources.text_column import text_column
 from tercet.tasks.stage import BadInput
 
-# The column with a row's title, whatever its case.
+# The column with a row's title, whatever its case and the objects that it lies in.
 _TITLE = "title"
 # The reason where a row's text stays and its pair does not.
 INCOMPLETE = "incomplete_pair"
@@ -135,7 +135,7 @@ def refuse_columns(corpus: CorpusConfig, what: str) -> None:
 
 
 def _title_column(columns: Sequence[str]) -> str | None:
-    found = [column for column in columns if column.strip().lower() == _TITLE]
+    found = [column for column in columns if column.strip().lower().rpartition(".")[2] == _TITLE]
     return found[0] if len(found) == 1 else None
 
 
@@ -155,7 +155,8 @@ def _documents(
     texts = [column for column in (text, query, answer, titles) if column is not None]
     for row in rows:
         where = f"{name}:{row.number}"
-        values, html = without_html(row.values, texts)
+        as_texts = {column: joined(value) for column, value in row.values.items()}
+        values, html = without_html(as_texts, texts)
         fault = row.fault or _first_fault(values, needed, words_are_words)
         if fault:
             yield Fault(name, where, *fault)

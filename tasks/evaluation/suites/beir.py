@@ -14,6 +14,7 @@ import numpy as np
 from tercet.models import seeding
 from tercet.models.encoders.prompts import Sided
 from tercet.models.retrieval import bm25, nearest, rankings
+from tercet.models.retrieval.rankings import NONE
 from tercet.tasks.corpus.sources import tables
 from tercet.tasks.corpus.sources.streams import COMPRESSIONS, lines
 from tercet.tasks.evaluation.suites.layout import Split, content_digest
@@ -48,6 +49,8 @@ class RetrievalTask(Task):
     document; `documents` are the pieces then, and `judged` has the places of their documents.
     vectors: the documents' vectors, in blocks of any size, where they are made already.
     passage_ids: of the documents, where they are passages of a run.
+    same_ids: for each query the place of the document under its own id, which its ranking leaves
+    out, or `NONE`; None where there is no such document.
     """
 
     name: str
@@ -60,6 +63,7 @@ class RetrievalTask(Task):
     units: tuple[int, ...] | None = None
     vectors: Callable[[], Iterable[nearest.Vectors]] | None = None
     passage_ids: tuple[int, ...] | None = None
+    same_ids: tuple[int, ...] | None = None
     suite = SUITE
 
     def texts(self) -> list[str]:
@@ -73,8 +77,8 @@ class RetrievalTask(Task):
 
     def digest(self) -> str:
         grades = ([f"{place} {grade}" for place, grade in of.items()] for of in self.judged)
-        units = () if self.units is None else (list(map(str, self.units)),)
-        return content_digest((self.queries, self.documents, *grades, *units))
+        places = [list(map(str, some)) for some in (self.units, self.same_ids) if some is not None]
+        return content_digest((self.queries, self.documents, *grades, *places))
 
     def scores(self, encoded: "Encoded") -> list[Scores]:
         """The measures of each query by vectors, by BM25, and by both (`rankings.fuse`)."""
@@ -115,7 +119,8 @@ class RetrievalTask(Task):
 
     def search_words(self) -> tuple[rankings.Places, rankings.Scores]:
         """The places of the documents by BM25 and their scores, as deep as `search`."""
-        return bm25.search(bm25.build(self.documents), self.queries, self._depth())
+        ranking = bm25.search(bm25.build(self.documents), self.queries, self._depth())
+        return self._without_same_ids(ranking)
 
     def search(self, encoded: "Encoded") -> tuple[rankings.Places, rankings.Scores]:
         """The places of the documents by cosine and their cosines, 1,000 deep."""
@@ -125,10 +130,20 @@ class RetrievalTask(Task):
         )
         if self.vectors is not None:
             blocks = self.vectors()
-        return nearest.search(encoded.of(self.queries, "query"), blocks, self._depth())
+        return self._without_same_ids(
+            nearest.search(encoded.of(self.queries, "query"), blocks, self._depth())
+        )
 
     def _depth(self) -> int:
-        return min(_DEPTH, len(self.documents))
+        return min(_DEPTH + (self.same_ids is not None), len(self.documents))
+
+    def _without_same_ids(
+        self, ranking: tuple[rankings.Places, rankings.Scores]
+    ) -> tuple[rankings.Places, rankings.Scores]:
+        if self.same_ids is None:
+            return ranking
+        places, scores = rankings.without(ranking, self.same_ids)
+        return places[:, :_DEPTH], scores[:, :_DEPTH]
 
     def left_out(self) -> list[LeftOut]:
         """Relevant documents that are not there, queries that have none."""
@@ -242,6 +257,12 @@ def read_beir(name: str, folder: Path, split: Split, judgements: str) -> Retriev
             f"None of the {len(relevant)} relevant documents of {qrels} is in {corpus}: their ids "
             "belong to another corpus."
         )
+    # As BEIR has it: in Quora and ArguAna it is the query itself. One that is judged to answer has
+    # only its number in common with the query.
+    same_ids = tuple(
+        NONE if grades[query].get(place_of.get(query, NONE), 0) > 0 else place_of.get(query, NONE)
+        for query in used
+    )
     return RetrievalTask(
         name,
         split,
@@ -250,6 +271,7 @@ def read_beir(name: str, folder: Path, split: Split, judgements: str) -> Retriev
         tuple(grades[query] for query in used),
         sum(place < 0 for place in relevant),
         len(queries) - len(used),
+        same_ids=same_ids if any(place != NONE for place in same_ids) else None,
     )
 
 

@@ -63,7 +63,9 @@ def judged_tasks(
             units = _places(columns, own[0]["unit"])
             judged: dict[str, dict[int, int]] = {}
             for row in own:
-                judged.setdefault(row["query"], {})[units[places[row["passage_id"]]]] = 1
+                grades, unit = judged.setdefault(row["query"], {}), units[places[row["passage_id"]]]
+                # Earlier versions did not write grades down.
+                grades[unit] = max(row.get("grade") or 1, grades.get(unit, 1))
             pieces = None if own[0]["unit"] == "passage" else units
             found = RetrievalTask(
                 task,

@@ -1,18 +1,25 @@
 """Questions of one's own in a table, and what of the corpora's documents answers each.
 
-A column holds the question, another names the file that answers it, or the row by its id, and one
-may quote the passage. A question may have several rows: each adds what answers it.
+A column holds the question, others name the file that answers it, or the row by its id, and some
+may quote the passage or grade the answer. A question may have several rows, and a row several
+answers: each adds what answers it.
 """
 
-from collections.abc import Mapping, Sequence, Set
+import ast
+import re
+from collections.abc import Iterator, Mapping, Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import unquote
 
 from tercet.models.text.unicode import fold
 from tercet.tasks.corpus.sources import tables
 from tercet.tasks.corpus.sources.cells import label_of, missing, text_fault
 from tercet.tasks.corpus.sources.looks import name_words
+from tercet.tasks.corpus.sources.tables import Row
 from tercet.tasks.evaluation.suites.layout import Split, locate
 from tercet.tasks.evaluation.suites.own import SPLIT, SPLITS, RetrievalSource
 from tercet.tasks.rejects import SHOWN
@@ -23,27 +30,40 @@ _IDS = ("doc_id", "docid", "document_id")
 # How people call the columns, whatever the case, blanks and dashes being underscores.
 NAMES: Mapping[str, Sequence[str]] = {
     "question": ("question", "query", "questions", "queries"),
-    "file": ("file", "filename", "file_name", "path", "source", "document", "page"),
+    "file": ("file", "filename", "file_name", "path", "source", "document", "page", "url"),
     "id": (*_IDS, "id"),
     "quote": ("quote", "passage", "answer", "snippet"),
+    "grade": ("relevance", "grade", "score", "label", "relevant", "judgement", "judgment"),
     SPLIT: (SPLIT,),
 }
+# Judgements in words.
+_SAID = {
+    "yes": 1, "y": 1, "true": 1, "relevant": 1, "positive": 1, "no": 0, "n": 0, "false": 0,
+    "irrelevant": 0, "not relevant": 0, "not_relevant": 0, "negative": 0,
+}  # fmt: skip
+# What people write behind the names of several columns: `file2`, `file_2`, `File (2)`, `file.1`.
+_NUMBER = re.compile(r"[\W_]*\d+\W*$")
 # Words of longer names, such as `Source file` and `user_question`, and what may not stand beside.
 _ABOUT = frozenset(("id", "type", "kind", "date", "number", "count", "language"))
 _WORDS: Mapping[str, tuple[Set[str], Set[str]]] = {
     "question": ({"question", "query"}, _ABOUT),
     "file": (
-        {"file", "filename", "path", "source", "document", "doc", "page"},
-        _ABOUT | {"title", "url", "text"},
+        {"file", "filename", "path", "source", "document", "doc", "page", "url"},
+        _ABOUT | {"title", "text"},
     ),
+    "grade": ({"relevance", "relevant", "grade", "judgement", "judgment"}, _ABOUT),
     # Where neither file nor quote says what answers: `Ticket-ID`.
     "id": ({"id"}, {"question", "query"}),
 }
 _MAX_BYTES = 1 << 24
+_MOST = 1 << 31  # no grade
 
 
 class Question(NamedTuple):
-    """One row: a question, and what answers it. row: its number in the file."""
+    """A question, and one thing that answers it.
+
+    row: its number in the file. grade: how well it answers, not at all from 0 down.
+    """
 
     row: int
     text: str
@@ -51,10 +71,11 @@ class Question(NamedTuple):
     file: str | None
     id: str | None
     quote: str | None
+    grade: int = 1
 
 
 class Unusable(NamedTuple):
-    """A row that is left out, and why."""
+    """A row that is left out, or that something is said of, and why."""
 
     row: int
     reason: str
@@ -66,12 +87,13 @@ class Unusable(NamedTuple):
 class Questions:
     """A table's rows of the splits dev and test.
 
-    columns: ours to the table's.
+    columns: ours to those of the table. unread: of columns that look as if they should be read.
     """
 
-    columns: Mapping[str, str]
+    columns: Mapping[str, Sequence[str]]
     rows: Sequence[Question]
     unusable: Sequence[Unusable]
+    unread: Sequence[Unusable] = ()
 
 
 def find_questions(source: str) -> Path:
@@ -86,27 +108,43 @@ def read_questions(one: RetrievalSource) -> Questions:
     """
     path = find_questions(one.source)
     columns = _columns(path)
+    (text_column,) = columns["question"]
     rows: list[Question] = []
     unusable: list[Unusable] = []
-    for row in tables.rows(path, _MAX_BYTES, list(columns.values())):
-        values = {ours: row.values.get(theirs) for ours, theirs in columns.items()}
-        text = values["question"]
-        fault = row.fault or text_fault(row.values, columns["question"])
+    read = list(tables.rows(path, _MAX_BYTES, [name for some in columns.values() for name in some]))
+    unread = _unread_grade(columns, read)
+    for row in read:
+        text = row.values.get(text_column)
+        fault = row.fault or text_fault(row.values, text_column)
         if fault or missing(text):
             reason, detail, shown = fault or ("missing_text", "the question stands for nothing", "")
             unusable.append(Unusable(row.number, reason, detail, shown[:SHOWN]))
             continue
-        split = SPLITS.get((label_of(values.get(SPLIT)) or "test").lower())
+        cells = {
+            ours: [label for name in names for label in _labels(row.values.get(name))]
+            for ours, names in columns.items()
+        }
+        split = SPLITS.get(next(iter(cells.get(SPLIT, [])), "test").lower())
         if split is not None:
-            said = {ours: label_of(values.get(ours)) for ours in ("file", "id", "quote")}
-            rows.append(Question(row.number, fold(str(text)), split, **said))
+            said = next(iter(cells.get("grade", [])), None)
+            grade = 1 if said is None or unread else _grade(said)
+            assert grade is not None
+            answers = _together([cells.get(ours, []) for ours in ("file", "id", "quote")])
+            asked = fold(str(text))
+            rows += [
+                Question(row.number, asked, split, file, own_id, quote, grade)
+                for file, own_id, quote in answers
+            ]
+    if unread:
+        del columns["grade"]
+    unread += _unread_files(columns, tables.columns_of(path, _MAX_BYTES))
     if not rows:
         first = "".join(f" (row {one.row}: {one.detail})" for one in unusable[:1])
         raise BadInput(
             f"{path} holds no question of the splits dev and test{first}: give each row a "
             f"question, and leave the column `{SPLIT}` out or write dev or test into it."
         )
-    return Questions(columns, rows, unusable)
+    return Questions(columns, rows, unusable, unread)
 
 
 def has_questions(path: Path) -> bool:
@@ -114,12 +152,77 @@ def has_questions(path: Path) -> bool:
     return _column("question", tables.columns_of(path, _MAX_BYTES)) is not None
 
 
-def _columns(path: Path) -> dict[str, str]:
+def readings(name: str) -> list[str]:
+    """What a file may be called by this name: the name, and the path of an address in a site."""
+    path = re.split("[?#]", re.sub(r"^\w[\w+.-]*://[^/]*", "", name))[0]
+    return list(dict.fromkeys((name, unquote(path).strip("/"))))
+
+
+def _labels(cell: object) -> list[str]:
+    """What stands in a cell, which may hold a list, or one as Python or JSON write it."""
+    if isinstance(cell, str) and cell.strip().startswith("[") and cell.strip().endswith("]"):
+        with suppress(ValueError, SyntaxError, MemoryError, RecursionError):
+            listed = ast.literal_eval(cell.strip())
+            cell = listed if isinstance(listed, list) else cell
+    cells = cell if isinstance(cell, list) else [cell]
+    texts = [one.splitlines() if isinstance(one, str) else [one] for one in cells]
+    labels = ["\n".join(filter(None, map(label_of, lines))) for lines in texts]
+    return [label for label in labels if label]
+
+
+def _together(cells: Sequence[list[str]]) -> Iterator[tuple[str | None, ...]]:
+    """The answers of a row: lists of one length belong together, each to each."""
+    given: list[list[str | None]] = [[*some] or [None] for some in cells]
+    most = max(map(len, given))
+    if {len(some) for some in given} <= {1, most}:
+        given = [some * most if len(some) < most else some for some in given]
+        return zip(*given, strict=True)
+    return product(*given)
+
+
+def _grade(said: str) -> int | None:
+    try:
+        number = float(said)
+    except ValueError:
+        return _SAID.get(said.lower())
+    return int(number) if number.is_integer() and abs(number) < _MOST else None
+
+
+def _unread_grade(columns: Mapping[str, Sequence[str]], rows: Sequence[Row]) -> list[Unusable]:
+    """What is said of the column of judgements if one of its values is none."""
+    for name in columns.get("grade", ()):
+        for row in rows:
+            said = label_of(row.values.get(name))
+            if said is not None and _grade(said) is None:
+                detail = f"the column {name!r} is not read: {said[:40]!r} is no whole number, nor "
+                return [Unusable(row.number, "unread", detail + "yes or no", "")]
+    return []
+
+
+def _unread_files(columns: Mapping[str, Sequence[str]], header: Sequence[str]) -> list[Unusable]:
+    """What is said of columns that may name files, beside one that is read."""
+    taken = {column for some in columns.values() for column in some}
+    others = [column for column in _by_word("file", header) if column not in taken]
+    detail = "the column {!r} is not read: call it `file2` if it names files, too"
+    return [
+        Unusable(1, "unread", detail.format(column), "") for column in others if "file" in columns
+    ]
+
+
+def _columns(path: Path) -> dict[str, tuple[str, ...]]:
     """The columns that are there, ours to the table's."""
     header = tables.columns_of(path, _MAX_BYTES)
     named = {ours: _column(ours, header) for ours in NAMES}
-    found = {ours: column for ours, column in named.items() if column is not None}
-    if not found.keys().isdisjoint({"file", "quote"}) and _plain(found.get("id", "")) not in _IDS:
+    found: dict[str, tuple[str, ...]] = {
+        ours: (column,) for ours, column in named.items() if column is not None
+    }
+    for ours in ("file", "id", "quote"):
+        called = {_stem(column) for column in found.get(ours, NAMES[ours])}
+        several = [c for c in header if _stem(c) != _plain(c) and _stem(c) in called]
+        if several:
+            found[ours] = tuple(dict.fromkeys((*found.get(ours, ()), *several)))
+    is_answer = _stem(found.get("id", ("",))[0]) in _IDS
+    if not found.keys().isdisjoint({"file", "quote"}) and not is_answer:
         found.pop("id", None)
     if "question" not in found or found.keys().isdisjoint({"file", "id", "quote"}):
         listed = ", ".join(map(repr, header)) or "none"
@@ -134,14 +237,21 @@ def _columns(path: Path) -> dict[str, str]:
 def _column(ours: str, header: Sequence[str]) -> str | None:
     """The column by one of the names, else the only one by a word of its name."""
     named = {_plain(column): column for column in header}
-    for name in NAMES[ours]:
+    for name in (*NAMES[ours], *(f"{name}s" for name in NAMES[ours])):
         if name in named:
             return named[name]
-    words, others = _WORDS.get(ours, (set(), set()))
-    said = {column: name_words(column) for column in header}
-    found = [c for c in header if said[c] & words and not said[c] & others]
+    found = _by_word(ours, header)
     return found[0] if len(found) == 1 else None
+
+
+def _by_word(ours: str, header: Sequence[str]) -> list[str]:
+    words, others = _WORDS.get(ours, (set(), set()))
+    return [c for c in header if name_words(c) & words and not name_words(c) & others]
 
 
 def _plain(column: str) -> str:
     return fold(column).lower().replace(" ", "_").replace("-", "_")
+
+
+def _stem(column: str) -> str:
+    return _plain(_NUMBER.sub("", column))

@@ -72,12 +72,12 @@ def test_csv_quotes_only_what_needs_it(store: str, tmp_path: Path) -> None:
     )
 
 
-def test_json_keeps_ids_and_has_no_nan(store: str, tmp_path: Path) -> None:
+def test_json_has_ids_as_texts_and_no_nan(store: str, tmp_path: Path) -> None:
     out = tmp_path / "rows.json"
     big = 2**64 - 1
     query = f"SELECT {big}::UBIGINT AS id, 'nan'::DOUBLE AS v, {{'a': 'inf'::FLOAT}} AS s, 1 AS id"
     answer(query, "json", str(out), store, None)
-    assert json.loads(out.read_text()) == [{"id": big, "v": None, "s": {"a": None}, "id_1": 1}]
+    assert json.loads(out.read_text()) == [{"id": str(big), "v": None, "s": {"a": None}, "id_1": 1}]
     out.unlink()
     answer("SELECT 1 AS a WHERE false", "json", str(out), store, None)
     assert json.loads(out.read_text()) == []

@@ -45,7 +45,7 @@ def judgements(unit: str) -> pa.Table:
     asked = [("what feeds the boiler?", "test", 0), ("what feeds the boiler?", "test", 1)]
     asked += [("where are valves", "test", 3), ("where are valves", "test", 2)]
     asked += [("what closes?", "dev", 2)]
-    rows = [("mine", seeding.text_id(q), q, split, unit, ids[at]) for q, split, at in asked]
+    rows = [("mine", seeding.text_id(q), q, split, unit, ids[at], 2) for q, split, at in asked]
     named = [dict(zip(JUDGEMENTS.names, row, strict=True)) for row in rows]
     return pa.Table.from_pylist(named, JUDGEMENTS)
 
@@ -136,7 +136,7 @@ def test_where_questions_name_files_a_file_is_a_document(
         "_id": "a.md", "title": "Pumps", "text": "they feed the boiler\nthey stand in the cellar"
     }  # fmt: skip
     boiler = str(seeding.text_id("what feeds the boiler?"))
-    assert [row for row in grades(target, "test") if row[0] == boiler] == [[boiler, "a.md", "1"]]
+    assert [row for row in grades(target, "test") if row[0] == boiler] == [[boiler, "a.md", "2"]]
     assert "one document here, of which an encoder reads the beginning" in capsys.readouterr().out
 
 

@@ -22,7 +22,7 @@ def store(tmp_path: Path) -> str:
         | {"path": f"{name}.md:1", "context": "", "text": f"the text of {name}"}
         for place, name in enumerate("ab")
     ]
-    judged = dict(zip(JUDGEMENTS.names, ("mine", 7, "b?", "test", "file", 1), strict=True))
+    judged = dict(zip(JUDGEMENTS.names, ("mine", 7, "b?", "test", "file", 1, 1), strict=True))
     opened, _ = small_store(tmp_path / "store")
     tables = {
         "passages": pa.Table.from_pylist(rows, PASSAGES),

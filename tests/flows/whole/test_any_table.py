@@ -119,7 +119,6 @@ def test_each_row_is_a_sentence(case: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("a.csv", written(["id", "TEXT", "TEXT"]), "has 2 columns 'TEXT': rename all but one"),
         ("a.jsonl", b'{"text": "One.", "text": "Two."}\n', "the key 'text' stands twice"),
         ("a.jsonl", b'{"te\\udc00xt": "One."}\n' * 9, "is not valid Unicode"),
         ("a.csv", by_hand(",", lambda text: f"“{text}”"), "line 2 has 5 fields, the header 3"),

@@ -11,5 +11,5 @@ def test_english_is_told_from_another_language() -> None:
 
 def test_a_few_words_show_no_language() -> None:
     assert share_of_english([GERMAN]) is None
-    assert is_english([GERMAN])
-    assert is_english([])
+    assert not is_english([ENGLISH])
+    assert not is_english([])

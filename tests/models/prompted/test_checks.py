@@ -52,6 +52,15 @@ def bare(raw: str | None) -> tuple[str, bool]:
         ("<think>The user\n\nwants a cat.</think>\n\nA cat sat.", "A cat sat."),
         ("so it is a cat.\n</think>A cat sat.", "A cat sat."),
         ("<think></think>", ""),
+        ("[THINK]The user wants a cat.[/THINK]A cat sat.", "A cat sat."),
+        ("◁think▷A cat?◁/think▷A cat sat.", "A cat sat."),
+        ("<reasoning>A cat?</reasoning>A cat sat.", "A cat sat."),
+        ("<|channel|>analysis<|message|>A cat?<|channel|>final<|message|>A cat.", "A cat."),
+        ("analysisThe user wants a cat.assistantfinalA cat sat.", "A cat sat."),
+        ("**A cat sat.**", "A cat sat."),
+        ("$$\\boxed{\\text{A cat sat.}}$$", "A cat sat."),
+        ("✅ A cat sat. 😀", "A cat sat."),
+        ("A **cat** sat.", "A **cat** sat."),
         ('"A" is not "B"', '"A" is not "B"'),
         ("'It's' is short for 'it is'", "'It's' is short for 'it is'"),
         ('He said "no".', 'He said "no".'),
@@ -75,6 +84,7 @@ def test_harmless_wrapping_is_taken_off(raw: str | None, text: str) -> None:
 def test_a_thought_that_is_never_closed() -> None:
     assert bare("<think>The user wants")[1]
     assert bare("\n<thinking>The user wants")[1]
+    assert bare("[THINK]The user wants")[1]
     assert not bare("The <think> tag opens a thought.")[1]
     texts, _ = without_thoughts(pa.chunked_array([['<think>x</think> "{}" ']]))
     assert texts.to_pylist() == ['"{}"']

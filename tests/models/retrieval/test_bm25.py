@@ -14,17 +14,20 @@ DOCUMENTS = [
     "A valve closes when pumping stops.",
     "",
     "Die Pumpe speist den Kessel.",
+    # Shows the language, and leaves no word of its own.
+    "of the and that it is in for with as are " * 12,
 ]
 
 
 def test_scores_are_those_of_the_formula() -> None:
-    """Lucene's BM25, written out; the words as bm25s cuts and Snowball stems them."""
+    """Lucene's BM25, written out; the words as Snowball stems them."""
     words = [
         ["pump", "feed", "boiler", "second", "pump", "stand"],
         ["boiler", "inspect", "everi", "year"],
         ["valv", "close", "when", "pump", "stop"],
         [],
         ["die", "pump", "speist", "den", "kessel"],
+        [],
     ]
     mean = sum(map(len, words)) / len(words)
     expected = []
@@ -36,7 +39,7 @@ def test_scores_are_those_of_the_formula() -> None:
             tf = counts[word]
             score += idf * tf / (tf + 1.5 * (1 - 0.75 + 0.75 * len(of_document) / mean))
         expected.append(score)
-    places, scores = bm25.search(bm25.build(DOCUMENTS), ["pumps and boilers"], 5)
+    places, scores = bm25.search(bm25.build(DOCUMENTS), ["pumps and boilers"], 6)
     found = {p: s for p, s in zip(places[0].tolist(), scores[0].tolist(), strict=True) if p != NONE}
     assert found == pytest.approx({p: s for p, s in enumerate(expected) if s > 0}, abs=1e-5)
     assert scores[0].tolist() == sorted(scores[0].tolist(), reverse=True)
@@ -57,6 +60,18 @@ def test_another_language_is_neither_stemmed_nor_stripped() -> None:
     places, _ = bm25.search(bm25.build(german), ["den pumpe", "the", "pumpen"], 20)
     found = [{place % 2 for place in row if place != NONE} for row in places.tolist()]
     assert found == [{0}, {1}, {1}]
+
+
+def test_few_documents_are_not_stemmed() -> None:
+    places, _ = bm25.search(bm25.build(["Zwei Pumpen", "die Pumpe"]), ["pumpe"], 2)
+    assert places.tolist() == [[1, NONE]]
+
+
+def test_what_a_script_without_spaces_shares_is_found() -> None:
+    places, _ = bm25.search(
+        bm25.build(["锅炉需要维修", "水泵需要维修", "ポンプ"]), ["水泵的维修", "の"], 2
+    )
+    assert places.tolist() == [[1, 0], [NONE, NONE]]
 
 
 def test_of_equal_scores_the_smaller_place_comes_first() -> None:

@@ -82,3 +82,11 @@ def test_a_group_ranks_where_its_best_document_does() -> None:
     groups = np.array([0, 1, 1, 0])
     expected = [[0, 1, rankings.NONE, rankings.NONE], [1] + [rankings.NONE] * 3]
     assert rankings.first_of(ranking, groups).tolist() == expected
+
+
+def test_one_document_of_each_query_is_left_out() -> None:
+    ranking = np.array([[3, 1, 2], [1, 3, NONE], [2, NONE, NONE]])
+    scores = np.array([[3.0, 2, 1], [2, 1, 0], [1, 0, 0]], dtype=np.float32)
+    places, kept = rankings.without((ranking, scores), [1, NONE, 2])
+    assert kept.tolist() == [[3, 1, 0], [2, 1, 0], [0, 0, 0]]
+    assert places.tolist() == [[3, 2, NONE], [1, 3, NONE], [NONE, NONE, NONE]]

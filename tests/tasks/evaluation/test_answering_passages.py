@@ -8,6 +8,7 @@ from tercet.tasks.evaluation.answering_passages import (
     NotFound,
     find_answers,
     index_passages,
+    take_apart,
 )
 from tercet.tasks.evaluation.suites.own_questions import Question
 
@@ -51,6 +52,10 @@ def found(ids: bool = False, **said: str) -> list[int] | NotFound:
         "Guide/INSTALL",
         "/home/me/docs/guide/install.md",
         "guide/install.html",
+        "guide/install.md#pip",
+        "/guide/install/?page=1#pip",
+        "https://example.org/docs/guide/install",
+        "guide%2Finstall.md",
     ],
 )
 def test_a_file_is_found_by_its_path_or_a_clear_end_of_it(name: str) -> None:
@@ -103,6 +108,7 @@ def test_files_of_one_name_in_two_corpora_are_told_apart() -> None:
 
 def test_a_row_is_found_by_its_own_id_or_by_its_number() -> None:
     assert found(id="3") == [6]
+    assert found(id="3.0") == [6]
     assert found(id="tickets.csv:3") == [6]
     assert found(True, id="T-7") == [5]
     assert found(True, id="3") == NotFound("no_document", "no document has the id '3'")
@@ -119,6 +125,10 @@ def test_a_row_is_found_by_its_own_id_or_by_its_number() -> None:
         ("<b>Fetch</b> the tool.<br>It", [0]),
         ("Fetch the tool &amp; It needs", [0]),
         ("It says List<String>", [1]),
+        # In the middle of words.
+        ("etch the", NotFound),
+        ("it", [0, 1]),
+        ("i", NotFound),
         # It goes from one passage on into the next.
         ("python's pip. Then run", [0, 1]),
         ("An end", [2]),
@@ -136,6 +146,39 @@ def test_a_quote_is_found_by_its_letters_and_digits(
         assert answer.detail.startswith("no passage of 'guide/install.md' holds ")
     else:
         assert answer == places
+
+
+def test_without_spaces_a_quote_may_begin_anywhere() -> None:
+    rows = [(1, "a.md", 1, "锅炉需要维修"), (2, "b.md", 1, "हिन्दी में")]
+    for quote, place in (("炉需要", [0]), ("में", [1])):
+        question = Question(2, "?", "test", None, None, quote)
+        assert find_answers(question, index(rows=rows)) == place  # type: ignore[arg-type]
+    assert isinstance(find_answers(question._replace(quote="न्दी"), index(rows=rows)), NotFound)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("said", "answers"),
+    [
+        ({"file": "blog/Größe.md; tickets.csv"}, ["blog/Größe.md", "tickets.csv"]),
+        ({"file": "blog/Größe.md, gone.md"}, ["blog/Größe.md", "gone.md"]),
+        ({"file": "a, b.md"}, ["a, b.md"]),
+        ({"id": "T-7|T-8"}, ["T-7", "T-8"]),
+        ({"quote": "An end | Old news"}, ["An end", "Old news"]),
+        ({"quote": "An end; Old news"}, ["An end; Old news"]),
+    ],
+)
+def test_a_cell_that_names_several_is_taken_apart(said: dict[str, str], answers: object) -> None:
+    (column,) = said
+    question = Question(2, "?", "test", *(said.get(one) for one in ("file", "id", "quote")))
+    found = take_apart(question, index(ids=True))  # type: ignore[arg-type]
+    assert [getattr(one, column) for one in found] == answers
+
+
+def test_an_address_of_a_folder_is_its_index_page() -> None:
+    rows = [(1, "index.md", 1, "x"), (2, "guide/index.md", 1, "y")]
+    for name, place in (("https://example.org/guide/", [1]), ("guide", [1])):
+        question = Question(2, "?", "test", name, None, None)
+        assert find_answers(question, index(rows=rows)) == place  # type: ignore[arg-type]
 
 
 def test_a_quote_alone_is_sought_everywhere() -> None:

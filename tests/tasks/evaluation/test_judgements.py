@@ -26,22 +26,25 @@ ROWS = [
     (4, "tickets.csv", 2, "Cannot log in."),
     (5, "tickets.csv", 3, "Cannot log out."),
 ]
+MORE = [(10 + n, "c.md", n, "A page.") for n in range(4)]
 
 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
     """The tables that the stage makes of a table of questions, and its warnings."""
-    passages = [
-        dict.fromkeys(PASSAGES.names)
-        | {"passage_id": place, "doc_id": document, "source": source, "text": text}
-        | {"path": f"{source}:{line}", "corpus": "c", "context": ""}
-        for place, (document, source, line, text) in enumerate(ROWS)
-    ]
     file = tmp_path / "passages.parquet"
-    pq.write_table(pa.Table.from_pylist(passages, PASSAGES), file)
     (tmp_path / "tickets.csv").write_text(TICKETS)
 
-    def run(content: str, encoding: str = "utf-8", **config: Any) -> dict[str, pa.Table]:
+    def run(
+        content: str, encoding: str = "utf-8", rows: Any = ROWS, **config: Any
+    ) -> dict[str, pa.Table]:
+        passages = [
+            dict.fromkeys(PASSAGES.names)
+            | {"passage_id": place, "doc_id": document, "source": source, "text": text}
+            | {"path": f"{source}:{line}", "corpus": "c", "context": ""}
+            for place, (document, source, line, text) in enumerate(rows)
+        ]
+        pq.write_table(pa.Table.from_pylist(passages, PASSAGES), file)
         (tmp_path / "mine.csv").write_text(content, encoding=encoding)
         corpus = {"name": "c", "source": str(tmp_path / "tickets.csv")}
         settings = {"sets": {"mine": str(tmp_path / "mine.csv")}, "corpora": [corpus]}
@@ -73,8 +76,30 @@ def answers(tables: dict[str, pa.Table]) -> dict[tuple[str, str, str], list[int]
 def test_a_file_is_all_of_its_passages_and_rows_of_one_question_add_up(run: Run) -> None:
     tables = run("question,file,split\nHow?,a.md,\nHow?,b,\nHow?,b.md,\nHow?,b.md,dev\n")
     assert answers(tables) == {("How?", "test", "file"): [0, 1, 2, 3], ("How?", "dev", "file"): [3]}
-    assert tables["rejects"].num_rows == 0
-    assert tables["warnings"] == []
+    (row,) = tables["rejects"].to_pylist()
+    assert (row["reason"], row["detail"]) == (
+        "repeated",
+        "mine: row 4: what it names is judged in row 3",
+    )
+    assert [(one.kind, one.count, one.total) for one in tables["warnings"]] == [("repeated", 1, 1)]
+
+
+def test_grades_are_gains_and_none_is_no_answer(run: Run) -> None:
+    tables = run("question,file,grade\nHow?,guide/a.md,3\nHow?,b.md,0\nHow?,b.md,-1\nWhy?,b.md,0\n")
+    assert answers(tables) == {("How?", "test", "file"): [0, 1, 2]}
+    assert tables["judgements"]["grade"].to_pylist() == [3, 3, 3]
+    assert [(one["reason"], one["detail"]) for one in tables["rejects"].to_pylist()] == [
+        ("repeated", "mine: row 4: what it names is judged in row 3, with -1 for 0"),
+        ("no_judgement", "mine: row 5: nothing is judged to answer it"),
+    ]
+
+
+def test_a_question_that_much_answers_is_told(run: Run) -> None:
+    tables = run("question,quote,label\nHow?,page,x\nWhy?,tool,y\n", rows=[*ROWS, *MORE])
+    assert len(tables["judgements"]) == 7
+    kinds = [(one.kind, one.count, one.total) for one in tables["warnings"]]
+    assert kinds == [("broad", 1, 2), ("unread", 2, 2)]
+    assert "5 of 10 passages answer it" in tables["warnings"][0].message
 
 
 def test_where_each_row_quotes_passages_are_ranked(run: Run) -> None:

@@ -169,7 +169,9 @@ def test_29_questions_and_those_of_one_document_choose_nothing(
     one = pa.array([table["passage_id"][0].as_py()] * table.num_rows, pa.uint64())
     for name, rows in {
         "few": table.slice(0, 29),
-        "one document": table.set_column(table.num_columns - 1, "passage_id", one),
+        "one document": table.set_column(
+            table.schema.get_field_index("passage_id"), "passage_id", one
+        ),
     }.items():
         file = tmp_path / f"{name}.parquet"
         pq.write_table(rows, file)

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tokenizers import Tokenizer, models
 
 from tercet.storage.rows import rows_of
 from tercet.tasks.corpus import labelled
@@ -188,6 +189,20 @@ def test_texts_that_are_longer_than_max_length_are_told(
     warnings = found(tmp_path, phase, {"document_pairs": table})
     assert [(one.kind, one.count, one.total) for one in warnings] == [("cut", 10, 200)] * cut
     assert found(tmp_path, phase | {"max_length": 33}, {"document_pairs": table}) == []
+
+
+@pytest.mark.parametrize(("known", "kinds"), [(["水泵"], []), ([], ["unknown"])])
+def test_words_that_the_tokenizer_lacks_are_told(
+    tmp_path: Path, known: list[str], kinds: list[str]
+) -> None:
+    columns = {"query": ["Pumpe 水泵"] * 100, "answer": ["水泵"] * 100, "split": ["train"] * 100}
+    phase = {"rows": "document_pairs", "loss": "info_nce", "batch_size": 4}
+    vocabulary = {word: n for n, word in enumerate(["[UNK]", *known])}
+    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    pairs = {"pair_id": list(range(100)), **columns}
+    warnings = found(tmp_path, phase, {"document_pairs": pairs})
+    assert [one.kind for one in warnings] == kinds
 
 
 def test_rows_that_do_not_use_the_prompts_of_the_encoder_are_told(tmp_path: Path) -> None:

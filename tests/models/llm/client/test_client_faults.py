@@ -188,9 +188,9 @@ def test_an_endpoint_that_never_answered_is_at_fault_however_few_the_rows(tries:
 
 def test_an_endpoint_that_refuses_a_word_too_is_at_fault_however_few_the_rows() -> None:
     with (
-        FaultyServer(lambda seen: error(400, "top_p is unknown")) as server,
+        FaultyServer(lambda seen: error(400, "no such adapter")) as server,
         client(server) as asking,
-        pytest.raises(Unusable, match="top_p is unknown"),
+        pytest.raises(Unusable, match="no such adapter"),
     ):
         list(asking.ask(requests(1)))
     assert [is_word(seen) for seen in server.log] == [False, True]

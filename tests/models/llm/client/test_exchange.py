@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 from asking_client import CHAT, KEY, LISTS, Record, client, once, poison, requests
-from faulty_server import FaultyServer, Reply, error
+from faulty_server import FaultyServer, Reply, Seen, error
 
 from tercet.models.llm.client.client import Endpoint
 from tercet.models.llm.errors import Unusable
@@ -174,6 +174,40 @@ def test_only_refusals_from_the_first_row_on_are_the_recipes_fault() -> None:
         list(asking.ask(requests(1000)))
     # A word is refused too: no row is to blame.
     assert record.answers == []
+
+
+def test_what_an_endpoint_does_not_take_is_left_out_once_and_said(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def behave(seen: Seen) -> Reply | None:
+        if "max_tokens" in seen.body:
+            return error(400, "'max_tokens' is not supported. Use 'max_completion_tokens' instead.")
+        if "temperature" in seen.body:
+            return Reply(
+                400, b'{"error": {"message": "Unsupported value", "param": "temperature"}}'
+            )
+        return None
+
+    record = Record()
+    with FaultyServer(behave) as server, client(server, record=record, concurrency=1) as asking:
+        list(asking.ask(requests(20)))
+    assert record.failed() == {}
+    assert len(server.log) == 22
+    assert "max_completion_tokens" in server.log[-1].body
+    assert [one.args[-1] for one in caplog.records if one.args] == [
+        "is sent as max_completion_tokens",
+        "is left out",
+    ]
+
+
+def test_a_spent_quota_ends_at_once() -> None:
+    spent = error(429, "You exceeded your current quota, please check your plan")
+    with (
+        FaultyServer(lambda seen: spent) as server,
+        client(server) as asking,
+        pytest.raises(Unusable, match=r"The quota of the endpoint .* is spent"),
+    ):
+        list(asking.ask(requests(50)))
 
 
 def test_a_model_without_a_chat_template_is_said_to_have_none() -> None:

@@ -4,9 +4,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tercet.tasks.corpus.sources import files, json_rows, tables
+from tercet.tasks.corpus.sources.corpora import CorpusConfig, Document
 from tercet.tasks.corpus.sources.discover import describe
 from tercet.tasks.stage import BadInput
 
@@ -95,3 +98,43 @@ def test_json_is_a_folders_corpus_only_where_there_is_nothing_else(tmp_path: Pat
     (tmp_path / "readme.md").write_text("Herons wait in the water.")
     assert [name for name, _ in files.files_of(str(tmp_path))] == ["readme.md"]
     assert describe(str(tmp_path)).left_out == {".json": 2}
+
+
+def test_what_lies_in_objects_is_named_by_its_path(tmp_path: Path) -> None:
+    given = [
+        {"_id": {"$oid": "a"}, "_source": {"title": "Herons", "body": row["body"]}} for row in ROWS
+    ]
+    assert read(tmp_path / "a.json", json.dumps(given))[0] == (
+        1,
+        {"_id.$oid": "a", "_source.title": "Herons", "_source.body": ROWS[0]["body"]},
+        None,
+    )
+    pq.write_table(pa.Table.from_pylist(given), tmp_path / "a.parquet")
+    for path in (tmp_path / "a.json", tmp_path / "a.parquet"):
+        corpus = CorpusConfig(name="c", source=str(path))
+        found = [read for read in files.read(corpus, LIMIT) if isinstance(read, Document)]
+        assert [read.paragraphs for read in found] == [[[row["body"]]] for row in ROWS]
+        assert describe(str(path)).text == "_source.body"
+
+
+def test_a_list_of_paragraphs_is_a_text(tmp_path: Path) -> None:
+    rows = [
+        {"title": f"Heron {n}", "paragraphs": [row["body"], "It flies."]}
+        for n, row in enumerate(ROWS)
+    ]
+    path = tmp_path / "a.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)))
+    found = describe(str(path))
+    assert (found.text, found.looks[1].words) == ("paragraphs", 10)
+    corpus = CorpusConfig(name="c", source=str(path))
+    (first, *_) = files.read(corpus, LIMIT)
+    assert isinstance(first, Document)
+    assert first.paragraphs == [[ROWS[0]["body"]], ["It flies."]]
+    assert first.title == "Heron 0"
+
+
+def test_lists_of_objects_are_said_to_be_such(tmp_path: Path) -> None:
+    rows = [{**row, "links": [{"to": "a"}], "points": [1.5]} for row in ROWS]
+    (tmp_path / "a.json").write_text(json.dumps(rows))
+    looks = {column.name: column.looks for column in describe(str(tmp_path / "a.json")).looks}
+    assert (looks["links"], looks["points"]) == ("list of objects", "list")

@@ -37,7 +37,7 @@ def look(name: str, values: list[Any]) -> Column:
         ("id", [str(i) for i in range(100)], "number"),
         ("url", [f"https://a.org/{i}" for i in range(100)], "key"),
         ("time", [f"2024-01-{i % 28 + 1} 10:{i % 60}" for i in range(100)], None),
-        ("tags", [["a", "b"]] * 100, None),
+        ("tags", [["a", "b"]] * 100, "list"),
         ("more", LONG, None),
     ],
 )  # fmt: skip

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tercet.tasks.corpus.sources import separated, tables
+from tercet.tasks.corpus.sources import files, separated, tables
+from tercet.tasks.corpus.sources.corpora import CorpusConfig
+from tercet.tasks.corpus.sources.discover import describe
+from tercet.tasks.corpus.sources.guesses import guesses
 from tercet.tasks.corpus.sources.separated import Dialect, DialectSettings
-from tercet.tasks.stage import BadInput
 
 LIMIT = 20_000
 USUAL = Dialect(",", '"', "")
@@ -146,14 +148,15 @@ def test_the_rest_of_a_text_that_cannot_be_read_is_no_text(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.tsv"])
-def test_a_heading_that_stands_twice_is_refused_where_it_is_wanted(
-    name: str, tmp_path: Path
-) -> None:
+def test_columns_of_one_name_are_one_with_a_paragraph_each(name: str, tmp_path: Path) -> None:
     path = write(tmp_path / name, ROWS, delimiter="," if name == "a.csv" else "\t")
     path.write_text(path.read_text().replace("label", "text", 1))
-    assert len(list(tables.rows(path, LIMIT, ["id"]))) == len(ROWS)
-    with pytest.raises(BadInput, match="has 2 columns 'text': rename all but one"):
-        list(tables.rows(path, LIMIT, ["text"]))
+    corpus = CorpusConfig(name="c", source=str(path))
+    assert files.table_of(corpus, name, path, LIMIT).columns == ["id", "text"]
+    assert guesses(corpus, LIMIT) == ["text in column 'text'", "2 columns 'text' read as one"]
+    assert describe(str(path)).repeated == ["2 columns 'text' read as one"]
+    texts = [row.values["text"] for row in tables.rows(path, LIMIT, ["text"])]
+    assert texts == ["\n\n".join(filter(str.strip, row[1:])) for row in ROWS]
 
 
 def test_a_field_that_never_ends_is_read_in_bounded_pieces(tmp_path: Path) -> None:

@@ -1,9 +1,11 @@
 import gzip
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from tercet.models.retrieval.rankings import NONE
 from tercet.tasks.evaluation.suites.beir import beir_files, read_beir
 from tercet.tasks.stage import BadInput
 
@@ -46,6 +48,15 @@ def test_a_judged_document_that_is_not_there_is_counted_and_cannot_be_found(tmp_
     found = read_beir("own", folder(tmp_path, QRELS + "2\tgone\t1\n\n\t\t\n"), "test", "test")
     assert found.absent == 1
     assert found.judged[0] == {1: 1, -2: 1}
+
+
+def test_a_document_under_the_id_of_its_query_is_left_out_unless_it_answers(tmp_path: Path) -> None:
+    queries = [{"_id": "a", "text": "They feed the boiler."}, {"_id": "b", "text": "what closes?"}]
+    found = read_beir(
+        "own", folder(tmp_path, "a\tb\t1\nb\tb\t1\n", queries=queries), "test", "test"
+    )
+    assert found.same_ids == (0, NONE)
+    assert found.digest() != replace(found, same_ids=None).digest()
 
 
 def test_queries_without_a_relevant_document_are_not_asked(tmp_path: Path) -> None:

@@ -44,8 +44,8 @@ def passages() -> pa.Table:
 
 def judgements(*rows: tuple[str, str, str, str, int]) -> pa.Table:
     made = [
-        (task, seeding.text_id(query), query, split, unit, 10 + place)
-        for task, query, split, unit, place in rows
+        (task, seeding.text_id(query), query, split, unit, 10 + place, grade)
+        for grade, (task, query, split, unit, place) in enumerate(rows, 1)
     ]
     named = [dict(zip(JUDGEMENTS.names, row, strict=True)) for row in made]
     return pa.Table.from_pylist(named, JUDGEMENTS)
@@ -62,9 +62,9 @@ def inputs(tmp_path: Path) -> dict[str, Rows]:
 def test_a_file_counts_once(inputs: dict[str, Rows]) -> None:
     test, dev = read_judged(inputs, ("dev", "test"), "mine")
     assert (test.title, test.queries, test.units) == ("mine", ("a b", "m"), (0, 0, 1, 2, 2))
-    assert test.judged == ({1: 1}, {2: 1})
+    assert test.judged == ({1: 1}, {2: 3})
     assert test.documents == tuple(text for _, text in TEXTS)
-    assert (dev.title, dev.queries, dev.judged) == ("mine dev", ("q",), ({2: 1},))
+    assert (dev.title, dev.queries, dev.judged) == ("mine dev", ("q",), ({2: 4},))
     assert read_judged(inputs, ("test",), "other") == []
     assert read_judged({}, ("test",)) == []
 

@@ -2,13 +2,14 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from pydantic import ValidationError
 
 from tercet.tasks.corpus.sources import streams
 from tercet.tasks.evaluation.suites import own
 from tercet.tasks.evaluation.suites.own import RetrievalSource
-from tercet.tasks.evaluation.suites.own_questions import Questions, read_questions
+from tercet.tasks.evaluation.suites.own_questions import Questions, read_questions, readings
 from tercet.tasks.stage import BadInput
 
 
@@ -20,9 +21,9 @@ def read(tmp_path: Path, content: str | bytes, name: str = "mine.csv") -> Questi
 
 def test_a_question_names_a_file_and_quotes_it(tmp_path: Path) -> None:
     asked = read(tmp_path, 'Question;File;Quote\nHow  do I "install"?;guide/a.md;Run it\nWhy?;;\n')
-    assert asked.columns == {"question": "Question", "file": "File", "quote": "Quote"}
+    assert asked.columns == {"question": ("Question",), "file": ("File",), "quote": ("Quote",)}
     first, second = asked.rows
-    assert first == (first.row, 'How do I "install"?', "test", "guide/a.md", None, "Run it")
+    assert first == (first.row, 'How do I "install"?', "test", "guide/a.md", None, "Run it", 1)
     assert (second.file, second.quote) == (None, None)
     assert asked.unusable == []
 
@@ -44,6 +45,11 @@ def test_a_question_names_a_file_and_quotes_it(tmp_path: Path) -> None:
         ("User question,Source File", {"question": "User question", "file": "Source File"}),
         ("query_text,Ticket-ID", {"question": "query_text", "id": "Ticket-ID"}),
         ("question,ticket_id,file", {"question": "question", "file": "file"}),
+        ("question,file,File 2,file_3", {"question": "question", "file": "file,File 2,file_3"}),
+        ("question,answer1,answer2", {"question": "question", "quote": "answer1,answer2"}),
+        ("question,pages,source", {"question": "question", "file": "source"}),
+        ("question,urls", {"question": "question", "file": "urls"}),
+        ("question,gold_url", {"question": "question", "file": "gold_url"}),
         # Several say it, but one is called so.
         ("Query,query_text,doc path", {"question": "Query", "file": "doc path"}),
     ],
@@ -51,10 +57,9 @@ def test_a_question_names_a_file_and_quotes_it(tmp_path: Path) -> None:
 def test_columns_are_called_as_people_call_them(
     tmp_path: Path, header: str, columns: dict[str, str]
 ) -> None:
-    assert (
-        read(tmp_path, f"{header}\n{','.join(['test'] * (header.count(',') + 1))}\n").columns
-        == columns
-    )
+    row = ",".join(["test"] * (header.count(",") + 1))
+    found = read(tmp_path, f"{header}\n{row}\n").columns
+    assert found == {ours: tuple(named.split(",")) for ours, named in columns.items()}
 
 
 def test_numbers_are_ids_and_other_forms_are_read(tmp_path: Path) -> None:
@@ -62,6 +67,58 @@ def test_numbers_are_ids_and_other_forms_are_read(tmp_path: Path) -> None:
     assert [row.id for row in asked.rows] == ["12", "1"]
     asked = read(tmp_path, "question\tfile\nWhy?\ta, b.md\n", "q.tsv")
     assert [row.file for row in asked.rows] == ["a, b.md"]
+
+
+@pytest.mark.parametrize(
+    ("row", "answers"),
+    [
+        ('{"files": ["a", "b"]}', [("a", None), ("b", None)]),
+        ("{\"files\": \"['a', 'b']\"}", [("a", None), ("b", None)]),
+        ('{"files": "[a"}', [("[a", None)]),
+        ('{"files": ["a", "b"], "quotes": ["x", "y"]}', [("a", "x"), ("b", "y")]),
+        ('{"files": ["a", null], "quotes": ["x", "y"]}', [("a", "x"), ("a", "y")]),
+        ('{"files": [], "quotes": "[1] x"}', [(None, "[1] x")]),
+    ],
+)
+def test_a_list_holds_several_answers(tmp_path: Path, row: str, answers: object) -> None:
+    asked = read(tmp_path, row.replace("{", '{"question": "Why?", ', 1) + "\n", "q.jsonl")
+    assert [(one.file, one.quote) for one in asked.rows] == answers
+
+
+def test_columns_of_one_name_hold_several_answers(tmp_path: Path) -> None:
+    (row,) = read(tmp_path, "question,file,file\na,x.md,y.md\n").rows
+    assert row.file == "x.md\ny.md"
+
+
+def test_a_second_column_that_may_name_files_is_said(tmp_path: Path) -> None:
+    asked = read(tmp_path, "question,file,alternative_file,file_id\na,x,y,z\n")
+    said = "the column 'alternative_file' is not read: call it `file2` if it names files, too"
+    assert [one.detail for one in asked.unread] == [said]
+
+
+def test_grades_are_whole_numbers_or_words(tmp_path: Path) -> None:
+    content = "question,file,Relevance\na,x,2\na,y,0\na,z,-1\na,v,1.0\na,w,\na,u,Yes\na,t,no\n"
+    assert [one.grade for one in read(tmp_path, content).rows] == [2, 0, -1, 1, 1, 1, 0]
+    content = "question,file,is_relevant\na,x,True\na,y,False\n"
+    assert [one.grade for one in read(tmp_path, content).rows] == [1, 0]
+    asked = read(tmp_path, "question,file,label\na,x,1\na,y,billing\n")
+    assert [one.grade for one in asked.rows] == [1, 1]
+    assert "grade" not in asked.columns
+    said = "the column 'label' is not read: 'billing' is no whole number, nor yes or no"
+    assert [one.detail for one in asked.unread] == [said]
+
+
+@pytest.mark.parametrize(
+    ("name", "others"),
+    [
+        ("a/b.md", []),
+        ("a/b.md#c", ["a/b.md"]),
+        ("https://example.org/a/b/?x=1#c", ["a/b"]),
+        ("/a%20b.md", ["a b.md"]),
+    ],
+)
+def test_an_address_of_a_site_is_read_as_a_path(name: str, others: list[str]) -> None:
+    assert readings(name) == [name, *others]
 
 
 def test_splits_are_dev_and_test_and_others_are_not_asked(tmp_path: Path) -> None:
@@ -113,3 +170,29 @@ def test_what_a_table_is_called_is_what_the_readers_call_one() -> None:
     assert own.COMPRESSIONS == streams.COMPRESSIONS
     for name, is_one in (("Q.CSV", True), ("a/q.jsonl.gz", True), ("q.csv.txt", False)):
         assert RetrievalSource(source=name).is_table == is_one
+
+
+MUTATED = (
+    b'question,file,relevance,quote\n"How, then?",a.md;b.md,2,\n',
+    b"question\tfile\tfile2\nWhy?\thttps://x.org/a%20b#c\ta.md\n",
+    b'{"query": "Why?", "ids": [1, 2.0, null], "answers": "[\'x\']"}\n',
+)
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_mutated_tables_are_read_or_refused(tmp_path: Path, number: int) -> None:
+    rng = np.random.default_rng(number)
+    for round_ in range(100):
+        content = bytearray(MUTATED[number] * 3)
+        for _ in range(rng.integers(1, 6)):
+            at, piece = (
+                rng.integers(len(content)),
+                bytes([rng.choice(list(b",;|[]\"'\n\t%#?\xff\0{}-."))]),
+            )
+            content[at : at + rng.integers(0, 3)] = piece * int(rng.integers(0, 3))
+        try:
+            asked = read(tmp_path, bytes(content), f"{round_}.{('csv', 'tsv', 'jsonl')[number]}")
+        except BadInput:
+            continue
+        assert asked.rows
+        assert all(one.text and isinstance(one.grade, int) for one in asked.rows)
