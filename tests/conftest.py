@@ -1,6 +1,8 @@
 """What tests of several folders share, and the markers that say what a test needs."""
 
+import logging
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -97,6 +99,15 @@ def shared_data() -> Path:
 def namespaces() -> Path:
     """`unshare`, which gives a process a small file system of its own."""
     return part("namespaces")
+
+
+@pytest.fixture(autouse=True)
+def unconfigured_logger() -> Iterator[None]:
+    """The command line configures Tercet's logger, for the whole process."""
+    yield
+    logger = logging.getLogger("tercet")
+    logger.handlers, logger.propagate = [], True
+    logger.setLevel(logging.NOTSET)
 
 
 @pytest.fixture

@@ -51,7 +51,7 @@ def summarise_run(run_plan: RunPlan, run_id: str, command: str) -> str:
     with connect(store, run_id) as connection:
         told = warnings.list_warnings(warnings.read_warnings(connection))
         lines += ["", *told] if told else []
-        if run_plan.recipe.llm is not None:
+        if any(step.stage.asks is not None for step in run_plan.steps):
             lines += _asked(connection, run_id)
         lines += _failed(connection, command)
         lines += (f"\n{sentence}" for sentence in drawn.describe_draws(connection, run["recipe"]))

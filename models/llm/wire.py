@@ -26,6 +26,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from tercet.models.llm.messages import Request
 from tercet.models.llm.settings import Parameter
+from tercet.models.text.thoughts import OPEN_THOUGHT, THOUGHTS
 from tercet.models.text.unicode import fold
 
 # What a server reads of one prompt: text, or token ids.
@@ -39,11 +40,6 @@ _CHARACTERS = 4
 _MOST_TOKENS = 10**7
 # Where servers put what a model thought; its final answer is the content.
 _REASONING = ("reasoning_content", "reasoning", "thinking")
-_TAG = r"(?:seed:)?(?:think|thinking|thought|reasoning)>"
-_ENDS = rf"</{_TAG}|\[/THINK\]|◁/think▷|<\|channel\|>final<\|message\|>"
-THOUGHTS = rf"(?s)^(?:.*(?:{_ENDS})|analysis.*assistantfinal)"
-"""What was thought before an answer, where it is marked and comes to an end."""
-OPEN_THOUGHT = rf"^\s*(?:<{_TAG}|\[THINK\]|◁think▷|<\|channel\|>analysis)"
 _UNCLOSED = rf"(?s){OPEN_THOUGHT}.*"
 # How servers say that they know no such parameter, or no such value of it.
 _UNTAKEN = re.compile(

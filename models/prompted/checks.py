@@ -18,11 +18,11 @@ import pyarrow.compute as pc
 
 from tercet.models.english.numbers import SCALES, Number, numbers_in
 from tercet.models.english.plurals import plural, singulars
-from tercet.models.llm.wire import OPEN_THOUGHT, THOUGHTS
 from tercet.models.prompted import wording
 from tercet.models.prompted.damage import all_mended
 from tercet.models.prompted.query_checks import query_faults
 from tercet.models.text.languages import foreign_language, foreign_script
+from tercet.models.text.thoughts import OPEN_THOUGHT, THOUGHTS
 from tercet.models.text.whole_words import inside
 
 Flags: TypeAlias = npt.NDArray[np.bool_]
@@ -58,8 +58,9 @@ _OTHERWISE = [
 
 
 def without_thoughts(raws: pa.ChunkedArray) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
-    """The answers behind what was only thought (as `wire.THOUGHTS`), trimmed, and whether a thought
-    was never closed."""
+    """The answers behind what was only thought (as `thoughts.THOUGHTS`), trimmed, and whether a
+    thought was never closed.
+    """
     texts = pc.utf8_trim_whitespace(pc.fill_null(raws, ""))
     texts = pc.utf8_trim_whitespace(pc.replace_substring_regex(texts, THOUGHTS, ""))
     return texts, pc.match_substring_regex(texts, OPEN_THOUGHT)

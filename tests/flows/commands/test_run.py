@@ -36,7 +36,7 @@ CORPORA: list[tuple[str, bytes | None, list[str]]] = [
     ("binary.csv", bytes(range(256)) * 40, ["binary.csv"]),
     ("broken.parquet", b"PAR1" + b"x" * 100, ["broken.parquet", "Parquet"]),
     ("cut.txt.gz", _truncated(), ["cut.txt.gz", "damaged"]),
-    ("notes.docx", b"PK", ["notes.docx", "no reader"]),
+    ("notes.docx", b"PK", ["notes.docx", "no sentence", "1 bad_document"]),
     ("hf:glue", None, ["hf:glue", "the network"]),
 ]
 
