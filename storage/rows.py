@@ -97,7 +97,7 @@ def _opened(file: str) -> Iterator[pq.ParquetFile]:
             yield source
     except FileNotFoundError:
         raise
-    except (OSError, pa.ArrowInvalid) as error:
+    except (OSError, pa.ArrowException) as error:
         raise Damaged(f"{file} cannot be read ({first_line(error)})") from error
 
 

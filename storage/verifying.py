@@ -22,7 +22,7 @@ _RECORDS = ("artifacts/", "keys/", "rounds/", "runs/", "tags/")
 
 @dataclass(frozen=True)
 class Comparison:
-    """What a store has that is not as it was written.
+    """The parts of a store that are not as they were written.
 
     artifacts: what is wrong with each, by path, as of `faults_of`. others: records of runs, tags
     and the like. answers: files of language models' answers. files, bytes: that were compared.
@@ -36,7 +36,7 @@ class Comparison:
 
 
 def faults_of(artifact: Artifact, tables: bool = True, aside: Path | None = None) -> dict[str, str]:
-    """What is wrong with an artifact, by path: records that are missing or damaged, and files that
+    """The faults of an artifact, by path: records that are missing or damaged, and files that
     are missing or whose content is not what their record says.
 
     tables: also those with rows; otherwise the model's files alone. aside: as of `records.faults`.
@@ -47,8 +47,8 @@ def faults_of(artifact: Artifact, tables: bool = True, aside: Path | None = None
 
 def _of_records(artifact: Artifact, records: Collection[Record]) -> dict[str, str]:
     manifest, _ = artifact.manifest(), artifact.plan()
-    there = {record["index"] for record in records}
-    lost = set() if manifest is None else set(range(manifest["parts"])) - there
+    recorded = {record["index"] for record in records}
+    lost = set() if manifest is None else set(range(manifest["parts"])) - recorded
     missing = {artifact.record_path(index): "is missing" for index in sorted(lost)}
     return missing | dict.fromkeys(artifact.damaged_records(), "is damaged")
 
@@ -68,24 +68,24 @@ def compare(store: Store) -> Comparison:
     store.each(store.read_json, texts)
     artifacts = all_artifacts(store)
     records = store.each(lambda one: list(one.records().values()), artifacts)
-    every = [record for found in records for record in found]
+    every = [record for of_artifact in records for record in of_artifact]
     with _aside(store) as folder:
         files = faults(store, every, aside=folder)
         answers = _damaged_answers(store, folder)
-    found = {}
+    faults_by_artifact = {}
     for artifact, own in zip(artifacts, records, strict=True):
         named = {path for record in own for path in paths_of(record)}
         wrong = _of_records(artifact, own) | {p: files[p] for p in sorted(files.keys() & named)}
         if wrong:
-            found[artifact] = wrong
+            faults_by_artifact[artifact] = wrong
     others = sorted(path for path in store.damaged if not path.startswith("artifacts/"))
-    there = {path for record in every for path in paths_of(record)} & stats.keys()
+    compared = {path for record in every for path in paths_of(record)} & stats.keys()
     return Comparison(
-        found,
+        faults_by_artifact,
         dict.fromkeys(others, "is damaged"),
         answers,
-        len(there),
-        sum(stats[path].bytes for path in there),
+        len(compared),
+        sum(stats[path].bytes for path in compared),
     )
 
 
@@ -103,7 +103,7 @@ def _aside(store: Store) -> Iterator[Path | None]:
 
 def _damaged_answers(store: Store, aside: Path | None) -> dict[str, str]:
     """Files of answers that cannot be read: no record has their digest, their pages have."""
-    found = {}
+    faults_by_path = {}
     for path in (f"{POOL}/{name}.parquet" for name in sealed_names(store)):
         with clear_errors(store.location):
             place = store.objects.local(path, aside or store.work)
@@ -111,16 +111,16 @@ def _damaged_answers(store: Store, aside: Path | None) -> dict[str, str]:
             with pq.ParquetFile(place, page_checksum_verification=True) as file:
                 for _ in file.iter_batches():
                     pass
-        except (OSError, pa.ArrowInvalid) as error:
-            found[path] = f"cannot be read ({first_line(error)})"
+        except (OSError, pa.ArrowException) as error:
+            faults_by_path[path] = f"cannot be read ({first_line(error)})"
         if aside is not None:
             (aside / path).unlink(missing_ok=True)
-    return found
+    return faults_by_path
 
 
 def discard(
     store: Store,
-    found: Comparison,
+    comparison: Comparison,
     schemas: Iterable[pa.Schema],
     waiting: Callable[[str], None] = lambda holder: None,
 ) -> dict[str, str]:
@@ -143,7 +143,7 @@ def discard(
             for name in runs.used(store, run)
         }
     store.known.clear()
-    for artifact in found.artifacts:
+    for artifact in comparison.artifacts:
         if artifact.name in busy:
             stays[artifact.name] = f"run {busy[artifact.name]}, which is going on, uses it"
             continue
@@ -156,7 +156,7 @@ def discard(
             if lost := wrong.keys() - known.keys():
                 store.each(store.delete, lost)
                 artifact.repair()
-    for path in found.others:
+    for path in comparison.others:
         if path.startswith("runs/") and path.endswith("/start.json"):
             try:
                 runs.remove_run(store, path.split("/")[1], waiting)
