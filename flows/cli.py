@@ -337,7 +337,7 @@ def schema() -> None:
 def main() -> None:
     """Entry point: reports every failure as one sentence and an exit code."""
     words = [word for word in sys.argv[1:] if word != "--debug"]
-    # What the store warns of, also where Prefect's settings keep the terminal quiet.
+    # Warnings of the store are shown even where Prefect's settings keep the terminal quiet.
     logger, handler = logging.getLogger("tercet"), logging.StreamHandler()
     handler.setFormatter(logging.Formatter("tercet: %(message)s"))
     logger.handlers = [handler]

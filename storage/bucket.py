@@ -202,7 +202,7 @@ def fault(url: str) -> str:
 
 
 def refusal(location: str, error: BaseError) -> str:
-    """What its server said, as a sentence without what that quotes: a key, or a token."""
+    """The server's refusal as a sentence, without a key or a token that it quotes."""
     code = _SERVER_CODE.search(str(error))
     denied = isinstance(error, PermissionDeniedError | UnauthenticatedError)
     if denied or (code and code[1] in _NO_KEY):

@@ -136,7 +136,7 @@ def _found(store: Store, keep: int | None, since: float) -> Garbage:
     kept = kept_runs(snapshot.runs, snapshot.tags.values(), keep)
     used = {run["run_id"]: runs.used(store, run) for run in snapshot.runs}
     if store.damaged:
-        # What a record cannot say that it uses would be deleted.
+        # A record that cannot be read would lose all that it uses.
         raise Damaged(f"{store.location}/{min(store.damaged)} is damaged (not JSON)")
     named = set(snapshot.tags.values()).union(*(used[run["run_id"]] for run in kept))
     live = with_stand_ins(snapshot, named)

@@ -58,7 +58,7 @@ LAYOUT: Listing = {
     "prefect": ANYTHING,
     r"lost\+found": ANYTHING,
 }
-# What code reads of a record without asking; a bit that flips in a key leaves it JSON.
+# The keys that code reads of a record without asking; a bit that flips in one leaves it JSON.
 _KEYS = {
     "manifest.json": {"step", "version", "parts", "tables"},
     "start.json": {"run_id", "recipe_name", "recipe", "info", "started"},

@@ -21,7 +21,7 @@ class Stat(NamedTuple):
 
 
 def first_line(error: BaseException) -> str:
-    """What an error says, in one line without its full stop."""
+    """The message of an error, in one line without its full stop."""
     lines = (getattr(error, "strerror", None) or str(error)).strip().splitlines()
     return lines[0].rstrip(".") if lines else type(error).__name__
 

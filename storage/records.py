@@ -53,7 +53,7 @@ def whole(store: Store, records: Sequence[Record]) -> list[Record]:
 def faults(
     store: Store, records: Sequence[Record], tables: bool = True, aside: Path | None = None
 ) -> dict[str, str]:
-    """What is wrong with files of these records, by path: their content is compared.
+    """The faults of files of these records, by path: their content is compared.
 
     tables: those with rows, too; otherwise the models' files alone.
     aside: a folder for objects that lie elsewhere, which are fetched anew; by default the work
@@ -68,15 +68,17 @@ def faults(
         # A schema's file is named by its digest.
         schemas = {path for record in records for path in record["schemas"].values()}
         files |= {path: {"path": path, "digest": Path(path).stem} for path in schemas}
-    found = store.each(partial(_fault, store, aside), files.values())
-    return {path: fault for path, fault in zip(files, found, strict=True) if fault is not None}
+    differences = store.each(partial(_fault, store, aside), files.values())
+    return {
+        path: fault for path, fault in zip(files, differences, strict=True) if fault is not None
+    }
 
 
 def sound(store: Store, records: Sequence[Record]) -> list[Record]:
     """The records whose files are all there, and have the content that the record says."""
-    found = whole(store, records)
-    differing = faults(store, found)
-    return [record for record in found if differing.keys().isdisjoint(paths_of(record))]
+    present = whole(store, records)
+    differing = faults(store, present)
+    return [record for record in present if differing.keys().isdisjoint(paths_of(record))]
 
 
 def _table_files(record: Record) -> list[dict[str, Any]]:
@@ -84,7 +86,7 @@ def _table_files(record: Record) -> list[dict[str, Any]]:
 
 
 def _fault(store: Store, aside: Path | None, file: Mapping[str, Any]) -> str | None:
-    """What is wrong with this file; None if its content is what the record says."""
+    """The fault of this file; None if its content is what the record says."""
     path = file["path"]
     fetch = store.local if aside is None else partial(store.objects.local, cache=aside)
     try:

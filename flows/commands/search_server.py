@@ -60,17 +60,19 @@ def serve_search(passages: Passages, port: int) -> None:
                 return self._send(HTTPStatus.OK, _PAGE)
             if address.path != "/search":
                 return self._send(HTTPStatus.NOT_FOUND, {"error": "Ask /search?q=WORDS."})
-            given = {key: values[-1] for key, values in parse_qs(address.query).items()}
+            options = {key: values[-1] for key, values in parse_qs(address.query).items()}
             try:
-                count = int(given.get("count", "5"))
+                count = int(options.get("count", "5"))
                 with asking:
-                    answer = search(passages, given.get("q", ""), count, given.get("by") or None)
+                    answer = search(
+                        passages, options.get("q", ""), count, options.get("by") or None
+                    )
             except (BadInput, ValueError) as error:
                 return self._send(HTTPStatus.BAD_REQUEST, {"error": str(error)})
             rows = BytesIO()
             write_rows(answer.rows.schema, answer.rows.to_batches(), "json", rows)
-            found = {"passages": answer.passages, "rows": json.loads(rows.getvalue())}
-            return self._send(HTTPStatus.OK, found | {"missing": dict(answer.missing)})
+            content = {"passages": answer.passages, "rows": json.loads(rows.getvalue())}
+            return self._send(HTTPStatus.OK, content | {"missing": dict(answer.missing)})
 
         def _send(self, status: HTTPStatus, content: Any) -> None:
             text = content if isinstance(content, str) else json.dumps(content)

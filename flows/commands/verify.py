@@ -30,10 +30,11 @@ def verify_store(store: str, mend: bool) -> int:
     # Each damaged record is a line below, and needs no warning of its own.
     logging.getLogger("tercet").setLevel(logging.ERROR)
     began = time.monotonic()
-    found = compare(opened)
+    comparison = compare(opened)
     seconds = time.monotonic() - began
-    typer.echo(f"{found.files:,} files, {format_bytes(found.bytes)}, compared in {seconds:.1f} s.")
-    lines = list(_damaged(found))
+    size = format_bytes(comparison.bytes)
+    typer.echo(f"{comparison.files:,} files, {size}, compared in {seconds:.1f} s.")
+    lines = list(_damaged(comparison))
     if not lines:
         typer.echo("All is as it was written.")
         return 0
@@ -41,44 +42,45 @@ def verify_store(store: str, mend: bool) -> int:
         typer.echo(printable(line))
     if len(lines) > _SHOWN:
         typer.echo(f"… and {len(lines) - _SHOWN:,} more")
-    if found.answers:
+    if comparison.answers:
         typer.echo(
             "Nothing makes answers again: put these files back from a copy, or delete them, and "
             "what they held is asked anew."
         )
-    commands = _commands(opened, found, store)
+    commands = _commands(opened, comparison, store)
     if not mend:
-        if found.artifacts or found.others:
+        if comparison.artifacts or comparison.others:
             command = shlex.join(["tercet", "verify", "--mend", "--store", store])
             typer.echo(f"To discard what is damaged: {command}")
         for command in commands:
             typer.echo(f"Then make it again: {command}")
         return 1
-    stays = discard(opened, found, known_schemas().values(), waits)
+    stays = discard(opened, comparison, known_schemas().values(), waits)
     for name, reason in stays.items():
         typer.echo(printable(f"{name} stays: {reason}"))
-    typer.echo("Discarded." if not stays else "The rest is discarded.")
+    if len(stays) < len(comparison.artifacts) + len(comparison.others):
+        typer.echo("The rest is discarded." if stays else "Discarded.")
     for command in commands:
         typer.echo(f"To make it again: {command}")
-    return 1 if found.answers or stays else 0
+    return 1 if comparison.answers or stays else 0
 
 
-def _damaged(found: Comparison) -> Iterator[str]:
-    for artifact, faults in found.artifacts.items():
+def _damaged(comparison: Comparison) -> Iterator[str]:
+    for artifact, faults in comparison.artifacts.items():
         for path, fault in faults.items():
             yield f"{artifact.name}: {path} {fault}"
-    for path, fault in {**found.others, **found.answers}.items():
+    for path, fault in {**comparison.others, **comparison.answers}.items():
         yield f"{path} {fault}"
 
 
-def _commands(store: Store, found: Comparison, location: str) -> list[str]:
+def _commands(store: Store, comparison: Comparison, location: str) -> list[str]:
     """Those that make again what is damaged: of each recipe the newest run that reached it."""
-    damaged = {artifact.name for artifact in found.artifacts}
+    damaged = {artifact.name for artifact in comparison.artifacts}
     commands: dict[str, str] = {}
     for run in list_runs(store):
-        given = run["info"].get("arguments") or {"recipe": run["recipe_name"]}
+        arguments = run["info"].get("arguments") or {"recipe": run["recipe_name"]}
         if not damaged.isdisjoint(reached(run)):
-            overrides = tuple(given.get("overrides") or ())
-            again = RunArguments(**{**given, "overrides": overrides, "store": location})
+            overrides = tuple(arguments.get("overrides") or ())
+            again = RunArguments(**{**arguments, "overrides": overrides, "store": location})
             commands.setdefault(run["recipe_name"], resume_command(again))
     return list(commands.values())

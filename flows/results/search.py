@@ -108,7 +108,7 @@ def open_passages(store: Store, run_ref: str | None) -> Passages:
 def search(passages: Passages, query: str, count: int = 5, by: str | None = None) -> Answer:
     """The `count` best passages of each way, or of the way `by` alone, each with all its ranks.
 
-    Of passages that come with Tercet none is found, unless there are no others.
+    Passages that come with Tercet are found only where there are no others.
     Ranks begin with 1 and end with `DEPTH`. In the order of `by`, else of encoder and BM25 together
     (`rankings.fuse`), of the trained encoder, of the untouched one, of BM25. A way that the run has
     no vectors for has no ranks.
@@ -132,8 +132,8 @@ def search(passages: Passages, query: str, count: int = 5, by: str | None = None
     behind = (depth + 1, 0.0)
     ordered = sorted(best, key=lambda one: [r.get(one, behind)[0] for r in asked.values()])
     table = _table(passages.rows, ordered, {way: rankings.get(way, {}) for way in WAYS})
-    there = passages.rows.count(PASSAGES) - len(left_out)
-    return Answer(passages.run, there, table, passages.missing)
+    searched = passages.rows.count(PASSAGES) - len(left_out)
+    return Answer(passages.run, searched, table, passages.missing)
 
 
 def check_options(count: int, by: str | None) -> None:

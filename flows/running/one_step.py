@@ -83,7 +83,7 @@ def make_artifact(
     told = _tell(handle, step, order.models, warnings.find_before)
     sources = {entry["source"] for entry in standing or () if "source" in entry}
     if not sources <= order.driving.keys():
-        # What it reads was made again, by a version that writes other bytes.
+        # Its inputs were made again, by a version that writes other bytes.
         artifact.repair(anew=True)
         standing = None
     if standing is None:

@@ -63,13 +63,13 @@ def build_automations(
     alive = ("heartbeat", "Running")
     over = (*_ENDED, *_SCHEDULED, *_WAITING)
     silent = _trigger(("heartbeat", *over), each, alive, SILENT)
-    # Of the type that Prefect gives to no run that has ended; `pipeline_flow` takes it back.
-    asked = ChangeFlowRunState(state=StateType.PAUSED, name=SILENT_NAME, message=IS_SILENT)
+    # Prefect gives this type to no run that has ended; `scheduled_runs` takes it back.
+    silence = ChangeFlowRunState(state=StateType.PAUSED, name=SILENT_NAME, message=IS_SILENT)
     gone = _trigger(("heartbeat", "Running", *over), each, (SILENT_NAME,), ASKED)
     crashed = ChangeFlowRunState(state=StateType.CRASHED, message=DEAD)
     stuck = _trigger(("Running", *_SCHEDULED, *_ENDED), each, _WAITING, PENDING)
     made = [
-        _automation(f"{recipe}: no heartbeat is silence", silent, asked),
+        _automation(f"{recipe}: no heartbeat is silence", silent, silence),
         _automation(f"{recipe}: silence that lasts is a crash", gone, crashed),
         # Another automation and not a second action: a server runs two actions at once.
         _automation(

@@ -193,7 +193,7 @@ class Wire:
 
 
 def _answer(raw: str) -> str:
-    """What follows a thought; nothing of one that does not end."""
+    """The answer behind a thought; empty where the thought does not end."""
     return fold(re.sub(_UNCLOSED, "", re.sub(THOUGHTS, "", raw)))
 
 

@@ -10,7 +10,7 @@ _NUMBER = re.compile(
         |\d+(?=\s+[A-Z]))\s+(?=.*[^\W\d_])""",
     re.VERBOSE,
 )
-# What closes a heading in Markdown, or leads to it: a pilcrow, perhaps as a link, or an anchor.
+# A heading's end in Markdown, or the way to it: a pilcrow, perhaps as a link, or an anchor.
 _BEHIND = re.compile(
     r"(?:\s*\[?[¶§🔗\uf0c1]\]?(?:\([^)]*\))?|\s*\{:?\s*#[^}]*\}|\s+#+|[\s.:;,])++$"
 )

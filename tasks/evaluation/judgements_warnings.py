@@ -21,16 +21,16 @@ def find(work: Work, made: Rows, configs: Sequence[BaseModel]) -> Iterator[Stage
     """
     for name, one in work.config.sets.items():
         rejects = f"SELECT row_id, detail, reason FROM {made.sql('rejects')}"
-        found = ask(work, f"{rejects} WHERE starts_with(detail, ?)", [f"{name}: row "])
+        rejected = ask(work, f"{rejects} WHERE starts_with(detail, ?)", [f"{name}: row "])
         queries = f"SELECT DISTINCT query_id FROM {made.sql('judgements')} WHERE task = ?"
-        asked = {query for (query,) in ask(work, queries, [name])}
+        queries_asked = {query for (query,) in ask(work, queries, [name])}
         # A row that cannot be read is a question of its own.
-        rows = [row for row in found if row[2] != "unread"]
+        rows = [row for row in rejected if row[2] != "unread"]
         total = len(
-            {row_id if row_id is not None else detail for row_id, detail, _ in rows} | asked
+            {row_id if row_id is not None else detail for row_id, detail, _ in rows} | queries_asked
         )
         for kind in ("not_found", *NOTES):
-            rows = [row for row in found if (row[2] if row[2] in NOTES else "not_found") == kind]
+            rows = [row for row in rejected if (row[2] if row[2] in NOTES else "not_found") == kind]
             if not rows:
                 continue
             count = len({row_id if row_id is not None else detail for row_id, detail, _ in rows})

@@ -140,7 +140,7 @@ class ConnectionPool:
         self._headers = {"Content-Type": "application/json"}
         if endpoint.key:
             self._headers["Authorization"] = f"Bearer {endpoint.key}"
-        # What the endpoint has shown not to take, or to call otherwise.
+        # Parameters that the endpoint has shown not to take, or to call otherwise.
         self._send: dict[Parameter, str | None] = {}
         self._all: list[httpx.AsyncClient] = []
         self._free: list[httpx.AsyncClient] = []

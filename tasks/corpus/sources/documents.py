@@ -13,7 +13,7 @@ _LARGEST, _SECONDS, _MEGABYTES = 200_000_000, 60, 2_000
 
 
 def version(form: str) -> str:
-    """What reads documents of a format, and its version; empty where that is Tercet itself."""
+    """The library that reads a format, and its version; empty where Tercet reads it itself."""
     if form not in DOCUMENTS:
         return ""
     distribution = "pypdfium2" if form == ".pdf" else "pypandoc-binary"

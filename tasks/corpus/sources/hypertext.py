@@ -63,7 +63,7 @@ _LINKS = re.compile(f"{_LINK}[^{_LINK}]*{_LINK}")
 _BUTTONS = re.compile(f"{_BUTTON}[^{_BUTTON}]*{_BUTTON}")
 _CELLS = ("td", "th")
 _PARTING = frozenset(_BLOCKS.split("|")).difference(_CELLS)
-# What makes a text in PRE prose: words in a line on average, the share of letters in them.
+# A text in PRE is prose from so many words a line on average, and such a share of letters.
 _LINE_WORDS, _LETTERS = 4, 0.75
 _EMPTY_LINES = re.compile(r"\n\s*\n")
 
@@ -164,18 +164,18 @@ def blocks(markup: str, places: str = "id") -> list[Block]:
     words = [0, 0]
     for block in pieces:
         words[block.code] += sum(len(text.split()) for text in block.texts)
-    found = []
+    read = []
     for block in pieces:
         text = block.texts[0]
         if not block.code:
-            found.append(block)
+            read.append(block)
         elif words[False] < words[True] and _is_prose(text):
             parts = _EMPTY_LINES.split(text)
-            found += [Block((part,), block.place) for part in parts if part.strip()]
+            read += [Block((part,), block.place) for part in parts if part.strip()]
         else:
             lines = (line for line in text.splitlines() if any(map(str.isalpha, line)))
-            found += [block._replace(texts=(line,)) for line in lines]
-    return found
+            read += [block._replace(texts=(line,)) for line in lines]
+    return read
 
 
 def _marked(markup: str, places: str) -> str:

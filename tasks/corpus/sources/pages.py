@@ -42,9 +42,9 @@ def page_blocks(path: Path, max_bytes: int) -> Iterator[Block | Line]:
     if isinstance(markup, Line):
         yield markup
         return
-    found = _read(markup)
-    first = next((block.texts[0] for block in found if block.level == 1), "")
-    for block in found:
+    page = _read(markup)
+    first = next((block.texts[0] for block in page if block.level == 1), "")
+    for block in page:
         texts = (_without_site(block.texts[0], first),) if block.level == 0 else block.texts
         place = f"#{block.place}" if block.place else ""
         yield block._replace(texts=texts, place=place)

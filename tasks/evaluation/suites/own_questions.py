@@ -172,12 +172,12 @@ def _labels(cell: object) -> list[str]:
 
 def _together(cells: Sequence[list[str]]) -> Iterator[tuple[str | None, ...]]:
     """The answers of a row: lists of one length belong together, each to each."""
-    given: list[list[str | None]] = [[*some] or [None] for some in cells]
-    most = max(map(len, given))
-    if {len(some) for some in given} <= {1, most}:
-        given = [some * most if len(some) < most else some for some in given]
-        return zip(*given, strict=True)
-    return product(*given)
+    columns: list[list[str | None]] = [[*some] or [None] for some in cells]
+    most = max(map(len, columns))
+    if {len(some) for some in columns} <= {1, most}:
+        columns = [some * most if len(some) < most else some for some in columns]
+        return zip(*columns, strict=True)
+    return product(*columns)
 
 
 def _grade(said: str) -> int | None:
@@ -189,12 +189,12 @@ def _grade(said: str) -> int | None:
 
 
 def _unread_grade(columns: Mapping[str, Sequence[str]], rows: Sequence[Row]) -> list[Unusable]:
-    """What is said of the column of judgements if one of its values is none."""
+    """A sentence about the column of judgements if one of its values is none."""
     for name in columns.get("grade", ()):
         for row in rows:
-            said = label_of(row.values.get(name))
-            if said is not None and _grade(said) is None:
-                detail = f"the column {name!r} is not read: {said[:40]!r} is no whole number, nor "
+            label = label_of(row.values.get(name))
+            if label is not None and _grade(label) is None:
+                detail = f"the column {name!r} is not read: {label[:40]!r} is no whole number, nor "
                 return [Unusable(row.number, "unread", detail + "yes or no", "")]
     return []
 
