@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tercet.models.english.plurals import singulars
+from tercet.models.english.words import singulars
 from tercet.models.knowledge import quantities
 from tercet.models.knowledge.quantities import Quantity
 from tercet.models.text.whole_words import inside

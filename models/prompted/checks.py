@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tercet.models.english.numbers import SCALES, Number, numbers_in
-from tercet.models.english.plurals import plural, singulars
+from tercet.models.english.words import plural, singulars
 from tercet.models.prompted import wording
 from tercet.models.prompted.damage import all_mended
 from tercet.models.prompted.query_checks import query_faults

@@ -4,7 +4,7 @@ import re
 from fractions import Fraction
 
 from tercet.models.english.numbers import Number
-from tercet.models.english.word_classes import NUMBER_WORDS
+from tercet.models.english.words import NUMBER_WORDS
 
 _SIZE_BEFORE = re.compile(r"(?:\bx|\bby) $")
 # A hyphen makes a term ("two-way", "nine-point circle"), and these words a label ("case 2").

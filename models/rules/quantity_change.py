@@ -10,12 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tercet.models import seeding
-from tercet.models.english.articles import replaced
 from tercet.models.english.context import BE, BOUNDARY, Around, around
 from tercet.models.english.numbers import UNITS, Number, numbers_in
-from tercet.models.english.plurals import plural
-from tercet.models.english.word_classes import STOP_WORDS
-from tercet.models.english.words import in_shape_of, word_set
+from tercet.models.english.words import STOP_WORDS, in_shape_of, plural, replaced, word_set
 from tercet.models.generation import Method, MethodInput, Output, Several, methods
 from tercet.models.knowledge.quantities import find
 from tercet.models.rules.fixed_numbers import is_label, is_spelt_out

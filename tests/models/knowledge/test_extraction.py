@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tercet.models.english.word_classes import STOP_WORDS
+from tercet.models.english.words import STOP_WORDS
 from tercet.models.knowledge.extraction import Mentions, extract, longest_first
 from tercet.models.knowledge.lexicon import Lexicon, load_lexicon
 from tercet.models.knowledge.phrases import build
