@@ -26,7 +26,7 @@ from tercet.flows.terminal.text_table import cell
 from tercet.models import weights
 from tercet.models.llm.errors import Unusable
 from tercet.models.llm.vllm import build as vllm_build
-from tercet.models.llm.vllm.vaegpt import fault
+from tercet.models.llm.vllm.build import fault
 from tercet.models.plugins import GROUPS, installed, package
 from tercet.models.precision import cpu_has_bf16
 from tercet.storage.bucket import Bucket, probe

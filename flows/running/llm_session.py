@@ -264,9 +264,8 @@ class LlmSession:
 
     def _asked(self, answerer: _Answerer, llm: LlmSettings, folder: Path | None) -> "Client":
         """A client of the recipe's endpoints or, without any, of a server of ours."""
-        from tercet.models.llm.chat_template import chat_renderer
         from tercet.models.llm.client.client import Client
-        from tercet.models.llm.connect import difference, find_endpoints, wire
+        from tercet.models.llm.connect import chat_renderer, difference, find_endpoints, wire
 
         settings = self._settings
         if settings.endpoints:

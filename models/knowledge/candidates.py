@@ -7,8 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tercet.models.english.words import NUMBER_WORDS
-from tercet.models.knowledge.lexicon import Lexicon
-from tercet.models.knowledge.phrases import MAX_WORDS
+from tercet.models.knowledge.lexicon import MAX_WORDS, Lexicon
 from tercet.models.knowledge.tokens import CAPITALISED, CAPITALS, IDENTIFIER, LOWER, ROMAN, Tokens
 
 Ints = npt.NDArray[np.int64]

@@ -19,8 +19,7 @@ import pyarrow.parquet as pq
 from tercet.models import seeding
 from tercet.models.runs import begins
 from tercet.models.text.lengths import count_words
-from tercet.models.text.ngrams import word_hashes
-from tercet.models.text.shingles import normalised, shingles_of_words
+from tercet.models.text.shingles import normalised, shingles_of_words, word_hashes
 from tercet.tasks.corpus import near_duplicates, questions, set_phrases
 from tercet.tasks.corpus.sources.corpora import CorpusConfig, Document, Fault, IngestConfig
 from tercet.tasks.corpus.sources.registry import reader_of

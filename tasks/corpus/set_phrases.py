@@ -13,8 +13,7 @@ import numpy.typing as npt
 
 from tercet.models.runs import begins
 from tercet.models.seeding import Ids
-from tercet.models.text.ngrams import Places, grams
-from tercet.models.text.shingles import GRAM
+from tercet.models.text.shingles import GRAM, Places, grams
 
 Index = npt.NDArray[np.int32]
 Flags = npt.NDArray[np.bool_]

@@ -19,7 +19,7 @@ from tercet.tasks.stage import BadInput, Work
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
-    from tercet.models.training.choosing import Choice
+    from tercet.models.training.loop import Choice
     from tercet.tasks.training.train import TrainConfig
 
     Measure = Callable[[SentenceTransformer], float | None]
@@ -38,7 +38,7 @@ class Chooser:
 
     def choice_of(self, work: Work, config: "TrainConfig") -> "Choice":
         """The choice as training makes it."""
-        from tercet.models.training.choosing import Choice
+        from tercet.models.training.loop import Choice
 
         assert config.choose is not None
         return Choice(config.choose.every, *self.measure(work, config))

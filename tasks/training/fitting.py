@@ -13,8 +13,7 @@ from tercet.tasks.stage import BadInput, Config, Work
 from tercet.tasks.training.training_log import log_table
 
 if TYPE_CHECKING:
-    from tercet.models.training.choosing import Choice
-    from tercet.models.training.loop import Setting
+    from tercet.models.training.loop import Choice, Setting
 
 
 class MadeModel(Config):
@@ -96,7 +95,7 @@ def fitted(
     weights are chosen; None: the last step's. mini_batch: texts encoded at once; None: a batch's.
     """
     from tercet.models.encoders import encoder
-    from tercet.models.training import choosing
+    from tercet.models.training import loop
     from tercet.models.training.train_encoder import save_encoder, train_encoder
 
     try:
@@ -112,7 +111,7 @@ def fitted(
         trained = train_encoder(
             model, hyper, parts, setting_of(work, config, choice, seed), mini_batch
         )
-    except (ValueError, choosing.NothingToChoose) as error:
+    except (ValueError, loop.NothingToChoose) as error:
         raise BadInput(str(error)) from error
     work.emit("training_log", log_table(trained.log, hyper.name, seed))
     return save_encoder(model, work.scratch / "model", trained.kept), trained

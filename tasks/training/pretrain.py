@@ -165,9 +165,9 @@ def run(work: Work) -> Path:
     import torch
 
     from tercet.models.encoders.template_encoder import longest_input
-    from tercet.models.pretraining import network, pretrain, texts
+    from tercet.models.pretraining import batches, network, pretrain
     from tercet.models.pretraining.batches import Task
-    from tercet.models.training import choosing, loop
+    from tercet.models.training import loop
 
     config: PretrainConfig = work.config
     init = work.models.get("init")
@@ -180,7 +180,7 @@ def run(work: Work) -> Path:
         network.set_dropout(model, config.dropout)
         longest = min(config.max_length, longest_input(model))
         train, held_out = (
-            texts.tokenised(
+            batches.tokenised(
                 work.scratch / split, _texts(work, split, most), tokenizer, config.form, longest
             )
             for split, most in (("train", None), ("dev", _HELD_OUT))
@@ -201,7 +201,7 @@ def run(work: Work) -> Path:
         log = pretrain.pretrain(
             config.name, model, tokenizer, train, held_out, task, budget, setting
         )
-    except (ValueError, choosing.NothingToChoose) as error:
+    except (ValueError, loop.NothingToChoose) as error:
         raise BadInput(f"pretrain.{config.name}: {error}") from error
     work.emit("training_log", log_table(log, config.name, work.seed))
     return network.save(model, tokenizer, work.scratch / "model")

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from tercet.models.english.words import STOP_WORDS
 from tercet.models.knowledge.extraction import Mentions, extract, longest_first
-from tercet.models.knowledge.lexicon import Lexicon, load_lexicon
-from tercet.models.knowledge.phrases import build
+from tercet.models.knowledge.lexicon import Lexicon, build, load_lexicon
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tercet.models.text.ngrams import word_hashes
-from tercet.models.text.shingles import normalised, shingles
+from tercet.models.text.shingles import normalised, shingles, word_hashes
 from tercet.tasks.corpus import ingest, set_phrases
 from tercet.tasks.corpus.sources.corpora import IngestConfig
 from tercet.tasks.stage import Resources, Work

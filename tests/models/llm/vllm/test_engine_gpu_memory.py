@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tercet.models.llm.vllm import gpu_memory
+from tercet.models.llm.vllm import engine
 
 TWO_GPUS = "0, GPU-aaaa, 1000\n1, GPU-bbbb, 200\n"
 
@@ -43,7 +43,7 @@ def test_only_the_visible_ones_count(
     driver(TWO_GPUS)
     if visible is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-    assert gpu_memory.used() == used
+    assert engine.gpu_memory_used() == used
 
 
 @pytest.mark.parametrize(
@@ -54,21 +54,21 @@ def test_a_driver_that_does_not_know_says_nothing(
     driver: Callable[..., None], text: str, code: int
 ) -> None:
     driver(text, code)
-    assert gpu_memory.used() is None
+    assert engine.gpu_memory_used() is None
 
 
 def test_without_a_driver_there_is_no_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert gpu_memory.used() is None
-    assert gpu_memory.held([1]) == {}
+    assert engine.gpu_memory_used() is None
+    assert engine.gpu_memory_held([1]) == {}
 
 
 def test_what_each_process_holds_on_all_gpus(driver: Callable[..., None]) -> None:
     driver("7, 100\n8, 50\n7, 20\n9, [N/A]\n?, 5\n")
-    assert gpu_memory.held([7, 9, 10]) == {7: 120, 9: 0}
+    assert engine.gpu_memory_held([7, 9, 10]) == {7: 120, 9: 0}
 
 
 def test_memory_is_awaited_until_the_time_is_over() -> None:
     answers = iter([False, True])
-    assert gpu_memory.awaited(lambda: next(answers), 60.0)
-    assert not gpu_memory.awaited(lambda: False, 0.0)
+    assert engine.wait_for_memory(lambda: next(answers), 60.0)
+    assert not engine.wait_for_memory(lambda: False, 0.0)

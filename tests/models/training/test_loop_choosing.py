@@ -15,8 +15,7 @@ from chosen_training import nearness, train
 from training_run import Weights, same_weights, table, wait_for, without_rate
 
 from tercet.models.encoders.encoder import encode
-from tercet.models.training.choosing import Choice, NothingToChoose
-from tercet.models.training.loop import LogRow
+from tercet.models.training.loop import Choice, LogRow, NothingToChoose
 
 
 def scripted(values: list[float | None]) -> Callable[[Any], float | None]:

@@ -8,7 +8,7 @@ import transformers
 from training_run import NUMBERS, drawn, part, table, train
 
 from tercet.models.encoders.encoder import load_encoder
-from tercet.models.training import dropout
+from tercet.models.training import train_encoder as training
 from tercet.models.training.loop import Setting
 from tercet.models.training.train_encoder import train_encoder
 
@@ -49,7 +49,7 @@ def test_which_models_drop_out(kind: str, active: bool) -> None:
     given: dict[str, Any] = OTHER.get(kind, SMALL)
     ends = dict.fromkeys(("bos_token_id", "eos_token_id", "cls_token_id", "sep_token_id"), 1)
     config = transformers.AutoConfig.for_model(kind, **given, **ends)
-    assert dropout.drops(transformers.AutoModel.from_config(config)) == active
+    assert training.has_dropout(transformers.AutoModel.from_config(config)) == active
 
 
 def test_a_text_is_no_positive_of_itself_without_dropout(

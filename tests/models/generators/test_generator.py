@@ -8,8 +8,8 @@ from tiny_models import WORDS
 from transformers import AutoTokenizer
 
 from tercet.models.generators import layout
+from tercet.models.generators.generator import renderer
 from tercet.models.generators.layout import Layout
-from tercet.models.generators.rendering import renderer
 from tercet.models.llm.messages import Request
 from tercet.models.llm.settings import Sampling
 

@@ -8,7 +8,7 @@ import torch
 from training_run import NUMBERS, Weights, mixed, same_weights, table, train
 
 from tercet.models.encoders.encoder import load_encoder
-from tercet.models.training.starting_weights import frozen
+from tercet.models.training.train_encoder import frozen
 
 FEW = NUMBERS.model_copy(update={"epochs": 1.0, "max_steps": 6})
 

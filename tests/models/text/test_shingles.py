@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tercet.models import seeding
-from tercet.models.text.ngrams import grams, spaced, word_hashes
+from tercet.models.text.shingles import grams, spaced, word_hashes
 
 TEXTS = st.lists(st.lists(st.sampled_from("abc"), max_size=7), min_size=1, max_size=6)
 

@@ -11,9 +11,8 @@ import pytest
 from tercet.models.llm.errors import Unusable
 from tercet.models.llm.run_settings import EngineSettings
 from tercet.models.llm.settings import LlmSettings
-from tercet.models.llm.vllm.build import VllmBuild, look
+from tercet.models.llm.vllm.build import Plugin, VllmBuild, is_vaegpt, look
 from tercet.models.llm.vllm.command import command
-from tercet.models.llm.vllm.vaegpt import Plugin, is_vaegpt
 
 
 def words(folder: Path, plugin: Plugin) -> list[str]:

@@ -17,9 +17,10 @@ from training_run import NUMBERS, Weights, mixed, same_weights, table, train
 from tercet.models.encoders.encoder import load_encoder
 from tercet.models.losses import definition_loss
 from tercet.models.losses.registry import loss_named
-from tercet.models.training import cached_gradients, pieces
-from tercet.models.training.cached_gradients import CachedEncoder
+from tercet.models.training import pieces
+from tercet.models.training import train_encoder as training
 from tercet.models.training.pieces import LengthGroups
+from tercet.models.training.train_encoder import CachedEncoder
 
 LOSSES: list[tuple[str, dict[str, Any]]] = [
     ("info_nce", {}),
@@ -176,7 +177,7 @@ def test_dropout_is_the_same_in_both_passes(
     """Against one pass over the same mini-batches with the same draws, whose states are kept."""
     texts, cached = tiny_texts[:24], CachedEncoder(encoder, 5)
     once = step(encoder, cached, texts, loss, **params)
-    monkeypatch.setattr(cached_gradients, "checkpoint", states_kept)
+    monkeypatch.setattr(training, "checkpoint", states_kept)
     same(step(encoder, cached, texts, loss, **params), once)
     encoder.eval()
     other = step(encoder, cached, texts, loss, **params)
@@ -284,7 +285,7 @@ def test_a_phase_of_parts_learns_as_with_its_states_kept(
 
     weights, losses = run("cached")
     with monkeypatch.context() as patch:
-        patch.setattr(cached_gradients, "checkpoint", states_kept)
+        patch.setattr(training, "checkpoint", states_kept)
         kept, kept_losses = run("kept")
     assert losses == pytest.approx(kept_losses, rel=1e-5)
     for name, weight in weights.items():
