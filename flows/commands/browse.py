@@ -14,10 +14,9 @@ from tercet.flows.results.verdict import verdict_of
 from tercet.flows.terminal import text_table
 from tercet.flows.terminal.printable import waits
 from tercet.storage import runs, tags
-from tercet.storage.artifacts import Artifact, open_artifact
+from tercet.storage.artifacts import Artifact, open_artifact, warnings_of
 from tercet.storage.records import totals
 from tercet.storage.store import Store, open_store
-from tercet.storage.warnings import warnings_of
 from tercet.tasks.stage import BadInput
 
 NEWEST_RUNS = 20

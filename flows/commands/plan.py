@@ -13,9 +13,8 @@ from tercet.flows.results import warnings
 from tercet.flows.running.arguments import RunArguments
 from tercet.flows.running.run_plan import RunPlan, prepare
 from tercet.models.plugins import package_of
-from tercet.storage.artifacts import open_artifact
+from tercet.storage.artifacts import open_artifact, warnings_of
 from tercet.storage.store import open_store
-from tercet.storage.warnings import warnings_of
 from tercet.tasks.scoring.select_checks import unused
 from tercet.tasks.training.train_warnings import find_beforehand
 

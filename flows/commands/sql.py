@@ -23,8 +23,8 @@ from tercet.storage.catalog.read_only import SqlError, checked
 from tercet.storage.rows import quoted_name
 from tercet.storage.runs import list_runs
 from tercet.storage.store import Store, open_store
-from tercet.tasks.described import meaning
 from tercet.tasks.stage import BadInput, Interrupted
+from tercet.tasks.stages import meaning
 
 FORMATS = ("table", "csv", "json", "parquet")
 TABLE_ROWS = 200

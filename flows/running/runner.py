@@ -32,7 +32,7 @@ from tercet.flows.running.processes import Ended, run_jobs
 from tercet.flows.running.run_plan import RunPlan, check_models
 from tercet.flows.running.workers import open_executor
 from tercet.models.llm.errors import Stopped, Unusable
-from tercet.storage import leftovers, locks, runs
+from tercet.storage import artifacts, locks, runs
 from tercet.storage.artifacts import open_artifact
 from tercet.storage.catalog import views as catalog
 from tercet.storage.objects import Folder
@@ -72,7 +72,7 @@ def open_run(
     """
     executor = executor or open_executor(plan.recipe.run, say)
     store = open_store(plan.store)
-    leftovers.sweep(store)
+    artifacts.sweep_leftovers(store)
     prints = _fingerprints(plan, store, say)
     # Models that had to be fetched can only be looked at now.
     check_models(plan.steps, plan.store)

@@ -12,12 +12,13 @@ from tercet.models.pretraining import forms as pretraining
 from tercet.models.vaegpt.settings import VaeGptHyperparameters
 from tercet.tasks.stage import BadInput, Stage, Work
 from tercet.tasks.training.fitting import (
+    TRAINING_LOG,
     FittedGenerator,
     hyperparameters_of,
+    log_table,
     setting_of,
 )
 from tercet.tasks.training.generator_pairs import PairsConfig, read_pairs
-from tercet.tasks.training.training_log import TRAINING_LOG, log_table
 
 if TYPE_CHECKING:
     from tercet.models.training.fit_generator import Fitted, Objective

@@ -20,12 +20,13 @@ from tercet.tasks.training.discriminator_figures import (
     emit_figures,
 )
 from tercet.tasks.training.fitting import (
+    TRAINING_LOG,
     FittedGenerator,
     hyperparameters_of,
+    log_table,
     setting_of,
 )
 from tercet.tasks.training.judged_pairs import Judged, JudgedConfig, labels_of, read_judged
-from tercet.tasks.training.training_log import TRAINING_LOG, log_table
 
 if TYPE_CHECKING:
     from tercet.models.t5.fitting import Gense

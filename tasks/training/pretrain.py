@@ -12,8 +12,7 @@ from tercet.models import seeding
 from tercet.models.precision import Precision
 from tercet.models.pretraining.forms import Form, form_fault, transformer_folder
 from tercet.tasks.stage import BadInput, Stage, Work
-from tercet.tasks.training.fitting import MadeModel, setting_of
-from tercet.tasks.training.training_log import TRAINING_LOG, log_table
+from tercet.tasks.training.fitting import TRAINING_LOG, MadeModel, log_table, setting_of
 
 # Given with `init`, these would contradict the model that it names.
 _SHAPE = ("layers", "width", "heads", "vocabulary")

@@ -15,7 +15,7 @@ from tercet.models.precision import Precision
 from tercet.tasks.evaluation.suites.own import RetrievalSource, StsSet
 from tercet.tasks.stage import Config, Stage, Work
 from tercet.tasks.training.choosers import CHOOSERS, chooser_of
-from tercet.tasks.training.fitting import fitted
+from tercet.tasks.training.fitting import TRAINING_LOG, fitted
 from tercet.tasks.training.phase_rows import (
     DRAWN_PAIRS,
     DRAWS,
@@ -24,7 +24,6 @@ from tercet.tasks.training.phase_rows import (
     part_rows,
 )
 from tercet.tasks.training.phases import PhaseConfig
-from tercet.tasks.training.training_log import TRAINING_LOG
 
 # A phase's name is part of its steps' names, where these have a meaning already.
 _TAKEN = re.compile(r"base|encoder|previous|evaluator|seed\d+")

@@ -13,7 +13,7 @@ from tercet.flows.pipeline.fingerprints import without
 from tercet.models import seeding, weights
 from tercet.models.encoders.encoder import encode, load_encoder
 from tercet.storage.rows import Rows, rows_of
-from tercet.tasks.corpus.corpus_tables import SENTENCES
+from tercet.tasks.corpus.ingest import SENTENCES
 from tercet.tasks.corpus.labelled import LABELLED
 from tercet.tasks.evaluation.suites.own import RetrievalSource, StsSet
 from tercet.tasks.guarding import guard

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from tercet.models.text.shingles import normalised, shingles, word_hashes
-from tercet.tasks.corpus import ingest, set_phrases
+from tercet.tasks.corpus import gather, ingest
 from tercet.tasks.corpus.sources.corpora import IngestConfig
 from tercet.tasks.stage import Resources, Work
 
@@ -122,9 +122,9 @@ def test_what_few_documents_share_is_no_set_phrase() -> None:
     ):
         found = np.full(holders, 5, dtype=np.uint64)
         rows = np.arange(holders, dtype=np.int32)
-        assert (len(set_phrases.set_phrases(found, rows, documents, share)) == 1) is wanted
+        assert (len(gather.set_phrases(found, rows, documents, share)) == 1) is wanted
     # Often in one document is not in many.
-    again = set_phrases.set_phrases(np.full(500, 5, np.uint64), np.zeros(500, np.int32), 1000, 0.01)
+    again = gather.set_phrases(np.full(500, 5, np.uint64), np.zeros(500, np.int32), 1000, 0.01)
     assert not len(again)
 
 
@@ -133,7 +133,7 @@ def test_the_words_of_a_set_phrase_are_taken_out() -> None:
     paragraphs = np.arange(len(texts), dtype=np.int32)
     phrases = np.unique(shingles([PHRASES[0]], paragraphs[:1])[0])
     hashes, counts = word_hashes(normalised(pa.array(texts)))
-    in_runs, in_sets = set_phrases.without(phrases, hashes, counts, paragraphs)
+    in_runs, in_sets = gather.without(phrases, hashes, counts, paragraphs)
     assert in_runs[1].tolist() == [8, 0, 0, 9, 0]
     assert in_sets[1].tolist() == [8, 15, 12, 9, 0]
     assert in_runs[0].tolist() == [*hashes[12:20], *hashes[47:56]]

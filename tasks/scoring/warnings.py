@@ -1,4 +1,4 @@
-"""Warnings of `select`: methods that the thresholds leave nothing, and triplets of fallbacks."""
+"""Warnings of `embed` and `select`: cut candidates, methods left nothing, fallbacks."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -7,12 +7,11 @@ from pydantic import BaseModel
 
 from tercet.storage.rows import Rows
 from tercet.tasks.connections import connection
-from tercet.tasks.scoring.pairing import RANDOM
-from tercet.tasks.scoring.select import SelectConfig
+from tercet.tasks.scoring.select import RANDOM, SelectConfig
 from tercet.tasks.stage import Work
 from tercet.tasks.synthesis.answer_warnings import refused
 from tercet.tasks.synthesis.synthesise import SynthesiseConfig
-from tercet.tasks.warning import StageWarning
+from tercet.tasks.warning import StageWarning, find_cut
 
 # Beyond it, training is mostly on the fallback.
 FALLEN_BACK = 0.5
@@ -24,7 +23,7 @@ _THRESHOLDS = {
 }
 
 
-def find(work: Work, made: Rows, configs: Sequence[BaseModel]) -> Iterator[StageWarning]:
+def find_select(work: Work, made: Rows, configs: Sequence[BaseModel]) -> Iterator[StageWarning]:
     """Warnings of methods of which little was accepted, and of what stands in for their texts."""
     counts = f"""SELECT method, sum(candidates)::BIGINT AS total, sum(accepted)::BIGINT AS accepted
         FROM {made.sql("acceptance")} GROUP BY method"""
@@ -76,3 +75,10 @@ def threshold_keys(name: str, select: Mapping[str, Any]) -> str:
     ]
     listed = " and ".join(own)
     return f"select.{name}" + (f" (where they count instead, {listed})" if own else "")
+
+
+def find_embed(work: Work, made: Rows, configs: Sequence[BaseModel]) -> Iterator[StageWarning]:
+    """A warning if too many candidates are cut, whose ends then count for nothing."""
+    candidates, longest = work.inputs["candidates"].sql("candidates"), work.config.max_length
+    which = "candidates that the evaluator compares"
+    yield from find_cut(work, "candidates", ("text",), candidates, longest, which, "embed")

@@ -11,9 +11,10 @@ import pytest
 from pydantic import BaseModel
 
 from tercet.storage.rows import rows_of
-from tercet.tasks.corpus import ingest_warnings
+from tercet.tasks.corpus import warnings
 from tercet.tasks.corpus.gather import HTML, example_id
 from tercet.tasks.corpus.outcomes import CORPUS_OUTCOMES
+from tercet.tasks.corpus.passages import PassagesConfig
 from tercet.tasks.corpus.sources.corpora import IngestConfig
 from tercet.tasks.evaluation.evaluate import EvaluateConfig
 from tercet.tasks.rejects import rejects
@@ -55,7 +56,7 @@ def found(tmp_path: Path) -> Any:
         shown = rejects("ingest", [example_id("tickets")] if html else [], HTML, "a.csv:1", html)
         pq.write_table(shown, files["rejects"][0])
         work = Work(config, 0, {}, {}, {}, Resources(), tmp_path, lambda name, rows: None, "ingest")
-        return list(ingest_warnings.find(work, rows_of(files), configs))
+        return list(warnings.find_ingest(work, rows_of(files), configs))
 
     return _found
 
@@ -195,3 +196,32 @@ def test_what_is_left_in_texts_is_told(found: Any, text: str, kind: str | None) 
     assert [(one.kind, one.count, one.total, one.example) for one in some] == (
         [] if kind is None else [(kind, 5, 100, text)]
     )
+
+
+def said_of_passages_warnings(tmp_path: Path, trained: int, measured: int | None) -> list[str]:
+    path = tmp_path / "passages.parquet"
+    rows = {
+        "text": ["Short.", "Long.", "Longer."],
+        "n_tokens": pa.array([20, 150, 190], pa.int32()),
+    }
+    pq.write_table(pa.table(rows), path)
+    corpora = [{"name": "c", "source": "a.md"}]
+    config = PassagesConfig.model_validate({"corpora": corpora, "max_line_bytes": 100})
+    work = Work(config, 0, {}, {}, {}, Resources(), tmp_path, lambda name, rows: None, "passages")
+    configs: list[Any] = [
+        TrainConfig.model_validate({"phase": {"max_length": trained}}),
+        EvaluateConfig(max_length=measured),
+    ]
+    found = warnings.find_long_passages(work, rows_of({"passages": [path]}), configs)
+    return [sentence({"step": "passages", **asdict(one)}) for one in found]
+
+
+def test_a_max_length_below_the_budget_is_told(tmp_path: Path) -> None:
+    assert said_of_passages_warnings(tmp_path, 128, None) == [
+        "passages: train.max_length is 128, and a passage has up to 200 tokens (2 of 3 have more), "
+        "such as 'Long.': raise train.max_length, or lower ingest.passages.tokens."
+    ]
+    assert [one[:41] for one in said_of_passages_warnings(tmp_path, 200, 199)] == [
+        "passages: evaluate.max_length is 199, and"
+    ]
+    assert said_of_passages_warnings(tmp_path, 200, 256) == []

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tercet.storage.rows import rows_of
-from tercet.tasks.evaluation import evaluate_warnings
+from tercet.tasks.evaluation import warnings
 from tercet.tasks.evaluation.evaluate import EvaluateConfig
 from tercet.tasks.evaluation.evaluation_rows import EVALUATIONS
 from tercet.tasks.scoring.select import SelectConfig
@@ -46,7 +46,7 @@ def found(tmp_path: Path) -> Any:
             else TrainConfig(phase=PhaseConfig.model_validate(settings))
             for name, settings in config.items()
         ]
-        return list(evaluate_warnings.find(work, made, configs))
+        return list(warnings.find_evaluate(work, made, configs))
 
     return _found
 

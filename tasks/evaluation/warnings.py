@@ -1,4 +1,4 @@
-"""Warnings of `evaluate`: unusable rows, texts that are cut, measures at their ceiling, losses."""
+"""Warnings of `judgements` and `evaluate`: rows, cut texts, ceilings, losses."""
 
 from collections.abc import Iterator, Sequence
 
@@ -7,13 +7,14 @@ from pydantic import BaseModel
 from tercet.models.encoders.prompts import has_sides
 from tercet.storage.rows import Rows, quoted
 from tercet.tasks.connections import ask
-from tercet.tasks.cut_texts import find_cut
+from tercet.tasks.corpus.sources.streams import conversion
 from tercet.tasks.evaluation.evaluate import EvaluateConfig
 from tercet.tasks.evaluation.evaluation_rows import DOCUMENT_PAIRS, HALVES
+from tercet.tasks.evaluation.judgements import NOTES
 from tercet.tasks.evaluation.suites.beir import BM25, HYBRID
 from tercet.tasks.evaluation.suites.beir import SUITE as RETRIEVAL_SETS
 from tercet.tasks.stage import Work
-from tercet.tasks.warning import StageWarning
+from tercet.tasks.warning import StageWarning, find_cut
 
 # In percent, of the untouched model: what is left above it is less than most gains.
 CEILING = 95.0
@@ -22,7 +23,7 @@ FEW = 30
 _MEASURES = "('recall@1', 'ndcg@10', 'accuracy', 'spearman', 'map', 'ap')"
 
 
-def find(work: Work, made: Rows, configs: Sequence[BaseModel]) -> Iterator[StageWarning]:
+def find_evaluate(work: Work, made: Rows, configs: Sequence[BaseModel]) -> Iterator[StageWarning]:
     """Of the untouched model, faults of the measures; of the trained one, what got worse."""
     config: EvaluateConfig = work.config
     if "baseline" not in work.inputs:
@@ -139,3 +140,37 @@ def _worse(work: Work, made: Rows) -> Iterator[StageWarning]:
         message += f"95 % interval {low:+.2f} to {high:+.2f}"
         remedy = "keep the untouched encoder, or train less: a lower learning_rate, fewer steps"
         yield StageWarning("worse", name, n, n, message, remedy)
+
+
+# Rows that are named.
+_NAMED = 3
+
+
+def find_judgements(work: Work, made: Rows, configs: Sequence[BaseModel]) -> Iterator[StageWarning]:
+    """For each table the questions that are left out, or asked without all that answers them, and
+    what `NOTES` says of others.
+    """
+    for name, one in work.config.sets.items():
+        rejects = f"SELECT row_id, detail, reason FROM {made.sql('rejects')}"
+        rejected = ask(work, f"{rejects} WHERE starts_with(detail, ?)", [f"{name}: row "])
+        queries = f"SELECT DISTINCT query_id FROM {made.sql('judgements')} WHERE task = ?"
+        queries_asked = {query for (query,) in ask(work, queries, [name])}
+        # A row that cannot be read is a question of its own.
+        rows = [row for row in rejected if row[2] != "unread"]
+        total = len(
+            {row_id if row_id is not None else detail for row_id, detail, _ in rows} | queries_asked
+        )
+        for kind in ("not_found", *NOTES):
+            rows = [row for row in rejected if (row[2] if row[2] in NOTES else "not_found") == kind]
+            if not rows:
+                continue
+            count = len({row_id if row_id is not None else detail for row_id, detail, _ in rows})
+            count = total if kind == "unread" else count
+            told = "; ".join(detail.removeprefix(f"{name}: ") for _, detail, _ in rows[:_NAMED])
+            what = NOTES.get(kind, "are left out, or lack part of what answers them")
+            message = f"{count:,} of {total:,} questions of {name} {what} "
+            message += f"({told}{'; …' if len(rows) > _NAMED else ''})"
+            remedy = f"correct these rows of {one.source}"
+            if any(reason == "not_utf8" for *_, reason in rows):
+                remedy += f"; if it is Latin-1: {conversion(one.source)}"
+            yield StageWarning(kind, name, count, total, message, remedy)

@@ -1,4 +1,4 @@
-"""Warnings of `ingest`: what a corpus lost, how little is held out, and what its texts still hold.
+"""Warnings of corpora: what `ingest` lost and left in, cut passages, and a sample that is kept.
 
 Counts come from `corpus_outcomes`; texts are read of the first sentences alone.
 """
@@ -6,10 +6,12 @@ Counts come from `corpus_outcomes`; texts are read of the first sentences alone.
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
+import pyarrow.parquet as pq
 from pydantic import BaseModel
 
 from tercet.storage.rows import Rows
 from tercet.tasks.connections import ask
+from tercet.tasks.corpus.anchors import ANCHOR_COLUMNS, eligible
 from tercet.tasks.corpus.gather import HTML, example_id
 from tercet.tasks.corpus.outcomes import LARGE_CLUSTER, NOTHING_KEPT, PARTED
 from tercet.tasks.corpus.sources.corpora import IngestConfig
@@ -18,7 +20,7 @@ from tercet.tasks.corpus.splits import SPLITS
 from tercet.tasks.evaluation.evaluate import EvaluateConfig
 from tercet.tasks.stage import Work
 from tercet.tasks.training.train import TrainConfig
-from tercet.tasks.warning import StageWarning
+from tercet.tasks.warning import StageWarning, age
 
 # A share of unreadable rows, of sentences that the splits keep out, or of pairs left out.
 LOST = 0.1
@@ -64,7 +66,7 @@ _HELD = {
 _Counts = defaultdict[str, Counter[str]]
 
 
-def find(work: Work, made: Rows, configs: Sequence[BaseModel]) -> Iterator[StageWarning]:
+def find_ingest(work: Work, made: Rows, configs: Sequence[BaseModel]) -> Iterator[StageWarning]:
     """Warnings of each corpus, and of the splits of all."""
     if "corpus_outcomes" not in made.tables:  # to pretrain on, of which nothing is held out
         return
@@ -250,3 +252,62 @@ def _left_in(work: Work, made: Rows) -> Iterator[StageWarning]:
         if count >= max(LEAST, LEFT_IN * total):
             said = f"{count:,} of the first {total:,} sentences {said}"
             yield StageWarning(kind, None, count, total, said, remedy, example)
+
+
+def find_long_passages(
+    work: Work, made: Rows, configs: Sequence[BaseModel]
+) -> Iterator[StageWarning]:
+    """A warning for each lower `max_length`, of trainings and of evaluations."""
+    lengths: dict[str, int] = {}
+    for config in configs:
+        if isinstance(config, TrainConfig):
+            key, longest = "train", config.phase.max_length
+        elif isinstance(config, EvaluateConfig) and config.max_length is not None:
+            key, longest = "evaluate", config.max_length
+        else:
+            continue
+        lengths[key] = min(longest, lengths.get(key, longest))
+    for key, longest in lengths.items():
+        if longest >= work.config.tokens:
+            continue
+        ((count, total, example),) = ask(
+            work,
+            f"""SELECT count(*) FILTER (n_tokens > {longest}), count(*),
+                min(text) FILTER (n_tokens > {longest}) FROM {made.sql("passages")}""",
+        )
+        said = f"{key}.max_length is {longest}, and a passage has up to {work.config.tokens} "
+        said += f"tokens ({count:,} of {total:,} have more)"
+        remedy = f"raise {key}.max_length, or lower ingest.passages.tokens"
+        yield StageWarning("cut", key, count, total, said, remedy, example)
+
+
+_REMEDY = "leave sample.keep out of a run to draw a new one, and tag that"
+
+
+def find_kept_sample(
+    work: Work, made: Rows, configs: Sequence[BaseModel]
+) -> Iterator[StageWarning]:
+    """A warning for each corpus with more or fewer sentences, or without any anchor.
+
+    work: with the new sentences, and when the sample was drawn. made: the sample that is kept.
+    """
+    drawn = {row["corpus"]: row["sentences"] for row in made.table("anchor_shares").to_pylist()}
+    rules = {row["corpus"]: row for row in made.table("anchors").to_pylist()}
+    now: Counter[str] = Counter()
+    for file in work.inputs["sentences"].files("sentences"):
+        table = pq.read_table(file, columns=list(ANCHOR_COLUMNS))
+        corpus = table["corpus"].to_numpy()
+        for name in set(corpus):
+            rule = rules.get(name, {"min_words": 1, "max_words": 1 << 30, "company": 0})
+            fits = eligible(table, rule["min_words"], rule["max_words"], rule["company"])
+            now[name] += int((fits & (corpus == name)).sum())
+    kept = f"the sample of {age(work.spec['made'])} is kept"
+    for name, count in sorted(now.items()):
+        before = drawn.get(name, 0)
+        if name not in rules:
+            said = f"{kept}, which has no anchor of the corpus {name!r} with {count:,} sentences"
+            yield StageWarning("kept_sample", name, count, count, said, _REMEDY)
+        elif count != before:
+            more = f"{abs(count - before):,} {'more' if count > before else 'fewer'}"
+            said = f"{kept}, and of {name!r} there are now {more} than its {before:,} sentences"
+            yield StageWarning("kept_sample", name, abs(count - before), count, said, _REMEDY)
