@@ -11,12 +11,11 @@ from typing import Any, NamedTuple
 import typer
 import yaml
 
-from tercet.flows.formatting import shorten
+from tercet.flows.formatting import printable, shorten
 from tercet.flows.recipe import file as recipe_file
 from tercet.flows.recipe.fitting import fitted, own_name, recipe_name, with_pair
 from tercet.flows.recipe.text import COMMENTS, SEARCH_COMMENTS, check_output, recipe_text, write
-from tercet.flows.results.few import FEW
-from tercet.flows.terminal.printable import printable
+from tercet.flows.results.metric_names import FEW
 from tercet.flows.terminal.text_table import render
 from tercet.models.text.languages import LEAST_ENGLISH
 from tercet.tasks.corpus.sources.corpora import IngestSettings

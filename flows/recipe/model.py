@@ -81,7 +81,7 @@ class ModelSettings(Config):
     """A model that the recipe takes, or the one stage that makes it.
 
     A new maker is one more field: its settings, whose `models()` gives the models that it reads,
-    and its step in `tercet.flows.pipeline.making`.
+    and its step in `tercet.flows.pipeline.compile`.
     """
 
     take: str | None = Field(

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from tercet.flows.recipe.misplaced import Misplaced, Place
+from tercet.flows.recipe.resolved import Misplaced, Place
 from tercet.tasks.synthesis.methods import PROMPTED_NAMES
 
 # By their last names of today; `*` stands for each item of a list or a mapping.

@@ -11,7 +11,7 @@ from train_stage import call, inputs
 
 from tercet.flows.pipeline.compile import compile_steps
 from tercet.flows.recipe import file as recipe_file
-from tercet.flows.recipe.resolve import resolve
+from tercet.flows.recipe.file import resolve
 from tercet.models.encoders.encoder import load_encoder
 from tercet.models.encoders.prompts import Prompts
 from tercet.storage.rows import Rows, rows_of

@@ -6,7 +6,7 @@ from commands_store import graph_store, small_store
 from report_store import write_run
 
 from tercet.flows.pages.blocks import Note, Table
-from tercet.flows.report.knowledge import neighbourhoods
+from tercet.flows.report.made import neighbourhoods
 from tercet.flows.report.subject import open_runs
 from tercet.storage.store import open_store
 

@@ -1,4 +1,4 @@
-"""What `run` says of documents where some come with Tercet: how many are the user's own."""
+"""What `run` says of the columns and the dialects that a corpus is read by."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -6,11 +6,25 @@ from collections.abc import Sequence
 from tercet.flows.pipeline.step import Step
 from tercet.flows.recipe.shipped import count_apart, is_shipped
 from tercet.storage.artifacts import Artifact
+from tercet.tasks.corpus.labelled import LabelledConfig
 from tercet.tasks.corpus.outcomes import NOTHING_KEPT
 from tercet.tasks.corpus.sources.corpora import IngestConfig
+from tercet.tasks.corpus.sources.guesses import guesses
 
 
-def lines(step: Step, artifact: Artifact) -> Sequence[str]:
+def guesses_of_tables(step: Step) -> Sequence[str]:
+    """A sentence for each corpus of tables; none for steps that read no corpora."""
+    if not isinstance(step.config, IngestConfig | LabelledConfig):
+        return ()
+    found = {c.name: guesses(c, step.config.max_line_bytes) for c in step.config.corpora}
+    return [
+        f"{step.name}: corpus {name!r}: {', '.join(said)} (set by its text and dialect)."
+        for name, said in found.items()
+        if said
+    ]
+
+
+def own_documents(step: Step, artifact: Artifact) -> Sequence[str]:
     """A sentence after `ingest`; none where all documents are the user's, or all Tercet's."""
     if not isinstance(step.config, IngestConfig):
         return ()
