@@ -4,7 +4,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from tercet.flows.recipe.moved_keys import refuse_moved
 from tercet.models.encoders.prompts import Prompts
 from tercet.models.generators.settings import GeneratorSettings
 from tercet.models.llm.run_settings import AskingSettings
@@ -306,13 +305,6 @@ class Recipe(Config):
         if isinstance(content, dict) and isinstance(content.get("synthesise"), dict):
             methods = {k: _method(v) for k, v in content["synthesise"].items()}
             return {**content, "synthesise": methods}
-        return content
-
-    @model_validator(mode="before")
-    @classmethod
-    def _none_moved(cls, content: Any) -> Any:
-        if isinstance(content, dict):
-            refuse_moved(content)
         return content
 
     @model_validator(mode="before")

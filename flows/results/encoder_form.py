@@ -1,4 +1,4 @@
-"""The form (pooling and template) of an encoder's directory, the one evaluated, and an older one."""
+"""The form (pooling and template) of an encoder: of a directory, as evaluated, and an older one."""
 
 import json
 from collections.abc import Mapping

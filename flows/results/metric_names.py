@@ -1,4 +1,4 @@
-"""Metrics of the table `evaluations`: readable names, and marks of few or transductive questions."""
+"""Metrics of the table `evaluations`: readable names, and marks of few or transductive ones."""
 
 from dataclasses import dataclass, replace
 
