@@ -35,7 +35,7 @@ from tercet.tasks.training.fit_generator import FitGeneratorConfig
 from tercet.tasks.training.fit_gense import FitGenseConfig
 from tercet.tasks.training.fit_pair import FitPairSettings
 from tercet.tasks.training.pretrain import PretrainConfig
-from tercet.tasks.training.train import TrainSettings
+from tercet.tasks.training.train_settings import TrainSettings
 from tercet.tasks.training.whiten import WhitenSettings
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$", max_length=80)]

@@ -16,7 +16,7 @@ from tercet.tasks.evaluation.evaluate import EvaluateConfig
 from tercet.tasks.stage import BadInput
 from tercet.tasks.synthesis.fitted import FittedConfig
 from tercet.tasks.training.pretrain import PretrainConfig
-from tercet.tasks.training.train import TrainConfig
+from tercet.tasks.training.train_settings import TrainConfig
 from tercet.tasks.training.whiten import WhitenConfig
 
 # How many layers a model has, by the names that its type has for it; and how wide its states are.

@@ -30,7 +30,7 @@ from tercet.tasks.scoring import warnings as scoring_warnings
 from tercet.tasks.stage import Config, Resources, Work
 from tercet.tasks.synthesis import answer_warnings, parse, synthesise
 from tercet.tasks.training import train_warnings
-from tercet.tasks.training.train import TrainConfig
+from tercet.tasks.training.train_settings import TrainConfig
 from tercet.tasks.warning import StageWarning
 
 Find: TypeAlias = Callable[[Work, Rows, Sequence[BaseModel]], Iterator[StageWarning]]

@@ -19,7 +19,7 @@ from tercet.tasks.corpus.sources.streams import conversion
 from tercet.tasks.corpus.splits import SPLITS
 from tercet.tasks.evaluation.evaluate import EvaluateConfig
 from tercet.tasks.stage import Work
-from tercet.tasks.training.train import TrainConfig
+from tercet.tasks.training.train_settings import TrainConfig
 from tercet.tasks.warning import StageWarning, age
 
 # A share of unreadable rows, of sentences that the splits keep out, or of pairs left out.

@@ -27,7 +27,7 @@ from tercet.tasks.scoring.select import SelectConfig
 from tercet.tasks.stage import Work
 from tercet.tasks.training.phase_rows import rows_sql, sides_of
 from tercet.tasks.training.phases import OF_TRIPLETS, SOURCES, PartConfig
-from tercet.tasks.training.train import TrainConfig
+from tercet.tasks.training.train_settings import TrainConfig
 from tercet.tasks.warning import StageWarning, find_cut
 
 FEW_BATCHES = 8

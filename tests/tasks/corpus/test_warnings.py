@@ -19,7 +19,7 @@ from tercet.tasks.corpus.sources.corpora import IngestConfig
 from tercet.tasks.evaluation.evaluate import EvaluateConfig
 from tercet.tasks.rejects import rejects
 from tercet.tasks.stage import Resources, Work
-from tercet.tasks.training.train import TrainConfig
+from tercet.tasks.training.train_settings import TrainConfig
 from tercet.tasks.warning import StageWarning, sentence
 
 CONFIG = IngestConfig.model_validate(

@@ -14,7 +14,7 @@ from tercet.tasks.evaluation.evaluation_rows import EVALUATIONS
 from tercet.tasks.scoring.select import SelectConfig
 from tercet.tasks.stage import REJECTS, Resources, Work
 from tercet.tasks.training.phases import PhaseConfig
-from tercet.tasks.training.train import TrainConfig
+from tercet.tasks.training.train_settings import TrainConfig
 from tercet.tasks.warning import StageWarning
 
 MORE = "more steps (epochs or max_steps), a larger learning_rate"

