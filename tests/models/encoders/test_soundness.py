@@ -31,7 +31,7 @@ from transformers.utils import logging as transformers_logging
 from tercet.models.encoders import soundness
 from tercet.models.encoders.encoder import dimension, encode, load_encoder, longest
 from tercet.models.encoders.own_modules import save_encoder
-from tercet.models.losses.definition import layer_of
+from tercet.models.losses.word_layer import layer_of
 
 QUERY = "encoder.layer.1.attention.self.query.weight"
 LONG = "red cup on a table " * 100
