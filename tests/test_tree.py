@@ -10,13 +10,17 @@ FOLDERS = ("flows", "tasks", "models", "storage")
 
 
 def imports(tree: ast.Module) -> set[str]:
-    """Dotted names of the modules, or of the names in them, that a module imports anywhere."""
+    """Dotted names of the modules, or of the names in them, that a module imports anywhere.
+
+    What a registry lists may look another name up there, inside a function.
+    """
     names: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            names |= {f"{node.module}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            if not (node.col_offset and node.module.endswith(".registry")):
+                names |= {f"{node.module}.{alias.name}" for alias in node.names}
     return names
 
 
