@@ -18,9 +18,10 @@ def imports(tree: ast.Module) -> set[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module is not None:
-            if not (node.col_offset and node.module.endswith(".registry")):
-                names |= {f"{node.module}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            module = str(node.module)
+            if not node.col_offset or not module.endswith(".registry"):
+                names |= {f"{module}.{alias.name}" for alias in node.names}
     return names
 
 
