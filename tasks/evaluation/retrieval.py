@@ -1,6 +1,6 @@
 """The pairs of each split and question, and the rank of each query's own answer."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -9,41 +9,11 @@ import pyarrow.compute as pc
 
 from tercet.models.measures import metrics
 from tercet.storage.rows import Rows
+from tercet.tasks.evaluation.document_pairs import pairs_of_split, questions_of_split
 from tercet.tasks.evaluation.encoding import Encoded
 from tercet.tasks.evaluation.evaluation_rows import DOCUMENT_PAIRS, HALVES, Pairs
 from tercet.tasks.evaluation.suites.layout import Split
-from tercet.tasks.sampling import sample
 from tercet.tasks.stage import BadInput
-
-_COLUMNS = ["pair_id", "query", "answer", "split"]
-
-
-def pairs_of_split(rows: Rows, split: str, max_pairs: int, seed: int) -> pa.Table:
-    """pair_id, query and answer of a split, at most `max_pairs` of them, drawn by their ids.
-
-    In order of pair_id.
-    """
-    table = rows.table("document_pairs", _COLUMNS)
-    return _drawn(table.filter(pc.equal(table["split"], split)), max_pairs, seed)
-
-
-def questions_of_split(
-    rows: Rows, split: str, max_pairs: int, seed: int
-) -> Iterator[tuple[str, pa.Table]]:
-    """The same of each question of `questions`, with its name; none in older stores."""
-    if "questions" not in rows.tables:
-        return
-    table = rows.table("questions", ["question", *_COLUMNS])
-    table = table.filter(pc.equal(table["split"], split))
-    for name in sorted(table["question"].unique().to_pylist()):
-        of_name = table.filter(pc.equal(table["question"], name)).drop_columns(["question"])
-        yield name, _drawn(of_name, max_pairs, seed)
-
-
-def _drawn(pairs: pa.Table, max_pairs: int, seed: int) -> pa.Table:
-    pairs = pairs.drop_columns(["split"]).sort_by("pair_id")
-    return sample(pairs, "pair_id", max_pairs, seed, "evaluate")
-
 
 # A question with fewer pairs in a split is not measured there.
 LEAST = 30

@@ -9,8 +9,8 @@ import numpy as np
 
 from tercet.models.encoders.prompts import Sided
 from tercet.models.measures import metrics
+from tercet.tasks.evaluation.document_pairs import pairs_of_split
 from tercet.tasks.evaluation.encoding import Encoded
-from tercet.tasks.evaluation.retrieval import pairs_of_split
 from tercet.tasks.evaluation.suites import sts
 from tercet.tasks.evaluation.suites.layout import suite_root
 from tercet.tasks.evaluation.suites.task import cosines

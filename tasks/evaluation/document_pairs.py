@@ -1,0 +1,38 @@
+"""Which pairs of a split are measured: the same for the choice and the evaluation."""
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tercet.storage.rows import Rows
+from tercet.tasks.sampling import sample
+
+_COLUMNS = ["pair_id", "query", "answer", "split"]
+
+
+def pairs_of_split(rows: Rows, split: str, max_pairs: int, seed: int) -> pa.Table:
+    """pair_id, query and answer of a split, at most `max_pairs` of them, drawn by their ids.
+
+    In order of pair_id.
+    """
+    table = rows.table("document_pairs", _COLUMNS)
+    return _drawn(table.filter(pc.equal(table["split"], split)), max_pairs, seed)
+
+
+def questions_of_split(
+    rows: Rows, split: str, max_pairs: int, seed: int
+) -> Iterator[tuple[str, pa.Table]]:
+    """The same of each question of `questions`, with its name; none in older stores."""
+    if "questions" not in rows.tables:
+        return
+    table = rows.table("questions", ["question", *_COLUMNS])
+    table = table.filter(pc.equal(table["split"], split))
+    for name in sorted(table["question"].unique().to_pylist()):
+        of_name = table.filter(pc.equal(table["question"], name)).drop_columns(["question"])
+        yield name, _drawn(of_name, max_pairs, seed)
+
+
+def _drawn(pairs: pa.Table, max_pairs: int, seed: int) -> pa.Table:
+    pairs = pairs.drop_columns(["split"]).sort_by("pair_id")
+    return sample(pairs, "pair_id", max_pairs, seed, "evaluate")
