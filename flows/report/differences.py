@@ -9,7 +9,7 @@ from tercet.flows.report.made import counts
 from tercet.flows.report.subject import Subject
 from tercet.flows.results.figure_differences import FigureDifference, compare_figures
 from tercet.flows.results.metric_names import FEW, TOO_FEW, WHY_TOO_FEW
-from tercet.flows.results.step_differences import compare_recipes, compare_steps, describe_step
+from tercet.flows.results.run_differences import compare_recipes, compare_steps, describe_step
 
 Cells = list[str | int | float | None]
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from tercet.flows.pipeline.step import Step
 from tercet.flows.recipe.shipped import count_apart, is_shipped
 from tercet.storage.artifacts import Artifact
+from tercet.tasks.corpus.ingest import NOTHING_KEPT
 from tercet.tasks.corpus.labelled import LabelledConfig
-from tercet.tasks.corpus.outcomes import NOTHING_KEPT
 from tercet.tasks.corpus.sources.corpora import IngestConfig
 from tercet.tasks.corpus.sources.guesses import guesses
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pydantic import Field
 
 from tercet.models.generation import Check, Method, Prompted, Relation, methods, purpose_of
-from tercet.models.prompted import question
+from tercet.models.prompted import asked
 from tercet.models.prompted.asked import Edited, each_sentence
 from tercet.models.prompted.from_knowledge import (
     RECORD,
@@ -66,10 +66,10 @@ METHODS = methods(
         variables=RECORD,
     ),
     Method(
-        *("question", "positive", "topic", question.question, question.Question),
+        *("question", "positive", "topic", asked.question, asked.Question),
         prompt="question",
-        variables=question.VARIABLES,
-        optional=question.OPTIONAL,
+        variables=asked.VARIABLES,
+        optional=asked.OPTIONAL,
         checks=("query",),
         unit="passage",
         as_anchor=True,

@@ -10,7 +10,7 @@ from commands_store import make_artifact
 from tercet.flows.pipeline.step import Step
 from tercet.flows.running import corpus_lines
 from tercet.storage.store import open_store
-from tercet.tasks.corpus.outcomes import CORPUS_OUTCOMES
+from tercet.tasks.corpus.ingest import CORPUS_OUTCOMES
 from tercet.tasks.corpus.sources.corpora import IngestConfig
 from tercet.tasks.knowledge.graph import GraphConfig
 

@@ -17,7 +17,7 @@ from tercet.tasks.corpus.ingest import SENTENCES
 from tercet.tasks.corpus.labelled import LABELLED
 from tercet.tasks.evaluation.suites.own import RetrievalSource, StsSet
 from tercet.tasks.guarding import guard
-from tercet.tasks.guarding import vectors as guard_vectors
+from tercet.tasks.guarding import guard as guard_vectors
 from tercet.tasks.guarding.guard import CONTAMINATION
 from tercet.tasks.guarding.removal import drop_contaminated
 from tercet.tasks.guarding.sentences import GuardConfig, externals

@@ -8,7 +8,7 @@ import pytest
 from report_store import Written
 from tiny_run import Finished, ended_well, tercet
 
-from tercet.flows.commands.report import make_report
+from tercet.flows.commands.browse import make_report
 from tercet.flows.pages.blocks import Chart
 from tercet.flows.report import lineage, projection
 from tercet.flows.report.subject import open_runs
