@@ -14,13 +14,11 @@ from tercet.models.prompted.asked import Edited, each_sentence
 from tercet.models.prompted.from_knowledge import (
     RECORD,
     ChangedRecord,
-    from_changed_knowledge,
-    from_knowledge,
-)
-from tercet.models.prompted.revisions import (
     EntityRevision,
     QuantityRevision,
     entity_revision,
+    from_changed_knowledge,
+    from_knowledge,
     quantity_revision,
 )
 from tercet.models.rules.entity_swap import open_graph
