@@ -20,6 +20,8 @@ from tercet.tasks.stage import BadInput
 # A file without lines is held as a whole, which takes some ten times its bytes.
 MOST_BYTES = 200_000_000
 DEPTH = 4  # objects in one another that are looked into
+# Actions of Elasticsearch's bulk files, which stand in lines between the rows.
+_ACTIONS = ({"index"}, {"create"}, {"update"}, {"delete"})
 _HINT = "write one row a line, as .jsonl, e.g. with jq -c '.[]'"
 
 # The number of a row, from 1, and its values, or why it cannot be used.
@@ -27,7 +29,9 @@ Numbered = tuple[int, dict[str, Any], tuple[str, str, str] | None]
 
 
 def of_lines(path: Path, max_bytes: int) -> Iterator[Numbered]:
-    """The objects of a .jsonl, numbered by their lines; blank lines are left out."""
+    """The objects of a .jsonl, numbered by their lines; blank lines and Elasticsearch's actions
+    (`{"index": {"_id": "7"}}`) are no rows.
+    """
     for line in lines(path, max_bytes):
         shown = line.text[:SHOWN]
         if line.fault == "line_too_long":
@@ -42,7 +46,8 @@ def of_lines(path: Path, max_bytes: int) -> Iterator[Numbered]:
                 if fold(line.text):  # else nothing that anybody sees
                     yield line.number, {}, ("bad_json", str(error)[:SHOWN], shown)
                 continue
-            yield line.number, *_row(value, "the line", shown)
+            if not _is_action(value):
+                yield line.number, *_row(value, "the line", shown)
 
 
 def of_list(path: Path) -> Iterator[Numbered]:
@@ -60,13 +65,24 @@ def of_list(path: Path) -> Iterator[Numbered]:
 
 
 def _row(value: Any, what: str, shown: str) -> tuple[dict[str, Any], tuple[str, str, str] | None]:
-    """The row, with what objects in it hold under their paths: `_source.title`."""
     if isinstance(value, dict):
-        for _ in range(DEPTH):
-            if any(isinstance(held, dict) for held in value.values()):
-                value = dict(chain.from_iterable(starmap(_members, value.items())))
-        return value, None
+        return by_path(value), None
     return {}, ("bad_json", f"{what} holds a {type(value).__name__}, not an object", shown)
+
+
+def _is_action(value: Any) -> bool:
+    if not isinstance(value, dict) or set(value) not in _ACTIONS:
+        return False
+    (held,) = value.values()
+    return isinstance(held, dict) and all(key.startswith("_") for key in held)
+
+
+def by_path(row: dict[str, Any]) -> dict[str, Any]:
+    """The row, with what objects in it hold under their paths: `_source.title`."""
+    for _ in range(DEPTH):
+        if any(isinstance(held, dict) for held in row.values()):
+            row = dict(chain.from_iterable(starmap(_members, row.items())))
+    return row
 
 
 def _members(key: str, held: Any) -> list[tuple[str, Any]]:
