@@ -10,7 +10,9 @@ from tercet.models.text.unicode import encodable, fold
 from tercet.tasks.corpus.sources.streams import (
     CHUNK,
     SHOWN,
+    RowFault,
     conversion,
+    fault_of,
     lines,
     open_bytes,
     text_start,
@@ -25,7 +27,7 @@ _ACTIONS = ({"index"}, {"create"}, {"update"}, {"delete"})
 _HINT = "write one row a line, as .jsonl, e.g. with jq -c '.[]'"
 
 # The number of a row, from 1, and its values, or why it cannot be used.
-Numbered = tuple[int, dict[str, Any], tuple[str, str, str] | None]
+Numbered = tuple[int, dict[str, Any], RowFault | None]
 
 
 def of_lines(path: Path, max_bytes: int) -> Iterator[Numbered]:
@@ -34,11 +36,8 @@ def of_lines(path: Path, max_bytes: int) -> Iterator[Numbered]:
     """
     for line in lines(path, max_bytes):
         shown = line.text[:SHOWN]
-        if line.fault == "line_too_long":
-            detail = f"the line is longer than {max_bytes} bytes"
-            yield line.number, {}, (line.fault, detail, shown)
-        elif line.fault:
-            yield line.number, {}, (line.fault, "the line is not UTF-8", shown)
+        if line.fault:
+            yield line.number, {}, fault_of(line, max_bytes)
         elif line.text.strip():
             try:
                 value = json.loads(line.text, object_pairs_hook=_object)
@@ -64,7 +63,7 @@ def of_list(path: Path) -> Iterator[Numbered]:
             yield number, *_row(value, "the row", str(value)[:SHOWN])
 
 
-def _row(value: Any, what: str, shown: str) -> tuple[dict[str, Any], tuple[str, str, str] | None]:
+def _row(value: Any, what: str, shown: str) -> tuple[dict[str, Any], RowFault | None]:
     if isinstance(value, dict):
         return by_path(value), None
     return {}, ("bad_json", f"{what} holds a {type(value).__name__}, not an object", shown)

@@ -18,6 +18,7 @@ import pyarrow as pa
 from tercet.tasks.stage import BadInput
 
 LineFault: TypeAlias = Literal["", "not_utf8", "line_too_long", "page_too_long", "bad_document"]
+RowFault: TypeAlias = tuple[str, str, str]  # reason, detail, text
 
 CHUNK = 1 << 18
 SHOWN = 200  # characters of a rejected row's text that are kept
@@ -66,12 +67,24 @@ _DAMAGE = (zlib.error, EOFError, gzip.BadGzipFile, pa.ArrowException)
 
 
 class Line(NamedTuple):
-    """A line without its end. A long one holds its beginning only; `quotes` counts all its `\"`."""
+    """A line without its end; of one that is too long, the beginning."""
 
     number: int
     text: str
-    fault: LineFault
-    quotes: int
+    fault: LineFault = ""
+
+
+def fault_of(line: Line, max_bytes: int) -> RowFault:
+    """Why a line with a fault cannot be used, as a row."""
+    shown = "" if line.fault == "bad_document" else line.text[:SHOWN]
+    detail = {
+        "": "",
+        "bad_document": line.text,
+        "not_utf8": "the line is not UTF-8",
+        "line_too_long": f"the line is longer than {max_bytes} bytes",
+        "page_too_long": f"the page is longer than {max_bytes} bytes: raise ingest.max_line_bytes",
+    }
+    return line.fault, detail[line.fault], shown
 
 
 def format_of(path: Path) -> tuple[str, str]:
@@ -166,24 +179,21 @@ def lines(path: Path, max_bytes: int) -> Iterator[Line]:
         BadInput: as `open_bytes`; or the file as a whole is UTF-16, UTF-32 or of another kind.
     """
     with open_bytes(path) as stream:
-        for number, (raw, length, quotes) in enumerate(_raw_lines(path, stream, max_bytes), 1):
-            if length > max_bytes:
-                yield Line(number, raw.decode("utf-8", "replace"), "line_too_long", quotes)
-                continue
+        for number, (raw, length) in enumerate(_raw_lines(path, stream, max_bytes), 1):
+            fault: LineFault = "line_too_long" if length > max_bytes else "not_utf8"
             try:
-                yield Line(number, raw.decode("utf-8"), "", quotes)
+                yield Line(number, raw.decode("utf-8"), "" if length <= max_bytes else fault)
             except UnicodeDecodeError:
-                yield Line(number, raw.decode("utf-8", "replace"), "not_utf8", quotes)
+                yield Line(number, raw.decode("utf-8", "replace"), fault)
 
 
-def _raw_lines(path: Path, stream: BinaryIO, max_bytes: int) -> Iterator[tuple[bytes, int, int]]:
-    """(bytes, full length, count of quotation marks) of each line."""
-    head, length, quotes, first = bytearray(), 0, 0, True
+def _raw_lines(path: Path, stream: BinaryIO, max_bytes: int) -> Iterator[tuple[bytes, int]]:
+    """(bytes, full length) of each line."""
+    head, length, first = bytearray(), 0, True
 
     def take(piece: bytes) -> None:
-        nonlocal length, quotes
+        nonlocal length
         length += len(piece)
-        quotes += piece.count(b'"')
         if length <= max_bytes:
             head.extend(piece)
         else:
@@ -196,12 +206,12 @@ def _raw_lines(path: Path, stream: BinaryIO, max_bytes: int) -> Iterator[tuple[b
         pieces = chunk.split(b"\n")
         for piece in pieces[:-1]:
             take(piece)
-            yield bytes(head), length, quotes
+            yield bytes(head), length
             head.clear()
-            length = quotes = 0
+            length = 0
         take(pieces[-1])
     if length:
-        yield bytes(head), length, quotes
+        yield bytes(head), length
 
 
 def with_line_feeds(stream: BinaryIO) -> Iterator[bytes]:

@@ -18,11 +18,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tercet.tasks.corpus.sources import json_rows, separated
-from tercet.tasks.corpus.sources.separated import DialectSettings, RowFault
+from tercet.tasks.corpus.sources.separated import DialectSettings
 from tercet.tasks.corpus.sources.streams import (
     CHUNK,
     JSON,
     SHOWN,
+    RowFault,
     conversion,
     format_of,
     open_bytes,
@@ -143,7 +144,7 @@ def _separated_rows(
                     f"{path}: its header, line {number}, cannot be read: {record[1]}"
                     + (hint if record[0] == "not_utf8" else "")
                 )
-            header = record
+            header = [name.strip() for name in record]
         elif not isinstance(record, list):
             yield Row(number, {}, record)
         elif len(header) == 1:

@@ -92,8 +92,8 @@ def test_questions_that_cannot_be_read_are_told(
     own.write_text("question,file\nWho waits?,3.md\nWer wartet länger?,4.md\n", encoding="latin-1")
     write_recipe(str(notes), str(tmp_path / "recipe.yaml"), questions=str(own))
     assert (
-        "asked.csv: 1 question (question, file), without 1 row (row 3: line 3 is not UTF-8; if it "
-        f"is Latin-1: iconv -f latin1 -t utf-8 {own} > NEW), asked before"
+        "asked.csv: 1 question (question, file), without 1 row (row 3: the line is not UTF-8; if "
+        f"it is Latin-1: iconv -f latin1 -t utf-8 {own} > NEW), asked before"
     ) in capsys.readouterr().out
 
 
