@@ -14,7 +14,5 @@ def lines(step: Step) -> Sequence[str]:
         return ()
     found = {c.name: guesses(c, step.config.max_line_bytes) for c in step.config.corpora}
     return [
-        f"{step.name}: corpus {name!r}: {', '.join(said)} (set by its text and dialect)."
-        for name, said in found.items()
-        if said
+        f"{step.name}: corpus {name!r}: {', '.join(said)}." for name, said in found.items() if said
     ]

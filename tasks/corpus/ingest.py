@@ -33,7 +33,14 @@ from tercet.tasks.rejects import Rejects
 from tercet.tasks.stage import Stage, Work
 
 # What reads and cuts texts.
-LIBRARIES = ("blingfire", "lxml", "markdown-it-py", "mdit-py-plugins", "selectolax")
+LIBRARIES = (
+    "blingfire",
+    "charset-normalizer",
+    "lxml",
+    "markdown-it-py",
+    "mdit-py-plugins",
+    "selectolax",
+)
 _REASONS = (
     "",
     "duplicate",

@@ -6,7 +6,6 @@ from pydantic import BaseModel
 
 from tercet.storage.rows import Rows
 from tercet.tasks.connections import ask
-from tercet.tasks.corpus.sources.streams import conversion
 from tercet.tasks.evaluation.judgements import NOTES
 from tercet.tasks.stage import Work
 from tercet.tasks.warning import StageWarning
@@ -40,6 +39,4 @@ def find(work: Work, made: Rows, configs: Sequence[BaseModel]) -> Iterator[Stage
             message = f"{count:,} of {total:,} questions of {name} {what} "
             message += f"({told}{'; …' if len(rows) > _NAMED else ''})"
             remedy = f"correct these rows of {one.source}"
-            if any(reason == "not_utf8" for *_, reason in rows):
-                remedy += f"; if it is Latin-1: {conversion(one.source)}"
             yield StageWarning(kind, name, count, total, message, remedy)

@@ -11,10 +11,9 @@ from tercet.tasks.corpus.sources.streams import (
     CHUNK,
     SHOWN,
     RowFault,
-    conversion,
     fault_of,
     lines,
-    open_bytes,
+    open_text,
     text_start,
 )
 from tercet.tasks.stage import BadInput
@@ -91,7 +90,7 @@ def _members(key: str, held: Any) -> list[tuple[str, Any]]:
 
 
 def _whole(path: Path) -> Any:
-    with open_bytes(path) as stream:
+    with open_text(path) as stream:
         pieces = [text_start(path, stream.read(CHUNK))]
         held = len(pieces[0])
         while held <= MOST_BYTES and (piece := stream.read(CHUNK)):
@@ -104,7 +103,7 @@ def _whole(path: Path) -> Any:
     try:
         said = b"".join(pieces).decode("utf-8")
     except UnicodeDecodeError:
-        raise BadInput(f"{path} is not UTF-8: if it is Latin-1: {conversion(str(path))}") from None
+        raise BadInput(f"{path} is damaged: some of it is not UTF-8") from None
     if not fold(said):
         return []
     try:

@@ -16,7 +16,7 @@ from tercet.tasks.corpus.sources.streams import (
     LineFault,
     format_of,
     lines,
-    open_bytes,
+    open_text,
     text_start,
 )
 
@@ -59,7 +59,7 @@ def _document(path: Path) -> str | Line:
 
 def _page(path: Path, max_bytes: int) -> str | Line:
     raw = b""
-    with open_bytes(path) as stream:
+    with open_text(path) as stream:
         while len(raw) <= max_bytes and (chunk := stream.read(CHUNK)):
             raw += chunk
     raw = text_start(path, raw)

@@ -24,7 +24,6 @@ from tercet.tasks.corpus.sources.streams import (
     JSON,
     SHOWN,
     RowFault,
-    conversion,
     format_of,
     open_bytes,
     readable,
@@ -139,11 +138,7 @@ def _separated_rows(
     for number, record in separated.records(path, max_bytes, dialect):
         if header is None:
             if not isinstance(record, list):
-                hint = f"; if it is Latin-1: {conversion(str(path))}"
-                raise BadInput(
-                    f"{path}: its header, line {number}, cannot be read: {record[1]}"
-                    + (hint if record[0] == "not_utf8" else "")
-                )
+                raise BadInput(f"{path}: its header, line {number}, cannot be read: {record[1]}")
             header = [name.strip() for name in record]
         elif not isinstance(record, list):
             yield Row(number, {}, record)

@@ -212,7 +212,7 @@ def test_columns_of_one_name_are_one_with_a_paragraph_each(name: str, tmp_path: 
     corpus = CorpusConfig(name="c", source=str(path))
     assert files.table_of(corpus, name, path, LIMIT).columns == ["id", "text"]
     assert guesses(corpus, LIMIT) == ["text in column 'text'", "2 columns 'text' read as one"]
-    assert describe(str(path)).repeated == ["2 columns 'text' read as one"]
+    assert describe(str(path)).read_as == ["2 columns 'text' read as one"]
     texts = [row.values["text"] for row in tables.rows(path, LIMIT, ["text"])]
     assert texts == ["\n\n".join(filter(str.strip, row[1:])) for row in ROWS]
 
