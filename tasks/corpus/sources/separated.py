@@ -141,7 +141,7 @@ def named(header: Sequence[str], fields: Sequence[str]) -> dict[str, str]:
 def header_of(path: Path, max_bytes: int, dialect: Dialect) -> list[str]:
     """The fields of the first record without spaces around; none where it cannot be read."""
     _, header = next(records(path, max_bytes, dialect), (1, None))
-    return [name.strip() for name in header] if isinstance(header, list) else []
+    return [name.strip(" ") for name in header] if isinstance(header, list) else []
 
 
 def repeated(header: Sequence[str]) -> list[str]:

@@ -139,7 +139,7 @@ def _separated_rows(
         if header is None:
             if not isinstance(record, list):
                 raise BadInput(f"{path}: its header, line {number}, cannot be read: {record[1]}")
-            header = [name.strip() for name in record]
+            header = [name.strip(" ") for name in record]
         elif not isinstance(record, list):
             yield Row(number, {}, record)
         elif len(header) == 1:
