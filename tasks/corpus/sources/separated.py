@@ -26,9 +26,10 @@ from tercet.tasks.corpus.sources.streams import (
 )
 from tercet.tasks.stage import Config
 
-# Between fields, the usual one of a .csv first; texts hold the last three hardly ever.
-_DELIMITERS = (",", ";", "\t", "|", "^", "~", "\x01", "\x1f")
-# In a .tsv without tabs, another separates if so many records have as many fields as the header.
+# Between fields, the usual one of a .csv first.
+_DELIMITERS = (",", ";", "\t", "|", "^", "~", "\x01", "\x1f", ":")
+# A colon, or in a .tsv without tabs any other sign, separates if so many records have as many
+# fields as the header.
 _SURE = 0.95
 # Quotation marks mean nothing where so many more records have the header's fields for it: a few
 # stray ones are faults.
@@ -39,7 +40,7 @@ BAD = "bad_csv"
 _BACKSLASH = "\\"
 # What of a file's beginning is looked at to find its dialect.
 _LINES, _CHARACTERS = 2000, 1_000_000
-_NAMED = {"\t": "a tab", "\x01": "Ctrl-A", ",": "a comma", ";": "a semicolon"}
+_NAMED = {"\t": "a tab", "\x01": "Ctrl-A", ",": "a comma", ";": "a semicolon", ":": "a colon"}
 
 
 class Dialect(NamedTuple):
@@ -100,9 +101,14 @@ def dialect_of(path: Path, max_bytes: int, given: DialectSettings | None = None)
         marks = [settings.delimiter]
 
     tried = [_tried(Dialect(mark, quotes[0], escapes[0]), sample, max_bytes) for mark in marks]
-    best, least = tried[0], 0.0 if usual == "," else _SURE
+    best = tried[0]
     if usual == "," or best.fields < 2:
-        several = [one for one in tried if one.fields > 1 and one.share >= least]
+        certain = {":"} if usual == "," else set(marks)
+        several = [
+            one
+            for one in tried
+            if one.fields > 1 and (one.share >= _SURE or one.dialect.delimiter not in certain)
+        ]
         best = max(several, key=lambda one: (round(one.share, 2), one.fields), default=best)
     for spaced, quote, escape in product((False, True), quotes, escapes):
         if best.share == 1.0:
