@@ -21,7 +21,7 @@ from tercet.models.text.languages import LEAST_ENGLISH
 from tercet.tasks.corpus.sources.corpora import IngestSettings
 from tercet.tasks.corpus.sources.discover import Description, describe
 from tercet.tasks.corpus.sources.files import kinds_of
-from tercet.tasks.corpus.sources.streams import DOCUMENTS, DOCUMENTS_EXTRA, PLAIN, conversion
+from tercet.tasks.corpus.sources.streams import DOCUMENTS, DOCUMENTS_EXTRA, PLAIN
 from tercet.tasks.evaluation.labels import MOST_VALUES
 from tercet.tasks.evaluation.suites.own import RetrievalSource
 from tercet.tasks.evaluation.suites.own_questions import has_questions, read_questions, readings
@@ -205,11 +205,8 @@ def _asked(source: str) -> Asked:
     unusable = ""
     if read.unusable:
         first = read.unusable[0]
-        hint = f"; if it is Latin-1: {conversion(source)}" if first.reason == "not_utf8" else ""
         rows = "row" if len(read.unusable) == 1 else "rows"
-        unusable = (
-            f", without {len(read.unusable):,} {rows} (row {first.row}: {first.detail}{hint})"
-        )
+        unusable = f", without {len(read.unusable):,} {rows} (row {first.row}: {first.detail})"
     unusable += "".join(f"; {one.detail}" for one in read.unread)
     columns = tuple(column for some in read.columns.values() for column in some)
     return Asked(source, number, columns, frozenset(files), unusable)
@@ -227,7 +224,7 @@ def _found(described: Description) -> str:
         parts.append(f"text in column {described.text!r}")
     if described.dialect is not None:
         parts.append(described.dialect)
-    parts += described.repeated
+    parts += described.read_as
     words = f"{described.mean_words:.0f}"
     parts.append(f"{words} {'word' if words == '1' else 'words'} a sentence")
     return f"{described.source} ({kind}): {', '.join(parts)}."

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from tercet.tasks.corpus.sources.discover import Description
-from tercet.tasks.corpus.sources.streams import conversion
 from tercet.tasks.stage import BadInput
 from tercet.tasks.synthesis.methods import RULE_NAMES
 
@@ -293,10 +292,4 @@ def _said(described: Description, how: str, evaluate: Mapping[str, Any]) -> str:
     if measures:
         listed = [", ".join(measures[:-1]), measures[-1]] if measures[1:] else measures
         said += f"; measured by {' and '.join(listed)}"
-    said += "."
-    if described.not_utf8:
-        said += (
-            f" {described.not_utf8} of the first {described.looked_at} are not UTF-8 and are left "
-            f"out; if the file is Latin-1: {conversion(described.source)}"
-        )
-    return said
+    return f"{said}."

@@ -436,9 +436,7 @@ def guesses_of_tables(step: Step) -> Sequence[str]:
         return ()
     found = {c.name: guesses(c, step.config.max_line_bytes) for c in step.config.corpora}
     return [
-        f"{step.name}: corpus {name!r}: {', '.join(said)} (set by its text and dialect)."
-        for name, said in found.items()
-        if said
+        f"{step.name}: corpus {name!r}: {', '.join(said)}." for name, said in found.items() if said
     ]
 
 

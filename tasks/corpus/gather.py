@@ -31,7 +31,6 @@ from tercet.models.text.shingles import (
 from tercet.tasks.corpus import near_duplicates, questions
 from tercet.tasks.corpus.sources.corpora import CorpusConfig, Document, Fault, IngestConfig
 from tercet.tasks.corpus.sources.registry import reader_of
-from tercet.tasks.corpus.sources.streams import conversion
 from tercet.tasks.rejects import Rejects
 from tercet.tasks.stage import BadInput
 
@@ -263,10 +262,10 @@ def _nothing_usable(corpus: CorpusConfig, faults: Counter[str]) -> str:
     if not faults:
         return f"{corpus.source}: the corpus {corpus.name!r} is empty; name files with text"
     why = ", ".join(f"{count} {reason}" for reason, count in faults.most_common(3))
-    hint = "look at its text and the bounds"
-    if "not_utf8" in faults:
-        hint = f"if it is Latin-1: {conversion(corpus.source)}"
-    return f"{corpus.source}: no sentence of corpus {corpus.name!r} can be used ({why}); {hint}"
+    return (
+        f"{corpus.source}: no sentence of corpus {corpus.name!r} can be used ({why}); look at its "
+        "text and the bounds"
+    )
 
 
 # Set phrases: runs of eight words that very many documents have, such as a letter's opening.

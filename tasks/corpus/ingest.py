@@ -121,7 +121,14 @@ Columns:
 
 Parted: TypeAlias = tuple[splits.Codes, splits.Codes]
 # What reads and cuts texts.
-LIBRARIES = ("blingfire", "lxml", "markdown-it-py", "mdit-py-plugins", "selectolax")
+LIBRARIES = (
+    "blingfire",
+    "charset-normalizer",
+    "lxml",
+    "markdown-it-py",
+    "mdit-py-plugins",
+    "selectolax",
+)
 _REASONS = (
     "",
     "duplicate",

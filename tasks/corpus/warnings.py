@@ -15,7 +15,6 @@ from tercet.tasks.corpus.anchors import ANCHOR_COLUMNS, eligible
 from tercet.tasks.corpus.gather import HTML, example_id
 from tercet.tasks.corpus.ingest import LARGE_CLUSTER, NOTHING_KEPT, PARTED
 from tercet.tasks.corpus.sources.corpora import IngestConfig
-from tercet.tasks.corpus.sources.streams import conversion
 from tercet.tasks.corpus.splits import SPLITS
 from tercet.tasks.evaluation.evaluate import EvaluateConfig
 from tercet.tasks.stage import Work
@@ -109,9 +108,8 @@ def _unreadable(name: str, counts: _Counts, source: str) -> Iterator[StageWarnin
     read = rows.total() + counts["document"].total()
     if rows.total() > LOST * read:
         said = f"corpus {name!r}: {rows.total():,} of {read:,} rows cannot be used"
-        remedy = f"if it is Latin-1: {conversion(source)}" if "not_utf8" in rows else _LOOK
         said += f" ({_listed(rows)})"
-        yield StageWarning("unreadable", name, rows.total(), read, said, remedy)
+        yield StageWarning("unreadable", name, rows.total(), read, said, _LOOK)
 
 
 def _unused(name: str, counts: _Counts) -> Iterator[StageWarning]:

@@ -7,7 +7,6 @@ from pydantic import BaseModel
 from tercet.models.encoders.prompts import has_sides
 from tercet.storage.rows import Rows, quoted
 from tercet.tasks.connections import ask
-from tercet.tasks.corpus.sources.streams import conversion
 from tercet.tasks.evaluation.evaluate import EvaluateConfig
 from tercet.tasks.evaluation.evaluation_rows import DOCUMENT_PAIRS, HALVES
 from tercet.tasks.evaluation.judgements import NOTES
@@ -171,6 +170,4 @@ def find_judgements(work: Work, made: Rows, configs: Sequence[BaseModel]) -> Ite
             message = f"{count:,} of {total:,} questions of {name} {what} "
             message += f"({told}{'; …' if len(rows) > _NAMED else ''})"
             remedy = f"correct these rows of {one.source}"
-            if any(reason == "not_utf8" for *_, reason in rows):
-                remedy += f"; if it is Latin-1: {conversion(one.source)}"
             yield StageWarning(kind, name, count, total, message, remedy)

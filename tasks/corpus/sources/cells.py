@@ -3,8 +3,7 @@
 import math
 
 from tercet.models.text.unicode import encodable, fold
-from tercet.tasks.corpus.sources.separated import RowFault
-from tercet.tasks.corpus.sources.streams import SHOWN
+from tercet.tasks.corpus.sources.streams import SHOWN, RowFault
 
 # Cells that hold nothing, as pandas reads them; those below whatever their case.
 _NOTHING = frozenset(

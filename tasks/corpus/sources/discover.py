@@ -19,8 +19,8 @@ from tercet.tasks.corpus.sources.registry import reader_of
 from tercet.tasks.corpus.sources.streams import (
     PLAIN,
     SEPARATED,
-    conversion,
     decompressed,
+    encoding_in_words,
     format_of,
     lines,
     readable,
@@ -57,9 +57,8 @@ class Description:
     prose: whether rows are texts of several sentences; `lines`: each line of a file is one.
     pair: the columns of a natural pair. labels: columns of few values, the likeliest first.
     dialect: how the fields of a separated file are written, if not as usual.
-    repeated: columns of one name that are read as one, in words.
+    read_as: the encoding, if it is not UTF-8, and columns of one name that are one, in words.
     unspaced: whether most texts are in a script that puts no spaces between words.
-    not_utf8: how many of the rows looked at, `looked_at`, could not be decoded.
     left_out: of a folder, how many files of other kinds it holds. unread: how many of kinds that no
         reader knows, and hidden ones.
     english: the share of words that are among the most common of English; None of few words.
@@ -76,8 +75,6 @@ class Description:
     prose: Prose
     mean_words: float
     mean_sentences: float
-    not_utf8: int
-    looked_at: int
     lengths: tuple[int, ...]
     unspaced: bool
     english: float | None
@@ -95,7 +92,7 @@ class Description:
     looks: tuple[Column, ...] = ()
     pairs: tuple[FilledPair, ...] = ()
     dialect: str | None = None
-    repeated: Sequence[str] = ()
+    read_as: Sequence[str] = ()
 
     @property
     def counted(self) -> str:
@@ -175,6 +172,7 @@ def _files(source: str, limit: int | None) -> Description:
     corpus = CorpusConfig(name="corpus", source=source).model_copy(update={"source": str(first)})
     files.check(corpus, MAX_BYTES)
     seen: dict[str, Any] = {}
+    read_as = encoding_in_words(first)
     is_prose: Prose = True
     if form == ".txt":
         is_prose = _prose_of(first)
@@ -185,7 +183,7 @@ def _files(source: str, limit: int | None) -> Description:
         if form in SEPARATED:
             dialect = separated.dialect_of(first, MAX_BYTES)
             seen["dialect"] = separated.unusual(dialect, form)
-            seen["repeated"] = separated.repeated(separated.header_of(first, MAX_BYTES, dialect))
+            read_as += separated.repeated(separated.header_of(first, MAX_BYTES, dialect))
     # Prose is seen across files, which may be documents of one paragraph.
     several = form in PLAIN and is_prose is True
     where = source if several else corpus.source
@@ -195,9 +193,7 @@ def _files(source: str, limit: int | None) -> Description:
     if not read["lengths"]:
         hint = "look at its text"
         faults = [reading for reading in readings if isinstance(reading, Fault)]
-        if read["not_utf8"]:
-            hint = f"if it is Latin-1: {conversion(source)}"
-        elif faults:
+        if faults:
             hint = f"the first of them: {faults[0].detail}"
         raise BadInput(f"{first}: none of its first rows holds text; {hint}")
     if form not in PLAIN:
@@ -215,6 +211,7 @@ def _files(source: str, limit: int | None) -> Description:
         rows=rows,
         exact=exact,
         prose=is_prose,
+        read_as=read_as,
         left_out={kind: len(paths) for kind, paths in others},
         unread=files.unread(folder) if folder else {},
         **seen,
@@ -298,7 +295,6 @@ def _read(readings: Sequence[Reading]) -> dict[str, Any]:
     parts = [part for d in documents for n, part in enumerate(d.paragraphs) if n not in d.code]
     texts = [text for part in parts for text in part]
     lengths = tuple(map(count_words, texts))
-    faults = [reading.reason for reading in readings if isinstance(reading, Fault)]
     return {
         "mean_words": sum(lengths) / max(len(lengths), 1),
         "mean_sentences": len(texts) / max(len(documents), 1),
@@ -306,8 +302,6 @@ def _read(readings: Sequence[Reading]) -> dict[str, Any]:
         "titled": 10 * sum(bool(d.title or d.headings) for d in documents) > len(documents),
         "unspaced": 2 * sum(map(is_unspaced, texts)) > len(texts),
         "english": share_of_english(texts),
-        "not_utf8": faults.count("not_utf8"),
-        "looked_at": len(readings),
     }
 
 

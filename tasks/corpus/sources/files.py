@@ -32,6 +32,7 @@ from tercet.tasks.corpus.sources.streams import (
     SHOWN,
     Line,
     content_digest,
+    fault_of,
     format_of,
     known_format,
     lines,
@@ -253,7 +254,7 @@ def text_lines(path: Path, max_bytes: int) -> Iterator[Line]:
     if format_of(path)[0] in (".txt", ".md"):
         return lines(path, max_bytes)
     read = enumerate(page_blocks(path, max_bytes), 1)
-    return (b if isinstance(b, Line) else Line(n, " ".join(b.texts), "", 0) for n, b in read)
+    return (b if isinstance(b, Line) else Line(n, " ".join(b.texts)) for n, b in read)
 
 
 def _lines(name: str, read: Iterator[Line], max_bytes: int, split: bool) -> Iterator[Reading]:
@@ -269,7 +270,7 @@ def _lines(name: str, read: Iterator[Line], max_bytes: int, split: bool) -> Iter
 def _paragraphs(read: Iterator[Line], max_bytes: int) -> Iterator[Block | Line]:
     """Lines with empty ones between them as blocks, without HTML."""
     held: list[Line] = []
-    for line in chain(read, [Line(0, "", "", 0)]):
+    for line in chain(read, [Line(0, "")]):
         if line.fault:
             yield line
         elif fold(line.text):
@@ -336,14 +337,7 @@ def _documents(name: str, read: Iterator[Block | Line], max_bytes: int) -> Itera
 
 
 def line_fault(name: str, line: Line, max_bytes: int) -> Fault:
-    shown = "" if line.fault == "bad_document" else line.text[:SHOWN]
-    detail = {
-        "bad_document": line.text,
-        "not_utf8": "the line is not UTF-8",
-        "line_too_long": f"the line is longer than {max_bytes} bytes",
-        "page_too_long": f"the page is longer than {max_bytes} bytes: raise ingest.max_line_bytes",
-    }[line.fault]
-    return Fault(name, f"{name}:{line.number}", line.fault, detail, shown)
+    return Fault(name, f"{name}:{line.number}", *fault_of(line, max_bytes))
 
 
 READER = Reader(

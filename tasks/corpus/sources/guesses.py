@@ -6,13 +6,15 @@ from pathlib import Path
 from tercet.tasks.corpus.sources import files, hub, separated
 from tercet.tasks.corpus.sources.corpora import CorpusConfig
 from tercet.tasks.corpus.sources.registry import reader_of
-from tercet.tasks.corpus.sources.streams import PLAIN, SEPARATED, format_of
+from tercet.tasks.corpus.sources.streams import PLAIN, SEPARATED, encoding_in_words, format_of
 from tercet.tasks.corpus.sources.tables import first_rows
 from tercet.tasks.corpus.sources.values import wanted_columns
 
 
 def guesses(corpus: CorpusConfig, max_bytes: int) -> list[str]:
-    """The column of the text and each dialect that is not the usual one, once for all files."""
+    """The column of the text, and each encoding and dialect that is not the usual one, once for all
+    files.
+    """
     return list(dict.fromkeys(_guesses(corpus, max_bytes)))
 
 
@@ -20,9 +22,10 @@ def _guesses(corpus: CorpusConfig, max_bytes: int) -> Iterator[str]:
     reader = reader_of(corpus.source)
     tables = []
     if reader is files.READER:
-        named = [
-            each for each in files.files_of(corpus.source) if format_of(each[1])[0] not in PLAIN
-        ]
+        named = files.files_of(corpus.source)
+        for _, path in named:
+            yield from encoding_in_words(path)
+        named = [each for each in named if format_of(each[1])[0] not in PLAIN]
         tables = [files.table_of(corpus, *each, max_bytes) for each in named]
     elif reader is hub.READER and corpus.text is None and corpus.query is None:
         tables = list(reader.tables(corpus, max_bytes))

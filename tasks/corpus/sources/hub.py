@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tercet.tasks.corpus.sources.corpora import CorpusConfig
+from tercet.tasks.corpus.sources.json_rows import DEPTH, by_path
 from tercet.tasks.corpus.sources.reader import Table
 from tercet.tasks.corpus.sources.streams import SHOWN, content_digest
 from tercet.tasks.corpus.sources.tables import Row, bounded
@@ -75,13 +76,13 @@ def tables(corpus: CorpusConfig, max_bytes: int) -> Iterator[Table]:
     """The data set as one table; none if it has no rows."""
     place = place_of(corpus.source)
     dataset = _open(corpus.source, place)
-    columns = dataset.column_names
-    if columns is None:  # not known before a row is read
-        first = next(_raw_rows(corpus.source, dataset), None)
-        columns = [] if first is None else list(first)
+    if dataset.features is None:  # not known before a row is read
+        columns = list(by_path(next(_raw_rows(corpus.source, dataset), {})))
+    else:
+        columns = list(dataset.features.flatten(DEPTH))
     if columns:
         rows = partial(_rows, corpus.source, dataset, max_bytes)
-        yield Table(place.shown, list(columns), rows, corpus.source)
+        yield Table(place.shown, columns, rows, corpus.source)
 
 
 def portable(source: str) -> str:
@@ -137,13 +138,15 @@ def _first_line(error: Exception) -> str:
 
 def _rows(source: str, dataset: Any, max_bytes: int, wanted: Sequence[str]) -> Iterator[Row]:
     """The rows with these columns, class labels by their names."""
-    features = dataset.features or {}
-    names = {
-        c: f.names for c in wanted if (f := features.get(c)) is not None and hasattr(f, "names")
-    }
-    chosen = dataset.select_columns(list(wanted)) if dataset.column_names else dataset
-    for number, raw in enumerate(_raw_rows(source, chosen), 1):
-        values = {column: raw.get(column) for column in wanted}
+    features = {} if dataset.features is None else dataset.features.flatten(DEPTH)
+    names = {c: features[c].names for c in wanted if hasattr(features.get(c), "names")}
+    if there := dataset.column_names:
+        paths = [f"{column}." for column in wanted]
+        outer = [c for c in there if any(path.startswith(f"{c}.") for path in paths)]
+        dataset = dataset.select_columns(outer)
+    for number, raw in enumerate(_raw_rows(source, dataset), 1):
+        row = by_path(raw)
+        values = {column: row.get(column) for column in wanted}
         for column, known in names.items():
             label = values[column]
             values[column] = known[label] if isinstance(label, int) and label >= 0 else None

@@ -10,9 +10,10 @@ from tercet.models.text.unicode import encodable, fold
 from tercet.tasks.corpus.sources.streams import (
     CHUNK,
     SHOWN,
-    conversion,
+    RowFault,
+    fault_of,
     lines,
-    open_bytes,
+    open_text,
     text_start,
 )
 from tercet.tasks.stage import BadInput
@@ -20,21 +21,22 @@ from tercet.tasks.stage import BadInput
 # A file without lines is held as a whole, which takes some ten times its bytes.
 MOST_BYTES = 200_000_000
 DEPTH = 4  # objects in one another that are looked into
+# Actions of Elasticsearch's bulk files, which stand in lines between the rows.
+_ACTIONS = ({"index"}, {"create"}, {"update"}, {"delete"})
 _HINT = "write one row a line, as .jsonl, e.g. with jq -c '.[]'"
 
 # The number of a row, from 1, and its values, or why it cannot be used.
-Numbered = tuple[int, dict[str, Any], tuple[str, str, str] | None]
+Numbered = tuple[int, dict[str, Any], RowFault | None]
 
 
 def of_lines(path: Path, max_bytes: int) -> Iterator[Numbered]:
-    """The objects of a .jsonl, numbered by their lines; blank lines are left out."""
+    """The objects of a .jsonl, numbered by their lines; blank lines and Elasticsearch's actions
+    (`{"index": {"_id": "7"}}`) are no rows.
+    """
     for line in lines(path, max_bytes):
         shown = line.text[:SHOWN]
-        if line.fault == "line_too_long":
-            detail = f"the line is longer than {max_bytes} bytes"
-            yield line.number, {}, (line.fault, detail, shown)
-        elif line.fault:
-            yield line.number, {}, (line.fault, "the line is not UTF-8", shown)
+        if line.fault:
+            yield line.number, {}, fault_of(line, max_bytes)
         elif line.text.strip():
             try:
                 value = json.loads(line.text, object_pairs_hook=_object)
@@ -42,7 +44,8 @@ def of_lines(path: Path, max_bytes: int) -> Iterator[Numbered]:
                 if fold(line.text):  # else nothing that anybody sees
                     yield line.number, {}, ("bad_json", str(error)[:SHOWN], shown)
                 continue
-            yield line.number, *_row(value, "the line", shown)
+            if not _is_action(value):
+                yield line.number, *_row(value, "the line", shown)
 
 
 def of_list(path: Path) -> Iterator[Numbered]:
@@ -59,14 +62,25 @@ def of_list(path: Path) -> Iterator[Numbered]:
             yield number, *_row(value, "the row", str(value)[:SHOWN])
 
 
-def _row(value: Any, what: str, shown: str) -> tuple[dict[str, Any], tuple[str, str, str] | None]:
-    """The row, with what objects in it hold under their paths: `_source.title`."""
+def _row(value: Any, what: str, shown: str) -> tuple[dict[str, Any], RowFault | None]:
     if isinstance(value, dict):
-        for _ in range(DEPTH):
-            if any(isinstance(held, dict) for held in value.values()):
-                value = dict(chain.from_iterable(starmap(_members, value.items())))
-        return value, None
+        return by_path(value), None
     return {}, ("bad_json", f"{what} holds a {type(value).__name__}, not an object", shown)
+
+
+def _is_action(value: Any) -> bool:
+    if not isinstance(value, dict) or set(value) not in _ACTIONS:
+        return False
+    (held,) = value.values()
+    return isinstance(held, dict) and all(key.startswith("_") for key in held)
+
+
+def by_path(row: dict[str, Any]) -> dict[str, Any]:
+    """The row, with what objects in it hold under their paths: `_source.title`."""
+    for _ in range(DEPTH):
+        if any(isinstance(held, dict) for held in row.values()):
+            row = dict(chain.from_iterable(starmap(_members, row.items())))
+    return row
 
 
 def _members(key: str, held: Any) -> list[tuple[str, Any]]:
@@ -76,7 +90,7 @@ def _members(key: str, held: Any) -> list[tuple[str, Any]]:
 
 
 def _whole(path: Path) -> Any:
-    with open_bytes(path) as stream:
+    with open_text(path) as stream:
         pieces = [text_start(path, stream.read(CHUNK))]
         held = len(pieces[0])
         while held <= MOST_BYTES and (piece := stream.read(CHUNK)):
@@ -89,7 +103,7 @@ def _whole(path: Path) -> Any:
     try:
         said = b"".join(pieces).decode("utf-8")
     except UnicodeDecodeError:
-        raise BadInput(f"{path} is not UTF-8: if it is Latin-1: {conversion(str(path))}") from None
+        raise BadInput(f"{path} is damaged: some of it is not UTF-8") from None
     if not fold(said):
         return []
     try:

@@ -16,7 +16,7 @@ from tercet.tasks.corpus.sources.streams import (
     LineFault,
     format_of,
     lines,
-    open_bytes,
+    open_text,
     text_start,
 )
 
@@ -54,12 +54,12 @@ def _document(path: Path) -> str | Line:
     try:
         return documents.html_of(path)
     except ValueError as error:
-        return Line(1, str(error), "bad_document", 0)
+        return Line(1, str(error), "bad_document")
 
 
 def _page(path: Path, max_bytes: int) -> str | Line:
     raw = b""
-    with open_bytes(path) as stream:
+    with open_text(path) as stream:
         while len(raw) <= max_bytes and (chunk := stream.read(CHUNK)):
             raw += chunk
     raw = text_start(path, raw)
@@ -69,7 +69,7 @@ def _page(path: Path, max_bytes: int) -> str | Line:
             return _html_of(raw.decode("utf-8"))
         except UnicodeDecodeError:
             fault = "not_utf8"
-    return Line(1, raw[:KEPT_OF_LONG].decode("utf-8", "replace"), fault, 0)
+    return Line(1, raw[:KEPT_OF_LONG].decode("utf-8", "replace"), fault)
 
 
 def _markdown_blocks(path: Path, max_bytes: int) -> Iterator[Block | Line]:

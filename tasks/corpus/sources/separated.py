@@ -9,36 +9,37 @@ import csv
 import re
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import product
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from pydantic import Field
 
 from tercet.models.text.unicode import fold
-from tercet.tasks.corpus.sources.streams import SHOWN, Line, format_of, lines
+from tercet.tasks.corpus.sources.streams import (
+    SHOWN,
+    Line,
+    RowFault,
+    fault_of,
+    format_of,
+    lines,
+)
 from tercet.tasks.stage import Config
 
-RowFault: TypeAlias = tuple[str, str, str]  # reason, detail, text
-
-_DELIMITERS = (",", ";", "\t", "|", "^", "\x01")  # of .csv, the usual one first
-# Others, which texts have too: only where almost every record has as many fields as the header.
-_RARE = (*_DELIMITERS, *"~:#¦§¬│\x02\x1c\x1d\x1e\x1f")
+# Between fields, the usual one of a .csv first.
+_DELIMITERS = (",", ";", "\t", "|", "^", "~", "\x01", "\x1f", ":")
+# A colon, or in a .tsv without tabs any other sign, separates if so many records have as many
+# fields as the header.
 _SURE = 0.95
+# Quotation marks mean nothing where so many more records have the header's fields for it: a few
+# stray ones are faults.
+_STRANGE = 0.05
 # The first line by which a spreadsheet is told what separates.
 _HINT = re.compile(r'"?sep=(.)"?', re.IGNORECASE)
 BAD = "bad_csv"
 _BACKSLASH = "\\"
 # What of a file's beginning is looked at to find its dialect.
 _LINES, _CHARACTERS = 2000, 1_000_000
-_HEADER = 20  # lines in which the header ends
-# So many records that cannot be read are a few stray quotation marks.
-_FEW = 4
-# Stands for a line that cannot be read; no text can hold it.
-_MARK = "\ud800"
-# The parser's errors by their first ten characters.
-_BEHIND = "text stands behind a closing quotation mark"
-_UNCLOSED = "a quotation mark is never closed"
-_SAID = {"unexpected": _UNCLOSED, "field larg": "a field is longer than ingest.max_line_bytes"}
 _NAMED = {"\t": "a tab", "\x01": "Ctrl-A", ",": "a comma", ";": "a semicolon", ":": "a colon"}
 
 
@@ -77,58 +78,47 @@ class DialectSettings(Config):
     )
 
 
-class _Record(NamedTuple):
-    """A record, from line `number` on: its fields or its fault.
-
-    exact: whether it is written as the dialect has it. quoted: whether one of its fields begins
-    with a quotation mark. unclosed: whether the lines ended within a quoted field.
-    """
-
-    number: int
-    read: list[str] | RowFault
-    exact: bool
-    quoted: bool
-    unclosed: bool = False
-
-
 def dialect_of(path: Path, max_bytes: int, given: DialectSettings | None = None) -> Dialect:
-    """The dialect of a file, by its beginning, as far as it is not given."""
+    """The dialect of a file, by its beginning, as far as it is not given: that by which most
+    records have as many fields as the header.
+    """
     settings = given or DialectSettings()
-    sample: list[Line] = []
-    held, cut = 0, False
-    for line in lines(path, max_bytes):
-        if len(sample) == _LINES or held > _CHARACTERS:
-            cut = True
-            break
-        sample.append(line)
-        held += len(line.text)
-    tab_separated = format_of(path)[0] != ".csv"
-    best = Dialect("\t" if tab_separated else ",", '"', "")
-    hint = _HINT.fullmatch(sample[0].text) if sample else None
-    if settings.delimiter is not None:
-        best = best._replace(delimiter=settings.delimiter)
-    elif hint:
-        best = best._replace(delimiter=hint[1])
-    else:
-        best = _best_delimiter(best, sample, max_bytes, cut)
     quotes = ['"', "'", ""] if settings.quote is None else [settings.quote]
     escapes = ["", _BACKSLASH] if settings.escape is None else [settings.escape]
-    best = best._replace(quote=quotes[0], escape=escapes[0])
-    found = _tried(best, sample, max_bytes, cut)
-    if _occurs(spaced := best._replace(spaced=True), sample):
-        tried = _tried(spaced, sample, max_bytes, cut)
-        first = all(_is_spaced(line.text, best.delimiter) for line in sample[:_HEADER])
-        found = tried if tried.share > found.share or (first and tried.share) else found
-        best = found.dialect
-    for quote in quotes:
-        for escape in escapes:
-            other = best._replace(quote=quote, escape=escape)
-            if other == found.dialect or not _occurs(other, sample):
-                continue
-            tried = _tried(other, sample, max_bytes, cut)
-            if tried.share > found.share and (quote in (found.dialect.quote, "'") or found.strange):
-                found = tried if not tried.strange else found
-    return found.dialect
+    sample: list[Line] = []
+    held = 0
+    for line in lines(path, max_bytes):
+        sample.append(line)
+        held += len(line.text)
+        if len(sample) == _LINES or held > _CHARACTERS:
+            break
+    there = set().union(*(line.text for line in sample))
+    usual = "," if format_of(path)[0] == ".csv" else "\t"
+    marks = [usual, *(mark for mark in _DELIMITERS if mark in there and mark != usual)]
+    if hint := sample and _HINT.fullmatch(sample[0].text):
+        marks = [hint[1]]
+    if settings.delimiter is not None:
+        marks = [settings.delimiter]
+
+    tried = [_tried(Dialect(mark, quotes[0], escapes[0]), sample, max_bytes) for mark in marks]
+    best = tried[0]
+    if usual == "," or best.fields < 2:
+        certain = {":"} if usual == "," else set(marks)
+        several = [
+            one
+            for one in tried
+            if one.fields > 1 and (one.share >= _SURE or one.dialect.delimiter not in certain)
+        ]
+        best = max(several, key=lambda one: (round(one.share, 2), one.fields), default=best)
+    for spaced, quote, escape in product((False, True), quotes, escapes):
+        if best.share == 1.0:
+            break
+        other = best.dialect._replace(quote=quote, escape=escape, spaced=spaced)
+        if {quote, escape, " " if spaced else ""} <= {"", *there}:
+            found = _tried(other, sample, max_bytes)
+            more = found.share > best.share + (0.0 if quote else _STRANGE)
+            best = found if more and found.fields >= best.fields else best
+    return best.dialect
 
 
 def unusual(dialect: Dialect, form: str) -> str | None:
@@ -155,9 +145,9 @@ def named(header: Sequence[str], fields: Sequence[str]) -> dict[str, str]:
 
 
 def header_of(path: Path, max_bytes: int, dialect: Dialect) -> list[str]:
-    """The fields of the first record; none where it cannot be read."""
+    """The fields of the first record without spaces around; none where it cannot be read."""
     _, header = next(records(path, max_bytes, dialect), (1, None))
-    return header if isinstance(header, list) else []
+    return [name.strip(" ") for name in header] if isinstance(header, list) else []
 
 
 def repeated(header: Sequence[str]) -> list[str]:
@@ -170,194 +160,103 @@ def records(
     path: Path, max_bytes: int, dialect: Dialect
 ) -> Iterator[tuple[int, list[str] | RowFault]]:
     """(line number, fields or fault) of each record that is not blank, the header first."""
-    for record in _records(lines(path, max_bytes), dialect, max_bytes):
-        yield record.number, record.read
+    for number, read, _ in _records(lines(path, max_bytes), dialect, max_bytes):
+        yield number, read
 
 
 class _Tried(NamedTuple):
-    """A dialect, the share of records that are written in it, and whether quoting is strange to it:
-
-    of the records with a quotation mark before a field, most cannot be read.
-    """
+    """A dialect, the share of records that are written in it, and the header's fields."""
 
     dialect: Dialect
     share: float
-    strange: bool
     fields: int
 
 
-def _best_delimiter(usual: Dialect, sample: Sequence[Line], max_bytes: int, cut: bool) -> Dialect:
-    marks = _DELIMITERS if usual.delimiter == "," else (usual.delimiter,)
-    beginning = "".join(line.text for line in sample[:_HEADER])
-    for delimiters, least in ((marks, 0.0), (_RARE, _SURE)):
-        others = (usual._replace(delimiter=mark) for mark in delimiters if mark in beginning)
-        tried = [_tried(other, sample, max_bytes, cut) for other in others]
-        several = [one for one in tried if one.fields > 1 and one.share >= least]
-        if several:
-            return max(several, key=lambda one: (round(one.share, 2), one.fields)).dialect
-    return usual
-
-
-def _occurs(dialect: Dialect, sample: Sequence[Line]) -> bool:
-    """Whether a sample can be written in a dialect other than the usual one."""
-    if dialect.spaced:
-        return any(dialect.delimiter + " " in line.text for line in sample)
-    if dialect.escape:
-        marks = (dialect.escape + dialect.quote, dialect.escape + dialect.delimiter)
-        ends = any(line.text.endswith(dialect.escape) for line in sample)
-        return ends or any(mark in line.text for line in sample for mark in marks)
-    return dialect.quote != "'" or any(_opens(line.text, dialect) for line in sample)
-
-
-def _opens(text: str, dialect: Dialect) -> bool:
-    """Whether a field of the line begins with a quotation mark."""
-    mark = dialect.quote
-    before = dialect.delimiter + " " * dialect.spaced
-    return bool(mark) and (text.startswith(mark) or before + mark in text)
-
-
-def _tried(dialect: Dialect, sample: Sequence[Line], max_bytes: int, cut: bool) -> _Tried:
+def _tried(dialect: Dialect, sample: Sequence[Line], max_bytes: int) -> _Tried:
     found = _records(sample, dialect, max_bytes)
-    header = next(found, None)
-    if header is None or not isinstance(header.read, list):
-        return _Tried(dialect, 0.0, True, 0)
-    exact = whole = quoted = quoted_exact = 0
-    for record in found:
-        if record.unclosed and cut:
-            break
-        if isinstance(record.read, tuple) and record.read[0] != BAD:
-            continue  # no dialect can read it
-        fits = record.exact and len(record.read) == len(header.read)
-        whole += 1
-        exact += fits
-        quoted += record.quoted
-        quoted_exact += fits and record.quoted
-    share = exact / whole if whole else 1.0
-    return _Tried(dialect, share, 2 * quoted_exact + _FEW < quoted, len(header.read))
+    _, header, _ = next(found, (0, None, False))
+    if not isinstance(header, list):
+        return _Tried(dialect, 0.0, 0)
+    # A line that is too long, or not UTF-8, is a fault in any dialect.
+    fits = [
+        exact and len(read) == len(header)
+        for _, read, exact in found
+        if isinstance(read, list) or read[0] == BAD
+    ]
+    return _Tried(dialect, sum(fits) / len(fits) if fits else 1.0, len(header))
 
 
-def _is_spaced(text: str, delimiter: str) -> bool:
-    """Whether a line has spaces behind its first separator and its last, or is blank."""
-    behind = (text.partition(delimiter)[2], text.rpartition(delimiter)[2])
-    return not text or all(part.startswith(" ") for part in behind)
-
-
-class _Feed:
-    """Lines as csv reads them. Those of a record can be given back, but for the first."""
-
-    def __init__(self, source: Iterable[Line], dialect: Dialect) -> None:
-        self._source = (
-            line for line in source if line.number > 1 or not _HINT.fullmatch(line.text)
-        )
-        self._back: deque[Line] = deque()
-        self._inside = False
-        self._dialect = dialect
-        # A backslash that escapes nothing is itself; at a line's end it escapes the line break.
-        followed = re.escape(dialect.quote + dialect.delimiter + dialect.escape)
-        escape = re.escape(dialect.escape)
-        self._escapes = (
-            re.compile(rf"{escape}([{followed}]|$)|{escape}") if dialect.escape else None
-        )
-        self.taken: list[Line] = []
-
-    def __iter__(self) -> "_Feed":
-        return self
-
-    def __next__(self) -> str:
-        line = self._back.popleft() if self._back else next(self._source)
-        self.taken.append(line)
-        text = line.text
-        mark = self._dialect.quote
-        odd = bool(mark) and (line.quotes if mark == '"' else text.count(mark)) % 2 == 1
-        if line.fault:
-            # The count of quotation marks stays odd or even, so that records end where they did.
-            text = (
-                ("" if self._inside or not odd else mark)
-                + _MARK
-                + (mark if self._inside and odd else "")
-            )
-        elif self._escapes is not None and self._dialect.escape in text:
-            double = 2 * self._dialect.escape
-            text = self._escapes.sub(lambda found: double if found[1] is None else found[0], text)
-        self._inside ^= odd
-        return text + "\n"
-
-    def begin(self) -> None:
-        """The lines behind are those of the next record."""
-        self.taken = []
-        self._inside = False
-
-    def give_back(self) -> None:
-        """All lines taken but the first are to be read again."""
-        self._back.extendleft(reversed(self.taken[1:]))
-
-
-def _records(source: Iterable[Line], dialect: Dialect, max_bytes: int) -> Iterator[_Record]:
+def _records(
+    source: Iterable[Line], dialect: Dialect, max_bytes: int
+) -> Iterator[tuple[int, list[str] | RowFault, bool]]:
+    """(line number, fields or fault, whether it is written in the dialect) of each record."""
     csv.field_size_limit(max(max_bytes, 1))
-    feed = _Feed(source, dialect)
-    parser = csv.reader(
-        feed,
+    form = csv.reader(
+        (),
         delimiter=dialect.delimiter,
         quotechar=dialect.quote or None,
         escapechar=dialect.escape or None,
         skipinitialspace=dialect.spaced,
         quoting=csv.QUOTE_MINIMAL if dialect.quote else csv.QUOTE_NONE,
         strict=True,
-    )
+    ).dialect
+    # A backslash that escapes nothing is itself; at a line's end it escapes the line break.
+    followed = re.escape(dialect.quote + dialect.delimiter + dialect.escape)
+    escape = re.escape(dialect.escape)
+    escapes = re.compile(rf"{escape}([{followed}]|$)|{escape}") if escape else None
+    ahead = (line for line in source if line.number > 1 or not _HINT.fullmatch(line.text))
+    back: deque[Line] = deque()
+    taken: list[Line] = []
+
+    def pulled() -> Iterator[str]:
+        """The lines of one record; none behind one of which only the beginning is known."""
+        while line := back.popleft() if back else next(ahead, None):
+            taken.append(line)
+            text = line.text
+            if escapes is not None:
+                text = escapes.sub(lambda it: 2 * it[0] if it[1] is None else it[0], text)
+            yield text + "\n"
+            if line.fault == "line_too_long":
+                return
+
     width = 0  # fields of the header
     open_quote = False  # an earlier line opened a quotation that nothing closed
     while True:
-        feed.begin()
+        taken.clear()
         why = ""
         try:
-            fields = next(parser)
-        except StopIteration:
-            return
+            fields = next(csv.reader(pulled(), form), [])
         except csv.Error as error:
-            fields, why = [], _SAID.get(str(error)[:10], _BEHIND)
-        taken = feed.taken
+            fields, why = [], f"its quotation marks cannot be read ({error})"
+        if not taken:
+            return
         first = taken[0]
-        quoted = _opens(first.text, dialect)
         odd = bool(dialect.quote) and first.text.count(dialect.quote) % 2 == 1
         faults = [line for line in taken if line.fault]
         if not (why or faults) and len(taken) > 1 and _wrong(fields, taken, width, dialect):
             why = f"{len(fields)} fields in {len(taken)} lines, the header has {width}"
-        if not why and open_quote and width > 1 and (odd or len(fields) != width):
-            why = "the rest of a field whose beginning could not be read"
-            feed.give_back()
-            open_quote = not odd
-            yield _fault(first, why, quoted)
-            continue
-        if why:
-            feed.give_back()
-            literal = None if first.fault else _literal(first.text, dialect, width)
+        closes = len(fields) != width or (odd and len(taken) == 1)
+        rest = not why and open_quote and width > 1 and closes
+        if why or rest:
+            back.extendleft(reversed(taken[1:]))
+            literal = None if first.fault or rest else _literal(first.text, dialect, width)
             if literal is None:
-                open_quote = odd and not first.fault
-                yield _fault(first, why, quoted, unclosed=why == _UNCLOSED)
+                open_quote = odd != rest
+                why = why or "the rest of a field whose beginning could not be read"
+                fault = BAD, f"line {first.number}: {why}", first.text[:SHOWN]
+                yield first.number, fault_of(first, max_bytes) if first.fault else fault, False
                 continue
-            width = width or len(literal)
+            fields = literal
+        elif faults:
+            for line in faults:
+                yield line.number, fault_of(line, max_bytes), False
+            continue
+        if any(map(fold, fields)):
             open_quote = False
-            yield _Record(first.number, literal, False, quoted)
-            continue
-        for line in faults:
-            yield _fault(line, "", quoted)
-        if faults or not any(map(fold, fields)):
-            continue
-        open_quote = False
-        width = width or len(fields)
-        if not dialect.quote:
-            fields = [_unquoted(field, '"') for field in fields]
-        yield _Record(first.number, fields, True, quoted)
-
-
-def _fault(line: Line, why: str, quoted: bool, unclosed: bool = False) -> _Record:
-    reason, text = line.fault or BAD, line.text[:SHOWN]
-    if line.fault:
-        why = "not UTF-8" if line.fault == "not_utf8" else "longer than ingest.max_line_bytes"
-        detail = f"line {line.number} is {why}"
-    else:
-        detail = f"line {line.number}: {why}"
-    return _Record(line.number, (reason, detail, text), False, quoted, unclosed)
+            width = width or len(fields)
+            if not dialect.quote:
+                fields = [_unquoted(field, '"') for field in fields]
+            yield first.number, fields, not why
 
 
 def _wrong(fields: Sequence[str], taken: Sequence[Line], width: int, dialect: Dialect) -> bool:

@@ -1,10 +1,10 @@
 """Lines of plain and compressed files, in bounded memory, decoded or marked as faulty."""
 
+import codecs
 import errno
 import gzip
 import hashlib
 import re
-import shlex
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +18,7 @@ import pyarrow as pa
 from tercet.tasks.stage import BadInput
 
 LineFault: TypeAlias = Literal["", "not_utf8", "line_too_long", "page_too_long", "bad_document"]
+RowFault: TypeAlias = tuple[str, str, str]  # reason, detail, text
 
 CHUNK = 1 << 18
 SHOWN = 200  # characters of a rejected row's text that are kept
@@ -47,15 +48,14 @@ SEPARATED = (".csv", ".tsv")
 JSON = (".jsonl", ".json")
 FORMATS = (".txt", ".md", ".html", *JSON, *SEPARATED, ".parquet")
 COMPRESSIONS = (".gz", ".zst")
-# What prints a file's content.
-_PRINTS = {".gz": "gzip -dc", ".zst": "zstd -dc"}
-
-_BOMS = (
-    (b"\xff\xfe\x00\x00", "UTF-32"),
-    (b"\x00\x00\xfe\xff", "UTF-32"),
-    (b"\xff\xfe", "UTF-16"),
-    (b"\xfe\xff", "UTF-16"),
-)
+# What is looked at of a file to find its encoding, and those that texts are kept in; of two that
+# fit alike, the first.
+_BEGINNING = 1_000_000
+_WIDE: tuple[str, ...] = ("utf_16", "utf_32", "utf_16_le", "utf_16_be")
+_ENCODINGS: tuple[str, ...] = (
+    "cp1252", "cp1250", "cp1251", "cp1253", "cp1254", "cp1255", "cp1256", "koi8_r",
+    "gb18030", "big5", "cp932", "euc_jp", "cp949",
+)  # fmt: skip
 _MAGIC = (
     (b"\x1f\x8b", "gzip data", ".gz"),
     (b"\x28\xb5\x2f\xfd", "zstandard data", ".zst"),
@@ -66,12 +66,24 @@ _DAMAGE = (zlib.error, EOFError, gzip.BadGzipFile, pa.ArrowException)
 
 
 class Line(NamedTuple):
-    """A line without its end. A long one holds its beginning only; `quotes` counts all its `\"`."""
+    """A line without its end; of one that is too long, the beginning."""
 
     number: int
     text: str
-    fault: LineFault
-    quotes: int
+    fault: LineFault = ""
+
+
+def fault_of(line: Line, max_bytes: int) -> RowFault:
+    """Why a line with a fault cannot be used, as a row."""
+    shown = "" if line.fault == "bad_document" else line.text[:SHOWN]
+    detail = {
+        "": "",
+        "bad_document": line.text,
+        "not_utf8": "the line is not UTF-8",
+        "line_too_long": f"the line is longer than {max_bytes} bytes",
+        "page_too_long": f"the page is longer than {max_bytes} bytes: raise ingest.max_line_bytes",
+    }
+    return line.fault, detail[line.fault], shown
 
 
 def format_of(path: Path) -> tuple[str, str]:
@@ -153,8 +165,76 @@ def decompressed(file: BinaryIO, compression: str) -> BinaryIO:
     return file
 
 
+def encoding_of(path: Path) -> str:
+    """The encoding of a text file by its beginning; `utf_8` too where some lines are damaged."""
+    from charset_normalizer import from_bytes
+
+    with open_bytes(path) as stream:
+        beginning = stream.read(_BEGINNING)
+    head = beginning[:4096]
+    # Every second byte of Latin letters in UTF-16 is 0; in other scripts a mark stands in front.
+    if head.count(0) * 4 > len(head) or head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        sample, encodings = head, _WIDE
+    else:
+        whole = beginning if len(beginning) < _BEGINNING else beginning.rpartition(b"\n")[0]
+        strange = [line for line in whole.split(b"\n") if not line.isascii()]
+        if not strange or any(map(_is_utf_8, strange)):
+            return "utf_8"
+        sample, encodings = b"\n".join(strange), _ENCODINGS
+    fitting = from_bytes(sample, cp_isolation=list(encodings), enable_fallback=False)
+    # Several encodings may read the same text, which the rest of the file may tell apart.
+    ranked = [
+        (match.chaos, -match.coherence, encodings.index(name), name)
+        for match in fitting
+        for name in match.could_be_from_charset
+        if name in encodings
+    ]
+    return min(ranked)[3] if ranked else "utf_8"
+
+
+def encoding_in_words(path: Path) -> list[str]:
+    """The encoding of a file of text in words, if it is not UTF-8."""
+    form, _ = format_of(path)
+    if form == ".parquet" or form in DOCUMENTS or (encoding := encoding_of(path)) == "utf_8":
+        return []
+    return [f"read as {encoding.replace('_', '-')}, not UTF-8"]
+
+
+def _is_utf_8(line: bytes) -> bool:
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _damaged(error: UnicodeError) -> tuple[str | bytes, int]:
+    """Writes what an encoding does not have as a byte that UTF-8 does not have: a fault of its
+    line.
+    """
+    if isinstance(error, UnicodeDecodeError):
+        return "\udcff", error.end
+    assert isinstance(error, UnicodeEncodeError)
+    return b"\xff", error.end
+
+
+codecs.register_error("tercet.damaged", _damaged)
+
+
+@contextmanager
+def open_text(path: Path) -> Iterator[BinaryIO]:
+    """A text file's content as UTF-8, whatever its encoding. Raises BadInput as `open_bytes`."""
+    encoding = encoding_of(path)
+    with open_bytes(path) as stream:
+        if encoding == "utf_8":
+            yield stream
+        else:
+            recoded = codecs.EncodedFile(stream, "utf-8", encoding, "tercet.damaged")
+            yield cast(BinaryIO, recoded)
+
+
 def lines(path: Path, max_bytes: int) -> Iterator[Line]:
-    """Every line of a text file, numbered from 1, a byte order mark of UTF-8 left out.
+    """Every line of a text file in any encoding, numbered from 1, without a byte order mark.
 
     A line ends in LF, CR LF or CR alone.
 
@@ -163,27 +243,24 @@ def lines(path: Path, max_bytes: int) -> Iterator[Line]:
     `not_utf8`, decoded with replacement marks.
 
     Raises:
-        BadInput: as `open_bytes`; or the file as a whole is UTF-16, UTF-32 or of another kind.
+        BadInput: as `open_bytes`; or the file is no text.
     """
-    with open_bytes(path) as stream:
-        for number, (raw, length, quotes) in enumerate(_raw_lines(path, stream, max_bytes), 1):
-            if length > max_bytes:
-                yield Line(number, raw.decode("utf-8", "replace"), "line_too_long", quotes)
-                continue
+    with open_text(path) as stream:
+        for number, (raw, length) in enumerate(_raw_lines(path, stream, max_bytes), 1):
+            fault: LineFault = "line_too_long" if length > max_bytes else "not_utf8"
             try:
-                yield Line(number, raw.decode("utf-8"), "", quotes)
+                yield Line(number, raw.decode("utf-8"), "" if length <= max_bytes else fault)
             except UnicodeDecodeError:
-                yield Line(number, raw.decode("utf-8", "replace"), "not_utf8", quotes)
+                yield Line(number, raw.decode("utf-8", "replace"), fault)
 
 
-def _raw_lines(path: Path, stream: BinaryIO, max_bytes: int) -> Iterator[tuple[bytes, int, int]]:
-    """(bytes, full length, count of quotation marks) of each line."""
-    head, length, quotes, first = bytearray(), 0, 0, True
+def _raw_lines(path: Path, stream: BinaryIO, max_bytes: int) -> Iterator[tuple[bytes, int]]:
+    """(bytes, full length) of each line."""
+    head, length, first = bytearray(), 0, True
 
     def take(piece: bytes) -> None:
-        nonlocal length, quotes
+        nonlocal length
         length += len(piece)
-        quotes += piece.count(b'"')
         if length <= max_bytes:
             head.extend(piece)
         else:
@@ -196,12 +273,12 @@ def _raw_lines(path: Path, stream: BinaryIO, max_bytes: int) -> Iterator[tuple[b
         pieces = chunk.split(b"\n")
         for piece in pieces[:-1]:
             take(piece)
-            yield bytes(head), length, quotes
+            yield bytes(head), length
             head.clear()
-            length = quotes = 0
+            length = 0
         take(pieces[-1])
     if length:
-        yield bytes(head), length, quotes
+        yield bytes(head), length
 
 
 def with_line_feeds(stream: BinaryIO) -> Iterator[bytes]:
@@ -220,31 +297,9 @@ def with_line_feeds(stream: BinaryIO) -> Iterator[bytes]:
 
 def text_start(path: Path, chunk: bytes) -> bytes:
     """The first chunk without UTF-8's byte order mark; anything but text is an error."""
-    for mark, encoding in _BOMS:
-        if chunk.startswith(mark):
-            raise BadInput(_encoding_sentence(path, encoding))
     for magic, kind, suffix in _MAGIC:
         if chunk.startswith(magic):
             raise BadInput(f"{path} holds {kind}, not text: let its name end in {suffix}")
-    sample = chunk[:4096]
-    if len(sample) >= 8 and sample.count(0) * 4 > len(sample):
-        raise BadInput(_encoding_sentence(path, "UTF-16 or binary"))
-    return chunk.removeprefix(b"\xef\xbb\xbf")
-
-
-def _encoding_sentence(path: Path, encoding: str) -> str:
-    command = conversion(str(path), encoding.split()[0].lower())
-    return f"{path} is {encoding}, not UTF-8: convert it first, e.g. with {command}"
-
-
-def conversion(source: str, encoding: str = "latin1") -> str:
-    """The command that writes a file's text anew as UTF-8; FILE stands for each of several."""
-    path = Path(source)
-    form, compression = known_format(path) or ("", "")
-    if form == ".parquet":
-        return "write its texts anew as UTF-8"
-    file = shlex.quote(source) if path.is_file() else "FILE"
-    convert = f"iconv -f {encoding} -t utf-8"
-    if compression:
-        return f"{_PRINTS[compression]} {file} | {convert} > NEW"
-    return f"{convert} {file} > NEW"
+    if chunk[:4096].count(0) * 4 > len(chunk[:4096]) > 8:
+        raise BadInput(f"{path} is binary, no text: leave it out")
+    return chunk.removeprefix(codecs.BOM_UTF8)

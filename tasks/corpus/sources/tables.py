@@ -18,12 +18,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tercet.tasks.corpus.sources import json_rows, separated
-from tercet.tasks.corpus.sources.separated import DialectSettings, RowFault
+from tercet.tasks.corpus.sources.separated import DialectSettings
 from tercet.tasks.corpus.sources.streams import (
     CHUNK,
     JSON,
     SHOWN,
-    conversion,
+    RowFault,
     format_of,
     open_bytes,
     readable,
@@ -138,12 +138,8 @@ def _separated_rows(
     for number, record in separated.records(path, max_bytes, dialect):
         if header is None:
             if not isinstance(record, list):
-                hint = f"; if it is Latin-1: {conversion(str(path))}"
-                raise BadInput(
-                    f"{path}: its header, line {number}, cannot be read: {record[1]}"
-                    + (hint if record[0] == "not_utf8" else "")
-                )
-            header = record
+                raise BadInput(f"{path}: its header, line {number}, cannot be read: {record[1]}")
+            header = [name.strip(" ") for name in record]
         elif not isinstance(record, list):
             yield Row(number, {}, record)
         elif len(header) == 1:

@@ -8,7 +8,6 @@ from tercet.models.text.lengths import UNSPACED, count_words
 from tercet.models.text.unicode import fold
 from tercet.tasks.corpus.sources.cells import joined, missing
 from tercet.tasks.corpus.sources.hypertext import text_of
-from tercet.tasks.corpus.sources.streams import conversion
 from tercet.tasks.corpus.sources.tables import NO_ROWS, Row
 from tercet.tasks.stage import BadInput
 
@@ -57,9 +56,7 @@ def text_column(where: str, columns: Sequence[str], sample: Iterable[Row]) -> st
     if not found:
         hint = f"its columns are {', '.join(map(repr, columns))}"
         faults = [row.fault for row in looked_at if row.fault is not None]
-        if any(fault[0] == "not_utf8" for fault in faults):
-            hint = f"if it is Latin-1: {conversion(where)}"
-        elif len(faults) == len(looked_at):
+        if len(faults) == len(looked_at):
             hint = f"none of its first rows can be read ({faults[0][1]})"
         raise BadInput(f"{where}: no column holds text; {hint}")
     named = [column for column in _by_name(found) if prose[column] >= _LEAST]

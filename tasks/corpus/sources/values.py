@@ -9,8 +9,7 @@ from tercet.tasks.corpus.sources import hypertext, prose
 from tercet.tasks.corpus.sources.cells import joined, label_of, missing, text_fault
 from tercet.tasks.corpus.sources.corpora import CorpusConfig, Document, Fault, Heading, Reading
 from tercet.tasks.corpus.sources.reader import Reader, Table
-from tercet.tasks.corpus.sources.separated import RowFault
-from tercet.tasks.corpus.sources.streams import SHOWN
+from tercet.tasks.corpus.sources.streams import SHOWN, RowFault
 from tercet.tasks.corpus.sources.tables import Row, first_rows
 from tercet.tasks.corpus.sources.text_column import text_column
 from tercet.tasks.stage import BadInput

@@ -335,7 +335,8 @@ def test_any_heading_is_written_so_that_it_can_be_read(
     else:
         corpus.write_text("\n".join(json.dumps({"id": 1, heading: line}) for line in LINES))
     write_recipe(str(corpus), str(output))
-    assert recipe_file.load(str(output)).corpora[0].text == heading
+    name = heading.strip(" ") if form == "csv" else heading
+    assert recipe_file.load(str(output)).corpora[0].text == name
     assert "# limit: 10000" in output.read_text()
 
 

@@ -22,16 +22,6 @@ CORPORA: list[tuple[str, bytes | None, list[str]]] = [
     ("nosuch.txt", None, ["nosuch.txt: no such file"]),
     ("nosuch/*.txt", None, ["no file matches"]),
     ("empty.txt", b"", ["empty.txt", "is empty"]),
-    (
-        "utf16.txt",
-        "two words and more\n".encode("utf-16"),
-        ["UTF-16, not UTF-8", "iconv -f utf-16 -t utf-8 utf16.txt > NEW"],
-    ),
-    (
-        "latin.txt",
-        b"the caf\xe9 is open to us\n" * 3,
-        ["no sentence", "3 not_utf8", "-t utf-8 latin.txt > NEW"],
-    ),
     ("numbers.csv", b"id,n\n1,2\n3,4\n", ["numbers.csv", "no sentence"]),
     ("binary.csv", bytes(range(256)) * 40, ["binary.csv"]),
     ("broken.parquet", b"PAR1" + b"x" * 100, ["broken.parquet", "Parquet"]),

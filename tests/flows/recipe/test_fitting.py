@@ -169,15 +169,6 @@ def test_a_recipe_of_ones_own_is_not_fitted(tmp_path: Path, reviews: str) -> Non
     assert [corpus.labels for corpus in recipe.corpora] == [None]
 
 
-def test_lines_that_cannot_be_decoded_are_told(tmp_path: Path) -> None:
-    path = tmp_path / "latin.txt"
-    path.write_bytes("\n".join([*LINES, "Der Reiher wartet im kühlen Wasser."]).encode("latin-1"))
-    chosen = recipe_file.loaded("quickstart", corpus=str(path)).chosen
-    assert chosen is not None
-    assert "1 of the first 61 are not UTF-8" in chosen
-    assert chosen.endswith(f"iconv -f latin1 -t utf-8 {path} > NEW")
-
-
 def test_the_general_corpora_of_a_recipe_stay(tmp_path: Path, reviews: str) -> None:
     from tercet.flows.recipe.fitting import fitted
     from tercet.tasks.corpus.sources.discover import describe

@@ -254,13 +254,11 @@ def test_columns_and_dialects_are_told_once_for_all_files(tmp_path: Path) -> Non
     (tmp_path / "plain.txt").write_text("\n".join(LINES))
     plain = {"name": "p", "source": str(tmp_path / "plain.txt")}
     assert lines({"name": "c", "source": str(tmp_path)}, plain) == [
-        "ingest: corpus 'c': text in column 'Remark', fields separated by '|' (set by its text and "
-        "dialect)."
+        "ingest: corpus 'c': text in column 'Remark', fields separated by '|'."
     ]
     given = {"text": "id", "dialect": {"delimiter": "|"}}
     assert lines({"name": "c", "source": str(tmp_path / "a.csv"), **given}) == [
-        "ingest: corpus 'c': text in column 'id', fields separated by '|' (set by its text and "
-        "dialect)."
+        "ingest: corpus 'c': text in column 'id', fields separated by '|'."
     ]
 
 

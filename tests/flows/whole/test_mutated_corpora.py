@@ -21,7 +21,7 @@ from tercet.flows.running.runner import open_run, run_steps
 from tercet.models.text.unicode import fold
 from tercet.storage.artifacts import artifacts_of
 from tercet.storage.store import open_store
-from tercet.tasks.corpus.sources.streams import format_of, open_bytes
+from tercet.tasks.corpus.sources.streams import format_of, open_text
 from tercet.tasks.corpus.sources.tables import parquet_rows
 from tercet.tasks.stage import BadInput
 
@@ -93,7 +93,7 @@ def ingested(recipe: Path, store: str) -> Tables:
 
 
 def lines_of(path: Path) -> list[bytes]:
-    with open_bytes(path) as file:
+    with open_text(path) as file:
         data = file.read().removeprefix(b"\xef\xbb\xbf")
     return re.split(rb"\r*\n|\r", data)
 

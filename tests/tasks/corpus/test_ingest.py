@@ -147,6 +147,7 @@ def test_every_row_arrives_or_is_rejected(run: Run, tmp_path: Path) -> None:
 
 def test_outcomes_count_what_the_tables_hold_by_corpus(run: Run, tmp_path: Path) -> None:
     lines = generated(400)
+    lines[0] += " né"
     (tmp_path / "a.txt").write_bytes("\n".join(lines[:250]).encode() + b"\n\xff\xfe bad line\n")
     pairs = [f"{lines[i]}\t{lines[i + 1]}" for i in range(250, 390, 2)]
     (tmp_path / "b.tsv").write_text("\n".join(["query\tanswer", *pairs, *pairs[:3]]))
@@ -315,11 +316,8 @@ def test_equal_sentences_of_two_corpora_stay_with_the_first(run: Run, tmp_path: 
 
 def test_a_corpus_without_a_usable_sentence_is_told(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
-    path.write_bytes("schöne\ngrüße\n".encode("latin-1"))
-    with pytest.raises(BadInput, match=r"no sentence of corpus 'a' can be used \(2 not_utf8\)"):
-        run([{"name": "a", "source": str(path)}])
     path.write_text("One two.\n")
-    with pytest.raises(BadInput, match="1 too_short"):
+    with pytest.raises(BadInput, match=r"no sentence of corpus 'a' can be used \(1 too_short\)"):
         run([{"name": "a", "source": str(path)}])
 
 

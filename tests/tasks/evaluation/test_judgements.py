@@ -137,13 +137,6 @@ def test_what_is_not_found_is_counted_and_the_others_are_asked(run: Run) -> None
     assert "correct these rows of " in warning.remedy
 
 
-def test_rows_in_another_encoding_are_told_how_to_convert(run: Run) -> None:
-    tables = run("question,file\nHow?,a.md\nGröße?,a.md\n", encoding="latin-1")
-    (warning,) = tables["warnings"]
-    assert "(row 3: line 3 is not UTF-8)" in warning.message
-    assert "; if it is Latin-1: iconv -f latin1 -t utf-8 " in warning.remedy
-
-
 @pytest.mark.parametrize(
     ("content", "message"),
     [

@@ -135,9 +135,9 @@ def test_longest_string_column_is_the_text(tmp_path: Path) -> None:
 
 def test_lines_that_are_not_utf8_are_rejected_one_by_one(tmp_path: Path) -> None:
     path = tmp_path / "latin.txt"
-    path.write_bytes("Good one.\nDas ist schön.\nGood two.\n".encode("latin-1"))
+    path.write_bytes("Göod one.\n".encode() + b"Das ist sch\xf6n.\nGood two.\n")
     documents, faults = read(path)
-    assert texts(documents) == ["Good one.", "Good two."]
+    assert texts(documents) == ["Göod one.", "Good two."]
     assert [(fault.reason, fault.path) for fault in faults] == [("not_utf8", "latin.txt:2")]
 
 
@@ -148,8 +148,8 @@ def test_long_lines_are_rejected_and_the_others_arrive(form: str, tmp_path: Path
     rows = {
         ".txt": [good, long, good],
         ".jsonl": [json.dumps({"text": text}) for text in (good, long, good)],
-        ".csv": ["text", good, f'"{long}', 'its ""second"" line"', good],
-        ".tsv": ["text", good, f'"{long}', good],
+        ".csv": ["text,n", f"{good},1", f'"{long}",2', f"{good},3"],
+        ".tsv": ["text\tn", f"{good}\t1", f'"{long}\t2', f"{good}\t3"],
     }[form]
     path = tmp_path / f"a{form}"
     path.write_text("\n".join(rows) + "\n")
@@ -162,11 +162,11 @@ def test_long_lines_are_rejected_and_the_others_arrive(form: str, tmp_path: Path
 def test_faulty_rows_of_tables(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_bytes(
-        b'{"text": "Fine."}\n{"text": \n[1]\n{"text": null}\n{"other": 1}\n{"text": 5}\n'
+        b'{"text": "F\xc3\xafne."}\n{"text": \n[1]\n{"text": null}\n{"other": 1}\n{"text": 5}\n'
         b'{"text": "lone \\ud800 one"}\n{"text": " "}\n\n{"text": "caf\xe9"}\n{"text": "Last."}'
     )
     documents, faults = read(path)
-    assert texts(documents) == ["Fine.", "Last."]
+    assert texts(documents) == ["Fïne.", "Last."]
     assert [(fault.path.split(":")[1], fault.reason) for fault in faults] == [
         ("2", "bad_json"),
         ("3", "bad_json"),
@@ -182,13 +182,13 @@ def test_faulty_rows_of_tables(tmp_path: Path) -> None:
 def test_csv_with_a_line_that_is_not_utf8_inside_quotes(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_bytes(
-        b'text,n\n"first\nline \xe9, ""so""\nthird",1\nGood.,2\n"caf\xe9",3\nBetter.,4\n'
+        b'text,n\n"first\nline \xe9, ""so""\nthird",1\nG\xc3\xb6od.,2\n"caf\xe9",3\nBetter.,4\n'
     )
     documents, faults = read(path, prose=False)
-    assert texts(documents) == ["Good.", "Better."]
-    assert [(fault.reason, fault.detail) for fault in faults] == [
-        ("not_utf8", "line 3 is not UTF-8"),
-        ("not_utf8", "line 6 is not UTF-8"),
+    assert texts(documents) == ["Göod.", "Better."]
+    assert [(fault.reason, fault.path) for fault in faults] == [
+        ("not_utf8", "a.csv:3"),
+        ("not_utf8", "a.csv:6"),
     ]
 
 
@@ -214,15 +214,6 @@ def test_sloppy_quotation_marks_cost_no_row(tmp_path: Path) -> None:
     documents, faults = read(path, text="text", prose=False)
     assert texts(documents) == ['5" nails', "closed", "A B", "Last."]
     assert not faults
-
-
-def test_a_csv_quotation_that_is_never_closed_costs_its_line_alone(tmp_path: Path) -> None:
-    path = tmp_path / "a.csv"
-    path.write_text('id,text\n1,Good.\n2,"open\n' + "3,Read.\n" * 20)
-    documents, faults = read(path, text="text")
-    assert texts(documents) == ["Good.", *["Read."] * 20]
-    assert [fault.reason for fault in faults] == ["bad_csv"]
-    assert faults[0].detail == "line 3: a quotation mark is never closed"
 
 
 def test_a_jsonl_of_unusable_lines_loses_none_in_silence(tmp_path: Path) -> None:
@@ -271,15 +262,6 @@ def test_a_parquet_damaged_within_is_told_by_its_name(tmp_path: Path) -> None:
         read(path)
 
 
-def test_csv_quotation_left_open_costs_a_bounded_stretch(tmp_path: Path) -> None:
-    path = tmp_path / "a.csv"
-    path.write_text('text\nGood.\n"open\n' + "filler line\n" * 500)
-    documents, faults = read(path)
-    assert texts(documents)[0] == "Good."
-    assert faults[0].reason == "bad_csv"
-    assert texts(documents)[-1] == "filler line"
-
-
 def test_parquet_with_bytes_that_are_not_utf8(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     raw = pa.array([b"Good.", b"caf\xe9", None, b"x" * (LIMIT + 1), b"Last."], pa.binary())
@@ -292,9 +274,9 @@ def test_parquet_with_bytes_that_are_not_utf8(tmp_path: Path) -> None:
 
 def test_limit_counts_rows_of_the_source(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
-    path.write_bytes(b"One.\n\xe9\nThree.\nFour.\n")
+    path.write_bytes(b"\xc3\x96ne.\n\xe9\nThree.\nFour.\n")
     documents, faults = read(path, limit=3)
-    assert texts(documents) == ["One.", "Three."]
+    assert texts(documents) == ["Öne.", "Three."]
     assert len(faults) == 1
 
 
@@ -307,12 +289,9 @@ def test_limit_counts_rows_of_the_source(tmp_path: Path) -> None:
         ("blank.txt.gz", b"\n \n", "is empty"),
         ("header.csv", b"text\n", "header.csv has a header and no rows; name"),
         ("header.tsv", b"id\tn\n", "header.tsv has a header and no rows; name"),
-        ("latin.csv", b"id;body\n1;caf\xe9\n", "holds text; if it .* latin1 .*latin.csv"),
-        ("h.csv", b"id;caf\xe9\n1;tea\n", "line 1, cannot be read: .* if .* latin1 .*h.csv > NEW"),
+        ("h.csv", b"id;caf\xe9\n1;t\xc3\xa9\n", "header, line 1, cannot be read: .* not UTF-8"),
         ("a.doc", b"hello", "no reader"),
-        ("a.txt", "Hello there\n".encode("utf-16"), "UTF-16"),
-        ("b.txt", "Hello there\n".encode("utf-16-le"), "UTF-16"),
-        ("c.csv", "text\nHello\n".encode("utf-32"), "UTF-32"),
+        ("b.txt", b"\x7fELF\2\1\1" + bytes(40), "is binary, no text"),
         ("d.txt", gzip.compress(b"Hello"), "holds gzip data"),
         ("e.parquet", b"PAR1 and nothing else", "not a whole Parquet"),
         ("f.csv", b"title,abstract\nA,B\n", "no column 'body'.*'title', 'abstract'"),

@@ -225,8 +225,8 @@ def test_a_page_of_fifty_megabytes_is_refused_in_bounded_memory(tmp_path: Path) 
     assert peak < 10_000_000
 
 
-def test_a_page_that_is_not_utf8_is_a_fault(tmp_path: Path) -> None:
-    (tmp_path / "a.html").write_bytes("<p>Brücke</p>".encode("latin-1"))
+def test_a_damaged_page_is_a_fault(tmp_path: Path) -> None:
+    (tmp_path / "a.html").write_bytes("<p>Brücke</p>\n".encode() + b"<p>Br\xfccke</p>")
     (fault,) = read(tmp_path / "a.html")
     assert isinstance(fault, Fault)
     assert fault.reason == "not_utf8"

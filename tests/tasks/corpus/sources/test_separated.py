@@ -33,7 +33,7 @@ def write(path: Path, rows: list[list[str]], **dialect: object) -> Path:
     return path
 
 
-@pytest.mark.parametrize("mark", ["|", ";", "^", "\t", "\x01"])
+@pytest.mark.parametrize("mark", ["|", ";", "^", "\t", "\x01", "~"])
 def test_fields_may_be_separated_by_other_signs(mark: str, tmp_path: Path) -> None:
     path = write(tmp_path / "a.csv", ROWS, delimiter=mark)
     assert read(path) == (ROWS, [])
@@ -42,6 +42,58 @@ def test_fields_may_be_separated_by_other_signs(mark: str, tmp_path: Path) -> No
     assert said.startswith("fields separated by ")
     (row, *_), _ = read(path, delimiter=",")
     assert row != ROWS[0]
+
+
+@pytest.mark.parametrize(
+    "header", ["title;body", '\n"title";"body"', "sep=;\ntitle;body", "title ; body"]
+)
+def test_the_header_says_what_separates(header: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.csv.gz"
+    text = header + '\r\nA;"B; ""b""\nC, c; c"\r\n'
+    path.write_bytes(gzip.compress(b"\xef\xbb\xbf" + text.encode()))
+    assert tables.columns_of(path, LIMIT) == ["title", "body"]
+    assert read(path) == ([["A", 'B; "b"\nC, c; c']], [])
+
+
+@pytest.mark.parametrize(
+    ("header", "columns"),
+    [
+        ("text", ["text"]),
+        ('"a;b"', ["a;b"]),
+        ("a;b,c\td", ["a;b", "c\td"]),
+        ("a;b\tc\td", ["a;b", "c", "d"]),
+        ('"a\n1";b', ["a\n1", "b"]),
+        ("x" * (LIMIT + 1) + ";y", []),
+    ],
+)
+def test_a_comma_goes_before_the_other_signs(
+    header: str, columns: list[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(header + "\n")
+    assert tables.columns_of(path, LIMIT) == columns
+
+
+@pytest.mark.parametrize("mark", [";", ",", "|", "~", "\x1f"])
+def test_a_tsv_has_tabs_unless_nearly_all_its_rows_have_another_sign(
+    mark: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.tsv"
+    for text, columns in (
+        (f"a{mark}b\n1{mark}2\n", ["a", "b"]),
+        (f"a{mark}b\n1\n", [f"a{mark}b"]),
+        (f"a{mark}b\n1{mark}2{mark}3\n", [f"a{mark}b"]),
+        (f"a{mark}b\tc\n1{mark}2\t3\n", [f"a{mark}b", "c"]),
+    ):
+        path.write_text(text)
+        assert tables.columns_of(path, LIMIT) == columns
+
+
+def test_spaces_behind_the_separator_are_none_of_a_quoted_text(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("id, text, label\n" + "".join(f'{n}, "{t}", {c}\n' for n, t, c in ROWS))
+    assert read(path) == (ROWS, [])
+    assert tables.columns_of(path, LIMIT) == ["id", "text", "label"]
 
 
 @pytest.mark.parametrize("said", ['said "yes"', 'wrote "a, b", then "c"', 'ended with "x"'])
@@ -145,6 +197,12 @@ def test_the_rest_of_a_text_that_cannot_be_read_is_no_text(tmp_path: Path) -> No
     found, faults = read(path)
     assert [row[0] for row in found] == [str(n) for n in range(30) if n != 9]
     assert {row.number for row in faults} == {20, 21, 22}
+    # Where the row itself has but one line, the next is whole.
+    rows[9] = '9,"Heron 9 is open,a'
+    path.write_text("\n".join(["id,text,label", *rows]) + "\n")
+    found, faults = read(path)
+    assert [row[0] for row in found] == [str(n) for n in range(30) if n != 9]
+    assert [row.number for row in faults] == [20]
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.tsv"])
@@ -154,7 +212,7 @@ def test_columns_of_one_name_are_one_with_a_paragraph_each(name: str, tmp_path: 
     corpus = CorpusConfig(name="c", source=str(path))
     assert files.table_of(corpus, name, path, LIMIT).columns == ["id", "text"]
     assert guesses(corpus, LIMIT) == ["text in column 'text'", "2 columns 'text' read as one"]
-    assert describe(str(path)).repeated == ["2 columns 'text' read as one"]
+    assert describe(str(path)).read_as == ["2 columns 'text' read as one"]
     texts = [row.values["text"] for row in tables.rows(path, LIMIT, ["text"])]
     assert texts == ["\n\n".join(filter(str.strip, row[1:])) for row in ROWS]
 

@@ -1,43 +1,63 @@
-"""The command that a message gives for a file that is not UTF-8."""
+"""Lines and encodings of files of text."""
 
 import gzip
+import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tercet.tasks.corpus.sources import discover, streams
-from tercet.tasks.stage import BadInput
+from tercet.tasks.corpus.sources import discover, files, streams
+from tercet.tasks.corpus.sources.corpora import CorpusConfig
+from tercet.tasks.corpus.sources.guesses import guesses
 
-LATIN = "Der Reiher wartet im kühlen Wasser.\n".encode("latin-1") * 3
+TEXTS = {
+    "cp1252": "L’été dernier, le héron s’est posé près de l’étang, où il a plu.",
+    "cp1250": "Zażółć gęślą jaźń. Czapla czeka w zimnej wodzie, a żółw śpi pod łóżkiem.",
+    "cp1251": "Цапля ждёт в холодной воде. Старый плотник починил лодку у пристани.",
+    "cp1253": "Ο ερωδιός περιμένει στο κρύο νερό και ο παλιός ξυλουργός κοιτάζει.",
+    "gb18030": "老木匠在港口修好了旧渔船的木板。苍鹭在冷水里等待。",
+    "big5": "老木匠在港口修好了舊漁船的木板。蒼鷺在冷水裡等待。",
+    "cp932": "老いた大工が港で古い漁船の板を直した。サギは冷たい水の中で待っている。",
+    "euc_jp": "老いた大工が港で古い漁船の板を直した。サギは冷たい水の中で待っている。",
+    "cp949": "늙은 목수가 항구에서 낡은 어선의 널빤지를 고쳤다. 왜가리는 찬물에서 기다린다.",
+    "utf_16": "Der Reiher wartet.",
+    "utf_16_le": "The heron waits for its prey.",
+    "utf_32": "The heron waits.",
+}
 
 
-@pytest.mark.parametrize(
-    ("name", "command"),
-    [
-        ("a.txt", "iconv -f latin1 -t utf-8 {path} > NEW"),
-        ("of mine.csv", "iconv -f latin1 -t utf-8 '{path}' > NEW"),
-        ("a.txt.gz", "gzip -dc {path} | iconv -f latin1 -t utf-8 > NEW"),
-        ("a.jsonl.zst", "zstd -dc {path} | iconv -f latin1 -t utf-8 > NEW"),
-        ("a.parquet", "write its texts anew as UTF-8"),
-    ],
-)
-def test_the_command_is_whole(tmp_path: Path, name: str, command: str) -> None:
+@pytest.mark.parametrize("encoding", TEXTS)
+@pytest.mark.parametrize("name", ["a.txt", "a.csv.gz", "a.json"])
+def test_a_text_in_another_encoding_is_read_and_told(
+    encoding: str, name: str, tmp_path: Path
+) -> None:
+    text = TEXTS[encoding]
+    content = {"a.txt": f"{text}\n" * 30, "a.csv.gz": "n,text\n" + f'1,"{text}"\n' * 30}.get(
+        name, json.dumps([{"text": text}] * 30, ensure_ascii=False)
+    )
+    data = content.encode(encoding)
     path = tmp_path / name
-    path.touch()
-    assert streams.conversion(str(path)) == command.format(path=path)
+    path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    corpus = CorpusConfig(name="c", source=str(path), prose=False)
+    read = list(files.read(corpus, 10_000))
+    assert [getattr(one, "paragraphs", one) for one in read] == [[[text]]] * 30
+    words = f"read as {encoding.replace('_', '-')}, not UTF-8"
+    assert discover.describe(str(path)).read_as == [words]
+    assert words in guesses(corpus, 10_000)
 
 
-def test_of_several_files_none_is_named(tmp_path: Path) -> None:
-    assert streams.conversion(str(tmp_path)) == "iconv -f latin1 -t utf-8 FILE > NEW"
-
-
-def test_a_file_all_of_latin_1_is_told_how_to_convert_it(tmp_path: Path) -> None:
-    path = tmp_path / "latin.txt.gz"
-    path.write_bytes(gzip.compress(LATIN))
-    with pytest.raises(BadInput, match="none of its first rows holds text; if it is Latin-1: gzip"):
-        discover.describe(str(path))
+def test_what_an_encoding_does_not_have_is_a_fault_of_its_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.txt"
+    monkeypatch.setattr(streams, "_BEGINNING", 500)
+    path.write_bytes(f"{TEXTS['cp1252']}\n".encode("cp1252") * 9 + b"The\x81 last.\n")
+    assert [line.fault for line in streams.lines(path, 1000)] == [*[""] * 9, "not_utf8"]
+    # Bytes that are no text in any encoding are damage.
+    path.write_bytes(b"One.\n" + bytes(range(128, 160)) + b"\nTwo.\n")
+    assert [line.fault for line in streams.lines(path, 1000)] == ["", "not_utf8", ""]
 
 
 @pytest.mark.parametrize("ends", ["\r", "\r\n", "\n", "\r\r\n", "\n|\r|\r\n"])

@@ -77,7 +77,7 @@ def test_a_file_without_a_ranking_is_refused(root, lines):
 
 def test_not_utf8_is_named_by_line(root):
     path = write(root, query())
-    path.write_bytes(path.read_bytes() + b'{"query": "\xff"}\n')
+    path.write_bytes(path.read_bytes() + b'{"query": "\xff"}\n{"query": "\xc3\xbc"}\n')
     with pytest.raises(BadInput, match="line 2: the line is not UTF-8"):
         reranking.read_task(root, "AskUbuntu")
 
