@@ -220,7 +220,7 @@ def search(
 @app.command()
 def export(
     ref: Annotated[
-        str, Argument(help="an encoder (train), a table (triplets), graph, beir, or a tag")
+        str, Argument(help="an encoder (train), a table (triplets), graph, beir, search, or a tag")
     ],
     destination: Annotated[
         str, Argument(help="a directory that does not exist yet; for graph, FILE.graphml")
@@ -238,7 +238,7 @@ def export(
     """Write an encoder, a table, the graph or questions to files.
 
     For use without Tercet; encoders and tables come with a card. `beir` writes passages and
-    questions in BEIR's layout.
+    questions in BEIR's layout, `search` what searches in the passages.
     """
     from tercet.flows.commands.export import export as export_ref
 
