@@ -218,6 +218,28 @@ def search(
 
 
 @app.command()
+def encode(
+    table: Annotated[str, Argument(help="a file with a text in each row: .csv, .jsonl, .parquet")],
+    output: Annotated[str, Option("-o", "--output", help="where to write")] = "vectors.parquet",
+    column: Annotated[
+        str | None, Option("--column", help="of the texts; default: what reads like text")
+    ] = None,
+    model: Annotated[
+        str | None, Option("--model", help="a directory, hub name or ref; default: the run's last")
+    ] = None,
+    store: StoreOption = STORE,
+    run_ref: RunOption = None,
+) -> None:
+    """Write the vectors of a table's texts to a Parquet file.
+
+    By a run's encoder or any other.
+    """
+    from tercet.flows.commands.encode import encode_table
+
+    encode_table(table, output, column, model, store, run_ref)
+
+
+@app.command()
 def export(
     ref: Annotated[
         str, Argument(help="an encoder (train), a table (triplets), graph, beir, search, or a tag")

@@ -48,6 +48,22 @@ def test_ranks_stand_side_by_side_with_context_and_path(
     assert "before: by the untouched encoder" in lines[-1]
 
 
+def test_words_found_are_marked_on_a_terminal_alone(
+    searched: Searched, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    search_passages(QUERY, 2, "both", "table", searched.store.location, None)
+    piped = capsys.readouterr().out
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "200")
+    search_passages(QUERY, 2, "both", "table", searched.store.location, None)
+    shown = capsys.readouterr().out
+    assert "\x1b" not in piped
+    marked = {word.lower() for word in re.findall(r"\x1b\[1m(\w+)\x1b\[0m", shown)}
+    assert marked
+    assert marked <= set(QUERY.split())
+    assert "\x1b" not in "".join([*shown.splitlines()[:2], shown.splitlines()[-1]])
+
+
 def test_json_and_python_have_whole_texts_and_scores(searched: Searched) -> None:
     store = searched.store.location
     rows = json.loads(said(QUERY, "--store", store, "--count", "3", "--format", "json"))
