@@ -1,20 +1,24 @@
 """What smaller vectors cost a search: nDCG@10 of a run's questions against bytes a passage.
 
-    tercet run recipe.yaml --set choose=null
-    tercet run recipe.yaml --set choose=null --set name=matryoshka --set \\
+    tercet run recipe.yaml --store store --set choose=null    # in each FIELDS/NAME, as `fields.py`
+    tercet run recipe.yaml --store store --set choose=null --set name=matryoshka --set \\
         train.phases.0.parts.0.loss="{name: matryoshka, with: info_nce, dimensions: [128, 64]}"
-    python benchmarks/small_vectors.py STORE docs matryoshka
+    python benchmarks/small_vectors.py FIELDS NAME [NAME …]
 
-The first run's untouched encoder, then each run's own. Vectors are cut to their first numbers, at
-length one again, and quantised by sentence-transformers' `quantize_embeddings`, int8 by the
-passages' own ranges; queries stay float32. `binary` ranks by Hamming distance; what follows it is
-how the first 40 are ranked anew: `bits`, float32 query by the passage's bits, which takes no
-further bytes; `int8`, by its int8 vector, read from a disk. Differences from the same encoder's
-whole vectors, with 95 % intervals by bootstrap over questions.
+Three encoders: the untouched, the trained, and the one that was trained with `matryoshka`. Vectors
+are cut to their first numbers, at length one again, and quantised by sentence-transformers'
+`quantize_embeddings`, int8 by the passages' own ranges; queries stay float32. `binary` ranks by
+Hamming distance; what follows it is how its first 40 are ranked anew: `bits`, float32 query by the
+passage's bits, which takes no further bytes; `int8`, by its int8 vector, which may lie on a disk.
+Differences from the same encoder's whole vectors, and from the trained encoder's of the same form,
+with 95 % intervals by bootstrap over questions. Writes `results/small_vectors.csv`.
 """
 
 import argparse
+import csv
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +33,15 @@ from tercet.tasks.evaluation.suites.beir import RetrievalTask
 from tercet.tasks.evaluation.suites.judged import read_judged
 
 Floats = npt.NDArray[np.float32]
+Values = npt.NDArray[np.float64]
 WIDTHS, RESCORED, DEPTH = (384, 256, 128, 64, 32), 40, 1000
+# Encoder, run and which of the run's vectors.
+ENCODERS = (
+    ("untouched", "docs", BEFORE),
+    ("trained", "docs", AFTER),
+    ("matryoshka", "matryoshka", AFTER),
+)
+RESULTS = Path(__file__).parent / "results" / "small_vectors.csv"
 
 
 def cut(vectors: Floats, width: int) -> Floats:
@@ -47,15 +59,15 @@ def as_int8(vectors: Floats) -> Floats:
 def scores_of(queries: Floats, passages: Floats) -> Iterator[tuple[str, int, Floats]]:
     """Each form's name, its bytes a passage, and its scores (queries, passages)."""
     for width in WIDTHS:
-        asked, kept = cut(queries, width), cut(passages, width)
-        yield f"{width} float32", 4 * width, asked @ kept.T
-        codes = asked @ as_int8(kept).T
+        short_queries, short = cut(queries, width), cut(passages, width)
+        yield f"{width} float32", 4 * width, short_queries @ short.T
+        codes = short_queries @ as_int8(short).T
         yield f"{width} int8", width, codes
-        bits = np.unpackbits(quantize_embeddings(kept, "ubinary"), axis=1).astype(np.float32)
+        bits = np.unpackbits(quantize_embeddings(short, "ubinary"), axis=1).astype(np.float32)
         signs = 2 * bits - 1
-        near = np.sign(asked) @ signs.T
+        near = np.sign(short_queries) @ signs.T
         yield f"{width} binary", width // 8, near
-        yield f"{width} binary, bits", width // 8, rescored(near, asked @ signs.T)
+        yield f"{width} binary, bits", width // 8, rescored(near, short_queries @ signs.T)
         yield f"{width} binary, int8", width // 8, rescored(near, codes)
 
 
@@ -69,47 +81,63 @@ def rescored(near: Floats, scores: Floats) -> Floats:
     return raised
 
 
-def measured(task: RetrievalTask, scores: Floats) -> npt.NDArray[np.float64]:
+def measured(task: RetrievalTask, scores: Floats) -> Values:
     places = np.argsort(-scores, axis=1, kind="stable")[:, :DEPTH]
     return 100 * task.measure(places)["ndcg@10"]
 
 
-def interval(gains: npt.NDArray[np.float64]) -> tuple[float, float]:
+def gain(name: str, gains: Values) -> dict[str, str]:
     draws = np.random.default_rng(42).integers(len(gains), size=(2000, len(gains)))
     low, high = np.percentile(gains[draws].mean(axis=1), [2.5, 97.5])
-    return float(low), float(high)
+    return {name: f"{gains.mean():.2f}", f"{name}_low": f"{low:.2f}", f"{name}_high": f"{high:.2f}"}
 
 
-def print_rows(store: Store, run_ref: str, way: str) -> None:
-    run = runs.resolve_run(store, run_ref)
-    made = vectors_of(store, run, way)
-    steps = {
+def of_encoder(store: Store, run_ref: str, way: str) -> dict[tuple[str, int], Values]:
+    """nDCG@10 of each question, by form and bytes."""
+    vectors = vectors_of(store, runs.resolve_run(store, run_ref), way)
+    inputs = {
         name: find_artifact(store, name, run_ref).rows() for name in ("judgements", "passages")
     }
-    (task,) = read_judged({**steps, "passage_vectors": made.artifact.rows()}, ["test"])
+    (task,) = read_judged({**inputs, "passage_vectors": vectors.artifact.rows()}, ["test"])
     assert task.vectors is not None
-    passages = np.concatenate(list(task.vectors()))
-    encoder = load_as_made(made.folder, made.config)
+    encoder = load_as_made(vectors.folder, vectors.config)
     queries = encode(encoder, list(task.queries), side="query")
-    whole = measured(task, queries @ passages.T)
-    for form, size, scores in scores_of(queries, passages):
-        values = measured(task, scores)
-        low, high = interval(values - whole)
-        ends = f"{low:+.1f}\t{high:+.1f}"
-        gain = f"{(values - whole).mean():+.1f}"
-        print(run_ref, way, form, size, f"{values.mean():.1f}", gain, ends, sep="\t", flush=True)
+    scores = scores_of(queries, np.concatenate(list(task.vectors())))
+    return {(form, size): measured(task, some) for form, size, some in scores}
+
+
+def rows(field: str, store: Store) -> Iterator[dict[str, Any]]:
+    values = {encoder: of_encoder(store, *run) for encoder, *run in ENCODERS}
+    for encoder, by_form in values.items():
+        whole = next(iter(by_form.values()))
+        for (form, size), ndcg in by_form.items():
+            yield {
+                "field": field,
+                "encoder": encoder,
+                "form": form,
+                "bytes": size,
+                "ndcg@10": f"{ndcg.mean():.2f}",
+                **gain("over_whole", ndcg - whole),
+                **gain("over_trained", ndcg - values["trained"][form, size]),
+                "questions": len(ndcg),
+            }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("store")
-    parser.add_argument("runs", nargs="+")
-    asked = parser.parse_args()
-    store = open_store(asked.store, create=False)
-    print("run", "way", "form", "bytes", "ndcg@10", "over whole", "low", "high", sep="\t")
-    print_rows(store, asked.runs[0], BEFORE)
-    for run_ref in asked.runs:
-        print_rows(store, run_ref, AFTER)
+    parser.add_argument("fields", type=Path)
+    parser.add_argument("names", nargs="+")
+    arguments = parser.parse_args()
+    table: list[dict[str, Any]] = []
+    for name in arguments.names:
+        store = open_store(str(arguments.fields / name / "store"), create=False)
+        for row in rows(name, store):
+            print(*row.values(), sep="\t", flush=True)
+            table.append(row)
+    with RESULTS.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(table[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(table)
 
 
 if __name__ == "__main__":

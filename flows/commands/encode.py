@@ -39,12 +39,12 @@ def encode_table(
     if not table.is_file():
         raise BadInput(f"{source}: no such file; give a table (.csv, .tsv, .jsonl, .parquet).")
     read = partial(rows, table, _MAX_BYTES)
-    there = columns_of(table, _MAX_BYTES)
-    if column is not None and column not in there:
-        raise BadInput(f"{source} has no column {column!r}; it has: {', '.join(there)}.")
-    chosen = column or text_column(source, there, first_rows(read))
-    ref = model or final_model(open_store(store, create=False), run_ref)
-    folder = model_path(ref, store, run_ref)
+    columns = columns_of(table, _MAX_BYTES)
+    if column is not None and column not in columns:
+        raise BadInput(f"{source} has no column {column!r}; it has: {', '.join(columns)}.")
+    chosen = column or text_column(source, columns, first_rows(read))
+    model = model or final_model(open_store(store, create=False), run_ref)
+    folder = model_path(model, store, run_ref)
 
     from tercet.flows.running.device import device
     from tercet.models.encoders.encoder import dimension, encode, load_encoder
@@ -63,10 +63,10 @@ def encode_table(
         reporter("encode", sys.stderr.isatty()) as progress,
     ):
         while batch := list(islice(texts, _BATCH)):
-            ids, some = zip(*batch, strict=True)
-            vectors = encode(encoder, some, side="document")
+            ids, lines = zip(*batch, strict=True)
+            vectors = encode(encoder, lines, side="document")
             lists = pa.FixedSizeListArray.from_arrays(vectors.reshape(-1), vectors.shape[1])
-            writer.write_table(pa.table([ids, some, lists], schema=schema))
+            writer.write_table(pa.table([ids, lines, lists], schema=schema))
             count += len(batch)
             progress(count, None, "texts")
         if not count:

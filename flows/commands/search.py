@@ -20,7 +20,7 @@ from tercet.flows.results.search import (
 from tercet.flows.terminal import text_table
 from tercet.flows.terminal.printable import printable
 from tercet.models.retrieval.bm25 import words_of
-from tercet.models.retrieval.snippets import found_words, snippet
+from tercet.models.retrieval.snippets import snippet, word_places
 from tercet.storage.store import open_store
 from tercet.tasks.stage import BadInput
 
@@ -84,7 +84,7 @@ def _typed() -> Iterator[str]:
 
 def _marked(line: str, sought: Set[str], english: bool) -> str:
     """The line with the words found in bold."""
-    for begin, end, _ in reversed(list(found_words(line, sought, english))):
+    for begin, end, _ in reversed(list(word_places(line, sought, english))):
         line = line[:begin] + typer.style(line[begin:end], bold=True) + line[end:]
     return line
 

@@ -1,9 +1,7 @@
-"""Search in the passages of this folder, by the encoder and by BM25 together. Without Tercet:
+"""Search in the passages of this folder, by its encoder and by BM25 together.
 
-    pip install sentence-transformers "bm25s[stem]"
-    python search.py "what to find"
-
-From another program: `search = load(folder)`, then `find(search, query)`.
+pip install sentence-transformers "bm25s[stem]"
+python search.py "what to find"
 """
 
 import argparse
@@ -45,7 +43,7 @@ def load(folder: Path) -> Search:
     )
 
 
-def find(search: Search, query: str, count: int = 5) -> list[dict[str, Any]]:
+def find(search: Search, query: str, count: int) -> list[dict[str, Any]]:
     """The best passages by cosine over the query's greatest, plus weight times BM25 over its own.
 
     A passage behind the first `DEPTH` counts with the cosine of the last of them, and has no BM25.
@@ -72,15 +70,10 @@ def best(scores: Any, count: int) -> Any:
     return np.argsort(-scores, kind="stable")[:count]
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description="Search in the passages of this folder.")
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
     parser.add_argument("query")
     parser.add_argument("--count", type=int, default=5)
-    asked = parser.parse_args()
-    passages = find(load(Path(__file__).parent), asked.query, asked.count)
-    for rank, passage in enumerate(passages, start=1):
-        print(f"{rank}. {passage['context']} ({passage['path']})\n{passage['text']}\n")
-
-
-if __name__ == "__main__":
-    main()
+    arguments = parser.parse_args()
+    for rank, row in enumerate(find(load(Path(__file__).parent), **vars(arguments)), start=1):
+        print(f"{rank}. {row['context']} ({row['path']})\n{row['text']}\n")

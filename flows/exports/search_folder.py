@@ -25,7 +25,6 @@ from tercet.storage.store import Store
 from tercet.tasks.retrieval import passage_vectors
 from tercet.tasks.stage import BadInput
 
-_Ids: TypeAlias = npt.NDArray[np.uint64]
 _Mask: TypeAlias = npt.NDArray[np.bool_]
 
 _COLUMNS = {"id": pa.uint64(), "path": pa.string(), "context": pa.string(), "text": pa.string()}
@@ -47,18 +46,24 @@ def export_search(store: Store, passages: Passages, target: Path) -> int:
 
     from tercet.models.encoders.own_modules import save_encoder
 
-    made = vectors_of(store, passages.run, AFTER)
-    ids = passages.rows.table(PASSAGES, ["passage_id"])["passage_id"].to_numpy()
-    by_vectors = made.artifact.rows()
-    table = by_vectors.table(passage_vectors.STAGE.name, ["passage_id"])
-    vector_ids = table["passage_id"].to_numpy()
-    kept = np.isin(ids, vector_ids) & ~np.isin(ids, np.array([*passages.left_out], ids.dtype))
+    encoded = vectors_of(store, passages.run, AFTER)
+    by_vectors = encoded.artifact.rows()
+    # Both tables have their ids in one order.
+    ids, vector_ids = (
+        rows.table(name, ["passage_id"])["passage_id"].to_numpy()
+        for rows, name in (
+            (passages.rows, PASSAGES),
+            (by_vectors, passage_vectors.STAGE.name),
+        )
+    )
+    left_out = np.array([*passages.left_out], ids.dtype)
+    kept = np.isin(ids, vector_ids) & ~np.isin(ids, left_out)
     with whole_directory(target) as folder:
-        save_encoder(load_as_made(made.folder, made.config), folder / "encoder")
+        save_encoder(load_as_made(encoded.folder, encoded.config), folder / "encoder")
         for file in (folder / "encoder").rglob("*.safetensors"):
             # safetensors lets the owner alone read them.
             file.chmod(0o644)
-        vectors = _write_vectors(folder / "vectors.npy", by_vectors, vector_ids, ids[kept])
+        vectors = _write_vectors(folder / "vectors.npy", by_vectors, ~np.isin(vector_ids, left_out))
         _write_passages(folder / "passages.parquet", passages, kept, vectors)
         index = _restrict(passages.index, np.flatnonzero(kept))
         index.save(folder / "bm25", corpus=_texts(passages, kept), show_progress=False)
@@ -69,20 +74,18 @@ def export_search(store: Store, passages: Passages, target: Path) -> int:
     return int(kept.sum())
 
 
-def _write_vectors(path: Path, rows: Rows, vector_ids: _Ids, ids: _Ids) -> Any:
-    """Writes the vectors in the order of `ids`; returns them, mapped from the file."""
-    order = np.argsort(ids)
-    vectors: Any = None
+def _write_vectors(path: Path, rows: Rows, kept: _Mask) -> Any:
+    """Writes those of the vectors that are kept; returns them, mapped from the file."""
     begin = 0
-    for block in passage_vectors.read_blocks(rows):
-        if vectors is None:
-            shape = (len(ids), block.shape[1])
-            vectors = np.lib.format.open_memmap(path, "w+", np.float32, shape)
-        of_block = vector_ids[begin : begin + len(block)]
-        begin += len(block)
-        there = np.isin(of_block, ids)
-        vectors[order[np.searchsorted(ids, of_block[there], sorter=order)]] = block[there]
-    return vectors
+    with path.open("wb") as file:
+        for block in passage_vectors.read_blocks(rows):
+            if not begin:
+                shape = (int(kept.sum()), block.shape[1])
+                header = {"descr": "<f4", "fortran_order": False, "shape": shape}
+                np.lib.format.write_array_header_1_0(file, header)
+            file.write(block[kept[begin : begin + len(block)]].astype("<f4").tobytes())
+            begin += len(block)
+    return np.load(path, mmap_mode="r")
 
 
 def _write_passages(path: Path, passages: Passages, kept: _Mask, vectors: Any) -> None:

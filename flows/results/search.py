@@ -78,8 +78,8 @@ class Passages:
 
 
 @dataclass(frozen=True)
-class VectorsOf:
-    """Who made a run's vectors: its encoder's directory, the form that it was read in, and them."""
+class PassageVectors:
+    """A run's vectors, their encoder's directory, and the form in which it was read."""
 
     artifact: Artifact
     folder: Path
@@ -198,7 +198,7 @@ def _reached(run: runs.Run, step: str) -> bool:
     return any(entry["step"] == step for entry in run["steps"])
 
 
-def vectors_of(store: Store, run: runs.Run, way: str) -> VectorsOf:
+def vectors_of(store: Store, run: runs.Run, way: str) -> PassageVectors:
     """The run's vectors of this way, and their encoder.
 
     Raises: BadInput where the run has no vectors of this way, or their encoder is gone.
@@ -220,13 +220,13 @@ def vectors_of(store: Store, run: runs.Run, way: str) -> VectorsOf:
     if folder is None:
         version = components["models"]["encoder"]
         folder = made_model(store, version) or _untouched(store, run, version)
-    return VectorsOf(artifact, folder, config)
+    return PassageVectors(artifact, folder, config)
 
 
 def _by_vectors(store: Store, run: runs.Run, way: str) -> tuple[_Ids, _Find]:
     """The ids of the passages that have vectors, and what finds their places by cosine."""
-    made = vectors_of(store, run, way)
-    encoder, rows = load_as_made(made.folder, made.config), made.artifact.rows()
+    vectors = vectors_of(store, run, way)
+    encoder, rows = load_as_made(vectors.folder, vectors.config), vectors.artifact.rows()
     blocks = list(passage_vectors.read_blocks(rows))
 
     from tercet.models.encoders.encoder import encode

@@ -10,7 +10,7 @@ _RUNS = re.compile(r"\w+")
 _LEAD = 40
 
 
-def found_words(text: str, sought: Set[str], english: bool) -> Iterator[tuple[int, int, str]]:
+def word_places(text: str, sought: Set[str], english: bool) -> Iterator[tuple[int, int, str]]:
     """Begin, end and word of each of the `sought` in the text, in order.
 
     sought: as `bm25.words_of` gives them. english: as the index has it.
@@ -28,12 +28,12 @@ def found_words(text: str, sought: Set[str], english: bool) -> Iterator[tuple[in
 
 def snippet(text: str, sought: Set[str], english: bool, most: int) -> str:
     """At most so many characters of the text, from a little before where most words are found."""
-    found = list(found_words(text, sought, english)) if len(text) > most else []
+    places = list(word_places(text, sought, english)) if len(text) > most else []
 
     def words_from(begin: int) -> int:
-        return len({word for start, end, word in found if begin <= start and end <= begin + most})
+        return len({word for start, end, word in places if begin <= start and end <= begin + most})
 
-    begins = [max(start - _LEAD, 0) for start, _, _ in found]
+    begins = [max(start - _LEAD, 0) for start, _, _ in places]
     begin = max(begins, key=words_from, default=0)
     begin = text.find(" ", begin, begin + _LEAD) + 1 or begin if begin else 0
     piece = f"{'…' if begin else ''}{text[begin:]}"

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from searched_store import Searched, passages, searched
 
 from tercet.flows.commands.export import export
 from tercet.flows.exports import search_alone
+from tercet.flows.exports.search_folder import export_search
 from tercet.flows.results.search import open_passages, search
 from tercet.tasks.stage import BadInput
 
@@ -82,10 +84,11 @@ def test_passages_that_come_with_tercet_stay_behind(searched: Searched, tmp_path
     plain = {"name": "plain", "source": "package:tercet.recipes/plain_english.txt"}
     recipe = {"name": "notes", "backbone": str(searched.backbone), "corpora": [plain]}
     run = make_run(searched.store, "mixed", steps, recipe)
-    export("search", str(tmp_path / "own"), searched.store.location, run)
+    # Another weight than the usual one is taken along.
+    opened = replace(open_passages(searched.store, run), weight=0.8)
+    assert export_search(searched.store, opened, tmp_path / "own") == 40
     own = table["passage_id"].to_pylist()[20:]
     assert pq.read_table(tmp_path / "own" / "passages.parquet")["id"].to_pylist() == own
-    opened = open_passages(searched.store, run)
     loaded = search_alone.load(tmp_path / "own")
     for query in QUERIES:
         expected = search(opened, query, 20, "both").rows["passage_id"].to_pylist()

@@ -1,12 +1,12 @@
 """The words of a query in a text: as the index reads them, and where most of them stand."""
 
 from tercet.models.retrieval.bm25 import words_of
-from tercet.models.retrieval.snippets import found_words, snippet
+from tercet.models.retrieval.snippets import snippet, word_places
 
 
 def found(text: str, query: str, english: bool = True) -> list[str]:
     (sought,) = map(set, words_of([query], english))
-    return [text[begin:end] for begin, end, _ in found_words(text, sought, english)]
+    return [text[begin:end] for begin, end, _ in word_places(text, sought, english)]
 
 
 def test_words_are_found_by_their_stems() -> None:
