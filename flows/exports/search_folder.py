@@ -135,7 +135,7 @@ def _write_code(folder: Path) -> None:
     """`search.py`, and `words.py`, which splits texts as the index was made."""
     alone, split = inspect.getsource(search_alone), inspect.getsource(words)
     alone = alone.replace(f"from {words.__name__} import", "from words import")
-    letters = f"UNSPACED_LETTERS = {UNSPACED_LETTERS!r}"
+    letters = f"UNSPACED_LETTERS = {UNSPACED_LETTERS!a}"
     split = split.replace("from tercet.models.text.lengths import UNSPACED_LETTERS", letters)
     (folder / "search.py").write_text(alone, encoding="utf-8")
     (folder / "words.py").write_text(split, encoding="utf-8")
