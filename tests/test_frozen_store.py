@@ -27,17 +27,18 @@ def project(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     return Place(folder, folder / "backbone")
 
 
-def test_every_query_of_the_readme_is_answered(project: Place) -> None:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    asked = re.findall(r'tercet sql "(SELECT .+?)"', text)
-    asked += re.findall(r"```sql\n(.*?)```", text, re.DOTALL)
-    assert len(asked) >= 6
+def test_the_queries_of_the_docs_are_answered(project: Place) -> None:
+    pages = [(ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "docs/sql.md")]
+    queries = re.findall(r"```sql\n(.*?)```", pages[0], re.DOTALL)
+    for title in ("Where a triplet comes from", "No text of the test set is in training"):
+        part = pages[1].partition(f"### {title}\n")[2].partition("\n### ")[0]
+        queries += re.findall(r"```sql\n(.*?)```", part, re.DOTALL)
+    assert len(queries) == 3 + 2 + 1
     store = open_store(str(project.folder / "tercet-store"), create=False)
     with connect(store, None) as connection:
-        rows = [len(connection.execute(checked(connection, one)).fetchall()) for one in asked]
-    # No test text is in training.
-    assert [count for one, count in zip(asked, rows, strict=True) if "held_out" in one] == [0]
-    assert all(count for one, count in zip(asked, rows, strict=True) if "held_out" not in one)
+        rows = [connection.execute(checked(connection, query)).fetchall() for query in queries]
+    assert all(rows)
+    assert rows[-1] == [(0, 0, 0, 0)]  # no text of the test set is in training
 
 
 def test_its_runs_answers_and_models_are_there(project: Place) -> None:

@@ -2,22 +2,24 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import typer
 import yaml
 
-from tercet.flows.formatting import format_bytes, format_duration
-from tercet.flows.results import warnings
+from tercet.flows.exports.whole import whole_file
+from tercet.flows.formatting import format_bytes, format_duration, waits
+from tercet.flows.report.report import render_report
+from tercet.flows.report.subject import open_runs
+from tercet.flows.results import queries
 from tercet.flows.results.refs import find_artifact, named_run
 from tercet.flows.results.verdict import verdict_of
 from tercet.flows.terminal import text_table
-from tercet.flows.terminal.printable import waits
 from tercet.storage import runs, tags
-from tercet.storage.artifacts import Artifact, open_artifact
+from tercet.storage.artifacts import Artifact, open_artifact, warnings_of
 from tercet.storage.records import totals
 from tercet.storage.store import Store, open_store
-from tercet.storage.warnings import warnings_of
 from tercet.tasks.stage import BadInput
 
 NEWEST_RUNS = 20
@@ -57,7 +59,7 @@ def show_ref(ref: str, store: str, run_ref: str | None) -> None:
     folder = artifact.model_dir()
     if folder is not None:
         typer.echo(f"model     {folder}")
-    for line in warnings.list_warnings(warnings_of(artifact)):
+    for line in queries.list_warnings(warnings_of(artifact)):
         typer.echo(line)
     counts = totals(list(records.values()))
     for table, total in counts.items():
@@ -280,3 +282,20 @@ def _duration(run: Mapping[str, Any]) -> str | None:
     if run["state"] == "running":
         return format_duration((datetime.now(began.tzinfo) - began).total_seconds()) + " so far"
     return None
+
+
+def make_report(refs: Sequence[str | None], output: str, store: str) -> None:
+    """Writes the report of one run or two; by default of the newest run.
+
+    The store is only read. Raises: UnknownRef for an unknown run, BadInput or StoreError for an
+    output that cannot be written.
+    """
+    path = Path(output).expanduser()
+    with open_runs(open_store(store, create=False), refs) as subjects:
+        try:
+            with whole_file(path, replaces=True) as sink:
+                data = render_report(subjects).encode("utf-8", "replace")
+                sink.write(data)
+        except FileNotFoundError as error:
+            raise BadInput(f"{path} cannot be written: name another file (-o FILE).") from error
+    typer.echo(f"{path}: {len(data) / 1_000_000:.1f} MB; it opens without a network connection.")

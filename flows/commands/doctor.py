@@ -8,29 +8,21 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import urllib.error
-import urllib.request
 from collections.abc import Callable
+from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
+from typing import Literal
 
 import psutil
 import typer
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
-from tercet.flows.commands.doctor_service import Finding, cluster, deployed, endpoints
-from tercet.flows.pages.redaction import public
-from tercet.flows.running.device import torch_build
-from tercet.flows.terminal.text_table import cell
+from tercet.flows.running.gpus import torch_build
 from tercet.models import weights
-from tercet.models.llm.errors import Unusable
-from tercet.models.llm.vllm import build as vllm_build
-from tercet.models.llm.vllm.vaegpt import fault
-from tercet.models.plugins import GROUPS, installed, package
 from tercet.models.precision import cpu_has_bf16
 from tercet.storage.bucket import Bucket, probe
-from tercet.storage.garbage import foreign_things
 from tercet.storage.store import (
     MARKER,
     StoreError,
@@ -47,8 +39,22 @@ MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9d
 # The quickstart's needs, with some headroom; a machine with less gets a warning.
 QUICKSTART_MEMORY = 3 * 2**30
 QUICKSTART_DISK = 2**30
-# Of what does not belong in a store, so many are named.
-_SHOWN = 10
+
+
+State = Literal["ok", "note", "missing", "unwritable"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of the report.
+
+    state: ok; note: worth knowing, but the quickstart does not need it; missing: the quickstart
+        needs it; unwritable: the store cannot be written.
+    """
+
+    state: State
+    what: str
+    says: str
 
 
 def examine(store: str) -> int:
@@ -83,16 +89,9 @@ def _checks(store: str) -> list[Callable[[], list[Finding]]]:
         memory,
         lambda: disk(store),
         lambda: writable(store),
-        lambda: strange(store),
         gpu,
         minilm,
         prefect,
-        prefect_server,
-        deployed,
-        cluster,
-        generator,
-        lambda: endpoints(store),
-        plugins,
     ]
 
 
@@ -219,22 +218,6 @@ def _elsewhere(store: str) -> list[Finding]:
     return [Finding("ok", "store", store + ("" if there else " (created by the first run)"))]
 
 
-def strange(store: str) -> list[Finding]:
-    """What lies in the store and is not the store's: it is passed over, but nobody cleans it up."""
-    root = _root(store)
-    try:
-        things = foreign_things(open_store(store, create=False))
-    except StoreError:
-        return []
-    if not things:
-        return []
-    found = [path.relative_to(root).as_posix() for path in things]
-    shown = ", ".join(map(cell, found[:_SHOWN])) + (", …" if len(found) > _SHOWN else "")
-    what = "1 thing in it is" if len(found) == 1 else f"{len(found):,} things in it are"
-    says = f"{what} not the store's, and passed over: {shown}; delete or move what you can spare"
-    return [Finding("note", "store", says)]
-
-
 def _root(store: str) -> Path:
     try:
         return work_of(store)
@@ -308,69 +291,6 @@ def prefect() -> list[Finding]:
         says = f"cannot be imported ({last}): reinstall, or run with --no-server"
         return [Finding("missing", "prefect", says)]
     return [Finding("ok", "prefect", done.stdout.strip())]
-
-
-def prefect_server() -> list[Finding]:
-    """The shared Prefect server, if one is configured."""
-    url = os.environ.get("PREFECT_API_URL", "").rstrip("/")
-    if not url:
-        return [
-            Finding("ok", "server", "no PREFECT_API_URL: each store starts a server of its own")
-        ]
-    try:
-        with urllib.request.urlopen(f"{url}/health", timeout=5):
-            return [Finding("ok", "server", f"{public(url)} answers")]
-    except urllib.error.HTTPError as error:
-        # A server is there, even if it asks for a login.
-        return [Finding("ok", "server", f"{public(url)} answers (HTTP {error.code})")]
-    except (OSError, ValueError):
-        says = f"PREFECT_API_URL is {public(url)}, which does not answer: start that server"
-        return [Finding("missing", "server", says + ", or unset it")]
-
-
-def plugins() -> list[Finding]:
-    """What installed packages add, or why one of them cannot be used."""
-    if not any(map(installed, GROUPS)):
-        return []
-    try:
-        from tercet.tasks.stages import stages
-
-        stages()
-    except Unusable as error:
-        return [Finding("missing", "plugins", f"{error}")]
-    added: dict[str, list[str]] = {}
-    for group in GROUPS:
-        for point in installed(group):
-            one = point.load()
-            kind = type(one).__name__.lower()
-            added.setdefault(package(point), []).append(f"{kind} {one.name}")
-    return [Finding("ok", "plugins", f"{name}: {', '.join(own)}") for name, own in added.items()]
-
-
-def generator() -> list[Finding]:
-    """What answers prompts: vLLM, if a recipe names no endpoint, and fitted generators here."""
-    says = "fitted generators write here with transformers; vLLM serves causal ones, but no T5"
-    return [*_language_model(), Finding("ok", "generators", says)]
-
-
-def _language_model() -> list[Finding]:
-    try:
-        python = vllm_build.interpreter(None)
-        build = vllm_build.look(python)
-    except Unusable as error:
-        return [Finding("note", "llm", str(error))]
-    if build is None:
-        says = f"no vLLM at {python}: recipes that ask a language model need `make vllm` "
-        if _shown_gpus():
-            says += "(or `python -m venv .venv-vllm && .venv-vllm/bin/pip install vllm`), "
-        return [Finding("note", "llm", says + "or run.llm.engine.python, or run.llm.endpoints")]
-    says = f"{build}, at {python}"
-    if build.cpu == bool(_shown_gpus()):
-        why = "but there is a GPU" if build.cpu else "but there is no GPU"
-        return [Finding("note", "llm", f"{says}, {why}: delete .venv-vllm and run `make vllm`")]
-    if lacks := fault(build.plugin, build.python):
-        return [Finding("note", "llm", f"{says}, has {lacks}")]
-    return [Finding("ok", "llm", says)]
 
 
 def _size(count: int) -> str:

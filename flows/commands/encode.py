@@ -46,7 +46,7 @@ def encode_table(
     model = model or final_model(open_store(store, create=False), run_ref)
     folder = model_path(model, store, run_ref)
 
-    from tercet.flows.running.device import device
+    from tercet.flows.running.gpus import device
     from tercet.models.encoders.encoder import dimension, encode, load_encoder
 
     try:

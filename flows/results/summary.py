@@ -10,20 +10,11 @@ import duckdb
 from tercet.flows.pipeline.training import trained_by
 from tercet.flows.recipe.model import ModelSettings, Recipe
 from tercet.flows.recipe.shipped import shipped_corpora
-from tercet.flows.results import (
-    definitions,
-    discriminators,
-    drawn,
-    generated,
-    transductive,
-    unmeasured,
-    warnings,
-)
-from tercet.flows.results.chosen import read_choice
+from tercet.flows.results import figures, metric_names, queries
 from tercet.flows.results.encoder_form import how_to_load, measured_form, reformed
-from tercet.flows.results.few import TOO_FEW, WHY
-from tercet.flows.results.figures import Figure, read_figures
+from tercet.flows.results.figures import Figure, read_choice, read_figures
 from tercet.flows.results.first_look import DOCUMENT_PAIRS, first_look, trained_on
+from tercet.flows.results.metric_names import TOO_FEW, WHY_TOO_FEW
 from tercet.flows.results.queries import connect
 from tercet.flows.results.refs import final_stage
 from tercet.flows.results.search import AFTER, step_of
@@ -49,16 +40,13 @@ def summarise_run(run_plan: RunPlan, run_id: str, command: str) -> str:
     steps = {entry["step"]: entry for entry in run["steps"]}
     lines = [f"\nRun {run_id} is done."]
     with connect(store, run_id) as connection:
-        told = warnings.list_warnings(warnings.read_warnings(connection))
+        told = queries.list_warnings(queries.read_warnings(connection))
         lines += ["", *told] if told else []
         if any(step.stage.asks is not None for step in run_plan.steps):
             lines += _asked(connection, run_id)
         lines += _failed(connection, command)
-        lines += (f"\n{sentence}" for sentence in drawn.describe_draws(connection, run["recipe"]))
-        lines += (
-            f"\n{sentence}"
-            for sentence in unmeasured.describe_unmeasured(connection, run_plan.recipe)
-        )
+        lines += (f"\n{sentence}" for sentence in figures.describe_draws(connection, run["recipe"]))
+        lines += (f"\n{sentence}" for sentence in describe_unmeasured(connection, run_plan.recipe))
         lines += _generators(connection)
         lines += _discriminators(connection)
         lines += of_definitions(connection)
@@ -126,48 +114,50 @@ def _models(store: Store, steps: Mapping[str, Mapping[str, Any]]) -> list[str]:
 
 def _generators(connection: duckdb.DuckDBPyConnection) -> list[str]:
     """Figures of the run's generators beside their controls; empty if none was measured."""
-    found = generated.measured(connection)
+    found = figures.measured_generators(connection)
     if found is None:
         return []
     lines = [f"\nGenerators on {found.pairs:,} pairs, and controls, in percent:"]
-    lines.append(f"  {'':<16}" + "".join(f"{name:>13}" for name in generated.METRICS.values()))
+    lines.append(
+        f"  {'':<16}" + "".join(f"{name:>13}" for name in figures.GENERATOR_LABELS.values())
+    )
     for name, values in [*found.generators.items(), *found.controls.items()]:
         shown = "".join(f"{'·' if v is None else format(v, '.1f'):>13}" for v in values)
         lines.append(f"  {name:<16}{shown}")
-    return lines + [f"  {generated.in_words(*of_one)}" for of_one in found.gains.items()]
+    return lines + [f"  {figures.gains_in_words(*of_one)}" for of_one in found.gains.items()]
 
 
 def _discriminators(connection: duckdb.DuckDBPyConnection) -> list[str]:
     """Figures of the run's discriminators beside their controls; empty if there is none."""
     lines = []
-    for one in discriminators.judged(connection):
+    for one in figures.judged(connection):
         lines.append(f"\nDiscriminator {one.name} on {one.pairs:,} held-out pairs:")
         lines.append(f"  {'':<32}{'AUC':>8}  {'95 % interval':<18}{'right, %':>8}")
         for arm, of in one.arms.items():
             auc = "·" if of.auc is None else f"{of.auc:.3f}"
             ends = "" if of.low is None else f"{of.low:.3f} to {of.high:.3f}"
             right = "·" if of.accuracy is None else f"{of.accuracy:.1f}"
-            name = discriminators.ARMS[arm]
+            name = figures.JUDGE_ARMS[arm]
             lines.append(f"  {name:<32}{auc:>8}  {ends:<18}{right:>8}")
-        lines.append(f"  {discriminators.in_words(one)}")
+        lines.append(f"  {figures.judged_in_words(one)}")
     return lines
 
 
 def of_definitions(connection: duckdb.DuckDBPyConnection) -> list[str]:
     """How well held-out definitions find their entries; empty where none was trained on."""
     lines = []
-    for one in definitions.defined(connection):
+    for one in figures.defined(connection):
         seeds = "" if one.seeds == 1 else f", the mean of {one.seeds} seeds"
         lines.append(
             f"\n{one.name}: entries found by {one.definitions:,} held-out definitions{seeds}:"
         )
-        names = "".join(f"{name:>13}" for name in definitions.METRICS.values())
+        names = "".join(f"{name:>13}" for name in figures.DEFINITION_METRICS.values())
         lines.append(f"  {'':<34}{names}")
         for arm, values in one.figures.items():
-            shown = "".join(f"{values[metric][0]:>13,.1f}" for metric in definitions.METRICS)
-            lines.append(f"  {definitions.ARMS[arm]:<34}{shown}")
+            shown = "".join(f"{values[metric][0]:>13,.1f}" for metric in figures.DEFINITION_METRICS)
+            lines.append(f"  {figures.DEFINITION_ARMS[arm]:<34}{shown}")
         if one.gains:
-            lines.append(f"  {definitions.in_words(one)}")
+            lines.append(f"  {figures.defined_in_words(one)}")
     return lines
 
 
@@ -248,9 +238,9 @@ def _before_and_after(found: Sequence[Figure], recipe: Recipe) -> list[str]:
             f"{name:<{width}}{before.value:>8.2f}{after.value:>8.2f}   {text:<26}{before.n:>7,}"
         )
     if any(figure.few for figure, *_ in rows):
-        lines.append(WHY)
+        lines.append(WHY_TOO_FEW)
     if any(figure.transductive for figure, *_ in rows):
-        lines.append(transductive.WHY)
+        lines.append(metric_names.WHY_TRANSDUCTIVE)
     return lines
 
 
@@ -295,3 +285,27 @@ def _how_to_load(store: Store, step: str, version: str, run: runs.Run) -> list[s
             f"{other.measured}; `tercet export {step} DIRECTORY` writes the evaluated form."
         )
     return lines
+
+
+# Those of a whole measure concern no row. Of a split, `text` has its name.
+_SAID = """
+SELECT DISTINCT stage, reason, detail, text FROM rejects
+WHERE row_id IS NULL AND stage IN ('halves', 'labels', 'awareness', 'evaluate', 'define')
+    AND reason <> 'no_document' -- a warning
+ORDER BY ALL
+"""
+_OF_A_SPLIT = ("no_halves", "no_pairs", "no_texts")
+
+
+def describe_unmeasured(connection: duckdb.DuckDBPyConnection, recipe: Recipe) -> list[str]:
+    """A sentence for each measure; of a split only where the recipe measures on it."""
+    found = connection.execute(_SAID).fetchall()
+    pairs = connection.execute("SELECT count(*) FROM document_pairs").fetchall()[0][0]
+    # A corpus without pairs has none to be found, and nobody asked for them.
+    paired = bool(pairs) or any(corpus.query is not None for corpus in recipe.corpora)
+    return [
+        f"Not measured: {detail}."
+        for _, reason, detail, text in found
+        if (reason not in _OF_A_SPLIT or text in recipe.evaluate.splits)
+        and (reason != "no_pairs" or paired)
+    ]

@@ -11,20 +11,22 @@ splits its documents are.
 """
 
 import shutil
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tercet.models import seeding
 from tercet.models.runs import begins, pieces
-from tercet.tasks.corpus import gather, outcomes, questions, splits
-from tercet.tasks.corpus.corpus_tables import DOCUMENT_PAIRS, DOCUMENTS, SENTENCES
+from tercet.tasks.corpus import gather, questions, splits
 from tercet.tasks.corpus.former_parts import former_parts
 from tercet.tasks.corpus.sources.corpora import IngestConfig, PretrainIngestConfig
 from tercet.tasks.corpus.sources.reader import Reader
@@ -32,6 +34,92 @@ from tercet.tasks.corpus.sources.registry import reader_of
 from tercet.tasks.rejects import Rejects
 from tercet.tasks.stage import Stage, Work
 
+DOCUMENTS = pa.schema(
+    [
+        ("doc_id", pa.uint64()),
+        ("source", pa.string()),
+        ("path", pa.string()),
+        ("corpus", pa.string()),
+        ("split", pa.string()),
+        ("label", pa.string()),
+    ]
+)
+"""Table `documents`. One row per document that gave at least one sentence or pair: a line of a
+`.txt` file, a row of a table, a file of prose or Markdown (or 20 paragraphs of it), a docstring.
+
+Columns:
+    doc_id: id of the document's whole text, pairs included; among documents with the same text,
+        only the first is kept
+    source: the file, relative to the folder before the first wild card; for `pydocs` the package
+    path: where in the source: `file:line` or `file:row`, counted from 1; of a page in HTML
+        `file#id`, the last id before it, or `file`; for `pydocs` `module:qualified name`
+    corpus: the corpus's name in the recipe
+    split: `train`, `dev` or `test`; a document is never divided between them
+    label: its value in the column `corpora[].labels`; NULL without one. Nothing that trains reads
+        it
+"""
+SENTENCES = pa.schema(
+    [
+        ("sentence_id", pa.uint64()),
+        ("text", pa.string()),
+        ("corpus", pa.string()),
+        ("source", pa.string()),
+        ("doc_id", pa.uint64()),
+        ("paragraph", pa.int32()),
+        ("position", pa.int32()),
+        ("n_words", pa.int32()),
+        ("split", pa.string()),
+    ]
+)
+"""Table `sentences`, `pretrain_sentences`. One row per distinct sentence; among equal ones the
+first, in the order of the corpora, is kept.
+
+`pretrain_sentences`: The sentences of corpora with role `pretrain`, from the step
+`ingest.pretrain`. They are in no other table, so nothing but `pretrain` reads them; the same text
+may occur in `sentences` too.
+
+No two sentences in different splits share a run of eight words (ignoring case and punctuation)
+but for set phrases, which more than 1 % of the documents have (`ingest.common`), and no shorter
+sentence occurs in two splits. Nor do any two, as sets of words (letters and digits, ignoring
+case), have a Jaccard index of 0.8 or more, the words of set phrases left out of those that have
+eight others. `rejects` lists what this cost (`shared_with_test`, `shared_with_dev`, `like_test`,
+`like_dev`).
+
+Columns:
+    sentence_id: id of `text`: `md5_number_lower(text)`
+    text: the sentence: Unicode NFC, without control characters, white space as single blanks
+    corpus: the corpus's name in the recipe
+    source: as in `documents`
+    doc_id: → `documents.doc_id`
+    paragraph: number of the paragraph in its document, from 0
+    position: number of the sentence in its document, from 0; those rejected for their length are
+        counted, so there are gaps
+    n_words: words, from `ingest.min_words` to `ingest.max_words`
+    split: that of the document
+"""
+DOCUMENT_PAIRS = pa.schema(
+    [
+        ("pair_id", pa.uint64()),
+        ("doc_id", pa.uint64()),
+        ("query", pa.string()),
+        ("answer", pa.string()),
+        ("split", pa.string()),
+    ]
+)
+"""Table `document_pairs`. Two texts that naturally belong together: the columns `query` and
+`answer` of the corpus, or for `pydocs` a docstring's summary paragraph and the paragraph after
+it. Retrieval is measured on them.
+
+Columns:
+    pair_id: id of `query` and `answer`
+    doc_id: → `documents.doc_id`
+    query: the query; distinct among the pairs
+    answer: the text to find; distinct among the pairs
+    split: that of the document
+"""
+
+
+Parted: TypeAlias = tuple[splits.Codes, splits.Codes]
 # What reads and cuts texts.
 LIBRARIES = ("blingfire", "lxml", "markdown-it-py", "mdit-py-plugins", "selectolax")
 _REASONS = (
@@ -82,7 +170,7 @@ def run(work: Work) -> None:
     gathered = gather.gather(config, folder, rejects, work.resources.progress)
     split, large, reasons, parted = _decide(gathered, work)
     names = [corpus.name for corpus in config.corpora]
-    counted = outcomes.outcomes(names, gathered, split, large, reasons, _REASONS, parted)
+    counted = outcomes(names, gathered, split, large, reasons, _REASONS, parted)
     work.emit("corpus_outcomes", counted)
     tables = {"documents": DOCUMENTS, "sentences": SENTENCES, "document_pairs": DOCUMENT_PAIRS}
     with former_parts(work, tables) as ordered:
@@ -104,7 +192,7 @@ def run_pretrain(work: Work) -> None:
 
 def _decide(
     gathered: gather.Gathered, work: Work
-) -> tuple[splits.Codes, splits.Flags, splits.Codes, outcomes.Parted | None]:
+) -> tuple[splits.Codes, splits.Flags, splits.Codes, Parted | None]:
     """The split of each document, whether its cluster's size decided it, why items are left out.
 
     And the splits and reasons without ties, if ties keep documents out of test.
@@ -288,6 +376,87 @@ def readers(config: IngestConfig) -> list[Reader]:
     return [reader_of(corpus.source) for corpus in config.corpora]
 
 
+CORPUS_OUTCOMES = pa.schema(
+    [
+        ("corpus", pa.string()),
+        ("unit", pa.string()),
+        ("outcome", pa.string()),
+        ("n", pa.int64()),
+    ]
+)
+"""Table `corpus_outcomes`. What became of each corpus, in counts: what stands in which split, and
+what was left out, why. What a user should know of it is in `warnings`.
+
+Columns:
+    corpus: the corpus's name in the recipe
+    unit: `document`, `sentence`, `pair`, or `row` (what a reader could not use); `text`: of these
+        only those are counted that HTML was taken out of, the outcome `html`; `parted`: documents
+        as they would stand with `ingest.max_shingle_frequency: 1`, if few are in test or a cluster
+        is too large
+    outcome: a split, for what is kept; else the reason of `rejects`. Of documents also
+        `large_cluster`: in train, since `ingest.largest_cluster` sends them there; and
+        `nothing_kept`: in no table
+    n: how many
+"""
+# Outcomes of documents beside the splits: in train because of `ingest.largest_cluster`, and
+# nowhere, since nothing of them was kept.
+LARGE_CLUSTER, NOTHING_KEPT = "large_cluster", "nothing_kept"
+# The unit of documents as they would stand without ties, with `ingest.max_shingle_frequency: 1`.
+PARTED = "parted"
+# What a reason of `gather` concerns, if not a row that a reader reads.
+_UNIT_OF = {"too_short": "sentence", "too_long": "sentence", "incomplete_pair": "pair"}
+_UNITS = {gather.SENTENCE: "sentence", gather.QUERY: "pair"}
+
+
+def outcomes(
+    names: Sequence[str],
+    gathered: gather.Gathered,
+    split: splits.Codes,
+    large: splits.Flags,
+    reasons: splits.Codes,
+    reasons_named: Sequence[str],
+    parted: Parted | None = None,
+) -> pa.Table:
+    """The rows of `corpus_outcomes`: counts of documents, sentences, pairs and unread rows.
+
+    Args:
+        names: the corpora's names.
+        split, large: of each document, its split and whether its cluster was too large.
+        reasons: of each item, why it is left out (0: it is kept), an index of `reasons_named`.
+        parted: split and reasons as they would be without ties.
+    """
+    owner = gathered.document_of_item
+    named = (*splits.SPLITS, *reasons_named[1:], LARGE_CLUSTER, NOTHING_KEPT)
+    found: Counter[tuple[int, str, str]] = Counter()
+
+    def count(unit: str, corpora: splits.Index, outcome: npt.NDArray[Any]) -> None:
+        codes, counts = np.unique(
+            corpora.astype(np.int64) * len(named) + outcome, return_counts=True
+        )
+        for code, n in zip(codes.tolist(), counts.tolist(), strict=True):
+            found[code // len(named), unit, named[code % len(named)]] += n
+
+    for number in range(len(names)):
+        for reason, n in gathered.faults[number].items():
+            found[number, _UNIT_OF.get(reason, "row"), reason] += n
+        found[number, "text", gather.HTML] += gathered.cleaned[number]
+    kept = np.isin(np.arange(len(split)), owner[reasons == 0])
+    of_kept = np.where(large, named.index(LARGE_CLUSTER), split)
+    of_document = np.where(kept, of_kept, named.index(NOTHING_KEPT))
+    count("document", gathered.corpus_of_document, of_document)
+    if parted is not None:
+        alone = np.unique(owner[parted[1] == 0])
+        count(PARTED, gathered.corpus_of_document[alone], parted[0][alone])
+    of_item = np.where(reasons == 0, split[owner], len(splits.SPLITS) - 1 + reasons)
+    for kind, unit in _UNITS.items():
+        own = gathered.kinds == kind
+        count(unit, gathered.corpus_of_document[owner[own]], of_item[own])
+    rows = [(names[number], *key, n) for (number, *key), n in sorted(found.items()) if n]
+    return pa.Table.from_arrays(
+        [pa.array(values) for values in zip(*rows, strict=True)], schema=CORPUS_OUTCOMES
+    )
+
+
 STAGE = Stage(
     name="ingest",
     config=IngestConfig,
@@ -296,7 +465,7 @@ STAGE = Stage(
         "sentences": SENTENCES,
         "document_pairs": DOCUMENT_PAIRS,
         "questions": questions.QUESTIONS,
-        "corpus_outcomes": outcomes.CORPUS_OUTCOMES,
+        "corpus_outcomes": CORPUS_OUTCOMES,
     },
     run=run,
     libraries=LIBRARIES,

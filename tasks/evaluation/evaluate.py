@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,8 @@ import pyarrow as pa
 from pydantic import Field
 
 from tercet.models.encoders.prompts import Prompts, Sided
+from tercet.models.measures import probe
+from tercet.models.retrieval.rankings import NONE
 from tercet.storage.rows import joined
 from tercet.tasks.encoders import load_encoder
 from tercet.tasks.evaluation.encoding import Encoded, encode_texts, model_version
@@ -42,22 +44,27 @@ from tercet.tasks.evaluation.items import (
     item_table,
     rescore,
 )
-from tercet.tasks.evaluation.label_scores import read_label_tasks
-from tercet.tasks.evaluation.question_ranks import QUESTION_RANKS, question_table
 from tercet.tasks.evaluation.retrieval import baseline_ranks, draw_pairs, ranks_of
-from tercet.tasks.evaluation.suites.awareness_pairs import read_awareness
 from tercet.tasks.evaluation.suites.beir import (
+    BM25,
+    ENCODER,
+    HYBRID,
     RetrievalTask,
     find_retrieval_files,
     read_retrieval_sets,
 )
 from tercet.tasks.evaluation.suites.fact_order import OrderTask, find_case_files, read_cases
 from tercet.tasks.evaluation.suites.judged import read_judged
+from tercet.tasks.evaluation.suites.layout import Split, content_digest, text_form
+from tercet.tasks.evaluation.suites.sts import read_awareness
 from tercet.tasks.evaluation.suites.sts_sets import find_set_files, read_sets
 from tercet.tasks.evaluation.suites.suite import KINDS, read_suite, revisions, suite_files
-from tercet.tasks.evaluation.suites.task import Scores, Task
-from tercet.tasks.rejects import rejects
-from tercet.tasks.stage import Resources, Stage, Work
+from tercet.tasks.evaluation.suites.task import Data, Part, Scores, Task
+from tercet.tasks.rejects import SHOWN, rejects
+from tercet.tasks.stage import BadInput, Resources, Stage, Work
+
+if TYPE_CHECKING:
+    from tercet.tasks.evaluation.encoding import Encoded
 
 # How many tasks the average of a suite is made of.
 AVERAGED = {kind.name: len(kind.tasks) for kind in KINDS}
@@ -270,6 +277,142 @@ def _pairs(work: Work) -> list[Pairs]:
                 work.emit("rejects", rejects("evaluate", [None], "no_pairs", why, split))
         found += own
     return found
+
+
+QUESTION_RANKS = pa.schema(
+    [
+        ("model_version", pa.string()),
+        ("task", pa.string()),
+        ("way", pa.string()),
+        ("item", pa.int32()),
+        ("query_id", pa.uint64()),
+        ("query", pa.string()),
+        ("rank", pa.int32()),
+        ("first_id", pa.uint64()),
+        ("first", pa.string()),
+    ]
+)
+"""Table `question_ranks`. The questions of `evaluate.retrieval_sets` in the measured splits: one
+row for each model, question and way to rank.
+
+Columns:
+    model_version: as in `evaluations`
+    task: the set, with ` dev` behind it for questions of that split
+    way: what ranks: `encoder`, `bm25`, which is the same for every model, or `hybrid` of both
+    item: place among the questions of the task: `evaluation_items.item`
+    query_id: id of the question's text, as in `judgements`
+    query: the question
+    rank: place from 1 of the best answer, a passage, a document or a file as `judgements.unit` has
+        it; NULL where none is among what was found, 1,000 passages at most
+    first_id: → `passages.passage_id`: what came first; NULL for a folder in BEIR's layout, and
+        where nothing was found
+    first: the beginning of its text, 200 characters
+"""
+
+
+def question_table(subject: Subject, task: RetrievalTask, scores: Sequence[Scores]) -> pa.Table:
+    """Rows of `question_ranks`. scores: those of the task, among others."""
+    tables = [QUESTION_RANKS.empty_table()]
+    n = len(task.queries)
+    ids = task.passage_ids or [None] * len(task.documents)
+    for way in (ENCODER, BM25, HYBRID):
+        named = (task.suite, task.title_by(way))
+        by_way = next(one for one in scores if (one.data.suite, one.data.task) == named)
+        ranking = by_way.ranking
+        assert ranking is not None
+        ranks = [
+            next((rank for rank, place in enumerate(places, 1) if of.get(place, 0) > 0), None)
+            for places, of in zip(task.rank_units(ranking).tolist(), task.judged, strict=True)
+        ]
+        firsts = [None if place == NONE else place for place in ranking[:, 0].tolist()]
+        columns = {
+            "model_version": [subject.model_version] * n,
+            "task": [task.title] * n,
+            "way": [way] * n,
+            "item": range(n),
+            "query_id": by_way.parts[0].queries,
+            "query": task.queries,
+            "rank": ranks,
+            "first_id": [None if p is None else ids[p] for p in firsts],
+            "first": [None if place is None else task.documents[place][:SHOWN] for place in firsts],
+        }
+        tables.append(pa.table(columns, schema=QUESTION_RANKS))
+    return pa.concat_tables(tables)
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """Texts with their labels, as numbers from 0."""
+
+    texts: tuple[str, ...]
+    labels: npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class LabelTask(Task):
+    """A corpus's column of labels: what a classifier learns from, and what it is judged on."""
+
+    name: str
+    classes: tuple[str, ...]
+    train: Labelled
+    judged: Mapping[Split, Labelled]
+    suite = "labels"
+
+    def texts(self) -> list[str]:
+        return [text for part in (self.train, *self.judged.values()) for text in part.texts]
+
+    def scores(self, encoded: "Encoded") -> list[Scores]:
+        """Right or wrong on each judged text, by either way."""
+        if not self.judged:
+            return []
+        texts = [text for part in self.judged.values() for text in part.texts]
+        labels = np.concatenate([part.labels for part in self.judged.values()])
+        ends = np.cumsum([len(part.texts) for part in self.judged.values()])[:-1]
+        try:
+            fitted = probe.folds_then_test(
+                probe.Sample(encoded.own(self.train.texts), self.train.labels),
+                probe.Sample(encoded.own(texts), labels),
+            )
+        except ValueError as error:
+            raise BadInput(f"{self.name} cannot be evaluated: {error}.") from None
+        nearest = probe.predicted(
+            encoded.of(self.train.texts), self.train.labels, encoded.of(texts)
+        )
+        made = []
+        for way, predictions in (("probe", fitted.predictions), ("nearest", nearest)):
+            right = np.split((predictions == labels).astype(np.float64), ends)
+            for split, values in zip(self.judged, right, strict=True):
+                made.append(Scores(self._data(way, split), "accuracy", (Part("all", values),)))
+        return made
+
+    def _data(self, way: str, split: Split) -> Data:
+        """Form and digest of the texts, those that the classifier learns from included."""
+        both = (self.train, self.judged[split])
+        rows = [
+            (text, self.classes[label])
+            for part in both
+            for text, label in zip(part.texts, part.labels.tolist(), strict=True)
+        ]
+        name = f"{self.name} {way}" + (" dev" if split == "dev" else "")
+        return Data(self.suite, name, text_form([text for text, _ in rows]), content_digest(rows))
+
+
+def read_label_tasks(table: pa.Table, splits: Sequence[Split]) -> list[LabelTask]:
+    """The tasks of the table `labels`, called CORPUS.COLUMN; splits without texts are left out."""
+    rows = table.to_pylist()
+    tasks = []
+    for corpus, column in dict.fromkeys((row["corpus"], row["name"]) for row in rows):
+        own = [row for row in rows if (row["corpus"], row["name"]) == (corpus, column)]
+        classes = tuple(sorted({row["label"] for row in own}))
+        numbers = {label: number for number, label in enumerate(classes)}
+        parts = {}
+        for split in ("train", *splits):
+            some = [row for row in own if row["split"] == split]
+            labels = np.array([numbers[row["label"]] for row in some], dtype=np.int64)
+            parts[split] = Labelled(tuple(row["text"] for row in some), labels)
+        judged = {split: parts[split] for split in splits if parts[split].texts}
+        tasks.append(LabelTask(f"{corpus}.{column}", classes, parts["train"], judged))
+    return tasks
 
 
 STAGE = Stage(

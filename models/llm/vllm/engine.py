@@ -7,13 +7,16 @@ ends. Between it and Tercet stands the supervisor, which ends it when Tercet is 
 import contextlib
 import json
 import os
+import re
+import shutil
 import signal
 import socket
 import subprocess
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
+from typing import TypeAlias
 
 import httpx
 import psutil
@@ -21,9 +24,9 @@ import psutil
 from tercet.models.llm.errors import Stopped, Unusable
 from tercet.models.llm.run_settings import EngineSettings
 from tercet.models.llm.settings import LlmSettings
-from tercet.models.llm.vllm import gpu_memory, supervisor
-from tercet.models.llm.vllm.build import VllmBuild, find
-from tercet.models.llm.vllm.command import HOST, command, environment, served_name
+from tercet.models.llm.vllm import options as server_options
+from tercet.models.llm.vllm import supervisor
+from tercet.models.llm.vllm.build import VllmBuild, fault, find, is_vaegpt
 from tercet.models.llm.vllm.log import cut, telling_lines
 
 LOG = "vllm.log"
@@ -88,7 +91,7 @@ class Engine:
         self._build = find(self._settings.python)
         self._port = _free_port(self._settings.port)
         self._folder.mkdir(parents=True, exist_ok=True)
-        self._used_before = None if self._build.cpu else gpu_memory.used()
+        self._used_before = None if self._build.cpu else gpu_memory_used()
         began = time.monotonic()
         self._say(f"{self._build} starts on port {self._port}; its log: {self.log}")
         try:
@@ -135,7 +138,7 @@ class Engine:
             return
         began = time.monotonic()
         before, self._used_before = self._used_before, None
-        held = {} if before is None else gpu_memory.held(_processes(process.pid))
+        held = {} if before is None else gpu_memory_held(_processes(process.pid))
         self._end()
         self._say(f"vLLM ended in {time.monotonic() - began:.1f} s")
         if before is not None:
@@ -148,8 +151,8 @@ class Engine:
         """
         began = time.monotonic()
         if held:
-            if not gpu_memory.awaited(lambda: not gpu_memory.held(held), _MEMORY_SECONDS):
-                left = gpu_memory.held(held)
+            if not wait_for_memory(lambda: not gpu_memory_held(held), _MEMORY_SECONDS):
+                left = gpu_memory_held(held)
                 raise Stopped(
                     f"vLLM has ended, but {sum(left.values())} MB of GPU memory are still held by "
                     f"its processes {', '.join(map(str, left))}: end them (nvidia-smi), and run "
@@ -157,13 +160,13 @@ class Engine:
                 )
             back = f"its {sum(held.values())} MB of GPU memory are free"
         else:
-            highest = before + gpu_memory.TOLERANCE_MB
-            if gpu_memory.awaited(lambda: (gpu_memory.used() or 0) <= highest, _MEMORY_SECONDS):
-                back = f"{gpu_memory.used()} MB of GPU memory are in use, {before} MB were before"
+            highest = before + TOLERANCE_MB
+            if wait_for_memory(lambda: (gpu_memory_used() or 0) <= highest, _MEMORY_SECONDS):
+                back = f"{gpu_memory_used()} MB of GPU memory are in use, {before} MB were before"
             else:
                 # Most likely another program's: nothing of the server is left to hold it.
                 self._say(
-                    f"{gpu_memory.used()} MB of GPU memory are in use though vLLM has ended, "
+                    f"{gpu_memory_used()} MB of GPU memory are in use though vLLM has ended, "
                     f"{before} MB were before it started: nvidia-smi shows who holds them."
                 )
                 return
@@ -391,3 +394,192 @@ def _page(port: int, path: str) -> httpx.Response | None:
 def _is_healthy(port: int) -> bool:
     answer = _page(port, "/health")
     return answer is not None and answer.is_success
+
+
+# What a driver keeps, and what other programs may have taken meanwhile.
+TOLERANCE_MB = 512
+_FORMAT = "--format=csv,noheader,nounits"
+# A driver that takes longer does not answer.
+_ANSWER_SECONDS = 20.0
+
+
+def gpu_memory_used() -> int | None:
+    """MB in use on the GPUs that CUDA_VISIBLE_DEVICES names; without it, on all of them.
+
+    On all as well if it names parts of GPUs. None if there is no GPU, or none that reports it.
+    """
+    rows = _asked("--query-gpu=index,uuid,memory.used")
+    wanted = [word.strip() for word in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")]
+    mine = [
+        row
+        for row in rows
+        if row[0] in wanted
+        or any(word.startswith("GPU-") and row[1].startswith(word) for word in wanted)
+    ]
+    try:
+        return sum(int(row[2]) for row in mine or rows) if rows else None
+    except ValueError:
+        return None
+
+
+def gpu_memory_held(pids: Collection[int]) -> dict[int, int]:
+    """MB that these processes hold, by process id; 0 if the driver does not say how much.
+
+    Processes that hold nothing are left out. In a container the driver may know them by other ids
+    or not at all.
+    """
+    found: dict[int, int] = {}
+    for pid, memory in _asked("--query-compute-apps=pid,used_memory", columns=2):
+        if pid.isdecimal() and int(pid) in pids:
+            found[int(pid)] = found.get(int(pid), 0) + (int(memory) if memory.isdecimal() else 0)
+    return found
+
+
+def wait_for_memory(back: Callable[[], bool], seconds: float) -> bool:
+    """Waits until memory is free; False if it is not after so many seconds."""
+    deadline = time.monotonic() + seconds
+    while not back():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.5)
+    return True
+
+
+def _asked(query: str, columns: int = 3) -> list[list[str]]:
+    """The driver's rows; none if it does not answer."""
+    program = shutil.which("nvidia-smi")
+    if program is None:
+        return []
+    try:
+        done = subprocess.run(
+            [program, query, _FORMAT],
+            capture_output=True,
+            text=True,
+            timeout=_ANSWER_SECONDS,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return []
+    rows = [[word.strip() for word in line.split(",")] for line in done.stdout.splitlines()]
+    return [row for row in rows if len(row) == columns]
+
+
+HOST = "127.0.0.1"
+# vLLM takes these ranks alone.
+_LORA_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
+_Value: TypeAlias = str | int | float | bool
+
+
+def served_name(llm: LlmSettings) -> str:
+    """What requests call the model: its last name, with the adapter's where there is one."""
+    name = _plain(llm.model or "model")
+    return name if llm.adapter is None else f"{name}+{_plain(llm.adapter)}"
+
+
+def resolved_dtype(llm: LlmSettings, build: VllmBuild) -> str:
+    """The precision that this build serves in: of `auto` float32 on a CPU, else vLLM's choice."""
+    return "float32" if build.cpu and llm.dtype == "auto" else llm.dtype
+
+
+def command(
+    build: VllmBuild, model: Path, llm: LlmSettings, settings: EngineSettings, port: int
+) -> list[str]:
+    """The command of a server of this model on this port. Raises: Unusable."""
+    noisy = is_vaegpt(model)
+    if noisy and (lacks := fault(build.plugin, build.python)):
+        raise Unusable(
+            f"The generator in {model} is a VAEGPT, and {build.python} has {lacks}, or take "
+            "backend: transformers."
+        )
+    options: dict[str, _Value] = {
+        "dtype": resolved_dtype(llm, build),
+        "tensor-parallel-size": settings.tensor_parallel,
+        "data-parallel-size": settings.data_parallel,
+        "max-num-seqs": settings.max_num_seqs,
+        # A cached prompt would give all its generations the same noise.
+        "enable-prefix-caching": settings.prefix_caching and not noisy,
+        # The recipe says how answers are drawn; the model's own defaults would add to it unseen.
+        "generation-config": "vllm",
+        # Random and greedy models alike may write white space between two fields for ever.
+        "structured-outputs-config": json.dumps(
+            {"backend": "xgrammar", "disable_any_whitespace": True}
+        ),
+        "disable-uvicorn-access-log": True,
+    }
+    if build.cpu:
+        options["enforce-eager"] = True
+    else:
+        options["gpu-memory-utilization"] = settings.gpu_memory
+    if llm.quantization is not None:
+        options["quantization"] = llm.quantization
+    if llm.max_model_len is not None:
+        options["max-model-len"] = llm.max_model_len
+    own = _plain(llm.model or "model")
+    if llm.adapter is not None:
+        folder = Path(llm.adapter).expanduser().absolute()
+        options["enable-lora"] = True
+        options["lora-modules"] = f"{served_name(llm)}={folder}"
+        options["max-lora-rank"] = _rank(folder)
+    for name, value in settings.options.items():
+        options[server_options.plain(name)] = value
+    words = [str(build.python), "-m", "vllm.entrypoints.openai.api_server"]
+    words += ["--model", str(model), "--served-model-name", own]
+    words += ["--host", HOST, "--port", str(port)]
+    for name, value in options.items():
+        words += _words(name, value)
+    return words
+
+
+def environment(build: VllmBuild, given: Mapping[str, str]) -> dict[str, str]:
+    """The server's environment: nothing is fetched, nothing is told to anybody."""
+    mine = {
+        **given,
+        "VLLM_NO_USAGE_STATS": "1",
+        "DO_NOT_TRACK": "1",
+        "HF_HUB_OFFLINE": "1",
+        "NO_COLOR": "1",
+        "VLLM_LOGGING_COLOR": "0",
+        "PYTHONUNBUFFERED": "1",
+    }
+    # What its own processes say to each other stays on this machine.
+    mine.setdefault("VLLM_HOST_IP", HOST)
+    # A key that is set for another server would lock Tercet out of this one.
+    mine.pop("VLLM_API_KEY", None)
+    if build.cpu:
+        # GiB; without it vLLM takes half of the machine's memory.
+        mine.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")
+    return mine
+
+
+def _words(name: str, value: _Value) -> list[str]:
+    """The words of one option: `--name=value`, of a truth `--name` or `--no-name`."""
+    if value is True:
+        return [f"--{name}"]
+    if value is False:
+        return [f"--no-{name}"]
+    # In one word: a value that begins with a dash would be an option of its own.
+    return [f"--{name}={value}"]
+
+
+def _plain(name: str) -> str:
+    """The last name of a path, a package's folder or a hub's name, without odd characters."""
+    last = Path(name).name or "model"
+    return re.sub(r"[^A-Za-z0-9._-]", "-", last)
+
+
+def _rank(adapter: Path) -> int:
+    """The rank that vLLM must allow for. Raises: Unusable when there is no adapter."""
+    try:
+        rank = int(json.loads((adapter / "adapter_config.json").read_text(encoding="utf-8"))["r"])
+    except OSError:
+        raise Unusable(
+            f"llm.adapter: {adapter} holds no LoRA adapter (adapter_config.json is missing)."
+        ) from None
+    except (ValueError, KeyError, TypeError):
+        raise Unusable(
+            f"llm.adapter: adapter_config.json in {adapter} names no rank `r`."
+        ) from None
+    fitting = [allowed for allowed in _LORA_RANKS if allowed >= rank]
+    if not fitting:
+        raise Unusable(f"llm.adapter: its rank {rank} is above vLLM's highest, {_LORA_RANKS[-1]}.")
+    return fitting[0]

@@ -5,7 +5,7 @@ from html import unescape
 from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
-from tercet.models.text.headings import as_typed
+from tercet.models.text.passages import as_typed
 from tercet.models.text.unicode import encodable
 
 if TYPE_CHECKING:
@@ -23,7 +23,9 @@ _NO_TEXT = (
 )
 # Whose text is none of the page's: by the role of an element; and by the name of one that holds few
 # words beside its links. In books a "sidebar" is prose.
-_NO_TEXT_ROLES = frozenset(("navigation", "search", "contentinfo", "banner", "menu", "doc-toc"))
+_NO_TEXT_ROLES = frozenset(
+    ("navigation", "search", "contentinfo", "banner", "menu", "tablist", "doc-toc")
+)
 _MENUS = re.compile(
     r"(?:^|[\s_-])(?:sphinxsidebar|sidebar|breadcrumbs?|(?:page-?|local)?toc|doc-?nav|menu|footer|"
     r"nav(?:header|footer|bar|igation)?|pagination)(?=$|[\s_-])",
@@ -63,8 +65,9 @@ _LINKS = re.compile(f"{_LINK}[^{_LINK}]*{_LINK}")
 _BUTTONS = re.compile(f"{_BUTTON}[^{_BUTTON}]*{_BUTTON}")
 _CELLS = ("td", "th")
 _PARTING = frozenset(_BLOCKS.split("|")).difference(_CELLS)
-# A text in PRE is prose from so many words a line on average, and such a share of letters.
-_LINE_WORDS, _LETTERS = 4, 0.75
+# A text in PRE is prose from so many words a line on average, and such a share of letters: Java
+# with long comments has up to 0.84, discussions 0.94.
+_LINE_WORDS, _LETTERS = 4, 0.85
 _EMPTY_LINES = re.compile(r"\n\s*\n")
 
 
@@ -158,6 +161,8 @@ def blocks(markup: str, places: str = "id") -> list[Block]:
             menu = level is None and _CELL not in piece and not any(map(str.isalnum, beside))
             piece = piece.replace(_LINK, "")
         if texts := tuple(filter(None, map(_lines, piece[level is not None :].split(_CELL)))):
+            if level is not None:
+                texts = tuple(" ".join(text.split("\n")) for text in texts)
             if level is not None and not _COUNT.match(texts[0]):
                 texts = tuple(map(as_typed, texts))
             pieces.append(Block(texts, place, level, menu=menu))
@@ -233,6 +238,8 @@ def _is_menu(node: "LexborNode") -> bool:
     named = node.tag == "footer" or any(map(_MENUS.search, names))
     if not named or node.tag in ("html", "body") or node.css_first("main,article,[role=main],h1"):
         return False
+    if "footer" in names:  # its notice of copyright may be long
+        return True
     text = node.text(deep=True)
     beside = len(_LINKS.sub("", text).split())
     return beside < _FEW or 2 * beside < len(text.split())

@@ -1,17 +1,12 @@
 import os
 import stat
-import sys
 from importlib import metadata
-from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
 import toy_objects
 
 from tercet.flows.commands import doctor
-from tercet.flows.commands.doctor import Finding
-from tercet.models.llm.errors import Unusable
-from tercet.models.llm.vllm import build as vllm_build
 from tercet.storage.store import SCHEMES, open_store
 
 Capture = pytest.CaptureFixture[str]
@@ -24,7 +19,6 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("prefect", "gpu", "minilm", "memory", "python", "libraries"):
         monkeypatch.setattr(doctor, name, lambda: fine)
     monkeypatch.setattr(doctor, "disk", lambda store: fine)
-    monkeypatch.delenv("PREFECT_API_URL", raising=False)
 
 
 @pytest.mark.usefixtures("quick")
@@ -60,17 +54,6 @@ def test_a_store_that_cannot_be_written_is_2(tmp_path: Path, capsys: Capture) ->
         assert doctor.examine(str(locked / "store")) == 2
 
 
-@pytest.mark.usefixtures("quick")
-def test_a_server_that_is_set_but_silent_is_missing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
-) -> None:
-    monkeypatch.setenv("PREFECT_API_URL", "http://me:secret@127.0.0.1:9/api")
-    assert doctor.examine(str(tmp_path / "store")) == 1
-    shown = capsys.readouterr().out
-    assert "does not answer" in shown
-    assert "secret" not in shown
-
-
 def test_pins_are_compared_with_what_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     pins = ["numpy>=2.0", "duckdb<1", "no-such-package>=3", "nothing; extra == 'gpu'"]
     monkeypatch.setattr(metadata, "requires", lambda name: pins)
@@ -91,74 +74,7 @@ def test_weights_are_known_by_their_digest(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_the_rest_says_something_on_any_machine(tmp_path: Path) -> None:
-    checks = (doctor.python, doctor.processor, doctor.memory, doctor.gpu, doctor.generator)
+    checks = (doctor.python, doctor.processor, doctor.memory, doctor.gpu)
     for finding in [*(check()[0] for check in checks), *doctor.disk(str(tmp_path))]:
         assert finding.says
         assert finding.state in ("ok", "note", "missing")
-
-
-def test_the_vllm_that_would_serve(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, vllm_python: str
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    # Else the one beside Tercet's own environment would be found.
-    monkeypatch.setattr(sys, "prefix", str(tmp_path / "none" / ".venv"))
-    found = doctor.generator()[0]
-    assert found.state == "note"
-    assert f"no vLLM at {sys.executable}: " in found.says
-    assert "make vllm" in found.says
-    folder = tmp_path / ".venv-vllm" / "bin"
-    folder.mkdir(parents=True)
-    # As in an environment made by `make vllm`: an interpreter is known by its place.
-    (folder.parent / "pyvenv.cfg").write_text(
-        (Path(vllm_python).parents[1] / "pyvenv.cfg").read_text()
-    )
-    (folder.parent / "lib").symlink_to(Path(vllm_python).parents[1] / "lib")
-    (folder / "python").symlink_to(Path(vllm_python).resolve())
-    found = doctor.generator()[0]
-    assert f"build), at {folder / 'python'}" in found.says
-    (folder / "python").unlink()
-    (folder / "python").write_text("no interpreter")
-    assert "does not run" in doctor.generator()[0].says
-
-
-def test_a_build_for_another_machine_is_told_with_a_pretended_one(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    for cpu, gpus, state, hint in [
-        (True, [], "ok", "CPU build"),
-        (True, ["H200"], "note", "but there is a GPU"),
-        (False, ["H200"], "ok", "GPU build"),
-        (False, [], "note", "but there is no GPU: delete .venv-vllm and run `make vllm`"),
-    ]:
-        build = vllm_build.VllmBuild(Path("python"), "1.2.3", cpu, plugin="current")
-        monkeypatch.setattr(doctor.vllm_build, "look", lambda python, build=build: build)
-        monkeypatch.setattr(doctor, "_shown_gpus", lambda gpus=gpus: gpus)
-        found = doctor.generator()[0]
-        assert (found.state, hint in found.says) == (state, True)
-    monkeypatch.setattr(doctor, "_shown_gpus", lambda: [])
-    for plugin, said in [("missing", "no"), ("stale", "another version of the")]:
-        build = vllm_build.VllmBuild(Path("python"), "1.2.3", cpu=True, plugin=plugin)
-        monkeypatch.setattr(doctor.vllm_build, "look", lambda python, build=build: build)
-        found = doctor.generator()[0]
-        assert found.state == "note"
-        assert f"has {said} plugin that serves VAEGPT: run `make vllm`" in found.says
-        assert "python -m pip install --no-deps" in found.says
-
-
-def test_what_packages_add_is_listed_and_a_broken_one_is_missing(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    assert doctor.plugins() == []
-    point = EntryPoint("margin", "tercet.models.losses.pairwise_logistic:LOSS", "tercet.losses")
-    monkeypatch.setattr(doctor, "installed", lambda group: (point,) * (group == "tercet.losses"))
-    monkeypatch.setattr(doctor, "package", lambda point: "toys 0.1")
-    assert doctor.plugins() == [Finding("ok", "plugins", "toys 0.1: loss pairwise_logistic")]
-
-    def broken() -> None:
-        raise Unusable("'margin' of toys 0.1 cannot be loaded: mend that package")
-
-    monkeypatch.setattr("tercet.tasks.stages.stages", broken)
-    (finding,) = doctor.plugins()
-    assert finding.state == "missing"
-    assert finding.says.endswith("mend that package")

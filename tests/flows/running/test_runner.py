@@ -4,23 +4,37 @@ import shutil
 from contextlib import ExitStack
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
+import pyarrow as pa
 import pytest
 import yaml
 from commands_store import make_artifact
 from safetensors.numpy import load_file, save_file
 
 from tercet.flows.pipeline.fingerprints import Fingerprint
+from tercet.flows.pipeline.step import Step
+from tercet.flows.recipe.resolved import Made
 from tercet.flows.running import runner
 from tercet.flows.running.arguments import RunArguments
 from tercet.flows.running.processes import Ended
 from tercet.flows.running.run_plan import prepare
-from tercet.flows.running.runner import Listener, Make, StepResult, open_run, run_steps
+from tercet.flows.running.runner import (
+    Listener,
+    Make,
+    StepResult,
+    chains,
+    open_run,
+    reordered,
+    run_steps,
+)
 from tercet.storage import locks, runs
 from tercet.storage.runs import list_runs
 from tercet.storage.store import open_store
-from tercet.tasks.stage import BadInput
+from tercet.tasks.corpus.ingest import CORPUS_OUTCOMES
+from tercet.tasks.corpus.sources.corpora import IngestConfig
+from tercet.tasks.knowledge.graph import GraphConfig
+from tercet.tasks.stage import BadInput, Config, Stage
 
 
 def test_a_head_that_training_loses_is_found_once_the_model_is_fetched(
@@ -177,3 +191,125 @@ def test_listeners_stand_around_each_step_and_all_see_its_progress(
     told.clear()
     run_steps(handle, [listener("only")], steps[1:])
     assert told == ["only begins two", "only sees rows of two", "only ends two"]
+
+
+STAGE = Stage("toy", Config, {}, lambda work: None)
+
+
+def step(name: str, *needs: str, model: str | None = None) -> Step:
+    models = {} if model is None else {"encoder": Made(model)}
+    return Step(name, STAGE, Config(), {"rows": needs} if needs else {}, models)
+
+
+RUN = [
+    step("ingest"),
+    step("train", "ingest"),
+    step("evaluate.encoder", "ingest", model="train"),
+    # Of a later phase, and built with what was there before: it serves all seeds.
+    step("entry_matrix.b", "ingest"),
+    step("train.b", "entry_matrix.b", model="train"),
+    step("train.seed8", "ingest"),
+    step("evaluate.encoder.seed8", "ingest", model="train.seed8"),
+    step("train.b.seed8", "entry_matrix.b", model="train.seed8"),
+    step("compare", "evaluate.encoder", "evaluate.encoder.seed8"),
+]
+
+
+def names(steps: list[Step]) -> list[str]:
+    return [one.name for one in steps]
+
+
+def test_each_seed_has_its_steps_and_shared_ones_come_before() -> None:
+    found = chains(RUN, range(7, 9))
+    first = ["train", "evaluate.encoder", "train.b"]
+    second = [f"{name}.seed8" for name in first]
+    assert [names(chain) for chain in found] == [first, second]
+    shared = ["ingest", "entry_matrix.b"]
+    assert names(reordered(RUN, found)) == [*shared, *first, *second, "compare"]
+
+
+def test_one_seed_has_no_chain_and_keeps_its_order() -> None:
+    assert chains(RUN[:5], range(7, 8)) == []
+    assert reordered(RUN, []) == RUN
+
+
+def test_seeds_that_read_each_other_are_made_in_order() -> None:
+    both = [*RUN[:5], step("train.seed8", "ingest", model="train")]
+    assert chains(both, range(7, 9)) == []
+
+
+LINES = [f"Heron {number} stands in the water." for number in range(20)]
+
+
+def lines(*corpora: dict[str, object]) -> list[str]:
+    config = IngestConfig.model_validate({"corpora": corpora})
+    step: Any = SimpleNamespace(name="ingest", config=config)
+    return list(runner.guesses_of_tables(cast(Step, step)))
+
+
+def test_columns_and_dialects_are_told_once_for_all_files(tmp_path: Path) -> None:
+    for name, mark in (("a.csv", "|"), ("b.csv", ","), ("c.csv", ",")):
+        rows = [f"{number}{mark}{line}" for number, line in enumerate(LINES)]
+        (tmp_path / name).write_text("\n".join([f"id{mark}Remark", *rows]))
+    (tmp_path / "plain.txt").write_text("\n".join(LINES))
+    plain = {"name": "p", "source": str(tmp_path / "plain.txt")}
+    assert lines({"name": "c", "source": str(tmp_path)}, plain) == [
+        "ingest: corpus 'c': text in column 'Remark', fields separated by '|' (set by its text and "
+        "dialect)."
+    ]
+    given = {"text": "id", "dialect": {"delimiter": "|"}}
+    assert lines({"name": "c", "source": str(tmp_path / "a.csv"), **given}) == [
+        "ingest: corpus 'c': text in column 'id', fields separated by '|' (set by its text and "
+        "dialect)."
+    ]
+
+
+def test_other_steps_say_nothing() -> None:
+    step: Any = SimpleNamespace(name="sample", config=GraphConfig())
+    assert not runner.guesses_of_tables(step)
+
+
+PLAIN = {"name": "plain", "source": "package:tercet.recipes/plain_english.txt"}
+COUNTS = [
+    ("docs", "document", "train", 500),
+    ("docs", "document", "large_cluster", 84),
+    ("docs", "document", "nothing_kept", 7),
+    ("docs", "sentence", "train", 9000),
+    ("docs", "parted", "train", 584),
+    ("plain", "document", "train", 1000),
+    ("plain", "document", "test", 496),
+]
+
+
+def lines_of_own_documents(tmp_path: Path, *corpora: dict[str, str]) -> list[str]:
+    columns = [list(column) for column in zip(*COUNTS, strict=True)]
+    table = pa.table(columns, schema=CORPUS_OUTCOMES)
+    store = open_store(str(tmp_path / "store"))
+    artifact = make_artifact(store, "ingest", "aaaa", {"corpus_outcomes": table})
+    config = IngestConfig.model_validate({"corpora": corpora})
+    step: Any = SimpleNamespace(name="ingest", config=config)
+    return list(runner.own_documents(step, artifact))
+
+
+def test_documents_that_are_kept_are_counted_apart(tmp_path: Path) -> None:
+    docs = {"name": "docs", "source": "docs"}
+    assert lines_of_own_documents(tmp_path, docs, PLAIN) == [
+        "ingest: 584 documents of yours, 1,496 that come with Tercet."
+    ]
+
+
+def test_nothing_is_said_where_no_corpus_comes_with_tercet(tmp_path: Path) -> None:
+    assert (
+        lines_of_own_documents(
+            tmp_path, {"name": "docs", "source": "docs"}, {**PLAIN, "source": "p.txt"}
+        )
+        == []
+    )
+
+
+def test_other_steps_and_texts_to_pretrain_on_have_no_such_line(tmp_path: Path) -> None:
+    artifact = make_artifact(open_store(str(tmp_path / "store")), "ingest.pretrain", "bbbb", {})
+    step: Any = SimpleNamespace(name="graph", config=None)
+    assert runner.own_documents(step, artifact) == ()
+    step.config = IngestConfig.model_validate({"corpora": [PLAIN]})
+    assert runner.own_documents(step, artifact) == ()

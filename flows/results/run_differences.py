@@ -1,0 +1,357 @@
+"""What makes two runs differ, step by step, and the rows that they do not share."""
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import Any
+
+import duckdb
+
+from tercet.flows.pipeline import fingerprints
+from tercet.flows.results.queries import fetch_dicts, sql_fault
+from tercet.storage.artifacts import open_artifact
+from tercet.storage.records import Record, files_by_table
+from tercet.storage.rows import quoted, quoted_name, read_parquet_sql
+from tercet.storage.store import Store
+
+_REMOVED = "what it was made from is not known: its artifact was removed"
+
+
+@dataclass(frozen=True)
+class StepDifference:
+    """A step that two runs do not share.
+
+    a, b: its version in each; None where that run has not reached it.
+    why: what differs in the step itself, in the words of `tercet plan`.
+    after: the steps whose rows or models it reads and that differ.
+    """
+
+    step: str
+    a: str | None
+    b: str | None
+    why: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+
+
+def compare_recipes(
+    a: Mapping[str, Any], b: Mapping[str, Any]
+) -> list[tuple[str, str | None, str | None]]:
+    """Key, value in A and value in B of each leaf that differs; None where there is no such key."""
+    one, other = dict(_leaves(a)), dict(_leaves(b))
+    return [
+        (key, one.get(key), other.get(key))
+        for key in dict.fromkeys([*one, *other])
+        if one.get(key) != other.get(key)
+    ]
+
+
+def compare_steps(store: Store, a: Mapping[str, Any], b: Mapping[str, Any]) -> list[StepDifference]:
+    """The steps of which the runs have different versions, or only one any; in their order.
+
+    a, b: runs as `storage.runs` has them.
+    """
+    one, other = (
+        {entry["step"]: str(entry["version"]) for entry in run["steps"]} for run in (a, b)
+    )
+    differ = [step for step in dict.fromkeys([*one, *other]) if one.get(step) != other.get(step)]
+    names = {versions[step]: step for versions in (one, other) for step in differ & versions.keys()}
+    return [_compare_step(store, step, one.get(step), other.get(step), names) for step in differ]
+
+
+def describe_step(found: StepDifference) -> str:
+    """What differs, in one line."""
+    if found.a is None or found.b is None:
+        return f"only {'A' if found.b is None else 'B'} has it"
+    after = [f"reads {', '.join(found.after)}"] if found.after else []
+    return "; ".join([*found.why, *after]) or "made in another way"
+
+
+def _compare_step(
+    store: Store, step: str, a: str | None, b: str | None, names: Mapping[str, str]
+) -> StepDifference:
+    """names: the step of each version that the runs do not share."""
+    if a is None or b is None:
+        return StepDifference(step, a, b)
+    one, other = (open_artifact(store, step, version).manifest() for version in (a, b))
+    if one is None or other is None:
+        return StepDifference(step, a, b, (_REMOVED,))
+    read: dict[str, None] = {}
+    own = []
+    for manifest in (one, other):
+        components = dict(manifest["components"])
+        models = components.get("models") or {}
+        versions = [*_texts(components.pop("inputs", None)), *_texts(models)]
+        read |= dict.fromkeys(names[version] for version in versions if version in names)
+        components["models"] = {slot: m for slot, m in models.items() if m not in names}
+        own.append(components)
+    modules = (manifest.get("modules") or {} for manifest in (one, other))
+    return StepDifference(step, a, b, tuple(fingerprints.changes(*own, *modules)), tuple(read))
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, Mapping | list):
+        for member in value.values() if isinstance(value, Mapping) else value:
+            yield from _texts(member)
+    elif value is not None:
+        yield str(value)
+
+
+def _leaves(value: Any, place: str = "") -> Iterator[tuple[str, str]]:
+    if isinstance(value, Mapping) and value:
+        for key, member in value.items():
+            yield from _leaves(member, f"{place}.{key}" if place else str(key))
+    elif isinstance(value, list) and any(isinstance(member, Mapping | list) for member in value):
+        for number, member in enumerate(value):
+            yield from _leaves(member, f"{place}.{number}")
+    elif isinstance(value, list):
+        yield place, ", ".join(str(member) for member in value) or "none"
+    else:
+        yield place, "null" if value is None else str(value)
+
+
+# Of each kind.
+EXAMPLES = 2
+
+# What says that two rows are the same one. Rows of a table that is not listed are compared whole.
+# `made_by` is the step that made the row: the version of a model would differ in each run.
+_KEYS = {
+    "documents": "doc_id",
+    "sentences": "sentence_id",
+    "pretrain_sentences": "sentence_id",
+    "document_pairs": "pair_id",
+    "questions": "pair_id",
+    "corpus_outcomes": "corpus unit outcome",
+    "anchor_shares": "corpus",
+    "anchors": "corpus",
+    "passages": "passage_id",
+    "labelled": "row_id corpus",
+    "entries": "text",
+    "held_out_definitions": "row_id corpus",
+    "mentions": "mention_id",
+    "sentence_categories": "sentence_id",
+    "generations": "generation_id",
+    "kg_nodes": "node_id",
+    "kg_edges": "source target kind",
+    "candidates": "candidate_id",
+    "embeddings": "text_id",
+    "passage_vectors": "passage_id",
+    "scores": "candidate_id scorer measure",
+    "triplets": "triplet_id",
+    "acceptance": "role method",
+    "negatives": "triplet_id passage_id",
+    "training_log": "phase step seed",
+    "discriminator_metrics": "discriminator arm subset metric seed",
+    "reliability": "discriminator p_low seed",
+    "token_frequencies": "model token_id",
+    "entry_spaces": "name seed metric",
+    "entry_directions": "name seed direction",
+    "entry_points": "name seed text",
+    "whitening": "seed direction",
+    "candidate_encoders": "seed mix",
+    "candidate_gains": "seed task query_id mix",
+    "choices": "seed task metric",
+    "awareness_pairs": "pair_id",
+    "labels": "doc_id name",
+    "judgements": "task query_id passage_id",
+    "generator_metrics": "generator arm metric seed",
+    "definition_figures": "name seed arm metric",
+    "definition_ranks": "name seed arm row_id",
+    "evaluations": "made_by suite task subset metric seed",
+    "evaluation_items": "made_by suite task subset metric item",
+    "retrieval_ranks": "made_by task split pair_id",
+    "fact_order_cases": "made_by task kind item",
+    "question_ranks": "made_by task way item",
+}
+# These say nothing of the rows' content.
+_PASSED_OVER = {"model_version", "rows_per_second", "made_by"}
+# Files are gone or damaged, or the disk or the memory is full: the other tables are compared.
+_UNREADABLE = (duckdb.IOException, duckdb.InvalidInputException, duckdb.OutOfMemoryException)
+
+
+@dataclass(frozen=True)
+class TableDifference:
+    """The rows of one table that two runs do not share.
+
+    key: the columns that say which row it is; none: rows are compared whole.
+    columns: of the changed rows, how many differ in each column.
+    examples: a few rows of each kind; of a changed one its key, and A's and B's values.
+    only: `a` or `b` if the other run has not made this table, so that nothing is compared.
+    fault: why the rows could not be read.
+    """
+
+    table: str
+    key: tuple[str, ...] = ()
+    added: int = 0
+    removed: int = 0
+    changed: int = 0
+    columns: Mapping[str, int] = field(default_factory=dict)
+    examples: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
+    only: str | None = None
+    fault: str | None = None
+
+
+def compare_rows(
+    store: Store,
+    connection: duckdb.DuckDBPyConnection,
+    steps: Sequence[StepDifference],
+    a: Mapping[str, Any],
+    b: Mapping[str, Any],
+) -> Iterator[TableDifference]:
+    """The tables of these steps, in order, also those whose rows turn out to be the same.
+
+    a, b: runs as `storage.runs` has them.
+
+    Only files that the runs do not share are read, in DuckDB, which spills to disk what does not
+    fit into the connection's limit of memory.
+    """
+    sides: tuple[dict[str, list[str]], ...] = ({}, {})
+    for step in steps:
+        one, other = (_records(store, step.step, version) for version in (step.a, step.b))
+        for side, files in zip(sides, _not_shared(one, other), strict=True):
+            for table, paths in files.items():
+                local = read_parquet_sql([*map(str, store.each(store.local, paths))], by_name=True)
+                query = f"SELECT *, {quoted(step.step)} AS made_by FROM {local}"
+                side.setdefault(table, []).append(query)
+    made = [
+        {table for entry in run["steps"] for table in entry.get("tables", ())} for run in (a, b)
+    ]
+    deleted = [_deleted(store, run, {step.step for step in steps}) for run in (a, b)]
+    for table in dict.fromkeys([*sides[0], *sides[1], *deleted[0], *deleted[1]]):
+        if not all(table in tables for tables in made):
+            yield TableDifference(table, only="a" if table in made[0] else "b")
+            continue
+        if lost := [name for name, tables in zip("AB", deleted, strict=True) if table in tables]:
+            yield TableDifference(table, fault=f"rows of {' and '.join(lost)} were deleted")
+            continue
+        try:
+            with closing(connection.cursor()) as cursor:
+                yield _compare(cursor, table, *(side.get(table, []) for side in sides))
+        except _UNREADABLE as error:
+            yield TableDifference(table, fault=sql_fault(error))
+
+
+def _deleted(store: Store, run: Mapping[str, Any], steps: Collection[str]) -> list[str]:
+    """The tables of these steps' artifacts that the run reached and that are not there any more."""
+    reached = [entry for entry in run["steps"] if entry["step"] in steps]
+    return [
+        table
+        for entry in reached
+        if open_artifact(store, entry["step"], str(entry["version"])).manifest() is None
+        for table in entry.get("tables", ())
+    ]
+
+
+def _records(store: Store, step: str, version: str | None) -> list[Record]:
+    return [] if version is None else list(open_artifact(store, step, version).records().values())
+
+
+def _not_shared(
+    one: Sequence[Record], other: Sequence[Record]
+) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+    """Each side's files by table, without those whose very bytes the other side has as well."""
+    digests = [
+        Counter(
+            (table, file["digest"])
+            for record in records
+            for table, files in record["tables"].items()
+            for file in files
+        )
+        for records in (one, other)
+    ]
+    shared = digests[0] & digests[1]
+    found = []
+    for records in (one, other):
+        left = shared.copy()
+        kept = []
+        for record in records:
+            tables: dict[str, list[dict[str, Any]]] = {}
+            for table, files in record["tables"].items():
+                for file in files:
+                    if left[table, file["digest"]] > 0:
+                        left[table, file["digest"]] -= 1
+                    else:
+                        tables.setdefault(table, []).append(file)
+            kept.append({**record, "tables": tables})
+        found.append(files_by_table(kept))
+    return found[0], found[1]
+
+
+def _compare(
+    cursor: duckdb.DuckDBPyConnection, table: str, a: Sequence[str], b: Sequence[str]
+) -> TableDifference:
+    """a, b: queries for each side's rows; of one side there may be none."""
+    one, other = (" UNION ALL BY NAME ".join(queries) for queries in (a, b))
+    one = one or f"SELECT * FROM ({other}) WHERE false"
+    other = other or f"SELECT * FROM ({one}) WHERE false"
+    first, second = (_columns(cursor, query) for query in (one, other))
+    # A column that joined later says nothing about the rows of a version without it.
+    columns = [name for name in first if name in second]
+    rest = [name for name in columns if name not in _PASSED_OVER]
+    listed = _KEYS.get(table, "").split()
+    key = listed if listed and set(listed) <= set(columns) else rest
+    rest = [name for name in rest if name not in key]
+    # Digests of values, so that vectors and texts take no room. Where a key occurs several times,
+    # its first row is compared with the other side's first.
+    digests = "".join(f", hash({quoted_name(name)}) AS c{i}" for i, name in enumerate(rest))
+    order = ", ".join(f"c{i}" for i in range(len(rest))) or "k"
+    sides = (
+        f"""SELECT *, row_number() OVER (PARTITION BY k ORDER BY {order}) AS nth
+            FROM (SELECT {_digest(key)} AS k{digests} FROM ({query}))"""
+        for query in (one, other)
+    )
+    differs = [f"a.c{i} <> b.c{i}" for i in range(len(rest))]
+    told = "".join(f", {condition} AS c{i}" for i, condition in enumerate(differs))
+    cursor.execute(
+        f"""CREATE TEMP TABLE found AS
+            SELECT k, CASE WHEN a.nth IS NULL THEN 'added' WHEN b.nth IS NULL THEN 'removed'
+                ELSE 'changed' END AS kind{told}
+            FROM ({next(sides)}) a FULL JOIN ({next(sides)}) b USING (k, nth)
+            WHERE a.nth IS NULL OR b.nth IS NULL OR {" OR ".join(differs) or "false"}"""
+    )
+    counts = dict(cursor.execute("SELECT kind, count(*) FROM found GROUP BY kind").fetchall())
+    changed = "".join(f", count(*) FILTER (c{i})" for i in range(len(rest)))
+    _, *sums = cursor.execute(
+        f"SELECT count(*){changed} FROM found WHERE kind = 'changed'"
+    ).fetchall()[0]
+    examples = {kind: _examples(cursor, kind, key, rest, one, other) for kind in counts}
+    return TableDifference(
+        table,
+        tuple(listed if key == listed else ()),
+        **counts,
+        columns={name: count for name, count in zip(rest, sums, strict=True) if count},
+        examples=examples,
+    )
+
+
+def _examples(
+    cursor: duckdb.DuckDBPyConnection,
+    kind: str,
+    key: Sequence[str],
+    rest: Sequence[str],
+    one: str,
+    other: str,
+) -> list[dict[str, Any]]:
+    """A few rows of this kind, always the same ones."""
+    some = f"(SELECT DISTINCT k FROM found WHERE kind = '{kind}' ORDER BY k LIMIT {EXAMPLES})"
+    columns = ", ".join(map(quoted_name, [*key, *rest]))
+    found = []
+    for query in (one, other):
+        rows = f"""SELECT {columns} FROM (SELECT *, {_digest(key)} AS k FROM ({query}))
+            SEMI JOIN {some} USING (k) ORDER BY k LIMIT {EXAMPLES}"""
+        found.append(fetch_dicts(cursor, rows))
+    if kind != "changed":
+        return found[kind == "added"]
+    return [
+        {name: before[name] for name in key}
+        | {"changed": {n: [before[n], after[n]] for n in rest if before[n] != after[n]}}
+        for before, after in zip(*found, strict=False)
+    ]
+
+
+def _columns(cursor: duckdb.DuckDBPyConnection, query: str) -> list[str]:
+    return [row[0] for row in cursor.execute(f"DESCRIBE {query}").fetchall()]
+
+
+def _digest(columns: Sequence[str]) -> str:
+    return f"hash({', '.join(map(quoted_name, columns))})"
