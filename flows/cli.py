@@ -401,9 +401,31 @@ def search(
 
 
 @app.command()
+def encode(
+    table: Annotated[str, Argument(help="a file with a text in each row: .csv, .jsonl, .parquet")],
+    output: Annotated[str, Option("-o", "--output", help="where to write")] = "vectors.parquet",
+    column: Annotated[
+        str | None, Option("--column", help="of the texts; default: what reads like text")
+    ] = None,
+    model: Annotated[
+        str | None, Option("--model", help="a directory, hub name or ref; default: the run's last")
+    ] = None,
+    store: StoreOption = STORE,
+    run_ref: RunOption = None,
+) -> None:
+    """Write the vectors of a table's texts to a Parquet file.
+
+    By a run's encoder or any other.
+    """
+    from tercet.flows.commands.encode import encode_table
+
+    encode_table(table, output, column, model, store, run_ref)
+
+
+@app.command()
 def export(
     ref: Annotated[
-        str, Argument(help="an encoder (train), a table (triplets), graph, beir, or a tag")
+        str, Argument(help="an encoder (train), a table (triplets), graph, beir, search, or a tag")
     ],
     destination: Annotated[
         str, Argument(help="a directory that does not exist yet; for graph, FILE.graphml")
@@ -421,7 +443,7 @@ def export(
     """Write an encoder, a table, the graph or questions to files.
 
     For use without Tercet; encoders and tables come with a card. `beir` writes passages and
-    questions in BEIR's layout.
+    questions in BEIR's layout, `search` what searches in the passages.
     """
     from tercet.flows.commands.export import export as export_ref
 

@@ -211,16 +211,12 @@ class Run:
 
         Raises: BadInput if the run has not reached that step, or if it makes no model.
         """
-        from tercet.flows.results.refs import final_stage, find_artifact
-        from tercet.storage import runs
+        from tercet.flows.results.refs import final_model, find_artifact
         from tercet.storage.store import open_store
         from tercet.tasks.stage import BadInput
 
         store = open_store(self.location, create=False)
-        if ref is None:
-            run = runs.resolve_run(store, self.id)
-            ref = final_stage({step["stage"] for step in run["steps"]}) or "train"
-        artifact = find_artifact(store, ref, self.id)
+        artifact = find_artifact(store, ref or final_model(store, self.id), self.id)
         folder = artifact.model_dir()
         if folder is None:
             raise BadInput(f"{artifact.step} makes no model: name a step such as train or whiten.")

@@ -13,6 +13,7 @@ from tercet.flows.cards.model_card import model_card
 from tercet.flows.exports import graphml, hub
 from tercet.flows.exports.beir import export_beir
 from tercet.flows.exports.onnx import add_onnx, check_installed, list_measurements
+from tercet.flows.exports.search_folder import export_search
 from tercet.flows.exports.table import export_table, is_table
 from tercet.flows.exports.whole import check_free, whole_directory
 from tercet.flows.results.encoder_form import (
@@ -26,6 +27,7 @@ from tercet.flows.results.encoder_form import (
 )
 from tercet.flows.results.queries import connect
 from tercet.flows.results.refs import check_finished, find_artifact
+from tercet.flows.results.search import open_passages
 from tercet.flows.results.verdict import verdict_of
 from tercet.models.encoders.pooling import FormSettings
 from tercet.storage import runs
@@ -35,7 +37,7 @@ from tercet.storage.store import Store, open_store
 from tercet.tasks.stage import BadInput
 
 SUFFIX = ".graphml"
-BEIR = "beir"
+BEIR, SEARCH = "beir", "search"
 # Endings of files that an export never writes: a directory so named would pass for one.
 FOREIGN = (".csv", ".json", ".jsonl", ".onnx", ".parquet", ".safetensors", ".tsv", ".zip")
 
@@ -52,7 +54,8 @@ def export(
     anyway: bool = False,
 ) -> None:
     """Writes an encoder or a table to a new directory with its card, and uploads it if asked; a
-    knowledge graph to a file, if the destination ends in .graphml; for `beir` a folder of queries.
+    knowledge graph to a file, if the destination ends in .graphml; for `beir` a folder of queries,
+    for `search` one that searches without Tercet.
 
     Raises: BadInput when the ref is neither a finished encoder nor a table, or the destination
         exists; StageFailed when the upload failed.
@@ -70,6 +73,10 @@ def export(
     if ref == BEIR:
         _check_alone(BEIR, onnx, int8, public, push is not None)
         _beir(opened, Path(destination).expanduser(), run_ref)
+        return
+    if ref == SEARCH:
+        _check_alone(SEARCH, onnx, int8, public, push is not None)
+        _search(opened, Path(destination).expanduser(), run_ref, anyway)
         return
     kind: Literal["model", "dataset"] = "dataset" if is_table(opened, ref) else "model"
     if kind == "dataset" and (onnx or int8):
@@ -226,6 +233,20 @@ def _beir(store: Store, target: Path, run_ref: str | None) -> None:
         )
     if "test" in written.judged:
         typer.echo(f"To measure an encoder on them: tercet eval MODEL --beir {target}")
+
+
+def _search(store: Store, target: Path, run_ref: str | None, anyway: bool) -> None:
+    check_free(target)
+    passages = open_passages(store, run_ref)
+    if not anyway:
+        _check_verdict(passages.run)
+    count = export_search(store, passages, target)
+    typer.echo(
+        f"{count:,} passages of run {passages.run['run_id']} are in {target}, with their encoder, "
+        "vectors and BM25 index. To search in them without Tercet:"
+    )
+    typer.echo("  pip install sentence-transformers 'bm25s[stem]'")
+    typer.echo(f"  python {target / 'search.py'} 'what to find'")
 
 
 def _table(store: Store, ref: str, target: Path, run_ref: str | None) -> None:

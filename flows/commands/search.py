@@ -1,7 +1,7 @@
 """`tercet search`: the passages of a run that a query finds, with their ranks."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from contextlib import suppress
 
 import typer
@@ -18,6 +18,8 @@ from tercet.flows.results.search import (
     search,
 )
 from tercet.flows.terminal import text_table
+from tercet.models.retrieval.bm25 import words_of
+from tercet.models.retrieval.snippets import snippet, word_places
 from tercet.storage.store import open_store
 from tercet.tasks.stage import BadInput
 
@@ -61,7 +63,12 @@ def search_passages(
     for line in _typed() if query is None else [query]:
         answer = search(passages, line, count, by)
         if format_ == "table":
-            print(printable("\n".join(_lines(answer))), flush=True)
+            english = passages.index.english
+            (sought,) = map(frozenset, words_of([line], english))
+            *table, meant = map(printable, _lines(answer, sought, english))
+            if sys.stdout.isatty():
+                table[2:] = [_marked(row, sought, english) for row in table[2:]]
+            print("\n".join([*table, meant]), flush=True)
         else:
             print_rows(answer.rows, format_)
 
@@ -74,15 +81,25 @@ def _typed() -> Iterator[str]:
                 yield line
 
 
-def _lines(answer: Answer) -> list[str]:
-    """The passages as a table, best first, and what the ranks mean."""
+def _marked(line: str, sought: Set[str], english: bool) -> str:
+    """The line with the words found in bold."""
+    for begin, end, _ in reversed(list(word_places(line, sought, english))):
+        line = line[:begin] + typer.style(line[begin:end], bold=True) + line[end:]
+    return line
+
+
+def _lines(answer: Answer, sought: Set[str], english: bool) -> list[str]:
+    """The passages as a table around the words found, best first, and what the ranks mean."""
     ways = [way for way in WAYS if way not in answer.missing]
     rows = answer.rows.to_pylist()
     of = f"the {answer.passages:,} passages of run {answer.run['run_id']}"
     if not rows:
         return [f"None of {of} has a word of the query."]
     texts = [
-        (shorten(row["context"], _CONTEXT), shorten(" ".join(row["text"].split()), _TEXT))
+        (
+            shorten(row["context"], _CONTEXT),
+            snippet(" ".join(row["text"].split()), sought, english, _TEXT),
+        )
         for row in rows
     ]
     headed = any(context for context, _ in texts)

@@ -42,6 +42,12 @@ def final_stage(stages: Collection[str]) -> str | None:
     return next((stage for stage in ("choose", "whiten", "train") if stage in stages), None)
 
 
+def final_model(store: Store, run_ref: str | None) -> str:
+    """The step whose encoder the run ends with. Raises StoreError for an unknown run."""
+    run = runs.resolve_run(store, run_ref)
+    return final_stage({entry["stage"] for entry in run["steps"]}) or "train"
+
+
 def rows_of_stage(store: Store, run: Mapping[str, Any], stage: str) -> Rows:
     """The rows of this stage's steps in this run; of no table if it has reached none."""
     steps = (entry for entry in run["steps"] if entry.get("stage", entry["step"]) == stage)

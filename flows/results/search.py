@@ -19,8 +19,10 @@ from tercet.flows.results.refs import find_artifact, named_run
 from tercet.flows.results.word_index import open_index
 from tercet.models import weights
 from tercet.models.retrieval import bm25, nearest
-from tercet.models.retrieval.rankings import NONE, Places, Scores, fuse
+from tercet.models.retrieval.bm25 import Bm25
+from tercet.models.retrieval.rankings import NONE, WEIGHT, Places, Scores, fuse
 from tercet.storage import runs
+from tercet.storage.artifacts import Artifact
 from tercet.storage.rows import Rows
 from tercet.storage.store import Store
 from tercet.tasks.corpus.passages import STAGE as PASSAGES_STAGE
@@ -63,13 +65,25 @@ class Passages:
 
     ways: of those of `AFTER`, `BEFORE` and `BM25` that the run has, the ids of the passages and
     what finds their places. missing: of the others, why. left_out: ids that are never found.
+    weight: of BM25 in the sum of both.
     """
 
     run: runs.Run
     rows: Rows
+    index: Bm25
     left_out: set[int]
     ways: Mapping[str, tuple[_Ids, _Find]]
     missing: Mapping[str, str]
+    weight: float = WEIGHT
+
+
+@dataclass(frozen=True)
+class PassageVectors:
+    """A run's vectors, their encoder's directory, and the form in which it was read."""
+
+    artifact: Artifact
+    folder: Path
+    config: passage_vectors.PassageVectorsConfig
 
 
 @dataclass(frozen=True)
@@ -102,7 +116,7 @@ def open_passages(store: Store, run_ref: str | None) -> Passages:
     if AFTER in missing:
         missing[BOTH] = missing[AFTER]
     ways[BM25] = _ids(rows, PASSAGES), lambda query, depth: bm25.search(index, [query], depth)
-    return Passages(run, rows, _shipped(rows, run), ways, missing)
+    return Passages(run, rows, index, _shipped(rows, run), ways, missing)
 
 
 def search(passages: Passages, query: str, count: int = 5, by: str | None = None) -> Answer:
@@ -126,7 +140,10 @@ def search(passages: Passages, query: str, count: int = 5, by: str | None = None
         for way, (ids, find) in passages.ways.items()
     }
     if AFTER in rankings:
-        rankings = {BOTH: _fused(rankings[AFTER], rankings[BM25], depth), **rankings}
+        rankings = {
+            BOTH: _fused(rankings[AFTER], rankings[BM25], depth, passages.weight),
+            **rankings,
+        }
     asked = rankings if by is None else {by: rankings[by]}
     best = {one for ranks in asked.values() for one, (rank, _) in ranks.items() if rank <= count}
     behind = (depth + 1, 0.0)
@@ -181,8 +198,8 @@ def _reached(run: runs.Run, step: str) -> bool:
     return any(entry["step"] == step for entry in run["steps"])
 
 
-def _by_vectors(store: Store, run: runs.Run, way: str) -> tuple[_Ids, _Find]:
-    """The ids of the passages that have vectors, and what finds their places by cosine.
+def vectors_of(store: Store, run: runs.Run, way: str) -> PassageVectors:
+    """The run's vectors of this way, and their encoder.
 
     Raises: BadInput where the run has no vectors of this way, or their encoder is gone.
     """
@@ -203,7 +220,13 @@ def _by_vectors(store: Store, run: runs.Run, way: str) -> tuple[_Ids, _Find]:
     if folder is None:
         version = components["models"]["encoder"]
         folder = made_model(store, version) or _untouched(store, run, version)
-    encoder, rows = _loaded(folder, config), artifact.rows()
+    return PassageVectors(artifact, folder, config)
+
+
+def _by_vectors(store: Store, run: runs.Run, way: str) -> tuple[_Ids, _Find]:
+    """The ids of the passages that have vectors, and what finds their places by cosine."""
+    vectors = vectors_of(store, run, way)
+    encoder, rows = load_as_made(vectors.folder, vectors.config), vectors.artifact.rows()
     blocks = list(passage_vectors.read_blocks(rows))
 
     from tercet.models.encoders.encoder import encode
@@ -216,7 +239,7 @@ def _by_vectors(store: Store, run: runs.Run, way: str) -> tuple[_Ids, _Find]:
 
 # Whoever searches from Python asks again.
 @lru_cache(maxsize=len(STEPS))
-def _loaded(folder: Path, config: passage_vectors.PassageVectorsConfig) -> Any:
+def load_as_made(folder: Path, config: passage_vectors.PassageVectorsConfig) -> Any:
     """The encoder in the form that made the vectors. Raises BadInput if it cannot be loaded."""
     from tercet.models.encoders.encoder import load_encoder
 
@@ -274,7 +297,9 @@ def _ranks(
     return {one: (rank, score) for rank, (one, score) in enumerate(kept, start=1)}
 
 
-def _fused(near: Mapping[int, _Rank], worded: Mapping[int, _Rank], depth: int) -> dict[int, _Rank]:
+def _fused(
+    near: Mapping[int, _Rank], worded: Mapping[int, _Rank], depth: int, weight: float
+) -> dict[int, _Rank]:
     ids = np.array(sorted({*near, *worded}), dtype=np.uint64)
     by_vectors, by_words = (
         (
@@ -283,7 +308,7 @@ def _fused(near: Mapping[int, _Rank], worded: Mapping[int, _Rank], depth: int) -
         )
         for ranks in (near, worded)
     )
-    return _ranks(ids, *fuse(by_vectors, by_words), (), depth)
+    return _ranks(ids, *fuse(by_vectors, by_words, weight), (), depth)
 
 
 def _table(

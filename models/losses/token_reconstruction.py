@@ -8,10 +8,11 @@ which needs torch.
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
-from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
+from tercet.models.losses.around import Other, around, fill_other
 from tercet.models.losses.loss import Loss, Params
 
 if TYPE_CHECKING:
@@ -19,26 +20,6 @@ if TYPE_CHECKING:
     from torch import nn
 
 NAME, SLOT = "token_reconstruction", "frequencies"
-_WRITTEN = {
-    "anyOf": [
-        {"type": "string"},
-        {"properties": {"name": {"type": "string"}}, "required": ["name"], "type": "object"},
-    ]
-}
-
-
-def _other(content: Any) -> dict[str, Any]:
-    # The registry imports this module.
-    from tercet.models.losses.registry import fill_loss, loss_of
-
-    other = fill_loss(content)
-    loss = loss_of(other)
-    if loss.name == NAME or loss.slots or loss.keeps or loss.texts[:2] != ("anchor", "positive"):
-        raise ValueError(
-            f"{NAME} cannot stand around the loss {loss.name}: take one that contrasts anchors "
-            "and positives, such as info_nce"
-        )
-    return other
 
 
 class TokenReconstruction(Params):
@@ -46,8 +27,8 @@ class TokenReconstruction(Params):
 
     model_config = ConfigDict(serialize_by_alias=True)
 
-    around: Annotated[dict[str, Any], BeforeValidator(_other), WithJsonSchema(_WRITTEN)] = Field(
-        default_factory=lambda: _other("info_nce"),
+    around: Other = Field(
+        default_factory=lambda: fill_other("info_nce"),
         alias="with",
         description="The contrastive loss that it is added to: a name, or a mapping of its name "
         "and its parameters.",
@@ -124,17 +105,8 @@ def with_params(params: TokenReconstruction) -> Loss:
     other = loss_of(params.around)
     terms = (*LOSS.terms, *other.terms) if params.decoder else other.terms
     slots = LOSS.slots if params.decoder and params.adaptive else ()
-    return replace(
-        LOSS,
-        texts=other.texts,
-        optional=other.optional,
-        labels=other.labels,
-        terms=terms,
-        slots=slots,
-        may_read=other.may_read,
-        states=params.decoder,
-        around=(other.name, *other.around),
-    )
+    states = params.decoder
+    return replace(around(LOSS, other), terms=terms, slots=slots, states=states)
 
 
 LOSS = Loss(

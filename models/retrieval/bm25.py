@@ -66,7 +66,7 @@ def build(documents: Iterable[str]) -> Bm25:
     lots: list[_Counted] = []
     count = 0
     for lot in _in_lots(chain(head, texts)):
-        words = _words(lot, english)
+        words = words_of(lot, english)
         lengths.append(np.array([len(some) for some in words], np.int64))
         lots.append(_count(words, vocabulary, count))
         count += len(lot)
@@ -132,7 +132,7 @@ def search(bm25: Bm25, queries: Sequence[str], k: int) -> tuple[Places, Scores]:
     scores = np.zeros((len(queries), k), dtype=np.float32)
     if bm25.index is None:
         return places, scores
-    for row, words in enumerate(_words(queries, bm25.english)):
+    for row, words in enumerate(words_of(queries, bm25.english)):
         known = [word for word in words if word in bm25.index.vocab_dict]
         if not known:
             continue
@@ -156,7 +156,7 @@ def score(bm25: Bm25, queries: Sequence[str], texts: Sequence[str]) -> Scores:
     scores = np.zeros(len(queries), dtype=np.float32)
     if bm25.index is None:
         return scores
-    asked, read = _words(queries, bm25.english), _words(texts, bm25.english)
+    asked, read = words_of(queries, bm25.english), words_of(texts, bm25.english)
     known, starts = bm25.index.vocab_dict, bm25.index.scores["indptr"]
     for row, (query, text) in enumerate(zip(asked, read, strict=True)):
         counts = Counter(text)
@@ -169,7 +169,8 @@ def score(bm25: Bm25, queries: Sequence[str], texts: Sequence[str]) -> Scores:
     return scores
 
 
-def _words(texts: Sequence[str], english: bool) -> list[list[str]]:
+def words_of(texts: Sequence[str], english: bool) -> list[list[str]]:
+    """The words of each text as the index has them. english: without stop words, and stemmed."""
     from bm25s.stopwords import STOPWORDS_EN
     from Stemmer import Stemmer
 

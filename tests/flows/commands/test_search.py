@@ -1,12 +1,9 @@
-"""`tercet search`: what it prints, what it refuses, and the file of vectors for other tools."""
+"""`tercet search`: what it prints, what it refuses, and the neighbours that SQL finds."""
 
 import json
 import re
 from pathlib import Path
 
-import duckdb
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from commands_store import make_run, small_store
 from searched_store import Searched, searched
@@ -15,7 +12,6 @@ from typer.testing import CliRunner
 import tercet
 from tercet.flows.cli import app
 from tercet.flows.commands.search import search_passages
-from tercet.flows.commands.sql import answer
 from tercet.flows.results.search import FOUND, open_passages, search
 from tercet.tasks.stage import BadInput
 
@@ -46,6 +42,22 @@ def test_ranks_stand_side_by_side_with_context_and_path(
     assert max(map(len, lines[:-1])) <= 110
     assert f"Ranks among the 60 passages of run {searched.run} of notes." in lines[-1]
     assert "before: by the untouched encoder" in lines[-1]
+
+
+def test_words_found_are_marked_on_a_terminal_alone(
+    searched: Searched, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    search_passages(QUERY, 2, "both", "table", searched.store.location, None)
+    piped = capsys.readouterr().out
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "200")
+    search_passages(QUERY, 2, "both", "table", searched.store.location, None)
+    shown = capsys.readouterr().out
+    assert "\x1b" not in piped
+    marked = {word.lower() for word in re.findall(r"\x1b\[1m(\w+)\x1b\[0m", shown)}
+    assert marked
+    assert marked <= set(QUERY.split())
+    assert "\x1b" not in "".join([*shown.splitlines()[:2], shown.splitlines()[-1]])
 
 
 def test_json_and_python_have_whole_texts_and_scores(searched: Searched) -> None:
@@ -84,9 +96,7 @@ def test_what_cannot_be_searched_is_one_sentence(searched: Searched, tmp_path: P
         search_passages(QUERY, 5, None, "table", other.location, run)
 
 
-def test_the_queries_of_the_docs_find_neighbours_and_write_arrays(
-    searched: Searched, tmp_path: Path
-) -> None:
+def test_the_query_of_the_docs_finds_neighbours(searched: Searched) -> None:
     text = DOCS.read_text().partition("### Passages by their vectors")[2]
     nearest = re.findall(r"```sql\n(.*?)```", text, re.DOTALL)[0]
     assert nearest.count("'%matrix%'") == 1
@@ -95,16 +105,3 @@ def test_the_queries_of_the_docs_find_neighbours_and_write_arrays(
     cosines = [row["cosine"] for row in rows]
     assert len(cosines) == 10
     assert cosines == sorted(cosines, reverse=True)
-    (export,) = re.findall(r'tercet sql "(.*?)" -o vectors', text, re.DOTALL)
-    path = tmp_path / "vectors.parquet"
-    answer(export.replace("384", "32"), None, str(path), searched.store.location, None)
-    table = pq.read_table(path)
-    assert table.schema.field("vector").type == pa.list_(pa.float32(), 32)
-    vectors = table["vector"].combine_chunks().flatten().to_numpy().reshape(len(table), -1)
-    assert vectors.shape == (60, 32)
-    # The first finds itself.
-    ((at,),) = duckdb.execute(
-        f"""SELECT passage_id FROM '{path}' ORDER BY array_inner_product(vector::FLOAT[32],
-            (SELECT vector::FLOAT[32] FROM '{path}' LIMIT 1)) DESC LIMIT 1"""
-    ).fetchall()
-    assert at == table["passage_id"][0].as_py()

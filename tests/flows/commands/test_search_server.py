@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import quote
@@ -65,6 +66,35 @@ def test_queries_are_answered_side_by_side_and_faults_are_sentences(
     with urlopen(address, timeout=30) as page:
         assert "<form>" in page.read().decode()
     assert fetched(asked)["rows"]
+
+
+def test_the_page_finds_passages_and_other_sites_read_none(
+    chromium: Path, searched: Searched, address: str, tmp_path: Path
+) -> None:
+    from playwright.sync_api import Error, sync_playwright
+
+    expected = search(open_passages(searched.store, None), QUERY, 10, "both").rows
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch_persistent_context(
+            tmp_path / "chromium",
+            executable_path=chromium,
+            args=["--no-sandbox", "--disable-gpu"],
+            headless=True,
+            timeout=600_000,
+        )
+        page = browser.new_page()
+        page.goto(address)
+        page.get_by_placeholder("What to find").fill(QUERY)
+        page.keyboard.press("Enter")
+        page.wait_for_selector("main p")
+        assert page.locator("main p").all_inner_texts() == expected["text"].to_pylist()
+        page.get_by_placeholder("What to find").fill(" ")
+        page.keyboard.press("Enter")
+        page.get_by_text("The query is empty").wait_for()
+        page.goto("about:blank")
+        with pytest.raises(Error, match="Failed to fetch"):
+            page.evaluate("address => fetch(address)", f"{address}search?q=file")
+        browser.close()
 
 
 def test_queries_from_a_pipe_are_answered_one_after_the_other(searched: Searched) -> None:

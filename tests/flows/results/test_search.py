@@ -9,7 +9,7 @@ import pytest
 from commands_store import make_artifact, make_run, small_store
 from searched_store import CONFIG, Searched, passages, searched
 
-from tercet.flows.results.search import WAYS, Answer, _loaded, open_passages
+from tercet.flows.results.search import WAYS, Answer, load_as_made, open_passages
 from tercet.flows.results.search import search as search_in
 from tercet.models.encoders import encoder
 from tercet.models.encoders.encoder import load_encoder
@@ -140,7 +140,7 @@ def test_an_encoder_is_loaded_once_for_several_queries(
         loaded.append(folder)
         return load_encoder(folder, *form, **more)
 
-    _loaded.cache_clear()
+    load_as_made.cache_clear()
     monkeypatch.setattr(encoder, "load_encoder", loading)
     first = search(searched.store, None, QUERY)
     assert search(searched.store, None, QUERY).rows == first.rows

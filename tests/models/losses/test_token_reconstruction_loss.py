@@ -24,7 +24,7 @@ FORM = TokenCnnForm("token_cnn", channels=6, filters=2)
 AROUND = [
     name
     for name in LOSSES
-    if name != "token_reconstruction"
+    if name not in ("token_reconstruction", "matryoshka")
     and not loss_named(name).slots
     and loss_named(name).texts[:2] == ("anchor", "positive")
 ]

@@ -1,0 +1,75 @@
+"""`tercet encode`: the vectors of a table's texts, and what it cannot encode."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from commands_store import make_artifact, make_run, small_store
+from typer.testing import CliRunner
+
+from tercet.flows.cli import app
+from tercet.flows.commands import encode as command
+from tercet.flows.commands.encode import encode_table
+from tercet.models.encoders.encoder import encode, load_encoder
+from tercet.storage.store import StoreError
+from tercet.tasks.stage import BadInput
+
+
+@pytest.fixture
+def store(tmp_path: Path, tiny_backbone: Path) -> str:
+    opened, _ = small_store(tmp_path / "store")
+    make_artifact(opened, "train", "7777", {}, model=tiny_backbone)
+    make_run(opened, "notes", {"train": ("7777", "made", {})})
+    return opened.location
+
+
+def test_every_text_has_its_row_and_vector(
+    store: str, tmp_path: Path, tiny_backbone: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "_BATCH", 2)
+    table, target = tmp_path / "texts.jsonl", tmp_path / "vectors.parquet"
+    texts = ["the old file is open", None, "two red columns", " ", "read a row", "green", "text"]
+    table.write_text("\n".join(json.dumps({"n": n, "text": t}) for n, t in enumerate(texts)))
+    encode_table(str(table), str(target), None, None, store, None)
+    rows = pq.read_table(target)
+    assert rows.schema.field("vector").type == pa.list_(pa.float32(), 32)
+    kept = [number for number, text in enumerate(texts, start=1) if text and text.strip()]
+    assert rows["id"].to_pylist() == kept
+    assert rows["text"].to_pylist() == [texts[number - 1] for number in kept]
+    expected = encode(load_encoder(tiny_backbone), rows["text"].to_pylist(), side="document")
+    found = np.array(rows["vector"].to_pylist(), np.float32)
+    assert np.abs(found - expected).max() < 1e-6
+
+
+def test_a_column_and_a_model_can_be_named(tmp_path: Path, tiny_backbone: Path) -> None:
+    table, target = tmp_path / "texts.csv", tmp_path / "v.parquet"
+    table.write_text("text,other\nfirst,green\nsecond,red\n")
+    words = ["encode", str(table), "--column", "other", "--model", str(tiny_backbone)]
+    done = CliRunner().invoke(app, [*words, "-o", str(target)], catch_exceptions=False)
+    assert done.exit_code == 0
+    assert pq.read_table(target)["text"].to_pylist() == ["green", "red"]
+    with pytest.raises(BadInput, match="exists and was not overwritten"):
+        encode_table(str(table), str(target), None, str(tiny_backbone), "", None)
+
+
+def test_what_cannot_be_encoded_is_one_sentence(
+    store: str, tmp_path: Path, tiny_backbone: Path
+) -> None:
+    table, target = tmp_path / "texts.csv", tmp_path / "v.parquet"
+    table.write_text("text,empty\nfirst,\n")
+    for source, column, model, message in (
+        ("nowhere.csv", None, None, "no such file; give a table"),
+        (str(tmp_path), None, None, "no such file; give a table"),
+        (str(table), "body", None, "has no column 'body'; it has: text, empty"),
+        (str(table), "empty", None, "has no text in its column 'empty'"),
+        (str(table), None, "no/model", "neither a local directory nor available"),
+    ):
+        with pytest.raises(BadInput, match=message):
+            encode_table(source, str(target), column, model, store, None)
+    with pytest.raises((BadInput, StoreError), match="nowhere"):
+        encode_table(str(table), str(target), None, None, store, "nowhere")
+    assert not target.exists()
+    assert not list(tmp_path.glob(".*.writing"))
