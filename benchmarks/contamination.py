@@ -35,7 +35,7 @@ from wiki_scale import read_and_hash, watch
 from tercet.models import seeding
 from tercet.models.text import overlap
 from tercet.storage.rows import rows_of
-from tercet.tasks.corpus.corpus_tables import SENTENCES
+from tercet.tasks.corpus.ingest import SENTENCES
 from tercet.tasks.evaluation.suites.sts import STS_TASKS
 from tercet.tasks.evaluation.suites.suite import read_suite
 from tercet.tasks.guarding import guard

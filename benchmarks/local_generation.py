@@ -22,7 +22,7 @@ import torch
 from transformers import GPT2Config, GPT2LMHeadModel, T5Config, T5ForConditionalGeneration
 
 from tercet.models.generators.decode import decode
-from tercet.models.generators.sampling import Decoding
+from tercet.models.generators.settings import Decoding
 
 RESULTS = Path(__file__).parent / "results" / "local_generation.csv"
 PROMPT, LIMIT = 24, 32

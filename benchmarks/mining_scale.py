@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tercet.models.rules.mined import Ids, Vectors, nearest_below
+from tercet.tasks.scoring.mine import Ids, Vectors, nearest_below
 
 DIMENSION, BLOCK, QUERIES = 384, 16_384, 512
 

@@ -23,7 +23,7 @@ import numpy as np
 import torch
 
 from tercet.models import freed_memory
-from tercet.models.pretraining import network, texts
+from tercet.models.pretraining import batches, network
 from tercet.models.pretraining import tokenizer as tokenizers
 from tercet.models.pretraining.batches import Task, TextBatches
 from tercet.models.pretraining.forms import Form
@@ -51,10 +51,8 @@ def product_rate(size: int = 2048, seconds: float = 3.0) -> float:
 def measure(form: Form, lines: list[str], steps: int, folder: Path) -> dict[str, Any]:
     """Tokens and operations a second, and the last losses."""
     made = tokenizers.trained(form, VOCABULARY, LENGTH, lambda: iter([lines]))
-    tokens = texts.tokenised(folder, iter([lines]), made, form, LENGTH)
-    batches = TextBatches(
-        tokens, Task(form, MASKED[form], 0.2, LENGTH, TOKENS), vocabulary(made), 1
-    )
+    tokens = batches.tokenised(folder, iter([lines]), made, form, LENGTH)
+    drawn = TextBatches(tokens, Task(form, MASKED[form], 0.2, LENGTH, TOKENS), vocabulary(made), 1)
     torch.manual_seed(1)
     model = network.LanguageModel(network.made(form, SHAPE, made), form).train()
     network.set_dropout(model.model, 0.0)
@@ -67,7 +65,7 @@ def measure(form: Form, lines: list[str], steps: int, folder: Path) -> dict[str,
     for step in range(WARM + steps):
         if step == WARM:
             seen, operations, began = 0.0, 0.0, time.process_time()
-        inputs = batches[step].inputs
+        inputs = drawn[step].inputs
         with torch.autocast("cpu", torch.bfloat16):
             loss = model(**inputs)
         loss.backward()
@@ -89,7 +87,7 @@ def measure(form: Form, lines: list[str], steps: int, folder: Path) -> dict[str,
     }
 
 
-def unigram(tokens: texts.Texts) -> float:
+def unigram(tokens: batches.Texts) -> float:
     """The entropy of single tokens, in nats."""
     counts = np.bincount(np.asarray(tokens.ids))
     shares = counts[counts > 0] / counts.sum()

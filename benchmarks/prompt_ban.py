@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from tercet.models.encoders import encoder
-from tercet.models.encoders.word_vectors import mean_word_vectors
-from tercet.models.generators import decode, generator, reading
-from tercet.models.generators.sampling import Decoding
+from tercet.models.generators import decode, generator
+from tercet.models.generators.judging import mean_word_vectors
+from tercet.models.generators.settings import Decoding
 from tercet.models.llm.messages import Request
 from tercet.models.measures.generated import Cosines, row_values
 from tercet.models.measures.rouge import words
@@ -32,7 +32,7 @@ METRICS = (
 )
 
 
-class OfAnswer(reading.Reading):
+class OfAnswer(decode.Reading):
     """Rows whose n-grams are banned within the answer alone."""
 
     def __init__(self, *args: Any) -> None:
@@ -83,7 +83,7 @@ def main(out: str, file: str, *models: str) -> None:
     for model in models:
         name, folder = model.split("=", 1)
         for ban in ("prompt and answer", "answer"):
-            decode.Reading = reading.Reading if ban != "answer" else OfAnswer  # type: ignore[misc]
+            decode.Reading = decode.Reading if ban != "answer" else OfAnswer  # type: ignore[misc]
             said = written(folder, sources)
             texts = [[one.raw.strip() for one in several] for several in said]
             flat = [text for several in texts for text in several]

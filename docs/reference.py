@@ -20,8 +20,7 @@ from pydantic.json_schema import SkipJsonSchema
 from tercet.flows.recipe.model import Recipe
 from tercet.models.generation import DETAIL
 from tercet.storage.catalog.snapshot import METADATA
-from tercet.tasks.described import Described, described
-from tercet.tasks.stages import known_schemas, stages
+from tercet.tasks.stages import Described, described, known_schemas, stages
 
 DOCS = Path(__file__).parent
 
@@ -35,7 +34,7 @@ CHAPTERS = {
     "Contamination": ("tasks/guarding/",),
     "Training": ("tasks/training/",),
     "Figures": ("tasks/evaluation/",),
-    "What was left out, and what is odd": ("tasks/stage.py", "tasks/", "storage/warnings.py"),
+    "What was left out, and what is odd": ("tasks/stage.py", "tasks/", "storage/artifacts.py"),
     "The store itself": ("storage/",),
 }
 TABLES = """\

@@ -4,24 +4,83 @@ import logging
 import os
 import shlex
 import sys
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Annotated
+from functools import wraps
+from importlib import metadata
+from inspect import Signature, signature
+from typing import Annotated, Any
 
 import typer
 from typer import Argument, Option
 
-from tercet.flows import cli_store
-from tercet.flows.commands.options import (
-    STORE,
-    CronOption,
-    RunOption,
-    StoreOption,
-    TimezoneOption,
-    check_words,
-    of_a_recipe,
-    show_version,
-)
-from tercet.flows.running.arguments import RunArguments
+from tercet.flows.running.arguments import RunArguments, usual_store
+
+STORE = usual_store()
+
+StoreOption = Annotated[str, Option("--store", help="where artifacts live [$TERCET_STORE]")]
+RunOption = Annotated[str | None, Option("--run", help="a run other than the newest")]
+CronOption = Annotated[str | None, Option("--cron", help='e.g. "0 3 * * *"')]
+TimezoneOption = Annotated[
+    str | None, Option("--timezone", help="of --cron, by name; default: the machine's")
+]
+
+
+def show_version(asked: bool) -> None:
+    """Prints Tercet's version and ends."""
+    if asked:
+        typer.echo(f"tercet {metadata.version('tercet')}")
+        raise typer.Exit
+
+
+def arguments(
+    recipe: Annotated[str, Argument(help="a YAML file, or a shipped recipe's name")],
+    corpus: Annotated[str | None, Option("--corpus", help="replace the recipe's corpus")] = None,
+    set_: Annotated[
+        list[str] | None,
+        Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="change a recipe key, such as train.phases.0.epochs=2; may be repeated",
+        ),
+    ] = None,
+    until: Annotated[str | None, Option("--until", help="stop after a stage or table")] = None,
+    limit: Annotated[int | None, Option("--limit", min=1, help="rows per corpus, at most")] = None,
+    seed: Annotated[int | None, Option("--seed", min=0, help="replace the recipe's seed")] = None,
+    store: StoreOption = STORE,
+) -> RunArguments:
+    return RunArguments(recipe, store, tuple(set_ or ()), corpus, until, limit, seed)
+
+
+def of_a_recipe(*without: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Gives a command the options of `arguments`, but those; it gets what they make, first."""
+    shared = signature(arguments).parameters
+    taken = [parameter for name, parameter in shared.items() if name not in without]
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        @wraps(command)
+        def called(**given: Any) -> None:
+            named = {parameter.name: given.pop(parameter.name) for parameter in taken}
+            command(arguments(**named), **given)
+
+        own = list(signature(command).parameters.values())[1:]
+        asked = [one.replace(kind=one.KEYWORD_ONLY) for one in (*taken, *own)]
+        called.__signature__ = Signature(asked)  # type: ignore[attr-defined]
+        return called
+
+    return decorate
+
+
+def check_words(words: Sequence[str]) -> None:
+    """Raises BadInput for a word that is not UTF-8, as file names may be: no recipe can hold it."""
+    from tercet.tasks.stage import BadInput
+
+    for said in (os.fsencode(word).decode("utf-8", "backslashreplace") for word in words):
+        if said not in words:
+            raise BadInput(
+                f"The word {said!r} is not UTF-8: rename the file, or name its folder or a glob."
+            )
+
 
 app = typer.Typer(
     name="tercet",
@@ -128,7 +187,131 @@ def init(
     write_recipe(corpus, output, query, answer, questions)
 
 
-app.registered_commands += cli_store.app.registered_commands
+@app.command()
+def sql(
+    query: Annotated[str | None, Argument(help="one SELECT; opens a prompt if omitted")] = None,
+    format_: Annotated[str | None, Option("--format", help="table, csv, json or parquet")] = None,
+    output: Annotated[str | None, Option("-o", "--output", help="write to a file")] = None,
+    store: StoreOption = STORE,
+    run_ref: RunOption = None,
+) -> None:
+    """Query the tables of a run."""
+    from tercet.flows.commands.sql import answer
+
+    answer(query, format_, output, store, run_ref)
+
+
+@app.command("ls")
+def list_(store: StoreOption = STORE, run_ref: RunOption = None) -> None:
+    """List runs, or the artifacts of one run."""
+    from tercet.flows.commands.browse import list_store
+
+    list_store(store, run_ref)
+
+
+@app.command()
+def show(
+    ref: Annotated[str, Argument(help="a table, name@version, or a tag")],
+    store: StoreOption = STORE,
+    run_ref: RunOption = None,
+) -> None:
+    """Show what an artifact contains and what it was made from."""
+    from tercet.flows.commands.browse import show_ref
+
+    show_ref(ref, store, run_ref)
+
+
+@app.command()
+def tag(
+    ref: Annotated[str, Argument(help="a run, a step, a table, or name@version")],
+    name: Annotated[str, Argument(help="the new name")],
+    store: StoreOption = STORE,
+) -> None:
+    """Name a run or an artifact version."""
+    from tercet.flows.commands.browse import tag_ref
+
+    tag_ref(ref, name, store)
+
+
+@app.command()
+def untag(
+    names: Annotated[list[str], Argument(metavar="TAG…", help="what runs or versions are called")],
+    store: StoreOption = STORE,
+) -> None:
+    """Remove tags."""
+    from tercet.flows.commands.browse import untag as remove
+
+    remove(names, store)
+
+
+@app.command()
+def du(
+    format_: Annotated[str, Option("--format", help="table, csv or json")] = "table",
+    store: StoreOption = STORE,
+) -> None:
+    """Show what takes the room in a store, by step and by run."""
+    from tercet.flows.commands.store import show_room
+
+    show_room(store, format_)
+
+
+@app.command()
+def rm(
+    run_ids: Annotated[list[str], Argument(metavar="RUN…", help="ids, or their beginnings")],
+    store: StoreOption = STORE,
+) -> None:
+    """Remove runs.
+
+    What they alone used goes with the next `tercet gc --delete`.
+    """
+    from tercet.flows.commands.store import remove_runs
+
+    remove_runs(run_ids, store)
+
+
+@app.command()
+def copy(
+    source: Annotated[str, Argument(help="a store: a directory, or s3://BUCKET/PREFIX")],
+    target: Annotated[str, Argument(help="another, which may be new")],
+) -> None:
+    """Copy all of a store into a directory or a bucket."""
+    from tercet.flows.commands.store import copy_store
+
+    copy_store(source, target)
+
+
+@app.command()
+def verify(
+    mend: Annotated[
+        bool, Option("--mend", help="discard what is damaged: the next run makes it again")
+    ] = False,
+    store: StoreOption = STORE,
+) -> None:
+    """Compare a store's files with their records.
+
+    Exit code 1 if something is damaged.
+    """
+    from tercet.flows.commands.store import verify_store
+
+    raise typer.Exit(verify_store(store, mend))
+
+
+@app.command()
+def gc(
+    keep: Annotated[
+        int | None,
+        Option("--keep", min=1, help="count only the last N runs of each recipe; default: all"),
+    ] = None,
+    delete: Annotated[bool, Option("--delete", help="delete it")] = False,
+    store: StoreOption = STORE,
+) -> None:
+    """List what no run and no tag uses any more.
+
+    Answers of language models stay, and what is younger than a day.
+    """
+    from tercet.flows.commands.store import collect_garbage
+
+    collect_garbage(store, keep, delete)
 
 
 @app.command("eval")

@@ -13,7 +13,9 @@ Readers rely only on records. A file that no record names does not exist.
 """
 
 import json
+import re
 import shutil
+import time
 import uuid
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
@@ -23,6 +25,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from tercet.storage import locks
 from tercet.storage.fingerprint import file_digest
 from tercet.storage.part_writer import StagedPart, put_schema
 from tercet.storage.records import (
@@ -394,3 +397,66 @@ def key_path(step: str, key: str) -> str:
 
 def _keys(step: str) -> str:
     return f"keys/{step.partition('.')[0]}"
+
+
+# What killed processes left where it is seen at once; `garbage` finds the rest.
+# Named after the process that writes it: a probe, DuckDB's spill, an index.
+_OF_A_PROCESS = re.compile(r"(?:\.probe|sql|bm25)-(\d+)(?:-[0-9a-f]+)?")
+# A process of another container or machine has a number that means nobody here.
+_UNTOUCHED_SECONDS = 3_600.0
+
+
+def sweep_leftovers(store: Store) -> None:
+    """Removes what is certainly a dead process's: its locks, and what has its number and was not
+    written to for an hour.
+
+    It lists three folders of the work directory, which are short however large the store is.
+    """
+    locks.sweep(store)
+    for folder in (store.work, store.work / "scratch"):
+        with suppress(FileNotFoundError):
+            for path in folder.iterdir():
+                found = _OF_A_PROCESS.fullmatch(path.name)
+                if found and not locks.alive(int(found[1])):
+                    with suppress(OSError):
+                        if path.stat().st_mtime < time.time() - _UNTOUCHED_SECONDS:
+                            shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+WARNINGS = pa.schema(
+    [
+        ("step", pa.string()),
+        ("stage", pa.string()),
+        ("version", pa.string()),
+        ("key", pa.string()),
+        ("kind", pa.string()),
+        ("count", pa.int64()),
+        ("total", pa.int64()),
+        ("message", pa.string()),
+        ("example", pa.string()),
+        ("remedy", pa.string()),
+    ]
+)
+"""Table `warnings`. What went wrong without an error, in the newest run or that of `--run`, in the
+order of its steps. It is looked for once, while an artifact is made; `run` says it then, and `run`,
+`plan`, `show`, report and cards list it. Artifacts of older versions have none.
+
+Columns:
+    step: the step in whose rows it shows
+    stage: its stage
+    version: → `artifacts.version`
+    key: the corpus, split, method, part, phase, set or figure that it is about; NULL: the whole
+        step
+    kind: one of the [kinds](sql.md#kinds-of-warnings)
+    count: so many rows are of this kind
+    total: out of so many
+    message: what was found
+    example: one such row's text or fault; NULL where none helps
+    remedy: what to do
+"""
+
+
+def warnings_of(artifact: Artifact) -> list[dict[str, Any]]:
+    """Those of a finished artifact; none of an unfinished one, or of an older Tercet's."""
+    found = (artifact.manifest() or {}).get("warnings", ())
+    return [{"version": artifact.version, **warning} for warning in found]

@@ -147,3 +147,20 @@ def totals(records: Sequence[Record]) -> dict[str, dict[str, int]]:
 def now() -> str:
     """The time as records and manifests have it: ISO 8601, UTC."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+# Rounds: how often a step asked again about its failed rows (`tercet run --retry-failed`).
+#
+# rounds/<step>/<key>/0002.json    created if absent; the highest number counts
+
+
+def current_round(store: Store, step: str, key: str) -> int:
+    """The step's current round; 0 if it never asked again."""
+    names = store.list(f"rounds/{step}/{key}")
+    return max((int(name.removesuffix(".json")) for name in names), default=0)
+
+
+def next_round(store: Store, step: str, key: str) -> None:
+    """Starts the next round. Two runs that do so at once start the same one."""
+    number = current_round(store, step, key) + 1
+    store.create_json(f"rounds/{step}/{key}/{number:04d}.json", {"round": number})

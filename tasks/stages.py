@@ -1,5 +1,12 @@
 """All stages: the catalog finds every table here, and a newcomer sees the whole pipeline."""
 
+import ast
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
 import pyarrow as pa
 
 from tercet.tasks.corpus import ingest, labelled, passages, sample
@@ -83,3 +90,64 @@ def known_schemas() -> dict[str, pa.Schema]:
     """Columns of every table that some stage makes."""
     made = {name: schema for stage in stages() for name, schema in stage.tables.items()}
     return {**made, "rejects": REJECTS}
+
+
+# What each table and column means, read from the docstrings behind their schemas.
+#
+# Such a docstring begins with the tables' names and ends with their columns:
+#
+#     Table `anchors`. One row per corpus that gives any …
+#
+#     Columns:
+#         corpus: the corpus's name in the recipe
+#
+# It is written beside the schema and is no code, so that an edit makes no rows anew.
+
+_ROOMS = ("tasks", "models", "storage")
+_HEAD = re.compile(r"(?:Table|Struct) ((?:`\w+`(?:, )?)+)\.\s*")
+_COLUMN = re.compile(r"^    (\w+): ", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Described:
+    """A table in words: text, as Markdown; columns: name to meaning; place: its module's file."""
+
+    text: str
+    columns: Mapping[str, str]
+    place: str
+
+
+@cache
+def described() -> dict[str, Described]:
+    """Every table by its name, and the struct `detail`."""
+    here = Path(__file__).parents[1]
+    found: dict[str, Described] = {}
+    for room in _ROOMS:
+        for path in sorted((here / room).rglob("*.py")):
+            source = path.read_text(encoding="utf-8")
+            if '"""Table `' in source or '"""Struct `' in source:
+                place = path.relative_to(here).as_posix()
+                for names, text, columns in _docstrings(source):
+                    found |= {name: Described(text, columns, place) for name in names}
+    return found
+
+
+def meaning(table: str, column: str) -> str:
+    """The meaning of a column (of a struct's field as `detail.old`); empty if nothing is known."""
+    table, _, inner = (column if "." in column else f"{table}.{column}").partition(".")
+    return described()[table].columns.get(inner, "") if table in described() else ""
+
+
+def _docstrings(source: str) -> Iterator[tuple[list[str], str, dict[str, str]]]:
+    for node in ast.parse(source).body:
+        if not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)):
+            continue
+        head = _HEAD.match(str(node.value.value))
+        if head is None:
+            continue
+        text, _, listed = str(node.value.value)[head.end() :].partition("Columns:\n")
+        parts = _COLUMN.split(listed)[1:]
+        columns = {
+            name: " ".join(said.split()) for name, said in zip(parts[::2], parts[1::2], strict=True)
+        }
+        yield re.findall(r"`(\w+)`", head[1]), text.strip(), columns

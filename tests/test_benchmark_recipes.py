@@ -9,7 +9,7 @@ import pytest
 
 from tercet.flows.pipeline.compile import compile_steps
 from tercet.flows.recipe import file
-from tercet.flows.recipe.resolve import resolve
+from tercet.flows.recipe.file import resolve
 from tercet.flows.studies.arms import arms_of
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"

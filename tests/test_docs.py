@@ -27,8 +27,7 @@ from tercet.storage.part_writer import PartWriter
 from tercet.storage.runs import end_run, record_step, start_run
 from tercet.storage.store import Store, open_store
 from tercet.tasks.corpus import ingest
-from tercet.tasks.described import described
-from tercet.tasks.stages import known_schemas
+from tercet.tasks.stages import described, known_schemas
 from tercet.tasks.synthesis.methods import METHOD_NAMES, method_of
 
 ROOT = Path(__file__).parents[1]

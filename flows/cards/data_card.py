@@ -7,12 +7,11 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from tercet.flows.cards.facts import run_facts
+from tercet.flows.cards.facts import render, run_facts
 from tercet.flows.cards.model_card import recipe_yaml
-from tercet.flows.cards.rendering import render
 from tercet.storage.catalog.snapshot import METADATA
 from tercet.storage.runs import Run
-from tercet.tasks.described import meaning
+from tercet.tasks.stages import meaning
 
 _WHAT = {
     "triplets": "Triplets for training sentence encoders: an anchor, a positive, a hard negative.",

@@ -1,16 +1,81 @@
-"""Reads the facts about a run from the catalog, for a card."""
+"""Reads the facts about a run from the catalog, and fills a card's template with them."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import duckdb
+import yaml
 
-from tercet.flows.cards.rendering import table
-from tercet.flows.results import transductive
+from tercet.flows.formatting import format_number
+from tercet.flows.pages.redaction import public, public_values
+from tercet.flows.results import metric_names
 from tercet.storage import runs
 from tercet.storage.artifacts import Artifact
 from tercet.storage.store import Store
+
+if TYPE_CHECKING:
+    import jinja2
+
+
+def render(template: str, metadata: Mapping[str, Any], values: Mapping[str, Any]) -> str:
+    """A card: front matter between two lines of dashes, then the filled template."""
+    front = as_yaml(_filled(public_values(metadata)))
+    body = _environment().get_template(f"{template}.md.jinja").render(**values)
+    body = re.sub(r"\n{3,}", "\n\n", body).strip()
+    return f"---\n{front}---\n\n{public(body)}\n"
+
+
+def as_yaml(value: Any) -> str:
+    """A JSON value as block YAML, in its order."""
+    return yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=100)
+
+
+def cell(value: Any) -> str:
+    """A value in a cell of a Markdown table: one line, with bars and markup escaped."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    text = " ".join(public_values(str(value)).split())
+    return re.sub(r"([\\|<>*_`\[\]])", r"\\\1", text)
+
+
+def table(titles: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
+    """A Markdown table; empty without rows."""
+    names, lines = list(titles), [[cell(value) for value in row] for row in rows]
+    if not lines:
+        return ""
+    made = [names, ["---"] * len(names), *lines]
+    return "\n".join(f"| {' | '.join(line)} |" for line in made)
+
+
+def _filled(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in metadata.items() if value not in (None, [], {}, "")}
+
+
+@cache
+def _environment() -> "jinja2.Environment":
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        autoescape=False,
+    )
+    environment.filters |= {"cell": cell, "number": format_number}
+    environment.globals |= {"table": table}
+    return environment
+
 
 # What a card shows as tables, by their names there. Their heads are the columns.
 _TABLES = {
@@ -93,7 +158,9 @@ def run_facts(connection: duckdb.DuckDBPyConnection, run: runs.Run) -> RunFacts:
         tables=tables,
         steps=run["steps"],
         guarded=any(step.get("stage") == "guard" for step in run["steps"]),
-        transductive=transductive.WHY if transductive.sets_of(connection) else "",
+        transductive=metric_names.WHY_TRANSDUCTIVE
+        if metric_names.transductive_sets(connection)
+        else "",
     )
 
 

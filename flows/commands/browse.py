@@ -7,17 +7,15 @@ from typing import Any
 import typer
 import yaml
 
-from tercet.flows.formatting import format_bytes, format_duration
-from tercet.flows.results import warnings
+from tercet.flows.formatting import format_bytes, format_duration, waits
+from tercet.flows.results import queries
 from tercet.flows.results.refs import find_artifact, named_run
 from tercet.flows.results.verdict import verdict_of
 from tercet.flows.terminal import text_table
-from tercet.flows.terminal.printable import waits
 from tercet.storage import runs, tags
-from tercet.storage.artifacts import Artifact, open_artifact
+from tercet.storage.artifacts import Artifact, open_artifact, warnings_of
 from tercet.storage.records import totals
 from tercet.storage.store import Store, open_store
-from tercet.storage.warnings import warnings_of
 from tercet.tasks.stage import BadInput
 
 NEWEST_RUNS = 20
@@ -57,7 +55,7 @@ def show_ref(ref: str, store: str, run_ref: str | None) -> None:
     folder = artifact.model_dir()
     if folder is not None:
         typer.echo(f"model     {folder}")
-    for line in warnings.list_warnings(warnings_of(artifact)):
+    for line in queries.list_warnings(warnings_of(artifact)):
         typer.echo(line)
     counts = totals(list(records.values()))
     for table, total in counts.items():

@@ -8,11 +8,20 @@ from typing import Any, TypeAlias, cast
 import pyarrow as pa
 import typer
 
-from tercet.flows.commands import transductive_rows
+from tercet.flows.cards.facts import find_run
 from tercet.flows.commands.export import model_dir
 from tercet.flows.exports.rows import print_rows
-from tercet.flows.results.few import TOO_FEW, WHY, is_few
-from tercet.flows.results.metric_names import GAIN, GEOMETRY, SPELT
+from tercet.flows.results import metric_names
+from tercet.flows.results.metric_names import (
+    GAIN,
+    GEOMETRY,
+    SPELT,
+    TOO_FEW,
+    WHY_TOO_FEW,
+    Metric,
+    is_few,
+)
+from tercet.flows.results.queries import connect
 from tercet.flows.results.refs import find_artifact
 from tercet.flows.results.run_pairs import (
     FACT_ORDER,
@@ -30,6 +39,7 @@ from tercet.flows.terminal.progress import reporter
 from tercet.models import weights
 from tercet.models.encoders.pooling import PoolingMode, check_prompt, read_pooling
 from tercet.models.precision import computed_in
+from tercet.storage.artifacts import open_artifact
 from tercet.storage.runs import TAG_PREFIX, UnknownRef
 from tercet.storage.store import is_store, open_store
 from tercet.storage.tags import get_tag
@@ -95,7 +105,7 @@ def evaluate_encoders(
     left_out += run.left_out
     paths = _paths(models, store, run_ref)
 
-    from tercet.flows.running.device import device
+    from tercet.flows.running.gpus import device
     from tercet.tasks.evaluation.evaluate import EvaluateConfig, evaluate_models
 
     on = device("auto")
@@ -119,13 +129,10 @@ def evaluate_encoders(
         resources = Resources(on, run.batch_size, progress=progress)
         own = [*run.awareness, *run.judged]
         found = evaluate_models(paths, config, resources, pairs=run.pairs, tasks=own, seed=run.seed)
-    trained_on = {
-        name: transductive_rows.trained_on(name, path, store, run_ref)
-        for name, path in paths.items()
-    }
-    found = transductive_rows.marked(found, trained_on)
+    trained_on = {name: _trained_on(name, path, store, run_ref) for name, path in paths.items()}
+    found = _marked(found, trained_on)
     if format_ == "table":
-        lines = [*_table(found, precise), *transductive_rows.told(found), *_drawn(run)]
+        lines = [*_table(found, precise), *_transductive_notes(found), *_drawn(run)]
         typer.echo("\n".join([*lines, *left_out]))
         return
     print_rows(found, format_)
@@ -315,7 +322,7 @@ def _legend(rows: Sequence[Mapping[str, Any]], models: Sequence[str], precision:
             "Differences from model 1 with paired intervals; p is two-sided, on the same resamples."
         )
     if any(is_few(row["n"]) for row in rows if row["metric"] not in GEOMETRY):
-        lines.append(WHY)
+        lines.append(WHY_TOO_FEW)
     for number, model in enumerate(models, start=1):
         row = next(row for row in rows if row["model"] == model)
         told = f"version {row['model_version']}, pooling {row['pooling']}, {precision}"
@@ -381,3 +388,50 @@ def _gain(row: Mapping[str, Any] | None) -> str | None:
         return told
     p = "p < 0.001" if row["p"] < 0.001 else f"p {row['p']:.3f}"
     return f"{told} ({row['ci_low']:+.2f} to {row['ci_high']:+.2f}) {p}"
+
+
+def _trained_on(
+    model: str, path: Path, store: str, run_ref: str | None
+) -> frozenset[tuple[str, str]]:
+    """Suite and task of the sets whose texts a model of the store was trained on.
+
+    path: where it lies; a directory inside the store is a model of the store too.
+    """
+    if not is_store(store):
+        return frozenset()
+    opened = open_store(store, create=False)
+    try:
+        if Path(model).expanduser().is_dir():
+            inside = path.resolve().relative_to(opened.work.resolve() / "artifacts")
+            step, version, *_ = inside.parts
+            artifact = open_artifact(opened, step, version)
+        else:
+            artifact = find_artifact(opened, model, run_ref)
+        run = find_run(opened, artifact, run_ref)
+    except (UnknownRef, ValueError):
+        return frozenset()
+    if run is None:
+        return frozenset()
+    with connect(opened, run["run_id"]) as connection:
+        return metric_names.transductive_sets(connection)
+
+
+def _marked(found: pa.Table, sets: Mapping[str, frozenset[tuple[str, str]]]) -> pa.Table:
+    """The rows with a column `transductive`: whether the model was trained on texts of the set."""
+    marks = [
+        metric_names.is_transductive(
+            Metric(row["suite"], row["task"], row["subset"], row["metric"]), sets[row["model"]]
+        )
+        for row in found.to_pylist()
+    ]
+    return found.append_column("transductive", pa.array(marks, pa.bool_()))
+
+
+def _transductive_notes(found: pa.Table) -> list[str]:
+    """A line for each model with figures of sets that it was trained on, and what that means."""
+    tasks: dict[str, dict[str, None]] = {}
+    for row in found.to_pylist():
+        if row["transductive"]:
+            tasks.setdefault(row["model"], {})[row["task"]] = None
+    lines = [f"{model}: transductive on {', '.join(of)}" for model, of in tasks.items()]
+    return [*lines, metric_names.WHY_TRANSDUCTIVE] if lines else []

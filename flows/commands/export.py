@@ -19,10 +19,11 @@ from tercet.flows.results.encoder_form import (
     Reformed,
     how_to_load,
     measured_form,
+    older_files,
     reformed,
     runs_own_code,
+    versions,
 )
-from tercet.flows.results.older_form import older_files, versions
 from tercet.flows.results.queries import connect
 from tercet.flows.results.refs import check_finished, find_artifact
 from tercet.flows.results.verdict import verdict_of

@@ -11,14 +11,13 @@ from typing import Any, NamedTuple
 import typer
 import yaml
 
-from tercet.flows.formatting import shorten
+from tercet.flows.formatting import printable, shorten
 from tercet.flows.recipe import file as recipe_file
 from tercet.flows.recipe.fitting import fitted, own_name, recipe_name, with_pair
 from tercet.flows.recipe.text import COMMENTS, SEARCH_COMMENTS, check_output, recipe_text, write
-from tercet.flows.results.few import FEW
-from tercet.flows.terminal.printable import printable
+from tercet.flows.results.metric_names import FEW
 from tercet.flows.terminal.text_table import render
-from tercet.models.english.share import LEAST
+from tercet.models.text.languages import LEAST_ENGLISH
 from tercet.tasks.corpus.sources.corpora import IngestSettings
 from tercet.tasks.corpus.sources.discover import Description, describe
 from tercet.tasks.corpus.sources.files import kinds_of
@@ -114,7 +113,7 @@ def write_recipe(
         typer.echo(short)
     if not DOCUMENTS.keys().isdisjoint(described.unread):
         typer.echo(f"To read its documents of other programs, too: {DOCUMENTS_EXTRA}")
-    if described.english is not None and described.english < LEAST:
+    if described.english is not None and described.english < LEAST_ENGLISH:
         typer.echo(
             f"Only {described.english:.0%} of its words are among the most common of English. If "
             "it is in another language: rules, lexicon and the default encoder are for English, so "

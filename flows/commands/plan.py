@@ -4,18 +4,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 
 from tercet.flows.formatting import format_clock
-from tercet.flows.pipeline.language_model import writer
-from tercet.flows.pipeline.step import Step
+from tercet.flows.pipeline.step import Step, writer
 from tercet.flows.planning.estimates import Estimate
-from tercet.flows.planning.moved_tags import moved_tags
-from tercet.flows.planning.plan import PlannedStep, plan
-from tercet.flows.results import warnings
+from tercet.flows.planning.plan import PlannedStep, moved_tags, plan
+from tercet.flows.results import queries
 from tercet.flows.running.arguments import RunArguments
 from tercet.flows.running.run_plan import RunPlan, prepare
 from tercet.models.plugins import package_of
-from tercet.storage.artifacts import open_artifact
+from tercet.storage.artifacts import open_artifact, warnings_of
 from tercet.storage.store import open_store
-from tercet.storage.warnings import warnings_of
 from tercet.tasks.scoring.select_checks import unused
 from tercet.tasks.training.train_warnings import find_beforehand
 
@@ -56,7 +53,7 @@ def _warnings(run_plan: RunPlan, planned: Sequence[PlannedStep]) -> list[str]:
     """Warnings of what was made, and of trainings to come as far as their corpora's columns show
     them."""
     made = {step.step: step.version for step in planned if step.state == "reuse"}
-    found: list[warnings.Row] = []
+    found: list[queries.Row] = []
     if made:
         store = open_store(run_plan.store, create=False)
         for step, version in made.items():
@@ -64,7 +61,7 @@ def _warnings(run_plan: RunPlan, planned: Sequence[PlannedStep]) -> list[str]:
             found += warnings_of(open_artifact(store, step, version))
     before = find_beforehand({step.name: step.config for step in run_plan.steps})
     found += ({"step": step, **asdict(one)} for step, one in before if step not in made)
-    return warnings.list_warnings(found)
+    return queries.list_warnings(found)
 
 
 def _installed(steps: Sequence[Step]) -> list[str]:

@@ -5,6 +5,7 @@ import shlex
 from contextlib import suppress
 from pathlib import Path
 
+from tercet.flows.formatting import printable
 from tercet.flows.recipe import text as recipe_text
 from tercet.flows.results import summary
 from tercet.flows.results.verdict import judge, settle
@@ -14,7 +15,6 @@ from tercet.flows.running.runner import open_run, run_steps
 from tercet.flows.terminal import interrupts
 from tercet.flows.terminal.failures import StageFailed, describe_failure
 from tercet.flows.terminal.lines import say, show_step
-from tercet.flows.terminal.printable import printable
 from tercet.models.llm.errors import Unusable
 from tercet.storage.store import FullDisk, StoreError, open_store
 from tercet.tasks.stage import BadInput, RequirementNotMet

@@ -8,7 +8,7 @@ import typer
 
 from tercet.flows.commands.search_server import serve_search
 from tercet.flows.exports.rows import print_rows
-from tercet.flows.formatting import shorten
+from tercet.flows.formatting import printable, shorten
 from tercet.flows.results.search import (
     DEPTH,
     WAYS,
@@ -18,7 +18,6 @@ from tercet.flows.results.search import (
     search,
 )
 from tercet.flows.terminal import text_table
-from tercet.flows.terminal.printable import printable
 from tercet.storage.store import open_store
 from tercet.tasks.stage import BadInput
 

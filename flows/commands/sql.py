@@ -16,15 +16,15 @@ import typer
 
 from tercet.flows.exports import rows as rows_out
 from tercet.flows.exports.whole import whole_file
+from tercet.flows.formatting import standard_output
 from tercet.flows.results.queries import connect, sql_fault
 from tercet.flows.terminal import text_table
-from tercet.flows.terminal.printable import standard_output
 from tercet.storage.catalog.read_only import SqlError, checked
 from tercet.storage.rows import quoted_name
 from tercet.storage.runs import list_runs
 from tercet.storage.store import Store, open_store
-from tercet.tasks.described import meaning
 from tercet.tasks.stage import BadInput, Interrupted
+from tercet.tasks.stages import meaning
 
 FORMATS = ("table", "csv", "json", "parquet")
 TABLE_ROWS = 200

@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from tercet.flows.formatting import printable
 from tercet.flows.pipeline.step import Step, until
 from tercet.flows.planning.estimates import requests_of, spread, work_of
 from tercet.flows.running.arguments import RunArguments
@@ -19,7 +20,6 @@ from tercet.flows.running.one_step import artifact_of, order_of
 from tercet.flows.running.run_plan import RunPlan, prepare
 from tercet.flows.running.runner import Make, StepResult, open_run, run_steps
 from tercet.flows.terminal.lines import say, show_step
-from tercet.flows.terminal.printable import printable
 from tercet.models.llm.messages import Answer, Request
 from tercet.models.spelling import suggest
 from tercet.tasks.knowledge.extract_generate import METHOD as EXTRACTION

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tercet.flows.terminal.printable import standard_output
+from tercet.flows.formatting import standard_output
 
 FORMATS = ("csv", "json", "jsonl", "parquet")
 

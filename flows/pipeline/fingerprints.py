@@ -10,7 +10,7 @@ from tercet.flows.pipeline.step import Step
 from tercet.flows.recipe.resolved import Made, Model, Tagged
 from tercet.models import weights
 from tercet.models.generation import Method
-from tercet.storage import code, fingerprint, rounds, runs, tags
+from tercet.storage import code, fingerprint, records, runs, tags
 from tercet.storage.artifacts import Artifact, all_artifacts, open_artifact
 from tercet.storage.store import Store
 from tercet.storage.verifying import faults_of
@@ -256,7 +256,7 @@ def _fingerprint(
         "libraries": {name: _minor(name) for name in stage.libraries},
     }
     if stage.asks is not None and (
-        number := rounds.current(store, step.name, round_key(components))
+        number := records.current_round(store, step.name, round_key(components))
     ):
         components["round"] = number
     known = UNKNOWN not in models.values() and all(v for vs in versions.values() for v in vs)

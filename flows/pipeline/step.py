@@ -2,13 +2,15 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from tercet.flows.recipe.resolved import Made, Model
+from tercet.flows.recipe.resolved import LLM, Made, Model, Weights
+from tercet.models.llm.settings import LlmSettings, Sampling
 from tercet.models.spelling import suggest
 from tercet.tasks.stage import REJECTS, BadInput, Config, Stage
+from tercet.tasks.synthesis.fitted import FittedConfig
 
 Inputs: TypeAlias = Mapping[str, tuple[str, ...]]
 
@@ -125,3 +127,21 @@ def schemas(steps: Sequence[Step]) -> dict[str, pa.Schema]:
     """The tables that these steps make."""
     made = {name: schema for step in steps for name, schema in step.stage.tables.items()}
     return {**made, "rejects": REJECTS}
+
+
+def served(llm: LlmSettings) -> LlmSettings:
+    """The model without sampling settings, which are in each step's own parameters."""
+    return llm.model_copy(update=Sampling().model_dump())
+
+
+def weights_of(llm: LlmSettings) -> dict[str, Model]:
+    """The language model's weights, if their files are available."""
+    return {} if llm.model is None else {"llm": Weights(llm.model)}
+
+
+def writer(step: Step) -> str | None:
+    """Who answers a step's requests: `llm` or a generator's name; None if it asks nothing."""
+    if step.stage.asks is None:
+        return None
+    config: Any = step.config
+    return str(config.params["generator"]) if isinstance(config, FittedConfig) else LLM

@@ -21,6 +21,7 @@ from tercet.tasks.retrieval import passage_vectors
 from tercet.tasks.training import choose, entry_matrix, train, whiten
 from tercet.tasks.training.choosers import CHOOSERS
 from tercet.tasks.training.phases import OF_TRIPLETS, SOURCES, PartConfig, PhaseConfig
+from tercet.tasks.training.train_settings import TrainConfig
 
 Inputs = dict[str, tuple[str, ...]]
 # What `evaluate` reads of the corpora's own, where the recipe has it.
@@ -260,7 +261,7 @@ def _of_seed(recipe: Recipe, step: str, seed: int) -> str:
     return step if seed == recipe.seed else f"{step}.seed{seed}"
 
 
-def _config(recipe: Recipe, phase: PhaseConfig, seed: int | None) -> train.TrainConfig:
+def _config(recipe: Recipe, phase: PhaseConfig, seed: int | None) -> TrainConfig:
     """The config with only what this phase's result depends on."""
     shared: dict[str, Any] = recipe.train.model_dump(exclude={"phases", "max_length"})
     read = {part.name: _models_read(phase, part) for part in phase.parts}
@@ -289,7 +290,7 @@ def _config(recipe: Recipe, phase: PhaseConfig, seed: int | None) -> train.Train
         shared["suite"] = recipe.evaluate.suite
     phase = phase.model_copy(update={"parts": parts})
     shared |= {"prompts": recipe.prompts, "teachers": teachers}
-    return train.TrainConfig(**shared, phase=phase, model_seed=seed)
+    return TrainConfig(**shared, phase=phase, model_seed=seed)
 
 
 def _models_read(phase: PhaseConfig, part: PartConfig) -> dict[str, str]:

@@ -11,13 +11,13 @@ from functools import cache
 from pathlib import Path
 
 from tercet.flows.pipeline import fingerprints
-from tercet.flows.pipeline.fingerprints import UNKNOWN, Fingerprint
+from tercet.flows.pipeline.fingerprints import UNKNOWN, Fingerprint, tagged
 from tercet.flows.pipeline.step import Step
 from tercet.flows.planning import earlier_times
 from tercet.flows.planning.estimates import Estimate, estimate
 from tercet.flows.recipe.resolved import Made, Weights
 from tercet.flows.running import failed_rows, parts
-from tercet.flows.running.one_part import part_order
+from tercet.flows.running.one_step import part_order
 from tercet.flows.running.run_plan import RunPlan
 from tercet.models import weights
 from tercet.storage import runs
@@ -220,3 +220,19 @@ def _known_parts(
     keys = [order.part(index, entry).key for index, entry in enumerate(entries)]
     known = find_parts(store, step.name, set(keys))
     return sum(key in known for key in keys), len(entries)
+
+
+def moved_tags(run_plan: RunPlan) -> list[str]:
+    """One sentence per tag; compared with the newest run of the recipe that read it."""
+    if not is_store(run_plan.store):
+        return []
+    store = open_store(run_plan.store, create=False)
+    earlier: dict[str, str] = {}
+    for run in runs.list_runs(store):
+        if run["recipe_name"] == run_plan.recipe.name:
+            earlier = {**run["info"].get("tags", {}), **earlier}
+    return [
+        f"tag:{name} has moved since the last run: {earlier[name]} → {target}."
+        for name, target in tagged(run_plan.steps, store).items()
+        if earlier.get(name, target) != target
+    ]

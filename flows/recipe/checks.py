@@ -5,10 +5,8 @@ from collections.abc import Mapping
 
 from pydantic import ValidationError
 
-from tercet.flows.recipe.asking_checks import check_asking
-from tercet.flows.recipe.misplaced import Misplaced, Place
 from tercet.flows.recipe.model import Recipe
-from tercet.flows.recipe.resolved import Resolved
+from tercet.flows.recipe.resolved import GENSE, LLM, Misplaced, Place, Resolved
 from tercet.flows.recipe.wording import of_parameter
 from tercet.models.encoders.pooling import CNN, cnn_form
 from tercet.models.generation import Method
@@ -18,10 +16,14 @@ from tercet.models.rules import headings
 from tercet.models.spelling import suggest
 from tercet.tasks.corpus.kinds.registry import columns_fault
 from tercet.tasks.corpus.sources.registry import reader_of
+from tercet.tasks.knowledge.extract import ExtractConfig
 from tercet.tasks.scoring.scorers import SCORERS
 from tercet.tasks.scoring.select_checks import find_faults
+from tercet.tasks.synthesis import fitted, prompted
+from tercet.tasks.synthesis.asking import sampling_of
 from tercet.tasks.synthesis.methods import METHODS, check_params, method_of
 from tercet.tasks.training.choosers import CHOOSERS
+from tercet.tasks.training.fit_gense import METHODS as GENSE_METHODS
 from tercet.tasks.training.phases import KINDS, OF_TRIPLETS, SOURCES, PartConfig, unfit
 
 # What a method may be called: its step's folder bears the name. The others stand for other things.
@@ -355,3 +357,144 @@ def _check_rows(resolved: Resolved, phase: str, part: PartConfig, place: Place) 
             "info_nce",
             *(*place, "loss"),
         )
+
+
+def check_negatives(recipe: Recipe) -> None:
+    """Raises Misplaced for the first fault."""
+    if recipe.negatives is not None:
+        if recipe.ingest.passages is None:
+            raise Misplaced(
+                "negatives are mined among passages, and there are none: write `passages: {}` "
+                "under `ingest`, or leave negatives out",
+                "negatives",
+            )
+        if recipe.negatives.by != "bm25" and recipe.evaluator is None:
+            raise Misplaced(
+                "negatives are found by the evaluator's vectors, and there is none: name one under "
+                "`evaluator`, or find them by: bm25",
+                *("negatives", "by"),
+            )
+    for index, phase in enumerate(recipe.train.phases):
+        for number, part in enumerate(phase.parts):
+            place = ("train", "phases", index, "parts", number, "rows", "negatives")
+            if part.rows.negatives is not None:
+                _check_part(recipe, part, part.rows.negatives, place)
+
+
+def _check_part(recipe: Recipe, part: PartConfig, wanted: int, place: Place) -> None:
+    loss = part.resolved()
+    if recipe.negatives is None:
+        raise Misplaced(
+            "nothing mines negatives: write `negatives: {}` in the recipe, or leave this key out",
+            *place,
+        )
+    if wanted > recipe.negatives.k:
+        raise Misplaced(
+            f"no row has more than {recipe.negatives.k}: raise negatives.k to {wanted}, or lower "
+            "this key",
+            *place,
+        )
+    if "negative" in loss.texts and wanted > 1:
+        raise Misplaced(
+            f"the loss {loss.name} takes one negative a row: set this key to 1, or train with "
+            "info_nce, which takes any number",
+            *place,
+        )
+    if "negative" not in (*loss.texts, *loss.optional):
+        raise Misplaced(
+            f"the loss {loss.name} reads no negatives: leave this key out, or train with info_nce",
+            *place,
+        )
+
+
+def check_asking(resolved: Resolved) -> None:
+    """Steps that ask the language model need one, and something that serves it; those that ask a
+    generator need one that can answer. Raises Misplaced for the first fault."""
+    recipe = resolved.recipe
+    asking: list[Place] = [("synthesise", m) for m, who in resolved.writers.items() if who == LLM]
+    if recipe.extract_generate is not None:
+        asking.insert(0, ("extract_generate",))
+        if recipe.extract != ExtractConfig():
+            raise Misplaced(
+                "either rules extract (`extract`) or the language model (`extract_generate`)",
+                "extract_generate",
+            )
+    if asking and recipe.llm is None:
+        raise Misplaced(f"{asking[0][-1]} asks a language model: name it under `llm`", *asking[0])
+    for place in asking:
+        params = recipe.synthesise[str(place[-1])].params if place[1:] else {}
+        times = params.get("per_unit", 1)
+        if times > 1 and recipe.llm is not None and not sampling_of(recipe.llm, params).by_seed:
+            fault = f"at temperature 0 the model gives the same answer {times} times"
+            raise Misplaced(fault, *place, "per_unit")
+    if recipe.llm is not None and recipe.llm.name is not None and not recipe.run.llm.endpoints:
+        raise Misplaced(
+            "a model given only by name must be served by an endpoint: list run.llm.endpoints, "
+            "or give its files as `model`",
+            *("llm", "name"),
+        )
+    if LLM in recipe.generators:
+        raise Misplaced(
+            "llm is the name of the recipe's language model: give the generator another",
+            *("generators", LLM),
+        )
+    for method, name in resolved.writers.items():
+        if name != LLM:
+            _check_generator(resolved, method, name)
+
+
+def _check_generator(resolved: Resolved, method: str, name: str) -> None:
+    """The generator that a method names must exist, and be able to do what is asked."""
+    recipe, place = resolved.recipe, ("synthesise", method)
+    if resolved.methods[method].each == "passages":
+        raise Misplaced(
+            f"{method} asks the language model about passages, and a generator answers sentences: "
+            "leave generator out",
+            *(*place, "generator"),
+        )
+    if name not in recipe.generators:
+        known = ", ".join([LLM, *recipe.generators])
+        raise Misplaced(
+            f"there is no generator {name!r}: choose one of {known}, or list it under `generators`",
+            *(*place, "generator"),
+        )
+    params, settings = recipe.synthesise[method].params, recipe.generators[name]
+    found = resolved.models["generators", name, "model"]
+    kind = recipe.synthesise[method].like or method
+    if found.form == GENSE and kind not in GENSE_METHODS:
+        raise Misplaced(
+            f"the generator {name!r} is of form {GENSE}, which writes "
+            f"{' and '.join(GENSE_METHODS)} alone: name another",
+            *(*place, "generator"),
+        )
+    if params.get("prompt") and (kind in fitted.FROM_SENTENCE or found.form == GENSE):
+        what = "the words that it was fitted to" if found.form == GENSE else "the sentence alone"
+        raise Misplaced(
+            f"{method} gives a generator {what}, so this prompt would not be read: leave it "
+            + (f"out, or fit it to this file (prompts.{kind})" if found.form == GENSE else "out"),
+            *(*place, "prompt"),
+        )
+    if params.get("shots") not in (None, prompted.BUILTIN):
+        raise Misplaced(
+            f"a generator is shown no worked examples: leave shots out, or let {LLM} answer",
+            *(*place, "shots"),
+        )
+    if found.maker is None:
+        # Its files tell the rest.
+        return
+    if found.maker != "fit_generator":
+        raise Misplaced(
+            f"{settings.model} is made by {found.maker}, which fits no generator: name a model "
+            "that fit_generator makes",
+            *("generators", name, "model"),
+        )
+    times, made = params.get("per_unit", 1), found.settings
+    noise = found.form != GENSE and made.writes_with_noise
+    if times > 1 and not noise and not sampling_of(settings.decoding(), params).by_seed:
+        raise Misplaced(
+            f"at temperature 0 the generator writes the same text {times} times: give it a "
+            "higher temperature, or ask once",
+            *(*place, "per_unit"),
+        )
+    fitted.check_method(kind, name, follows_prompts=found.form == GENSE)
+    fitted.check_backend(name, settings.backend, "t5" if found.form == GENSE else str(found.form))

@@ -3,9 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tercet.flows.recipe.misplaced import Misplaced, Place
 from tercet.flows.recipe.model import ModelSettings, Recipe
-from tercet.flows.recipe.resolved import GENSE, Reference
+from tercet.flows.recipe.resolved import GENSE, Misplaced, Place, Reference
 from tercet.tasks.corpus.sources.corpora import CorpusConfig
 from tercet.tasks.training.generator_pairs import least_of
 

@@ -1,4 +1,4 @@
-"""Reads a recipe from YAML; faults are reported with file and line."""
+"""Reads a recipe from YAML and resolves its names; faults are reported with file and line."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -11,17 +11,19 @@ import yaml
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from tercet.flows.recipe import yaml_text
+from tercet.flows.recipe.checks import check_keys, check_negatives, check_resolved, check_selection
+from tercet.flows.recipe.corpus_names import select_corpora
 from tercet.flows.recipe.fitting import fitted, own_name
-from tercet.flows.recipe.misplaced import Misplaced
 from tercet.flows.recipe.model import Recipe, json_schema
-from tercet.flows.recipe.resolve import resolve
-from tercet.flows.recipe.resolved import Resolved
+from tercet.flows.recipe.model_names import EVALUATOR, find_defined, find_judges, find_models
+from tercet.flows.recipe.resolved import LLM, Misplaced, Resolved
 from tercet.flows.recipe.secrets import refuse_secrets
 from tercet.flows.recipe.wording import nearest_key, wanted
 from tercet.models.spelling import suggest
 from tercet.tasks.corpus.sources.discover import describe
+from tercet.tasks.scoring.select_checks import find_scorers
 from tercet.tasks.stage import BadInput
+from tercet.tasks.synthesis.methods import method_of
 
 Location = tuple[str | int, ...]
 _SHIPPED = Path(str(resources.files("tercet.recipes")))
@@ -141,12 +143,12 @@ def read_yaml(path: Path, what: str) -> tuple[yaml.Node | None, Any]:
     except UnicodeDecodeError:
         raise BadInput(f"{path} is not UTF-8 text: save the {what} as UTF-8.") from None
     try:
-        return yaml_text.parse(text)
+        return parse_yaml(text)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f"{path}:{mark.line + 1}" if mark else str(path)
         problem = getattr(error, "problem", None) or "cannot be read"
-        said = "" if isinstance(error, yaml_text.Refused) else "not valid YAML: "
+        said = "" if isinstance(error, Refused) else "not valid YAML: "
         raise BadInput(f"{where}: {said}{problem}.") from None
 
 
@@ -183,7 +185,7 @@ def _apply(content: dict[str, Any], override: str) -> None:
             # A copy: a YAML alias is the same mapping in another place, which stays as it is.
             target[place] = copy(target[place])
             target = target[place]
-        _, parsed = yaml_text.parse(value)
+        _, parsed = parse_yaml(value)
         target[_place(target, names, len(names) - 1, override)] = parsed
     except (ValueError, IndexError, AttributeError, TypeError):
         raise BadInput(f"--set {override!r}: the recipe has no key {key!r}.") from None
@@ -318,3 +320,74 @@ def _line(node: yaml.Node | None, location: Location) -> tuple[int | None, Locat
             line = node.start_mark.line + 1
             named.append(part)
     return line, tuple(named)
+
+
+def resolve(recipe: Recipe) -> Resolved:
+    """What the recipe's names mean.
+
+    Raises: Misplaced for the first name that means nothing, or the first key that does not fit the
+        others, with its place; Unusable for a generator that cannot do what it is asked.
+    """
+    check_keys(recipe)
+    defined = find_defined(recipe)
+    models = find_models(recipe, defined)
+    recipe = select_corpora(recipe, models)
+    methods = {name: method_of(name, settings) for name, settings in recipe.synthesise.items()}
+    check_selection(recipe, methods)
+    check_negatives(recipe)
+    scorers = find_scorers(recipe.score, recipe.evaluator is not None)
+    models |= find_judges(scorers, defined)
+    evaluator = models[EVALUATOR].model if EVALUATOR in models else None
+    writers = {
+        name: str(recipe.synthesise[name].params.get("generator", LLM))
+        for name, method in methods.items()
+        if method.prompted
+    }
+    resolved = Resolved(recipe, models, evaluator, scorers, methods, writers)
+    check_resolved(resolved)
+    return resolved
+
+
+class Refused(yaml.MarkedYAMLError):
+    """YAML that PyYAML reads."""
+
+
+def parse_yaml(text: str) -> tuple[yaml.Node | None, Any]:
+    """The text's nodes, which carry line numbers, and its content, in plain types.
+
+    Raises: yaml.YAMLError, mostly with a place, for what is no YAML; Refused for a key that stands
+    twice (PyYAML silently keeps the last), and for what is nested too deeply.
+    """
+    try:
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        _refuse_twice(node, set())
+        return node, yaml.safe_load(text)
+    except RecursionError:
+        raise _fault("it is nested too deeply to be read: make it simpler") from None
+    except ValueError as error:
+        # A day that no month has; a number of thousands of digits.
+        raise _fault(str(error).partition(":")[0]) from None
+
+
+def _refuse_twice(node: yaml.Node | None, known: set[int]) -> None:
+    """Raises Refused for a key that stands twice. known: nodes that were looked at."""
+    if node is None or id(node) in known:
+        return
+    known.add(id(node))
+    if isinstance(node, yaml.SequenceNode):
+        members = node.value
+    elif isinstance(node, yaml.MappingNode):
+        members = [member for pair in node.value for member in pair]
+        seen: set[str] = set()
+        for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
+            if key.value in seen:
+                raise _fault(f"duplicate key {key.value!r}", key)
+            seen.add(key.value)
+    else:
+        return
+    for member in members:
+        _refuse_twice(member, known)
+
+
+def _fault(problem: str, node: yaml.Node | None = None) -> Refused:
+    return Refused(problem=problem, problem_mark=None if node is None else node.start_mark)

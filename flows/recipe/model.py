@@ -4,7 +4,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from tercet.flows.recipe.moved_keys import refuse_moved
 from tercet.models.encoders.prompts import Prompts
 from tercet.models.generators.settings import GeneratorSettings
 from tercet.models.llm.run_settings import AskingSettings
@@ -36,7 +35,7 @@ from tercet.tasks.training.fit_generator import FitGeneratorConfig
 from tercet.tasks.training.fit_gense import FitGenseConfig
 from tercet.tasks.training.fit_pair import FitPairSettings
 from tercet.tasks.training.pretrain import PretrainConfig
-from tercet.tasks.training.train import TrainSettings
+from tercet.tasks.training.train_settings import TrainSettings
 from tercet.tasks.training.whiten import WhitenSettings
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$", max_length=80)]
@@ -81,7 +80,7 @@ class ModelSettings(Config):
     """A model that the recipe takes, or the one stage that makes it.
 
     A new maker is one more field: its settings, whose `models()` gives the models that it reads,
-    and its step in `tercet.flows.pipeline.making`.
+    and its step in `tercet.flows.pipeline.compile`.
     """
 
     take: str | None = Field(
@@ -306,13 +305,6 @@ class Recipe(Config):
         if isinstance(content, dict) and isinstance(content.get("synthesise"), dict):
             methods = {k: _method(v) for k, v in content["synthesise"].items()}
             return {**content, "synthesise": methods}
-        return content
-
-    @model_validator(mode="before")
-    @classmethod
-    def _none_moved(cls, content: Any) -> Any:
-        if isinstance(content, dict):
-            refuse_moved(content)
         return content
 
     @model_validator(mode="before")

@@ -6,9 +6,17 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any
 
-from tercet.flows.recipe.misplaced import Misplaced, Place
 from tercet.flows.recipe.model import ModelSettings, Recipe
-from tercet.flows.recipe.resolved import GENSE, Made, Reference, Tagged, Trained, Weights
+from tercet.flows.recipe.resolved import (
+    GENSE,
+    Made,
+    Misplaced,
+    Place,
+    Reference,
+    Tagged,
+    Trained,
+    Weights,
+)
 from tercet.flows.recipe.wording import NAME, nearest
 from tercet.models.losses.token_reconstruction import SLOT as FREQUENCIES
 from tercet.models.weights import PACKAGE_PREFIX

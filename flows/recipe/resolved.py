@@ -1,13 +1,23 @@
-"""What the names in a recipe mean: the types that `resolve` returns."""
+"""What the names in a recipe mean: the types that `resolve` returns, and faults with a place."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from tercet.flows.recipe.misplaced import Place
 from tercet.flows.recipe.model import Recipe
 from tercet.models.generation import Method
 from tercet.tasks.scoring.score import Scorer
+
+Place: TypeAlias = tuple[str | int, ...]
+
+
+class Misplaced(ValueError):
+    """A fault in a whole recipe, with the place where a person would mend it."""
+
+    def __init__(self, message: str, *location: str | int) -> None:
+        super().__init__(message)
+        self.location = location
+
 
 # Who writes a prompted method's texts unless it names a generator.
 LLM = "llm"

@@ -7,8 +7,8 @@ from tercet.flows.pages.blocks import Block, Note, Section, Table
 from tercet.flows.pages.redaction import public_values
 from tercet.flows.report.made import counts
 from tercet.flows.report.subject import Subject
-from tercet.flows.results.few import FEW, TOO_FEW, WHY
 from tercet.flows.results.figure_differences import FigureDifference, compare_figures
+from tercet.flows.results.metric_names import FEW, TOO_FEW, WHY_TOO_FEW
 from tercet.flows.results.step_differences import compare_recipes, compare_steps, describe_step
 
 Cells = list[str | int | float | None]
@@ -94,7 +94,7 @@ def _figures(a: Subject, b: Subject) -> Block:
         "different data cannot be compared."
     )
     if any(figure.few for figure in found):
-        caption += f" {WHY}"
+        caption += f" {WHY_TOO_FEW}"
     strong = {
         place for place, figure in enumerate(found) if figure.gap is not None and figure.gap.clear
     }

@@ -1,4 +1,4 @@
-"""The background of a run: contamination, time and cost, the recipe."""
+"""The background of a run: warnings, contamination, time and cost, the recipe."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -7,10 +7,21 @@ import yaml
 
 from tercet.flows.formatting import format_duration, shorten
 from tercet.flows.pages import charts
-from tercet.flows.pages.blocks import Block, Chart, Code, Fold, Grid, Item, Items, Note, Section
-from tercet.flows.pages.redaction import public_values
+from tercet.flows.pages.blocks import (
+    Block,
+    Chart,
+    Code,
+    Fold,
+    Grid,
+    Item,
+    Items,
+    Note,
+    Section,
+    Table,
+)
+from tercet.flows.pages.redaction import public, public_values
 from tercet.flows.report.subject import Row, Subject, of_each_run
-from tercet.flows.results import transductive
+from tercet.flows.results import metric_names, queries
 
 _EXAMPLES = 6
 _CONTAMINATION = """
@@ -56,7 +67,7 @@ def contamination(subject: Subject) -> list[Block]:
             f"ORDER BY level <> 'exact', text_id LIMIT {_EXAMPLES}"
         )
     ]
-    notes = [Note(transductive.WHY, "warning")] if stayed else []
+    notes = [Note(metric_names.WHY_TRANSDUCTIVE, "warning")] if stayed else []
     return [*notes, *table, Fold(f"{len(items)} of them", [Items(items)])]
 
 
@@ -124,3 +135,23 @@ def recipe(subject: Subject) -> list[Block]:
     ).rstrip()
     code = Code(text, f"Recipe {subject.recipe.get('name', '')}")
     return [Fold(f"{len(text.splitlines())} lines of YAML", [code])]
+
+
+def warned(subjects: Sequence[Subject]) -> Section:
+    """The table `warnings`; empty without one."""
+    several = len(subjects) > 1
+    rows = [
+        [
+            *([subject.name] if several else []),
+            row["step"],
+            public(
+                row["message"] + (f": {shorten(row['example'], 120)!r}" if row["example"] else "")
+            ),
+            f"{row['count']:,} of {row['total']:,}",
+            public(row["remedy"]),
+        ]
+        for subject in subjects
+        for row in queries.read_warnings(subject.connection)
+    ]
+    heads = [*(["run"] if several else []), "step", "what was found", "rows", "what to do"]
+    return Section("Warnings", [Table(heads, rows)] if rows else [])

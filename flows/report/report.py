@@ -11,20 +11,14 @@ from tercet.flows.pages.page import page
 from tercet.flows.pages.redaction import public, public_path
 from tercet.flows.report import (
     differences,
-    discriminators,
-    entries,
     examples,
-    generators,
     kept,
-    knowledge,
     lineage,
     made,
     measured,
     pairs,
     projection,
-    questions,
     trained,
-    warned,
 )
 from tercet.flows.report.subject import Subject
 from tercet.flows.results.verdict import verdict_of
@@ -33,20 +27,20 @@ from tercet.storage import runs
 Part = Callable[[Sequence[Subject]], Section]
 
 PARTS: tuple[Part, ...] = (
-    warned.warned,
+    kept.warned,
     measured.before_and_after,
-    questions.questions,
+    measured.questions,
     made.funnel,
     examples.examples,
-    knowledge.neighbourhoods,
-    generators.generators,
-    discriminators.discriminators,
+    made.neighbourhoods,
+    measured.generators,
+    measured.discriminators,
     made.scores,
     pairs.density,
     pairs.false_pairs,
     trained.curves,
     trained.gate,
-    entries.entries,
+    measured.entries,
     measured.space,
     projection.plane,
     measured.over_seeds,

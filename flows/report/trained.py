@@ -6,7 +6,7 @@ from typing import NamedTuple
 from tercet.flows.pages import charts
 from tercet.flows.pages.blocks import Block, Chart, Grid, Note, Section
 from tercet.flows.report.subject import Row, Subject
-from tercet.flows.results import drawn
+from tercet.flows.results import figures
 
 MOST_POINTS = 300
 
@@ -47,7 +47,7 @@ def curves(subjects: Sequence[Subject]) -> Section:
         of_run = f"Run {subject.name}. " if several else ""
         blocks += (
             Note(f"{of_run}{said}")
-            for said in drawn.describe_draws(subject.connection, subject.recipe)
+            for said in figures.describe_draws(subject.connection, subject.recipe)
         )
     if not on_dev:
         text = "No dev values were recorded: with `train.choose`, the best checkpoint is kept."

@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 import duckdb
 
-from tercet.flows.results.few import TOO_FEW, is_few
+from tercet.flows.results.metric_names import TOO_FEW, is_few
 
 ARMS = {
     "own_entries": "after training, by cosine",

@@ -6,7 +6,7 @@ from typing import Any
 
 import duckdb
 
-from tercet.flows.results.few import FEW, is_few
+from tercet.flows.results.metric_names import FEW, is_few
 
 ARMS = {
     "discriminator": "the discriminator",

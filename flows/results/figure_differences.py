@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 import duckdb
 
 from tercet.flows.results import paired_items
-from tercet.flows.results.few import is_few
 from tercet.flows.results.figures import Figure, Value, of_tasks, read_figures
-from tercet.flows.results.metric_names import COUNTED, Metric
+from tercet.flows.results.metric_names import COUNTED, Metric, is_few
 from tercet.flows.results.paired_items import Measured
 
 if TYPE_CHECKING:

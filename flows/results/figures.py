@@ -3,16 +3,15 @@
 The run's summary, its report, the cards and studies all read the table here.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import duckdb
 import pyarrow as pa
 
-from tercet.flows.results import transductive
-from tercet.flows.results.few import is_few
-from tercet.flows.results.metric_names import GAIN, SPELT, Metric
+from tercet.flows.results import metric_names
+from tercet.flows.results.metric_names import FEW, GAIN, SPELT, Metric, is_few
 from tercet.flows.results.queries import fetch_dicts
 
 # Values of the column `phase`: the untouched backbone, and the encoder that a run ends with.
@@ -70,7 +69,7 @@ class Figure:
     @property
     def mark(self) -> str:
         """What stands behind the name of its set: a space and the word, or nothing."""
-        return transductive.MARK if self.transductive else ""
+        return metric_names.TRANSDUCTIVE if self.transductive else ""
 
     @property
     def name(self) -> str:
@@ -143,7 +142,7 @@ def read_figures(connection: duckdb.DuckDBPyConnection, model: str | None = None
     are left out.
     """
     found: dict[Metric, Figure] = {}
-    sets = transductive.sets_of(connection)
+    sets = metric_names.transductive_sets(connection)
     for row in fetch_dicts(connection, _EVALUATIONS):
         name = row["metric"]
         base = row["phase"] == BASE
@@ -152,7 +151,7 @@ def read_figures(connection: duckdb.DuckDBPyConnection, model: str | None = None
             row["phase"] == ENCODER if model is None else row["model_version"] == model
         ):
             continue
-        among = transductive.is_transductive(metric, sets)
+        among = metric_names.is_transductive(metric, sets)
         figure = found.setdefault(metric, Figure(metric, transductive=among))
         if base:
             figure.before = _value(row)
@@ -224,3 +223,115 @@ def _order(figure: Figure) -> tuple[int, bool, str, int, str]:
     measure = _METRICS.index(name) if name in _METRICS else len(_METRICS)
     # The test set comes before dev.
     return (place, figure.metric.of_dev, task, measure, figure.metric.subset)
+
+
+# How often a drawn positive is a generated text, as the recipe means it to be, and why not more.
+#
+# A sentence without such a text draws among the other operations, so that a generator whose texts
+# are refused trains hardly anything, without an error.
+
+# Below this part of what is meant, the reasons are told.
+_ENOUGH = 0.9
+_REASONS = 4
+
+_SHARE = """
+SELECT avg((operation = 'generated')::INTEGER), count(DISTINCT sentence_id),
+    count(DISTINCT sentence_id) FILTER (operation = 'generated')
+FROM drawn_pairs WHERE phase = $phase AND part = $part
+HAVING count(*) > 0
+"""
+# A generation is known to `parse` by its own id, and to the stages after it by its candidate's.
+_TEXTS = """
+WITH texts AS (
+    SELECT generation_id, any_value(candidate_id) AS candidate_id
+    FROM generations LEFT JOIN candidates USING (generation_id)
+    WHERE generations.purpose = 'positive' AND generations.relation = 'keeps'
+    GROUP BY generation_id
+), refused AS (
+    SELECT row_id, stage = 'parse' AS parsed, any_value(reason) AS reason
+    FROM rejects GROUP BY ALL
+)
+SELECT coalesce(unparsed.reason, later.reason) AS reason, count(*) AS texts
+FROM texts
+LEFT JOIN refused unparsed ON unparsed.parsed AND unparsed.row_id = generation_id
+LEFT JOIN refused later ON NOT later.parsed AND later.row_id = texts.candidate_id
+GROUP BY ALL ORDER BY texts DESC, reason
+"""
+
+
+def describe_draws(
+    connection: duckdb.DuckDBPyConnection, recipe: Mapping[str, Any]
+) -> Iterator[str]:
+    """A sentence for each part that draws generated texts. recipe: as the run has recorded it."""
+    for phase, part, meant in _meant(recipe):
+        names = {"phase": phase, "part": part}
+        row = connection.execute(_SHARE, names).fetchone()
+        if row is None:
+            continue
+        share, sentences, rewritten = row
+        said = f"{phase}: {share:.1%} of the drawn positives are generated texts"
+        if share >= _ENOUGH * meant:
+            yield f"{said}, as the shares of draw mean it."
+            continue
+        counts = dict(connection.execute(_TEXTS).fetchall())
+        written, kept = sum(counts.values()), counts.pop(None, 0)
+        said += (
+            f", where the shares of draw mean {meant:.1%}: {rewritten:,} of {sentences:,} "
+            f"sentences drew one. Of {written:,} texts that should keep the meaning {kept:,} are "
+            "accepted"
+        )
+        if not counts:
+            yield f"{said}: raise per_unit or per_sentence, or list more methods under synthesise."
+            continue
+        listed = ", ".join(f"{why} {count:,}" for why, count in [*counts.items()][:_REASONS])
+        yield (
+            f"{said} ({listed}): SELECT reason, detail, text FROM rejects WHERE reason = "
+            f"'{next(iter(counts))}' shows some."
+        )
+
+
+def _meant(recipe: Mapping[str, Any]) -> Iterator[tuple[str, str, float]]:
+    """Phase, part and meant share of generated texts, where there is one."""
+    for phase in (recipe.get("train") or {}).get("phases") or []:
+        for part in phase.get("parts") or []:
+            draw = (part.get("rows") or {}).get("draw")
+            if draw and draw.get("generated"):
+                yield phase["name"], part["name"], draw["generated"] / sum(draw.values())
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What a run ships. mix: share of the training in it. questions: how many there are."""
+
+    mix: float
+    by: Literal["questions", "default"]
+    questions: int
+
+    def __str__(self) -> str:
+        encoder = f"a mix of the untouched encoder and {100 * self.mix:.0f} % of the trained one"
+        if self.mix in (0, 1):
+            encoder = "the trained encoder, whole" if self.mix else "the untouched encoder"
+        if self.by == "questions":
+            return (
+                f"{self.questions:,} questions chose {encoder}. Gain on them: of the procedure, "
+                "each question judged by what the others chose."
+            )
+        few = "no questions to choose by"
+        if self.questions:
+            few = f"{self.questions:,} questions choose nothing"
+        return (
+            f"The run ends with {encoder}, which is the default (choose.mix): {few}. "
+            f"{FEW} of your own in one set of evaluate.retrieval_sets, answered by several files, "
+            "would."
+        )
+
+
+def read_choice(connection: duckdb.DuckDBPyConnection, seed: int | None) -> Choice | None:
+    """What the connection's run ships of this seed's training; None without the step `choose`."""
+    row = connection.execute(
+        """SELECT DISTINCT choices.mix, choices.chosen_by, c.n FROM choices
+        JOIN candidate_encoders c ON c.seed = choices.seed AND c.chosen
+        WHERE choices.seed = $seed""",
+        {"seed": seed},
+    ).fetchone()
+    return None if row is None else Choice(*row)

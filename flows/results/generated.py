@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import duckdb
 
-from tercet.flows.results.few import TOO_FEW, is_few
+from tercet.flows.results.metric_names import TOO_FEW, is_few
 
 # Of all metrics of `generator_metrics`, those that tell a paraphrase from noise and from a copy.
 METRICS = {

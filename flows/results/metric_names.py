@@ -1,7 +1,10 @@
-"""Names of the metrics in the table `evaluations`, and their readable forms."""
+"""Metrics of the table `evaluations`: readable names, and marks of few or transductive ones."""
 
 from dataclasses import dataclass, replace
 
+import duckdb
+
+from tercet.tasks.evaluation.items import AVERAGES
 from tercet.tasks.stage import BadInput
 
 # The name of rows with the difference between the trained and the untouched model.
@@ -98,3 +101,53 @@ def parse_metric(text: str) -> Metric:
             f"the table `evaluations`, such as {DEFAULTS[0]!r}."
         )
     return Metric(suite, " ".join(rest[:-2]), rest[-2], rest[-1])
+
+
+# Of fewer queries, pairs or examples no figure counts as better or worse, and none is shown with an
+# interval: resamples of a handful repeat the same few, so that it comes out far too narrow.
+FEW = 30
+# What stands in the interval's place.
+TOO_FEW = "too few"
+WHY_TOO_FEW = (
+    f"{TOO_FEW.capitalize()}: fewer than {FEW} questions cannot tell a difference from chance."
+)
+# Of these more are held out where there is more text; the others come from files.
+_HELD_OUT = ("retrieval", "labels")
+
+
+def is_few(n: int | None) -> bool:
+    """Whether a figure of so many questions tells nothing; not where their number is unknown."""
+    return n is not None and n < FEW
+
+
+def more_of(suite: str, split: str) -> str:
+    """The end of a sentence: how to get more of a suite's questions; empty if files hold them."""
+    return f": take more text or a larger `ingest.{split}`" if suite in _HELD_OUT else ""
+
+
+# Which figures are transductive: of evaluation sets whose own texts stood in training.
+#
+# With `guard.action: report` the guard leaves them there, which a replica of GCSE, Generate-CSE or
+# DefSent+ needs. What such a figure says is another thing, so it is named wherever it is shown.
+
+TRANSDUCTIVE = " (transductive)"
+WHY_TRANSDUCTIVE = (
+    "Transductive figures are of sets whose own texts stood in training (guard.action: report): "
+    "they do not show how the encoder does on texts that it has not seen."
+)
+
+
+def transductive_sets(connection: duckdb.DuckDBPyConnection) -> frozenset[tuple[str, str]]:
+    """Suite and task of the sets whose texts the connection's run found and left in training."""
+    found = connection.execute("SELECT suite, task FROM contamination WHERE NOT removed")
+    return frozenset(found.fetchall())
+
+
+def is_transductive(metric: Metric, sets: frozenset[tuple[str, str]]) -> bool:
+    """Whether the figure is of one of these sets, or an average with one of them.
+
+    The guard knows a set's dev and test sentences as one set.
+    """
+    if AVERAGES.get(metric.suite) == metric.task:
+        return any(suite == metric.suite for suite, _ in sets)
+    return (metric.suite, metric.task.removesuffix(" dev")) in sets

@@ -8,8 +8,7 @@ import duckdb
 import numpy as np
 import numpy.typing as npt
 
-from tercet.flows.results.few import is_few
-from tercet.flows.results.metric_names import RETRIEVAL, Metric
+from tercet.flows.results.metric_names import RETRIEVAL, Metric, is_few
 from tercet.flows.results.queries import fetch_dicts
 
 if TYPE_CHECKING:

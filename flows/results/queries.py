@@ -13,6 +13,7 @@ from tercet.storage.catalog.read_only import SqlError, checked
 from tercet.storage.store import Store
 from tercet.tasks.stage import BadInput
 from tercet.tasks.stages import known_schemas
+from tercet.tasks.warning import sentence
 
 # What lists tables that it does not name.
 # DuckDB's words for a Parquet file that is not as it was written.
@@ -66,3 +67,18 @@ def sql_fault(error: Exception) -> str:
     if _UNREADABLE.search(str(error)):
         hints.append("(`tercet verify` names what is damaged, `tercet verify --mend` discards it)")
     return " ".join([views.first_line(error), *hints]) or type(error).__name__
+
+
+Row = dict[str, Any]
+
+
+def read_warnings(connection: duckdb.DuckDBPyConnection) -> list[Row]:
+    """The warnings of the connection's run, in the order of its steps."""
+    return fetch_dicts(connection, "FROM warnings")
+
+
+def list_warnings(found: list[Row]) -> list[str]:
+    """For a terminal: how many there are, and a sentence for each; empty without one."""
+    count = "1 warning" if len(found) == 1 else f"{len(found)} warnings"
+    said = f'{count} (all of them: tercet sql "FROM warnings"):'
+    return [said, *(f"  {sentence(row)}" for row in found)] if found else []

@@ -14,14 +14,13 @@ from tercet.tasks.evaluation.evaluate import STAGE
 from tercet.tasks.evaluation.evaluate_settings import EvaluateSettings
 from tercet.tasks.evaluation.evaluation_rows import DOCUMENT_PAIRS, HALVES, Pairs
 from tercet.tasks.evaluation.retrieval import draw_pairs
-from tercet.tasks.evaluation.suites.awareness_pairs import read_awareness
 from tercet.tasks.evaluation.suites.beir import RetrievalTask
 from tercet.tasks.evaluation.suites.fact_order import name_after
 from tercet.tasks.evaluation.suites.judged import judged_tasks, read_judged
 from tercet.tasks.evaluation.suites.layout import Split
 from tercet.tasks.evaluation.suites.own import RetrievalSource, StsSet
 from tercet.tasks.evaluation.suites.own_questions import Unusable
-from tercet.tasks.evaluation.suites.sts import ScoredTask
+from tercet.tasks.evaluation.suites.sts import ScoredTask, read_awareness
 from tercet.tasks.stage import BadInput, Resources
 
 RETRIEVAL, AWARENESS, FACT_ORDER, STS_SETS = "retrieval", "awareness", "fact_order", "sts_sets"

@@ -13,17 +13,15 @@ from tercet.flows.recipe.shipped import shipped_corpora
 from tercet.flows.results import (
     definitions,
     discriminators,
-    drawn,
+    figures,
     generated,
-    transductive,
-    unmeasured,
-    warnings,
+    metric_names,
+    queries,
 )
-from tercet.flows.results.chosen import read_choice
 from tercet.flows.results.encoder_form import how_to_load, measured_form, reformed
-from tercet.flows.results.few import TOO_FEW, WHY
-from tercet.flows.results.figures import Figure, read_figures
+from tercet.flows.results.figures import Figure, read_choice, read_figures
 from tercet.flows.results.first_look import DOCUMENT_PAIRS, first_look, trained_on
+from tercet.flows.results.metric_names import TOO_FEW, WHY_TOO_FEW
 from tercet.flows.results.queries import connect
 from tercet.flows.results.refs import final_stage
 from tercet.flows.results.search import AFTER, step_of
@@ -49,16 +47,13 @@ def summarise_run(run_plan: RunPlan, run_id: str, command: str) -> str:
     steps = {entry["step"]: entry for entry in run["steps"]}
     lines = [f"\nRun {run_id} is done."]
     with connect(store, run_id) as connection:
-        told = warnings.list_warnings(warnings.read_warnings(connection))
+        told = queries.list_warnings(queries.read_warnings(connection))
         lines += ["", *told] if told else []
         if any(step.stage.asks is not None for step in run_plan.steps):
             lines += _asked(connection, run_id)
         lines += _failed(connection, command)
-        lines += (f"\n{sentence}" for sentence in drawn.describe_draws(connection, run["recipe"]))
-        lines += (
-            f"\n{sentence}"
-            for sentence in unmeasured.describe_unmeasured(connection, run_plan.recipe)
-        )
+        lines += (f"\n{sentence}" for sentence in figures.describe_draws(connection, run["recipe"]))
+        lines += (f"\n{sentence}" for sentence in describe_unmeasured(connection, run_plan.recipe))
         lines += _generators(connection)
         lines += _discriminators(connection)
         lines += of_definitions(connection)
@@ -248,9 +243,9 @@ def _before_and_after(found: Sequence[Figure], recipe: Recipe) -> list[str]:
             f"{name:<{width}}{before.value:>8.2f}{after.value:>8.2f}   {text:<26}{before.n:>7,}"
         )
     if any(figure.few for figure, *_ in rows):
-        lines.append(WHY)
+        lines.append(WHY_TOO_FEW)
     if any(figure.transductive for figure, *_ in rows):
-        lines.append(transductive.WHY)
+        lines.append(metric_names.WHY_TRANSDUCTIVE)
     return lines
 
 
@@ -295,3 +290,27 @@ def _how_to_load(store: Store, step: str, version: str, run: runs.Run) -> list[s
             f"{other.measured}; `tercet export {step} DIRECTORY` writes the evaluated form."
         )
     return lines
+
+
+# Those of a whole measure concern no row. Of a split, `text` has its name.
+_SAID = """
+SELECT DISTINCT stage, reason, detail, text FROM rejects
+WHERE row_id IS NULL AND stage IN ('halves', 'labels', 'awareness', 'evaluate', 'define')
+    AND reason <> 'no_document' -- a warning
+ORDER BY ALL
+"""
+_OF_A_SPLIT = ("no_halves", "no_pairs", "no_texts")
+
+
+def describe_unmeasured(connection: duckdb.DuckDBPyConnection, recipe: Recipe) -> list[str]:
+    """A sentence for each measure; of a split only where the recipe measures on it."""
+    found = connection.execute(_SAID).fetchall()
+    pairs = connection.execute("SELECT count(*) FROM document_pairs").fetchall()[0][0]
+    # A corpus without pairs has none to be found, and nobody asked for them.
+    paired = bool(pairs) or any(corpus.query is not None for corpus in recipe.corpora)
+    return [
+        f"Not measured: {detail}."
+        for _, reason, detail, text in found
+        if (reason not in _OF_A_SPLIT or text in recipe.evaluate.splits)
+        and (reason != "no_pairs" or paired)
+    ]

@@ -7,10 +7,9 @@ from typing import Any, Literal
 import duckdb
 
 from tercet.flows.recipe.model import Recipe
-from tercet.flows.results.few import FEW
 from tercet.flows.results.figures import Figure, read_figures
 from tercet.flows.results.first_look import HALVES, trained_tasks
-from tercet.flows.results.metric_names import COUNTED
+from tercet.flows.results.metric_names import COUNTED, FEW
 from tercet.flows.results.queries import connect
 from tercet.flows.running.one_step import RunHandle
 from tercet.storage import tags

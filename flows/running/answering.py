@@ -9,7 +9,7 @@ from typing import Any
 
 from tercet.flows.recipe.model import Recipe
 from tercet.models.generators.generator import parted
-from tercet.models.generators.sampling import DTYPES
+from tercet.models.generators.settings import DTYPES
 from tercet.models.llm.errors import Unusable
 from tercet.models.llm.messages import Request
 from tercet.models.llm.run_settings import AskingSettings
@@ -99,12 +99,12 @@ def served(config: FittedConfig, folder: Path) -> tuple[LlmSettings, Wire]:
 
     Raises Unusable for T5, and for a directory without a layout.
     """
-    from tercet.models.generators import rendering
+    from tercet.models.generators import generator
 
     laid = fitted.layout_of(folder)
     fitted.check_backend(config.params["generator"], "vllm", laid.form)
     try:
-        render, most = rendering.renderer(folder, laid)
+        render, most = generator.renderer(folder, laid)
     except ValueError as error:
         raise Unusable(str(error)) from None
     llm = LlmSettings(model=str(folder), api="completions", dtype=DTYPES[config.precision])

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from tercet.flows.pipeline import fingerprints
 from tercet.flows.pipeline.fingerprints import Fingerprint
 from tercet.flows.pipeline.step import Step
-from tercet.storage import rounds
+from tercet.storage import records
 from tercet.storage.artifacts import Artifact, open_artifact
 from tercet.storage.rows import rows_of
 from tercet.storage.store import Store
@@ -54,5 +54,5 @@ def ask_again(
     """
     failed = by_step(store, steps, prints)
     for name in failed:
-        rounds.advance(store, name, fingerprints.round_key(prints[name].components))
+        records.next_round(store, name, fingerprints.round_key(prints[name].components))
     return failed

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from tercet.flows.recipe.model import Recipe
 from tercet.flows.running.answering import Identity, cost, digested, identity, served
-from tercet.flows.running.device import device
+from tercet.flows.running.gpus import device
 from tercet.models.llm.errors import CeilingReached, Stopped
 from tercet.models.llm.messages import Answer, Ask, Request
 from tercet.models.llm.run_settings import AskingSettings
@@ -264,9 +264,8 @@ class LlmSession:
 
     def _asked(self, answerer: _Answerer, llm: LlmSettings, folder: Path | None) -> "Client":
         """A client of the recipe's endpoints or, without any, of a server of ours."""
-        from tercet.models.llm.chat_template import chat_renderer
         from tercet.models.llm.client.client import Client
-        from tercet.models.llm.connect import difference, find_endpoints, wire
+        from tercet.models.llm.connect import chat_renderer, difference, find_endpoints, wire
 
         settings = self._settings
         if settings.endpoints:

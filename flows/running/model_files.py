@@ -9,14 +9,15 @@ from tercet.flows.pipeline.step import Step
 from tercet.flows.recipe.resolved import Made, Model, Tagged, Weights
 from tercet.models import weights
 from tercet.models.encoders.pooling import CNN, cnn_form
-from tercet.models.losses.definition import DONOR, Definition, Layer, is_roberta, layer_of
+from tercet.models.losses.definition import DONOR, Definition
 from tercet.models.losses.token_reconstruction import SLOT as FREQUENCIES
+from tercet.models.losses.word_layer import Layer, is_roberta, layer_of
 from tercet.models.pretraining.forms import described, transformer_folder
 from tercet.tasks.evaluation.evaluate import EvaluateConfig
 from tercet.tasks.stage import BadInput
 from tercet.tasks.synthesis.fitted import FittedConfig
 from tercet.tasks.training.pretrain import PretrainConfig
-from tercet.tasks.training.train import TrainConfig
+from tercet.tasks.training.train_settings import TrainConfig
 from tercet.tasks.training.whiten import WhitenConfig
 
 # How many layers a model has, by the names that its type has for it; and how wide its states are.

@@ -6,12 +6,11 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
 from tercet.flows.pipeline import fingerprints
-from tercet.flows.pipeline.fingerprints import Fingerprint
 from tercet.flows.pipeline.step import Step
 from tercet.flows.recipe.resolved import Made, Model, Tagged, Weights
 from tercet.flows.running import parts
@@ -21,10 +20,6 @@ from tercet.storage.artifacts import Artifact, open_artifact
 from tercet.storage.part_writer import PartWriter, put_schema
 from tercet.storage.store import Store
 from tercet.tasks.stage import REJECTS, BadInput, Loaded, Resources, Work
-
-if TYPE_CHECKING:
-    # At run time this would import every stage in each worker process.
-    from tercet.flows.running.run_plan import RunPlan
 
 Progress = Callable[[int, int | None, str], None]
 
@@ -135,46 +130,6 @@ class PartOrder:
         )
 
 
-def part_order(
-    store: Store,
-    plan: "RunPlan",
-    step: Step,
-    own: Fingerprint,
-    inputs: Mapping[str, Sequence[PartFile]],
-    models: Mapping[str, Path],
-    resources: Resources,
-    run: str = "",
-) -> PartOrder:
-    """The order of a step whose inputs are these files.
-
-    inputs: by slot; `known` and `kept` hold what the step reads of its earlier versions. models:
-    their directories; none where parts are only planned.
-    """
-    stages = {other.name: other.stage for other in plan.steps}
-    schemas = {
-        slot: {table: schema for name in names for table, schema in stages[name].tables.items()}
-        for slot, names in step.inputs.items()
-    }
-    for slot in {"known", "kept"} & inputs.keys():
-        schemas[slot] = dict(step.stage.tables)
-    return PartOrder(
-        store=store,
-        step=step,
-        version=own.version or "",
-        seed=plan.recipe.seed,
-        components=dict(own.components),
-        inputs={
-            name: parts.slot(name, files, _recalled_key(store, step, own, name))
-            for name, files in inputs.items()
-        },
-        schemas=schemas,
-        models=models,
-        model_digests={slot: str(digest) for slot, digest in own.components["models"].items()},
-        resources=resources,
-        run=run,
-    )
-
-
 def model_folder(store: Store, step: Step, model: Model, version: str) -> Path:
     """Where a model that the step reads lies, in this version. Raises BadInput."""
     if isinstance(model, Weights):
@@ -187,17 +142,6 @@ def model_folder(store: Store, step: Step, model: Model, version: str) -> Path:
     if folder is None:
         raise BadInput(f"{name} did not leave a model for {step.name!r}.")
     return folder
-
-
-def _recalled_key(store: Store, step: Step, own: Fingerprint, slot: str) -> str | None:
-    """What makes the rows of a slot in which parts look up their own; None for other slots."""
-    if slot not in step.stage.looked_up:
-        return None
-    made = zip(step.inputs[slot], own.components["inputs"][slot], strict=True)
-    manifests = [open_artifact(store, name, version).manifest() for name, version in made]
-    return fingerprint.digest(
-        [fingerprints.recalled_key(one["components"]) for one in manifests if one is not None]
-    )
 
 
 def commit_part(

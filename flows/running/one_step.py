@@ -13,15 +13,16 @@ from tercet.flows.pipeline import fingerprints
 from tercet.flows.pipeline.fingerprints import Fingerprint
 from tercet.flows.pipeline.step import Step
 from tercet.flows.running import parts, warnings
-from tercet.flows.running.device import device
 from tercet.flows.running.elsewhere import libraries
 from tercet.flows.running.executors import Executor, Threads
+from tercet.flows.running.gpus import device
 from tercet.flows.running.kept_checkpoints import kept_in_bucket
 from tercet.flows.running.llm_session import LlmSession
-from tercet.flows.running.one_part import STAGING, PartOrder, model_folder, part_order
+from tercet.flows.running.one_part import STAGING, PartOrder, model_folder
+from tercet.flows.running.parts import PartFile
 from tercet.flows.running.run_plan import RunPlan
 from tercet.models.llm.messages import Ask
-from tercet.storage import locks, runs
+from tercet.storage import fingerprint, locks, runs
 from tercet.storage.artifacts import Artifact, artifacts_of, find_parts, open_artifact
 from tercet.storage.store import Store
 from tercet.storage.verifying import faults_of
@@ -285,3 +286,54 @@ def _lineage(components: Mapping[str, Any]) -> list[str]:
     read |= {str(version) for version in components["models"].values()}
     kept = components["config"].get(fingerprints.KEEP)
     return sorted(read if kept is None else read | {kept})
+
+
+def part_order(
+    store: Store,
+    plan: RunPlan,
+    step: Step,
+    own: Fingerprint,
+    inputs: Mapping[str, Sequence[PartFile]],
+    models: Mapping[str, Path],
+    resources: Resources,
+    run: str = "",
+) -> PartOrder:
+    """The order of a step whose inputs are these files.
+
+    inputs: by slot; `known` and `kept` hold what the step reads of its earlier versions. models:
+    their directories; none where parts are only planned.
+    """
+    stages = {other.name: other.stage for other in plan.steps}
+    schemas = {
+        slot: {table: schema for name in names for table, schema in stages[name].tables.items()}
+        for slot, names in step.inputs.items()
+    }
+    for slot in {"known", "kept"} & inputs.keys():
+        schemas[slot] = dict(step.stage.tables)
+    return PartOrder(
+        store=store,
+        step=step,
+        version=own.version or "",
+        seed=plan.recipe.seed,
+        components=dict(own.components),
+        inputs={
+            name: parts.slot(name, files, _recalled_key(store, step, own, name))
+            for name, files in inputs.items()
+        },
+        schemas=schemas,
+        models=models,
+        model_digests={slot: str(digest) for slot, digest in own.components["models"].items()},
+        resources=resources,
+        run=run,
+    )
+
+
+def _recalled_key(store: Store, step: Step, own: Fingerprint, slot: str) -> str | None:
+    """What makes the rows of a slot in which parts look up their own; None for other slots."""
+    if slot not in step.stage.looked_up:
+        return None
+    made = zip(step.inputs[slot], own.components["inputs"][slot], strict=True)
+    manifests = [open_artifact(store, name, version).manifest() for name, version in made]
+    return fingerprint.digest(
+        [fingerprints.recalled_key(one["components"]) for one in manifests if one is not None]
+    )

@@ -13,7 +13,7 @@ from tercet.flows.recipe.model import Recipe
 from tercet.flows.recipe.resolved import Tagged
 from tercet.flows.recipe.secrets import refuse_secrets
 from tercet.flows.running.arguments import RunArguments
-from tercet.flows.running.device import device
+from tercet.flows.running.gpus import device
 from tercet.flows.running.model_files import check_model_files
 from tercet.flows.running.workers import find_workers
 from tercet.models.precision import computed_in

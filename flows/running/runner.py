@@ -10,15 +10,12 @@ from typing import Any
 
 from tercet.flows.pipeline import fingerprints
 from tercet.flows.pipeline.fingerprints import Fingerprint
-from tercet.flows.pipeline.language_model import writer
-from tercet.flows.pipeline.step import Step
+from tercet.flows.pipeline.step import Step, writer
 from tercet.flows.pipeline.step import schemas as step_schemas
-from tercet.flows.running import failed_rows, gpus, guessed, own_documents
+from tercet.flows.running import corpus_lines, failed_rows, gpus
 from tercet.flows.running.answering import check_engine
-from tercet.flows.running.chains import chains, reordered
-from tercet.flows.running.device import device
 from tercet.flows.running.executors import Executor, Processes
-from tercet.flows.running.gpus import Card
+from tercet.flows.running.gpus import Card, device
 from tercet.flows.running.llm_session import LlmSession
 from tercet.flows.running.one_step import (
     Progress,
@@ -32,7 +29,7 @@ from tercet.flows.running.processes import Ended, run_jobs
 from tercet.flows.running.run_plan import RunPlan, check_models
 from tercet.flows.running.workers import open_executor
 from tercet.models.llm.errors import Stopped, Unusable
-from tercet.storage import leftovers, locks, runs
+from tercet.storage import artifacts, locks, runs
 from tercet.storage.artifacts import open_artifact
 from tercet.storage.catalog import views as catalog
 from tercet.storage.objects import Folder
@@ -72,7 +69,7 @@ def open_run(
     """
     executor = executor or open_executor(plan.recipe.run, say)
     store = open_store(plan.store)
-    leftovers.sweep(store)
+    artifacts.sweep_leftovers(store)
     prints = _fingerprints(plan, store, say)
     # Models that had to be fetched can only be looked at now.
     check_models(plan.steps, plan.store)
@@ -311,7 +308,10 @@ def run_step(handle: RunHandle, step: Step, progress: Progress) -> StepResult:
         artifact.clear_scratch()
     else:
         state, manifest = _make(handle, step, progress)
-    for line in (*guessed.lines(step), *own_documents.lines(step, artifact)):
+    for line in (
+        *corpus_lines.guesses_of_tables(step),
+        *corpus_lines.own_documents(step, artifact),
+    ):
         handle.say(line)
     if handle.llm is not None and not _asked_next(handle.plan, step):
         handle.llm.release()
@@ -389,3 +389,36 @@ def _asked_next(plan: RunPlan, step: Step) -> bool:
 def _waiting(handle: RunHandle, step: Step) -> Say:
     """Prints who is making the step's artifact."""
     return lambda holder: handle.say(f"{step.name:<32} waits for {holder}, which is making it")
+
+
+def chains(steps: Sequence[Step], seeds: Sequence[int]) -> list[list[Step]]:
+    """The steps of each of these seeds; none if there is one seed, or one reads another's.
+
+    seeds: the recipe's, in order. The first one's steps have the names of the others' without seed.
+    """
+    own = {
+        seed: [step for step in steps if step.name.endswith(f".seed{seed}")] for seed in seeds[1:]
+    }
+    plain = {s.name.removesuffix(f".seed{seed}") for seed, named in own.items() for s in named}
+    found = [[step for step in steps if step.name in plain], *own.values()]
+    names = [{step.name for step in chain} for chain in found]
+    every = set().union(*names)
+    for chain, mine in zip(found, names, strict=True):
+        if not chain or any((every - mine).intersection(step.needs) for step in chain):
+            return []
+    return found
+
+
+def reordered(steps: Sequence[Step], found: Sequence[Sequence[Step]]) -> list[Step]:
+    """The steps with the chains after all that needs none of them, each after its inputs."""
+    of_chains = {step.name for chain in found for step in chain}
+    after = set(of_chains)
+    for step in steps:
+        if after.intersection(step.needs):
+            after.add(step.name)
+    places = [
+        [step for step in steps if step.name not in after],
+        [step for step in steps if step.name in of_chains],
+        [step for step in steps if step.name in after - of_chains],
+    ]
+    return [step for place in places for step in place]

@@ -17,51 +17,42 @@ from tercet.storage.answers.journal import contents
 from tercet.storage.artifacts import Artifact
 from tercet.storage.rows import Rows, joined
 from tercet.storage.store import Store
-from tercet.tasks.corpus import (
-    ingest,
-    ingest_warnings,
-    passages,
-    passages_warnings,
-    sample,
-    sample_warnings,
-)
-from tercet.tasks.evaluation import evaluate, evaluate_warnings, judgements, judgements_warnings
+from tercet.tasks.corpus import ingest, passages, sample
+from tercet.tasks.corpus import warnings as corpus_warnings
+from tercet.tasks.evaluation import evaluate, judgements
+from tercet.tasks.evaluation import warnings as evaluation_warnings
 from tercet.tasks.guarding import guard, guard_warnings
-from tercet.tasks.knowledge import (
-    extract,
-    extract_parse,
-    extract_warnings,
-    graph,
-    graph_warnings,
-)
+from tercet.tasks.knowledge import extract, extract_parse, graph
+from tercet.tasks.knowledge import warnings as knowledge_warnings
 from tercet.tasks.retrieval import negatives, negatives_warnings
-from tercet.tasks.scoring import embed, embed_warnings, select, select_warnings
+from tercet.tasks.scoring import embed, select
+from tercet.tasks.scoring import warnings as scoring_warnings
 from tercet.tasks.stage import Config, Resources, Work
 from tercet.tasks.synthesis import answer_warnings, parse, synthesise
 from tercet.tasks.training import train_warnings
-from tercet.tasks.training.train import TrainConfig
+from tercet.tasks.training.train_settings import TrainConfig
 from tercet.tasks.warning import StageWarning
 
 Find: TypeAlias = Callable[[Work, Rows, Sequence[BaseModel]], Iterator[StageWarning]]
 
 # By the stage's name; whatever it makes, a stage that trains has a table `training_log`.
 _FIND: Mapping[str, Find] = {
-    ingest.STAGE.name: ingest_warnings.find,
-    passages.STAGE.name: passages_warnings.find,
-    extract.STAGE.name: extract_warnings.find,
-    extract_parse.STAGE.name: extract_warnings.find,
+    ingest.STAGE.name: corpus_warnings.find_ingest,
+    passages.STAGE.name: corpus_warnings.find_long_passages,
+    extract.STAGE.name: knowledge_warnings.find_extract,
+    extract_parse.STAGE.name: knowledge_warnings.find_extract,
     synthesise.NAME: answer_warnings.find_repeated,
     parse.STAGE.name: answer_warnings.find_unusable,
-    embed.STAGE.name: embed_warnings.find,
-    select.STAGE.name: select_warnings.find,
+    embed.STAGE.name: scoring_warnings.find_embed,
+    select.STAGE.name: scoring_warnings.find_select,
     negatives.STAGE.name: negatives_warnings.find,
     guard.SENTENCES.name: guard_warnings.find,
-    judgements.STAGE.name: judgements_warnings.find,
-    evaluate.STAGE.name: evaluate_warnings.find,
+    judgements.STAGE.name: evaluation_warnings.find_judgements,
+    evaluate.STAGE.name: evaluation_warnings.find_evaluate,
 }
 _KEPT: Mapping[str, Find] = {
-    sample.STAGE.name: sample_warnings.find_kept,
-    graph.STAGE.name: graph_warnings.find_kept,
+    sample.STAGE.name: corpus_warnings.find_kept_sample,
+    graph.STAGE.name: knowledge_warnings.find_kept_graph,
 }
 _LOG = "training_log"
 

@@ -29,7 +29,7 @@ from tercet.flows.recipe import file as recipe_file
 from tercet.flows.recipe import secrets
 from tercet.flows.running.arguments import RunArguments
 from tercet.flows.service import automations, run_artifact, scheduled_runs, server
-from tercet.flows.service.progress import PrefectArtifact
+from tercet.flows.service.run_artifact import PrefectArtifact
 from tercet.flows.terminal.failures import (
     StageFailed,
     describe_failure,

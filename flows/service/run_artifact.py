@@ -5,10 +5,11 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from tercet.flows.results import summary, warnings
+from tercet.flows.results import queries, summary
 from tercet.flows.results.queries import connect
 from tercet.flows.results.verdict import verdict_of
 from tercet.flows.running.run_plan import RunPlan
+from tercet.flows.terminal.progress import ProgressReading
 from tercet.storage import runs
 from tercet.storage.store import Store, open_store
 from tercet.tasks.warning import sentence
@@ -56,7 +57,7 @@ def describe_run(plan: RunPlan, run_id: str) -> str:
     if left := runs.steps_left(run):
         lines += ["", f"Not reached: {', '.join(left)}"]
     with connect(store, run_id) as connection:
-        told = [sentence(row) for row in warnings.read_warnings(connection)]
+        told = [sentence(row) for row in queries.read_warnings(connection)]
     if told:
         lines += ["", f"## Warnings ({len(told)})", "", *(f"- {_cell(one)}" for one in told)]
     if run["state"] == "done":
@@ -75,3 +76,39 @@ def _row(entry: Mapping[str, Any]) -> str:
 def _cell(text: str) -> str:
     """One line in which no character of markdown or HTML means anything."""
     return re.sub(r"([\\`*_\[\]<>|#])", r"\\\1", " ".join(text.split()))
+
+
+ARTIFACT_SECONDS = 2.0
+
+
+class PrefectArtifact:
+    """A progress artifact; a server that refuses it does not fail the run."""
+
+    every = ARTIFACT_SECONDS
+
+    def __init__(self, step: str) -> None:
+        self._step = step
+        self._id: Any = None
+        self._broken = False
+
+    def show(self, numbers: ProgressReading) -> None:
+        self._put(numbers.percent, numbers.text())
+
+    def close(self, numbers: ProgressReading) -> None:
+        if self._id is not None:
+            self._put(100.0, numbers.text())
+
+    def _put(self, percent: float, text: str) -> None:
+        if self._broken:
+            return
+        try:
+            from prefect.artifacts import create_progress_artifact, update_progress_artifact
+
+            described = f"{self._step}: {text}"
+            if self._id is None:
+                key = re.sub(r"[^a-z0-9]+", "-", self._step.lower()).strip("-")
+                self._id = create_progress_artifact(percent, key=key, description=described)
+            else:
+                update_progress_artifact(self._id, percent, description=described)
+        except Exception:
+            self._broken = True

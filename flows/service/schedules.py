@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
-from tercet.flows.service import time_zone
+import tzlocal
+
 from tercet.flows.service.client import answering
 from tercet.tasks.stage import BadInput
 
@@ -40,14 +41,36 @@ def _bad_cron(cron: str) -> BadInput:
 
 
 def zone_of(asked: str | None) -> str:
-    """The time zone of a schedule, by name. Raises: BadInput."""
-    if asked is None:
-        return time_zone.of_machine()
-    if not time_zone.is_zone(asked):
+    """The time zone of a schedule, by name; by default this machine's. Raises: BadInput."""
+    if asked is not None:
+        if not _is_zone(asked):
+            raise BadInput(
+                f"--timezone {asked!r} is no time zone: give one by its name, such as "
+                "Europe/Berlin."
+            )
+        return asked
+    try:
+        zone = str(tzlocal.reload_localzone())
+    except (KeyError, ValueError, OSError):
+        # TZ holds a POSIX rule, or nothing that is known.
+        zone = ""
+    if not _is_zone(zone):
         raise BadInput(
-            f"--timezone {asked!r} is no time zone: give one by its name, such as Europe/Berlin."
+            "The time zone of this machine has no name that a schedule could use: give one with "
+            "--timezone, such as --timezone Europe/Berlin."
         )
-    return asked
+    return zone
+
+
+def _is_zone(name: str) -> bool:
+    # Some systems' databases list the machine's own zone under these.
+    if name in ("localtime", "posixrules"):
+        return False
+    try:
+        ZoneInfo(name)
+    except (KeyError, ValueError, OSError):
+        return False
+    return True
 
 
 def next_time(cron: str, zone: str) -> datetime:

@@ -15,11 +15,10 @@ import yaml
 from tercet.flows.pipeline import fingerprints
 from tercet.flows.pipeline.step import Step
 from tercet.flows.recipe import file as recipe_file
-from tercet.flows.recipe import yaml_text
 from tercet.flows.results.verdict import judge
 from tercet.flows.running import gpus
 from tercet.flows.running.arguments import RunArguments
-from tercet.flows.running.device import device
+from tercet.flows.running.gpus import device
 from tercet.flows.running.one_step import Say
 from tercet.flows.running.processes import Ended, run_jobs, sendable
 from tercet.flows.running.run_plan import RunPlan, prepare
@@ -242,7 +241,7 @@ def _named(file: str, recipe: str, common: Sequence[str]) -> list[Arm]:
 def _varied(text: str) -> tuple[str, list[Any]]:
     key, equals, listed = text.partition("=")
     try:
-        values = yaml_text.parse(listed)[1] if equals else None
+        values = recipe_file.parse_yaml(listed)[1] if equals else None
     except yaml.YAMLError:
         values = None
     if not key.strip() or not isinstance(values, list) or not values:

@@ -11,8 +11,8 @@ from tercet.flows.formatting import format_number, format_range
 from tercet.flows.pages import charts, page
 from tercet.flows.pages.blocks import Chart, Code, Fact, Note, Section, Table
 from tercet.flows.pages.redaction import public
-from tercet.flows.results import transductive
-from tercet.flows.results.few import FEW, TOO_FEW, WHY, more_of
+from tercet.flows.results import metric_names
+from tercet.flows.results.metric_names import FEW, TOO_FEW, WHY_TOO_FEW, more_of
 from tercet.flows.studies.arms import as_text, short_keys
 from tercet.flows.studies.results import Results, Row
 
@@ -95,7 +95,7 @@ def table_of(results: Results) -> tuple[list[str], list[list[str | None]]]:
         rows.append(
             [
                 row.arm.name
-                + (transductive.MARK if row.transductive else "")
+                + (metric_names.TRANSDUCTIVE if row.transductive else "")
                 + (" *" if place == results.best else ""),
                 None if row.dev is None else f"{row.dev.mean:.2f}",
                 None if row.test is None else f"{row.test.mean:.2f}",
@@ -127,9 +127,9 @@ def notes_of(results: Results) -> list[str]:
     if untouched:
         notes.append(f"The untouched backbone scores {', '.join(untouched)}.")
     if any(row.few for row in results.rows):
-        notes.append(WHY)
+        notes.append(WHY_TOO_FEW)
     if any(row.transductive for row in results.rows):
-        notes.append(transductive.WHY)
+        notes.append(metric_names.WHY_TRANSDUCTIVE)
     notes.append(_choice(results))
     return notes
 

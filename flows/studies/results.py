@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tercet.flows.results import paired_items
-from tercet.flows.results.few import is_few
 from tercet.flows.results.figure_differences import Gap, compare_values
 from tercet.flows.results.figures import Value, read_figures
 from tercet.flows.results.metric_names import (
@@ -17,6 +16,7 @@ from tercet.flows.results.metric_names import (
     GEOMETRY,
     RETRIEVAL,
     Metric,
+    is_few,
     parse_metric,
 )
 from tercet.flows.results.paired_items import Measured

@@ -5,8 +5,8 @@ import re
 
 import typer
 
+from tercet.flows.formatting import printable
 from tercet.flows.recipe.secrets import LOGIN
-from tercet.flows.terminal.printable import printable
 from tercet.models.llm.errors import Stopped, Unusable
 from tercet.storage.store import FullDisk, StoreError
 from tercet.tasks.stage import BadInput, RequirementNotMet

@@ -5,9 +5,9 @@ import sys
 import textwrap
 from contextlib import suppress
 
+from tercet.flows.formatting import printable
 from tercet.flows.pipeline.step import Step
 from tercet.flows.running.runner import Make, StepResult
-from tercet.flows.terminal.printable import printable
 from tercet.flows.terminal.progress import reporter
 
 

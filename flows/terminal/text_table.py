@@ -10,7 +10,7 @@ from typing import Any
 
 from rich.cells import cell_len
 
-from tercet.flows.terminal.printable import printable
+from tercet.flows.formatting import printable
 
 # No text column gets narrower than this; rows that still do not fit are shown as records.
 NARROWEST = 16

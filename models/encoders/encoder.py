@@ -16,7 +16,7 @@ from sentence_transformers.sentence_transformer.modules import Router, Transform
 from transformers.utils import logging as transformers_logging
 
 from tercet.models import freed_memory
-from tercet.models.encoders import forms, missing_weights, own_modules, soundness
+from tercet.models.encoders import forms, own_modules, soundness
 from tercet.models.encoders.pooling import CNN, PoolingMode, cnn_form
 from tercet.models.encoders.prompts import SIDES, Prompts, Side, prompt_of
 from tercet.models.encoders.template_encoder import ENDLESS, TemplateEncoder, longest_input
@@ -78,7 +78,7 @@ def load_encoder(
     transformers_logging.disable_progress_bar()
     try:
         soundness.check_files(Path(path), trust_remote_code)
-        with missing_weights.refused():
+        with soundness.refused():
             if own and own_modules.has_own(Path(path)):
                 model = own_modules.load_own(Path(path), device, weights, trust_remote_code)
             elif own:
@@ -109,7 +109,7 @@ def load_encoder(
     for module in filter(forms.is_first_last, model):
         module.requires_grad_(False)
     if own and pooling is not None:
-        with missing_weights.refused():
+        with soundness.refused():
             wanted = pooling if has_cnn else drawn or pooling
             forms.set_form(model, Path(path), wanted, prompt, weights, remote)
     # Static embeddings have no longest input, and none can be set.

@@ -6,10 +6,7 @@ Each rule answers "surely" or "not surely": where no neighbour decides, a word i
 import re
 from dataclasses import dataclass
 
-from tercet.models.english.opening_verbs import OPENERS
-from tercet.models.english.verbs import IRREGULAR
-from tercet.models.english.word_classes import NUMBER_WORDS, STOP_WORDS
-from tercet.models.english.words import word_set
+from tercet.models.english.words import IRREGULAR, NUMBER_WORDS, OPENERS, STOP_WORDS, word_set
 
 DETERMINERS = word_set(
     """the a an this that these those its their his her our my your each every no some any another

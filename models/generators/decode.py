@@ -4,16 +4,111 @@ A row's text is a function of its prompt, its seed and the settings, not of its 
 same rows come out of any batch, unless two tokens' scores differ by less than rounding.
 """
 
+import inspect
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tercet.models.generators.candidates import candidates, drawn
-from tercet.models.generators.reading import Reading
-from tercet.models.generators.sampling import Decoding
+from tercet.models.generators import draws
+from tercet.models.generators.draws import row_noise
+from tercet.models.generators.settings import Decoding
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 if TYPE_CHECKING:
     from torch import Tensor
     from transformers import PreTrainedModel
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from transformers import PreTrainedModel
+
+
+class Reading:
+    """Rows that a model reads: first their prompts, then one more token of each at a time.
+
+    A causal model's rows are padded on the left, so that all continue in the same column; padding
+    counts in no position. The rows are at first the prompts'; `take` repeats, reorders and drops
+    them.
+
+    before: (rows, tokens), what an answer follows on, -1 for padding: the prompt, or the one token
+    with which a decoder beside an encoder begins.
+    """
+
+    def __init__(
+        self, model: "PreTrainedModel", prompts: Sequence[Sequence[int]], seeds: "Tensor"
+    ) -> None:
+        """Reads the prompts. seeds: (rows,), int64, on the model's device."""
+        import torch
+
+        self._model, self._seeds = model, seeds
+        longest = max(map(len, prompts))
+        ids = torch.zeros(len(prompts), longest, dtype=torch.int64)
+        mask = torch.zeros_like(ids)
+        left = not model.config.is_encoder_decoder
+        for row, prompt in enumerate(prompts):
+            span = slice(longest - len(prompt), longest) if left else slice(0, len(prompt))
+            ids[row, span] = torch.tensor(prompt)
+            mask[row, span] = 1
+        ids, self._mask = ids.to(seeds.device), mask.to(seeds.device)
+        self._given: dict[str, Any] = {}
+        self._cache: Any = None
+        if left:
+            self.before = ids.masked_fill(self._mask == 0, -1)
+            self._next = self._mask.sum(dim=1)
+            places = (self._mask.cumsum(dim=1) - 1).clamp(min=0)
+            self.logits = self._read(ids, places)
+        else:
+            encoder: Any = model.get_encoder()
+            self._given["encoder_outputs"] = encoder(ids, attention_mask=self._mask)
+            self._next = torch.ones_like(seeds)
+            begin = torch.full_like(ids[:, :1], int(model.config.decoder_start_token_id))
+            self.before = begin
+            self.logits = self._read(begin, torch.zeros_like(begin))
+
+    def feed(self, tokens: "Tensor") -> "Tensor":
+        """The logits (rows, vocabulary) after one more token of each row, (rows,)."""
+        import torch
+
+        if not self._given:
+            self._mask = torch.cat([self._mask, torch.ones_like(self._mask[:, :1])], dim=1)
+        self.logits = self._read(tokens[:, None], self._next[:, None])
+        self._next = self._next + 1
+        return self.logits
+
+    def take(self, rows: "Tensor", of_same: bool = False) -> None:
+        """Continues with these rows, by index. of_same: each comes from the same prompt's rows."""
+        cache = self._cache
+        if self._given:
+            cache = cache.self_attention_cache if of_same else cache
+        cache.batch_select_indices(rows)
+        if of_same:
+            return
+        self.before = self.before[rows]
+        self._mask, self._seeds, self._next = self._mask[rows], self._seeds[rows], self._next[rows]
+        if self._given:
+            encoded = self._given["encoder_outputs"]
+            encoded.last_hidden_state = encoded.last_hidden_state[rows]
+
+    def _read(self, ids: "Tensor", places: "Tensor") -> "Tensor":
+        """The logits after the last of these tokens; the cache then holds them all."""
+        given: dict[str, Any] = dict(self._given)
+        if self._given:
+            given["decoder_input_ids"] = ids
+        else:
+            given |= {"input_ids": ids, "position_ids": places}
+        noise = row_noise(self._model, self._seeds, places)
+        if noise is not None:
+            given["noise"] = noise
+        if "logits_to_keep" in inspect.signature(self._model.forward).parameters:
+            given["logits_to_keep"] = 1
+        said = self._model(
+            attention_mask=self._mask, past_key_values=self._cache, use_cache=True, **given
+        )
+        self._cache = said.past_key_values
+        logits: Tensor = said.logits[:, -1]
+        return logits
+
 
 # The score of what cannot win; finite, since sums of it are compared.
 _NEVER = -1e9
@@ -179,3 +274,74 @@ def _written(tokens: list[int], end: int) -> Written:
     if end in tokens:
         return Written(tokens[: tokens.index(end)], True)
     return Written(tokens[: tokens.index(-1)] if -1 in tokens else tokens, False)
+
+
+class Candidates(NamedTuple):
+    """Tokens that may come next, of each of some sequences.
+
+    tokens, scores: (sequences, candidates); a score is a log-probability divided by the
+    temperature, -inf for what must not be drawn.
+    """
+
+    tokens: "Tensor"
+    scores: "Tensor"
+
+
+def candidates(logits: "Tensor", said: "Tensor", how: Decoding) -> Candidates:
+    """The tokens that bans, temperature, top_k and top_p leave, in this order.
+
+    logits: (sequences, vocabulary). said: (sequences, tokens so far), what no n-gram may be
+    repeated from, -1 for padding on the left: what is written, behind the prompt of a
+    decoder-only model, as transformers counts it.
+    """
+    import torch
+
+    scores = torch.log_softmax(logits.float(), dim=-1)
+    if how.no_repeat and said.shape[1] >= how.no_repeat:
+        scores = _without_repeats(scores, said, how.no_repeat)
+    if how.temperature not in (0, 1):
+        scores = scores / how.temperature
+    size = scores.shape[1]
+    # Without draws only the best count, of which a beam needs two.
+    most = 2 * how.beams if how.temperature == 0 else (how.top_k or size)
+    if most >= size and how.top_p == 1:
+        return Candidates(torch.arange(size, device=scores.device).expand_as(scores), scores)
+    scores, tokens = scores.topk(min(most, size))
+    if how.top_p < 1 and how.temperature > 0:
+        shares = scores.softmax(dim=-1)
+        outside = shares.cumsum(dim=-1) - shares >= how.top_p
+        # A beam that ends needs another to continue with.
+        outside[:, : 1 if how.beams == 1 else 2] = False
+        scores = scores.masked_fill(outside, -torch.inf)
+    return Candidates(tokens, scores)
+
+
+def drawn(
+    scores: "Tensor", seeds: "Tensor", position: int, indices: "Tensor", count: int, how: Decoding
+) -> "Tensor":
+    """The places of `count` different columns of each row, drawn by their scores' softmax.
+
+    They come in the order of drawing, at temperature 0 by score. Gumbel noise keyed by (row seed,
+    position, index) makes the draw: the `count` largest sums are a sample without replacement.
+
+    scores, indices: (rows, columns); seeds: (rows,). Returns (rows, count).
+    """
+    if how.temperature > 0:
+        uniforms = draws.uniforms(
+            seeds[:, None], draws.TOKEN, indices.new_tensor(position), indices
+        )
+        scores = scores - (-uniforms.log()).log().to(scores.dtype)
+    return scores.topk(count, dim=-1).indices
+
+
+def _without_repeats(scores: "Tensor", said: "Tensor", size: int) -> "Tensor":
+    """The scores, with -inf for a token that would repeat an n-gram of this size."""
+    import torch
+
+    # Each window but the last is followed by a token; the last waits for its own.
+    windows = said.unfold(1, size, 1)
+    last = said[:, said.shape[1] - size + 1 :]
+    again = (windows[:, :, :-1] == last[:, None]).all(dim=-1) & (windows >= 0).all(dim=-1)
+    # Of a token that follows several windows the ban must win.
+    values = torch.full_like(again, torch.inf, dtype=scores.dtype).masked_fill(again, -torch.inf)
+    return scores.scatter_reduce(1, windows[:, :, -1].clamp(min=0), values, "amin")

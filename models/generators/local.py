@@ -7,7 +7,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tercet.models.generators.sampling import Decoding
+from tercet.models.generators.settings import Decoding
 from tercet.models.llm.errors import CeilingReached, Stopped
 from tercet.models.llm.messages import Answer, Request
 from tercet.models.precision import Precision

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tercet.models.english.plurals import singulars
+from tercet.models.english.words import singulars
 from tercet.models.knowledge import quantities
 from tercet.models.knowledge.extraction import Mentions
 from tercet.models.knowledge.places import ARTICLE, Fault, Mention, Reader, listed, shown

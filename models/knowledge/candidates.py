@@ -6,9 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tercet.models.english.word_classes import NUMBER_WORDS
-from tercet.models.knowledge.lexicon import Lexicon
-from tercet.models.knowledge.phrases import MAX_WORDS
+from tercet.models.english.words import NUMBER_WORDS
+from tercet.models.knowledge.lexicon import MAX_WORDS, Lexicon
 from tercet.models.knowledge.tokens import CAPITALISED, CAPITALS, IDENTIFIER, LOWER, ROMAN, Tokens
 
 Ints = npt.NDArray[np.int64]

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from tercet.models.english.word_classes import AFTER_OF
+from tercet.models.english.words import AFTER_OF
 from tercet.models.knowledge.quantities import Quantity, is_year_like
 from tercet.models.knowledge.tokens import LOWER, Tokens
 

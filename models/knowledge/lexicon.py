@@ -14,7 +14,7 @@ Our own pairs (antonyms.tsv, synonyms.tsv) come with every lexicon.
 
 import gzip
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -22,9 +22,75 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from tercet.models.knowledge import phrases
-from tercet.models.knowledge.phrases import MAX_WORDS, Phrases
 from tercet.models.knowledge.tokens import CAPITALISED, CAPITALS, LOWER, kind_of, words_of
+
+Ints = npt.NDArray[np.int64]
+MAX_WORDS = 4
+
+
+@dataclass(frozen=True)
+class Phrases:
+    """Phrases of 1 to `MAX_WORDS` words.
+
+    words: word to its number, below `len(words)`; the first level's nodes are these numbers.
+    keys: sorted, ``node << 32 | word`` of each step from a node to a longer one.
+    nodes: the node that each key leads to.
+    entries: node to the number of the phrase that ends there, -1 where none does.
+    """
+
+    words: dict[str, int]
+    keys: npt.NDArray[np.uint64]
+    nodes: Ints
+    entries: Ints
+
+    def step(self, node: Ints, word: Ints) -> Ints:
+        """The node one word further, row by row; -1 where there is none."""
+        if not len(self.keys):
+            return np.full(len(node), -1, dtype=np.int64)
+        known = (node >= 0) & (word >= 0)
+        key = (np.where(known, node, 0).astype(np.uint64) << np.uint64(32)) | np.where(
+            known, word, 0
+        ).astype(np.uint64)
+        at = np.minimum(np.searchsorted(self.keys, key), len(self.keys) - 1)
+        return np.where(known & (self.keys[at] == key), self.nodes[at], -1)
+
+    def entry(self, node: Ints) -> Ints:
+        """The phrase that ends at each node, -1 where none does or the node is -1."""
+        return np.where(node >= 0, self.entries[node], -1)
+
+
+def phrase_trie(phrases: Iterable[Sequence[str]]) -> Phrases:
+    """The trie of phrases, given as sequences of words; the n-th phrase's number is n.
+
+    A phrase that comes again keeps its first number. Raises ValueError for one of no words or of
+    more than `MAX_WORDS`.
+    """
+    words: dict[str, int] = {}
+    rows = [tuple(phrase) for phrase in phrases]
+    for row in rows:
+        if not 1 <= len(row) <= MAX_WORDS:
+            raise ValueError(f"a phrase has 1 to {MAX_WORDS} words, not {len(row)}: {row!r}")
+        for word in row:
+            if word not in words:
+                words[word] = len(words)
+    count = len(words)
+    steps: dict[int, int] = {}
+    ends: dict[int, int] = {}
+    for number, row in enumerate(rows):
+        node = words[row[0]]
+        for word in row[1:]:
+            key = node << 32 | words[word]
+            node = steps.setdefault(key, count + len(steps))
+        ends.setdefault(node, number)
+    keys = np.fromiter(steps.keys(), dtype=np.uint64, count=len(steps))
+    nodes = np.fromiter(steps.values(), dtype=np.int64, count=len(steps))
+    order = np.argsort(keys)
+    entries = np.full(max(1, count + len(steps)), -1, dtype=np.int64)
+    entries[np.fromiter(ends.keys(), dtype=np.int64, count=len(ends))] = np.fromiter(
+        ends.values(), dtype=np.int64, count=len(ends)
+    )
+    return Phrases(words, keys[order], nodes[order], entries)
+
 
 DATA_FILES = ("lexicon.tsv", "antonyms.tsv", "synonyms.tsv")
 
@@ -33,8 +99,6 @@ _OURS = ("noun", "types")
 _WORDNET = ("synset_id", "pos", "lexfile", "members")
 _POS = {"n": "noun", "v": "verb", "a": "adjective", "s": "adjective", "r": "adverb"}
 _PARTS_OF_SPEECH = frozenset(_POS.values()) | {"preposition", "linking", "entity"}
-
-Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -273,7 +337,7 @@ def _built(senses: _Senses, synonyms: tuple[Group, ...], antonyms: tuple[Group, 
     return Lexicon(
         types=tuple(numbers),
         nouns=tuple(nouns.values()),
-        phrases=phrases.build(merged),
+        phrases=phrase_trie(merged),
         ordinary=np.array(ordinary, dtype=np.int64),
         proper=np.array(proper, dtype=np.int64),
         capitals=np.array(capitals, dtype=np.bool_),

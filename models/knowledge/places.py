@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tercet.models.english.plurals import singulars
+from tercet.models.english.words import singulars
 from tercet.models.knowledge import quantities
 from tercet.models.knowledge.quantities import Quantity
-from tercet.models.text.whole_words import inside
+from tercet.models.text.patterns import inside
 
 _BETWEEN = re.compile(r"\s?[-–—−]\s?|\s(?:to|and)\s")
 ARTICLE = re.compile(r"(?:an?|the)\s+(?=[^\W\d_])", re.IGNORECASE)

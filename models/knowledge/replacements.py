@@ -45,6 +45,8 @@ _SIGNS = 256
 _CHANCE, _FEW = 0.3, 64  # below this cosine, entities of so few neighbours may share none
 _ROWS = 2048  # rows looked at in one go
 _PATHS = 1_000_000  # members of rings in one go
+# Nodes whose signs are drawn, and neighbours whose signs are added, in one go.
+_NODES, _NEIGHBOURS = 8_192, 20_000
 
 
 @dataclass(frozen=True)
@@ -284,20 +286,22 @@ def _neighbourhoods(graph: Graph) -> npt.NDArray[np.float16]:
     """
     count = len(graph.ids)
     degrees = graph.soft.degrees(np.arange(count))
-    words = np.arange(_SIGNS // 64, dtype=np.uint64)
-    drawn = seeding.draws(
-        0, "neighbour", np.repeat(graph.ids, len(words)), np.tile(words, count)
-    ).reshape(count, len(words), 1)
-    bits = (drawn >> np.arange(64, dtype=np.uint64)) & np.uint64(1)
-    signs = bits.reshape(count, _SIGNS).astype(np.float32) * 2 - 1
-    signs *= np.log1p(count / np.maximum(degrees, 1)).astype(np.float32)[:, None]
+    weights = np.log1p(count / np.maximum(degrees, 1)).astype(np.float32)[:, None]
+    signs = np.empty((count, _SIGNS), dtype=np.int8)
+    words, bits = np.arange(_SIGNS // 64, dtype=np.uint64), np.arange(64, dtype=np.uint64)
+    for low in range(0, count, _NODES):
+        ids = graph.ids[low : low + _NODES]
+        drawn = seeding.draws(0, "neighbour", np.repeat(ids, len(words)), np.tile(words, len(ids)))
+        ones = (drawn[:, None] >> bits) & np.uint64(1)
+        signs[low : low + _NODES] = ones.astype(np.int8).reshape(-1, _SIGNS) * 2 - 1
     near = np.zeros((count, _SIGNS), dtype=np.float16)
     with_any = np.flatnonzero(degrees)
-    for piece in pieces(degrees[with_any], _PATHS // 4):
+    for piece in pieces(degrees[with_any], _NEIGHBOURS):
         some = with_any[piece]
         first, last = graph.soft.starts[some[0]], graph.soft.starts[some[-1] + 1]
+        neighbours = graph.soft.targets[first:last]
         sums = np.add.reduceat(
-            signs[graph.soft.targets[first:last]], graph.soft.starts[some] - first, axis=0
+            signs[neighbours] * weights[neighbours], graph.soft.starts[some] - first, axis=0
         )
         norms = np.linalg.norm(sums, axis=1, keepdims=True)
         near[some] = sums / np.maximum(norms, 1e-9)

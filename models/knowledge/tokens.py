@@ -9,9 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tercet.models.english import word_classes
-from tercet.models.english.opening_verbs import OPENERS
-from tercet.models.english.plurals import may_be_plural, singulars
+from tercet.models.english import words
+from tercet.models.english.words import OPENERS, may_be_plural, singulars
 from tercet.models.runs import begins
 
 Ints = npt.NDArray[np.int64]
@@ -136,14 +135,14 @@ def tokenise(texts: Sequence[str], vocabulary: Mapping[str, int], *, identifiers
         kind=numbers(kinds),
         surface=numbers(surfaces),
         lemma=numbers(lemmas),
-        stop=column([fold in word_classes.STOP_WORDS or len(fold) == 1 for fold in folded]),
-        weak=column([fold in word_classes.WEAK_WORDS for fold in folded]),
+        stop=column([fold in words.STOP_WORDS or len(fold) == 1 for fold in folded]),
+        weak=column([fold in words.WEAK_WORDS for fold in folded]),
         plural=column([may_be_plural(fold) for fold in folded]),
-        link=column([word in word_classes.NAME_LINKS for word in distinct]),
-        title=column([fold in word_classes.TITLES for fold in folded]),
+        link=column([word in words.NAME_LINKS for word in distinct]),
+        title=column([fold in words.TITLES for fold in folded]),
         inflected=column([fold.endswith(("ing", "ed", "ly")) for fold in folded]),
         opener=column([fold in OPENERS for fold in folded]),
-        before_verb=column([fold in word_classes.BEFORE_VERBS for fold in folded]),
+        before_verb=column([fold in words.BEFORE_VERBS for fold in folded]),
     )
 
 
@@ -188,6 +187,4 @@ def _is_dotted_name(word: str) -> bool:
     parts = word.split(".")
     if max(map(len, parts)) == 1 or word in ("Ph.D", "vs.", "B.Sc", "M.Sc"):
         return False
-    return not any(
-        part.istitle() and part.casefold() in word_classes.STOP_WORDS for part in parts[1:]
-    )
+    return not any(part.istitle() and part.casefold() in words.STOP_WORDS for part in parts[1:])

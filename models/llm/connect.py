@@ -1,5 +1,6 @@
 """Which endpoints a recipe's `llm` and `run.llm` mean, and how requests to them look."""
 
+import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -11,9 +12,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from tercet.models.llm.client.client import Endpoint
 from tercet.models.llm.client.exchange import never_to_be_had, no_proxy
 from tercet.models.llm.errors import Stopped, Unusable
+from tercet.models.llm.messages import Request
 from tercet.models.llm.run_settings import AskingSettings
 from tercet.models.llm.settings import LlmSettings
-from tercet.models.llm.wire import Wire
+from tercet.models.llm.wire import Wire, turns
 
 if TYPE_CHECKING:
     import httpx
@@ -95,8 +97,6 @@ def wire(llm: LlmSettings, model: Path | None, served: Sequence[Endpoint]) -> Wi
         return Wire("completions", lists=True, send=llm.send)
     # What an absent one is shows when it answers: until then it is taken to be like the others.
     if model is not None and {*_at_once(_is_vllm, served)} - {None} == {True}:
-        from tercet.models.llm.chat_template import chat_renderer
-
         render = chat_renderer(model, llm.template_kwargs)
         return Wire("completions", lists=True, render=render, send=llm.send)
     return Wire("chat", template_kwargs=llm.template_kwargs, send=llm.send)
@@ -188,3 +188,61 @@ def _get(endpoint: Endpoint, url: "httpx.URL") -> tuple[int, Any]:
         return found.status_code, found.json()
     except (ValueError, RecursionError):
         return found.status_code, None
+
+
+_FILES = ("chat_template.jinja", "chat_template.json")
+_FOLDER = "additional_chat_templates"
+
+
+def has_chat_template(model: Path) -> bool:
+    """Whether a model's directory holds a chat template. Nothing is loaded."""
+    if any((model / name).is_file() for name in _FILES) or (model / _FOLDER).is_dir():
+        return True
+    try:
+        config = json.loads((model / "tokenizer_config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(config, dict) and bool(config.get("chat_template"))
+
+
+def chat_renderer(
+    model: Path, template_kwargs: Mapping[str, Any]
+) -> Callable[[Sequence[Request]], list[str]]:
+    """A function from requests to what the model continues: each is a chat.
+
+    The texts contain the template's special tokens, so no others may be added.
+
+    template_kwargs: further variables of the template.
+
+    Raises: Unusable when the model has no template or no tokenizer; the returned function raises
+        it when the template does not take a message.
+    """
+    from transformers import AutoTokenizer
+
+    if not has_chat_template(model):
+        raise Unusable(
+            f"The model {model} has no chat template: set llm.api: completions, or use a chat "
+            "model."
+        )
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(model, local_files_only=True)
+    except (OSError, ValueError) as error:
+        reason = str(error).splitlines()[0]
+        raise Unusable(f"The tokenizer of {model} cannot be read: {reason}") from None
+
+    def render(requests: Sequence[Request]) -> list[str]:
+        if not requests:
+            return []
+        chats = [turns(request) for request in requests]
+        try:
+            texts: list[str] = tokenizer.apply_chat_template(
+                chats, tokenize=False, add_generation_prompt=True, **template_kwargs
+            )
+        except Exception as error:
+            raise Unusable(
+                f"The chat template of {model} fails ({type(error).__name__}: {error}): check "
+                "llm.template_kwargs, or set llm.api: completions."
+            ) from None
+        return texts
+
+    return render

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from tercet.models.encoders.encoder import encode
 from tercet.models.encoders.entry_space import Space, Turn
-from tercet.models.losses.definition import Activation, layer_of
+from tercet.models.losses.word_layer import Activation, layer_of
 
 # Logits of a batch against this many entries are held at once.
 BLOCK = 16_384

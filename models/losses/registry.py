@@ -32,17 +32,10 @@ LOSSES: Mapping[str, Loss] = with_installed(
 )
 
 
-# Names of earlier recipes, and those of today.
-_RENAMED = {"contrastive": "info_nce", "in_batch": "info_nce", "strict": "pairwise_logistic"}
-
-
 def loss_named(name: Any) -> Loss:
     """The loss of that name. Raises ValueError if there is none."""
     if not isinstance(name, str):
         raise ValueError(f"there is no loss {name!r}: choose one of {', '.join(LOSSES)}")
-    if name in _RENAMED:
-        new = _RENAMED[name]
-        raise ValueError(f"the loss {name} is now called {new}: write `{new}`")
     if name not in LOSSES:
         near = suggest(name, LOSSES)
         raise ValueError(f"there is no loss {name!r}{near}: choose one of {', '.join(LOSSES)}")

@@ -9,12 +9,19 @@ import numpy as np
 import torch
 
 from tercet.models.pretraining import tokenizer as tokenizers
-from tercet.models.pretraining.batches import Inputs, Task, TextBatches
+from tercet.models.pretraining.batches import Inputs, Task, TextBatches, Texts
 from tercet.models.pretraining.network import LanguageModel
 from tercet.models.pretraining.noise import Vocabulary
-from tercet.models.pretraining.texts import Texts
-from tercet.models.training.choosing import Choice
-from tercet.models.training.loop import LogRow, Setting, adafactor, adamw, cosine, phase_seed, train
+from tercet.models.training.loop import (
+    Choice,
+    LogRow,
+    Setting,
+    adafactor,
+    adamw,
+    cosine,
+    phase_seed,
+    train,
+)
 from tercet.models.training.phase import Hyperparameters
 
 # The metric's name in the log.

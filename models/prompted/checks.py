@@ -4,9 +4,10 @@ All checks are conservative: a sentence that only resembles a fault passes, and 
 says itself is no fault of its answer.
 """
 
+import html
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from typing import TypeAlias
@@ -17,13 +18,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tercet.models.english.numbers import SCALES, Number, numbers_in
-from tercet.models.english.plurals import plural, singulars
+from tercet.models.english.words import plural, singulars
 from tercet.models.prompted import wording
-from tercet.models.prompted.damage import all_mended
-from tercet.models.prompted.query_checks import query_faults
 from tercet.models.text.languages import foreign_language, foreign_script
-from tercet.models.text.thoughts import OPEN_THOUGHT, THOUGHTS
-from tercet.models.text.whole_words import inside
+from tercet.models.text.patterns import OPEN_THOUGHT, THOUGHTS, inside
+from tercet.models.text.shingles import GRAM
+from tercet.models.text.unicode import fold
 
 Flags: TypeAlias = npt.NDArray[np.bool_]
 Wanted: TypeAlias = Sequence[frozenset[str]]
@@ -325,3 +325,137 @@ def _otherwise(text: str) -> Counter[Fraction]:
     """How often numbers occur in other words than numerals."""
     found = {value: len(words.findall(text)) for words, value in _OTHERWISE}
     return +Counter(found)
+
+
+# Damage: escapes, entities and wrong encodings that a model left in its answer.
+_LINES = re.compile(r"\r\n|\r|\n")
+_ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,30});")
+_ESCAPE = re.compile(
+    r"""(?:\\+u[0-9a-fA-F]{4})+|\\U[0-9a-fA-F]{8}|\\x[0-9a-fA-F]{2}|\\[nrt"'/\\]"""
+)
+_UNIT = re.compile(r"\\u([0-9a-fA-F]{4})")
+_LETTERS = {"n": "\n", "r": "\n", "t": " "}
+_LOST = "\ufffd"
+# UTF-8 that was read as Windows-1252: each of its bytes is a character that is not ASCII.
+_RUN = re.compile(r"[^\x00-\x7f]{2,}")
+# These follow an accented letter in good texts too: `“café”…`.
+_CLOSING = frozenset("“”‘’„‚…–—•™»«›‹·°²³¹\u00a0")
+
+
+def mended(text: str, source: str) -> tuple[str, bool]:
+    """The answer as corpus texts are (`unicode.fold`, line by line), entities of HTML and escapes
+    of JSON replaced by what they stand for; and whether characters of it are lost or garbled."""
+    if "&" in text and not _ENTITY.search(source):
+        # Again and again, since what is escaped twice or more is as common; each makes it shorter.
+        while _ENTITY.search(text) and (meant := html.unescape(text)) != text:
+            text = meant
+    if "\\" in text and "\\" not in source:
+        text = _ESCAPE.sub(_meant, text)
+    damaged = (_LOST in text and _LOST not in source) or (_garbled(text) and not _garbled(source))
+    return "\n".join(fold(line) for line in _LINES.split(text)).strip(), damaged
+
+
+def all_mended(texts: Sequence[str], sources: Sequence[str]) -> tuple[list[str], list[bool]]:
+    """`mended` of each answer and its sentence."""
+    found = [mended(text, source) for text, source in zip(texts, sources, strict=True)]
+    return [text for text, _ in found], [damaged for _, damaged in found]
+
+
+def _meant(escape: re.Match[str]) -> str:
+    said = escape[0]
+    if units := _UNIT.findall(said):
+        # Characters beyond the first plane are two escapes; half of one is lost.
+        return bytes.fromhex("".join(units)).decode("utf-16-be", "replace")
+    if said[1] in "Ux":
+        code = int(said[2:], 16)
+        return chr(code) if code < 0x110000 and not 0xD800 <= code < 0xE000 else _LOST
+    return _LETTERS.get(said[1], said[1])
+
+
+def _garbled(text: str) -> bool:
+    """Whether a run of characters is UTF-8 if each of them is taken for a byte."""
+    return not text.isascii() and any(_is_utf8(run) for run in _RUN.findall(text))
+
+
+def _is_utf8(run: str) -> bool:
+    if run[0] not in "ÂÃ" and set(run[1:]) <= _CLOSING:
+        return False
+    try:
+        return len(b"".join(map(_byte, run)).decode()) < len(run)
+    except (UnicodeDecodeError, UnicodeEncodeError):
+        return False
+
+
+def _byte(character: str) -> bytes:
+    """In Windows-1252; its five undefined bytes are characters of Latin-1."""
+    try:
+        return character.encode("cp1252")
+    except UnicodeEncodeError:
+        return character.encode("latin-1")
+
+
+# Queries to a passage have checks of their own.
+# The operation of queries that are questions.
+_QUESTION = "question"
+_WORD = re.compile(r"\w+")
+MOST = 40
+_AGAIN = 3
+# A query of so many words that stands in its passage was copied from there.
+_FEW = 4
+
+
+def query_faults(said: pa.Table) -> Iterator[tuple[int, str, str]]:
+    """Row, reason and why, in words, of each query that has a fault; the gravest of several.
+
+    said: text, source (the passage with its context), operation (its kind), checks; rows without
+        the check `query` are none. A passage's own words are no excuse here: what it says of
+        itself, nobody who searches knows.
+
+    Reasons: several_lines, too_long (over `MOST` words), repetition (of a word), preamble,
+    speaks_of_text, copied_words (`GRAM` in a row of the passage, or the whole query), and of a
+    question no_question.
+    """
+    checks = said["checks"].to_pylist()
+    rows = [row for row, names in enumerate(checks) if "query" in (names or ())]
+    if not rows:
+        return
+    queries = said.select(["text", "source", "operation"]).take(pa.array(rows))
+    for row, query in zip(rows, queries.to_pylist(), strict=True):
+        text, source, kind = query["text"], query["source"] or "", query["operation"]
+        if "\n" in text or "\r" in text:
+            yield row, "several_lines", "there is a line break in it"
+        elif len(text.split()) > MOST:
+            yield row, "too_long", f"more than {MOST} words, which nobody searches with"
+        elif looped := _looped(text):
+            yield row, "repetition", f"it says {looped} again and again"
+        elif wording.OF_QUERY.search(text):
+            yield row, "preamble", "it says what it is"
+        elif found := _spoken(text, source):
+            yield row, "speaks_of_text", f"it speaks of the text: {found}"
+        elif copied := _copied(text, source):
+            yield row, "copied_words", f"the passage has it: {copied}"
+        elif kind == _QUESTION and not wording.ENDS_AS_QUESTION.search(text):
+            yield row, "no_question", "it does not end in a question mark"
+
+
+def _looped(text: str) -> str | None:
+    """A longer word that the query says `_AGAIN` times: small models end in loops."""
+    words = Counter(word for word in _WORD.findall(text.lower()) if len(word) > 3)
+    return next((word for word, times in words.items() if times >= _AGAIN), None)
+
+
+def _spoken(text: str, source: str) -> str | None:
+    """How the query speaks of the text that it was written for; None if it does not."""
+    if found := wording.POINTING.search(text):
+        return found[0]
+    found = wording.OF_TEXT.search(text)
+    return found[0] if found and found[0].lower() not in source.lower() else None
+
+
+def _copied(text: str, source: str) -> str | None:
+    """The first `GRAM` words in a row that the passage has too, or all of fewer; of less than
+    `_FEW`, none, since terms are the same everywhere."""
+    words, known = _WORD.findall(text.lower()), f" {' '.join(_WORD.findall(source.lower()))} "
+    size = min(GRAM, max(len(words), _FEW))
+    runs = (" ".join(words[at : at + size]) for at in range(len(words) - size + 1))
+    return next((run for run in runs if f" {run} " in known), None)

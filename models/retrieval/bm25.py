@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tercet.models.english.share import is_english
 from tercet.models.retrieval.rankings import NONE, Places, Scores
 from tercet.models.retrieval.words import split
+from tercet.models.text.languages import is_english
 
 _K1, _B = 1.5, 0.75
 # Documents from which the language is told, and those whose words are in memory at once.

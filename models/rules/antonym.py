@@ -16,10 +16,7 @@ from tercet.models.english.context import (
     is_number,
     is_past_form,
 )
-from tercet.models.english.opening_verbs import OPENERS
-from tercet.models.english.verbs import forms_of
-from tercet.models.english.word_classes import NUMBER_WORDS
-from tercet.models.english.words import WORD, word_set
+from tercet.models.english.words import NUMBER_WORDS, OPENERS, WORD, forms_of, word_set
 from tercet.models.generation import Method, MethodInput, Several, methods
 from tercet.models.knowledge.lexicon import load_pairs
 from tercet.models.rules.word_exchange import Senses, exchanged, senses_of

@@ -4,8 +4,7 @@ import re
 from functools import lru_cache
 from typing import TypeAlias
 
-from tercet.models.english.kinds import of_one_kind
-from tercet.models.english.opening_verbs import OPENERS
+from tercet.models.english.words import OPENERS, of_one_kind
 from tercet.models.knowledge.lexicon import load_pairs
 from tercet.models.knowledge.replacements import POOLS, PREFERRED
 from tercet.models.rules.whole_mentions import name_class

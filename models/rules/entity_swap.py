@@ -9,10 +9,14 @@ import pyarrow as pa
 from pydantic import Field
 
 from tercet.models import seeding
-from tercet.models.english.articles import replaced
-from tercet.models.english.kinds import of_one_kind
-from tercet.models.english.plurals import is_plural, plural
-from tercet.models.english.words import capitalised, word_set
+from tercet.models.english.words import (
+    capitalised,
+    is_plural,
+    of_one_kind,
+    plural,
+    replaced,
+    word_set,
+)
 from tercet.models.generation import JOINT, Method, MethodInput, Output, Several, methods
 from tercet.models.knowledge.replacements import POOLS, PREFERRED, Pick, Replacements
 from tercet.models.rules.entity_kinds import Option, is_name, of_kind, same, shape
@@ -106,7 +110,7 @@ def entity_swap(given: MethodInput, params: Swaps, seed: int) -> pa.Table:
     (`whole_mentions`).
 
     The new one comes from T_p, else from T_r (`detail.pool`), and does not yet occur in the
-    sentence. With `one_kind` it is of the same narrow kind (`english/kinds.py`), or, if it is a
+    sentence. With `one_kind` it is of the same narrow kind (`english/words.py`), or, if it is a
     proper name or an identifier, from T_p, of the same class or family, and, if the nearest is
     chosen, of the same `shape`. Where the ring has none such, the entity stays. A further
     generation takes other entities, and other replacements when those run out.

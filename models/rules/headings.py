@@ -14,8 +14,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from tercet.models.generation import Method, MethodInput, Output, Params, methods
-from tercet.models.text.headings import as_typed
-from tercet.models.text.passages import above
+from tercet.models.text.passages import above, as_typed
 
 # The place of a query in a document: the number of names in the path down to it.
 Depth = Callable[[Sequence[str]], int]

@@ -7,7 +7,6 @@ from functools import cache
 import pyarrow as pa
 
 from tercet.models import seeding
-from tercet.models.english.articles import replaced
 from tercet.models.english.context import (
     AUXILIARIES,
     DETERMINERS,
@@ -19,10 +18,19 @@ from tercet.models.english.context import (
     is_past,
     is_third_person,
 )
-from tercet.models.english.opening_verbs import DOCUMENTATION_VERBS, PLAIN_VERBS
-from tercet.models.english.verbs import IRREGULAR, forms_of
-from tercet.models.english.word_classes import NUMBER_WORDS, STOP_WORDS
-from tercet.models.english.words import capitalised, in_shape_of, third_person, word_set
+from tercet.models.english.words import (
+    DOCUMENTATION_VERBS,
+    IRREGULAR,
+    NUMBER_WORDS,
+    PLAIN_VERBS,
+    STOP_WORDS,
+    capitalised,
+    forms_of,
+    in_shape_of,
+    replaced,
+    third_person,
+    word_set,
+)
 from tercet.models.generation import Method, MethodInput, Output, Several, methods
 
 # Without "be" and "have", which take their negation as auxiliaries do, or none.

@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pydantic import Field
 
-from tercet.models.english.word_classes import NUMBER_WORDS
+from tercet.models.english.words import NUMBER_WORDS
 from tercet.models.generation import Method, MethodInput, Output, Several, methods
 from tercet.models.text.word_noise import (
     Changed,

@@ -5,11 +5,9 @@ import re
 import pyarrow as pa
 from pydantic import Field
 
-from tercet.models.english.articles import replaced
 from tercet.models.english.context import BOUNDARY, around, is_number, is_verb_like
 from tercet.models.english.numbers import FRACTIONS, SCALES, Number, in_words, numbers_in
-from tercet.models.english.word_classes import STOP_WORDS
-from tercet.models.english.words import in_shape_of, word_set
+from tercet.models.english.words import STOP_WORDS, in_shape_of, replaced, word_set
 from tercet.models.generation import JOINT, Method, MethodInput, Output, Params, methods
 
 _MONTH = "(?:January|February|March|April|May|June|July|August|September|October|November|December)"

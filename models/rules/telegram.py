@@ -9,7 +9,6 @@ import pyarrow as pa
 from pydantic import Field
 
 from tercet.models import seeding
-from tercet.models.english.articles import replaced
 from tercet.models.english.context import (
     BE,
     BOUNDARY,
@@ -26,9 +25,14 @@ from tercet.models.english.context import (
     is_past_form,
     is_plural_subject,
 )
-from tercet.models.english.verbs import IRREGULAR
-from tercet.models.english.word_classes import NUMBER_WORDS, STOP_WORDS
-from tercet.models.english.words import WORD, word_set
+from tercet.models.english.words import (
+    IRREGULAR,
+    NUMBER_WORDS,
+    STOP_WORDS,
+    WORD,
+    replaced,
+    word_set,
+)
 from tercet.models.generation import Method, MethodInput, Output, Several, methods
 
 _NUMBER = rf"(?:\d|(?:{'|'.join(sorted(NUMBER_WORDS))})\b)"

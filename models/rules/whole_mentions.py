@@ -16,11 +16,7 @@ from tercet.models.english.context import (
     is_noun,
     is_number,
 )
-from tercet.models.english.kinds import has_kind
-from tercet.models.english.opening_verbs import OPENERS
-from tercet.models.english.plurals import is_plural
-from tercet.models.english.word_classes import STOP_WORDS
-from tercet.models.english.words import word_set
+from tercet.models.english.words import OPENERS, STOP_WORDS, has_kind, is_plural, word_set
 
 # Half of an idiom more often than a thing: "a bit", "in terms of", "take part".
 _IDIOMATIC = word_set(

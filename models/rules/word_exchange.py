@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 
 from tercet.models import seeding
-from tercet.models.english.articles import replaced
 from tercet.models.english.context import (
     BE,
     BOUNDARY,
@@ -30,10 +29,15 @@ from tercet.models.english.context import (
     is_reduced,
     is_third_person,
 )
-from tercet.models.english.opening_verbs import OPENERS
-from tercet.models.english.plurals import plural
-from tercet.models.english.verbs import forms_of
-from tercet.models.english.words import WORD, in_shape_of, word_set
+from tercet.models.english.words import (
+    OPENERS,
+    WORD,
+    forms_of,
+    in_shape_of,
+    plural,
+    replaced,
+    word_set,
+)
 from tercet.models.generation import JOINT, MethodInput, Output
 from tercet.models.knowledge.lexicon import Group
 

@@ -10,7 +10,7 @@ import torch
 from transformers import AutoConfig, T5ForConditionalGeneration
 
 from tercet.models.generators import checkpoint
-from tercet.models.generators.sampling import DTYPES
+from tercet.models.generators.settings import DTYPES
 from tercet.models.precision import Precision, computed_in
 from tercet.models.t5 import wording
 from tercet.models.t5.wording import Question, Words

@@ -1,8 +1,9 @@
-"""Whether texts are written in another script, or another language, than those they stand for.
+"""Languages of texts: another than that of the texts they stand for, and English or not.
 
 Works on whole columns, one pass per regular expression. Doubtful cases count as no difference.
 """
 
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -79,3 +80,27 @@ def _words(texts: pa.ChunkedArray) -> Counts:
 
 def _array(column: Any) -> npt.NDArray[Any]:
     return np.asarray(column.to_numpy(zero_copy_only=False))
+
+
+# Of English, abstracts have a share of common words of .23 to .30, code with its docstrings of .14;
+# German, French, Dutch and Danish have .00 to .09.
+LEAST_ENGLISH = 0.1
+# Words of English that hardly another language has.
+_COMMON = """
+    the of and to that it with his this but from have you they which she their been has would
+    there when who more if out said what its your into than them can only other our could these
+    some we i be not are for by"""
+_FEWEST = 100  # fewer of them show no language
+
+
+def share_of_english(texts: Sequence[str]) -> float | None:
+    """The share of words that are among the commonest of English; None of few words."""
+    common = frozenset(_COMMON.split())
+    words = [word.strip(",.;:!?()\"'").lower() for text in texts for word in text.split()]
+    return sum(word in common for word in words) / len(words) if len(words) >= _FEWEST else None
+
+
+def is_english(texts: Sequence[str]) -> bool:
+    """Whether the share is that of English; not where there are too few words to tell."""
+    share = share_of_english(texts)
+    return share is not None and share >= LEAST_ENGLISH

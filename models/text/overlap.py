@@ -25,8 +25,8 @@ import pyarrow.compute as pc
 from tercet.models import seeding
 from tercet.models.runs import distinct, pieces, ranges
 from tercet.models.seeding import Ids
-from tercet.models.text import ngrams
-from tercet.models.text.ngrams import Places, powers, spaced, word_hashes
+from tercet.models.text import shingles
+from tercet.models.text.shingles import Places, powers, spaced, word_hashes
 
 Shares: TypeAlias = npt.NDArray[np.float64]
 Vectors: TypeAlias = npt.NDArray[np.float32]
@@ -34,7 +34,7 @@ Vectors: TypeAlias = npt.NDArray[np.float32]
 # Words cut apart by a tokeniser: "do n't", "the man 's".
 _CUT_OFF = r"\s+(n?)['’](t|s|re|ve|ll|d|m)\b"
 _APOSTROPHE = r"['’]"
-_INVERSE = pow(ngrams.BASE, -1, 1 << 64)
+_INVERSE = pow(shingles.BASE, -1, 1 << 64)
 _MASK = np.uint64(0xD6E8FEB86659FD93)
 _DROP = np.uint64(0xA0761D6478BD642F)
 
@@ -100,7 +100,7 @@ def words_of(texts: pa.Array) -> Words:
 def grams(words: Words, order: int) -> tuple[Ids, Places]:
     """The n-grams of each text, each once, with their rows; in order of row, then of n-gram."""
     row = np.repeat(np.arange(len(words)), words.counts)
-    found, first = ngrams.grams(words.hashes, row, order)
+    found, first = shingles.grams(words.hashes, row, order)
     rows = row[first]
     once = distinct(rows, found)
     return found[once], rows[once]

@@ -1,6 +1,7 @@
 """Trains a sentence encoder through one phase: parts with losses, drawn together in each batch."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -11,20 +12,25 @@ import pyarrow.compute as pc
 import torch
 from sentence_transformers import SentenceTransformer
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from tercet.models import seeding
 from tercet.models.encoders import own_modules
-from tercet.models.encoders.encoder import check_room, longest, side_arguments
+from tercet.models.encoders.encoder import check_room, encode, load_encoder, longest, side_arguments
 from tercet.models.losses.loss import Loss
 from tercet.models.losses.registry import loss_named
 from tercet.models.training import batches as batching
-from tercet.models.training import checkpoints, dropout
-from tercet.models.training.cached_gradients import CachedEncoder
+from tercet.models.training import checkpoints
 from tercet.models.training.loop import Batch, Setting, phase_seed, train
-from tercet.models.training.phase import Hyperparameters, PartRows, Trained, epoch_steps, part_sizes
-from tercet.models.training.pieces import LengthGroups
-from tercet.models.training.starting_weights import blended, frozen
-from tercet.models.training.teacher import cosines, load_teacher
+from tercet.models.training.phase import (
+    Hyperparameters,
+    PartRows,
+    Teacher,
+    Trained,
+    epoch_steps,
+    part_sizes,
+)
+from tercet.models.training.pieces import EncoderInPieces, LengthGroups
 
 # Rows of what was drawn that are made at once.
 _PIECE = 50_000
@@ -49,7 +55,7 @@ def train_encoder(
     """
     losses = [loss_named(part.loss).with_params(part.params) for part in parts]
     feed = _Feed(model, hyper, parts, losses, setting.seed, setting.device)
-    dropout.check(model, hyper, parts, losses)
+    check_dropout(model, hyper, parts, losses)
     # Initial weights of heads are drawn here.
     torch.manual_seed(phase_seed(setting.seed, hyper.name))
     # What fits into one mini-batch needs no second forward pass.
@@ -219,7 +225,7 @@ class _Part:
                 made = self._model.preprocess(there, **given, max_length=self._longest)
                 features.append(made)
         if self._teacher is not None:
-            labels = cosines(self._teacher, texts["anchor"], texts["negative"])
+            labels = _teacher_cosines(self._teacher, texts["anchor"], texts["negative"])
             return rows.num_rows, (features, labels)
         return rows.num_rows, (features, self._label(rows))
 
@@ -287,3 +293,169 @@ class _Part:
                 )
             )
         return pa.concat_tables(tables)
+
+
+def load_teacher(teacher: Teacher, max_length: int, device: str) -> SentenceTransformer:
+    """The frozen teacher on the device, which reads the very texts of a batch (GCSE, figure 4).
+
+    A cosine that was stored beforehand is that of the texts as they stand in the rows, which
+    training may change. The teacher reads no more of a text than the student, in tokens.
+
+    Raises ValueError with one sentence when no encoder can be loaded from there.
+    """
+    directory, pooling = teacher.directory, teacher.pooling
+    return load_encoder(directory, pooling, max_length, device, prompt=teacher.prompt)
+
+
+def _teacher_cosines(
+    model: SentenceTransformer, anchors: list[str], negatives: list[str]
+) -> Tensor:
+    """The cosine of each anchor with its own negative (rows,), in [-1, 1], without dropout.
+
+    Always in fp32: bf16 moves cosines by up to 4e-3, and the decay's half-width may be 0.01.
+    """
+    vectors = torch.from_numpy(encode(model, [*anchors, *negatives]))
+    return (vectors[: len(anchors)] * vectors[len(anchors) :]).sum(-1)
+
+
+def check_dropout(
+    model: nn.Module,
+    hyper: Hyperparameters,
+    parts: Iterable[PartRows],
+    losses: Iterable[Loss],
+) -> None:
+    """Raises ValueError where every positive of a part would get its anchor's own vector."""
+    if hyper.word_repetition or has_dropout(model):
+        return
+    for part, loss in zip(parts, losses, strict=True):
+        if "positive" not in loss.texts or part.drawing is not None:
+            continue
+        if pc.all(pc.equal(part.rows["anchor"], part.rows["positive"])).as_py():
+            raise ValueError(
+                f"{hyper.name}: each text is its own positive, and the encoder has no dropout "
+                "that would give it another vector: take other rows, or a backbone with dropout"
+            )
+
+
+def has_dropout(model: nn.Module) -> bool:
+    """Whether dropout is active in training, as a module or as a share that a module has."""
+    return any(
+        isinstance(value, float) and value > 0 and _is_share(module, name)
+        for module in model.modules()
+        for name, value in vars(module).items()
+    )
+
+
+def _is_share(module: nn.Module, name: str) -> bool:
+    return "drop" in name or (name == "p" and "Dropout" in type(module).__name__)
+
+
+@contextmanager
+def frozen(model: SentenceTransformer, layers: int) -> Iterator[None]:
+    """Inside, the token embeddings and this many of the lowest layers do not train; 0: all train.
+
+    No gradient is computed below the first layer that trains, which saves that part of the
+    backward pass. Raises ValueError where the encoder has fewer layers.
+    """
+    if layers == 0:
+        yield
+        return
+    first = model[0]
+    network = getattr(first, "auto_model", None) or getattr(first, "model", None)
+    if not isinstance(network, nn.Module):
+        raise ValueError("frozen_layers: the encoder has no transformer: leave frozen_layers out")
+    stack = _layers(network)
+    if layers >= len(stack):
+        raise ValueError(
+            f"frozen_layers: {layers} of the encoder's {len(stack)} layers leaves none to train: "
+            f"freeze {len(stack) - 1} or fewer"
+        )
+    below = [*_embeddings(network), *stack[:layers]]
+    still = [p for part in below for p in part.parameters() if p.requires_grad]
+    for parameter in still:
+        parameter.requires_grad_(False)
+    try:
+        yield
+    finally:
+        for parameter in still:
+            parameter.requires_grad_(True)
+
+
+@contextmanager
+def blended(model: nn.Module, share: float) -> Iterator[None]:
+    """Afterwards the weights are this share of those before and the rest of those made inside.
+
+    A model between the two often does better than both ends (Wortsman et al. 2022, section 3,
+    equation 1, where 1 - share is alpha). share: from 0 to 1; 0: the weights made inside.
+    """
+    if not share:
+        yield
+        return
+    before = {name: p.detach().cpu().clone() for name, p in model.named_parameters()}
+    yield
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            parameter.lerp_(before[name].to(parameter), share)
+
+
+def _embeddings(network: nn.Module) -> list[nn.Module]:
+    """The module of all embeddings, or of the tokens' alone where the network has no such."""
+    found = getattr(network, "embeddings", None)
+    return [found if isinstance(found, nn.Module) else network.get_input_embeddings()]
+
+
+def _layers(network: nn.Module) -> nn.ModuleList:
+    """The encoder's layers, from the lowest: the first list of as many modules as it has layers."""
+    count = getattr(network.config, "num_hidden_layers", 0)
+    lists = (m for m in network.modules() if isinstance(m, nn.ModuleList) and len(m) == count)
+    found = next(lists, None) if count else None
+    if found is None:
+        raise ValueError(
+            f"frozen_layers: {type(network).__name__} has no list of layers that could be frozen: "
+            "leave frozen_layers out"
+        )
+    return found
+
+
+class CachedEncoder(EncoderInPieces):
+    """An encoder whose vectors are stored, and remember no states (Gao et al. 2021, GradCache).
+
+    A contrastive loss needs all vectors of a batch, but none of the states behind them: those are
+    made again, a few texts at a time, once the loss's gradient at the vectors is known. The batch's
+    gradient stays what it is; a step takes one more forward pass.
+
+    mini_batch: how many texts are encoded at once, >= 1, forwards and backwards. Texts of similar
+        length are encoded together, and share their draws of dropout, the same in both passes.
+    """
+
+    def __init__(self, model: SentenceTransformer, mini_batch: int) -> None:
+        super().__init__(model)
+        self.mini_batch = mini_batch
+
+    def sizes(self, widths: Sequence[int]) -> list[int]:
+        """As many as `mini_batch`, and the rest."""
+        whole, rest = divmod(len(widths), self.mini_batch)
+        return [self.mini_batch] * whole + ([rest] if rest else [])
+
+    def vectors(self, features: dict[str, Any]) -> Tensor:
+        """The vectors of a piece's texts, without the states behind them."""
+        # The library's checkpoint wants an input with a gradient.
+        switch = torch.zeros((), device=features["attention_mask"].device, requires_grad=True)
+        found: Tensor = checkpoint(self._encoded, switch, features, use_reentrant=True)
+        return found
+
+    def forward(self, features: dict[str, Any]) -> dict[str, Tensor]:
+        """The features of texts to `sentence_embedding` (texts, dimension).
+
+        Raises: ValueError where the features do not have one row for each text.
+        """
+        mask = features.get("attention_mask")
+        if mask is None or mask.ndim != 2:
+            raise ValueError(
+                "mini_batch divides inputs that have one row for each text, and this encoder's do "
+                "not: leave mini_batch out"
+            )
+        return super().forward(features)
+
+    def _encoded(self, switch: Tensor, features: dict[str, Any]) -> Tensor:
+        return super().vectors(features)

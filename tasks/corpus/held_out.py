@@ -1,11 +1,14 @@
-"""Shingles of held-out texts: no text that shares one may be trained on."""
+"""What nothing trains on: texts that share a shingle with held-out ones, and drawn definitions."""
 
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from tercet.models import seeding
 from tercet.models.seeding import Ids
 from tercet.models.text.shingles import GRAM, shingles
 from tercet.storage.rows import BATCH_ROWS
@@ -16,7 +19,7 @@ def held_out_shingles(connection: Any, work: Work) -> Ids:
     """The shingles of dev and test, each once, sorted, but for those that train has too.
 
     Of the slot `sentences`, and of `document_pairs` where there is that slot. What train shares
-    with dev or test are set phrases (`set_phrases.py`): `ingest` leaves it nothing else.
+    with dev or test are set phrases (`gather.py`): `ingest` leaves it nothing else.
     """
     parts = [np.unique(found) for found in _shingles(connection, work, "<> 'train'")]
     known = np.unique(np.concatenate([np.empty(0, np.uint64), *parts]))
@@ -52,3 +55,68 @@ def _shingles(connection: Any, work: Work, splits: str) -> Iterator[Ids]:
     ).to_arrow_reader(BATCH_ROWS)
     for batch in reader:
         yield shingles(batch["text"], np.arange(batch.num_rows, dtype=np.int32))[0]
+
+
+# Definitions that nothing trains on, to measure how well definitions find their entries.
+#
+# Which ones does not depend on a run's seed, so that the same definitions measure every training.
+
+
+def same_words(column: str) -> str:
+    """SQL for the text without them; empty where it is made of nothing else."""
+    return rf"trim(regexp_replace(lower({column}), '[^\p{{L}}\p{{N}}]+', ' ', 'g'))"
+
+
+HELD_OUT_DEFINITIONS = pa.schema(
+    [
+        ("row_id", pa.uint64()),
+        ("corpus", pa.string()),
+        ("anchor", pa.string()),
+        ("entries", pa.list_(pa.int32())),
+    ]
+)
+"""Table `held_out_definitions`. Definitions that nothing trains on (`corpora[].held_out`).
+
+Columns:
+    row_id: as in `labelled`
+    corpus: the corpus's name in the recipe
+    anchor: the definition
+    entries: its entries (→ `entries.entry_id`), each of which has another definition in
+        `labelled`
+"""
+# Of a corpus's definitions, where the recipe does not say.
+SHARE = 0.02
+
+# A drawn definition stays in training where one of its entries has no other that was not drawn,
+# and where a labelled row has the same words too.
+_CHOOSE = r"""
+CREATE TEMP TABLE held_out AS
+WITH definitions AS (SELECT corpus, row_id, entries, drawn, {words} AS said FROM {rows}
+                     WHERE entries IS NOT NULL),
+texts AS (SELECT unnest([anchor, positive, negative]) AS anchor FROM {rows}),
+once AS (SELECT {words} AS said FROM texts WHERE anchor IS NOT NULL
+         GROUP BY said HAVING count(*) = 1),
+owned AS (SELECT corpus, row_id, unnest(entries) AS entry, drawn FROM definitions),
+kept AS (SELECT DISTINCT corpus, entry FROM owned WHERE NOT drawn),
+needed AS (SELECT corpus, row_id FROM owned ANTI JOIN kept USING (corpus, entry))
+SELECT corpus, row_id FROM definitions SEMI JOIN once USING (said)
+ANTI JOIN needed USING (corpus, row_id) WHERE drawn
+"""
+
+
+def are_drawn(share: float | None, ids: Ids) -> npt.NDArray[np.bool_]:
+    """Which rows might be held out. share: None is `SHARE`."""
+    return seeding.uniforms(0, "held-out definitions", ids) < (SHARE if share is None else share)
+
+
+def choose_held_out(db: Any, rows: str) -> None:
+    """Makes the table that `held` looks at. rows: SQL of the kept rows, with `drawn`."""
+    db.execute(_CHOOSE.format(rows=rows, words=same_words("anchor")))
+
+
+def held_out_definitions(db: Any, rows: pa.Table) -> pa.Array:
+    """Of each row, all of one corpus and at least one, whether it is held out."""
+    corpus = rows["corpus"][0].as_py()
+    query = "SELECT row_id FROM held_out WHERE corpus = $corpus"
+    chosen = db.sql(query, params={"corpus": corpus}).to_arrow_table()["row_id"]
+    return pc.is_in(rows["row_id"].combine_chunks(), chosen.combine_chunks())

@@ -25,11 +25,15 @@ from tercet.models.seeding import Ids
 from tercet.models.text.shingles import shared_words
 from tercet.storage.rows import read_parquet_sql
 from tercet.tasks.connections import connection
-from tercet.tasks.corpus import held_out_definitions
-from tercet.tasks.corpus.held_out import held_out_shingles
-from tercet.tasks.corpus.kinds.kind import Kind, Labelled
+from tercet.tasks.corpus.held_out import (
+    HELD_OUT_DEFINITIONS,
+    are_drawn,
+    choose_held_out,
+    held_out_definitions,
+    held_out_shingles,
+)
+from tercet.tasks.corpus.kinds.kind import Kind, Labelled, layout_of, made_of
 from tercet.tasks.corpus.kinds.registry import KINDS
-from tercet.tasks.corpus.kinds.rows import layout_of, made_of
 from tercet.tasks.corpus.sources.corpora import CorpusConfig
 from tercet.tasks.corpus.sources.reader import Table
 from tercet.tasks.corpus.sources.registry import reader_of
@@ -311,7 +315,7 @@ def _keep(
                     "corpus": pa.repeat(corpus.name, rows.num_rows),
                     "kind": pa.repeat(corpus.kind, rows.num_rows),
                     **{name: rows[name] for name in ("row_id", *_TEXTS, "label", "entries")},
-                    "drawn": held_out_definitions.drawn(corpus.held_out, rows["row_id"].to_numpy()),
+                    "drawn": are_drawn(corpus.held_out, rows["row_id"].to_numpy()),
                 }
             )
             writer.write_table(table.select(_KEPT.names).cast(_KEPT))
@@ -332,7 +336,7 @@ def _emit(db: Any, work: Work, kept: Sequence[str]) -> None:
         work.emit("entries", pa.Table.from_batches([batch]).cast(ENTRIES))
     texts = db.sql("SELECT text FROM entries ORDER BY entry_id").to_arrow_table()["text"]
     texts = texts.combine_chunks()
-    held_out_definitions.choose(db, rows)
+    choose_held_out(db, rows)
     for path in kept:
         with pq.ParquetFile(path) as file:
             for batch in file.iter_batches(BATCH_ROWS, use_threads=False):
@@ -340,7 +344,7 @@ def _emit(db: Any, work: Work, kept: Sequence[str]) -> None:
                     table = pa.Table.from_batches([batch]).combine_chunks()
                     numbered = _numbered(table["entries"], texts)
                     table = table.drop_columns("entries").append_column("entries", numbered)
-                    held = held_out_definitions.held(db, table)
+                    held = held_out_definitions(db, table)
                     for name, own in (("labelled", pc.invert(held)), (HELD_OUT, held)):
                         schema, some = STAGE.tables[name], table.filter(own)
                         if some.num_rows:
@@ -367,7 +371,7 @@ def readers_and_kinds(config: LabelledConfig) -> list[object]:
 STAGE = Stage(
     name="labelled",
     config=LabelledConfig,
-    tables={"labelled": LABELLED, "entries": ENTRIES, HELD_OUT: held_out_definitions.SCHEMA},
+    tables={"labelled": LABELLED, "entries": ENTRIES, HELD_OUT: HELD_OUT_DEFINITIONS},
     run=run,
     seeded=False,
     externals=externals,

@@ -23,7 +23,7 @@ Where a document goes follows from the documents there are: if the first of a cl
 the next one draws for the others. `keep` leaves the documents of an earlier version where they
 were, and what resembles them follows; the exclusion guarantees the same.
 
-Set phrases, which very many documents have, are taken out of the texts before (`set_phrases.py`):
+Set phrases, which very many documents have, are taken out of the texts before (`gather.py`):
 which phrases those are is another thing that growth can change, and which files are books.
 """
 

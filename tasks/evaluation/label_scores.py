@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tercet.models.measures import neighbours, probe
+from tercet.models.measures import probe
 from tercet.tasks.evaluation.suites.layout import Split, content_digest, text_form
 from tercet.tasks.evaluation.suites.task import Data, Part, Scores, Task
 from tercet.tasks.stage import BadInput
@@ -52,7 +52,7 @@ class LabelTask(Task):
             )
         except ValueError as error:
             raise BadInput(f"{self.name} cannot be evaluated: {error}.") from None
-        nearest = neighbours.predicted(
+        nearest = probe.predicted(
             encoded.of(self.train.texts), self.train.labels, encoded.of(texts)
         )
         made = []

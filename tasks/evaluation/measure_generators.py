@@ -11,8 +11,13 @@ from pydantic import Field
 
 from tercet.models import seeding
 from tercet.models.measures import generated, resampling
-from tercet.models.measures.generator_controls import DELETED, REPLACED, controls
-from tercet.models.measures.synonym_control import SYNONYMS, synonyms
+from tercet.models.measures.generator_controls import (
+    DELETED,
+    REPLACED,
+    SYNONYMS,
+    controls,
+    synonyms,
+)
 from tercet.models.pretraining.forms import form_fault
 from tercet.tasks.evaluation.paraphrase import PairsToMeasure
 from tercet.tasks.stage import BadInput, Config, Stage, Work
@@ -197,7 +202,7 @@ def _cosines(
 ) -> dict[_Arm, "Cosines"]:
     """The cosines of each arm's texts; every distinct text is encoded once."""
     from tercet.models.encoders import encoder
-    from tercet.models.encoders.word_vectors import mean_word_vectors
+    from tercet.models.generators.judging import mean_word_vectors
     from tercet.models.measures.generated import Cosines
 
     texts = [*sources, *targets]

@@ -13,7 +13,7 @@ import pyarrow as pa
 from pydantic import Field
 
 from tercet.models import seeding
-from tercet.models.generators.sampling import Decoding
+from tercet.models.generators.settings import Decoding
 from tercet.models.precision import Precision
 from tercet.tasks.sampling import sample
 from tercet.tasks.stage import BadInput, Config, Stage, Work

@@ -18,7 +18,7 @@ from tercet.tasks.stage import BadInput
 # A question with fewer pairs in a split is not measured there.
 LEAST = 30
 # Of two answers there is one to find; without any document pairs that is said.
-_LEAST = {DOCUMENT_PAIRS: 1, HALVES: 2}
+_LEAST_OF = {DOCUMENT_PAIRS: 1, HALVES: 2}
 
 
 def draw_pairs(rows: Rows, splits: Sequence[Split], max_pairs: int, seed: int) -> list[Pairs]:
@@ -35,7 +35,7 @@ def draw_pairs(rows: Rows, splits: Sequence[Split], max_pairs: int, seed: int) -
         for task, part in tables:
             ids = part["pair_id"].to_numpy().astype(np.uint64)
             queries, answers = (part[side].to_pylist() for side in ("query", "answer"))
-            if len(ids) >= _LEAST.get(task, LEAST):
+            if len(ids) >= _LEAST_OF.get(task, LEAST):
                 found.append(Pairs(split, ids, queries, answers, task))
     return found
 

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from tercet.models import seeding
-from tercet.models.english.plurals import singulars
+from tercet.models.english.words import singulars
 from tercet.tasks.connections import connection
 from tercet.tasks.stage import Config, Stage, Work
 

@@ -6,10 +6,9 @@ from typing import Any, TypeAlias
 
 from tercet.models.generation import Method
 from tercet.models.spelling import suggest
-from tercet.tasks.scoring.pairing import RANDOM
 from tercet.tasks.scoring.score import Measure, Scorer
 from tercet.tasks.scoring.scorers import EVALUATOR, SCORERS, filter_scorers
-from tercet.tasks.scoring.select import JUDGED, RelationConfig, SelectConfig, several
+from tercet.tasks.scoring.select import JUDGED, RANDOM, RelationConfig, SelectConfig, several
 from tercet.tasks.synthesis.methods import METHODS
 
 # Message, and the keys that lead to what it is about.

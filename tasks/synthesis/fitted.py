@@ -6,7 +6,7 @@ from pathlib import Path
 from tercet.models.generation import GENERATIONS
 from tercet.models.generators import layout
 from tercet.models.generators.layout import Layout
-from tercet.models.generators.sampling import Backend, Decoding
+from tercet.models.generators.settings import Backend, Decoding
 from tercet.models.llm.errors import Unusable
 from tercet.models.llm.messages import Request
 from tercet.models.precision import Precision
@@ -23,7 +23,7 @@ FROM_SENTENCE = ("paraphrase",)
 # The code that decides what is written; through vLLM, what the server reads, and our part of it.
 CODE: Mapping[Backend, tuple[str, ...]] = {
     "transformers": ("tercet.models.generators.generator",),
-    "vllm": ("tercet.models.generators.rendering", "tercet.models.vaegpt.plugin.served"),
+    "vllm": ("tercet.models.generators.generator", "tercet.models.vaegpt.plugin.served"),
 }
 
 

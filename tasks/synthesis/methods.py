@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from tercet.models.generation import Method, purpose_of
 from tercet.models.plugins import with_installed
@@ -60,16 +60,6 @@ class MethodSettings(Config):
         default_factory=dict,
         description="The method's own parameters; they may also be written beside `weight`",
     )
-
-    @field_validator("role", mode="before")
-    @classmethod
-    def _of_corpora(cls, role: Any) -> Any:
-        if role in ("positive", "negative"):
-            raise ValueError(
-                "role says of which corpora the anchors are; what a method makes follows from its "
-                "relation: keeps and topic make positives, alters and other negatives"
-            )
-        return role
 
     @model_validator(mode="after")
     def _one_choice(self) -> "MethodSettings":

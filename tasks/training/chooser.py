@@ -15,12 +15,12 @@ from tercet.tasks.evaluation.suites import sts
 from tercet.tasks.evaluation.suites.layout import suite_root
 from tercet.tasks.evaluation.suites.task import cosines
 from tercet.tasks.stage import BadInput, Work
+from tercet.tasks.training.train_settings import TrainConfig
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
-    from tercet.models.training.choosing import Choice
-    from tercet.tasks.training.train import TrainConfig
+    from tercet.models.training.loop import Choice
 
     Measure = Callable[[SentenceTransformer], float | None]
 
@@ -36,19 +36,19 @@ class Chooser:
     files: "Callable[[TrainConfig], dict[str, Path]]"
     measure: "Callable[[Work, TrainConfig], tuple[str, Measure]]"
 
-    def choice_of(self, work: Work, config: "TrainConfig") -> "Choice":
+    def choice_of(self, work: Work, config: TrainConfig) -> "Choice":
         """The choice as training makes it."""
-        from tercet.models.training.choosing import Choice
+        from tercet.models.training.loop import Choice
 
         assert config.choose is not None
         return Choice(config.choose.every, *self.measure(work, config))
 
 
-def _no_files(config: "TrainConfig") -> dict[str, Path]:
+def _no_files(config: TrainConfig) -> dict[str, Path]:
     return {}
 
 
-def _retrieval(work: Work, config: "TrainConfig") -> "tuple[str, Measure]":
+def _retrieval(work: Work, config: TrainConfig) -> "tuple[str, Measure]":
     """MRR of the dev pairs' answers among each other, in percent."""
     pairs = pairs_of_split(work.inputs["document_pairs"], "dev", config.max_pairs, work.seed)
     if pairs.num_rows < 2:
@@ -71,7 +71,7 @@ def _retrieval(work: Work, config: "TrainConfig") -> "tuple[str, Measure]":
     return "retrieval document_pairs dev mrr", by_vectors(work, config, texts, mrr)
 
 
-def _suite_files(config: "TrainConfig") -> dict[str, Path]:
+def _suite_files(config: TrainConfig) -> dict[str, Path]:
     assert config.choose is not None
     if config.suite is None:
         raise BadInput(
@@ -81,7 +81,7 @@ def _suite_files(config: "TrainConfig") -> dict[str, Path]:
     return sts.KIND.files(suite_root(config.suite.expanduser()), config.choose.by, ("dev",))
 
 
-def _suite(work: Work, config: "TrainConfig") -> "tuple[str, Measure]":
+def _suite(work: Work, config: TrainConfig) -> "tuple[str, Measure]":
     _suite_files(config)
     assert config.choose is not None
     assert config.suite is not None
@@ -95,7 +95,7 @@ RETRIEVAL = Chooser(_no_files, _retrieval)
 SUITE = Chooser(_suite_files, _suite)
 
 
-def by_scores(work: Work, config: "TrainConfig", task: sts.ScoredTask) -> "Measure":
+def by_scores(work: Work, config: TrainConfig, task: sts.ScoredTask) -> "Measure":
     """Spearman of cosine and human score on a dev set, in percent."""
     (part,) = task.parts
 
@@ -110,7 +110,7 @@ def by_scores(work: Work, config: "TrainConfig", task: sts.ScoredTask) -> "Measu
 
 def by_vectors(
     work: Work,
-    config: "TrainConfig",
+    config: TrainConfig,
     texts: Sequence[Sided],
     value: Callable[[Encoded], float | None],
 ) -> "Measure":

@@ -10,17 +10,17 @@ from tercet.tasks.evaluation.encoding import Encoded
 from tercet.tasks.evaluation.suites.fact_order import find_case_files, read_cases
 from tercet.tasks.stage import BadInput, Work
 from tercet.tasks.training.chooser import Chooser, by_vectors
+from tercet.tasks.training.train_settings import TrainConfig
 
 if TYPE_CHECKING:
     from tercet.tasks.training.chooser import Measure
-    from tercet.tasks.training.train import TrainConfig
 
 
-def _files(config: "TrainConfig") -> dict[str, Path]:
+def _files(config: TrainConfig) -> dict[str, Path]:
     return find_case_files(config.fact_order)
 
 
-def _measure(work: Work, config: "TrainConfig") -> tuple[str, "Measure"]:
+def _measure(work: Work, config: TrainConfig) -> tuple[str, "Measure"]:
     """The share of dev cases in order, in percent: over several files their mean; and its name."""
     tasks = read_cases(config.fact_order, ("dev",), required=False)
     if not tasks:

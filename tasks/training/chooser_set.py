@@ -9,18 +9,18 @@ from tercet.tasks.evaluation.suites.judged import read_judged
 from tercet.tasks.evaluation.suites.sts_sets import find_set_files, read_sets
 from tercet.tasks.stage import Work
 from tercet.tasks.training.chooser import Chooser, by_scores, by_vectors
+from tercet.tasks.training.train_settings import TrainConfig
 
 if TYPE_CHECKING:
     from tercet.tasks.training.chooser import Measure
-    from tercet.tasks.training.train import TrainConfig
 
 
-def _files(config: "TrainConfig") -> dict[str, Path]:
+def _files(config: TrainConfig) -> dict[str, Path]:
     retrieval = find_retrieval_files(config.retrieval_sets, ("dev",))
     return find_set_files(config.sts_sets) | retrieval
 
 
-def _measure(work: Work, config: "TrainConfig") -> tuple[str, "Measure"]:
+def _measure(work: Work, config: TrainConfig) -> tuple[str, "Measure"]:
     """Spearman of cosine and grade, or nDCG@10 of queries, in percent."""
     assert config.choose is not None
     by = config.choose.by

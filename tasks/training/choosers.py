@@ -5,16 +5,14 @@ from collections.abc import Mapping
 from tercet.tasks.training.chooser import RETRIEVAL, SUITE, Chooser
 from tercet.tasks.training.chooser_order import FACT_ORDER
 from tercet.tasks.training.chooser_set import OWN_SET
+from tercet.tasks.training.train_settings import WAYS
 
 UNVERSIONED = True
 
 # Any other name is that of graded pairs of one's own.
-CHOOSERS: Mapping[str, Chooser] = {
-    "retrieval": RETRIEVAL,
-    "STS-B": SUITE,
-    "SICK-R": SUITE,
-    "fact_order": FACT_ORDER,
-}
+CHOOSERS: Mapping[str, Chooser] = dict(
+    zip(WAYS, (RETRIEVAL, SUITE, SUITE, FACT_ORDER), strict=True)
+)
 
 
 def chooser_of(by: str) -> Chooser:

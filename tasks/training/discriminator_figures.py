@@ -15,8 +15,7 @@ import pyarrow.compute as pc
 from tercet.models import seeding
 from tercet.models.discriminators.calibration import Platt, fitted_platt
 from tercet.models.measures import discrimination, resampling
-from tercet.models.measures.discrimination import BINS
-from tercet.models.measures.discriminator_controls import Pairs, control_logits
+from tercet.models.measures.discrimination import BINS, Pairs, control_logits
 from tercet.models.measures.resampling import Floats
 from tercet.tasks.stage import Work
 from tercet.tasks.training.judged_pairs import Judged, labels_of

@@ -14,9 +14,8 @@ from tercet.storage.rows import quoted
 from tercet.tasks.connections import connection
 from tercet.tasks.guarding.removal import drop_contaminated
 from tercet.tasks.stage import BadInput, Config, Stage, Work
-from tercet.tasks.training.fitting import fitted, hyperparameters_of
+from tercet.tasks.training.fitting import TRAINING_LOG, fitted, hyperparameters_of
 from tercet.tasks.training.loss_rows import shaped
-from tercet.tasks.training.training_log import TRAINING_LOG
 
 
 class FitEvaluatorConfig(FormSettings, Config):

@@ -12,12 +12,13 @@ from tercet.models.pretraining import forms as pretraining
 from tercet.models.vaegpt.settings import VaeGptHyperparameters
 from tercet.tasks.stage import BadInput, Stage, Work
 from tercet.tasks.training.fitting import (
+    TRAINING_LOG,
     FittedGenerator,
     hyperparameters_of,
+    log_table,
     setting_of,
 )
 from tercet.tasks.training.generator_pairs import PairsConfig, read_pairs
-from tercet.tasks.training.training_log import TRAINING_LOG, log_table
 
 if TYPE_CHECKING:
     from tercet.models.training.fit_generator import Fitted, Objective
@@ -119,7 +120,7 @@ def run(work: Work) -> Path:
     """Fits the generator; returns its directory, emits `training_log`."""
     config: FitGeneratorConfig = work.config
     rows, held_out = read_pairs(work, config.pairs, f"fit_generator: {config.name}")
-    from tercet.models.training import choosing, fit_generator
+    from tercet.models.training import fit_generator, loop
 
     try:
         fitted = _opened(work, config)
@@ -128,7 +129,7 @@ def run(work: Work) -> Path:
         )
         hyper, setting = hyperparameters_of(config), setting_of(work, config, choice)
         log = fit_generator.fit(fitted, rows, hyper, setting, config.optimizer)
-    except (ValueError, choosing.NothingToChoose) as error:
+    except (ValueError, loop.NothingToChoose) as error:
         raise BadInput(f"fit_generator: {config.name}: {error}") from error
     work.emit("training_log", log_table(log, config.name, work.seed))
     return layouts.save(work.scratch / "model", fitted.model, fitted.tokenizer, fitted.layout)
@@ -139,7 +140,7 @@ def _opened(work: Work, config: FitGeneratorConfig) -> "Fitted":
     import torch
 
     from tercet.models.generators import checkpoint
-    from tercet.models.training import generator_forms
+    from tercet.models.training import fit_generator
     from tercet.models.training.fit_generator import Fitted
     from tercet.models.training.loop import phase_seed
 
@@ -155,9 +156,9 @@ def _opened(work: Work, config: FitGeneratorConfig) -> "Fitted":
         bf16 = computed_in(config.precision, device) == "bf16"
         found = fitting.load_vaegpt(init, config.vaegpt, device, bf16, judge)
     elif config.form == "causal":
-        found = generator_forms.load_causal(init)
+        found = fit_generator.load_causal(init)
     else:
-        found = generator_forms.load_t5(init)
+        found = fit_generator.load_t5(init)
     model, objective = found
     positions = getattr(model.config, "max_position_embeddings", None)
     if config.form != "t5" and positions and config.max_length > positions:

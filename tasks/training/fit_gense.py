@@ -20,12 +20,13 @@ from tercet.tasks.training.discriminator_figures import (
     emit_figures,
 )
 from tercet.tasks.training.fitting import (
+    TRAINING_LOG,
     FittedGenerator,
     hyperparameters_of,
+    log_table,
     setting_of,
 )
 from tercet.tasks.training.judged_pairs import Judged, JudgedConfig, labels_of, read_judged
-from tercet.tasks.training.training_log import TRAINING_LOG, log_table
 
 if TYPE_CHECKING:
     from tercet.models.t5.fitting import Gense
@@ -143,7 +144,7 @@ def run(work: Work) -> Path:
     pairs = read_judged(work, config.pairs.corpora, config.pairs, stage)
     check_model(config, "init", work.models["init"])
     from tercet.models.t5 import fitting
-    from tercet.models.training import choosing
+    from tercet.models.training import loop
 
     # Rows are in order of a digest, so that the first ones are as good as a sample.
     chosen_by = pairs.validation.slice(0, config.pairs.max_validation)
@@ -152,7 +153,7 @@ def run(work: Work) -> Path:
         choice = fitting.choice(gense, chosen_by, config.choose_every, config.batch_size)
         hyper, setting = hyperparameters_of(config), setting_of(work, config, choice)
         log = fitting.fit(gense, pairs.fit, hyper, setting, config.optimizer)
-    except (ValueError, choosing.NothingToChoose) as error:
+    except (ValueError, loop.NothingToChoose) as error:
         raise BadInput(f"{stage}: {error}") from error
     work.emit("training_log", log_table(log, config.name, work.seed))
     platt = _measured(work, gense, pairs)

@@ -15,9 +15,9 @@ from pydantic import Field, model_validator
 
 from tercet.models import seeding
 from tercet.tasks.connections import connection
+from tercet.tasks.corpus.held_out import same_words
 from tercet.tasks.guarding.removal import drop_contaminated
 from tercet.tasks.rejects import rejects
-from tercet.tasks.same_words import same_words
 from tercet.tasks.sampling import sample
 from tercet.tasks.stage import BadInput, Config, Work
 

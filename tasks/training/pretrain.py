@@ -12,8 +12,7 @@ from tercet.models import seeding
 from tercet.models.precision import Precision
 from tercet.models.pretraining.forms import Form, form_fault, transformer_folder
 from tercet.tasks.stage import BadInput, Stage, Work
-from tercet.tasks.training.fitting import MadeModel, setting_of
-from tercet.tasks.training.training_log import TRAINING_LOG, log_table
+from tercet.tasks.training.fitting import TRAINING_LOG, MadeModel, log_table, setting_of
 
 # Given with `init`, these would contradict the model that it names.
 _SHAPE = ("layers", "width", "heads", "vocabulary")
@@ -165,9 +164,9 @@ def run(work: Work) -> Path:
     import torch
 
     from tercet.models.encoders.template_encoder import longest_input
-    from tercet.models.pretraining import network, pretrain, texts
+    from tercet.models.pretraining import batches, network, pretrain
     from tercet.models.pretraining.batches import Task
-    from tercet.models.training import choosing, loop
+    from tercet.models.training import loop
 
     config: PretrainConfig = work.config
     init = work.models.get("init")
@@ -180,7 +179,7 @@ def run(work: Work) -> Path:
         network.set_dropout(model, config.dropout)
         longest = min(config.max_length, longest_input(model))
         train, held_out = (
-            texts.tokenised(
+            batches.tokenised(
                 work.scratch / split, _texts(work, split, most), tokenizer, config.form, longest
             )
             for split, most in (("train", None), ("dev", _HELD_OUT))
@@ -201,7 +200,7 @@ def run(work: Work) -> Path:
         log = pretrain.pretrain(
             config.name, model, tokenizer, train, held_out, task, budget, setting
         )
-    except (ValueError, choosing.NothingToChoose) as error:
+    except (ValueError, loop.NothingToChoose) as error:
         raise BadInput(f"pretrain.{config.name}: {error}") from error
     work.emit("training_log", log_table(log, config.name, work.seed))
     return network.save(model, tokenizer, work.scratch / "model")

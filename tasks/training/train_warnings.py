@@ -17,19 +17,18 @@ from tercet.models.pretraining.forms import transformer_folder
 from tercet.models.retrieval.words import split
 from tercet.storage.rows import Rows
 from tercet.tasks.connections import ask
-from tercet.tasks.corpus.ingest_warnings import remedies
 from tercet.tasks.corpus.kinds.registry import KINDS
 from tercet.tasks.corpus.labelled import LabelledConfig, columns_of
 from tercet.tasks.corpus.sources.registry import reader_of
 from tercet.tasks.corpus.splits import SPLITS
-from tercet.tasks.cut_texts import find_cut
-from tercet.tasks.scoring import select_warnings
+from tercet.tasks.corpus.warnings import remedies
+from tercet.tasks.scoring import warnings
 from tercet.tasks.scoring.select import SelectConfig
 from tercet.tasks.stage import Work
 from tercet.tasks.training.phase_rows import rows_sql, sides_of
 from tercet.tasks.training.phases import OF_TRIPLETS, SOURCES, PartConfig
-from tercet.tasks.training.train import TrainConfig
-from tercet.tasks.warning import StageWarning
+from tercet.tasks.training.train_settings import TrainConfig
+from tercet.tasks.warning import StageWarning, find_cut
 
 FEW_BATCHES = 8
 # A share of a part's distinct words, in its first texts.
@@ -153,7 +152,7 @@ def _few(
     mends = dict(_MENDS)
     for config in configs:
         if isinstance(config, SelectConfig):
-            mends |= select_warnings.remedies(config)
+            mends |= warnings.remedies(config)
     first = [mends[reason] for reason in common if reason in mends][:1] or remedies(common)[:1]
     remedy = ", or ".join([*first, " and ".join(dict.fromkeys(map(_more, sources)))])
     key = ", ".join(part.name for part in parts)

@@ -12,7 +12,7 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer
 from tercet.models.generators import checkpoint, generator, layout
 from tercet.models.pretraining import network
 from tercet.models.t5 import judge
-from tercet.models.training import generator_forms
+from tercet.models.training import fit_generator
 from tercet.models.vaegpt.network import from_gpt2, frozen_judge
 from tercet.models.whole_checkpoint import whole
 
@@ -47,7 +47,7 @@ def test_a_gpt2_without_a_layer_is_refused(load: Callable[[Path], Any], tmp_path
 
 @pytest.mark.parametrize(
     "load",
-    [judge.load_t5, generator_forms.load_t5, lambda folder: network.loaded(folder, "t5")],
+    [judge.load_t5, fit_generator.load_t5, lambda folder: network.loaded(folder, "t5")],
 )
 def test_a_t5_without_its_decoder_is_refused(load: Callable[[Path], Any], tmp_path: Path) -> None:
     folder = tiny_seq2seq(tmp_path / "t5", WORDS)

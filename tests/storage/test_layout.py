@@ -9,7 +9,7 @@ import pytest
 from commands_store import make_artifact, small_store
 from strangers import own_folders, strew
 
-from tercet.storage import artifacts, garbage, rounds, runs, tags
+from tercet.storage import artifacts, garbage, records, runs, tags
 from tercet.storage.answers.pool import open_pool
 from tercet.storage.catalog.snapshot import read_snapshot
 from tercet.storage.store import Store, StoreError, check_outside, open_store
@@ -22,7 +22,7 @@ def told(store: Store) -> list[Any]:
     records = [found.records() for found in artifacts.all_artifacts(store) if found.records()]
     return [
         tables, records, runs.list_runs(store), tags.list_tags(store),
-        rounds.current(store, "extract", "key"),
+        records.current_round(store, "extract", "key"),
         tags.resolve_ref(store, "sentences").path, runs.resolve_run(store, None)["run_id"],
     ]  # fmt: skip
 
@@ -32,7 +32,7 @@ def full(tmp_path: Path) -> Store:
     """A store with something in every folder."""
     store, run_id = small_store(tmp_path / "store")
     tags.set_tag(store, "good", run_id)
-    rounds.advance(store, "extract", "key")
+    records.next_round(store, "extract", "key")
     table = pa.table({"x": [1]})
     make_artifact(store, "partial", "cccc", {"rows": table}, finished=False)
     (store.work / "catalog.duckdb").touch()

@@ -11,8 +11,7 @@ import training_run
 from training_run import Weights, part
 
 from tercet.models.encoders.encoder import encode, load_encoder
-from tercet.models.training.choosing import Choice
-from tercet.models.training.loop import LogRow
+from tercet.models.training.loop import Choice, LogRow
 
 
 def nearness(backbone: Path) -> Callable[[Any], float | None]:

@@ -11,7 +11,7 @@ from tiny_generators import SEPARATOR, tiny_causal, tiny_seq2seq
 from tercet.models import seeding
 from tercet.models.generators import checkpoint
 from tercet.models.generators.layout import Layout
-from tercet.models.training import generator_forms
+from tercet.models.training import fit_generator
 from tercet.models.training.fit_generator import Fitted, choice_by_rouge, fit
 from tercet.models.training.loop import Setting
 from tercet.models.training.phase import Hyperparameters, Optimizer
@@ -47,9 +47,9 @@ def opened(form: str, folder: Path) -> Fitted:
     if form == "vaegpt":
         found = load_vaegpt(folder, VaeGptHyperparameters())
     elif form == "causal":
-        found = generator_forms.load_causal(folder)
+        found = fit_generator.load_causal(folder)
     else:
-        found = generator_forms.load_t5(folder)
+        found = fit_generator.load_t5(folder)
     separator = None if form == "t5" else SEPARATOR
     layout = Layout(form=form, separator=separator, max_length=32)  # type: ignore[arg-type]
     return Fitted(found[0], tokenizer, layout, found[1])

@@ -12,7 +12,7 @@ from tercet.models import seeding
 from tercet.models.encoders.encoder import encode, load_encoder
 from tercet.models.text.passages import passage_text
 from tercet.storage.rows import Rows, rows_of
-from tercet.tasks.corpus.corpus_tables import DOCUMENT_PAIRS, SENTENCES
+from tercet.tasks.corpus.ingest import DOCUMENT_PAIRS, SENTENCES
 from tercet.tasks.corpus.labelled import LABELLED
 from tercet.tasks.corpus.passages import PASSAGES
 from tercet.tasks.retrieval import negatives

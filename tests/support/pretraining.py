@@ -7,10 +7,9 @@ import torch
 
 from tercet.models.pretraining import network
 from tercet.models.pretraining import tokenizer as tokenizers
-from tercet.models.pretraining.batches import Task
+from tercet.models.pretraining.batches import Task, tokenised
 from tercet.models.pretraining.forms import Form
 from tercet.models.pretraining.pretrain import Budget, pretrain
-from tercet.models.pretraining.texts import tokenised
 from tercet.models.training.loop import LogRow, Setting
 
 VOCABULARY: dict[Form, int] = {"masked": 90, "causal": 280, "t5": 160}

@@ -9,11 +9,25 @@ from dataclasses import replace
 from tercet.models.llm.client.exchange import ConnectionPool, Endpoint, RequestError
 from tercet.models.llm.client.in_flight import Caller, RequestQueue, Row, Server, a_word
 from tercet.models.llm.client.pace import Pace, backoff
-from tercet.models.llm.client.stopping import hopeless, silence
-from tercet.models.llm.errors import Unusable
+from tercet.models.llm.errors import Stopped, Unusable
 from tercet.models.llm.messages import Answer, Request
 from tercet.models.llm.run_settings import AskingSettings
 from tercet.models.llm.wire import Completion, Wire
+
+
+def silence(servers: Sequence[Server], patience: float, last: str, n_answers: int) -> Stopped:
+    """The error when these servers answered nothing for `patience` seconds."""
+    names = ", ".join(server.shown for server in servers)
+    return Stopped(
+        f"{names} answered nothing for {patience:g} s (last: {last}); {n_answers} answers of this"
+        " run are safe, and the same command continues from there."
+    )
+
+
+def hopeless(server: Server, rows: int, error: str) -> Stopped:
+    """The error when the first rows all failed. error: of the last of them."""
+    return Stopped(f"{server.shown} answers none of the first {rows} rows: {error}")
+
 
 # Failures in succession, without an answer, after which an endpoint has to prove that it works.
 _DOUBTFUL = 8

@@ -10,8 +10,7 @@ from tercet.models.llm.errors import Unusable
 from tercet.models.llm.run_settings import EngineSettings
 from tercet.models.llm.settings import LlmSettings
 from tercet.models.llm.vllm import options as server_options
-from tercet.models.llm.vllm.build import VllmBuild
-from tercet.models.llm.vllm.vaegpt import fault, is_vaegpt
+from tercet.models.llm.vllm.build import VllmBuild, fault, is_vaegpt
 
 HOST = "127.0.0.1"
 # vLLM takes these ranks alone.

@@ -7,12 +7,13 @@ ends. Between it and Tercet stands the supervisor, which ends it when Tercet is 
 import contextlib
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 import httpx
@@ -21,7 +22,7 @@ import psutil
 from tercet.models.llm.errors import Stopped, Unusable
 from tercet.models.llm.run_settings import EngineSettings
 from tercet.models.llm.settings import LlmSettings
-from tercet.models.llm.vllm import gpu_memory, supervisor
+from tercet.models.llm.vllm import supervisor
 from tercet.models.llm.vllm.build import VllmBuild, find
 from tercet.models.llm.vllm.command import HOST, command, environment, served_name
 from tercet.models.llm.vllm.log import cut, telling_lines
@@ -88,7 +89,7 @@ class Engine:
         self._build = find(self._settings.python)
         self._port = _free_port(self._settings.port)
         self._folder.mkdir(parents=True, exist_ok=True)
-        self._used_before = None if self._build.cpu else gpu_memory.used()
+        self._used_before = None if self._build.cpu else gpu_memory_used()
         began = time.monotonic()
         self._say(f"{self._build} starts on port {self._port}; its log: {self.log}")
         try:
@@ -135,7 +136,7 @@ class Engine:
             return
         began = time.monotonic()
         before, self._used_before = self._used_before, None
-        held = {} if before is None else gpu_memory.held(_processes(process.pid))
+        held = {} if before is None else gpu_memory_held(_processes(process.pid))
         self._end()
         self._say(f"vLLM ended in {time.monotonic() - began:.1f} s")
         if before is not None:
@@ -148,8 +149,8 @@ class Engine:
         """
         began = time.monotonic()
         if held:
-            if not gpu_memory.awaited(lambda: not gpu_memory.held(held), _MEMORY_SECONDS):
-                left = gpu_memory.held(held)
+            if not wait_for_memory(lambda: not gpu_memory_held(held), _MEMORY_SECONDS):
+                left = gpu_memory_held(held)
                 raise Stopped(
                     f"vLLM has ended, but {sum(left.values())} MB of GPU memory are still held by "
                     f"its processes {', '.join(map(str, left))}: end them (nvidia-smi), and run "
@@ -157,13 +158,13 @@ class Engine:
                 )
             back = f"its {sum(held.values())} MB of GPU memory are free"
         else:
-            highest = before + gpu_memory.TOLERANCE_MB
-            if gpu_memory.awaited(lambda: (gpu_memory.used() or 0) <= highest, _MEMORY_SECONDS):
-                back = f"{gpu_memory.used()} MB of GPU memory are in use, {before} MB were before"
+            highest = before + TOLERANCE_MB
+            if wait_for_memory(lambda: (gpu_memory_used() or 0) <= highest, _MEMORY_SECONDS):
+                back = f"{gpu_memory_used()} MB of GPU memory are in use, {before} MB were before"
             else:
                 # Most likely another program's: nothing of the server is left to hold it.
                 self._say(
-                    f"{gpu_memory.used()} MB of GPU memory are in use though vLLM has ended, "
+                    f"{gpu_memory_used()} MB of GPU memory are in use though vLLM has ended, "
                     f"{before} MB were before it started: nvidia-smi shows who holds them."
                 )
                 return
@@ -391,3 +392,71 @@ def _page(port: int, path: str) -> httpx.Response | None:
 def _is_healthy(port: int) -> bool:
     answer = _page(port, "/health")
     return answer is not None and answer.is_success
+
+
+# What a driver keeps, and what other programs may have taken meanwhile.
+TOLERANCE_MB = 512
+_FORMAT = "--format=csv,noheader,nounits"
+# A driver that takes longer does not answer.
+_ANSWER_SECONDS = 20.0
+
+
+def gpu_memory_used() -> int | None:
+    """MB in use on the GPUs that CUDA_VISIBLE_DEVICES names; without it, on all of them.
+
+    On all as well if it names parts of GPUs. None if there is no GPU, or none that reports it.
+    """
+    rows = _asked("--query-gpu=index,uuid,memory.used")
+    wanted = [word.strip() for word in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")]
+    mine = [
+        row
+        for row in rows
+        if row[0] in wanted
+        or any(word.startswith("GPU-") and row[1].startswith(word) for word in wanted)
+    ]
+    try:
+        return sum(int(row[2]) for row in mine or rows) if rows else None
+    except ValueError:
+        return None
+
+
+def gpu_memory_held(pids: Collection[int]) -> dict[int, int]:
+    """MB that these processes hold, by process id; 0 if the driver does not say how much.
+
+    Processes that hold nothing are left out. In a container the driver may know them by other ids
+    or not at all.
+    """
+    found: dict[int, int] = {}
+    for pid, memory in _asked("--query-compute-apps=pid,used_memory", columns=2):
+        if pid.isdecimal() and int(pid) in pids:
+            found[int(pid)] = found.get(int(pid), 0) + (int(memory) if memory.isdecimal() else 0)
+    return found
+
+
+def wait_for_memory(back: Callable[[], bool], seconds: float) -> bool:
+    """Waits until memory is free; False if it is not after so many seconds."""
+    deadline = time.monotonic() + seconds
+    while not back():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.5)
+    return True
+
+
+def _asked(query: str, columns: int = 3) -> list[list[str]]:
+    """The driver's rows; none if it does not answer."""
+    program = shutil.which("nvidia-smi")
+    if program is None:
+        return []
+    try:
+        done = subprocess.run(
+            [program, query, _FORMAT],
+            capture_output=True,
+            text=True,
+            timeout=_ANSWER_SECONDS,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return []
+    rows = [[word.strip() for word in line.split(",")] for line in done.stdout.splitlines()]
+    return [row for row in rows if len(row) == columns]

@@ -1,9 +1,13 @@
 """What a kind of labelled rows is: its columns, what becomes of a row, how rows are combined."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+from tercet.models.text.unicode import fold
+from tercet.tasks.corpus.sources.cells import text_fault
+from tercet.tasks.corpus.sources.tables import Row
 
 
 class Labelled(NamedTuple):
@@ -71,3 +75,34 @@ def number(value: Any) -> float | None:
 def shown(value: Any) -> str:
     """A value as shown in a reject's detail."""
     return repr(value)[:60]
+
+
+def layout_of(kind: Kind, columns: Collection[str]) -> dict[str, str] | None:
+    """The first of the kind's layouts whose columns are all there, ours to theirs."""
+    for layout in kind.layouts:
+        found = {ours: theirs for ours, theirs in layout.items() if theirs in columns}
+        if all(ours in found for ours in layout if ours not in kind.optional):
+            return found
+    return None
+
+
+def made_of(kind: Kind, columns: Mapping[str, str], row: Row) -> list[Labelled] | tuple[Bad, str]:
+    """The row as its kind has it, or its fault with a text to show; columns: ours to theirs."""
+    if row.fault:
+        reason, detail, text = row.fault
+        return Bad(reason, detail), text
+    values: dict[str, Any] = {ours: row.values.get(theirs) for ours, theirs in columns.items()}
+    for ours in kind.texts:
+        given, column = values[ours], columns[ours]
+        listed = ours in kind.lists and isinstance(given, list) and len(given) > 0
+        for value in given if listed else [given]:
+            if fault := text_fault({column: value}, column):
+                texts = [values[name] for name in kind.texts if isinstance(values[name], str)]
+                # A lone surrogate cannot be written down.
+                shown = fold(" ".join(texts)).encode("utf-8", "replace").decode("utf-8")
+                return Bad(fault[0], fault[1]), fault[2] or shown
+        values[ours] = list(map(fold, given)) if listed else fold(given)
+    made = kind.row(values)
+    if isinstance(made, Bad):
+        return made, str(values[kind.texts[0]])
+    return made if isinstance(made, list) else [made]

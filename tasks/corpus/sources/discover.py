@@ -7,7 +7,7 @@ from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from tercet.models.english.share import share_of_english
+from tercet.models.text.languages import share_of_english
 from tercet.models.text.lengths import count_words, is_unspaced
 from tercet.models.text.unicode import fold
 from tercet.tasks.corpus.sources import files, prose, pydocs, separated, tables

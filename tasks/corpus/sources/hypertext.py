@@ -5,7 +5,7 @@ from html import unescape
 from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
-from tercet.models.text.headings import as_typed
+from tercet.models.text.passages import as_typed
 from tercet.models.text.unicode import encodable
 
 if TYPE_CHECKING:

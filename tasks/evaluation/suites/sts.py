@@ -8,10 +8,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from tercet.tasks.evaluation.suites.layout import (
     Split,
@@ -191,6 +192,35 @@ def _read_sick(path: Path) -> ScoredPairs:
         check_texts((found[a], found[b]), path, number)
         rows.append((found[a], found[b], _score(found[score], 1, 5, path, number)))
     return _scored(path, rows, path.stem)
+
+
+# The pairs of stage `awareness` as tasks: the teacher's cosines stand where others have scores.
+#
+# Apart from that stage, so that measuring an encoder depends on none of the rules behind the pairs.
+
+AWARENESS_KINDS = ("entity", "quantity")
+_AWARENESS_TASKS = (*AWARENESS_KINDS, "all")
+_AWARENESS_COLUMNS = ["pair_id", "kind", "anchor", "text", "teacher_similarity"]
+
+
+def read_awareness(table: pa.Table) -> list[ScoredTask]:
+    """The tasks that the rows of `awareness_pairs` have pairs for, each in the order of pair_id.
+
+    `all` has each pair of texts once, whatever the kinds that it stands for.
+    """
+    rows = table.select(_AWARENESS_COLUMNS).sort_by("pair_id").to_pylist()
+    by_kind = {kind: [row for row in rows if row["kind"] == kind] for kind in AWARENESS_KINDS}
+    distinct = {(row["anchor"], row["text"]): row for row in reversed(rows)}
+    everything = [row for row in rows if distinct[row["anchor"], row["text"]] is row]
+    tasks = {**by_kind, "all": everything}
+    return [_awareness_task(name, tasks[name]) for name in _AWARENESS_TASKS if tasks[name]]
+
+
+def _awareness_task(name: str, rows: list[dict[str, Any]]) -> ScoredTask:
+    scores = np.array([row["teacher_similarity"] for row in rows], dtype=np.float64)
+    first = tuple(row["anchor"] for row in rows)
+    second = tuple(row["text"] for row in rows)
+    return ScoredTask(name, "dev", (ScoredPairs(name, first, second, scores),), suite="awareness")
 
 
 KIND = Kind("sts", STS_TASKS, read_task, ("test", "dev"), _paths)

@@ -16,8 +16,7 @@ from typing import TypeAlias
 import numpy as np
 
 from tercet.tasks.corpus.kinds import scored
-from tercet.tasks.corpus.kinds.kind import number
-from tercet.tasks.corpus.kinds.rows import layout_of, made_of
+from tercet.tasks.corpus.kinds.kind import layout_of, made_of, number
 from tercet.tasks.corpus.sources import tables
 from tercet.tasks.corpus.sources.cells import missing
 from tercet.tasks.evaluation.suites.layout import Split, locate

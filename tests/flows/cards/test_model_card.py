@@ -14,7 +14,7 @@ from known_tables import known_tables
 
 from tercet.flows.cards.facts import run_facts
 from tercet.flows.cards.model_card import model_card
-from tercet.flows.results import transductive
+from tercet.flows.results import metric_names
 from tercet.flows.results.queries import connect
 from tercet.storage import runs
 from tercet.storage.artifacts import all_artifacts, open_artifact
@@ -184,7 +184,7 @@ def test_figures_of_sets_whose_texts_stayed_in_training_are_transductive(tmp_pat
     assert "ransductive" not in cards[0]
     assert "| retrieval | document pairs (transductive) | test | recall@1 |" in cards[1]
     assert "name: document pairs test (transductive)" in cards[1]
-    assert transductive.WHY in cards[1]
+    assert metric_names.WHY_TRANSDUCTIVE in cards[1]
 
 
 def test_without_a_run_the_card_has_what_the_artifact_knows(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from tercet.flows.cli import app
 from tercet.flows.commands.evaluate import _table, evaluate_encoders, model_path
-from tercet.flows.results import transductive
+from tercet.flows.results import metric_names
 from tercet.models import weights
 from tercet.storage.tags import set_tag
 from tercet.tasks.evaluation import evaluate
@@ -106,7 +106,7 @@ def test_sets_that_a_model_was_trained_on_are_named(
     lines = capsys.readouterr().out.splitlines()
     assert [line for line in lines if "ransductive" in line] == [
         "train: transductive on STS12, STS",
-        transductive.WHY,
+        metric_names.WHY_TRANSDUCTIVE,
     ]
     assert len(found) == 1
     # A directory inside the store is known as well, and each row says it.
@@ -159,7 +159,7 @@ def test_the_precision_told_is_the_one_computed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("tercet.models.precision.cpu_has_bf16", lambda: False)
-    monkeypatch.setattr("tercet.flows.running.device.device", lambda _: "cpu")
+    monkeypatch.setattr("tercet.flows.running.gpus.device", lambda _: "cpu")
     store, _ = small_store(tmp_path / "store")
     ask("train", suite=suite, store=store.location, precision="bf16")
     assert re.search(r"^train, version abcd0, .*, fp32$", capsys.readouterr().out, re.MULTILINE)

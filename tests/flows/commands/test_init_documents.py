@@ -9,7 +9,7 @@ from commands_store import tercet
 from tercet.flows.commands.init import write_recipe
 from tercet.flows.pipeline.compile import compile_steps
 from tercet.flows.recipe import file as recipe_file
-from tercet.flows.recipe.resolve import resolve
+from tercet.flows.recipe.file import resolve
 from tercet.tasks.stage import BadInput
 
 LINES = [f"Heron number {i} stands in the shallow water and waits." for i in range(40)]

@@ -10,7 +10,7 @@ from tercet.flows.pipeline.compile import compile_steps
 from tercet.flows.pipeline.fingerprints import closure
 from tercet.flows.pipeline.step import Step
 from tercet.flows.recipe import file as recipe_file
-from tercet.flows.recipe.resolve import resolve
+from tercet.flows.recipe.file import resolve
 from tercet.models.generation import Method
 from tercet.models.prompted.methods import of_sentence
 from tercet.storage import code

@@ -5,8 +5,8 @@ from typing import Any
 from tercet.flows.pipeline.compile import compile_steps
 from tercet.flows.pipeline.retrieval import EVALUATOR, evaluator_vectors
 from tercet.flows.pipeline.step import Step
+from tercet.flows.recipe.file import resolve
 from tercet.flows.recipe.model import Recipe
-from tercet.flows.recipe.resolve import resolve
 from tercet.flows.recipe.resolved import Made, Weights
 
 CONTENT: dict[str, Any] = {

@@ -13,8 +13,8 @@ from tercet.flows.pipeline.fingerprints import fingerprints, without
 from tercet.flows.pipeline.step import Step
 from tercet.flows.pipeline.training import trained_by
 from tercet.flows.recipe import file as recipe_file
+from tercet.flows.recipe.file import resolve
 from tercet.flows.recipe.model import Recipe
-from tercet.flows.recipe.resolve import resolve
 from tercet.flows.recipe.resolved import Made, Weights
 from tercet.models.losses import registry
 from tercet.storage.store import open_store

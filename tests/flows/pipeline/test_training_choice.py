@@ -8,7 +8,7 @@ import yaml
 from tercet.flows.pipeline.compile import compile_steps
 from tercet.flows.pipeline.step import Step
 from tercet.flows.recipe import file as recipe_file
-from tercet.flows.recipe.resolve import resolve
+from tercet.flows.recipe.file import resolve
 from tercet.flows.recipe.resolved import Made
 from tercet.tasks.stage import BadInput
 

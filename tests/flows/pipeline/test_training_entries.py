@@ -10,9 +10,8 @@ from tercet.flows.pipeline.compile import compile_steps
 from tercet.flows.pipeline.fingerprints import fingerprints
 from tercet.flows.pipeline.step import Step
 from tercet.flows.recipe import file as recipe_file
-from tercet.flows.recipe.misplaced import Misplaced
-from tercet.flows.recipe.resolve import resolve
-from tercet.flows.recipe.resolved import Made, Weights
+from tercet.flows.recipe.file import resolve
+from tercet.flows.recipe.resolved import Made, Misplaced, Weights
 from tercet.storage.store import open_store
 from tercet.tasks.stage import BadInput
 

@@ -9,10 +9,9 @@ import pytest
 from tercet.flows.pipeline.compile import compile_steps
 from tercet.flows.pipeline.step import Step
 from tercet.flows.recipe import file
-from tercet.flows.recipe.misplaced import Misplaced
+from tercet.flows.recipe.file import resolve
 from tercet.flows.recipe.model import Recipe
-from tercet.flows.recipe.resolve import resolve
-from tercet.flows.recipe.resolved import Made, Weights
+from tercet.flows.recipe.resolved import Made, Misplaced, Weights
 from tercet.tasks.corpus import labelled
 from tercet.tasks.stage import Resources, Work
 from tercet.tasks.training.generator_pairs import paraphrases

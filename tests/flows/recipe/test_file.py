@@ -3,13 +3,14 @@
 from pathlib import Path
 
 import pytest
+import yaml
 from faulty_recipes import GOOD, PHASE, fault
 
 from tercet.flows.pipeline.compile import compile_steps
 from tercet.flows.pipeline.step import until
 from tercet.flows.recipe import file as recipe_file
+from tercet.flows.recipe.file import parse_yaml, resolve
 from tercet.flows.recipe.model import Recipe
-from tercet.flows.recipe.resolve import resolve
 from tercet.tasks.stage import BadInput
 
 
@@ -329,3 +330,28 @@ def test_an_evaluator_is_fitted_on_the_corpora_of_a_role(write) -> None:
     steps = {step.name: step for step in compile_steps(resolve(recipe_file.load(write(text))))}
     fitted = steps["fit_evaluator"].config
     assert (fitted.corpora, fitted.role) == (("web",), None)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[" * 5000 + "]" * 5000, "nested too deeply"),
+        ("a: 1\nb: {c: 1, c: 2}", "duplicate key 'c'"),
+        ("a: 2026-02-31", "day is out of range"),
+        ("a: " + "9" * 5000, "Exceeds the limit"),
+        ("a: !!python/object/apply:os.system ['touch ran']", "could not determine a constructor"),
+        ("a: !!python/name:os.system", "could not determine a constructor"),
+        ("? [a, b]\n: c", "found unhashable key"),
+    ],
+)
+def test_what_is_no_recipe_costs_nothing(text: str, said: str) -> None:
+    with pytest.raises(yaml.MarkedYAMLError) as raised:
+        parse_yaml(text)
+    assert said in raised.value.problem
+
+
+def test_aliases_are_as_good_as_what_they_name() -> None:
+    node, content = parse_yaml("a: &a {b: [1, 2]}\nc: {<<: *a, d: *a}\n")
+    assert node is not None
+    assert content == {"a": {"b": [1, 2]}, "c": {"b": [1, 2], "d": {"b": [1, 2]}}}
+    assert parse_yaml("") == (None, None)

@@ -10,8 +10,8 @@ import pytest
 
 from tercet.flows.pipeline.compile import compile_steps
 from tercet.flows.recipe import file as recipe_file
+from tercet.flows.recipe.file import resolve
 from tercet.flows.recipe.fitting import SURROUNDINGS
-from tercet.flows.recipe.resolve import resolve
 
 LINES = [f"Heron number {i} stands in the shallow water and waits." for i in range(60)]
 

@@ -12,18 +12,9 @@ from report_store import measured as measured_rows
 from report_store import trained as trained_rows
 
 from tercet.flows.pages.blocks import Chart, Items, Note, Table, Tabs
-from tercet.flows.report import (
-    differences,
-    entries,
-    examples,
-    kept,
-    made,
-    measured,
-    projection,
-    report,
-)
+from tercet.flows.report import differences, examples, kept, made, measured, projection, report
 from tercet.flows.report.subject import Subject, open_runs
-from tercet.flows.results import transductive
+from tercet.flows.results import metric_names
 from tercet.storage.runs import end_run, record_step, start_run
 from tercet.storage.store import open_store
 
@@ -120,7 +111,7 @@ def test_texts_that_stayed_in_training_make_figures_transductive(
     whole: tuple[Subject, ...],
 ) -> None:
     notes = of(kept.contamination(whole), Note)
-    assert [note.text for note in notes] == [transductive.WHY]
+    assert [note.text for note in notes] == [metric_names.WHY_TRANSDUCTIVE]
 
 
 def test_a_guard_that_found_nothing_says_so(both: tuple[Subject, ...]) -> None:
@@ -261,7 +252,7 @@ def test_entries_are_shown_for_every_step(tmp_path: Path, whole: tuple[Subject, 
     }
     run = write_run(tmp_path / "store", tables)
     with open_runs(open_store(str(tmp_path / "store"), create=False), [run]) as subjects:
-        section = entries.entries(subjects)
+        section = measured.entries(subjects)
     assert table(section) == [
         ["step1", 3, 5, 0.1235, 0.5, None, None],
         # The mean of both seeds.
@@ -273,5 +264,5 @@ def test_entries_are_shown_for_every_step(tmp_path: Path, whole: tuple[Subject, 
     assert [point["x"] for point in charts[2].spec["data"]["values"]] == [0, 1, 2]
     assert charts[0].spec["data"]["values"][1]["y"] == 0.123
     assert {(p["x"], p["y"]) for p in charts[3].spec["data"]["values"]} == {(-1.0, 0.5)}
-    (missing,) = of(entries.entries(whole), Note)
+    (missing,) = of(measured.entries(whole), Note)
     assert "No phase trains against the entries" in missing.text

@@ -10,7 +10,7 @@ from known_tables import known_tables
 from report_store import write_run
 
 from tercet.flows.pages.blocks import Table
-from tercet.flows.report.entries import entries
+from tercet.flows.report.measured import entries
 from tercet.flows.report.subject import open_runs
 from tercet.flows.results.definitions import ARMS, defined, in_words
 from tercet.flows.results.summary import of_definitions

@@ -9,7 +9,7 @@ from commands_store import small_store
 from report_store import write_run
 
 from tercet.flows.pages.blocks import Note, Table
-from tercet.flows.report.discriminators import discriminators
+from tercet.flows.report.measured import discriminators
 from tercet.flows.report.subject import open_runs
 from tercet.flows.results.discriminators import ARMS, in_words, judged
 from tercet.storage.store import open_store

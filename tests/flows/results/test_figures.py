@@ -2,11 +2,20 @@
 
 from typing import Any
 
+import duckdb
+import pyarrow as pa
+import pytest
 from figure_rows import stored
 from known_tables import known_tables
 
-from tercet.flows.results.figures import of_geometry, of_tasks, read_figures, seeds
+from tercet.flows.recipe.model import Recipe
+from tercet.flows.results import figures
+from tercet.flows.results.figures import of_geometry, of_tasks, read_choice, read_figures, seeds
 from tercet.flows.results.metric_names import Metric
+from tercet.tasks.stage import REJECTS
+from tercet.tasks.synthesis.parse import CANDIDATES
+from tercet.tasks.synthesis.synthesise import GENERATIONS
+from tercet.tasks.training.phase_rows import DRAWN_PAIRS
 
 RECALL = Metric("retrieval", "document_pairs", "test", "recall@1")
 
@@ -117,3 +126,109 @@ def test_figures_of_sets_whose_texts_stayed_in_training_are_transductive() -> No
     named = {figure.metric.task: figure.name for figure in read_figures(connection)}
     assert named["STS"] == "STS, Spearman (transductive)"
     assert named["STS16"] == "STS16, Spearman"
+
+
+def recipe(**draw: float) -> dict[str, Any]:
+    phase = {"name": "drawn", "rows": {"from": "anchors", "draw": draw}, "loss": "info_nce"}
+    content = {
+        "name": "g",
+        "backbone": "a/b",
+        "corpora": [{"name": "field", "source": "f.txt"}],
+        "synthesise": {"synonym": None},
+        "evaluator": {"model": "a/b"},
+        "train": {"phases": [phase]},
+    }
+    found: dict[str, Any] = Recipe.model_validate(content).model_dump(mode="json")
+    return found
+
+
+def connection(generated: int, of: int, *refused: tuple[str, str]) -> duckdb.DuckDBPyConnection:
+    """So many of the drawn pairs are generated. refused: stage and reason of each text that is not
+    accepted, beside five that are, and a negative."""
+
+    def table(schema: pa.Schema, rows: list[dict[str, Any]]) -> pa.Table:
+        return pa.Table.from_pylist([dict.fromkeys(schema.names) | row for row in rows], schema)
+
+    pairs = [
+        {"phase": "drawn", "part": "drawn", "sentence_id": number,
+         "operation": "generated" if number < generated else "cutoff"}
+        for number in range(of)
+    ]  # fmt: skip
+    stages = [*(stage for stage, _ in refused), *[""] * 5]
+    texts = [
+        {"generation_id": number, "purpose": "positive", "relation": "keeps", "sentence_id": number}
+        for number in range(len(stages))
+    ]
+    altered = {"generation_id": 99, "purpose": "negative", "relation": "alters", "sentence_id": 0}
+    candidates = [
+        {"generation_id": number, "candidate_id": 1000 + number}
+        for number, stage in enumerate(stages)
+        if stage != "parse"
+    ]
+    lost = [
+        {"stage": stage, "reason": reason, "row_id": number + (0 if stage == "parse" else 1000)}
+        for number, (stage, reason) in enumerate(refused)
+    ]
+    lost.append({"stage": "parse", "reason": "empty", "row_id": 99})
+    db = duckdb.connect()
+    db.register("drawn_pairs", table(DRAWN_PAIRS, pairs))
+    db.register("generations", table(GENERATIONS, [*texts, altered]))
+    db.register("candidates", table(CANDIDATES, candidates))
+    db.register("rejects", table(REJECTS, lost))
+    return db
+
+
+def test_few_draws_are_told_with_the_reasons() -> None:
+    refused = [("parse", "same_as_source")] * 6 + [("parse", "cut_off")] * 3
+    db = connection(3, 100, *refused, ("select", "below_positive_min"))
+    (said,) = figures.describe_draws(
+        db, recipe(word_shuffle=1, cutoff=1, word_repetition=1, generated=1)
+    )
+    assert said == (
+        "drawn: 3.0% of the drawn positives are generated texts, where the shares of draw mean "
+        "25.0%: 3 of 100 sentences drew one. Of 15 texts that should keep the meaning 5 are "
+        "accepted (same_as_source 6, cut_off 3, below_positive_min 1): SELECT reason, detail, text "
+        "FROM rejects WHERE reason = 'same_as_source' shows some."
+    )
+
+
+@pytest.mark.parametrize(("generated", "enough"), [(44, False), (45, True), (50, True)])
+def test_as_many_as_meant_need_no_reason(generated: int, enough: bool) -> None:
+    (said,) = figures.describe_draws(connection(generated, 100), recipe(cutoff=1, generated=1))
+    assert said.endswith("as the shares of draw mean it.") == enough
+    assert enough or said.endswith(
+        "raise per_unit or per_sentence, or list more methods under synthesise."
+    )
+
+
+def test_without_generated_texts_nothing_is_told() -> None:
+    assert not [*figures.describe_draws(connection(0, 10), recipe(cutoff=1))]
+    assert not [*figures.describe_draws(known_tables(), recipe(generated=1))]
+    assert not [*figures.describe_draws(connection(3, 10), {})]
+
+
+@pytest.mark.parametrize(
+    ("mix", "by", "n", "parts"),
+    [
+        (0.0, "questions", 55, ("55 questions chose the untouched encoder.", "what the others")),
+        (0.25, "questions", 55, ("25 % of the trained one",)),
+        (1.0, "default", 0, ("ends with the trained encoder", "no questions to choose by")),
+        (0.5, "default", 29, ("50 % of the trained one", "29 questions choose nothing")),
+    ],
+)
+def test_the_sentence_names_the_encoder_and_who_chose(
+    mix: float, by: str, n: int, parts: tuple[str, ...]
+) -> None:
+    with duckdb.connect() as connection:
+        connection.execute(
+            "CREATE TABLE choices AS SELECT 7 AS seed, $mix AS mix, $chosen_by AS chosen_by "
+            "FROM range(3)",
+            {"mix": mix, "chosen_by": by},
+        )
+        connection.execute(
+            "CREATE TABLE candidate_encoders AS SELECT 7 AS seed, $n AS n, true AS chosen",
+            {"n": n},
+        )
+        sentence = str(read_choice(connection, 7))
+        assert all(part in sentence for part in parts)
+        assert read_choice(connection, 8) is None

@@ -8,7 +8,7 @@ from commands_store import small_store
 from known_tables import known_tables
 
 from tercet.flows.pages.blocks import Note
-from tercet.flows.report.generators import generators
+from tercet.flows.report.measured import generators
 from tercet.flows.report.subject import open_runs
 from tercet.flows.results.generated import METRICS, Gain, in_words, measured
 from tercet.tasks.evaluation.measure_generators import GENERATOR_METRICS

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tercet.flows.results.metric_names import DEFAULTS, Metric, parse_metric
+from tercet.flows.results.metric_names import DEFAULTS, FEW, Metric, is_few, more_of, parse_metric
 from tercet.tasks.stage import BadInput
 
 
@@ -48,3 +48,17 @@ def test_the_years_of_sts_are_chosen_by_the_dev_set_of_sts_b() -> None:
 
 def test_what_has_no_dev_set() -> None:
     assert parse_metric("transfer MR test accuracy").on_dev() is None
+
+
+@pytest.mark.parametrize(
+    ("n", "few"), [(0, True), (1, True), (FEW - 1, True), (FEW, False), (None, False)]
+)
+def test_few_are_those_below_the_bound_and_an_unknown_number_is_not(
+    n: int | None, few: bool
+) -> None:
+    assert is_few(n) == few
+
+
+def test_more_questions_come_from_more_text_or_from_files() -> None:
+    assert more_of("retrieval", "dev") == ": take more text or a larger `ingest.dev`"
+    assert more_of("sts", "test") == ""

@@ -4,12 +4,14 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import pyarrow as pa
 import pytest
 import yaml
+from known_tables import known_tables
 
 from tercet.flows.recipe import file as recipe_file
 from tercet.flows.recipe.model import Recipe
-from tercet.flows.results import transductive
+from tercet.flows.results import metric_names, summary
 from tercet.flows.results.figures import Figure, Value
 from tercet.flows.results.metric_names import Metric
 from tercet.flows.results.summary import (
@@ -19,6 +21,7 @@ from tercet.flows.results.summary import (
     _over_seeds,
     _without_shipped,
 )
+from tercet.tasks.stage import REJECTS
 
 SEED = 42
 ANCHORS = {"rows": "anchors", "loss": "info_nce"}
@@ -75,7 +78,7 @@ def test_a_set_whose_texts_stood_in_training_is_marked(recipe: Any) -> None:
     seen.transductive = True
     told = _before_and_after([seen, figure(4.0, 500)], recipe(ANCHORS))
     assert [line.split("  ")[0].endswith("(transductive)") for line in told[1:3]] == [True, False]
-    assert told.count(transductive.WHY) == 1
+    assert told.count(metric_names.WHY_TRANSDUCTIVE) == 1
     several = figure(5.0, 500, seeds=2)
     several.transductive = True
     assert "recall@1 (transductive) gain" in "\n".join(_over_seeds([several]))
@@ -117,3 +120,74 @@ def test_the_query_that_is_advised_shows_the_users_own_triplets_if_there_are_any
     assert anchors() == {"a2", "a3"}
     shipped["name"] = 'pl"ain'
     assert anchors() == {"a1", "a2", "a3"}
+
+
+def recipe_of_unmeasured(**corpus: Any) -> Recipe:
+    return Recipe.model_validate(
+        {
+            "name": "r",
+            "backbone": "b",
+            "whiten": {},
+            "corpora": [{"name": "c", "source": "c.csv", **corpus}],
+        }
+    )
+
+
+def told(
+    rejects: list[tuple[str, int | None, str, str, str | None]], of: Recipe, pairs: int = 0
+) -> list[str]:
+    """rejects: stage, row, reason, detail and text."""
+    rows = [dict(zip(REJECTS.names, row, strict=True)) for row in rejects]
+    with duckdb.connect() as db:
+        db.register("rejects", pa.Table.from_pylist(rows, schema=REJECTS))
+        db.register("document_pairs", pa.table({"pair_id": list(range(pairs))}))
+        return summary.describe_unmeasured(db, of)
+
+
+@pytest.mark.parametrize(
+    "reject",
+    [
+        ("halves", None, "no_halves", "halves were not measured: why", "test"),
+        ("labels", None, "one_label", "column 'x' has 1 label", None),
+        ("labels", None, "rare_label", "column 'x': 9 of 80 texts have this label", "red"),
+        ("labels", None, "no_texts", "column 'x' has no value in split test", "test"),
+        ("awareness", None, "too_few", "entity: 3 pairs, fewer than the 30 needed", None),
+        ("define", None, "no_held_out", "none is held out", None),
+        ("evaluate", None, "no_judgement", "own: 1 of 2 queries have no relevant document", None),
+    ],
+)
+def test_each_is_told_once_with_its_reason(
+    reject: tuple[str, int | None, str, str, str | None],
+) -> None:
+    assert told([reject, reject], recipe_of_unmeasured()) == [f"Not measured: {reject[3]}."]
+
+
+def test_a_split_that_is_not_measured_promises_nothing() -> None:
+    assert told([("halves", None, "no_halves", "why", "dev")], recipe_of_unmeasured()) == []
+
+
+def test_pairs_are_promised_where_there_are_any_or_columns_of_them() -> None:
+    reject = ("evaluate", None, "no_pairs", "no pairs in split test", "test")
+    assert told([reject], recipe_of_unmeasured()) == []
+    assert told([reject], recipe_of_unmeasured(), pairs=3) == [
+        "Not measured: no pairs in split test."
+    ]
+    paired = recipe_of_unmeasured(query="title", answer="body")
+    assert told([reject], paired) == ["Not measured: no pairs in split test."]
+
+
+def test_rejects_of_rows_and_of_other_stages_are_none() -> None:
+    rows: list[tuple[str, int | None, str, str, str | None]] = [
+        ("awareness", 7, "no_pair", "why", None), ("ingest", None, "no_text", "why", None),
+    ]  # fmt: skip
+    assert told(rows, recipe_of_unmeasured()) == []
+    # The warnings have it, with what to do.
+    assert (
+        told(
+            [("evaluate", None, "no_document", "own: 1 relevant document", None)],
+            recipe_of_unmeasured(),
+        )
+        == []
+    )
+    with known_tables() as db:
+        assert summary.describe_unmeasured(db, recipe_of_unmeasured()) == []

@@ -29,7 +29,8 @@ from tercet.tasks.training import (
 from tercet.tasks.training.count_tokens import CountTokensConfig
 from tercet.tasks.training.fit_evaluator import FitEvaluatorConfig
 from tercet.tasks.training.pretrain import PretrainConfig
-from tercet.tasks.training.train import STAGE, TrainConfig
+from tercet.tasks.training.train import STAGE
+from tercet.tasks.training.train_settings import TrainConfig
 from tercet.tasks.training.whiten import WhitenConfig
 
 

@@ -13,7 +13,7 @@ from tercet.flows.recipe.resolved import Made, Model, Tagged, Weights
 from tercet.flows.running.model_files import check_model_files
 from tercet.models.generators import layout
 from tercet.models.generators.layout import Layout
-from tercet.models.generators.sampling import Decoding
+from tercet.models.generators.settings import Decoding
 from tercet.models.t5 import wording
 from tercet.models.t5.wording import Question
 from tercet.tasks.evaluation import measure_generators

@@ -14,7 +14,8 @@ from tercet.flows.recipe.resolved import Weights
 from tercet.flows.running.model_files import check_model_files
 from tercet.tasks.stage import BadInput
 from tercet.tasks.training.phases import PartConfig
-from tercet.tasks.training.train import STAGE, TrainConfig
+from tercet.tasks.training.train import STAGE
+from tercet.tasks.training.train_settings import TrainConfig
 
 
 def part(models: dict[str, str], **loss: Any) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from faulty_server import until
 from ray_cluster import Nodes
 from toy_steps import toy_order, toy_parts
 
-from tercet.flows.commands.doctor_service import cluster
+from tercet.flows.commands.doctor import cluster
 from tercet.flows.running.executors import Executor
 from tercet.flows.running.one_part import PartOrder
 from tercet.models.llm.errors import Stopped

@@ -12,15 +12,25 @@ from commands_store import make_artifact
 from safetensors.numpy import load_file, save_file
 
 from tercet.flows.pipeline.fingerprints import Fingerprint
+from tercet.flows.pipeline.step import Step
+from tercet.flows.recipe.resolved import Made
 from tercet.flows.running import runner
 from tercet.flows.running.arguments import RunArguments
 from tercet.flows.running.processes import Ended
 from tercet.flows.running.run_plan import prepare
-from tercet.flows.running.runner import Listener, Make, StepResult, open_run, run_steps
+from tercet.flows.running.runner import (
+    Listener,
+    Make,
+    StepResult,
+    chains,
+    open_run,
+    reordered,
+    run_steps,
+)
 from tercet.storage import locks, runs
 from tercet.storage.runs import list_runs
 from tercet.storage.store import open_store
-from tercet.tasks.stage import BadInput
+from tercet.tasks.stage import BadInput, Config, Stage
 
 
 def test_a_head_that_training_loses_is_found_once_the_model_is_fetched(
@@ -177,3 +187,48 @@ def test_listeners_stand_around_each_step_and_all_see_its_progress(
     told.clear()
     run_steps(handle, [listener("only")], steps[1:])
     assert told == ["only begins two", "only sees rows of two", "only ends two"]
+
+
+STAGE = Stage("toy", Config, {}, lambda work: None)
+
+
+def step(name: str, *needs: str, model: str | None = None) -> Step:
+    models = {} if model is None else {"encoder": Made(model)}
+    return Step(name, STAGE, Config(), {"rows": needs} if needs else {}, models)
+
+
+RUN = [
+    step("ingest"),
+    step("train", "ingest"),
+    step("evaluate.encoder", "ingest", model="train"),
+    # Of a later phase, and built with what was there before: it serves all seeds.
+    step("entry_matrix.b", "ingest"),
+    step("train.b", "entry_matrix.b", model="train"),
+    step("train.seed8", "ingest"),
+    step("evaluate.encoder.seed8", "ingest", model="train.seed8"),
+    step("train.b.seed8", "entry_matrix.b", model="train.seed8"),
+    step("compare", "evaluate.encoder", "evaluate.encoder.seed8"),
+]
+
+
+def names(steps: list[Step]) -> list[str]:
+    return [one.name for one in steps]
+
+
+def test_each_seed_has_its_steps_and_shared_ones_come_before() -> None:
+    found = chains(RUN, range(7, 9))
+    first = ["train", "evaluate.encoder", "train.b"]
+    second = [f"{name}.seed8" for name in first]
+    assert [names(chain) for chain in found] == [first, second]
+    shared = ["ingest", "entry_matrix.b"]
+    assert names(reordered(RUN, found)) == [*shared, *first, *second, "compare"]
+
+
+def test_one_seed_has_no_chain_and_keeps_its_order() -> None:
+    assert chains(RUN[:5], range(7, 8)) == []
+    assert reordered(RUN, []) == RUN
+
+
+def test_seeds_that_read_each_other_are_made_in_order() -> None:
+    both = [*RUN[:5], step("train.seed8", "ingest", model="train")]
+    assert chains(both, range(7, 9)) == []

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from study_arms import BETA, DEV, REPEATED, TEST, arm_with
 
-from tercet.flows.results import transductive
+from tercet.flows.results import metric_names
 from tercet.flows.results.figures import Value
 from tercet.flows.studies.arms import Arm
 from tercet.flows.studies.page import notes_of, spec_of, table_of
@@ -41,7 +41,7 @@ def test_arms_whose_set_stood_in_training_are_marked(store: Store) -> None:
     seen.transductive.add(TEST)
     found = results([arm("new", 40.0, dev=50), seen], None, store)
     assert [row[0] for row in table_of(found)[1]] == ["new", "seen (transductive) *"]
-    assert transductive.WHY in notes_of(found)
+    assert metric_names.WHY_TRANSDUCTIVE in notes_of(found)
 
 
 def test_arms_of_a_handful_of_questions_are_not_told_apart(store: Store) -> None:

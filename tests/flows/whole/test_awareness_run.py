@@ -10,7 +10,7 @@ from tiny_run import Tiny, ended_well, query, states, tercet
 
 from tercet.flows.pipeline.compile import compile_steps
 from tercet.flows.recipe import file as recipe_file
-from tercet.flows.recipe.resolve import resolve
+from tercet.flows.recipe.file import resolve
 from tercet.flows.recipe.resolved import Weights
 from tercet.tasks.stage import BadInput
 

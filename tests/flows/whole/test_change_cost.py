@@ -152,13 +152,12 @@ def test_a_comment_or_a_docstring_costs_nothing(code_bench: Bench) -> None:
 
 
 def test_a_changed_helper_costs_the_steps_that_use_it(code_bench: Bench) -> None:
-    code_bench.edit("models.english.articles", lambda text: text + "\nEXTRA = 1\n")
+    code_bench.edit("models.knowledge.replacements", lambda text: text + "\nEXTRA = 1\n")
     planned = to_run(code_bench.plan())
-    # Whoever puts another noun into a sentence looks at the article before it.
-    users = {"synthesise.entity_swap", "synthesise.quantity_change"}
+    users = {"synthesise.entity_swap"}
     assert set(planned) == users | AFTER_SYNTHESIS
     for step in users:
-        assert planned[step].startswith("code of models.english.articles")
+        assert planned[step].startswith("code of models.knowledge.replacements")
     for step in AFTER_SYNTHESIS:
         assert "code" not in planned[step]
 

@@ -8,7 +8,7 @@ from tiny_run import Finished, Tiny, copy_of, ended_well, query, states, tercet
 from tercet.flows.pipeline.compile import compile_steps
 from tercet.flows.pipeline.step import Step
 from tercet.flows.recipe import file as recipe_file
-from tercet.flows.recipe.resolve import resolve
+from tercet.flows.recipe.file import resolve
 from tercet.flows.recipe.resolved import Made, Weights
 
 PHASES = (

@@ -12,8 +12,8 @@ from faulty_server import FaultyServer, Reply, Seen, silent_port
 from odd_answers import right
 from tiny_run import Tiny
 
-from tercet.flows.results import summary, warnings
-from tercet.flows.results.warnings import Row
+from tercet.flows.results import queries, summary
+from tercet.flows.results.queries import Row
 from tercet.flows.running.arguments import RunArguments
 from tercet.flows.running.run_plan import prepare
 from tercet.flows.running.runner import open_run, run_step
@@ -55,7 +55,7 @@ def asked(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Asked:
                 run_step(handle, step, silent)
         told = summary.summarise_run(plan, handle.run_id, "tercet run")
         with catalog.connect(open_store(plan.store, create=False)) as connection:
-            return warnings.read_warnings(connection), said, told
+            return queries.read_warnings(connection), said, told
 
     return run
 

@@ -9,7 +9,7 @@ from tiny_run import LIMIT, Finished, copy_of, query, start, states
 from tercet.flows.pipeline import compile as steps
 from tercet.flows.pipeline import fingerprints
 from tercet.flows.recipe import file as recipe_file
-from tercet.flows.recipe.resolve import resolve
+from tercet.flows.recipe.file import resolve
 from tercet.flows.running.arguments import RunArguments
 from tercet.flows.running.run_plan import prepare
 from tercet.storage import locks

@@ -12,8 +12,8 @@ from faulty_server import FaultyServer
 from obeying_server import Obeying, named
 from tiny_run import Finished, Tiny, ended_well, query, tercet
 
-from tercet.flows.results import summary, warnings
-from tercet.flows.results.warnings import Row
+from tercet.flows.results import queries, summary
+from tercet.flows.results.queries import Row
 from tercet.flows.running.arguments import RunArguments
 from tercet.flows.running.run_plan import prepare
 from tercet.flows.running.runner import open_run, run_step
@@ -86,7 +86,7 @@ def told(
             summary.summarise_run(plan, handle.run_id, "tercet run says.yaml").strip().splitlines()
         )
         with catalog.connect(open_store(plan.store, create=False)) as connection:
-            return warnings.read_warnings(connection), said, lines
+            return queries.read_warnings(connection), said, lines
 
 
 def named_kinds(found: list[Row]) -> set[tuple[str, str | None, str]]:

@@ -1,4 +1,15 @@
-from tercet.models.english.words import in_shape_of
+import pytest
+
+from tercet.models.english.words import (
+    forms_of,
+    in_shape_of,
+    is_plural,
+    may_be_plural,
+    plural,
+    replaced,
+    singulars,
+    wants_an,
+)
 
 
 def test_in_shape_of() -> None:
@@ -6,3 +17,159 @@ def test_in_shape_of() -> None:
     assert in_shape_of("Dog", "cat") == "Cat"
     assert in_shape_of("New York", "san marino") == "San Marino"
     assert in_shape_of("dog", "NumPy") == "NumPy"
+
+
+@pytest.mark.parametrize(
+    ("singular", "many"),
+    [
+        ("dog", "dogs"),
+        ("city", "cities"),
+        ("day", "days"),
+        ("box", "boxes"),
+        ("church", "churches"),
+        ("woman", "women"),
+        ("fireman", "firemen"),
+        ("human", "humans"),
+        ("child", "children"),
+        ("grandchild", "grandchildren"),
+        ("housewife", "housewives"),
+        ("bookshelf", "bookshelves"),
+        ("diagnosis", "diagnoses"),
+        ("epoch", "epochs"),
+        ("specimen", "specimens"),
+        ("bigfoot", "bigfoots"),
+        ("talisman", "talismans"),
+        ("matrix", "matrices"),
+        ("bus stop", "bus stops"),
+        ("sheep", "sheep"),
+        ("glasses", "glasses"),
+        ("class", "classes"),
+        ("virus", "viruses"),
+        ("thesis", "theses"),
+        ("quiz", "quizzes"),
+        ("formula", "formulas"),
+        ("news", "news"),
+        ("crew", "crews"),
+    ],
+)
+def test_plural(singular: str, many: str) -> None:
+    assert plural(singular) == many
+
+
+def test_is_plural_goes_by_the_lemma_where_it_is_known() -> None:
+    assert is_plural("Dogs", "dog")
+    assert not is_plural("dog", "dog")
+    assert not is_plural("glass", "glass")
+    assert not is_plural("United States", "United States")
+    assert is_plural("cities")
+    assert not is_plural("bus")
+
+
+@pytest.mark.parametrize(
+    "noun",
+    ["dog", "city", "hero", "lens", "corpus", "formula", "grandchild", "chairman", "midwife"],
+)
+def test_what_is_written_as_a_plural_is_read_as_one(noun: str) -> None:
+    assert may_be_plural(plural(noun))
+    assert noun in singulars(plural(noun))
+    assert plural(plural(noun)) == plural(noun)
+
+
+def test_a_plural_that_is_read_is_not_always_written() -> None:
+    assert singulars("formulae") == ("formula",)
+    assert plural("formulae") == "formulae"
+
+
+@pytest.mark.parametrize(
+    ("verb", "forms"),
+    [
+        ("stop", ("stops", "stopping", "stopped", "stopped")),
+        ("apply", ("applies", "applying", "applied", "applied")),
+        ("write", ("writes", "writing", "wrote", "written")),
+        ("permit", ("permits", "permitting", "permitted", "permitted")),
+        ("open", ("opens", "opening", "opened", "opened")),
+        ("go", ("goes", "going", "went", "gone")),
+        ("carry out", ("carries out", "carrying out", "carried out", "carried out")),
+        ("have", ("has", "having", "had", "had")),
+        ("free", ("frees", "freeing", "freed", "freed")),
+        ("unwrap", ("unwraps", "unwrapping", "unwrapped", "unwrapped")),
+        ("dispel", ("dispels", "dispelling", "dispelled", "dispelled")),
+        ("overfit", ("overfits", "overfitting", "overfitted", "overfitted")),
+        ("unbind", ("unbinds", "unbinding", "unbound", "unbound")),
+        ("unload", ("unloads", "unloading", "unloaded", "unloaded")),
+        ("underfit", ("underfits", "underfitting", "underfitted", "underfitted")),
+        ("mimic", ("mimics", "mimicking", "mimicked", "mimicked")),
+        ("beat", ("beats", "beating", "beat", "beaten")),
+        ("undertake", ("undertakes", "undertaking", "undertook", "undertaken")),
+        ("undo", ("undoes", "undoing", "undid", "undone")),
+        ("render", ("renders", "rendering", "rendered", "rendered")),
+    ],
+)
+def test_forms_of_verbs(verb: str, forms: tuple[str, ...]) -> None:
+    found = forms_of(verb)
+    assert (found.third, found.ing, found.past, found.participle) == forms
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        "apple",
+        "hour",
+        "honest man",
+        "8-bit",
+        "11",
+        "18",
+        "800",
+        "HTML",
+        "MRI",
+        "NP",
+        "umbrella",
+        "unimportant",
+        "unidentified",
+        "eleven",
+        "1854",
+        "onerous",
+        "'empty'",
+        "heir",
+    ],
+)
+def test_an_before_a_vowel_sound(word: str) -> None:
+    assert wants_an(word)
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        "dog",
+        "house",
+        "university",
+        "user",
+        "unit",
+        "European",
+        "one",
+        "once",
+        "1",
+        "7",
+        "110",
+        "UTF",
+        "useful",
+        "NASA",
+        "utopia",
+        "uranium",
+        "one-way",
+        "history",
+        "10",
+        "(box)",
+    ],
+)
+def test_a_before_a_consonant_sound(word: str) -> None:
+    assert not wants_an(word)
+
+
+def test_replaced_puts_the_article_right() -> None:
+    assert replaced("It is a dog.", 8, 11, "owl") == "It is an owl."
+    assert replaced("An owl sat.", 3, 6, "dog") == "A dog sat."
+    assert replaced('He saw an "owl".', 11, 14, "dog") == 'He saw a "dog".'
+    assert replaced("Vitamin A dog food", 10, 13, "owl") == "Vitamin A owl food"
+    assert replaced("the dog", 4, 7, "owl") == "the owl"
+    assert replaced("banana dog", 7, 10, "owl") == "banana owl"

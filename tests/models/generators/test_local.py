@@ -14,7 +14,7 @@ from tiny_models import WORDS
 from tercet.models.generators import generator, layout
 from tercet.models.generators.layout import Layout
 from tercet.models.generators.local import Local
-from tercet.models.generators.sampling import Decoding
+from tercet.models.generators.settings import Decoding
 from tercet.models.llm.errors import CeilingReached, Stopped, Unusable
 from tercet.models.llm.messages import Answer, Request
 

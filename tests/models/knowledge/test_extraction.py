@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tercet.models.english.word_classes import STOP_WORDS
+from tercet.models.english.words import STOP_WORDS
 from tercet.models.knowledge.extraction import Mentions, extract, longest_first
-from tercet.models.knowledge.lexicon import Lexicon, load_lexicon
-from tercet.models.knowledge.phrases import build
+from tercet.models.knowledge.lexicon import Lexicon, load_lexicon, phrase_trie
 
 
 @pytest.fixture(scope="module")
@@ -209,7 +208,7 @@ def test_longest_then_leftmost(rows: list[tuple[int, int, int]]) -> None:
 
 
 def test_phrases_are_looked_up_by_words() -> None:
-    phrases = build([["a"], ["a", "b"], ["b", "b", "a", "c"], ["a", "b"]])
+    phrases = phrase_trie([["a"], ["a", "b"], ["b", "b", "a", "c"], ["a", "b"]])
     number = phrases.words
     node = np.array([number["a"], number["b"]])
     assert phrases.entry(node).tolist() == [0, -1]
@@ -218,4 +217,4 @@ def test_phrases_are_looked_up_by_words() -> None:
     node = phrases.step(node, np.array([-1, number["a"]]))
     assert phrases.entry(phrases.step(node, np.full(2, number["c"]))).tolist() == [-1, 2]
     with pytest.raises(ValueError, match="1 to 4 words"):
-        build([re.findall(".", "abcde")])
+        phrase_trie([re.findall(".", "abcde")])

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tercet.models.english.plurals import may_be_plural, singulars
-from tercet.models.english.word_classes import STOP_WORDS
+from tercet.models.english.words import STOP_WORDS, may_be_plural, singulars
 from tercet.models.knowledge.lexicon import Group, load_lexicon, load_pairs
 
 WORDNET = (

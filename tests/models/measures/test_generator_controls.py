@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 
 from tercet.models import seeding
-from tercet.models.measures.generator_controls import DELETED, REPLACED, controls
+from tercet.models.measures.generator_controls import (
+    DELETED,
+    REPLACED,
+    SYNONYMS,
+    controls,
+    synonyms,
+)
 
 SOURCES = [f"s{i} one two three four five six seven eight nine" for i in range(12)]
 TARGETS = [f"t{i}" for i in range(12)]
@@ -68,3 +74,36 @@ def test_a_single_word_and_a_single_row() -> None:
     found = controls(IDS[:1], ["alone"], ["x"], 2, 5)
     assert found["deleted_33"] == [["alone", "alone"]]
     assert found["random_sentence"] == [["alone", "alone"]]
+
+
+SOURCES_SYNONYM_CONTROL = [
+    "the large engineer began to repair the broken machine quickly in the big garage",
+    "xq zv",
+    "the doctor bought a small automobile and a large house near the big river",
+]
+IDS_SYNONYM_CONTROL = seeding.text_ids(SOURCES_SYNONYM_CONTROL)
+
+
+def changed(source: str, text: str) -> int:
+    return sum(a != b for a, b in zip(source.split(), text.split(), strict=False))
+
+
+def test_so_many_words_are_exchanged_at_most() -> None:
+    found = synonyms(IDS_SYNONYM_CONTROL, SOURCES_SYNONYM_CONTROL, 3, 5)
+    assert tuple(found) == SYNONYMS
+    for number in (0, 2):
+        of_one, of_four = (found[name][number] for name in ("synonym_1", "synonym_4"))
+        assert len(of_one) == len(of_four) == 3
+        assert len(set(of_one)) > 1
+        assert all(text != SOURCES_SYNONYM_CONTROL[number] for text in of_one + of_four)
+        # A synonym may be of two words, which moves those behind it.
+        assert changed(SOURCES_SYNONYM_CONTROL[number], of_four[0]) > 1
+    assert all(texts[1] == [SOURCES_SYNONYM_CONTROL[1]] * 3 for texts in found.values())
+
+
+def test_a_rows_texts_are_its_own() -> None:
+    found, some = (
+        synonyms(IDS_SYNONYM_CONTROL[start:], SOURCES_SYNONYM_CONTROL[start:], 2, 5)
+        for start in (0, 2)
+    )
+    assert {name: texts[2:] for name, texts in found.items()} == some

@@ -180,3 +180,25 @@ def test_what_cannot_be_fitted_is_said(train, test, says):
 def test_dev_without_test_is_refused():
     with pytest.raises(ValueError, match="no test data"):
         probe.accuracy_items(apart(40), dev=apart(20))
+
+
+def unit(*angles: float) -> np.ndarray:
+    radians = np.radians(angles)
+    return np.stack([np.cos(radians), np.sin(radians)], axis=1).astype(np.float32)
+
+
+def test_the_commonest_label_among_the_nearest() -> None:
+    known = unit(0, 4, 8, 90, 94, 98)
+    labels = np.array([0, 0, 1, 1, 1, 1])
+    found = probe.predicted(known, labels, unit(2, 95), k=3)
+    assert found.tolist() == [0, 1]
+
+
+def test_of_equally_common_labels_the_nearer_wins() -> None:
+    known, labels = unit(0, 30), np.array([1, 0])
+    assert probe.predicted(known, labels, unit(10, 20), k=2).tolist() == [1, 0]
+
+
+def test_more_neighbours_than_there_are_texts() -> None:
+    known, labels = unit(0, 1, 90), np.array([2, 2, 0])
+    assert probe.predicted(known, labels, unit(90), k=10).tolist() == [2]

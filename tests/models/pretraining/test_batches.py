@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from tercet.models.pretraining import noise
-from tercet.models.pretraining.batches import Task, TextBatches, widths
+from tercet.models.pretraining.batches import Task, TextBatches, Texts, tokenised, widths
 from tercet.models.pretraining.noise import Vocabulary
-from tercet.models.pretraining.texts import Texts, tokenised
 
 KNOWN = Vocabulary(9_000, np.array([0, 1, 2]), padding=0, mask=2, end=1, sentinels=(8999, 8998))
 

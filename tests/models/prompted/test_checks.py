@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tercet.models.prompted.checks import faults, unwrapped, without_thoughts
+from tercet.models.prompted.checks import faults, mended, unwrapped, without_thoughts
 
 SOURCE = "The dog of the woman sat on the mat and slept."
 PROMPT = f"""Say the sentence below in other words, and let it mean what it meant.
@@ -399,3 +399,129 @@ def test_any_text_is_judged(rows: list[tuple[Any, ...]]) -> None:
     for text, flag, one in zip(texts.to_pylist(), unclosed.to_pylist(), found, strict=True):
         assert text == text.strip()
         assert not flag or one == ("cut_off", "its thought was never closed")
+
+
+SOURCE_DAMAGE = "A plain sentence."
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [
+        ("The caf\\u00e9 is open.", "The café is open."),
+        ("A \\ud83d\\ude00 smile.", "A 😀 smile."),
+        ("A \\U0001F600 smile.", "A 😀 smile."),
+        ("The caf\\\\u00e9 is \\\\\\\\u201copen\\\\\\\\u201d.", "The café is “open”."),
+        ("Salt &amp;amp;amp;#x26; pepper &amp;amp;lt;3", "Salt & pepper <3"),
+        ('She said \\"no\\" to it\\\'s name.', 'She said "no" to it\'s name.'),
+        ("A tab\\there.", "A tab here."),
+        ("One line.\\nAnother.", "One line.\nAnother."),
+        ("The end.\\n", "The end."),
+        ("Salt &amp; pepper", "Salt & pepper"),
+        ("Salt &amp;amp; pepper", "Salt & pepper"),
+        ("It&#39;s &quot;here&quot;&nbsp;now", 'It\'s "here" now'),
+        ("A\x00 B\x1b[31mC\x07", "A B[31mC"),
+        ("\ufeffA zero\u200bwidth\u2060 BOM", "A zerowidth BOM"),
+        ("Cafe\u0301", "Café"),
+        ("Two  spaces\u00a0and a \tmore", "Two spaces and a more"),
+        ("One\r\nTwo\u2028Three", "One\nTwo Three"),
+        ("\\x1b[0mA word", "[0mA word"),
+    ],
+)
+def test_what_is_plain_is_mended(said: str, meant: str) -> None:
+    assert mended(said, SOURCE_DAMAGE) == (meant, False)
+
+
+@pytest.mark.parametrize(
+    "said",
+    ["The caf\ufffd is open.", "Half a \\ud83d smile.", "The cafÃ© is open.", "It isnâ€™t so.",
+     "It isn\u00e2\u0080\u0099t so.", "Ð¿Ñ€Ð¸Ð²ÐµÑ‚ to you", "ä¸­æ–‡ is spoken.", "A ðŸ˜€ smile.",
+     "The cafÃƒÂ© is open.", "Twenty Â°C outside.", "\\xc3\\xa9tude"],
+)  # fmt: skip
+def test_what_is_lost_or_garbled_is_found(said: str) -> None:
+    assert mended(said, SOURCE_DAMAGE)[1]
+
+
+@pytest.mark.parametrize(
+    "good",
+    ["The café is open.", "“Le café”…", "“CAFÉ” is open", "São Paulo, MAÇÃ", "Привет, мир", "中文",
+     "Ελλάδα…", "5 °C – 7 °C", "naïve—très", "Ærø’s", "Tiếng Việt", "R&D; C&A", "AT&T costs 5£…",
+     "Ångström™"],
+)  # fmt: skip
+def test_what_is_good_stays(good: str) -> None:
+    assert mended(good, SOURCE_DAMAGE) == (good, False)
+
+
+@pytest.mark.parametrize(
+    "own", ["C:\\new\\u00e9", "&lt;b&gt; is a tag", "A \ufffd of its own", "cafÃ©"]
+)
+def test_what_the_sentence_has_itself_stays(own: str) -> None:
+    assert mended(own, own) == (own, False)
+
+
+@given(st.text(), st.text())
+def test_whatever_is_said_is_clean_afterwards(said: str, source: str) -> None:
+    text, _ = mended(said, source)
+    assert not [c for c in text if (c < " " and c != "\n") or "\x7f" <= c <= "\x9f"]
+    assert "\ufeff" not in text
+    assert mended(text, text)[0] == text
+
+
+PASSAGE = (
+    "Lake birds > Herons\nThe heron stands in shallow water all day and waits for a fish.\n"
+    "According to Smith (1990), the report of 1980 was wrong."
+)
+
+
+def fault_of_query_checks(
+    text: str, kind: str = "question", source: str = PASSAGE, **columns: Any
+) -> str | None:
+    """The reason why a query is refused."""
+    row = {"text": text, "source": source, "prompt": "", "operation": kind, **columns}
+    row = {**dict.fromkeys(("old", "new", "pool")), **row}
+    table = pa.table({name: pa.array([value], pa.string()) for name, value in row.items()})
+    for name, value in (("checks", ["query"]), ("shots", None)):
+        table = table.append_column(name, pa.array([value], pa.list_(pa.string())))
+    (found,) = faults(table, pa.chunked_array([[False]]), np.array([False]))
+    assert found is None or all(found)
+    return found and found[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "reason"),
+    [
+        ("What does a heron wait for?", "question", None),
+        ("What does a heron wait for", "question", "no_question"),
+        ("heron fishing", "keyword", None),
+        ("Herons catch fish by waiting.", "claim", None),
+        ("heron\nfish", "keyword", "several_lines"),
+        ("What is this passage about?", "question", "speaks_of_text"),
+        ("What does the passage say of herons?", "question", "speaks_of_text"),
+        ("What is described above?", "question", "speaks_of_text"),
+        ("Who does the author thank?", "question", "speaks_of_text"),
+        ("Why was the report of herons wrong?", "question", None),
+        ("What did herons do in 1980 according to Smith?", "question", None),
+        ("What is this report about?", "question", "speaks_of_text"),
+        ("Which heron stands in shallow water all day and waits?", "question", "copied_words"),
+        ("Which stands in shallow water all day and?", "question", None),
+        ("stands in shallow water", "keyword", "copied_words"),
+        ("shallow water", "keyword", None),
+        ("fish heron fish heron fish", "keyword", "repetition"),
+        ("What do fish fear of the heron and the fish?", "question", None),
+        ("wait " * 41, "keyword", "too_long"),
+        ("Lake birds herons", "keyword", None),
+        ("Question: What does a heron eat?", "question", "preamble"),
+        ("Sure! Here is a question: What does it eat?", "question", "preamble"),
+        ("Was frisst der Reiher, der den ganzen Tag im Wasser steht?", "question", None),
+        ("Dove sono gli aironi della palude e delle rive?", "question", "wrong_language"),
+        ("", "keyword", "empty"),
+    ],
+)
+def test_queries(text: str, kind: str, reason: str | None) -> None:
+    assert fault_of_query_checks(text, kind) == reason
+
+
+def test_a_word_of_the_passages_own_subject_is_no_fault() -> None:
+    source = "The document element has a child. The text of a node is read by get_text."
+    assert fault_of_query_checks("How is the text of a node read?", source=source) is None
+    assert fault_of_query_checks("How is the text of a node read?") == "speaks_of_text"
+    assert fault_of_query_checks("What is in this document?", source=source) == "speaks_of_text"

@@ -8,7 +8,7 @@ import pytest
 from rules_given import alone, generated
 
 from tercet.models import seeding
-from tercet.models.english.plurals import singulars
+from tercet.models.english.words import singulars
 from tercet.models.rules.entity_swap import open_graph, surface
 
 ANIMALS = ["dog", "ape", "horse", "elephant", "fox"]

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from tercet.models.generation import MethodInput
-from tercet.models.text.headings import as_typed
+from tercet.models.text.passages import as_typed
 from tercet.tasks.synthesis.methods import method_of
 
 PAGE = [

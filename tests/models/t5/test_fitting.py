@@ -4,20 +4,23 @@ import math
 import signal
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from fitted_gense import STEPS, fitted, init, opened, pairs
 from tiny_generators import tiny_causal
+from torch import Tensor
 from training_run import same_weights, wait_for, without_rate
 
 from tercet.models.t5 import fitting, wording
-from tercet.models.t5.examples import Feed
-from tercet.models.t5.fitting import Gense
+from tercet.models.t5.fitting import Feed, Gense
 from tercet.models.t5.wording import Question
 from tercet.models.training import checkpoints
+from tercet.models.training.fit_generator import IGNORED
 
 SUPPORT = str(Path(__file__).parents[2] / "support")
 CHILD = """
@@ -153,3 +156,69 @@ def test_a_model_that_does_not_fit_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"leaves? no room"):
         fitting.opened(t5, question(8))
     assert fitting.opened(t5, question(11)).layout.follows_prompts
+
+
+@pytest.fixture(scope="module")
+def gense_of_examples(tmp_path_factory: pytest.TempPathFactory) -> Gense:
+    return opened(tmp_path_factory.mktemp("examples") / "init")
+
+
+def said(gense_of_examples: Gense, batch: dict[str, Tensor]) -> list[tuple[str, str]]:
+    """What the encoder reads and what the decoder should write, without padding."""
+    read = [
+        gense_of_examples.tokenizer.decode(ids[mask.bool()])
+        for ids, mask in zip(batch["input_ids"], batch["attention_mask"], strict=True)
+    ]
+    labels = [gense_of_examples.tokenizer.decode(ids[ids != IGNORED]) for ids in batch["labels"]]
+    return list(zip(read, labels, strict=True))
+
+
+def test_a_pair_is_written_and_judged(gense_of_examples: Gense) -> None:
+    rows = pairs(1)
+    assert rows["true"].to_pylist() == [True, False]
+    examples = gense_of_examples.examples(rows)
+    assert said(gense_of_examples, examples.written([0, 1])) == [
+        ("Say what follows from : the door is red . </s>", "red door </s>"),
+        ("Say what contradicts : the door is red . </s>", "the door is not red </s>"),
+    ]
+    assert said(gense_of_examples, examples.judged([1, 0])) == [
+        (
+            "Known : the door is red . Claimed : the door is not red True or false ? </s>",
+            "false </s>",
+        ),
+        ("Known : the door is red . Claimed : red door True or false ? </s>", "true </s>"),
+    ]
+
+
+def test_half_of_each_batch_judges_and_each_round_has_every_pair_in_both(
+    gense_of_examples: Gense,
+) -> None:
+    rows = pairs(21).sort_by("row_id")
+    examples = gense_of_examples.examples(rows)
+    feed = Feed(examples, 10, 0)
+    assert len(feed) == 9  # 42 pairs, five of them a batch
+    both = (examples.written, examples.judged)
+    wanted = [Counter(said(gense_of_examples, half(range(42)))) for half in both]
+    orders = []
+    for number in range(2):
+        seen: list[Counter[Any]] = [Counter(), Counter()]
+        batches = [feed[number * 9 + place] for place in range(9)]
+        assert [batch.rows for batch in batches] == [10] * 8 + [4]
+        for batch in batches:
+            halves = [batch.inputs["written"], batch.inputs["judged"]]
+            assert len(halves[0]["labels"]) == len(halves[1]["labels"]) == batch.rows // 2
+            for one, half in zip(seen, halves, strict=True):
+                one.update(said(gense_of_examples, half))
+        assert seen == wanted
+        orders.append([batch.inputs["judged"]["input_ids"].tolist() for batch in batches])
+    assert orders[0] != orders[1]
+    assert feed[3].inputs["judged"]["input_ids"].tolist() == orders[0][3]
+
+
+def test_a_long_sentence_is_cut_and_its_template_is_not(tmp_path: Path) -> None:
+    narrow = opened(tmp_path / "init", max_length=16)
+    rows = pairs(1).set_column(1, "anchor", [["the cat is red . " * 9] * 2])
+    ((read, _), _) = said(narrow, narrow.examples(rows).written([0, 1]))
+    assert read.startswith("Say what follows from : the cat is")
+    assert len(read.split()) == 16
+    assert read.endswith("</s>")

@@ -3,7 +3,12 @@
 import pyarrow as pa
 import pytest
 
-from tercet.models.text.languages import foreign_language, foreign_script
+from tercet.models.text.languages import (
+    foreign_language,
+    foreign_script,
+    is_english,
+    share_of_english,
+)
 
 
 def column(text: str) -> pa.ChunkedArray:
@@ -49,3 +54,20 @@ ENGLISH = "The old bridge of the city was closed for repairs by the council."
 )
 def test_languages(text: str, source: str, expected: bool) -> None:
     assert foreign_language(column(text), column(source)).tolist() == [expected]
+
+
+ENGLISH_SHARE = (
+    "The pump that feeds the boiler is run by the controller in the cellar of the house. "
+)
+GERMAN = "Die Pumpe, die den Kessel speist, wird von der Steuerung im Keller des Hauses geregelt. "
+
+
+def test_english_is_told_from_another_language() -> None:
+    assert is_english([ENGLISH_SHARE] * 10)
+    assert not is_english([GERMAN] * 10)
+
+
+def test_a_few_words_show_no_language() -> None:
+    assert share_of_english([GERMAN]) is None
+    assert not is_english([ENGLISH_SHARE])
+    assert not is_english([])

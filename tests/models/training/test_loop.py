@@ -14,8 +14,7 @@ from language_model_run import NUMBERS, train
 from training_run import same_weights, wait_for, without_rate
 
 from tercet.models.training import checkpoints
-from tercet.models.training.choosing import Choice
-from tercet.models.training.loop import Batch, Setting, adafactor, adamw, linear
+from tercet.models.training.loop import Batch, Choice, Setting, adafactor, adamw, linear
 from tercet.models.training.loop import train as train_module
 from tercet.models.training.phase import Hyperparameters
 

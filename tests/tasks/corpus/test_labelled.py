@@ -11,7 +11,7 @@ from labelled_rows import TRIPLET, Run, reasons, short, write
 from tercet.models import seeding
 from tercet.storage.rows import rows_of
 from tercet.tasks.corpus import labelled
-from tercet.tasks.corpus.corpus_tables import DOCUMENT_PAIRS, SENTENCES
+from tercet.tasks.corpus.ingest import DOCUMENT_PAIRS, SENTENCES
 from tercet.tasks.stage import BadInput
 
 

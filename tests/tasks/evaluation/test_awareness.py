@@ -21,7 +21,7 @@ from tercet.storage.fingerprint import tree_digest
 from tercet.storage.rows import Rows, rows_of
 from tercet.tasks.evaluation import awareness, evaluate
 from tercet.tasks.evaluation.awareness import AWARENESS_PAIRS, AwarenessConfig
-from tercet.tasks.evaluation.suites.awareness_pairs import read_awareness
+from tercet.tasks.evaluation.suites.sts import read_awareness
 from tercet.tasks.stage import BadInput
 
 

@@ -14,7 +14,7 @@ from tercet.models.encoders.entry_space import create_space
 from tercet.models.encoders.own_modules import save_encoder
 from tercet.models.losses.definition_loss import Projection
 from tercet.storage.rows import Rows, rows_of
-from tercet.tasks.corpus.held_out_definitions import SCHEMA
+from tercet.tasks.corpus.held_out import HELD_OUT_DEFINITIONS
 from tercet.tasks.corpus.labelled import LABELLED
 from tercet.tasks.evaluation import define
 from tercet.tasks.evaluation.define import DefineConfig
@@ -36,7 +36,7 @@ def inputs(tmp_path: Path) -> dict[str, Rows]:
     held.append({"row_id": 50, "corpus": "other", "anchor": "list", "entries": [0]})
     tables = {
         "labelled": pa.Table.from_pylist(taught, LABELLED),
-        "held_out_definitions": pa.Table.from_pylist(held, SCHEMA),
+        "held_out_definitions": pa.Table.from_pylist(held, HELD_OUT_DEFINITIONS),
     }
     for name, table in tables.items():
         pq.write_table(table, tmp_path / f"{name}.parquet")
@@ -144,7 +144,7 @@ def many(folder: Path, draw: np.random.Generator) -> tuple[dict[str, Rows], list
     ]
     tables = {
         "labelled": pa.Table.from_pylist(taught, LABELLED),
-        "held_out_definitions": pa.Table.from_pylist(held, SCHEMA),
+        "held_out_definitions": pa.Table.from_pylist(held, HELD_OUT_DEFINITIONS),
     }
     folder.mkdir()
     for name, table in tables.items():

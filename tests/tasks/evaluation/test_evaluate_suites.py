@@ -28,7 +28,7 @@ from tercet.tasks.evaluation import encoding
 from tercet.tasks.evaluation.evaluate import EvaluateConfig, externals
 from tercet.tasks.evaluation.items import EVALUATION_ITEMS
 from tercet.tasks.evaluation.retrieval import draw_pairs
-from tercet.tasks.evaluation.suites.awareness_pairs import read_awareness
+from tercet.tasks.evaluation.suites.sts import read_awareness
 from tercet.tasks.stage import BadInput
 
 __all__ = ["encoder", "model"]

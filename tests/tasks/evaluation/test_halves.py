@@ -8,7 +8,7 @@ import pytest
 
 from tercet.models import seeding
 from tercet.storage.rows import rows_of
-from tercet.tasks.corpus.corpus_tables import SENTENCES
+from tercet.tasks.corpus.ingest import SENTENCES
 from tercet.tasks.evaluation import halves
 from tercet.tasks.stage import Resources, Work
 

@@ -11,7 +11,7 @@ import pytest
 from tercet.models import seeding
 from tercet.storage.rows import rows_of
 from tercet.tasks.corpus.passages import PASSAGES
-from tercet.tasks.evaluation import judgements, judgements_warnings
+from tercet.tasks.evaluation import judgements, warnings
 from tercet.tasks.evaluation.judgements import JudgementsConfig
 from tercet.tasks.stage import REJECTS, BadInput, Resources, Work
 
@@ -60,7 +60,7 @@ def run(tmp_path: Path) -> Run:
         for name, table in tables.items():
             pq.write_table(table, tmp_path / f"{name}.parquet")
         own = rows_of({name: [tmp_path / f"{name}.parquet"] for name in tables})
-        return {**tables, "warnings": list(judgements_warnings.find(work, own, []))}  # type: ignore[dict-item]
+        return {**tables, "warnings": list(warnings.find_judgements(work, own, []))}  # type: ignore[dict-item]
 
     return run
 

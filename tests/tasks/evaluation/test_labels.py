@@ -9,7 +9,7 @@ import pytest
 
 from tercet.models import seeding
 from tercet.storage.rows import rows_of
-from tercet.tasks.corpus.corpus_tables import DOCUMENTS, SENTENCES
+from tercet.tasks.corpus.ingest import DOCUMENTS, SENTENCES
 from tercet.tasks.evaluation import labels
 from tercet.tasks.evaluation.encoding import Encoded
 from tercet.tasks.evaluation.label_scores import read_label_tasks

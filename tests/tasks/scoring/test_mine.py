@@ -13,7 +13,7 @@ from tercet.models.generation import DETAIL
 from tercet.storage.rows import rows_of
 from tercet.tasks.scoring import mine
 from tercet.tasks.scoring.embed import embeddings_table
-from tercet.tasks.scoring.mine import MineConfig
+from tercet.tasks.scoring.mine import MineConfig, nearest_below
 from tercet.tasks.scoring.score import SCORES
 from tercet.tasks.stage import Resources, Work
 from tercet.tasks.synthesis.parse import CANDIDATES
@@ -145,3 +145,47 @@ def test_mined_ids_are_those_of_parse(tmp_path: Path) -> None:
     own = seeding.text_id(str(row["sentence_id"]), "mined", "negative", row["text"])
     assert row["candidate_id"] == own
     assert candidates.schema.field("detail").type == DETAIL
+
+
+def unit(rng: np.random.Generator, rows: int) -> np.ndarray:
+    vectors = rng.normal(size=(rows, 6)).astype(np.float32)
+    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("block", [1, 7, 40, 100])
+def test_it_finds_what_a_search_row_by_row_finds(
+    block: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mine, "_QUERIES", 5)
+    rng = np.random.default_rng(block)
+    queries, pool = unit(rng, 23), unit(rng, 60)
+    docs = rng.integers(0, 9, 23).astype(np.uint64)
+    owners = np.sort(rng.integers(0, 9, 60)).astype(np.uint64)
+    caps = rng.uniform(-1, 1, (23, 3)).astype(np.float32)
+    caps[4, 2] = np.nan
+    blocks = [(pool[i : i + block], owners[i : i + block]) for i in range(0, 60, block)]
+    rows, cosines = nearest_below(queries, docs, caps, blocks)
+    for i in range(23):
+        for k in range(3):
+            allowed = {
+                j: float(queries[i] @ pool[j])
+                for j in range(60)
+                if owners[j] != docs[i] and queries[i] @ pool[j] < caps[i, k]
+            }
+            if not allowed:
+                assert rows[i, k] == -1
+                assert cosines[i, k] == -np.inf
+                continue
+            assert rows[i, k] == max(allowed, key=allowed.__getitem__)
+            assert cosines[i, k] == pytest.approx(max(allowed.values()), abs=1e-6)
+    assert rows[4, 2] == -1
+
+
+def test_a_text_without_a_vector_is_nobodys_nearest() -> None:
+    vectors = np.array([[np.nan, np.nan], [0.6, 0.8]], dtype=np.float32)
+    owners = np.array([1, 2], dtype=np.uint64)
+    query = np.array([[1.0, 0.0]], dtype=np.float32)
+    caps = np.array([[0.9]], dtype=np.float32)
+    rows, cosines = nearest_below(query, np.array([7], dtype=np.uint64), caps, [(vectors, owners)])
+    assert rows.tolist() == [[1]]
+    assert cosines[0, 0] == pytest.approx(0.6)

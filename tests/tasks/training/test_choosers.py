@@ -11,11 +11,11 @@ from train_stage import call, inputs
 
 from tercet.flows.pipeline.compile import compile_steps
 from tercet.flows.recipe import file as recipe_file
-from tercet.flows.recipe.resolve import resolve
+from tercet.flows.recipe.file import resolve
 from tercet.models.encoders.encoder import load_encoder
 from tercet.models.encoders.prompts import Prompts
 from tercet.storage.rows import Rows, rows_of
-from tercet.tasks.corpus.corpus_tables import DOCUMENT_PAIRS
+from tercet.tasks.corpus.ingest import DOCUMENT_PAIRS
 from tercet.tasks.evaluation.document_pairs import pairs_of_split
 from tercet.tasks.evaluation.retrieval import draw_pairs
 from tercet.tasks.evaluation.suites.own import RetrievalSource, StsSet
@@ -23,7 +23,7 @@ from tercet.tasks.stage import BadInput, Resources, Work
 from tercet.tasks.training import train
 from tercet.tasks.training.choosers import chooser_of
 from tercet.tasks.training.phases import PhaseConfig
-from tercet.tasks.training.train import ChooseConfig, TrainConfig
+from tercet.tasks.training.train_settings import ChooseConfig, TrainConfig
 
 __all__ = ["inputs"]
 

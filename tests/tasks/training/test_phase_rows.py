@@ -14,7 +14,7 @@ from train_stage import inputs
 
 from tercet.models.losses.registry import LOSSES, loss_named
 from tercet.storage.rows import Rows, rows_of
-from tercet.tasks.corpus.corpus_tables import DOCUMENT_PAIRS, DOCUMENTS
+from tercet.tasks.corpus.ingest import DOCUMENT_PAIRS, DOCUMENTS
 from tercet.tasks.scoring.select import TRIPLETS
 from tercet.tasks.stage import BadInput, Resources, Work
 from tercet.tasks.training.loss_rows import shaped

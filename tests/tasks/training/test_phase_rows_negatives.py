@@ -9,7 +9,7 @@ import pytest
 
 from tercet.models.training.phase import PartRows
 from tercet.storage.rows import Rows, rows_of
-from tercet.tasks.corpus.corpus_tables import DOCUMENT_PAIRS
+from tercet.tasks.corpus.ingest import DOCUMENT_PAIRS
 from tercet.tasks.corpus.labelled import LABELLED
 from tercet.tasks.retrieval.negatives import NEGATIVES
 from tercet.tasks.stage import BadInput, Resources, Work

@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from tercet.tasks.training.phases import PhaseConfig, unfit
-from tercet.tasks.training.train import TrainSettings
+from tercet.tasks.training.train_settings import TrainSettings
 
 
 def phase(**content: Any) -> PhaseConfig:

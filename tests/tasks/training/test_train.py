@@ -17,7 +17,7 @@ from tercet.tasks.stage import BadInput, Resources, Work
 from tercet.tasks.training import fit_evaluator, train
 from tercet.tasks.training.fit_evaluator import FitEvaluatorConfig
 from tercet.tasks.training.phases import PhaseConfig
-from tercet.tasks.training.train import TrainConfig
+from tercet.tasks.training.train_settings import TrainConfig
 
 __all__ = ["inputs"]
 

@@ -15,10 +15,10 @@ from tercet.storage.rows import rows_of
 from tercet.tasks.corpus import labelled
 from tercet.tasks.scoring.select import SelectConfig
 from tercet.tasks.stage import Resources, Work
+from tercet.tasks.training.fitting import TRAINING_LOG
 from tercet.tasks.training.phases import PhaseConfig
-from tercet.tasks.training.train import TrainConfig
+from tercet.tasks.training.train_settings import TrainConfig
 from tercet.tasks.training.train_warnings import find_before, find_beforehand, find_lost
-from tercet.tasks.training.training_log import TRAINING_LOG
 from tercet.tasks.warning import StageWarning, sentence
 
 MEND = (

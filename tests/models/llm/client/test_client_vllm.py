@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tercet.models.llm.chat_template import chat_renderer
 from tercet.models.llm.client.client import Client, Endpoint
+from tercet.models.llm.connect import chat_renderer
 from tercet.models.llm.errors import Unusable
 from tercet.models.llm.messages import Answer, Request
 from tercet.models.llm.run_settings import AskingSettings, EngineSettings

@@ -11,5 +11,5 @@ def patient() -> Iterator[None]:
     """What stands still for a while on a busy machine is not broken."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("tercet.models.llm.vllm.build._LOOK_SECONDS", SECONDS)
-        patch.setattr("tercet.models.llm.vllm.gpu_memory._ANSWER_SECONDS", SECONDS)
+        patch.setattr("tercet.models.llm.vllm.engine._ANSWER_SECONDS", SECONDS)
         yield

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from tercet.flows.pipeline.compile import compile_steps
+from tercet.flows.recipe.file import resolve
 from tercet.flows.recipe.model import Recipe
-from tercet.flows.recipe.resolve import resolve
 from tercet.storage.code import modules_of
 from tercet.tasks.corpus import ingest, labelled
 from tercet.tasks.corpus.kinds.registry import KINDS

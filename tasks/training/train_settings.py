@@ -1,0 +1,120 @@
+"""Settings of stage `train`, and of its phases one after the other."""
+
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, model_validator
+
+from tercet.models.encoders.pooling import FormSettings
+from tercet.models.encoders.prompts import Prompts
+from tercet.models.precision import Precision
+from tercet.tasks.evaluation.suites.own import RetrievalSource, StsSet
+from tercet.tasks.stage import Config
+from tercet.tasks.training.phases import PhaseConfig
+
+# What may choose a checkpoint (`choosers.py`), beside sets of one's own.
+WAYS = ("retrieval", "STS-B", "SICK-R", "fact_order")
+# A phase's name is part of its steps' names, where these have a meaning already.
+_TAKEN = re.compile(r"base|encoder|previous|evaluator|seed\d+")
+_MAX_LENGTH = 64
+
+
+class ChooseConfig(Config):
+    """How often the encoder is measured on dev, and by what."""
+
+    every: int = Field(
+        default=125, ge=1, description="Steps between two measurements on dev; 125 in the paper."
+    )
+    by: str = Field(
+        default="retrieval",
+        description="retrieval: MRR over the dev document pairs; STS-B, SICK-R: Spearman on the "
+        "dev set of evaluate.suite; fact_order: share of the dev cases of evaluate.fact_order; a "
+        "name of evaluate.sts_sets: Spearman on its dev pairs; of evaluate.retrieval_sets: nDCG@10 "
+        "on its dev queries, whose documents are all encoded each time.",
+        json_schema_extra={"examples": list(WAYS)},
+    )
+
+
+class EncoderSettings(FormSettings, Config):
+    """Settings that all phases of a training share."""
+
+    precision: Precision = Field(
+        "fp32", description="Fp32, or bf16 where the processor or GPU is fast at it."
+    )
+    trust_remote_code: bool = Field(
+        default=False, description="Run Python code that comes with the backbone's files."
+    )
+    log_steps: int = Field(default=10, ge=1, description="Steps between rows of training_log.")
+    choose: ChooseConfig | None = Field(
+        default=None,
+        description="Keep the weights of the step that is best on dev; null: of the last step.",
+    )
+
+
+class TrainSettings(EncoderSettings):
+    """The encoder's form and the phases of its training, one after the other."""
+
+    max_length: int = Field(
+        default=_MAX_LENGTH,
+        ge=4,
+        le=8192,
+        description="Longest input in training, in tokens; a phase may have its own.",
+    )
+    phases: tuple[PhaseConfig, ...] = Field(
+        default_factory=lambda: (PhaseConfig.model_validate({}),),
+        description="Run one after the other",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_length(cls, content: Any) -> Any:
+        """A phase without its own max_length takes that of the training."""
+        if not isinstance(content, dict) or not isinstance(content.get("phases", []), list | tuple):
+            return content
+        length = {"max_length": content.get("max_length", _MAX_LENGTH)}
+        phases = [
+            {**length, **phase} if isinstance(phase, dict) else phase
+            for phase in content.get("phases", [{}])
+        ]
+        return {**content, "phases": phases}
+
+    @model_validator(mode="after")
+    def _named_apart(self) -> "TrainSettings":
+        counts = Counter(phase.name for phase in self.phases)
+        for name, count in counts.items():
+            if count > 1:
+                raise ValueError(f"two phases have the name {name}: give each phase its own name")
+            if _TAKEN.fullmatch(name):
+                raise ValueError(f"{name} already means something else: give the phase a name")
+        return self
+
+
+class TrainConfig(EncoderSettings):
+    """One phase, with the seed that this training draws from, of several over the same rows."""
+
+    phase: PhaseConfig
+    prompts: Prompts = Prompts()
+    model_seed: int | None = Field(
+        default=None, description="Draws batches and dropout; null: the run's seed."
+    )
+    suite: Path | None = Field(
+        default=None, description="Location of the dev set that `choose.by` names."
+    )
+    fact_order: dict[str, str] = Field(
+        default_factory=dict, description="Files of the dev cases, by name: evaluate.fact_order."
+    )
+    sts_sets: dict[str, StsSet] = Field(
+        default_factory=dict, description="The set that `choose.by` names: of evaluate.sts_sets."
+    )
+    retrieval_sets: dict[str, RetrievalSource] = Field(
+        default_factory=dict,
+        description="The set that `choose.by` names: of evaluate.retrieval_sets.",
+    )
+    max_pairs: int = Field(
+        default=2_000, ge=2, description="Document pairs that `choose` reads: evaluate.max_pairs."
+    )
+    teachers: dict[str, FormSettings] = Field(
+        default_factory=dict, description="By part, in which form its teacher is read."
+    )

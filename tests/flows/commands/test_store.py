@@ -1,0 +1,214 @@
+"""`tercet rm`: which runs it removes, and which not."""
+
+import json
+import os
+import tarfile
+import time
+from pathlib import Path
+
+import duckdb
+import pytest
+from commands_store import SENTENCES, make_artifact, make_run, small_store
+from s3_server import bucket, s3
+from typer.testing import CliRunner, Result
+
+from tercet.flows.cli import app
+from tercet.flows.commands.store import remove_runs, show_room
+from tercet.storage import runs, tags
+from tercet.storage.artifacts import all_artifacts
+from tercet.storage.catalog.views import write_catalog
+from tercet.storage.copying import copy
+from tercet.storage.records import paths_of
+from tercet.storage.runs import UnknownRef
+from tercet.storage.store import Store, StoreError, open_store
+from tercet.tasks.stage import BadInput
+
+
+def test_runs_go_by_their_ids_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store, first = small_store(tmp_path / "store")
+    second, third = (make_run(store, "fish", {}) for _ in range(2))
+    with pytest.raises(BadInput, match=f"'birds' is a name for run {first}: to remove it, name"):
+        remove_runs(["birds"], store.location)
+    tags.set_tag(store, "good", first)
+    for name in ("good", "tag:good"):
+        with pytest.raises(BadInput, match="is a name for run"):
+            remove_runs([name], store.location)
+    with pytest.raises(StoreError, match="has the tag 'good'"):
+        remove_runs([first], store.location)
+    with pytest.raises(UnknownRef):
+        remove_runs(["20200101"], store.location)
+    assert len(runs.list_runs(store)) == 3
+    remove_runs([second, third], store.location)
+    with pytest.raises(UnknownRef, match="No run, tag or recipe is called ''"):
+        remove_runs([""], store.location)
+    assert [run["run_id"] for run in runs.list_runs(store)] == [first]
+    told = capsys.readouterr().out.splitlines()
+    assert told[:2] == [f"Run {second} is removed.", f"Run {third} is removed."]
+    assert told[2].endswith("tercet gc")
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> tuple[Store, str]:
+    return small_store(tmp_path / "store")
+
+
+def said(*words: str) -> str:
+    done = CliRunner().invoke(app, words, catch_exceptions=False)
+    assert done.exit_code == 0
+    return done.stdout
+
+
+def aged(store: Store) -> None:
+    then = time.time() - 2 * 86_400
+    for path in store.work.rglob("*"):
+        os.utime(path, (then, then))
+
+
+def test_it_lists_first_and_deletes_when_asked(made: tuple[Store, str]) -> None:
+    store, old = made
+    newer = make_run(store, "birds", {"ingest": ("aaaa1111", "reused", {"sentences": 3})})
+    write_catalog(store)
+    aged(store)
+    words = ("gc", "--store", store.location)
+    assert said(*words) == (
+        "There is nothing to delete.\nWhat 2 runs and the tags use stays: `tercet rm RUN` removes "
+        "a run, `tercet gc --keep N` looks at the last N of each recipe alone.\n"
+    )
+    told = said(*words, "--keep", "1")
+    lines = told.splitlines()
+    assert lines[0].split() == ["step", "versions", "size"]
+    assert lines[2].split()[:2] == ["train", "1"]
+    assert f"No longer whole without it: {old}." in lines
+    command = f"tercet gc --keep 1 --delete --store {store.location}"
+    assert lines[-1].endswith(f" can go. To delete it: {command}")
+    assert said(*words, "--keep", "1") == told
+    before = sum(store.sizes("artifacts").values())
+    deleted = said(*command.split()[1:])
+    assert "Deleted: " in deleted
+    assert sum(store.sizes("artifacts").values()) < before
+    assert list(store.work.glob("artifacts/*")) == [store.work / "artifacts" / "ingest"]
+    # The views for other clients name what is left.
+    with duckdb.connect(str(store.work / "catalog.duckdb"), read_only=True) as client:
+        assert client.execute("SELECT step FROM artifacts").fetchall() == [("ingest",)]
+        assert client.execute("SELECT count(*) FROM sentences").fetchall() == [(3,)]
+    assert "removed" in said("ls", "--run", old, "--store", store.location)
+    assert newer in said("ls", "--store", store.location)
+
+
+def test_what_is_young_is_said_to_stay(made: tuple[Store, str]) -> None:
+    store, old = made
+    assert (
+        said("rm", old[:20], "--store", store.location).splitlines()[0] == f"Run {old} is removed."
+    )
+    told = said("gc", "--delete", "--store", store.location).splitlines()
+    assert told[0] == "There is nothing to delete."
+    assert told[1].endswith(" more are younger than a day, or in use: they stay.")
+    aged(open_store(store.location))
+    said("gc", "--delete", "--store", store.location)
+    assert store.sizes("artifacts") == {}
+
+
+__all__ = ["bucket", "s3"]
+FROZEN = sorted((Path(__file__).parents[2] / "data").glob("store-*.tar.xz"))
+
+
+def verify(store: Store, *more: str) -> Result:
+    words = ["verify", "--store", store.location, *more]
+    return CliRunner().invoke(app, words, catch_exceptions=False)
+
+
+def spoil(store: Store) -> str:
+    """Changes a data file of some artifact; `step@version: path`."""
+    for artifact in all_artifacts(store):
+        for record in artifact.records().values():
+            for path in paths_of(record):
+                if "/data/" in path:
+                    data = store.get(path) or b""
+                    store.replace(path, data[:20] + bytes([data[20] ^ 1]) + data[21:])
+                    return f"{artifact.name}: {path}"
+    raise AssertionError
+
+
+def test_it_names_the_step_and_what_to_type(tmp_path: Path) -> None:
+    store, _ = small_store(tmp_path / "store")
+    done = verify(store)
+    assert done.exit_code == 0
+    assert done.stdout.endswith("All is as it was written.\n")
+    what = spoil(store)
+    done = verify(store)
+    assert done.exit_code == 1
+    assert f"{what} has changed" in done.stdout
+    assert f"tercet verify --mend --store {store.location}" in done.stdout
+    assert "tercet run " in done.stdout
+    done = verify(store, "--mend")
+    assert done.exit_code == 0
+    assert "Discarded." in done.stdout
+    assert verify(store).exit_code == 0
+
+
+@pytest.mark.parametrize("place", ["directory", "bucket"])
+@pytest.mark.parametrize("frozen", FROZEN, ids=lambda path: path.name)
+def test_a_store_of_the_version_before(
+    frozen: Path, place: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    with tarfile.open(frozen) as archive:
+        archive.extractall(tmp_path, filter="data")
+    store = open_store(str(tmp_path / "tercet-store"))
+    if place == "bucket":
+        request.getfixturevalue("bucket")
+        there = open_store("s3://bucket/frozen")
+        copy(store, there)
+        store = there
+    assert verify(store).exit_code == 0
+    what = spoil(store)
+    done = verify(store)
+    assert done.exit_code == 1
+    assert f"{what} has changed" in done.stdout
+    assert verify(store, "--mend").exit_code == 0
+    assert verify(store).exit_code == 0
+
+
+def said_of_du(*words: str) -> str:
+    done = CliRunner().invoke(app, ["du", *words], catch_exceptions=False)
+    assert done.exit_code == 0
+    return done.stdout
+
+
+def test_bytes_by_step_and_by_run(tmp_path: Path) -> None:
+    store, first = small_store(tmp_path / "store")
+    make_artifact(store, "ingest", "cccc3333", {"sentences": SENTENCES})
+    make_artifact(store, "graph", "dddd4444", {"sentences": SENTENCES})
+    second = make_run(store, "fish", {"ingest": ("aaaa1111", "reused", {"sentences": 3})})
+    tags.set_tag(store, "good", "graph@dddd4444")
+    (store.work / "responses").mkdir()
+    (store.work / "responses" / "x").write_bytes(b"12345")
+    sizes = store.sizes("")
+    rows = json.loads(said_of_du("--store", store.location, "--format", "json"))
+    found = {row["name"]: row for row in rows}
+
+    def of(step: str) -> int:
+        return sum(size for path, size in sizes.items() if path.startswith(f"artifacts/{step}/"))
+
+    assert sum(row["bytes"] for row in rows if row["kind"] != "run") == sum(sizes.values())
+    assert found["ingest"]["versions"] == 2
+    assert found["ingest"]["bytes"] == of("ingest")
+    assert found["ingest"]["alone"] == of("ingest/cccc3333")
+    assert found["graph"]["alone"] == 0
+    assert found["answers of language models"]["bytes"] == 5
+    assert found[first]["bytes"] == of("ingest/aaaa1111") + of("train")
+    assert found[first]["alone"] == of("train")
+    assert (found[second]["bytes"], found[second]["alone"]) == (of("ingest/aaaa1111"), 0)
+    tags.set_tag(store, "kept", first)
+    told = said_of_du("--store", store.location)
+    assert told.splitlines()[2].split() == ["step", "versions", "size", "unused"]
+    (line,) = [line for line in told.splitlines() if line.startswith(first)]
+    assert line.split()[1:3] == ["birds", "done"]
+    assert line.endswith("kept")
+    assert "A file that several runs share counts once by step" in told
+    assert said_of_du("--store", store.location, "--format", "csv").startswith("kind,name")
+
+
+def test_an_unknown_format_is_refused(tmp_path: Path) -> None:
+    store, _ = small_store(tmp_path / "store")
+    with pytest.raises(BadInput, match="--format 'xml' must be one of table, csv, json"):
+        show_room(store.location, "xml")

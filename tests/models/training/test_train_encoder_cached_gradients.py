@@ -1,0 +1,344 @@
+"""Cached gradients: those of the plain step, in the memory of a few texts."""
+
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from entry_rows import space
+from sentence_transformers import SentenceTransformer
+from tiny_models import WORDS
+from tiny_t5 import tiny_t5
+from torch import Tensor, nn
+from training_run import NUMBERS, Weights, mixed, same_weights, table, train
+
+from tercet.models.encoders.encoder import load_encoder
+from tercet.models.losses import definition_loss
+from tercet.models.losses.registry import loss_named
+from tercet.models.training import pieces
+from tercet.models.training import train_encoder as training
+from tercet.models.training.pieces import LengthGroups
+from tercet.models.training.train_encoder import CachedEncoder
+
+LOSSES: list[tuple[str, dict[str, Any]]] = [
+    ("info_nce", {}),
+    ("info_nce", {"head": True}),
+    ("gaussian_decay", {"sigma_cosine": 0.2}),
+    ("gaussian_decay", {"sigma_cosine": 0.0, "head": True}),
+    ("nt_xent", {}),
+    # A milder temperature than the usual, which multiplies the float's noise by 20.
+    ("pairwise_logistic", {"tau": 0.5}),
+]
+
+SHORT = NUMBERS.model_copy(update={"max_steps": 10})
+
+Gradients = dict[str, Tensor]
+
+
+@pytest.fixture
+def encoder(tiny_backbone: Path) -> SentenceTransformer:
+    """With dropout, in training."""
+    torch.set_num_threads(1)
+    return load_encoder(tiny_backbone, "mean").train()
+
+
+def columns(model: SentenceTransformer, texts: list[str], loss: str) -> list[dict[str, Any]]:
+    """Texts of a row of very different lengths, as the loss takes them."""
+    given = [texts, [f"{text} {text}" for text in texts], [text[:9] for text in texts]]
+    wanted = 2 if loss == "nt_xent" else 3
+    return [model.preprocess(column, max_length=32) for column in given[:wanted]]
+
+
+def step(
+    model: SentenceTransformer, seen: nn.Module, texts: list[str], loss: str, **params: Any
+) -> tuple[float, Gradients]:
+    """The loss of one step, built around what it sees, and the gradients of all weights.
+
+    params: the loss's, and `slots`.
+    """
+    torch.manual_seed(5)
+    built: Any = loss_named(loss).build
+    slots = params.pop("slots", {})
+    module = nn.ModuleList([model, built(seen, loss_named(loss).params(**params), slots)])
+    module.zero_grad()
+    torch.manual_seed(7)
+    value = module[1](columns(model, texts, loss), torch.linspace(-0.5, 0.5, len(texts)))
+    # As the loss of a part with a weight.
+    (0.5 * value).backward()
+    found = {name: p.grad for name, p in module.named_parameters() if p.grad is not None}
+    return float(value.detach()), found
+
+
+def same(left: tuple[float, Gradients], right: tuple[float, Gradients]) -> None:
+    """Equal to 1e-6 of the gradient's length."""
+    assert left[0] == pytest.approx(right[0], abs=1e-6)
+    assert left[1].keys() == right[1].keys()
+    ours, theirs = (
+        torch.cat([gradients[name].flatten() for name in left[1]])
+        for gradients in (left[1], right[1])
+    )
+    assert float(theirs.norm()) > 0.1
+    assert float((ours - theirs).norm()) <= 1e-6 * float(theirs.norm())
+
+
+def states_kept(run: Callable[..., Tensor], *given: Any, use_reentrant: bool) -> Tensor:
+    """The library's checkpoint, which makes nothing again."""
+    return run(*given)
+
+
+@pytest.mark.parametrize(("loss", "params"), LOSSES)
+@pytest.mark.parametrize("mini_batch", [1, 5, 72])
+def test_the_gradients_are_those_of_the_plain_step(
+    encoder: SentenceTransformer,
+    tiny_texts: list[str],
+    loss: str,
+    params: dict[str, Any],
+    mini_batch: int,
+) -> None:
+    for module in encoder.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = 0.0
+    texts = tiny_texts[:24]
+    plain = step(encoder, encoder, texts, loss, **params)
+    same(plain, step(encoder, CachedEncoder(encoder, mini_batch), texts, loss, **params))
+
+
+@pytest.mark.parametrize("all_up_to", [24, 23])
+def test_so_are_those_of_definitions(
+    encoder: SentenceTransformer,
+    tiny_texts: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    all_up_to: int,
+) -> None:
+    """Against all entries, and against drawn ones."""
+    monkeypatch.setattr(definition_loss, "ALL_UP_TO", all_up_to)
+    monkeypatch.setattr(definition_loss, "DRAWN", 9)
+    for module in encoder.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = 0.0
+    one, entries = loss_named("definition"), space(tmp_path, 24)
+
+    def gradients(seen: Any) -> tuple[float, Gradients]:
+        torch.manual_seed(5)
+        built = one.build(encoder, one.params(), {"entry_matrix": entries})
+        module = nn.ModuleList([encoder, built])
+        module.zero_grad()
+        built.model = seen
+        torch.manual_seed(7)
+        texts = [text if row % 2 else f"{text} {text}" for row, text in enumerate(tiny_texts[:12])]
+        value = built([encoder.preprocess(texts, max_length=32)], torch.arange(12)[:, None])
+        value.backward()
+        names = [name for name, p in module.named_parameters() if p.grad is not None]
+        assert "1.projection.dense.weight" in names
+        found = {n: p.grad for n, p in module.named_parameters() if p.grad is not None}
+        return float(value.detach()), {
+            n: g for n, g in found.items() if not n.startswith("1.model")
+        }
+
+    plain = gradients(encoder)
+    same(plain, gradients(CachedEncoder(encoder, 5)))
+    same(plain, gradients(LengthGroups(encoder)))
+
+
+@pytest.mark.parametrize(("loss", "params"), LOSSES)
+def test_so_are_those_of_groups_of_like_length(
+    encoder: SentenceTransformer,
+    tiny_texts: list[str],
+    loss: str,
+    params: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for module in encoder.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = 0.0
+    # A pass costs nothing, so that there are as many groups as lengths.
+    monkeypatch.setattr(pieces, "_PASS", 0)
+    texts, groups = tiny_texts[:24], LengthGroups(encoder)
+    passes: list[int] = []
+    encoder.register_forward_pre_hook(lambda _, given: passes.append(len(given[0]["input_ids"])))
+    plain = step(encoder, encoder, texts, loss, **params)
+    whole = len(passes)
+    same(plain, step(encoder, groups, texts, loss, **params))
+    assert len(passes) > 2 * whole
+    assert sum(passes[whole:]) == sum(passes[:whole])
+
+
+@pytest.mark.parametrize(("loss", "params"), LOSSES)
+def test_dropout_is_the_same_in_both_passes(
+    encoder: SentenceTransformer,
+    tiny_texts: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    loss: str,
+    params: dict[str, Any],
+) -> None:
+    """Against one pass over the same mini-batches with the same draws, whose states are kept."""
+    texts, cached = tiny_texts[:24], CachedEncoder(encoder, 5)
+    once = step(encoder, cached, texts, loss, **params)
+    monkeypatch.setattr(training, "checkpoint", states_kept)
+    same(step(encoder, cached, texts, loss, **params), once)
+    encoder.eval()
+    other = step(encoder, cached, texts, loss, **params)
+    assert abs(other[0] - once[0]) > 1e-3
+
+
+def test_a_guide_sees_the_texts_as_ever(
+    encoder: SentenceTransformer, tiny_backbone: Path, tiny_texts: list[str]
+) -> None:
+    """A loss with a frozen model of its own, which asks the encoder for more than vectors."""
+    texts, slots = tiny_texts[:24], {"guide": tiny_backbone}
+    encoder.eval()
+    plain = step(encoder, encoder, texts, "guided", slots=slots)
+    same(plain, step(encoder, CachedEncoder(encoder, 5), texts, "guided", slots=slots))
+
+
+class Kept:
+    """Bytes that the graph holds for the backward pass, now and at most."""
+
+    def __init__(self) -> None:
+        self.now = self.most = 0
+
+    def pack(self, tensor: Tensor) -> "_Held":
+        return _Held(tensor, self)
+
+    def unpack(self, held: "_Held") -> Tensor:
+        return held.tensor
+
+
+class _Held:
+    def __init__(self, tensor: Tensor, kept: Kept) -> None:
+        self.tensor, self.kept = tensor, kept
+        self.size = tensor.nbytes
+        kept.now += self.size
+        kept.most = max(kept.most, kept.now)
+
+    def __del__(self) -> None:
+        self.kept.now -= self.size
+
+
+def most_kept(encoder: SentenceTransformer, seen: nn.Module, texts: list[str]) -> int:
+    kept = Kept()
+    with torch.autograd.graph.saved_tensors_hooks(kept.pack, kept.unpack):
+        step(encoder, seen, texts, "info_nce")
+    return kept.most
+
+
+def test_memory_is_that_of_a_mini_batch(
+    encoder: SentenceTransformer, tiny_texts: list[str]
+) -> None:
+    cached = CachedEncoder(encoder, 4)
+    few, many = (most_kept(encoder, cached, (tiny_texts * 2)[:n]) for n in (12, 192))
+    # 16 times the batch: what grows is the loss's matrix of cosines and the vectors themselves.
+    assert many < 1.5 * few
+    # Without mini-batches it grows with the batch.
+    few, many = (most_kept(encoder, encoder, (tiny_texts * 2)[:n]) for n in (12, 192))
+    assert many > 8 * few
+
+
+def test_no_text_is_encoded_with_more_than_its_mini_batch(
+    encoder: SentenceTransformer, tiny_texts: list[str]
+) -> None:
+    shapes: list[torch.Size] = []
+    encoder[0].register_forward_pre_hook(
+        lambda module, given: shapes.append(given[0]["input_ids"].shape)
+    )
+    step(encoder, CachedEncoder(encoder, 5), tiny_texts[:24], "gaussian_decay")
+    # Three columns of 24 texts, forwards, and again backwards.
+    assert sum(shape[0] for shape in shapes) == 2 * 3 * 24
+    assert max(shape[0] for shape in shapes) == 5
+    # The short ones among themselves, without the padding of the long ones: widths in eights, or
+    # a column's own.
+    assert {shape[1] for shape in shapes} == {5, 8, 16, 24, 30}
+
+
+def test_a_loss_finds_in_it_what_the_encoder_has(encoder: SentenceTransformer) -> None:
+    cached = CachedEncoder(encoder, 4)
+    assert cached.get_embedding_dimension() == 32
+    assert cached.tokenizer is encoder.tokenizer
+    assert cached[0] is encoder[0]
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        cached.nothing  # noqa: B018
+    with pytest.raises(ValueError, match=r"one row for each text.*leave mini_batch out"):
+        cached({"input_ids": torch.zeros(9), "offsets": torch.tensor([0, 4])})
+
+
+@pytest.mark.usefixtures("bf16_anywhere")
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_a_phase_of_parts_learns_as_with_its_states_kept(
+    tiny_backbone: Path,
+    tiny_texts: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    precision: str,
+) -> None:
+    """Two parts with losses and a head of their own, through steps with dropout and clipping."""
+    torch.set_num_threads(1)
+    numbers = NUMBERS.model_copy(update={"max_steps": 6})
+
+    def run(name: str, mini_batch: int | None = 3) -> tuple[Weights, list[float]]:
+        parts = mixed(table(tiny_texts))
+        more = {"mini_batch": mini_batch, "precision": precision, "log_steps": 1}
+        weights, trained = train(tiny_backbone, parts, tmp_path / name, numbers, **more)
+        return weights, [row["loss"] for row in trained.log]
+
+    weights, losses = run("cached")
+    with monkeypatch.context() as patch:
+        patch.setattr(training, "checkpoint", states_kept)
+        kept, kept_losses = run("kept")
+    assert losses == pytest.approx(kept_losses, rel=1e-5)
+    for name, weight in weights.items():
+        torch.testing.assert_close(weight, kept[name], rtol=1e-4, atol=1e-5, msg=name)
+    # The plain step draws another dropout.
+    plain, plain_losses = run("plain", None)
+    assert plain_losses != pytest.approx(losses, rel=1e-5)
+    # A batch that fits into one mini-batch is the plain step.
+    assert same_weights(run("whole", NUMBERS.batch_size)[0], plain)
+
+
+def test_interrupted_it_ends_with_the_same_weights(
+    tiny_backbone: Path, tiny_texts: list[str], tmp_path: Path
+) -> None:
+    torch.set_num_threads(1)
+    rows = table(tiny_texts)
+
+    def interrupted(done: int, total: int | None, unit: str) -> None:
+        if done == 7:
+            raise KeyboardInterrupt
+
+    more = {"mini_batch": 3, "checkpoint_steps": 2}
+    undisturbed, _ = train(tiny_backbone, mixed(rows), tmp_path / "a", SHORT, **more)
+    with pytest.raises(KeyboardInterrupt):
+        train(tiny_backbone, mixed(rows), tmp_path / "b", SHORT, progress=interrupted, **more)
+    seen: list[int] = []
+    again, _ = train(
+        tiny_backbone,
+        mixed(rows),
+        tmp_path / "b",
+        SHORT,
+        progress=lambda done, total, unit: seen.append(done),
+        **more,
+    )
+    assert seen == [7, 8, 9, 10]
+    assert same_weights(again, undisturbed)
+
+
+def test_the_first_decoder_state_learns_by_cached_gradients(
+    tiny_texts: list[str], tmp_path: Path
+) -> None:
+    """GenSE's encoder: what it is given divides as any other's, and gets no states added."""
+    torch.set_num_threads(1)
+    path = tiny_t5(tmp_path / "t5", WORDS)
+    model = load_encoder(path, "first_decoder", max_length=24, prompt=" is it new").eval()
+    texts = tiny_texts[:12]
+    plain = step(model, model, texts, "info_nce")
+    cached = CachedEncoder(model, 5)
+    same(plain, step(model, cached, texts, "info_nce"))
+    states: list[weakref.ref[Tensor]] = []
+    model[0].register_forward_hook(
+        lambda module, given, made: states.append(weakref.ref(made["token_embeddings"]))
+    )
+    vectors = cached(columns(model, texts, "info_nce")[0])["sentence_embedding"]
+    assert vectors.requires_grad
+    assert [state() for state in states] == [None] * 3

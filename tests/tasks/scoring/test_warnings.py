@@ -1,0 +1,46 @@
+"""What a warning of `select` names: the keys that set a threshold."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tercet.storage.rows import rows_of
+from tercet.tasks.scoring import warnings
+from tercet.tasks.scoring.embed import EmbedConfig
+from tercet.tasks.scoring.select import SelectConfig
+from tercet.tasks.scoring.warnings import threshold_keys
+from tercet.tasks.stage import Resources, Work
+
+
+def keys(name: str, **settings: object) -> str:
+    return threshold_keys(name, SelectConfig.model_validate(settings).model_dump(mode="json"))
+
+
+def test_the_general_key_where_no_relation_has_its_own() -> None:
+    assert keys("positive_min") == "select.positive_min"
+    assert (
+        keys("positive_min", relations={"alters": {"negative_max": 1.0}}) == "select.positive_min"
+    )
+
+
+def test_beside_the_general_key_each_that_takes_its_place() -> None:
+    relations = {"topic": {"positive_min": 0.2}, "keeps": {"positive_min": 0.5}}
+    methods = {"cutoff": {"positive_min": 0.4}, "negation": {"weight": 2.0}}
+    assert keys("positive_min", relations=relations, methods=methods) == (
+        "select.positive_min (where they count instead, select.relations.topic.positive_min and "
+        "select.relations.keeps.positive_min and select.methods.cutoff.positive_min)"
+    )
+
+
+def test_candidates_that_are_longer_than_max_length_are_told(tmp_path: Path) -> None:
+    texts = [" ".join(["word"] * 33)] * 10 + ["short"] * 90
+    pq.write_table(pa.table({"text": texts}), tmp_path / "c.parquet")
+    candidates = rows_of({"candidates": [tmp_path / "c.parquet"]})
+    for longest, told in ((32, [("cut", 10, 100)]), (33, [])):
+        config = EmbedConfig(max_length=longest)
+        inputs = {"candidates": candidates}
+        work = Work(config, 0, inputs, {}, {}, Resources(), tmp_path, lambda name, rows: None)
+        found = list(warnings.find_embed(work, candidates, []))
+        assert [(one.kind, one.count, one.total) for one in found] == told
+        assert all("raise embed.max_length" in one.remedy for one in found)
