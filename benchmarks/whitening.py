@@ -13,7 +13,7 @@ import numpy as np
 
 from tercet.flows.results.queries import connect
 from tercet.models.encoders import encoder
-from tercet.models.encoders.whitening import whitening
+from tercet.models.encoders.forms import whitening
 from tercet.models.weights import fetch
 from tercet.storage.store import open_store
 

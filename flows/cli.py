@@ -439,7 +439,7 @@ def report(
 
     As one self-contained HTML file.
     """
-    from tercet.flows.commands.report import make_report
+    from tercet.flows.commands.browse import make_report
 
     make_report([run_a, *([run_b] if run_b else [])], output, store)
 
@@ -483,7 +483,7 @@ def serve(
 
     Runs in this process.
     """
-    from tercet.flows.service.deployments import serve_recipe
+    from tercet.flows.service.deploy import serve_recipe
 
     serve_recipe(arguments, cron, interval, timezone)
 

@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 Ids: TypeAlias = npt.NDArray[np.uint64]
 
@@ -82,3 +83,11 @@ def ring_start(ring: Ids, seed: int, purpose: str, ids: Ids) -> npt.NDArray[np.i
     """
     found = np.searchsorted(ring, draws(seed, purpose, ids))
     return np.asarray(found % max(len(ring), 1), dtype=np.int64)
+
+
+def sample(rows: pa.Table, key: str, most: int | None, seed: int, purpose: str) -> pa.Table:
+    """At most so many of the rows (None: all), in their order, drawn by the ids in a column."""
+    if most is None or rows.num_rows <= most:
+        return rows
+    drawn = draws(seed, purpose, rows[key].to_numpy())
+    return rows.take(pa.array(np.sort(np.argsort(drawn, kind="stable")[:most])))

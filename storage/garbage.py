@@ -21,17 +21,16 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from itertools import groupby, islice
-from pathlib import Path
 from typing import Any
 
 from tercet.storage import locks, runs
-from tercet.storage.artifacts import Artifact, key_path
+from tercet.storage.artifacts import key_path
 from tercet.storage.catalog.snapshot import Entry, Snapshot, read_snapshot
-from tercet.storage.layout import foreign, is_own, unfinished
-from tercet.storage.objects import Folder, Stat
+from tercet.storage.layout import is_own, unfinished
+from tercet.storage.objects import Stat
 from tercet.storage.records import paths_of
 from tercet.storage.runs import Run
-from tercet.storage.store import Damaged, FullDisk, Store, StoreError, clear_errors, json_bytes
+from tercet.storage.store import Damaged, FullDisk, Store, StoreError, json_bytes
 
 # What is younger is not deleted, whatever runs and tags say.
 YOUNG_SECONDS = 86_400.0
@@ -315,17 +314,3 @@ def _work(
     young = {folder for folder, group in grouped.items() if _is_young(group, since)}
     old = {folder: size for folder, size in sizes.items() if folder not in young}
     return old, sum(sizes[folder] for folder in young)
-
-
-def foreign_things(store: Store) -> list[Path]:
-    """What lies in the store and is not its own, in order; of a folder, not what is in it."""
-    if not isinstance(store.objects, Folder):
-        return []
-    copies = [
-        store.local(artifact.path)
-        for step in store.list("artifacts")
-        for artifact in (Artifact(store, step, name) for name in store.list(f"artifacts/{step}"))
-        if not artifact.is_own()
-    ]
-    with clear_errors(store.location):
-        return sorted({*foreign(store.work), *copies})

@@ -5,8 +5,7 @@ directory that they come across. The store lists by these names alone, and so pa
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
 # Of a folder: its own listing, or ANYTHING.
@@ -116,42 +115,6 @@ def unfinished(path: str) -> str:
     return _UNFINISHED.sub("", path)
 
 
-def foreign(root: Path) -> Iterator[Path]:
-    """What lies in the store and is not its own; of a folder, not what is in it."""
-    waiting: list[tuple[Path, Listing]] = [(root, LAYOUT)]
-    while waiting:
-        folder, listing = waiting.pop()
-        for name in _names(folder):
-            kind = _kind(listing, _UNFINISHED.sub("", name))
-            if not _is_own(folder / name, kind) or _is_hollow(folder / name, kind):
-                yield folder / name
-            elif kind not in (FILE, ANYTHING):
-                waiting.append((folder / name, kind))
-
-
-def _names(folder: Path) -> list[str]:
-    try:
-        return sorted(path.name for path in folder.iterdir())
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-
-
 def _kind(listing: Listing, name: str) -> Any:
     """What the listing says of this name: FILE, a folder's listing, or None."""
     return next((kind for form, kind in listing.items() if re.fullmatch(form, name)), None)
-
-
-def _is_own(path: Path, kind: Any) -> bool:
-    if kind is None:
-        return False
-    return path.is_file() if kind == FILE else path.is_dir()
-
-
-def _is_hollow(path: Path, kind: Any) -> bool:
-    """Whether a folder is an artifact or a run by its name, and has nothing of one.
-
-    Of an artifact that was collected, the files that others name are left, without a plan.
-    """
-    first = [form for form in (PLAN, START) if kind != FILE and form in kind]
-    has = (path / name for name in (*(form.replace("\\", "") for form in first), "data", "files"))
-    return bool(first) and not any(place.exists() for place in has)

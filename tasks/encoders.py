@@ -1,4 +1,4 @@
-"""The encoder in a model slot, loaded in the form that the stage's config asks for."""
+"""The encoder in a model slot, in the form that the stage's config asks for, whole or mixed."""
 
 from typing import Any
 
@@ -27,3 +27,55 @@ def load_encoder(work: Work, slot: str, cnn_seed: int | None = None, key: str = 
         )
     except ValueError as error:
         raise BadInput(f"{key}: {error}" if key else str(error)) from error
+
+
+MIXES = (0.0, 0.25, 0.5, 0.75, 1.0)
+"""How much of the training a candidate has, from the most cautious one on."""
+
+
+def load_mix(work: Work, trained: str, mix: float) -> Any:
+    """The encoder in the slot `untouched` (mix 0), that in the slot `trained` (1), or between.
+
+    Raises: BadInput if one cannot be loaded, and where their weights have other shapes.
+    """
+    if mix == 1:
+        return load_encoder(work, trained)
+    untouched = load_encoder(work, "untouched", work.config.cnn_seed)
+    if mix == 0:
+        return untouched
+    try:
+        return mix_weights(untouched, load_encoder(work, trained), mix)
+    except ValueError as error:
+        raise BadInput(f"choose: {error}; leave `choose` out of the recipe.") from error
+
+
+def mix_weights(untouched: Any, trained: Any, mix: float) -> Any:
+    """The trained encoder, its weights replaced by (1 − mix) · untouched + mix · trained.
+
+    Both are SentenceTransformers (WiSE-FT, arXiv:2109.01903).
+
+    mix: in [0, 1]; at its ends the weights are exactly those of one encoder. Tensors of whole
+    numbers stay.
+    Raises: ValueError with one sentence where the two have other weights or shapes.
+    """
+    import torch
+
+    before, after = untouched.state_dict(), trained.state_dict()
+    shapes = [{name: tuple(of[name].shape) for name in of} for of in (before, after)]
+    if shapes[0] != shapes[1]:
+        differing = sorted(dict(set(shapes[0].items()) ^ set(shapes[1].items())))
+        raise ValueError(
+            f"the untouched and the trained encoder differ in the shapes of {len(differing)} "
+            f"weights ({differing[0]}), so there is nothing between them: only encoders trained "
+            "from one backbone can be mixed"
+        )
+    with torch.no_grad():
+        for name, weight in after.items():
+            if not weight.is_floating_point():
+                continue
+            start = before[name].to(weight.device, torch.float32)
+            if mix == 0:
+                weight.copy_(start)
+            elif mix != 1:
+                weight.copy_((1 - mix) * start + mix * weight.to(torch.float32))
+    return trained

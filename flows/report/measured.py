@@ -7,21 +7,23 @@ from tercet.flows.pages import charts, spaces
 from tercet.flows.pages.blocks import Block, Cell, Chart, Fold, Grid, Note, Section, Table
 from tercet.flows.pages.redaction import public_values
 from tercet.flows.report.subject import Row, Subject, of_each_run
-from tercet.flows.results import definitions
-from tercet.flows.results.discriminators import ARMS, Judged, judged
-from tercet.flows.results.discriminators import in_words as judged_in_words
+from tercet.flows.results import figures
 from tercet.flows.results.figures import (
+    GENERATOR_LABELS,
+    JUDGE_ARMS,
     Figure,
+    Judged,
+    judged,
     of_geometry,
     of_tasks,
     read_choice,
     read_figures,
     seeds,
 )
+from tercet.flows.results.figures import gains_in_words as gains_in_words
+from tercet.flows.results.figures import judged_in_words as judged_in_words
+from tercet.flows.results.figures import measured_generators as measured_generators
 from tercet.flows.results.first_look import read_questions
-from tercet.flows.results.generated import METRICS
-from tercet.flows.results.generated import in_words as gains_in_words
-from tercet.flows.results.generated import measured as measured_generators
 from tercet.flows.results.metric_names import TOO_FEW, WHY_TOO_FEW
 
 NOTHING = (
@@ -271,7 +273,7 @@ def discriminators(subject: Subject) -> list[Block]:
 def _figures(one: Judged) -> Table:
     rows: list[list[Cell]] = [
         [
-            ARMS[arm],
+            JUDGE_ARMS[arm],
             format_number(of.auc, 3),
             format_range(of.low, of.high, 3),
             format_number(of.accuracy, 1),
@@ -298,13 +300,13 @@ def generators(subject: Subject) -> list[Block]:
     if found is None:
         return []
     table = Table(
-        ["texts", *METRICS.values()],
+        ["texts", *GENERATOR_LABELS.values()],
         [
             [name, *(format_number(value, 1) for value in values)]
             for name, values in [*found.generators.items(), *found.controls.items()]
         ],
         f"On {found.pairs:,} pairs. Bold: generators.",
-        "l" + "r" * len(METRICS),
+        "l" + "r" * len(GENERATOR_LABELS),
         frozenset(range(len(found.generators))),
     )
     return [table, *(Note(gains_in_words(name, gains)) for name, gains in found.gains.items())]
@@ -398,24 +400,26 @@ def entries(subject: Subject) -> list[Block]:
 
 def _found(subject: Subject) -> list[Block]:
     """A table of what held-out definitions find; none where none was held out."""
-    measured = definitions.defined(subject.connection)
-    if not measured:
+    measured_generators = figures.defined(subject.connection)
+    if not measured_generators:
         return []
     rows: list[list[Cell]] = [
         [
             one.name,
-            definitions.ARMS[arm],
-            *(round(values[key][0], 1) for key in definitions.METRICS),
+            figures.DEFINITION_ARMS[arm],
+            *(round(values[key][0], 1) for key in figures.DEFINITION_METRICS),
         ]
-        for one in measured
+        for one in measured_generators
         for arm, values in one.figures.items()
     ]
-    counts = ", ".join(f"{one.definitions:,} of {one.name}" for one in measured)
+    counts = ", ".join(f"{one.definitions:,} of {one.name}" for one in measured_generators)
     caption = (
         f"How well held-out definitions find their entries ({counts}), in percent. "
-    ) + " ".join(f"{one.name}: {definitions.in_words(one)}" for one in measured if one.gains)
-    titles = ["phase", "", *definitions.METRICS.values()]
-    return [Table(titles, rows, caption, "ll" + "r" * len(definitions.METRICS))]
+    ) + " ".join(
+        f"{one.name}: {figures.defined_in_words(one)}" for one in measured_generators if one.gains
+    )
+    titles = ["phase", "", *figures.DEFINITION_METRICS.values()]
+    return [Table(titles, rows, caption, "ll" + "r" * len(figures.DEFINITION_METRICS))]
 
 
 def _cloud(name: str, points: Sequence[Row], axes: str) -> Chart:

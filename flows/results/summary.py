@@ -10,14 +10,7 @@ import duckdb
 from tercet.flows.pipeline.training import trained_by
 from tercet.flows.recipe.model import ModelSettings, Recipe
 from tercet.flows.recipe.shipped import shipped_corpora
-from tercet.flows.results import (
-    definitions,
-    discriminators,
-    figures,
-    generated,
-    metric_names,
-    queries,
-)
+from tercet.flows.results import figures, metric_names, queries
 from tercet.flows.results.encoder_form import how_to_load, measured_form, reformed
 from tercet.flows.results.figures import Figure, read_choice, read_figures
 from tercet.flows.results.first_look import DOCUMENT_PAIRS, first_look, trained_on
@@ -121,48 +114,50 @@ def _models(store: Store, steps: Mapping[str, Mapping[str, Any]]) -> list[str]:
 
 def _generators(connection: duckdb.DuckDBPyConnection) -> list[str]:
     """Figures of the run's generators beside their controls; empty if none was measured."""
-    found = generated.measured(connection)
+    found = figures.measured_generators(connection)
     if found is None:
         return []
     lines = [f"\nGenerators on {found.pairs:,} pairs, and controls, in percent:"]
-    lines.append(f"  {'':<16}" + "".join(f"{name:>13}" for name in generated.METRICS.values()))
+    lines.append(
+        f"  {'':<16}" + "".join(f"{name:>13}" for name in figures.GENERATOR_LABELS.values())
+    )
     for name, values in [*found.generators.items(), *found.controls.items()]:
         shown = "".join(f"{'·' if v is None else format(v, '.1f'):>13}" for v in values)
         lines.append(f"  {name:<16}{shown}")
-    return lines + [f"  {generated.in_words(*of_one)}" for of_one in found.gains.items()]
+    return lines + [f"  {figures.gains_in_words(*of_one)}" for of_one in found.gains.items()]
 
 
 def _discriminators(connection: duckdb.DuckDBPyConnection) -> list[str]:
     """Figures of the run's discriminators beside their controls; empty if there is none."""
     lines = []
-    for one in discriminators.judged(connection):
+    for one in figures.judged(connection):
         lines.append(f"\nDiscriminator {one.name} on {one.pairs:,} held-out pairs:")
         lines.append(f"  {'':<32}{'AUC':>8}  {'95 % interval':<18}{'right, %':>8}")
         for arm, of in one.arms.items():
             auc = "·" if of.auc is None else f"{of.auc:.3f}"
             ends = "" if of.low is None else f"{of.low:.3f} to {of.high:.3f}"
             right = "·" if of.accuracy is None else f"{of.accuracy:.1f}"
-            name = discriminators.ARMS[arm]
+            name = figures.JUDGE_ARMS[arm]
             lines.append(f"  {name:<32}{auc:>8}  {ends:<18}{right:>8}")
-        lines.append(f"  {discriminators.in_words(one)}")
+        lines.append(f"  {figures.judged_in_words(one)}")
     return lines
 
 
 def of_definitions(connection: duckdb.DuckDBPyConnection) -> list[str]:
     """How well held-out definitions find their entries; empty where none was trained on."""
     lines = []
-    for one in definitions.defined(connection):
+    for one in figures.defined(connection):
         seeds = "" if one.seeds == 1 else f", the mean of {one.seeds} seeds"
         lines.append(
             f"\n{one.name}: entries found by {one.definitions:,} held-out definitions{seeds}:"
         )
-        names = "".join(f"{name:>13}" for name in definitions.METRICS.values())
+        names = "".join(f"{name:>13}" for name in figures.DEFINITION_METRICS.values())
         lines.append(f"  {'':<34}{names}")
         for arm, values in one.figures.items():
-            shown = "".join(f"{values[metric][0]:>13,.1f}" for metric in definitions.METRICS)
-            lines.append(f"  {definitions.ARMS[arm]:<34}{shown}")
+            shown = "".join(f"{values[metric][0]:>13,.1f}" for metric in figures.DEFINITION_METRICS)
+            lines.append(f"  {figures.DEFINITION_ARMS[arm]:<34}{shown}")
         if one.gains:
-            lines.append(f"  {definitions.in_words(one)}")
+            lines.append(f"  {figures.defined_in_words(one)}")
     return lines
 
 

@@ -2,6 +2,7 @@
 
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
@@ -12,7 +13,8 @@ from tercet.flows.pipeline import fingerprints
 from tercet.flows.pipeline.fingerprints import Fingerprint
 from tercet.flows.pipeline.step import Step, writer
 from tercet.flows.pipeline.step import schemas as step_schemas
-from tercet.flows.running import corpus_lines, failed_rows, gpus
+from tercet.flows.recipe.shipped import count_apart, is_shipped
+from tercet.flows.running import failed_rows, gpus
 from tercet.flows.running.answering import check_engine
 from tercet.flows.running.executors import Executor, Processes
 from tercet.flows.running.gpus import Card, device
@@ -30,12 +32,16 @@ from tercet.flows.running.run_plan import RunPlan, check_models
 from tercet.flows.running.workers import open_executor
 from tercet.models.llm.errors import Stopped, Unusable
 from tercet.storage import artifacts, locks, runs
-from tercet.storage.artifacts import open_artifact
+from tercet.storage.artifacts import Artifact, open_artifact
 from tercet.storage.catalog import views as catalog
 from tercet.storage.objects import Folder
 from tercet.storage.part_writer import put_schema
 from tercet.storage.store import Store, StoreError, open_store
 from tercet.storage.verifying import faults_of
+from tercet.tasks.corpus.ingest import NOTHING_KEPT
+from tercet.tasks.corpus.labelled import LabelledConfig
+from tercet.tasks.corpus.sources.corpora import IngestConfig
+from tercet.tasks.corpus.sources.guesses import guesses
 from tercet.tasks.stage import BadInput, silent
 
 
@@ -309,8 +315,8 @@ def run_step(handle: RunHandle, step: Step, progress: Progress) -> StepResult:
     else:
         state, manifest = _make(handle, step, progress)
     for line in (
-        *corpus_lines.guesses_of_tables(step),
-        *corpus_lines.own_documents(step, artifact),
+        *guesses_of_tables(step),
+        *own_documents(step, artifact),
     ):
         handle.say(line)
     if handle.llm is not None and not _asked_next(handle.plan, step):
@@ -422,3 +428,34 @@ def reordered(steps: Sequence[Step], found: Sequence[Sequence[Step]]) -> list[St
         [step for step in steps if step.name in after - of_chains],
     ]
     return [step for place in places for step in place]
+
+
+def guesses_of_tables(step: Step) -> Sequence[str]:
+    """A sentence for each corpus of tables; none for steps that read no corpora."""
+    if not isinstance(step.config, IngestConfig | LabelledConfig):
+        return ()
+    found = {c.name: guesses(c, step.config.max_line_bytes) for c in step.config.corpora}
+    return [
+        f"{step.name}: corpus {name!r}: {', '.join(said)} (set by its text and dialect)."
+        for name, said in found.items()
+        if said
+    ]
+
+
+def own_documents(step: Step, artifact: Artifact) -> Sequence[str]:
+    """A sentence after `ingest`; none where all documents are the user's, or all Tercet's."""
+    if not isinstance(step.config, IngestConfig):
+        return ()
+    shipped = [corpus.name for corpus in step.config.corpora if is_shipped(corpus.source)]
+    if not shipped:
+        return ()
+    rows = artifact.rows()
+    # Of texts to pretrain on there is no such table.
+    if "corpus_outcomes" not in rows.tables:
+        return ()
+    documents: Counter[str] = Counter()
+    for row in rows.table("corpus_outcomes").to_pylist():
+        if row["unit"] == "document" and row["outcome"] != NOTHING_KEPT:
+            documents[row["corpus"]] += row["n"]
+    said = count_apart(documents, shipped)
+    return [f"{step.name}: {said}."] if said else ()

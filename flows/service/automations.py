@@ -63,7 +63,7 @@ def build_automations(
     alive = ("heartbeat", "Running")
     over = (*_ENDED, *_SCHEDULED, *_WAITING)
     silent = _trigger(("heartbeat", *over), each, alive, SILENT)
-    # Prefect gives this type to no run that has ended; `scheduled_runs` takes it back.
+    # Prefect gives this type to no run that has ended; `pipeline_flow` takes it back.
     silence = ChangeFlowRunState(state=StateType.PAUSED, name=SILENT_NAME, message=IS_SILENT)
     gone = _trigger(("heartbeat", "Running", *over), each, (SILENT_NAME,), ASKED)
     crashed = ChangeFlowRunState(state=StateType.CRASHED, message=DEAD)

@@ -1,9 +1,10 @@
-"""`tercet deploy`: a recipe on a Prefect server of one's own, run by the workers of its pools."""
+"""`tercet serve` and `tercet deploy`: recipes on a schedule, here or by the workers of pools."""
 
 import os
 import re
 import shlex
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -11,8 +12,9 @@ from uuid import UUID
 from tercet.flows.running.arguments import RunArguments
 from tercet.flows.service import schedules, server
 from tercet.flows.service.client import answering
-from tercet.flows.service.deployments import portable
+from tercet.flows.terminal import interrupts
 from tercet.flows.terminal.lines import say
+from tercet.tasks.corpus.sources.registry import reader_of
 from tercet.tasks.stage import BadInput
 
 if TYPE_CHECKING:
@@ -170,3 +172,73 @@ def _make_pool(client: "SyncPrefectClient", name: str) -> None:
         wanted = WorkPoolCreate(name=name, type="process", base_job_template=template)
         client.create_work_pool(wanted)
         say(f"The work pool {name!r} is made: its workers run processes.")
+
+
+def serve_recipe(
+    arguments: RunArguments,
+    cron: str | None = None,
+    interval: int | None = None,
+    timezone: str | None = None,
+) -> None:
+    """Serves the recipe as a Prefect deployment until it is stopped. One run at a time.
+
+    Without a schedule it runs on request, from Prefect's UI or API. A failed run can be retried
+    there: it resumes from the store.
+
+    Args:
+        arguments: The arguments of each run.
+        cron: A schedule such as "0 3 * * *".
+        interval: Seconds between two runs, instead of `cron`.
+        timezone: That of `cron`, by name; this machine's if None.
+
+    Raises: BadInput if the schedule, the recipe or its arguments are wrong, or the recipe is served
+        already; ServerError if the store's Prefect server does not start, or dies again and again.
+    """
+    from tercet.flows.running.run_plan import prepare
+    from tercet.storage import locks
+    from tercet.storage.store import open_store
+
+    schedules.check(cron, interval)
+    zone = None if cron is None else schedules.zone_of(timezone)
+    plan = prepare(arguments)
+    interrupts.listen()
+    store, name = open_store(plan.store), plan.recipe.name
+
+    def refuse(holder: str) -> None:
+        raise BadInput(f"The recipe {name} is served already ({holder}): stop that first.")
+
+    # The first of two to end would pause the schedule of both.
+    alone = locks.hold(store, f"serve-{name}", refuse, "tercet serve")
+    with alone, server.prefect_server(store.work, say):
+        from prefect.deployments.runner import EntrypointType
+
+        from tercet.flows.service.pipeline_flow import pipeline
+        from tercet.flows.service.serving import run_scheduled
+
+        deployment: Any = pipeline.to_deployment(
+            name=name,
+            description=plan.recipe.description or None,
+            schedules=[schedules.make(cron, zone, interval)] if cron or interval else None,
+            parameters=portable(replace(arguments, store=store.location)),
+            entrypoint_type=EntrypointType.MODULE_PATH,
+            # The last `serve` paused it when it ended.
+            paused=False,
+        )
+        when = f"every {interval} s" if interval else "on request"
+        if cron and zone:
+            when = schedules.describe(cron, zone)
+        identity = schedules.apply(deployment, is_shared=not server.owned(store.work))
+        say(f"Serving {deployment.full_name} ({when}); stop with Ctrl-C.")
+        run_scheduled(store, identity)
+
+
+def portable(arguments: RunArguments) -> dict[str, Any]:
+    """The flow's parameters, with absolute file paths: its process may run elsewhere."""
+    full = {name: value for name, value in arguments.parameters().items() if value is not None}
+    # As in `recipe_file.find`: files get their full path, names of shipped recipes stay.
+    if Path(arguments.recipe).is_file():
+        full["recipe"] = str(Path(arguments.recipe).resolve())
+    if arguments.corpus is not None:
+        full["corpus"] = reader_of(arguments.corpus).portable(arguments.corpus)
+    place = arguments.store
+    return {**full, "store": place if "://" in place else str(Path(place).expanduser().resolve())}

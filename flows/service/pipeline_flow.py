@@ -8,9 +8,11 @@ Importing this module imports prefect: enter `server.prefect_server` first.
 """
 
 import contextlib
+import contextvars
 import logging
 import os
 import socket
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -19,16 +21,26 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from prefect import flow, task
 from prefect.cache_policies import NO_CACHE
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.filters import (
+    FlowRunFilter,
+    FlowRunFilterDeploymentId,
+    FlowRunFilterExpectedStartTime,
+    FlowRunFilterState,
+    FlowRunFilterStateType,
+)
+from prefect.client.schemas.objects import StateType
+from prefect.client.schemas.sorting import FlowRunSort
 from prefect.context import FlowRunContext
 from prefect.runtime import flow_run as running_flow
 from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
-from prefect.states import Cancelled, Completed, Crashed, Failed
+from prefect.states import Cancelled, Completed, Crashed, Failed, Running
 from pydantic import Field
 
 from tercet.flows.recipe import file as recipe_file
 from tercet.flows.recipe import secrets
 from tercet.flows.running.arguments import RunArguments
-from tercet.flows.service import automations, run_artifact, scheduled_runs, server
+from tercet.flows.service import automations, run_artifact, server
 from tercet.flows.service.run_artifact import PrefectArtifact
 from tercet.flows.terminal.failures import (
     StageFailed,
@@ -40,6 +52,9 @@ from tercet.flows.terminal.lines import say, show_step
 from tercet.flows.terminal.progress import Reporter
 from tercet.models.llm.errors import CeilingReached
 from tercet.tasks.stage import Interrupted
+
+if TYPE_CHECKING:
+    from prefect.client.schemas.objects import FlowRun
 
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
@@ -197,8 +212,8 @@ def pipeline(
     opened: list[str] = []
     place = None
     try:
-        if scheduled_runs.is_missed(flow_run):
-            return Cancelled(message=scheduled_runs.MISSED)
+        if is_missed(flow_run):
+            return Cancelled(message=MISSED)
         place = open_store(store)
         _check_reschedules(place, flow_run)
         with server.joined(place.work), _marked(place, flow_run):
@@ -315,7 +330,7 @@ def _marked(place: "Store", flow_run: "FlowRun") -> Iterator[None]:
         _label(flow_run, host)
         with contextlib.suppress(Exception):
             sweep(place)
-        with scheduled_runs.speaking_up(flow_run):
+        with speaking_up(flow_run):
             yield
 
 
@@ -405,3 +420,71 @@ def _drain() -> None:
     with contextlib.suppress(Exception):
         EventsWorker.drain_all(timeout=15)
         APILogWorker.drain_all(timeout=15)
+
+
+# Runs of a work pool: which of them the schedule has overtaken, and which still live.
+#
+# Importing this module imports prefect: enter `server.prefect_server` first.
+
+LOOK_SECONDS = 20.0
+MISSED = "A later run of the schedule was due as well."
+
+
+def is_missed(flow_run: "FlowRun", now: datetime | None = None) -> bool:
+    """Whether later runs of the schedule are due too, of which the newest stands for all: the
+    others are cancelled, as `tercet serve` does it.
+    """
+    if not flow_run.auto_scheduled or flow_run.run_count > 1 or flow_run.work_pool_name is None:
+        return False
+    waiting = [StateType.SCHEDULED, StateType.PENDING, StateType.RUNNING]
+    with get_client(sync_client=True) as client:
+        due = client.read_flow_runs(
+            flow_run_filter=FlowRunFilter(
+                deployment_id=FlowRunFilterDeploymentId(any_=[flow_run.deployment_id]),
+                state=FlowRunFilterState(type=FlowRunFilterStateType(any_=waiting)),
+                expected_start_time=FlowRunFilterExpectedStartTime(
+                    after_=flow_run.expected_start_time, before_=now or datetime.now(UTC)
+                ),
+            ),
+            sort=FlowRunSort.EXPECTED_START_TIME_ASC,
+        )
+        later = [
+            one
+            for one in due
+            if one.auto_scheduled
+            and one.run_count <= 1
+            and one.expected_start_time > flow_run.expected_start_time
+        ]
+        for one in later[:-1]:
+            # A worker has the others already, and they see it themselves.
+            if one.state_type == StateType.SCHEDULED:
+                client.set_flow_run_state(one.id, Cancelled(message=MISSED))
+    return bool(later)
+
+
+@contextmanager
+def speaking_up(flow_run: "FlowRun") -> Iterator[None]:
+    """Says that a deployment's run goes on, where the server took it for silent while it was away.
+
+    Only the run itself knows for sure that it has not ended.
+    """
+    ended = threading.Event()
+
+    def look() -> None:
+        while not ended.wait(LOOK_SECONDS):
+            with contextlib.suppress(Exception), get_client(sync_client=True) as client:
+                state = client.read_flow_run(flow_run.id).state
+                if state is not None and state.name == automations.SILENT_NAME:
+                    client.set_flow_run_state(flow_run.id, Running())
+
+    if flow_run.deployment_id is None or flow_run.work_pool_name is None:
+        yield
+        return
+    # With the settings of this thread, such as the server's address.
+    looking = threading.Thread(target=contextvars.copy_context().run, args=(look,), daemon=True)
+    looking.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        looking.join()

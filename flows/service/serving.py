@@ -29,8 +29,7 @@ from prefect.states import AwaitingRetry, Cancelled, Completed, Crashed, Pending
 
 from tercet.flows.formatting import format_duration
 from tercet.flows.service import server
-from tercet.flows.service.pipeline_flow import record_refused
-from tercet.flows.service.scheduled_runs import MISSED
+from tercet.flows.service.pipeline_flow import MISSED, record_refused
 from tercet.flows.terminal import interrupts
 from tercet.flows.terminal.lines import say
 from tercet.storage import runs

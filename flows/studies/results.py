@@ -7,8 +7,8 @@ With one seed the interval is over the queries or pairs that the encoder was eva
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from tercet.flows.results import paired_items
-from tercet.flows.results.figure_differences import Gap, compare_values
+from tercet.flows.results import figure_differences
+from tercet.flows.results.figure_differences import Gap, Measured, compare_values
 from tercet.flows.results.figures import Value, read_figures
 from tercet.flows.results.metric_names import (
     DEFAULTS,
@@ -19,7 +19,6 @@ from tercet.flows.results.metric_names import (
     is_few,
     parse_metric,
 )
-from tercet.flows.results.paired_items import Measured
 from tercet.flows.results.queries import connect
 from tercet.flows.studies.arms import Arm, Outcome, PlannedArm
 from tercet.models.measures.comparisons import SeedSummary, summarise_seeds
@@ -240,7 +239,7 @@ def _difference(one: Found, first: Found, metric: Metric, store: Store) -> Gap |
             connect(store, one.run_id) as mine,
             connect(store, first.run_id) as others,
         ):
-            found = paired_items.difference(
+            found = figure_differences.difference(
                 Measured(mine, our.model, one.resamples),
                 Measured(others, their.model, first.resamples),
                 metric,

@@ -1,19 +1,168 @@
 """Entities and quantities of many texts at once, as columns (GCSE §3.1, eq. 1, without an LLM)."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence, Set
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from tercet.models.knowledge import candidates, counting, quantities
-from tercet.models.knowledge.candidates import Spans
-from tercet.models.knowledge.lexicon import Lexicon
-from tercet.models.knowledge.quantities import Quantity
-from tercet.models.knowledge.tokens import IDENTIFIER, OTHER, Tokens, tokenise
+from tercet.models.english.words import AFTER_OF, NUMBER_WORDS
+from tercet.models.knowledge import quantities
+from tercet.models.knowledge.lexicon import MAX_WORDS, Lexicon
+from tercet.models.knowledge.quantities import Quantity, is_year_like
+from tercet.models.knowledge.tokens import (
+    CAPITALISED,
+    CAPITALS,
+    IDENTIFIER,
+    LOWER,
+    OTHER,
+    ROMAN,
+    Tokens,
+    tokenise,
+)
 from tercet.models.runs import begins
 
+Flags = npt.NDArray[np.bool_]
+
+MAX_NAME = 6  # words; a longer run of capitals is a headline
+
 Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Spans:
+    """Candidates as columns: first and last token, the lexicon's entry and set of types (-1 for
+    identifiers and names)."""
+
+    first: Ints
+    last: Ints
+    entry: Ints
+    types: Ints
+
+
+def _nouns(tokens: Tokens, lexicon: Lexicon) -> Spans:
+    """Every phrase of the lexicon that occurs in the texts, of whatever length.
+
+    The last word may be a plural. Closed-class words never begin or end a match, a part of a
+    hyphened word is none, and a lone word after a pronoun or a modal is a verb.
+    """
+    count = len(tokens.starts)
+    word = (tokens.kind == LOWER) | (tokens.kind == CAPITALISED) | (tokens.kind == CAPITALS)
+    inner = word & ~tokens.stop
+    tied_before = np.zeros(count, dtype=np.bool_)
+    tied_before[1:] = (tokens.tied & ~_any_of(tokens, NUMBER_WORDS))[:-1]
+    verb = np.zeros(count, dtype=np.bool_)
+    verb[1:] = (tokens.before_verb & tokens.joined)[:-1]
+    verb &= tokens.kind == LOWER
+    columns: list[tuple[Ints, Ints, Ints, Ints]] = []
+    begin = np.flatnonzero(inner & ~tied_before & ((tokens.surface >= 0) | (tokens.lemma >= 0)))
+    node = np.full(len(begin), -1, dtype=np.int64)
+    for length in range(1, MAX_WORDS + 1):
+        last = begin + length - 1
+        if length == 1:
+            surface, lemma = tokens.surface[last], tokens.lemma[last]
+        else:
+            surface = lexicon.phrases.step(node, tokens.surface[last])
+            lemma = lexicon.phrases.step(node, tokens.lemma[last])
+        ends = inner[last] & ~tokens.tied[last]
+        if length == 1:
+            ends &= ~verb[last] & ~tokens.weak[last]
+        entry = lexicon.phrases.entry(surface)
+        types = _types(tokens, lexicon, begin, last, entry)
+        other = lexicon.phrases.entry(lemma)
+        other_types = _types(tokens, lexicon, begin, last, other)
+        plain = types >= 0
+        entry, types = np.where(plain, entry, other), np.where(plain, types, other_types)
+        found = ends & (types >= 0)
+        columns.append((begin[found], last[found], entry[found], types[found]))
+        further = (surface >= 0) & tokens.joined[last] & (last + 1 < count)
+        begin, node = begin[further], surface[further]
+    parts = [np.concatenate(each) for each in zip(*columns, strict=True)]
+    return Spans(*parts)
+
+
+def _identifiers(tokens: Tokens) -> Spans:
+    """Names from code: snake_case, CamelCase, dotted.names, call(), --flags."""
+    return _plain(np.flatnonzero((tokens.kind == IDENTIFIER) & ~tokens.stop))
+
+
+def _names(tokens: Tokens) -> Spans:
+    """Runs of capitalised words, linked by "of" and the like, and acronyms.
+
+    A text's first word is capitalised anyway: it counts if it is an acronym, or unknown to the
+    lexicon and no verb of documentation, with a capitalised word behind. Texts in title case or
+    capitals have no names.
+    """
+    count = len(tokens.starts)
+    if not count:
+        return _plain(np.zeros(0, dtype=np.int64))
+    capital = (tokens.kind == CAPITALISED) | (tokens.kind == CAPITALS)
+    initial = (tokens.ends - tokens.starts == 1) & capital & tokens.dotted
+    abroad = _any_of(tokens, {"us"})
+    name = capital & (~tokens.stop | initial | (abroad & (tokens.kind == CAPITALS)))
+    sizes = np.bincount(tokens.text)
+    headline = (np.bincount(tokens.text, weights=capital) > 0.7 * sizes) & (sizes >= 6)
+    name &= ~headline[tokens.text]
+
+    near = (tokens.joined | (tokens.dotted & (initial | tokens.title)))[:-1]
+    linked = np.zeros(count, dtype=np.bool_)  # to the next token
+    goes_on = name | (tokens.kind == ROMAN)
+    linked[:-1] = near & name[:-1] & goes_on[1:]
+    the = _any_of(tokens, {"the"})
+    for gap in ((tokens.link,), (tokens.link, the)):
+        width = len(gap) + 1
+        bridge = name[:-width] & name[width:]
+        for place, inside in enumerate(gap, start=1):
+            bridge &= inside[place : count - width + place]
+        for place in range(width):
+            bridge &= near[place : count - width + place]
+        at = np.flatnonzero(bridge)
+        for place in range(width):
+            linked[at + place] = True
+    begins = linked.copy()
+    begins[1:] &= ~linked[:-1]
+    alone = name & ~linked
+    alone[1:] &= ~linked[:-1]
+    last = np.flatnonzero(~linked)
+    first = np.flatnonzero(begins | alone)
+    last = last[np.searchsorted(last, first)]
+
+    known = (tokens.surface >= 0) | (tokens.lemma >= 0) | tokens.inflected | tokens.opener
+    opening = tokens.first[first] & (tokens.kind[first] == CAPITALISED)
+    second = np.minimum(first + 1, count - 1)
+    kept = ~known[first] & (last > first) & name[second]
+    following = np.append(np.flatnonzero(name), count)
+    moved = following[np.searchsorted(following, first + 1)]
+    first = np.where(opening & ~kept, moved, first)
+    fits = (first <= last) & (last - first < MAX_NAME)
+    first, last = first[fits], last[fits]
+    lone_initial = (first == last) & (tokens.ends[first] - tokens.starts[first] == 1)
+    return _plain(first[~lone_initial], last[~lone_initial])
+
+
+def _any_of(tokens: Tokens, words: Set[str]) -> Flags:
+    """Which tokens are one of the casefolded words."""
+    return np.array([fold in words for fold in tokens.folded], dtype=np.bool_)[tokens.code]
+
+
+def _plain(first: Ints, last: Ints | None = None) -> Spans:
+    none = np.full(len(first), -1, dtype=np.int64)
+    return Spans(first, first if last is None else last, none, none)
+
+
+def _types(tokens: Tokens, lexicon: Lexicon, first: Ints, last: Ints, entry: Ints) -> Ints:
+    """The set of types with which each span is that entry, by its letter case; -1 for none."""
+    known = entry >= 0
+    at = np.where(known, entry, 0)
+    upper = (tokens.kind[first] >= CAPITALISED) & (tokens.kind[last] >= CAPITALISED)
+    capitals = (tokens.kind[first] == CAPITALS) & (tokens.kind[last] == CAPITALS)
+    ordinary, proper = lexicon.ordinary[at], lexicon.proper[at]
+    opening = tokens.first[first] & (first == last) & ~capitals
+    doubtful = opening & tokens.inflected[first]
+    named = np.where(opening & (ordinary >= 0), ordinary, np.where(doubtful, -1, proper))
+    named = np.where(lexicon.capitals[at] & ~capitals, -1, named)
+    return np.where(known, np.where(upper, named, ordinary), -1)
+
 
 IDENTIFIER_TYPE, NAME_TYPE = "identifier", "name"
 
@@ -59,11 +208,11 @@ def extract(
     one that most of its text's other entities share, else its first.
     """
     tokens = tokenise(texts, lexicon.phrases.words, identifiers=True)
-    none = candidates.Spans(*(np.zeros(0, dtype=np.int64) for _ in range(4)))
+    none = Spans(*(np.zeros(0, dtype=np.int64) for _ in range(4)))
     found = [
-        candidates.identifiers(tokens) if identifiers else none,
-        candidates.nouns(tokens, lexicon),
-        candidates.names(tokens) if names else none,
+        _identifiers(tokens) if identifiers else none,
+        _nouns(tokens, lexicon),
+        _names(tokens) if names else none,
     ]
     spans = Spans(*(np.concatenate(each) for each in zip(*map(_columns, found), strict=True)))
     rank = np.repeat(np.arange(3), [len(each.first) for each in found])
@@ -74,7 +223,7 @@ def extract(
     chosen = kept[kept < len(spans.first)]
     entities = Spans(*(column[chosen] for column in _columns(spans)))
     numeric = [numeric[at - len(spans.first)] for at in kept[kept >= len(spans.first)]]
-    numeric, counted = counting.resolve(numeric, tokens, entities.first, entities.last)
+    numeric, counted = resolve(numeric, tokens, entities.first, entities.last)
     kinds = np.where(entities.entry >= 0, -1, rank[chosen] // 2)
     return _assembled(texts, tokens, lexicon, entities, kinds, numeric, counted)
 
@@ -227,3 +376,108 @@ def _categories(row: Ints, types: Ints, names: Sequence[str]) -> tuple[Ints, lis
     best = np.maximum.reduceat((votes << 24) | (0xFFFFFF - place), starts)
     picked = starts + (0xFFFFFF - (best & 0xFFFFFF))
     return row[starts], [names[number] for number in types[picked].tolist()]
+
+
+_ADJECTIVES = 2  # words that may stand between the number and the noun
+_CHAIN = 4  # nouns in a row that are looked at: "two stone garden walls"
+
+
+def resolve(
+    found: list[Quantity], tokens: Tokens, first: Ints, last: Ints
+) -> tuple[list[Quantity], Ints]:
+    """The quantities that stay, and for each the entity it counts (-1 for none).
+
+    first, last: the entities' tokens, by place. A number that counts nothing and looks like a year
+    becomes one; one that is a quantity only before a noun is dropped without it.
+    """
+    if not found:
+        return [], np.zeros(0, dtype=np.int64)
+    reader = _Reader(tokens, first, last)
+    kept: list[Quantity] = []
+    counted: list[int] = []
+    starts = np.array([max(quantity.end, quantity.unit_end) for quantity in found])
+    after = np.searchsorted(tokens.starts, starts).tolist()
+    units = np.searchsorted(
+        tokens.starts, np.array([quantity.unit_start for quantity in found])
+    ).tolist()
+    for quantity, token, unit in zip(found, after, units, strict=True):
+        entity = reader.counted(quantity, token, unit)
+        if entity < 0:
+            if quantity.needs_noun:
+                continue
+            if is_year_like(tokens.buffer, quantity):
+                quantity = replace(quantity, form="year")
+        kept.append(quantity)
+        counted.append(entity)
+    return kept, np.array(counted, dtype=np.int64)
+
+
+class _Reader:
+    """Reads on from a quantity, token by token; plain lists, since it goes one by one."""
+
+    def __init__(self, tokens: Tokens, first: Ints, last: Ints) -> None:
+        self._tokens = tokens
+        self._starts, self._ends = tokens.starts.tolist(), tokens.ends.tolist()
+        self._last = last
+        at = np.full(len(self._starts) + 1, -1, dtype=np.int64)
+        at[first] = np.arange(len(first))
+        self._entity = at
+
+    def counted(self, quantity: Quantity, token: int, unit: int) -> int:
+        """The entity that the quantity counts, -1 for none."""
+        if quantity.form in ("year", "money"):
+            return -1
+        place = max(quantity.end, quantity.unit_end)
+        share = quantity.form in ("fraction", "percentage")
+        has_unit = quantity.unit_end > quantity.end
+        of = self._word(token) == "of" and self._gap(place, token)
+        if of:
+            place, token = self._ends[token], token + 1
+        if (of or share) and self._word(token) in AFTER_OF and self._gap(place, token):
+            place, token = self._ends[token], token + 1
+        if of or not has_unit:
+            noun = self._noun(place, token, quantity, any_number=share or (of and has_unit))
+            if noun >= 0 or not has_unit:
+                return noun
+        if unit < len(self._starts) and self._starts[unit] == quantity.unit_start:
+            return int(self._entity[unit])
+        return -1
+
+    def _word(self, token: int) -> str:
+        return self._tokens.folded[self._tokens.code[token]] if token < len(self._starts) else ""
+
+    def _gap(self, place: int, token: int) -> bool:
+        """Whether one space or hyphen alone parts the place from the token."""
+        return (
+            token < len(self._starts)
+            and self._starts[token] == place + 1
+            and self._tokens.buffer[place] in " -"
+        )
+
+    def _noun(self, place: int, token: int, quantity: Quantity, *, any_number: bool) -> int:
+        hyphen = self._tokens.buffer[place] == "-"
+        for _ in range(_ADJECTIVES + 1):
+            if not self._gap(place, token) or self._tokens.stop[token]:
+                return -1
+            if self._entity[token] >= 0:
+                break
+            if self._tokens.kind[token] != LOWER:
+                return -1
+            place, token, hyphen = self._ends[token], token + 1, False
+        else:
+            return -1
+        chain = [int(self._entity[token])]
+        while len(chain) < _CHAIN:
+            end = int(self._last[chain[-1]])
+            token = end + 1
+            if not self._gap(self._ends[end], token) or self._entity[token] < 0:
+                break
+            chain.append(int(self._entity[token]))
+        if hyphen:
+            return chain[0]
+        if any_number or quantity.value == 1:
+            return chain[-1]
+        for entity in chain:
+            if self._tokens.plural[self._last[entity]]:
+                return entity
+        return -1

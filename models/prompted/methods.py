@@ -9,18 +9,16 @@ from collections.abc import Sequence
 from pydantic import Field
 
 from tercet.models.generation import Check, Method, Prompted, Relation, methods, purpose_of
-from tercet.models.prompted import question
+from tercet.models.prompted import asked
 from tercet.models.prompted.asked import Edited, each_sentence
 from tercet.models.prompted.from_knowledge import (
     RECORD,
     ChangedRecord,
-    from_changed_knowledge,
-    from_knowledge,
-)
-from tercet.models.prompted.revisions import (
     EntityRevision,
     QuantityRevision,
     entity_revision,
+    from_changed_knowledge,
+    from_knowledge,
     quantity_revision,
 )
 from tercet.models.rules.entity_swap import open_graph
@@ -66,10 +64,10 @@ METHODS = methods(
         variables=RECORD,
     ),
     Method(
-        *("question", "positive", "topic", question.question, question.Question),
+        *("question", "positive", "topic", asked.question, asked.Question),
         prompt="question",
-        variables=question.VARIABLES,
-        optional=question.OPTIONAL,
+        variables=asked.VARIABLES,
+        optional=asked.OPTIONAL,
         checks=("query",),
         unit="passage",
         as_anchor=True,

@@ -13,7 +13,7 @@ from pyarrow import json as arrow_json
 from tercet.storage import runs as run_files
 from tercet.storage import tags as tag_files
 from tercet.storage.answers.journal import RESPONSES
-from tercet.storage.answers.usage import USAGE
+from tercet.storage.answers.pool import USAGE
 from tercet.storage.artifacts import WARNINGS, Artifact, all_artifacts, warnings_of
 from tercet.storage.records import Record, totals
 from tercet.storage.store import Store

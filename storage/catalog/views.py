@@ -16,7 +16,7 @@ from fsspec.spec import AbstractBufferedFile, AbstractFileSystem
 
 from tercet.storage import locks, runs
 from tercet.storage.answers.journal import POOL, contents, sealed_names, sealed_paths
-from tercet.storage.answers.usage import answers_sql, usage_sql
+from tercet.storage.answers.pool import answers_sql, usage_sql
 from tercet.storage.artifacts import Artifact
 from tercet.storage.bucket import Bucket
 from tercet.storage.catalog.snapshot import (

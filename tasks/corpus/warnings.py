@@ -13,7 +13,7 @@ from tercet.storage.rows import Rows
 from tercet.tasks.connections import ask
 from tercet.tasks.corpus.anchors import ANCHOR_COLUMNS, eligible
 from tercet.tasks.corpus.gather import HTML, example_id
-from tercet.tasks.corpus.outcomes import LARGE_CLUSTER, NOTHING_KEPT, PARTED
+from tercet.tasks.corpus.ingest import LARGE_CLUSTER, NOTHING_KEPT, PARTED
 from tercet.tasks.corpus.sources.corpora import IngestConfig
 from tercet.tasks.corpus.sources.streams import conversion
 from tercet.tasks.corpus.splits import SPLITS

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tercet.models.seeding import sample
 from tercet.storage.rows import Rows
-from tercet.tasks.sampling import sample
 
 _COLUMNS = ["pair_id", "query", "answer", "split"]
 

@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,7 @@ import pyarrow as pa
 from pydantic import Field
 
 from tercet.models.encoders.prompts import Prompts, Sided
+from tercet.models.measures import probe
 from tercet.models.retrieval.rankings import NONE
 from tercet.storage.rows import joined
 from tercet.tasks.encoders import load_encoder
@@ -43,7 +44,6 @@ from tercet.tasks.evaluation.items import (
     item_table,
     rescore,
 )
-from tercet.tasks.evaluation.label_scores import read_label_tasks
 from tercet.tasks.evaluation.retrieval import baseline_ranks, draw_pairs, ranks_of
 from tercet.tasks.evaluation.suites.beir import (
     BM25,
@@ -55,12 +55,16 @@ from tercet.tasks.evaluation.suites.beir import (
 )
 from tercet.tasks.evaluation.suites.fact_order import OrderTask, find_case_files, read_cases
 from tercet.tasks.evaluation.suites.judged import read_judged
+from tercet.tasks.evaluation.suites.layout import Split, content_digest, text_form
 from tercet.tasks.evaluation.suites.sts import read_awareness
 from tercet.tasks.evaluation.suites.sts_sets import find_set_files, read_sets
 from tercet.tasks.evaluation.suites.suite import KINDS, read_suite, revisions, suite_files
-from tercet.tasks.evaluation.suites.task import Scores, Task
+from tercet.tasks.evaluation.suites.task import Data, Part, Scores, Task
 from tercet.tasks.rejects import SHOWN, rejects
-from tercet.tasks.stage import Resources, Stage, Work
+from tercet.tasks.stage import BadInput, Resources, Stage, Work
+
+if TYPE_CHECKING:
+    from tercet.tasks.evaluation.encoding import Encoded
 
 # How many tasks the average of a suite is made of.
 AVERAGED = {kind.name: len(kind.tasks) for kind in KINDS}
@@ -334,6 +338,81 @@ def question_table(subject: Subject, task: RetrievalTask, scores: Sequence[Score
         }
         tables.append(pa.table(columns, schema=QUESTION_RANKS))
     return pa.concat_tables(tables)
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """Texts with their labels, as numbers from 0."""
+
+    texts: tuple[str, ...]
+    labels: npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class LabelTask(Task):
+    """A corpus's column of labels: what a classifier learns from, and what it is judged on."""
+
+    name: str
+    classes: tuple[str, ...]
+    train: Labelled
+    judged: Mapping[Split, Labelled]
+    suite = "labels"
+
+    def texts(self) -> list[str]:
+        return [text for part in (self.train, *self.judged.values()) for text in part.texts]
+
+    def scores(self, encoded: "Encoded") -> list[Scores]:
+        """Right or wrong on each judged text, by either way."""
+        if not self.judged:
+            return []
+        texts = [text for part in self.judged.values() for text in part.texts]
+        labels = np.concatenate([part.labels for part in self.judged.values()])
+        ends = np.cumsum([len(part.texts) for part in self.judged.values()])[:-1]
+        try:
+            fitted = probe.folds_then_test(
+                probe.Sample(encoded.own(self.train.texts), self.train.labels),
+                probe.Sample(encoded.own(texts), labels),
+            )
+        except ValueError as error:
+            raise BadInput(f"{self.name} cannot be evaluated: {error}.") from None
+        nearest = probe.predicted(
+            encoded.of(self.train.texts), self.train.labels, encoded.of(texts)
+        )
+        made = []
+        for way, predictions in (("probe", fitted.predictions), ("nearest", nearest)):
+            right = np.split((predictions == labels).astype(np.float64), ends)
+            for split, values in zip(self.judged, right, strict=True):
+                made.append(Scores(self._data(way, split), "accuracy", (Part("all", values),)))
+        return made
+
+    def _data(self, way: str, split: Split) -> Data:
+        """Form and digest of the texts, those that the classifier learns from included."""
+        both = (self.train, self.judged[split])
+        rows = [
+            (text, self.classes[label])
+            for part in both
+            for text, label in zip(part.texts, part.labels.tolist(), strict=True)
+        ]
+        name = f"{self.name} {way}" + (" dev" if split == "dev" else "")
+        return Data(self.suite, name, text_form([text for text, _ in rows]), content_digest(rows))
+
+
+def read_label_tasks(table: pa.Table, splits: Sequence[Split]) -> list[LabelTask]:
+    """The tasks of the table `labels`, called CORPUS.COLUMN; splits without texts are left out."""
+    rows = table.to_pylist()
+    tasks = []
+    for corpus, column in dict.fromkeys((row["corpus"], row["name"]) for row in rows):
+        own = [row for row in rows if (row["corpus"], row["name"]) == (corpus, column)]
+        classes = tuple(sorted({row["label"] for row in own}))
+        numbers = {label: number for number, label in enumerate(classes)}
+        parts = {}
+        for split in ("train", *splits):
+            some = [row for row in own if row["split"] == split]
+            labels = np.array([numbers[row["label"]] for row in some], dtype=np.int64)
+            parts[split] = Labelled(tuple(row["text"] for row in some), labels)
+        judged = {split: parts[split] for split in splits if parts[split].texts}
+        tasks.append(LabelTask(f"{corpus}.{column}", classes, parts["train"], judged))
+    return tasks
 
 
 STAGE = Stage(

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from tercet.models.seeding import sample
 from tercet.storage.rows import Rows
 from tercet.tasks.rejects import rejects
-from tercet.tasks.sampling import sample
 from tercet.tasks.stage import BadInput, Config, Stage, Work
 
 NAME = "labels"

@@ -11,13 +11,7 @@ from pydantic import Field
 
 from tercet.models import seeding
 from tercet.models.measures import generated, resampling
-from tercet.models.measures.generator_controls import (
-    DELETED,
-    REPLACED,
-    SYNONYMS,
-    controls,
-    synonyms,
-)
+from tercet.models.measures.generated import DELETED, REPLACED, SYNONYMS, controls, synonyms
 from tercet.models.pretraining.forms import form_fault
 from tercet.tasks.evaluation.paraphrase import PairsToMeasure
 from tercet.tasks.stage import BadInput, Config, Stage, Work

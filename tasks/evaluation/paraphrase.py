@@ -15,7 +15,7 @@ from pydantic import Field
 from tercet.models import seeding
 from tercet.models.generators.settings import Decoding
 from tercet.models.precision import Precision
-from tercet.tasks.sampling import sample
+from tercet.models.seeding import sample
 from tercet.tasks.stage import BadInput, Config, Stage, Work
 from tercet.tasks.training.generator_pairs import Above, paraphrases
 

@@ -7,28 +7,187 @@ only the ids of those found.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from pydantic import Field
 
 from tercet.models import seeding
+from tercet.models.encoders.pooling import FormSettings
+from tercet.models.precision import Precision
 from tercet.models.seeding import Ids
 from tercet.models.text import overlap
 from tercet.models.text.overlap import Matches
-from tercet.tasks.guarding.sentences import (
-    GuardConfig,
-    GuardSettings,
-    Sentences,
-    externals,
-    read_sentences,
+from tercet.tasks.encoders import load_encoder
+from tercet.tasks.evaluation.suites.beir import SUITE as RETRIEVAL_SETS
+from tercet.tasks.evaluation.suites.beir import (
+    RetrievalTask,
+    find_retrieval_files,
+    read_retrieval_sets,
 )
-from tercet.tasks.guarding.vectors import by_shortlist, by_stored, stored_matches
+from tercet.tasks.evaluation.suites.fact_order import find_case_files, read_cases
+from tercet.tasks.evaluation.suites.layout import Split
+from tercet.tasks.evaluation.suites.own import RetrievalSource, StsSet
+from tercet.tasks.evaluation.suites.own_questions import find_questions, read_questions
+from tercet.tasks.evaluation.suites.sts_sets import find_set_files, read_sets
+from tercet.tasks.evaluation.suites.suite import read_suite, revisions, suite_files
+from tercet.tasks.evaluation.suites.task import Task
 from tercet.tasks.rejects import rejects
-from tercet.tasks.stage import Stage, Work
+from tercet.tasks.stage import BadInput, Config, Stage, Work
+
+
+class GuardSettings(Config):
+    """What counts as contamination, and what happens to it."""
+
+    action: Literal["remove", "report"] = Field(
+        default="remove",
+        description="Whether contaminated rows are left out of training or only reported.",
+    )
+    order: int = Field(default=4, ge=2, le=16, description="Words in an n-gram.")
+    min_words: int = Field(
+        default=6,
+        ge=1,
+        le=100,
+        description="Evaluation sentences with fewer words are only matched exactly.",
+    )
+    ngram: float | None = Field(
+        default=0.8,
+        gt=0.0,
+        le=1.0,
+        description="Share of an evaluation sentence's n-grams in one text; null: not checked.",
+    )
+    embedding_min: float | None = Field(
+        default=0.9,
+        gt=0.0,
+        le=1.0,
+        description="Cosine with an evaluation sentence; null: not checked.",
+    )
+    shortlist: float = Field(
+        default=0.3,
+        gt=0.0,
+        le=1.0,
+        description="Without stored vectors: share of n-grams from which a text is encoded.",
+    )
+    encoder: str | None = Field(
+        default=None,
+        description="Encodes the shortlist: directory, package:PACKAGE/FOLDER or hub name; null: "
+        "evaluator.model, if there is one.",
+    )
+
+
+class GuardConfig(FormSettings, GuardSettings):
+    """The settings with what else decides the result.
+
+    chosen_on: tasks whose dev split decides which checkpoint is kept. fact_order, sts_sets,
+    retrieval_sets: names and files of their tasks. The form, max_length and precision are those
+    that the stored vectors were made with.
+    """
+
+    suite: Path
+    tasks: tuple[str, ...]
+    splits: tuple[Split, ...] = ("test",)
+    chosen_on: tuple[str, ...] = ()
+    fact_order: tuple[tuple[str, str], ...] = ()
+    sts_sets: tuple[tuple[str, StsSet], ...] = ()
+    retrieval_sets: tuple[tuple[str, RetrievalSource], ...] = ()
+    max_length: int = 128
+    precision: Precision = "fp32"
+    trust_remote_code: bool = False
+
+
+@dataclass(frozen=True)
+class Sentences:
+    """The distinct evaluation sentences, and the tasks that each belongs to.
+
+    names: (suite, task). owners, starts: places in `names`, sentence after sentence.
+    """
+
+    texts: pa.Array
+    names: Sequence[tuple[str, str]]
+    owners: npt.NDArray[np.int64]
+    starts: npt.NDArray[np.int64]
+    index: overlap.Index
+
+
+def externals(config: GuardConfig) -> dict[str, Path | str]:
+    """The files of the suite, and the revisions of mteb's tasks. Raises BadInput."""
+    files: dict[str, Path | str] = dict(sentence_files(config))
+    return files | revisions(config.tasks)
+
+
+def sentence_files(config: GuardConfig) -> dict[str, Path]:
+    """The files that hold them, by their path inside the suite. Raises BadInput."""
+    found = find_case_files(dict(config.fact_order)) | find_set_files(dict(config.sts_sets))
+    folders, tables = _retrieval_sets(config)
+    found |= find_retrieval_files(folders, ("test", "dev"))
+    found |= {f"questions/{name}": find_questions(one.source) for name, one in tables.items()}
+    for tasks, splits in _asked(config):
+        found |= suite_files(config.suite.expanduser(), tasks, splits)
+    return found
+
+
+def _retrieval_sets(
+    config: GuardConfig,
+) -> tuple[dict[str, RetrievalSource], dict[str, RetrievalSource]]:
+    """Those in BEIR's layout, and those that are tables of questions."""
+    sets = dict(config.retrieval_sets)
+    tables = {name: one for name, one in sets.items() if one.is_table}
+    return {name: one for name, one in sets.items() if name not in tables}, tables
+
+
+def _asked(config: GuardConfig) -> list[tuple[tuple[str, ...], tuple[Split, ...]]]:
+    """Tasks and splits to read: those measured or chosen on, and where it is there the other split.
+
+    The other of dev and test, of what is measured.
+    """
+    asked = [(config.tasks, config.splits)] if config.tasks else []
+    if config.chosen_on:
+        asked.append((config.chosen_on, ("dev",)))
+    others: tuple[Split, ...] = ("dev", "test")
+    for split in others:
+        for task in config.tasks if split not in config.splits else ():
+            try:
+                files = suite_files(config.suite.expanduser(), (task,), (split,))
+            except BadInput:
+                continue
+            if files:
+                asked.append(((task,), (split,)))
+    return asked
+
+
+def read_sentences(config: GuardConfig) -> Sentences:
+    """Reads the evaluation sentences of all tasks."""
+    places: dict[str, int] = {}
+    names: dict[tuple[str, str], int] = {}
+    owned: set[tuple[int, int]] = set()
+    suites: list[Task] = []
+    for asked in _asked(config):
+        suites += read_suite(config.suite.expanduser(), *asked)
+    both: tuple[Split, ...] = ("dev", "test")
+    sets = read_sets(dict(config.sts_sets), both, required=False)
+    folders, tables = _retrieval_sets(config)
+    for table, one in tables.items():
+        name = names.setdefault((RETRIEVAL_SETS, table), len(names))
+        for question in read_questions(one).rows:
+            owned.add((places.setdefault(question.text, len(places)), name))
+    asked_of = read_retrieval_sets(folders, both)
+    for task in (*suites, *read_cases(dict(config.fact_order), both), *sets, *asked_of):
+        name = names.setdefault((task.suite, task.name), len(names))
+        # The documents of a retrieval set may be the corpus; its queries are what nobody may see.
+        for text in task.queries if isinstance(task, RetrievalTask) else task.texts():
+            owned.add((places.setdefault(text, len(places)), name))
+    pairs = np.array(sorted(owned), dtype=np.int64).reshape(-1, 2)
+    starts = np.searchsorted(pairs[:, 0], np.arange(len(places) + 1))
+    texts = pa.array(places, pa.string())
+    least = min(config.ngram or 1.0, config.shortlist)
+    index = overlap.Index(texts, config.order, config.min_words, least)
+    return Sentences(texts, list(names), pairs[:, 1], starts, index)
+
 
 __all__ = ["LABELLED", "SENTENCES", "TRIPLETS", "GuardConfig", "GuardSettings"]
 
@@ -217,3 +376,97 @@ SENTENCES = Stage(
 )
 TRIPLETS = replace(SENTENCES, each=None)
 LABELLED = TRIPLETS
+
+
+# Vectors of the evaluation sentences are kept in scratch in pieces of so many.
+_PIECE = 4_096
+# How many sentences show what cosine an encoder gives to unrelated texts, and how far from there to
+# 1 a cosine must lie to mean anything.
+_SAMPLE = 512
+_TELLING = 0.8
+
+
+def by_stored(texts: pa.Array, ids: Ids, stored: Matches) -> Matches:
+    """The matches of these texts by their stored vectors. ids: of the stored texts, ascending."""
+    own = seeding.text_ids(texts.to_pylist())
+    low, high = np.searchsorted(ids, own, side="left"), np.searchsorted(ids, own, side="right")
+    sizes = high - low
+    inside = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    chosen = np.repeat(low, sizes) + inside
+    rows = np.repeat(np.arange(len(own)), sizes)
+    return Matches(rows, stored.sentences[chosen], stored.scores[chosen])
+
+
+def stored_matches(work: Work, sentences: Sentences) -> tuple[Ids, Matches]:
+    """Stored texts whose cosine with some sentence is high: their ids, ascending, and the pairs."""
+    long = np.flatnonzero(sentences.index.long)
+    vectors = _sentence_vectors(work, sentences.texts.take(pa.array(long)).to_pylist())
+    least = _telling(vectors, work.config.embedding_min)
+    total, done = work.inputs["embeddings"].count("embeddings"), 0
+    ids, numbers, scores = [np.empty(0, np.uint64)], [np.empty(0, np.int64)], [np.empty(0)]
+    for batch in work.inputs["embeddings"].batches("embeddings", rows=overlap.BLOCK):
+        flat = pc.list_flatten(batch["vector"]).to_numpy(zero_copy_only=False)
+        found = overlap.near_vectors(flat.reshape(batch.num_rows, -1), vectors, least)
+        ids.append(batch["text_id"].to_numpy()[found.rows])
+        numbers.append(long[found.sentences])
+        scores.append(found.scores)
+        done += batch.num_rows
+        work.resources.progress(done, total, "vectors")
+    found_ids = np.concatenate(ids)
+    order = np.argsort(found_ids, kind="stable")
+    matches = Matches(
+        np.arange(len(order)), np.concatenate(numbers)[order], np.concatenate(scores)[order]
+    )
+    return found_ids[order], matches
+
+
+def _sentence_vectors(work: Work, texts: list[str]) -> overlap.Vectors:
+    """The sentences' vectors; each piece is saved once it is computed."""
+    pieces = []
+    for first in range(0, len(texts), _PIECE):
+        path = work.scratch / f"sentences-{first:08d}.npy"
+        if not path.is_file():
+            vectors = _encode(work, texts[first : first + _PIECE])
+            with path.with_suffix(".part").open("wb") as file:
+                np.save(file, vectors)
+            path.with_suffix(".part").replace(path)
+        pieces.append(np.load(path))
+        work.resources.progress(min(first + _PIECE, len(texts)), len(texts), "sentences")
+    return np.concatenate(pieces) if pieces else np.empty((0, 1), np.float32)
+
+
+def _telling(vectors: overlap.Vectors, least: float) -> float:
+    """The cosine from which two texts count as the same: `least`, or more if all are similar.
+
+    An encoder never trained on sentences gives any two a cosine of 0.9, which then means nothing.
+    """
+    chosen = np.unique(np.linspace(0, len(vectors) - 1, _SAMPLE).astype(np.int64))
+    if len(vectors) < 2:
+        return least
+    cosines = vectors[chosen] @ vectors[chosen].T
+    usual = float(np.median(cosines[np.triu_indices(len(chosen), 1)]))
+    return max(least, usual + _TELLING * (1 - usual))
+
+
+def by_shortlist(work: Work, sentences: Sentences, texts: pa.Array, weak: Matches) -> Matches:
+    """Pairs of the shortlist whose cosine is high."""
+    if not len(weak):
+        return weak
+    rows, row = np.unique(weak.rows, return_inverse=True)
+    numbers, number = np.unique(weak.sentences, return_inverse=True)
+    first = _encode(work, texts.take(pa.array(rows)).to_pylist())
+    second = _encode(work, sentences.texts.take(pa.array(numbers)).to_pylist())
+    scores = np.einsum("ij,ij->i", first[row], second[number]).astype(np.float64)
+    # Usual are some sentences of the whole suite: the same in every part.
+    long = np.flatnonzero(sentences.index.long)
+    chosen = long[np.unique(np.linspace(0, len(long) - 1, _SAMPLE).astype(np.int64))]
+    usual = _sentence_vectors(work, sentences.texts.take(pa.array(chosen)).to_pylist())
+    least = _telling(usual, work.config.embedding_min)
+    return Matches(weak.rows, weak.sentences, scores).filter(scores >= least)
+
+
+def _encode(work: Work, texts: list[str]) -> overlap.Vectors:
+    from tercet.models.encoders.encoder import encode
+
+    encoder = work.once(load_encoder, "encoder")
+    return encode(encoder, texts, work.resources.batch_size, work.config.precision)

@@ -13,8 +13,7 @@ from tercet.models.encoders.prompts import Prompts
 from tercet.models.precision import Precision
 from tercet.models.text.passages import passage_text
 from tercet.storage.rows import Rows
-from tercet.tasks.encoders import load_encoder
-from tercet.tasks.mixes import load_mix
+from tercet.tasks.encoders import load_encoder, load_mix
 from tercet.tasks.rejects import rejects
 from tercet.tasks.stage import Config, Stage, Work
 

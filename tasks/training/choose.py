@@ -27,6 +27,7 @@ from tercet.models.measures.cautious_choice import (
 from tercet.models.measures.resampling import Floats
 from tercet.models.precision import Precision
 from tercet.models.retrieval import rankings
+from tercet.tasks.encoders import MIXES, load_mix
 from tercet.tasks.evaluation.encoding import encode_texts
 from tercet.tasks.evaluation.retrieval import LEAST
 from tercet.tasks.evaluation.suites.beir import (
@@ -37,7 +38,6 @@ from tercet.tasks.evaluation.suites.beir import (
 )
 from tercet.tasks.evaluation.suites.judged import read_judged
 from tercet.tasks.evaluation.suites.own import RetrievalSource, TaskName
-from tercet.tasks.mixes import MIXES, load_mix
 from tercet.tasks.retrieval.passage_vectors import PASSAGE_VECTORS
 from tercet.tasks.stage import Config, Stage, Work
 

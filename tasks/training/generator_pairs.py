@@ -10,10 +10,10 @@ from pydantic import Field, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
 from tercet.models import seeding
+from tercet.models.seeding import sample
 from tercet.storage.rows import quoted
 from tercet.tasks.connections import connection
 from tercet.tasks.guarding.removal import drop_contaminated
-from tercet.tasks.sampling import sample
 from tercet.tasks.stage import BadInput, Config, Work
 
 _HELD_OUT = "generator validation"

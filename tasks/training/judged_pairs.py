@@ -14,11 +14,11 @@ import pyarrow.compute as pc
 from pydantic import Field, model_validator
 
 from tercet.models import seeding
+from tercet.models.seeding import sample
 from tercet.tasks.connections import connection
 from tercet.tasks.corpus.held_out import same_words
 from tercet.tasks.guarding.removal import drop_contaminated
 from tercet.tasks.rejects import rejects
-from tercet.tasks.sampling import sample
 from tercet.tasks.stage import BadInput, Config, Work
 
 # row_id: the digest of both texts. true: whether the text follows from the anchor.

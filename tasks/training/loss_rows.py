@@ -4,7 +4,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tercet.models.losses.loss import Loss
-from tercet.tasks.sampling import sample
+from tercet.models.seeding import sample
 from tercet.tasks.stage import BadInput
 
 

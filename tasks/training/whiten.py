@@ -71,7 +71,7 @@ class WhitenConfig(FormSettings, WhitenSettings):
 def run(work: Work) -> Path:
     """Fits the whitening; returns the whitened encoder's directory, emits `whitening`."""
     from tercet.models.encoders import encoder, own_modules
-    from tercet.models.encoders.whitening import whiten, whitening
+    from tercet.models.encoders.forms import whiten, whitening
 
     config: WhitenConfig = work.config
     texts = _texts(work)

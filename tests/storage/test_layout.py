@@ -1,4 +1,4 @@
-"""A store passes over what other programs leave in it, and can name it."""
+"""A store passes over what other programs leave in it."""
 
 import shutil
 from pathlib import Path
@@ -9,7 +9,7 @@ import pytest
 from commands_store import make_artifact, small_store
 from strangers import own_folders, strew
 
-from tercet.storage import artifacts, garbage, records, runs, tags
+from tercet.storage import artifacts, records, runs, tags
 from tercet.storage.answers.pool import open_pool
 from tercet.storage.catalog.snapshot import read_snapshot
 from tercet.storage.store import Store, StoreError, check_outside, open_store
@@ -19,9 +19,9 @@ def told(store: Store) -> list[Any]:
     """All that a store says of itself."""
     snapshot = read_snapshot(store)
     tables = {name: table.to_pylist() for name, table in snapshot.metadata().items()}
-    records = [found.records() for found in artifacts.all_artifacts(store) if found.records()]
+    recorded = [found.records() for found in artifacts.all_artifacts(store) if found.records()]
     return [
-        tables, records, runs.list_runs(store), tags.list_tags(store),
+        tables, recorded, runs.list_runs(store), tags.list_tags(store),
         records.current_round(store, "extract", "key"),
         tags.resolve_ref(store, "sentences").path, runs.resolve_run(store, None)["run_id"],
     ]  # fmt: skip
@@ -41,10 +41,6 @@ def full(tmp_path: Path) -> Store:
     return store
 
 
-def test_nothing_of_a_store_is_foreign(full: Store) -> None:
-    assert garbage.foreign_things(full) == []
-
-
 def test_a_store_strewn_with_other_programs_files_says_the_same(full: Store) -> None:
     before = told(full)
     left = set()
@@ -52,8 +48,6 @@ def test_a_store_strewn_with_other_programs_files_says_the_same(full: Store) -> 
         left |= strew(full.work, place)
     assert len(left) > 500
     assert told(full) == before
-    found = {path.relative_to(full.work).as_posix() for path in garbage.foreign_things(full)}
-    assert found == left
 
 
 @pytest.mark.parametrize("name", ["good-DESKTOP-4711", "good.copy", "good2"])
@@ -92,7 +86,6 @@ def test_a_name_of_ours_that_is_of_the_wrong_kind(full: Store, place: str, kind:
     else:
         path.write_text("{}")
     assert told(full) == before
-    assert garbage.foreign_things(full) == [path]
 
 
 def test_answers_are_read_beside_other_programs_files(tmp_path: Path) -> None:
@@ -102,7 +95,6 @@ def test_answers_are_read_beside_other_programs_files(tmp_path: Path) -> None:
         store.create(f"responses/journal/{name}.jsonl", b"no JSON")
     with open_pool(store, "recipe", "run") as pool:
         assert pool.find(["digest"]) == {}
-    assert len(garbage.foreign_things(store)) == 8
 
 
 @pytest.mark.parametrize("name", [".DS_Store", "Thumbs.db", "._x", "desktop.ini", "lost+found"])

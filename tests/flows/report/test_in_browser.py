@@ -8,7 +8,7 @@ import pytest
 from faulty_server import until
 from report_store import EVIL, Written
 
-from tercet.flows.commands.report import make_report
+from tercet.flows.commands.browse import make_report
 
 WAIT = 600_000
 ARGUMENTS = (

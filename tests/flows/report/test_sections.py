@@ -12,7 +12,7 @@ from report_store import measured as measured_rows
 from report_store import trained as trained_rows
 
 from tercet.flows.pages.blocks import Chart, Items, Note, Table, Tabs
-from tercet.flows.report import differences, examples, kept, made, measured, projection, report
+from tercet.flows.report import background, examples, made, measured, projection, report
 from tercet.flows.report.subject import Subject, open_runs
 from tercet.flows.results import metric_names
 from tercet.storage.runs import end_run, record_step, start_run
@@ -101,7 +101,7 @@ def test_alignment_and_uniformity_have_both_models(whole: tuple[Subject, ...]) -
 
 
 def test_contamination_is_counted_by_level(whole: tuple[Subject, ...]) -> None:
-    assert table(kept.contamination(whole)) == [
+    assert table(background.contamination(whole)) == [
         ["sts", "STS-B", "exact", 2, 2, "1.00"],
         ["sts", "STS-B", "ngram", 1, 0, "0.60"],
     ]
@@ -110,12 +110,12 @@ def test_contamination_is_counted_by_level(whole: tuple[Subject, ...]) -> None:
 def test_texts_that_stayed_in_training_make_figures_transductive(
     whole: tuple[Subject, ...],
 ) -> None:
-    notes = of(kept.contamination(whole), Note)
+    notes = of(background.contamination(whole), Note)
     assert [note.text for note in notes] == [metric_names.WHY_TRANSDUCTIVE]
 
 
 def test_a_guard_that_found_nothing_says_so(both: tuple[Subject, ...]) -> None:
-    (note,) = kept.contamination(both[1:]).blocks
+    (note,) = background.contamination(both[1:]).blocks
     assert "No text of the evaluation sets was found" in note.text
 
 
@@ -166,7 +166,7 @@ def test_hostile_text_is_in_the_sections_and_will_be_escaped(whole: tuple[Subjec
 
 
 def test_of_two_runs_the_first_screen_compares_them(both: tuple[Subject, ...]) -> None:
-    sentence = differences.verdict(*both)
+    sentence = report.compare_verdicts(*both)
     assert sentence is not None
     assert sentence.startswith("Whether B is better than A is not known")
 
@@ -220,13 +220,13 @@ def test_steps_that_were_reused_show_how_long_they_took_when_they_were_made(
     record_step(store, run_id, "lost", {**lost, "tables": {}})
     end_run(store, run_id, "done", {})
     with open_runs(store, [first, run_id]) as (made_now, made_before):
-        (chart,) = of(kept.cost([made_before]), Chart)
+        (chart,) = of(background.cost([made_before]), Chart)
         said = {row["step"]: (row["seconds"], row["said"]) for row in chart.spec["data"]["values"]}
         assert said == {"everything": (1.5, "reused: 1.5 s when made"), "lost": (0.0, "reused")}
         assert chart.caption == (
             "0.0 s in this run. The steps it reused took 1.5 s when they were made."
         )
-        (chart,) = of(kept.cost([made_now]), Chart)
+        (chart,) = of(background.cost([made_now]), Chart)
         assert chart.caption == "2.0 s in all."
         assert made_before.made_in == 1.5
 

@@ -1,20 +1,47 @@
 """The table `evaluations` as figures."""
 
+from pathlib import Path
 from typing import Any
 
 import duckdb
 import pyarrow as pa
 import pytest
+from commands_store import small_store
 from figure_rows import stored
 from known_tables import known_tables
+from report_store import write_run
 
+from tercet.flows.pages.blocks import Note, Table
 from tercet.flows.recipe.model import Recipe
+from tercet.flows.report.measured import discriminators, entries, generators
+from tercet.flows.report.subject import open_runs
 from tercet.flows.results import figures
-from tercet.flows.results.figures import of_geometry, of_tasks, read_choice, read_figures, seeds
+from tercet.flows.results.figures import (
+    DEFINITION_ARMS,
+    GENERATOR_LABELS,
+    JUDGE_ARMS,
+    Gain,
+    defined,
+    defined_in_words,
+    gains_in_words,
+    judged,
+    judged_in_words,
+    measured_generators,
+    of_geometry,
+    of_tasks,
+    read_choice,
+    read_figures,
+    seeds,
+)
 from tercet.flows.results.metric_names import Metric
+from tercet.flows.results.summary import of_definitions
+from tercet.storage.store import open_store
+from tercet.tasks.evaluation.define import DEFINITION_FIGURES
+from tercet.tasks.evaluation.measure_generators import GENERATOR_METRICS
 from tercet.tasks.stage import REJECTS
 from tercet.tasks.synthesis.parse import CANDIDATES
 from tercet.tasks.synthesis.synthesise import GENERATIONS
+from tercet.tasks.training.discriminator_figures import DISCRIMINATOR_METRICS
 from tercet.tasks.training.phase_rows import DRAWN_PAIRS
 
 RECALL = Metric("retrieval", "document_pairs", "test", "recall@1")
@@ -232,3 +259,313 @@ def test_the_sentence_names_the_encoder_and_who_chose(
         sentence = str(read_choice(connection, 7))
         assert all(part in sentence for part in parts)
         assert read_choice(connection, 8) is None
+
+
+FIGURES = {"recall@1": 10.0, "recall@10": 40.0, "mrr": 21.25, "median_rank": 1234.0}
+
+
+def rows(
+    seeds: tuple[int, ...] = (42,), arms: tuple[str, ...] = tuple(DEFINITION_ARMS)
+) -> list[Any]:
+    blank = dict.fromkeys(DEFINITION_FIGURES.names)
+    found = []
+    for seed in seeds:
+        for number, arm in enumerate(arms):
+            figures = {metric: value - number for metric, value in FIGURES.items()}
+            if arm != "before" and "before" in arms:
+                figures["mrr_gain"] = 3.0 - number
+            for metric, value in figures.items():
+                ends = {"ci_low": value - 2, "ci_high": value + 2}
+                shift = float(seed - seeds[0])
+                found.append(
+                    {**blank, "name": "step1", "seed": seed, "arm": arm, "metric": metric}
+                    | {"value": value + shift, **ends, "n": 80}
+                )
+    return found
+
+
+def connection_of_definitions(found: list[Any]) -> duckdb.DuckDBPyConnection:
+    db = duckdb.connect()
+    db.register("definition_figures", pa.Table.from_pylist(found, schema=DEFINITION_FIGURES))
+    return db
+
+
+def test_the_training_stands_before_its_controls() -> None:
+    (one,) = defined(connection_of_definitions(rows()))
+    assert (one.name, one.definitions, one.seeds) == ("step1", 80, 1)
+    assert list(one.figures) == list(DEFINITION_ARMS)
+    assert one.figures["words"]["mrr"] == (18.25, 16.25, 20.25)
+    assert defined_in_words(one) == (
+        "MRR over the encoder before it: +3.0 (+1.0 to +5.0) by cosine, +2.0 (+0.0 to +4.0) by the "
+        "projection."
+    )
+
+
+def test_several_seeds_are_a_mean_without_an_interval() -> None:
+    (one,) = defined(connection_of_definitions(rows((42, 44))))
+    assert one.seeds == 2
+    assert one.figures["own_entries"]["mrr"] == (22.25, None, None)
+    assert (
+        defined_in_words(one)
+        == "MRR over the encoder before it: +4.0 by cosine, +3.0 by the projection."
+    )
+
+
+def test_of_too_few_definitions_a_gain_has_no_interval() -> None:
+    (one,) = defined(connection_of_definitions([{**row, "n": 20} for row in rows()]))
+    assert one.figures["words"]["mrr"] == (18.25, None, None)
+    assert "+3.0 (too few) by cosine" in defined_in_words(one)
+
+
+def test_where_nothing_stood_before_there_is_no_gain() -> None:
+    (one,) = defined(connection_of_definitions(rows(arms=("own_entries", "projection", "words"))))
+    assert list(one.figures) == ["own_entries", "projection", "words"]
+    assert defined_in_words(one) == ""
+    lines = of_definitions(
+        connection_of_definitions(rows(arms=("own_entries", "projection", "words")))
+    )
+    assert len(lines) == 5
+
+
+def test_a_run_without_definitions_has_none() -> None:
+    assert defined(known_tables()) == []
+
+
+@pytest.mark.parametrize("seeds", [(42,), (42, 43)])
+def test_the_summary_has_a_line_for_each_arm(seeds: tuple[int, ...]) -> None:
+    first, head, *lines = of_definitions(connection_of_definitions(rows(seeds)))
+    more = "" if len(seeds) == 1 else ", the mean of 2 seeds"
+    assert first == f"\nstep1: entries found by 80 held-out definitions{more}:"
+    assert head.split() == ["recall@1", "recall@10", "MRR", "median", "rank"]
+    mean = (len(seeds) - 1) / 2
+    assert [line.split()[-1] for line in lines[:4]] == [
+        f"{1234 - number + mean:,.1f}" for number in range(4)
+    ]
+    assert len({len(line) for line in (head, *lines[:4])}) == 1
+
+
+def test_the_report_has_them_beside_the_entries(tmp_path: Path) -> None:
+    space = {"name": "step1", "seed": None, "metric": "entries", "value": 9.0}
+    point = {"name": "step1", "seed": None, "entry_id": 0, "text": "a", "x": 0.0, "y": 0.0}
+    point |= {"pca_x": 0.0, "pca_y": 0.0}
+    tables = {"entry_spaces": [space], "entry_points": [point], "definition_figures": rows()}
+    run = write_run(tmp_path / "store", tables)
+    with open_runs(open_store(str(tmp_path / "store"), create=False), [run]) as subjects:
+        section = entries(subjects)
+    (table,) = [
+        block
+        for block in section.blocks
+        if isinstance(block, Table) and "recall@1" in block.columns
+    ]
+    assert table.rows[0] == ["step1", "after training, by cosine", 10.0, 40.0, 21.2, 1234.0]
+    assert "(80 of step1)" in table.caption
+    assert "step1: MRR over the encoder before it: +3.0" in table.caption
+
+
+AREAS = {"discriminator": 0.91, "hypothesis": 0.76, "pair_words": 0.87, "cosine": 0.84}
+
+
+def metrics(margin: float = 0.02) -> list[dict[str, Any]]:
+    """margin: what the interval of the gain over words of both texts begins at."""
+    blank = {**dict.fromkeys(DISCRIMINATOR_METRICS.names), "pairs": 200, "anchors": 80}
+    rows = []
+    for arm, area in AREAS.items():
+        figures = {"auc": area, "accuracy": 100 * area - 8, "calibration_error": 0.05}
+        if arm != "discriminator":
+            figures["auc_gain"] = AREAS["discriminator"] - area
+        for metric, value in figures.items():
+            low = margin if metric == "auc_gain" and arm == "pair_words" else value - 0.01
+            rows.append(
+                {**blank, "discriminator": "judge", "arm": arm, "subset": "all", "metric": metric}
+                | {"value": value, "ci_low": low, "ci_high": value + 0.01}
+            )
+    rows.append({**rows[0], "subset": "one corpus", "value": 0.1})
+    return rows
+
+
+def connection_of_discriminators(rows: list[dict[str, Any]]) -> duckdb.DuckDBPyConnection:
+    db = duckdb.connect()
+    db.register("discriminator_metrics", pa.Table.from_pylist(rows, schema=DISCRIMINATOR_METRICS))
+    return db
+
+
+def test_the_discriminator_stands_before_its_controls() -> None:
+    (one,) = judged(connection_of_discriminators(metrics()))
+    assert (one.name, one.pairs, one.anchors) == ("judge", 200, 80)
+    assert list(one.arms) == list(JUDGE_ARMS)
+    assert {arm: found.auc for arm, found in one.arms.items()} == AREAS
+    assert one.arms["discriminator"].gain is None
+    gain = one.arms["cosine"].gain
+    assert gain is not None
+    assert round(gain[0], 2) == 0.07
+
+
+def test_it_says_whether_it_is_better_than_what_anyone_could() -> None:
+    (better,) = judged(connection_of_discriminators(metrics()))
+    assert "better than each of these, by an AUC difference of at least 0.020" in judged_in_words(
+        better
+    )
+    (no_better,) = judged(connection_of_discriminators(metrics(margin=-0.001)))
+    assert "not surely better than words of both texts: as a filter" in judged_in_words(no_better)
+
+
+def test_of_too_few_anchors_it_says_neither() -> None:
+    (one,) = judged(connection_of_discriminators([{**row, "anchors": 29} for row in metrics()]))
+    assert one.arms["discriminator"].low is None
+    assert judged_in_words(one).startswith("Whether judge filters better than these is not known")
+
+
+def test_without_a_control_of_cosines_there_is_no_such_arm() -> None:
+    rows = [row for row in metrics() if row["arm"] != "cosine"]
+    (one,) = judged(connection_of_discriminators(rows))
+    assert "cosine" not in one.arms
+    assert "better than each" in judged_in_words(one)
+
+
+def test_the_report_shows_verdicts_by_generator_and_method(tmp_path: Path) -> None:
+    candidates = [
+        {"candidate_id": i, "generation_id": i, "sentence_id": 1, "method": method}
+        | {"role": role, "relation": relation, "text": f"text {i}"}
+        for i, (method, role, relation) in enumerate(
+            [
+                ("paraphrase", "positive", "keeps"),
+                ("paraphrase", "positive", "keeps"),
+                ("negation", "negative", "alters"),
+                ("next_sentences", "positive", "topic"),
+            ]
+        )
+    ]
+    scores = [
+        {"candidate_id": i, "scorer": "pair", "measure": "p_true", "value": value}
+        for i, value in enumerate([0.98, 0.5, 0.25, 0.1])
+    ]
+    run = write_run(
+        tmp_path / "store",
+        {
+            "discriminator_metrics": metrics(),
+            "reliability": [
+                {"discriminator": "judge", "p_low": 0.95, "p_high": 1.0, "pairs": 50}
+                | {"mean_p": 0.98, "share_true": 0.96, "ci_low": 0.91, "ci_high": 0.99}
+            ],
+            "candidates": candidates,
+            "generations": [
+                {"generation_id": i, "model": "/models/writer" if i < 2 else None} for i in range(4)
+            ],
+            "scores": scores,
+            "rejects": [
+                {"stage": "select", "row_id": 1, "reason": "below_p_min"},
+                {"stage": "select", "row_id": 2, "reason": "surplus"},
+            ],
+        },
+    )
+    with open_runs(open_store(str(tmp_path / "store")), [run]) as subjects:
+        figures, said, reliability, verdicts = discriminators(subjects).blocks
+    assert isinstance(figures, Table)
+    assert isinstance(said, Note)
+    assert isinstance(reliability, Table)
+    assert isinstance(verdicts, Table)
+    assert figures.rows[0][:3] == ["the discriminator", "0.910", "0.900 to 0.920"]
+    assert reliability.rows == [["0.95 to 1.00", 50, "0.980", "0.960", "0.910 to 0.990"]]
+    assert verdicts.rows == [
+        ["pair", "writer", "paraphrase", "positive", 2, "0.740", 1, 1],
+        ["pair", "rule", "negation", "negative", 1, "0.750", 0, 0],
+    ]
+
+
+def test_refusals_are_put_to_the_scorer_that_decides(tmp_path: Path) -> None:
+    kept = {"method": "paraphrase", "role": "positive", "relation": "keeps", "sentence_id": 1}
+    by_scorer = {"pair": (0.875, 0.25), "own": (0.125, 0.75)}
+    run = write_run(
+        tmp_path / "store",
+        {
+            "discriminator_metrics": metrics(),
+            "candidates": [
+                {**kept, "candidate_id": i, "generation_id": i, "text": f"text {i}"} for i in (0, 1)
+            ],
+            "generations": [{"generation_id": i, "model": None} for i in (0, 1)],
+            "scores": [
+                {"candidate_id": i, "scorer": name, "measure": "p_true", "value": value}
+                for name, values in by_scorer.items()
+                for i, value in enumerate(values)
+            ],
+            "rejects": [{"stage": "select", "row_id": 1, "reason": "below_p_min"}],
+        },
+        recipe={"select": {"p_true": "pair", "p_min": 0.5}},
+    )
+    with open_runs(open_store(str(tmp_path / "store")), [run]) as subjects:
+        verdicts = discriminators(subjects).blocks[-1]
+    assert isinstance(verdicts, Table)
+    of_both = ["rule", "paraphrase", "positive", 2]
+    assert verdicts.rows == [
+        ["own", *of_both, "0.438", None, None],
+        ["pair", *of_both, "0.562", 1, 1],
+    ]
+
+
+def test_a_run_without_discriminators_says_so(tmp_path: Path) -> None:
+    store, run = small_store(tmp_path / "store")
+    with open_runs(store, [run]) as subjects:
+        (note,) = discriminators(subjects).blocks
+    assert isinstance(note, Note)
+    assert note.tone == "missing"
+
+
+def connection_of_generated(gain: float | None, n: int = 90) -> duckdb.DuckDBPyConnection:
+    blank = dict.fromkeys(GENERATOR_METRICS.names)
+    rows = [
+        {**blank, "generator": name, "arm": arm, "metric": metric, "value": value, "n": n}
+        for name, arm, metric, value in (
+            (None, "copy", "average_rouge", 56.0),
+            ("vae", "generator", "average_rouge", 61.25),
+            ("vae", "generator", "deficiency", 44.0),
+            ("plain", "generator", "average_rouge", 60.0),
+        )
+    ]
+    over = {"arm": "generator", "metric": "gain_over_replaced", "n": n, "generator": "vae"}
+    low = None if gain is None else gain - 1
+    high = None if gain is None else gain + 1
+    rows.append({**blank, **over, "value": gain, "ci_low": low, "ci_high": high})
+    db = duckdb.connect()
+    db.register("generator_metrics", pa.Table.from_pylist(rows, schema=GENERATOR_METRICS))
+    return db
+
+
+def test_generators_stand_apart_from_the_controls_that_they_share() -> None:
+    found = measured_generators(connection_of_generated(2.5))
+    assert found is not None
+    assert found.pairs == 90
+    assert list(found.generators) == ["plain", "vae"]
+    assert list(found.controls) == ["copy"]
+    values = dict(zip(GENERATOR_LABELS, found.generators["vae"], strict=True))
+    assert values["average_rouge"] == 61.25
+    assert values["deficiency"] == 44.0
+    assert values["perplexity"] is None
+    assert found.gains == {"plain": [], "vae": [Gain("words replaced at random", 2.5, 1.5, 3.5)]}
+    said = gains_in_words("vae", found.gains["vae"])
+    assert "+2.5 points (+1.5 to +3.5) against words replaced at random" in said
+
+
+def test_of_too_few_pairs_a_gain_has_no_interval() -> None:
+    found = measured_generators(connection_of_generated(2.5, n=9))
+    assert found is not None
+    said = gains_in_words("vae", found.gains["vae"])
+    assert "+2.5 points (too few) against words replaced at random" in said
+
+
+def test_without_a_gain_it_says_why() -> None:
+    found = measured_generators(connection_of_generated(None))
+    assert found is not None
+    assert found.gains["vae"] == []
+    assert "vae changes more words" in gains_in_words("vae", [])
+
+
+def test_a_run_without_the_table_measured_none() -> None:
+    assert measured_generators(known_tables()) is None
+
+
+def test_a_run_without_generators_says_so(tmp_path: Path) -> None:
+    store, run = small_store(tmp_path / "store")
+    with open_runs(store, [run]) as subjects:
+        (note,) = generators(subjects).blocks
+    assert isinstance(note, Note)
+    assert note.tone == "missing"

@@ -14,11 +14,12 @@ import yaml
 from faulty_server import until
 
 from tercet.flows.running.arguments import RunArguments
-from tercet.flows.service import server
+from tercet.flows.service import deploy, server
 from tercet.flows.service.deploy import deploy_recipe
 from tercet.flows.terminal.failures import StageFailed
 from tercet.storage import locks
 from tercet.storage.store import Store, open_store
+from tercet.tasks.corpus.sources import files
 from tercet.tasks.stage import BadInput
 
 
@@ -189,7 +190,7 @@ def test_a_pools_runs_are_the_automations(client: Any, recipe: Path, store: Stor
 
 
 def test_of_missed_runs_the_newest_stands_for_all(client: Any, recipe: Path, store: Store) -> None:
-    from tercet.flows.service.scheduled_runs import MISSED, is_missed
+    from tercet.flows.service.pipeline_flow import MISSED, is_missed
 
     deploy_recipe(RunArguments("ships.yaml", store.location), "rules", None, "* * * * *", "UTC")
     synthesise = deployed(client, "synthesise").id
@@ -214,14 +215,14 @@ def test_a_run_that_lives_says_so_to_a_server_that_was_away(
 ) -> None:
     from prefect.states import Completed, Paused, Running
 
-    from tercet.flows.service import automations, scheduled_runs
+    from tercet.flows.service import automations, pipeline_flow
 
-    monkeypatch.setattr(scheduled_runs, "LOOK_SECONDS", 0.2)
+    monkeypatch.setattr(pipeline_flow, "LOOK_SECONDS", 0.2)
     deploy_recipe(RunArguments("ships.yaml", store.location), "rules")
     run = client.create_flow_run_from_deployment(deployed(client, "train").id)
     client.set_flow_run_state(run.id, Running(), force=True)
     silent = Paused(name=automations.SILENT_NAME)
-    with scheduled_runs.speaking_up(run):
+    with pipeline_flow.speaking_up(run):
         client.set_flow_run_state(run.id, silent)
         assert until(lambda: client.read_flow_run(run.id).state.name == "Running")
     # One that has ended stays so.
@@ -292,3 +293,82 @@ def test_what_is_refused(recipe: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             deploy_recipe(arguments, "rules", pool)
     with pytest.raises(BadInput, match="There is no recipe"):
         deploy_recipe(RunArguments("absent.yaml"), "rules")
+
+
+@pytest.fixture
+def recipe_of_deployments(tmp_path: Path) -> Path:
+    lines = [f"The {n} old ships of harbour {n * 7} carry grain to the mill." for n in range(400)]
+    (tmp_path / "lines.txt").write_text("\n".join(lines))
+    path = tmp_path / "ships.yaml"
+    content = {
+        "name": "ships",
+        "backbone": "package:nothing/here",
+        "corpora": [{"name": "ships", "source": str(tmp_path / "lines.txt")}],
+        "train": {"phases": [{"rows": "anchors", "loss": "info_nce"}]},
+    }
+    path.write_text(yaml.safe_dump(content))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("cron", "interval", "said"),
+    [
+        ("0 3 * * *", 5, "exclude each other"),
+        ("often", None, "not a schedule"),
+        ("0 3 * * * *", None, "not a schedule"),
+        (None, 0, "1 or more"),
+    ],
+)
+def test_wrong_schedules(
+    recipe_of_deployments: Path, tmp_path: Path, cron: str | None, interval: int | None, said: str
+) -> None:
+    arguments = RunArguments(str(recipe_of_deployments), str(tmp_path / "s"))
+    with pytest.raises(BadInput, match=said):
+        deploy.serve_recipe(arguments, cron, interval)
+    assert not (tmp_path / "s").exists()
+
+
+def test_one_recipe_is_not_served_twice(
+    recipe_of_deployments: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deploy.interrupts, "listen", lambda: None)
+    store = open_store(str(tmp_path / "s"))
+    arguments = RunArguments(str(recipe_of_deployments), store.location, until="sample")
+    with (
+        locks.hold(store, "serve-ships", who="tercet serve"),
+        pytest.raises(BadInput, match=r"ships is served already \(process \d+, tercet serve\)"),
+    ):
+        deploy.serve_recipe(arguments)
+
+
+def test_parameters_can_be_used_elsewhere(
+    recipe_of_deployments: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    arguments = RunArguments("ships.yaml", "./here", ("a.b=1",), "pydocs")
+    assert deploy.portable(arguments) == {
+        "recipe": str(recipe_of_deployments),
+        "corpus": "pydocs",
+        "overrides": ["a.b=1"],
+        "retry_failed": False,
+        "store": str(tmp_path / "here"),
+    }
+
+
+def test_folders_and_globs_among_the_parameters(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "set [1]"
+    for name in ("quickstart", "pydocs", "data"):
+        (home / name).mkdir(parents=True)
+    (home / "data" / "a.txt").write_text("One line.")
+    monkeypatch.chdir(home)
+    found = deploy.portable(RunArguments("quickstart", corpus="pydocs"))
+    assert (found["recipe"], found["corpus"]) == ("quickstart", "pydocs")
+    pattern = deploy.portable(RunArguments("quickstart", corpus="data/*.txt"))["corpus"]
+    monkeypatch.chdir(tmp_path)
+    assert [path for _, path in files.files_of(pattern)] == [home / "data" / "a.txt"]
+    monkeypatch.setenv("HOME", str(home))
+    assert deploy.portable(RunArguments("quickstart", "~/s"))["store"] == str(home / "s")
+    for kept in ("hf:some/name", "absent.txt", "/somewhere/*.txt"):
+        assert deploy.portable(RunArguments("quickstart", corpus=kept))["corpus"] == kept

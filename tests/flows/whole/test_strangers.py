@@ -43,13 +43,6 @@ def test_every_command_works(strewn: Place, words: list[str]) -> None:
     assert " 2" not in result.stdout.split()
 
 
-def test_doctor_names_them(strewn: Place) -> None:
-    said = strewn.types("doctor", "--store", strewn.store).stdout
-    (line,) = (line for line in said.splitlines() if "not the store's" in line)
-    assert ".DS_Store, " in line
-    assert line.isprintable()
-
-
 @pytest.mark.parametrize(
     "words",
     [["sql", "SELECT 1", "-o", "store/one.csv"], ["sql", "SELECT 1", "-o", "store/runs/one.csv"],

@@ -1,13 +1,19 @@
 """Records of what a sentence speaks of, as they are and with one thing changed."""
 
 import math
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pytest
 from prompted_given import asked, graph, marked, mention, node
+from rules_given import alone, mentions_of
 
 from tercet.models.generation import MethodInput
+from tercet.models.knowledge import quantities
+from tercet.models.knowledge.answer_schema import TYPES
 
 SENTENCE = "[Dogs=dog:animal] and a [cat=cat:animal] ate [3#:apples] [apples=apple:food]."
 PLAIN = "Dogs and a cat ate 3 apples."
@@ -146,3 +152,236 @@ def test_a_range_changes_as_its_text_does() -> None:
 def test_without_anything_to_change_there_is_no_row() -> None:
     given = with_graph(["The [rock=rock:stone] lies.", "Nothing."])
     assert asked("from_changed_knowledge", given) == []
+
+
+# dog and fox share a neighbour (house); owl and ape share none with dog.
+ANIMALS = graph(
+    {"dog": "animal", "house": "building"},
+    {"fox": "animal", "house": "building"},
+    {"owl": "animal", "tree": "plant"},
+    {"ape": "animal", "tree": "plant"},
+)
+
+
+def with_graph_of_revisions(texts: list[str], entities: object = ANIMALS):  # type: ignore[no-untyped-def]
+    given = marked(texts)
+    return type(given)(given.sentences, given.anchors, given.mentions, entities)
+
+
+def test_the_preferred_pool_serves_and_the_row_says_so() -> None:
+    given = with_graph_of_revisions(["The [dog=dog:animal] sleeps."])
+    for seed in range(20):
+        (row,) = asked("entity_revision", given, seed)
+        assert row["values"] == {
+            "sentence": "The dog sleeps.",
+            "old": "dog",
+            "new": "fox",
+            "type": "animal",
+            "edit": "minimal",
+        }
+        assert row["detail"] == {
+            "operation": "revise_entity",
+            "old": "dog",
+            "new": "fox",
+            "mention_id": mention("The dog sleeps.", 4),
+            "node_id": node("fox"),
+            "pool": "T_p",
+        }
+
+
+def test_the_same_type_serves_where_nothing_is_shared_and_never_the_entity_itself() -> None:
+    lonely = graph(*({name: "animal"} for name in ("dog", "fox", "owl")))
+    given = with_graph_of_revisions(["The [dog=dog:animal] sleeps."], lonely)
+    found = [asked("entity_revision", given, seed)[0] for seed in range(40)]
+    assert {row["values"]["new"] for row in found} == {"fox", "owl"}
+    assert {row["detail"]["pool"] for row in found} == {"T_r"}
+
+
+@pytest.mark.parametrize("method", ["entity_revision", "from_changed_knowledge"])
+@pytest.mark.parametrize("choice", ["nearest", "uniform"])
+@pytest.mark.parametrize("kind", [*TYPES, "identifier", "name", "a type of one's own"])
+def test_a_type_of_two_members_has_a_revision(method: str, choice: str, kind: str) -> None:
+    for old, new in (("dog", "fox"), ("dog", "Fox Ltd"), ("np.sum()", "fit_all"), ("dog", "milk")):
+        pair = graph({old: kind, "house": "one more"}, {new: kind, "tree": "yet another"})
+        given = with_graph_of_revisions([f"See the [{old}={old}:{kind}] there."], pair)
+        (row,) = asked(method, given, choice=choice)
+        assert (row["values"]["old"], row["values"]["new"]) == (old, new)
+        assert row["detail"]["pool"] == "T_r"
+
+
+def test_the_last_of_many_entities_has_a_revision_if_no_other_has() -> None:
+    kinds = {f"w{n}": f"kind {n}" for n in range(9)}
+    given = with_graph_of_revisions(
+        [" ".join(f"[{word}={word}:{kind}]" for word, kind in kinds.items())],
+        graph(kinds, {"other": "kind 8"}),
+    )
+    for seed in range(12):
+        (row,) = asked("entity_revision", given, seed)
+        assert (row["values"]["old"], row["values"]["new"]) == ("w8", "other")
+
+
+@pytest.mark.parametrize("method", ["entity_revision", "from_changed_knowledge"])
+def test_an_even_choice_takes_each_of_t_p_alike_and_never_what_the_sentence_says(
+    method: str,
+) -> None:
+    names = [*(f"a{n}" for n in range(8)), "dog", "fox"]
+    many = graph(*({name: "animal", "house": "place"} for name in names), {"owl": "animal"})
+    given = with_graph_of_revisions(["The [dog=dog:animal] met the fox."], many)
+    counts = Counter(
+        asked(method, given, seed, choice="uniform")[0]["values"]["new"] for seed in range(800)
+    )
+    assert counts.keys() == set(names) - {"dog", "fox"}
+    # 100 each, give or take three and a half standard deviations.
+    assert min(counts.values()) > 65
+    assert max(counts.values()) < 135
+
+
+def test_what_t_p_lacks_comes_from_t_r() -> None:
+    near = graph({"dog": "animal", "fox": "animal", "house": "place"}, {"owl": "animal"})
+    given = with_graph_of_revisions(["The [dog=dog:animal] met the [fox=fox:animal]."], near)
+    for seed in range(20):
+        (row,) = asked("entity_revision", given, seed, choice="uniform")
+        assert (row["values"]["new"], row["detail"]["pool"]) == ("owl", "T_r")
+
+
+def test_sentences_without_a_replacement_have_no_row() -> None:
+    given = with_graph_of_revisions(
+        [
+            "Nothing is here.",
+            "The [rock=rock:stone] lies.",  # not in the graph
+            "A [tree=tree:plant] falls.",  # the only one of its type
+            "The [dog=dog:animal] saw the fox, the owl and the ape.",  # none is left
+            "The [dog=dog:animal] sleeps.",
+        ]
+    )
+    assert [row["source"] for row in asked("entity_revision", given)] == ["The dog sleeps."]
+
+
+def test_the_new_entity_is_written_in_the_number_and_place_of_the_old_one() -> None:
+    given = with_graph_of_revisions(["[Dogs=dog:animal] bark."])
+    (row,) = asked("entity_revision", given)
+    assert (row["values"]["old"], row["values"]["new"]) == ("Dogs", "Foxes")
+    assert row["detail"]["new"] == "Foxes"
+
+
+def test_further_rows_take_other_entities_first_and_then_other_replacements() -> None:
+    lonely = graph(*({name: "animal"} for name in ("dog", "fox", "owl", "ape", "cat")))
+    given = with_graph_of_revisions(
+        ["A [dog=dog:animal] met a [fox=fox:animal].", "No one."], lonely
+    )
+    for seed in range(10):
+        two = asked("entity_revision", given, seed, per_unit=2)
+        assert sorted(row["values"]["old"] for row in two) == ["dog", "fox"]
+        many = asked("entity_revision", given, seed, per_unit=16)
+        pairs = [(row["values"]["old"], row["values"]["new"]) for row in many]
+        assert len(set(pairs)) == len(pairs) == 6
+        assert {new for _, new in pairs} == {"owl", "ape", "cat"}
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "news", "counted", "unit"),
+    [
+        ("He has [3#:dogs] [dogs=dog:animal].", "3", "245678 9", "dogs", ""),
+        ("It is [5# km] away.", "5", "2346789", "", "km"),
+        ("She saw [two#:cats] [cats=cat:animal].", "two", None, "cats", ""),
+    ],
+)
+def test_a_number_becomes_another_of_its_form(
+    text: str, old: str, news: str | None, counted: str, unit: str
+) -> None:
+    given = marked([text])
+    seen = set()
+    for seed in range(60):
+        (row,) = asked("quantity_revision", given, seed)
+        values, detail = row["values"], row["detail"]
+        assert (values["old"], values["counted"], values["unit"]) == (old, counted, unit)
+        assert detail["operation"] == "revise_quantity"
+        assert (detail["old"], detail["new"]) == (old, values["new"])
+        assert detail["mention_id"] == mention(row["source"], row["source"].index(old))
+        assert detail["node_id"] == node(old, "quantity")
+        assert detail["pool"] is None
+        seen.add(values["new"])
+    words = {"three", "four", "five", "six", "seven", "eight", "nine", "ten"}
+    assert seen == (words if news is None else set(news.replace(" ", "")))
+
+
+def test_a_random_value_is_of_any_size() -> None:
+    given = with_graph_of_revisions(["It took [3#:days] [days=day:time]."])
+    seen = [
+        int(asked("quantity_revision", given, seed, value="random")[0]["values"]["new"])
+        for seed in range(200)
+    ]
+    assert 3 not in seen
+    assert min(seen) > 1
+    sizes = Counter(len(str(value)) for value in seen)
+    assert set(sizes) == {1, 2, 3, 4}
+    assert min(sizes.values()) > 25
+    again = asked("quantity_revision", given, 5, value="random")
+    assert again == asked("quantity_revision", given, 5, value="random")
+    changed = {
+        asked("from_changed_knowledge", given, seed, value="random")[0]["values"]["new"]
+        for seed in range(40)
+    }
+    assert max(map(len, changed)) == 4
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("The array needs at least 1 of them.", 1),
+        ("It is x - 1 of it.", 1),
+        ("One of the dogs sleeps.", 1),
+        ("Two dogs, one black and one white, sleep.", 1),
+        ("There are zero dogs in half of the kennels.", 2),
+        ("Those two men and the other four dogs wait.", 2),
+        ("It took a dozen eggs and ½ a cup.", 2),
+        ("About a hundred eggs from 1-2 hens, 1e-5 off.", 3),
+        ("It says 3/1 dogs of 100% in 2025-2026.", 3),
+    ],
+)
+def test_a_random_value_stands_for_any_quantity_of_the_sentence(text: str, count: int) -> None:
+    sentences = alone([text])
+    given = MethodInput(sentences, np.arange(1), mentions_of(sentences))
+    quantities_there = set(given.located("quantity")["mention_id"].to_pylist())
+    assert len(quantities_there) == count
+    for seed in range(30):
+        rows = asked("quantity_revision", given, seed, per_unit=8, value="random")
+        assert {row["detail"]["mention_id"] for row in rows} == quantities_there
+        for row in rows:
+            old, new = row["values"]["old"], row["values"]["new"]
+            assert old in row["source"]
+            assert old != new
+
+
+def test_a_record_says_the_random_value_in_the_place_of_what_it_had() -> None:
+    sentences = alone(["It took a dozen eggs."])
+    given = MethodInput(sentences, np.arange(1), mentions_of(sentences), ANIMALS)
+    (row,) = asked("from_changed_knowledge", given, 3, value="random")
+    (quantity,) = row["values"]["quantities"]
+    assert row["values"]["old"] == "a dozen"
+    assert quantity["text"] == row["values"]["new"]
+    assert quantity["value"] not in (12, None)
+
+
+def test_a_number_is_never_replaced_by_its_own_value() -> None:
+    given = marked(["It has [1,000#:beds] [beds=bed:tool] and [half# kg]of it."])
+    for seed in range(30):
+        for row in asked("quantity_revision", given, seed, per_unit=8):
+            old, new = row["values"]["old"], row["values"]["new"]
+            assert quantities.find(f"{old} of")[0].value != quantities.find(f"{new} of")[0].value
+
+
+def test_further_rows_take_other_numbers_and_then_other_new_ones() -> None:
+    given = marked(["[Two=two:x] of [3#] cats and [40#] dogs.", "One thing."])
+    for seed in range(10):
+        two = asked("quantity_revision", given, seed, per_unit=2)
+        assert sorted(row["values"]["old"] for row in two) == ["3", "40"]
+        six = asked("quantity_revision", given, seed, per_unit=6)
+        pairs = {(row["values"]["old"], row["values"]["new"]) for row in six}
+        assert len(pairs) == len(six) == 6
+        assert [row["values"]["old"] for row in six].count("3") >= 2
+
+
+def test_what_is_no_statement_stays() -> None:
+    given = marked(["It needs at least [1#] of them.", "It is x - [1#] of it.", "No number."])
+    assert asked("quantity_revision", given) == []

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from tercet.storage.rows import rows_of
 from tercet.tasks.corpus import warnings
 from tercet.tasks.corpus.gather import HTML, example_id
-from tercet.tasks.corpus.outcomes import CORPUS_OUTCOMES
+from tercet.tasks.corpus.ingest import CORPUS_OUTCOMES
 from tercet.tasks.corpus.passages import PassagesConfig
 from tercet.tasks.corpus.sources.corpora import IngestConfig
 from tercet.tasks.evaluation.evaluate import EvaluateConfig

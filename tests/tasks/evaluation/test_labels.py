@@ -12,7 +12,7 @@ from tercet.storage.rows import rows_of
 from tercet.tasks.corpus.ingest import DOCUMENTS, SENTENCES
 from tercet.tasks.evaluation import labels
 from tercet.tasks.evaluation.encoding import Encoded
-from tercet.tasks.evaluation.label_scores import read_label_tasks
+from tercet.tasks.evaluation.evaluate import read_label_tasks
 from tercet.tasks.stage import BadInput, Resources, Work
 
 SPLITS = ["train"] * 6 + ["dev"] + ["test"] * 3

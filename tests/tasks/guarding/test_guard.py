@@ -17,10 +17,9 @@ from tercet.tasks.corpus.ingest import SENTENCES
 from tercet.tasks.corpus.labelled import LABELLED
 from tercet.tasks.evaluation.suites.own import RetrievalSource, StsSet
 from tercet.tasks.guarding import guard
-from tercet.tasks.guarding import vectors as guard_vectors
-from tercet.tasks.guarding.guard import CONTAMINATION
+from tercet.tasks.guarding import guard as guard_vectors
+from tercet.tasks.guarding.guard import CONTAMINATION, GuardConfig, externals
 from tercet.tasks.guarding.removal import drop_contaminated
-from tercet.tasks.guarding.sentences import GuardConfig, externals
 from tercet.tasks.scoring.embed import embeddings_table
 from tercet.tasks.scoring.select import TRIPLETS
 from tercet.tasks.stage import REJECTS, BadInput, Resources, Stage, Work

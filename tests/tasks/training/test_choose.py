@@ -16,9 +16,9 @@ from tercet.models.encoders.encoder import encode, load_encoder
 from tercet.models.measures.cautious_choice import choose_candidate, cross_fitted
 from tercet.models.text.passages import passage_text
 from tercet.storage.rows import Rows, rows_of
+from tercet.tasks.encoders import MIXES, mix_weights
 from tercet.tasks.evaluation.judgements import JUDGEMENTS
 from tercet.tasks.evaluation.suites.own import RetrievalSource
-from tercet.tasks.mixes import MIXES, mix_weights
 from tercet.tasks.retrieval.passage_vectors import PASSAGE_VECTORS
 from tercet.tasks.stage import Resources, Work
 from tercet.tasks.training import choose

@@ -12,7 +12,7 @@ from tercet.models.llm.errors import Unusable
 from tercet.models.llm.run_settings import EngineSettings
 from tercet.models.llm.settings import LlmSettings
 from tercet.models.llm.vllm.build import Plugin, VllmBuild, is_vaegpt, look
-from tercet.models.llm.vllm.command import command
+from tercet.models.llm.vllm.engine import command
 
 
 def words(folder: Path, plugin: Plugin) -> list[str]:

@@ -7,7 +7,7 @@ import torch
 from sentence_transformers import SentenceTransformer
 
 from tercet.models.encoders.encoder import load_encoder
-from tercet.tasks.mixes import mix_weights
+from tercet.tasks.encoders import mix_weights
 
 
 @pytest.fixture

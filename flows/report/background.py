@@ -3,12 +3,14 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import networkx as nx
 import yaml
 
 from tercet.flows.formatting import format_duration, shorten
 from tercet.flows.pages import charts
 from tercet.flows.pages.blocks import (
     Block,
+    Cell,
     Chart,
     Code,
     Fold,
@@ -155,3 +157,129 @@ def warned(subjects: Sequence[Subject]) -> Section:
     ]
     heads = [*(["run"] if several else []), "step", "what was found", "rows", "what to do"]
     return Section("Warnings", [Table(heads, rows)] if rows else [])
+
+
+_MEGABYTE = 1_000_000
+
+
+@of_each_run(
+    "Lineage",
+    "The run has reached no step yet.",
+    "Every figure on this page comes from these versions; `tercet show` describes each.",
+)
+def lineage(subject: Subject) -> list[Block]:
+    """The version of each step, and its inputs."""
+    steps = {str(step["version"]): str(step["step"]) for step in subject.steps}
+    parents: dict[str, list[str]] = {}
+    for row in subject.rows("SELECT child, parent FROM lineage ORDER BY child, parent"):
+        if row["child"] in steps:
+            parents.setdefault(row["child"], []).append(row["parent"])
+    graph = _graph(subject, parents, steps)
+    drawing = [_drawing(graph)] if graph.number_of_edges() else []
+    return [*drawing, _versions(subject, parents, steps)] if steps else []
+
+
+def _graph(
+    subject: Subject, parents: Mapping[str, Sequence[str]], steps: Mapping[str, str]
+) -> "nx.DiGraph[str]":
+    """The families of steps and their dependencies, without edges implied by others."""
+    graph: nx.DiGraph[str] = nx.DiGraph()
+    for step in subject.steps:
+        family = _family(step["step"])
+        graph.add_node(family)
+        own = graph.nodes[family]
+        own["steps"] = own.get("steps", 0) + 1
+        own["made"] = own.get("made", 0) + (step.get("state") != "reused")
+    for child, found in parents.items():
+        for parent in found:
+            one, other = _family(steps.get(parent, "")), _family(steps[child])
+            if parent in steps and one != other:
+                graph.add_edge(one, other)
+    # In hand-written stores, families may depend on each other in circles.
+    if not nx.is_directed_acyclic_graph(graph):
+        return nx.DiGraph()
+    reduced = nx.transitive_reduction(graph)
+    reduced.add_nodes_from(graph.nodes(data=True))
+    return reduced
+
+
+def _drawing(graph: "nx.DiGraph[str]") -> Chart:
+    """Steps from top to bottom, each below all its inputs."""
+    places: dict[str, tuple[float, int]] = {}
+    for depth, layer in enumerate(nx.topological_generations(graph)):
+        # Below its inputs, so that few lines cross.
+        wish = {n: [places[parent][0] for parent in graph.predecessors(n)] for n in layer}
+        ordered = sorted(layer, key=lambda n: (sum(wish[n]) / max(1, len(wish[n])), n))
+        for rank, name in enumerate(ordered):
+            # Names are to the right of their marks, on a phone too.
+            alone = len(ordered) == 1
+            places[name] = (0.42 if alone else (rank + 0.25) / len(ordered), depth)
+    nodes: list[Row] = []
+    for name, (x, depth) in places.items():
+        count, made = graph.nodes[name]["steps"], graph.nodes[name]["made"]
+        said = f"{name} × {count}" if count > 1 else name
+        state = "reused" if not made else "made" if made == count else f"{made} of {count} made"
+        nodes.append({"name": said, "x": x, "depth": depth, "state": state, "reused": not made})
+    edges: list[Row] = [
+        {"x": places[one][0], "depth": places[one][1], "x2": places[other][0]}
+        | {"depth2": places[other][1], "name": f"{one} → {other}"}
+        for one, other in graph.edges
+    ]
+    told = "; ".join(
+        f"{name} from {', '.join(sorted(graph.predecessors(name)))}"
+        for name in places
+        if graph.in_degree(name)
+    )
+    caption = (
+        "Each step is below the steps that it is made from. Filled marks were made in "
+        "this run, hollow ones reused. Lines implied by others are left out."
+    )
+    return Chart(charts.flow(nodes, edges), caption, f"Which step is made from which: {told}.")
+
+
+def _versions(
+    subject: Subject, parents: Mapping[str, Sequence[str]], steps: Mapping[str, str]
+) -> Table:
+    sizes = {
+        (row["step"], row["version"]): row
+        for row in subject.rows("SELECT step, version, created, rows, bytes FROM artifacts")
+    }
+    rows: list[list[Cell]] = []
+    for step in subject.steps:
+        version = str(step["version"])
+        made = sizes.get((step["step"], version), {})
+        created = made.get("created")
+        seconds = subject.manifest(step["step"], version).get("seconds")
+        rows.append(
+            [
+                step["step"],
+                version,
+                step.get("state"),
+                None if created is None else f"{created:%Y-%m-%d}\u00a0{created:%H:%M}",
+                None if seconds is None else format_duration(float(seconds)),
+                made.get("rows"),
+                None if not made else f"{made['bytes'] / _MEGABYTE:.1f}",
+                _from(parents.get(version, []), steps),
+            ]
+        )
+    heads = ["step", "version", "state", "made (UTC)", "took", "rows", "MB", "made from"]
+    caption = "A version is a digest of everything that a step's result depends on."
+    return Table(heads, rows, caption, "nnlnrrrl")
+
+
+def _from(parents: Sequence[str], steps: Mapping[str, str]) -> str | None:
+    """Names of the steps, with families counted; weights by the start of their digest."""
+    names: dict[str, int] = {}
+    for parent in parents:
+        name = steps.get(parent)
+        told = f"weights {parent[:8]}" if name is None else _family(name)
+        names[told] = names.get(told, 0) + 1
+    return ", ".join(f"{n} × {c}" if c > 1 else n for n, c in sorted(names.items())) or None
+
+
+def _family(step: str) -> str:
+    """The family of a step, such as that of ten methods or five seeds."""
+    name, _, last = step.rpartition(".")
+    if step.startswith("synthesise."):
+        return "synthesise"
+    return name if last.startswith("seed") and last.removeprefix("seed").isdigit() else step

@@ -10,7 +10,7 @@ from sentence_transformers import SentenceTransformer
 
 from tercet.models.encoders import own_modules
 from tercet.models.encoders.encoder import encode, load_encoder
-from tercet.models.encoders.whitening import is_whitening, whiten, whitening
+from tercet.models.encoders.forms import is_whitening, whiten, whitening
 
 
 def some(rows: int = 400, width: int = 12) -> np.ndarray:  # type: ignore[type-arg]

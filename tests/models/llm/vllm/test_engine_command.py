@@ -13,7 +13,7 @@ from tercet.models.llm.run_settings import EngineSettings
 from tercet.models.llm.settings import LlmSettings
 from tercet.models.llm.vllm import build as vllm_build
 from tercet.models.llm.vllm.build import VllmBuild
-from tercet.models.llm.vllm.command import command, environment, resolved_dtype, served_name
+from tercet.models.llm.vllm.engine import command, environment, resolved_dtype, served_name
 from tercet.models.llm.vllm.log import telling_lines
 
 CPU = VllmBuild(Path("/venv/bin/python"), "1.2.3", True)

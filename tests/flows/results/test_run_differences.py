@@ -7,8 +7,13 @@ import pytest
 from report_store import write_run
 
 from tercet.flows.report.subject import open_runs
-from tercet.flows.results.row_differences import _KEYS, TableDifference, compare_rows
-from tercet.flows.results.step_differences import compare_steps
+from tercet.flows.results.run_differences import (
+    _KEYS,
+    TableDifference,
+    compare_recipes,
+    compare_rows,
+    compare_steps,
+)
 from tercet.storage.artifacts import open_artifact
 from tercet.storage.store import open_store
 from tercet.tasks.stages import known_schemas
@@ -114,3 +119,14 @@ def test_rows_that_were_deleted_do_not_count_as_removed(tmp_path: Path) -> None:
 def test_the_key_of_a_table_is_made_of_its_columns(table: str) -> None:
     columns = {*known_schemas()[table].names, "made_by"}
     assert set(_KEYS[table].split()) <= columns
+
+
+def test_changed_keys_of_two_recipes() -> None:
+    one = {"a": {"b": 1, "same": [1, 2]}, "c": [{"tau": 0.05}], "gone": None}
+    other = {"a": {"b": 2, "same": [1, 2]}, "c": [{"tau": 0.1}], "new": True}
+    assert compare_recipes(one, other) == [
+        ("a.b", "1", "2"),
+        ("c.0.tau", "0.05", "0.1"),
+        ("gone", "null", None),
+        ("new", None, "True"),
+    ]

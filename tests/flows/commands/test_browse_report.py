@@ -8,9 +8,9 @@ import pytest
 from report_store import Written
 from tiny_run import Finished, ended_well, tercet
 
-from tercet.flows.commands.report import make_report
+from tercet.flows.commands.browse import make_report
 from tercet.flows.pages.blocks import Chart
-from tercet.flows.report import lineage, projection
+from tercet.flows.report import background, projection
 from tercet.flows.report.subject import open_runs
 from tercet.storage.runs import UnknownRef
 from tercet.storage.store import StoreError, open_store
@@ -54,7 +54,7 @@ def test_without_a_name_the_newest_run_that_is_done_is_shown(written: Written) -
 
 def test_each_step_is_drawn_below_what_it_is_made_from(finished: Finished) -> None:
     with open_runs(open_store(str(finished.store), create=False), [None]) as subjects:
-        drawing, _ = lineage.lineage(subjects).blocks
+        drawing, _ = background.lineage(subjects).blocks
     assert isinstance(drawing, Chart)
     edges, nodes = drawing.spec["layer"][0]["data"]["values"], drawing.spec["data"]["values"]
     assert {node["name"] for node in nodes} >= {"ingest", "sample", "synthesise × 5", "train"}

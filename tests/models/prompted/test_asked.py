@@ -18,8 +18,8 @@ from tercet.models.llm.messages import Request, Shot
 from tercet.models.llm.settings import Sampling
 from tercet.models.llm.wire import turns
 from tercet.models.prompted import templates
+from tercet.models.prompted.asked import Question
 from tercet.models.prompted.methods import METHODS
-from tercet.models.prompted.question import Question
 from tercet.models.prompted.shot_checks import check_shots
 from tercet.models.prompted.shots import Example, load, shots_path
 
