@@ -3,7 +3,6 @@
 import json
 import os
 import random
-import shutil
 import signal
 from pathlib import Path
 from typing import Any
@@ -165,16 +164,6 @@ def test_killed_in_the_second_step_a_run_goes_on_there(
         assert left.read_bytes() == right.read_bytes()
 
 
-def test_a_dictionary_in_another_form_is_one_sentence(recipe: Path, tmp_path: Path) -> None:
-    (tmp_path / "other.jsonl").write_text('{"headword": "a", "gloss": "first letter"}\n')
-    change = f"corpora.1.source={tmp_path / 'other.jsonl'}"
-    done = tercet(*words(recipe, tmp_path / "store", "--set", change))
-    assert done.returncode == 2
-    said = " ".join(done.stderr.split())
-    assert "has none of the layouts of kind definitions (entry, definition or" in said
-    assert "its columns are 'headword', 'gloss'" in said
-
-
 @pytest.mark.parametrize("projected", [50.0, 10.0, None])
 def test_define_takes_the_way_that_finds_held_out_definitions_better(
     undisturbed: Path,
@@ -204,23 +193,3 @@ def test_define_takes_the_way_that_finds_held_out_definitions_better(
     found = [by_entry[row["entry"]] for row in first["entries"]]
     assert found == pytest.approx(best, rel=0, abs=1.5e-7)
     assert first["entries"][0][measure] == pytest.approx(best[0], rel=1e-4)
-
-
-def test_define_shows_a_table_and_says_why(undisturbed: Path, finished: Finished) -> None:
-    shown = ended_well(tercet("define", "red", "--store", str(undisturbed), "--count", "3")).stdout
-    assert len(shown.splitlines()) == 7
-    assert "Held-out definitions: MRR " in shown
-    refused = tercet("define", "red", "--store", str(finished.store))
-    assert refused.returncode == 2
-    assert "was not trained on definitions" in refused.stderr
-
-
-def test_before_anything_is_measured_define_takes_the_projection(
-    finished: Finished, recipe: Path, undisturbed: Path, tmp_path: Path
-) -> None:
-    store = copy_of(undisturbed, tmp_path / "store")
-    for folder in (store / "artifacts").glob("define.*"):
-        shutil.rmtree(folder)
-    shown = ended_well(tercet("define", "red", "--store", str(store))).stdout
-    assert "probability" in shown
-    assert "Held-out" not in shown
