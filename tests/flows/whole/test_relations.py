@@ -30,7 +30,7 @@ PARTS: list[dict[str, Any]] = [
     },
     {
         "name": "clicked",
-        "rows": {"from": "clicks", "negatives": 2},
+        "rows": {"from": "clicks", "negatives": 1},
         "loss": "pairwise_logistic",
         "share": 0.25,
     },

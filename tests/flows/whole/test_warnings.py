@@ -74,7 +74,7 @@ ONE_ANSWER: Kinds = {
         (Says(None, copy), {}, {("parse", "rewrite", "copied")}),
         (
             Says(EMPTY, None),
-            {"methods": {"antisense": {"weight": 0.0, "negative_max": 0.0}}},
+            {"methods": {"antisense": {"weight": 0.0}}},
             {("extract_parse", None, "no_mention")},
         ),
         (
