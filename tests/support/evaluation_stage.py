@@ -2,7 +2,6 @@
 
 import sys
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -28,7 +27,6 @@ PAIRS = pa.schema(
         ("split", pa.string()),
     ]
 )
-Embed = Callable[[str], np.ndarray]
 
 
 def words(text: str) -> np.ndarray:

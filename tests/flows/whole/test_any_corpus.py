@@ -144,15 +144,18 @@ def test_each_line_of_a_folder_is_a_row_once(place: Place, tmp_path: Path, end: 
 WORDS = "heron pond reed fish stone bridge boat rain wind morning cold deep calm wide old"
 
 
+FRONT = "Good morning dear people at the desk of the harbour office"
+
+
 def write_reviews(path: Path, rows: int) -> None:
-    """One sentence each, with a label that shows in its words; ordered by the label."""
+    """One sentence each behind a set phrase, with a label that its words show; by label."""
     draw = random.Random(1)
     lines = ["text,verdict"]
     for number in range(rows):
         good = number < rows / 2
         words = [draw.choice(WORDS.split()) for _ in range(24)]
         words[3] = "lovely" if good else "dreadful"
-        lines.append(f"{' '.join(words)} {number},{'good' if good else 'bad'}")
+        lines.append(f"{FRONT} {' '.join(words)} {number},{'good' if good else 'bad'}")
     path.write_text("\n".join(lines) + "\n")
 
 
@@ -176,28 +179,18 @@ def test_reviews_end_with_before_and_after(tmp_path: Path, tiny_backbone: Path) 
         "halves", "plain", "reviews.verdict nearest", "reviews.verdict probe"
     }  # fmt: skip
     assert all(low <= value <= high for _, low, value, high in gains)
+    # The phrase ties no rows together, nor do made texts fall to it since dev and test have it.
+    count = "SELECT split, count(*) FROM sentences WHERE corpus = 'reviews' GROUP BY split"
+    splits = dict(query(store, count))
+    assert sum(splits.values()) == 400
+    assert splits["train"] > 260
+    refused = "SELECT count(*) FROM rejects WHERE reason = 'held_out_text' AND text LIKE 'Good %'"
+    assert query(store, refused) == [(0,)]
     # Labels measure, and occur in nothing that trains.
     assert query(store, "SELECT count(*) FROM sentences WHERE text LIKE '%,good'") == [(0,)]
     # The recipe that was kept is the recipe that was run.
     ended_well(tercet("run", str(kept), "--store", str(store), "--no-server"))
     assert set(states(store).values()) == {"reused"}
-
-
-def test_texts_that_begin_with_a_set_phrase_train(tmp_path: Path, tiny_backbone: Path) -> None:
-    draw = random.Random(2)
-    corpus, store = tmp_path / "letters.csv", tmp_path / "store"
-    front = "Good morning dear people at the desk of the harbour office"
-    rows = [" ".join(f"w{draw.randrange(900)}" for _ in range(24)) for _ in range(400)]
-    corpus.write_text("id,Comment\n" + "".join(f"{n},{front} {r}\n" for n, r in enumerate(rows)))
-    run(store, tiny_backbone, corpus)
-    count = "SELECT split, count(*) FROM sentences WHERE corpus = 'letters' GROUP BY split"
-    splits = dict(query(store, count))
-    assert sum(splits.values()) == 400
-    assert splits["train"] > 260
-    # Neither do made texts fall to the phrase that dev and test have too.
-    refused = "SELECT count(*) FROM rejects WHERE reason = 'held_out_text' AND text LIKE 'Good %'"
-    assert query(store, refused) == [(0,)]
-    assert query(store, "SELECT count(*) FROM evaluations WHERE task = 'halves'") != [(0,)]
 
 
 def test_sentences_in_chinese_train_and_are_measured(tmp_path: Path, tiny_backbone: Path) -> None:
@@ -225,36 +218,3 @@ def test_sentences_in_chinese_train_and_are_measured(tmp_path: Path, tiny_backbo
     assert min(n for (n,) in query(store, measured)) >= 20
     made = "SELECT count(*) FROM candidates JOIN sentences USING (sentence_id) WHERE corpus = 'zh'"
     assert query(store, made) == [(0,)]
-
-
-def test_what_a_corpus_loses_is_told(tmp_path: Path, tiny_backbone: Path) -> None:
-    """Tickets that each quote the one before, so that few can be held out; and rows of Latin-1."""
-    words = [f"w{number}" for number in range(3000)]
-    lines = ["title,body"]
-    for number in range(300):
-        said = " ".join(words[number * 9 : number * 9 + 18])
-        lines.append(f"Ticket {number} on the heron {number * 7},{said}")
-    (tmp_path / "tickets.csv").write_text("\n".join(lines) + "\n")
-    old = "".join(f"Die Br\xfccke {number} h\xe4lt nicht mehr lange\n" for number in range(30))
-    (tmp_path / "old.txt").write_bytes(old.encode("latin-1") + b"Nothing else can be read here.\n")
-    (tmp_path / "recipe.yaml").write_text(
-        f"""
-name: tickets
-backbone: {tiny_backbone}
-corpora:
-  - {{name: tickets, source: {tmp_path}/tickets.csv, query: title, answer: body}}
-  - {{name: again, source: {tmp_path}/tickets.csv, text: body}}
-  - {{name: old, source: {tmp_path}/old.txt}}
-ingest: {{test: 0.3, dev: 0.2}}
-train:
-  phases: [{{rows: document_pairs, loss: info_nce, batch_size: 64, max_steps: 1}}]
-"""
-    )
-    store = tmp_path / "store"
-    words = ("--store", str(store), "--no-server", "--until", "ingest")
-    for _ in range(2):  # made or reused
-        ended_well(tercet("run", str(tmp_path / "recipe.yaml"), *words))
-        told = query(store, "SELECT key, kind, count, total FROM warnings ORDER BY key")
-        print(told)
-        assert {key for key, *_ in told} == {"again", "old", "tickets"}
-        assert ("old", 30, 31) in {(key, count, total) for key, _, count, total in told}

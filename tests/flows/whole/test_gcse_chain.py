@@ -195,33 +195,6 @@ def test_a_revision_changes_just_that_entity_or_number(chain: Chain) -> None:
         assert text == re.sub(rf"\b{old}\b", new, source)
 
 
-def test_prompts_carry_the_knowledge(chain: Chain) -> None:
-    rows = chain.rows(
-        """SELECT s.text, g.prompt, g.method, g.detail.old, g.detail.new, g.raw
-           FROM generations g JOIN sentences s USING (sentence_id)
-           WHERE g.method IN ('from_knowledge', 'from_changed_knowledge')"""
-    )
-    kinds = Counter(method for _, _, method, *_ in rows)
-    assert set(kinds) == {"from_knowledge", "from_changed_knowledge"}
-    for source, prompt, method, old, new, raw in rows:
-        truth = chain.truth[source]
-        changed = {old: new} if method == "from_changed_knowledge" else {}
-        for entity in truth.entities:
-            said = changed.get(entity, entity)
-            kind = TYPES.get(entity) or TYPES[singular(entity)]
-            assert f"- {said} ({kind})\n" in prompt
-        if truth.number is not None:
-            number = changed.get(truth.number, truth.number)
-            counted = truth.counted and changed.get(truth.counted, truth.counted)
-            behind = f" {truth.unit}" if truth.unit else f" (of: {counted})"
-            assert f"- {number}{behind}\n" in prompt
-        # And the answer was made of the record.
-        for entity in truth.entities:
-            assert re.search(rf"\b{changed.get(entity, entity)}\b", raw), (prompt, raw)
-        if old is not None and changed:
-            assert not re.search(rf"\b{old}\b", raw)
-
-
 def test_rewrites_and_contradictions_come_through_word_for_word(chain: Chain) -> None:
     for method, made in (("rewrite", reworded), ("antisense", denied)):
         rows = chain.rows(

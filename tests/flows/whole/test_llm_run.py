@@ -329,24 +329,6 @@ def test_a_killed_run_takes_its_server_along_and_goes_on(
     assert [count for _, count in rows] == [kept, 300 - kept]
 
 
-def test_an_interrupt_is_heard_while_the_server_starts(
-    tiny: Tiny, talker: Path, vllm_python: str, tmp_path: Path
-) -> None:
-    recipe = slow(tiny, tmp_path / "starts.yaml", talker, {"engine": {"python": vllm_python}})
-    child = start(*words(recipe, tmp_path / "store", "--until", "generations"))
-    until(lambda: bool(servers(talker)))
-    # However late the interrupt comes, the server still starts.
-    for server in servers(talker):
-        server.suspend()
-    time.sleep(1)
-    os.kill(child.pid, signal.SIGINT)
-    _, stderr = child.communicate(timeout=600)
-    assert child.returncode == 130
-    assert "Resume with:" in stderr
-    assert "answers after" not in stderr
-    until(lambda: processes(talker) == [])
-
-
 def test_extraction_by_a_schema_is_json(
     tiny: Tiny, talker: Path, vllm_python: str, tmp_path: Path
 ) -> None:
