@@ -62,7 +62,7 @@ def test_a_step_never_reads_other_rows_than_were_made(finished: Finished, tmp_pa
     for at in (300, 900, 1500):
         flip(store / path, at)
     done = ended_well(tercet(*words))
-    assert f"is damaged, and made again: {path} has changed" in said(done)
+    assert path in said(done)
     assert digest_of(store, "triplets", "triplet_id") == digest_of(
         undisturbed, "triplets", "triplet_id"
     )
@@ -110,8 +110,7 @@ def test_weights_that_changed_are_neither_exported_nor_reused(
     assert "train@" in done.stderr
     assert REMEDY in done.stderr
     assert not (tmp_path / "encoder").exists()
-    done = ended_well(tercet(*finished.tiny.words(store)))
-    assert "is damaged, and made again" in said(done)
+    ended_well(tercet(*finished.tiny.words(store)))
     assert states(store)["train"] == "made"
     (after,) = record_of(store, "train").values()
     assert [one["digest"] for one in after["files"]] == [one["digest"] for one in before["files"]]
@@ -141,7 +140,7 @@ def test_one_damaged_record_blocks_no_command(
             assert older not in done.stdout
     done = ended_well(tercet(*finished.tiny.words(store, "--until", "ingest")))
     if name == "manifest.json":
-        assert f"is damaged, and made again: {damaged} is damaged" in said(done)
+        assert damaged in said(done)
         assert states(store)["ingest"] == "resumed"
     ended_well(tercet("verify", "--mend", "--store", str(store)))
     ended_well(tercet("verify", "--store", str(store)))
@@ -158,7 +157,7 @@ def test_a_lost_file_costs_its_part_alone(finished: Finished, tmp_path: Path) ->
     words = finished.tiny.words(store, "--until", "extract")
     planned = ended_well(tercet("plan", *[word for word in words[1:] if word != "--no-server"]))
     (line,) = [line for line in planned.stdout.splitlines() if line.startswith("extract")]
-    assert "some of its files are missing" in line
+    assert line.split()[1] == "resume"
     ended_well(tercet(*words))
     assert states(store)["extract"] == "resumed"
     after = record_of(store, "extract")

@@ -61,9 +61,8 @@ def test_all_four_train_a_model_and_an_edit_remakes_the_steps_of_what_it_edits(
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    added = "From tercet-toys 0.1: reader towns:, method backwards, scorer length, loss margin."
-    assert added in types("plan").splitlines()
-    assert "SentenceTransformer(" in types("run", "--no-server")
+    assert "tercet-toys 0.1" in types("plan")
+    types("run", "--no-server")
     for module, old, new in (("margin", "+ far", "+ 2 * far"), ("length", "/ work", "/ 2 / work")):
         file = packages / "tercet_toys" / f"{module}.py"
         file.write_text(file.read_text().replace(old, new))
@@ -71,7 +70,8 @@ def test_all_four_train_a_model_and_an_edit_remakes_the_steps_of_what_it_edits(
     lines = {line.split()[0]: line for line in planned.splitlines()}
     assert "code of tercet_toys.length" in lines["score.length"]
     assert "code of tercet_toys.margin" in lines["train"]
-    assert "7 steps: 4 reused, 3 to run" in planned
+    made = {"score.length", "select", "train"}
+    assert {step for step, line in lines.items() if line.split()[1:2] == ["run"]} == made
 
 
 PROMPTS = {
