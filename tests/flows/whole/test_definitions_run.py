@@ -17,7 +17,6 @@ from stopped_training import STOPPING, TELLING
 from tiny_models import WORDS
 from tiny_run import Finished, copy_of, ended_well, query, start, states, tercet
 
-from tercet.flows.commands import define
 from tercet.flows.results.refs import find_artifact
 from tercet.models.encoders.encoder import encode, load_encoder
 from tercet.models.encoders.entry_space import read_space
@@ -164,21 +163,18 @@ def test_killed_in_the_second_step_a_run_goes_on_there(
         assert left.read_bytes() == right.read_bytes()
 
 
-@pytest.mark.parametrize("projected", [50.0, 10.0, None])
-def test_define_takes_the_way_that_finds_held_out_definitions_better(
+def test_define_finds_entries_the_way_that_found_held_out_definitions_better(
     undisturbed: Path,
-    projected: float | None,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    values = {} if projected is None else {"projection": projected, "own_entries": 20.0}
-    monkeypatch.setattr(define, "_mrr", lambda _: values)
+    figures = "SELECT arm, value FROM definition_figures WHERE name = 'step2' AND metric = 'mrr'"
+    mrr = dict(query(undisturbed, figures))
     text, folder = "red green blue", model(undisturbed, "train.step2")
-    define.define([text, "old file"], "train.step2", None, 3, "json", str(undisturbed), None)
-    first, second = json.loads(capsys.readouterr().out)
+    words = ("define", text, "old file", "--count", "3", "--format", "json")
+    told = ended_well(tercet(*words, "--store", str(undisturbed))).stdout
+    first, second = json.loads(told)
     assert (first["text"], second["text"]) == (text, "old file")
     # By hand.
-    if projected == 50.0:
+    if mrr["projection"] > mrr["own_entries"]:
         space, measure = read_space(model(undisturbed, "entry_matrix.step2")), "probability"
         vector = torch.from_numpy(encode(load_encoder(folder), [text], normalise=False))
         projection = read_projection(folder / "losses" / "projection.safetensors")

@@ -7,14 +7,14 @@ import re
 import shutil
 import signal
 import subprocess
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 import yaml
+from faulty_server import until
+from llm_recipe import words
 from tiny_generators import tiny_causal
 from tiny_run import ROOT, Tiny, ended_well, query, start, states, tercet
 
@@ -56,10 +56,6 @@ def llm_recipe(
     recipe["run"]["llm"] = asking
     path.write_text(yaml.safe_dump({**recipe, **changes}, sort_keys=False))
     return path
-
-
-def words(recipe: Path, store: Path, *options: str) -> list[str]:
-    return ["run", str(recipe), "--no-server", "--store", str(store), *options]
 
 
 def processes(model: Path) -> list[psutil.Process]:
@@ -275,13 +271,6 @@ def answers(store: Path) -> int:
         return 0
 
 
-def until(reached: Callable[[], bool], seconds: float = 900) -> None:
-    deadline = time.monotonic() + seconds
-    while not reached():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-
-
 def test_a_killed_server_is_started_again_and_the_run_goes_on(
     tiny: Tiny, talker: Path, vllm_python: str, tmp_path: Path
 ) -> None:
@@ -291,7 +280,7 @@ def test_a_killed_server_is_started_again_and_the_run_goes_on(
         # A run that had all of its answers leaves nothing open to kill: on with a new store.
         store = tmp_path / f"store-{number}"
         child = start(*words(recipe, store, "--until", "generations"))
-        until(lambda store=store: answers(store) > 20)
+        assert until(lambda store=store: answers(store) > 20, 900)
         for server in servers(talker):
             server.kill()
         _, stderr = child.communicate(timeout=1200)
@@ -318,12 +307,12 @@ def test_a_killed_run_takes_its_server_along_and_goes_on(
     store = tmp_path / "store"
     arguments = words(recipe, store, "--until", "generations")
     child = start(*arguments, script=HELD)
-    until(lambda: answers(store) > 20)
+    assert until(lambda: answers(store) > 20, 900)
     assert processes(talker)
     os.killpg(child.pid, signal.SIGKILL)
     child.communicate()
     ((kept,),) = query(store, "SELECT count(*) FROM responses")
-    until(lambda: processes(talker) == [])
+    assert until(lambda: processes(talker) == [], 900)
     ended_well(tercet(*arguments))
     rows = query(store, "SELECT run_id, count(*) FROM responses GROUP BY 1 ORDER BY min(created)")
     assert [count for _, count in rows] == [kept, 300 - kept]
