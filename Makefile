@@ -104,10 +104,9 @@ quick: check  ## check, then the tests that need nothing but .venv (3 minutes on
 
 # What starts vLLM, or waits for a server of ours; and what makes models.
 SECOND := tests/models/llm tests/models/vaegpt \
-	$(addprefix tests/flows/whole/test_,llm_run.py llm_asking.py learned_llm.py served_in_turn.py gcse_small.py)
+	$(addprefix tests/flows/whole/test_,llm_run.py llm_asking.py)
 THIRD := $(addprefix tests/models/,encoders generators losses pretraining training) \
-	$(addprefix tests/flows/whole/test_,generators.py pretrain_run.py queries.py questions_run.py \
-	negatives_run.py own_methods.py llm_plan.py llm_bad_input.py llm_endpoints.py llm_odd_answers.py) \
+	$(addprefix tests/flows/whole/test_,generators.py made_models.py queries.py questions_run.py llm_plan.py) \
 	tests/flows/commands $(ROWS)
 # What starts Prefect or PostgreSQL, and the second half of the whole runs.
 FOURTH := tests/flows/service tests/test_compose.py \

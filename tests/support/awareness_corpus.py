@@ -1,16 +1,15 @@
 """A small corpus with its mentions and graph, and calls of stages on it."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from stages import emitted
 
 from tercet.models import seeding
 from tercet.storage.rows import Rows, rows_of
 from tercet.tasks.knowledge import extract, graph
-from tercet.tasks.stage import REJECTS, Resources, Stage, Work
 
 SUBJECTS = ["dog", "horse", "woman", "city", "river", "table", "car", "doctor", "apple", "bird"]
 THINGS = ["house", "school", "village", "engine", "book", "cat", "teacher", "orange"]
@@ -48,37 +47,6 @@ def corpus(count: int = 180) -> pa.Table:
         text = PATTERNS[i * 7 % 4].format(a=SUBJECTS[i % 10], b=THINGS[i // 10 % 8], n=12 + i // 5)
         rows.setdefault(text, SPLITS[i // 2 % 3])
     return sentences_of(rows.items())
-
-
-def emitted(
-    stage: Stage,
-    config: Any,
-    inputs: Mapping[str, Rows],
-    scratch: Path,
-    models: Mapping[str, Path] | None = None,
-    seed: int = 3,
-) -> dict[str, pa.Table]:
-    """The tables that one call of a stage's function emits, and its rejects."""
-    tables: dict[str, list[pa.Table]] = {}
-    stage.run(
-        Work(
-            config,
-            seed,
-            inputs,
-            models or {},
-            {},
-            Resources(),
-            scratch,
-            lambda name, table: tables.setdefault(name, []).append(table),
-        )
-    )
-    schemas = {**stage.tables, "rejects": REJECTS}
-    return {
-        name: pa.concat_tables(
-            [*(t.cast(schema) for t in tables.get(name, [])), schema.empty_table()]
-        )
-        for name, schema in schemas.items()
-    }
 
 
 def stored(folder: Path, name: str, *tables: pa.Table) -> list[str]:

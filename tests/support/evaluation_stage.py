@@ -2,7 +2,6 @@
 
 import sys
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -10,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from stages import emitted
 
 from tercet.models import seeding
 from tercet.storage.rows import Rows, rows_of
@@ -17,7 +17,7 @@ from tercet.tasks.corpus.questions import QUESTIONS
 from tercet.tasks.evaluation import evaluate
 from tercet.tasks.evaluation.evaluate import EvaluateConfig, evaluate_models
 from tercet.tasks.evaluation.evaluation_rows import EVALUATIONS
-from tercet.tasks.stage import REJECTS, Resources, Work
+from tercet.tasks.stage import Resources
 
 PAIRS = pa.schema(
     [
@@ -28,7 +28,6 @@ PAIRS = pa.schema(
         ("split", pa.string()),
     ]
 )
-Embed = Callable[[str], np.ndarray]
 
 
 def words(text: str) -> np.ndarray:
@@ -128,25 +127,8 @@ def run_stage(
     if awareness is not None:
         inputs["awareness"] = written(tmp_path, {"awareness_pairs": awareness}, "awareness_pairs")
     inputs |= more or {}
-    emitted: dict[str, list[pa.Table]] = {name: [] for name in (*evaluate.STAGE.tables, "rejects")}
-    work = Work(
-        config=EvaluateConfig(bootstrap=200, **config),
-        seed=seed,
-        inputs=inputs,
-        models={"model": model},
-        spec={},
-        resources=Resources(),
-        scratch=tmp_path,
-        emit=lambda name, table: emitted[name].append(table),
-    )
-    evaluate.run(work)
-    schemas = {**evaluate.STAGE.tables, "rejects": REJECTS}
-    return {
-        name: pa.concat_tables([t.cast(schemas[name]) for t in tables])
-        if tables
-        else schemas[name].empty_table()
-        for name, tables in emitted.items()
-    }
+    settings = EvaluateConfig(bootstrap=200, **config)
+    return emitted(evaluate.STAGE, settings, inputs, tmp_path, {"model": model}, seed)
 
 
 def compare(models: dict[str, Path], pairs=(), tasks_of_run=(), seed=0, **config) -> pa.Table:

@@ -7,12 +7,12 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from stages import emitted
 
 from tercet.models import seeding
 from tercet.storage.rows import rows_of
 from tercet.tasks.scoring import select
 from tercet.tasks.scoring.select import PairedConfig
-from tercet.tasks.stage import REJECTS, Resources, Work
 from tercet.tasks.synthesis.methods import METHOD_NAMES, method_of
 
 # anchor, role, method, text, similarity (None: never scored), and perhaps P(true)
@@ -20,14 +20,10 @@ Row = tuple[str, str, str, str, float | None] | tuple[str, str, str, str, float 
 
 
 class Result:
-    def __init__(self, tables: dict[str, list[pa.Table]]) -> None:
-        def rows(name: str, schema: pa.Schema) -> list[dict[str, Any]]:
-            parts = [part.cast(schema) for part in tables.get(name, [])]
-            return pa.concat_tables(parts).to_pylist() if parts else []
-
-        self.triplets = rows("triplets", select.TRIPLETS)
-        self.rejects = rows("rejects", REJECTS)
-        self.acceptance = {row["method"]: row for row in rows("acceptance", select.ACCEPTANCE)}
+    def __init__(self, tables: dict[str, pa.Table]) -> None:
+        self.triplets = tables["triplets"].to_pylist()
+        self.rejects = tables["rejects"].to_pylist()
+        self.acceptance = {row["method"]: row for row in tables["acceptance"].to_pylist()}
 
     def texts(self) -> list[tuple[str, str, str]]:
         return sorted((t["anchor"], t["positive"], t["negative"]) for t in self.triplets)
@@ -123,22 +119,11 @@ def selected(
         known = pa.table({"passage_id": pa.array(seeding.text_ids(passages), pa.uint64())})
         pq.write_table(known, tmp_path / "passages.parquet")
         more["passages"] = rows_of({"passages": [tmp_path / "passages.parquet"]})
-    tables: dict[str, list[pa.Table]] = {}
-    select.run(
-        Work(
-            config=PairedConfig(pairing=pairing, **config),
-            seed=seed,
-            inputs={
-                "sentences": rows_of({"sentences": [tmp_path / "s.parquet"]}),
-                "scores": rows_of({"scores": [tmp_path / "v.parquet"]}),
-                "candidates": rows_of({"candidates": files[:: -1 if parts > 1 else 1]}),
-                **more,
-            },
-            models={},
-            spec={},
-            resources=Resources(),
-            scratch=tmp_path,
-            emit=lambda name, table: tables.setdefault(name, []).append(table),
-        )
-    )
-    return Result(tables)
+    inputs = {
+        "sentences": rows_of({"sentences": [tmp_path / "s.parquet"]}),
+        "scores": rows_of({"scores": [tmp_path / "v.parquet"]}),
+        "candidates": rows_of({"candidates": files[:: -1 if parts > 1 else 1]}),
+        **more,
+    }
+    settings = PairedConfig(pairing=pairing, **config)
+    return Result(emitted(select.STAGE, settings, inputs, tmp_path, seed=seed))

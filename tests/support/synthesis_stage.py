@@ -1,6 +1,6 @@
-"""Calls of stage `synthesise`, and rows for it."""
+"""Rows for stage `synthesise`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +9,6 @@ import pyarrow.parquet as pq
 
 from tercet.models import seeding
 from tercet.storage.rows import Rows, rows_of
-from tercet.tasks.stage import Resources, Stage, Work
 
 SUBJECTS = ["dog", "horse", "woman", "city", "river", "table", "car", "doctor", "apple", "bird"]
 
@@ -53,28 +52,6 @@ def corpus(documents: int = 40) -> pa.Table:
             "split": splits,
         }
     )
-
-
-def emitted(stage: Stage, config: Any, inputs: Mapping[str, Rows], scratch: Path, seed: int = 3):
-    """The tables that one call of a stage's function emits."""
-    tables: dict[str, list[pa.Table]] = {}
-    stage.run(
-        Work(
-            config,
-            seed,
-            inputs,
-            {},
-            {},
-            Resources(),
-            scratch,
-            lambda name, table: tables.setdefault(name, []).append(table),
-        )
-    )
-    schemas = stage.tables
-    return {
-        name: pa.concat_tables([*tables.get(name, []), schema.empty_table()])
-        for name, schema in schemas.items()
-    }
 
 
 def stored(folder: Path, name: str, table: pa.Table) -> str:

@@ -1,40 +1,172 @@
-"""A shipped recipe on corpora as people have them, typed as a new user would."""
+"""Texts as people have them: files of any form and name, and a shipped recipe run on them."""
 
+import csv
+import gzip
+import io
+import json
 import random
+from collections.abc import Callable
 from pathlib import Path
 
-from tiny_run import ended_well, query, tercet
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from good_and_bad import Place
+from tiny_run import ended_well, query, states, tercet
 
-WORDS = "heron pond reed fish stone bridge boat rain wind morning cold deep calm wide old"
+TEXTS = [
+    f'The {n} old "ships", of harbour {n}; carry grain | and salt, since the year {n * 37}.'
+    for n in range(40)
+]
+ROWS = [[str(n), text, "ab"[n % 2]] for n, text in enumerate(TEXTS)]
+HEADER = ["id", "text", "label"]
+LINES = "".join(json.dumps(dict(zip(HEADER, row, strict=True))) + "\r\n" for row in ROWS)
+BYTES = [b"\xff\xfe" + bytes([n, 200]) for n in range(40)]
+
+
+def written(header: list[str] = HEADER, rows: list[list[str]] = ROWS, **dialect: object) -> bytes:
+    out = io.StringIO(newline="")
+    csv.writer(out, **dialect).writerows([header, *rows])  # type: ignore[arg-type]
+    return out.getvalue().encode()
+
+
+def by_hand(mark: str, quoted: Callable[[str], str]) -> bytes:
+    lines = [HEADER, *([n, quoted(text), label] for n, text, label in ROWS)]
+    return "".join(mark.join(line) + "\n" for line in lines).encode()
+
+
+def doubled(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"'
+
+
+def parquet(**columns: object) -> bytes:
+    out = io.BytesIO()
+    labels = [label for *_, label in ROWS]
+    pq.write_table(pa.table({"text": TEXTS, "label": labels} | columns), out)
+    return out.getvalue()
+
+
+def nothing(text: object) -> list[list[str]]:
+    return [[n, said, label, str(text)] for n, said, label in ROWS]
+
+
+BOM = b"\xef\xbb\xbf"
+BROKEN = [[n, text.replace(", of", ",\nof"), label] for n, text, label in ROWS]
+OTHER = ["id", "body", "label", "text"]
+TABLES: dict[str, dict[str, bytes]] = {
+    "bom.csv.gz": {"a.csv.gz": gzip.compress(BOM + written(quoting=csv.QUOTE_ALL))},
+    "bom.tsv": {"a.tsv": BOM + written(delimiter="\t")},
+    "crlf.jsonl": {"a.jsonl": BOM + LINES.encode()},
+    "cr.jsonl": {"a.jsonl": LINES.replace("\r\n", "\r").encode()},
+    "colons": {"a.csv": written(delimiter=":")},
+    "tildes": {"a.csv": written(delimiter="~", rows=BROKEN)},
+    "unit separators": {"a.csv.gz": gzip.compress(written(delimiter="\x1f"))},
+    "a tsv of commas": {"a.tsv": written()},
+    "a tsv of bars": {"a.tsv.gz": gzip.compress(written(delimiter="|", rows=BROKEN))},
+    "a tsv of semicolons": {"a.tsv": written(delimiter=";", lineterminator="\r")},
+    "spaces behind commas": {"a.csv": by_hand(", ", doubled)},
+    "spaces behind semicolons": {"a.csv": by_hand("; ", doubled)},
+    "spaces behind bars": {"a.csv": by_hand("| ", doubled)},
+    "a hint": {"a.csv": b"sep=;\r\n" + written(delimiter=";")},
+    "a hint of a rare sign": {"a.csv": BOM + b'"sep=!"\n' + written(delimiter="!")},
+    "breaks escaped": {"a.tsv": by_hand("\t", lambda text: text.replace(" ", "\\\n"))},
+    "marks escaped": {
+        "a.csv": written(delimiter=";", escapechar="\\", doublequote=False, quoting=csv.QUOTE_ALL)
+    },
+    "nothing before the header": {"a.tsv": b"\x1a\n\x00\n" + written(delimiter="\t")},
+    "nothing at the end": {"a.csv": written() + b"\x1a"},
+    "nothing among objects": {"a.jsonl": BOM + BOM + b"\n" + LINES.encode() + b"\x1a\n\0\0"},
+    "text is empty": {"a.csv": written(OTHER, nothing(""))},
+    "text is null": {"a.tsv": written(OTHER, nothing("NULL"), delimiter="\t")},
+    "text is nothing to see": {"a.csv": written(OTHER, nothing("\u200b"))},
+    "text is binary": {"a.parquet": parquet(text=pa.array(BYTES), body=TEXTS)},
+    "text is of fixed size": {"a.parquet": parquet(Text=pa.array(BYTES, pa.binary(4)))},
+    "lists of bytes": {"a.parquet": parquet(other=pa.array([[b] for b in BYTES]))},
+    "structs of bytes": {"a.parquet": parquet(other=pa.array([{"b": b} for b in BYTES]))},
+    "dictionaries of bytes": {"a.parquet": parquet(other=pa.array(BYTES).dictionary_encode())},
+    "no text in the first file": {
+        "0.csv": written(rows=[["-1", "", "a"]] * 3), "1.csv": written(),
+    },
+    "the first file at fault": {"0.csv": b"id,text,label\n1,2,3,4\n", "1.csv": written()},
+    "nothing in the first file": {
+        "0.parquet.gz": gzip.compress(b""), "1.parquet.gz": gzip.compress(parquet()),
+    },
+}  # fmt: skip
+REJECTS = {"no text in the first file": 3, "the first file at fault": 1}
+
+
+@pytest.mark.parametrize("case", TABLES)
+def test_each_row_of_a_table_is_a_sentence(case: str, tmp_path: Path) -> None:
+    place = Place(tmp_path, tmp_path)
+    for name, content in TABLES[case].items():
+        (tmp_path / "table").mkdir(exist_ok=True)
+        (tmp_path / "table" / name).write_bytes(content)
+    source = "table" if len(TABLES[case]) > 1 else f"table/{next(iter(TABLES[case]))}"
+    made = place.types("init", source, "-o", "r.yaml")
+    assert made.returncode == 0, made.stderr
+    words = ["run", "r.yaml", "--until", "ingest", "--no-server", "--store", place.store]
+    result = place.types(*words)
+    assert result.returncode == 0, result.stderr
+    rows = query(
+        place.store,
+        "SELECT text, label FROM sentences JOIN documents USING (doc_id) "
+        "WHERE sentences.corpus <> 'plain' ORDER BY TRY_CAST(split_part(text, ' ', 2) AS INT)",
+    )
+    assert rows == [(text, label) for _, text, label in ROWS]
+    rejected = "SELECT count(*) FROM rejects WHERE detail NOT LIKE 'plain_english%'"
+    assert query(place.store, rejected) == [(REJECTS.get(case, 0),)]
+
+
+@pytest.mark.parametrize("end", ["", "/**/*.txt", "/**"])
+def test_each_line_of_a_folder_is_a_row_once(place: Place, tmp_path: Path, end: str) -> None:
+    """Whatever its files are called, and however many links lead to them."""
+    names = ["plain.txt", "caf\udce9.txt", "deep/\udcff\udcfe.txt", "deep/er/[a] b.txt"]
+    for number, name in enumerate(names):
+        path = tmp_path / "texts" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lines = [f"The {number} old ships of harbour {n} carry grain." for n in range(10)]
+        path.write_text("\n".join(lines) + "\n")
+    for place_of, target in (("again", "."), ("deep/up", ".."), ("circle", "circle"),
+                             ("gone.txt", "nowhere.txt"), ("other.txt", "plain.txt")):  # fmt: skip
+        (tmp_path / "texts" / place_of).symlink_to(target)
+    store = tmp_path / "store"
+    words = ["run", place.good, "--corpus", f"{tmp_path}/texts{end}", "--until", "sentences"]
+    result = place.types(*words, "--no-server", "--store", store)
+    assert result.returncode == 0, result.stderr
+    counts = "SELECT (SELECT count(*) FROM documents), (SELECT count(*) FROM sentences), \
+        (SELECT count(*) FROM rejects), (SELECT count(DISTINCT split_part(path, ':', 1)) \
+        FROM documents)"
+    assert query(store, counts) == [(40, 40, 0, 4)]
+    paths = {row[0] for row in query(store, "SELECT split_part(path, ':', 1) FROM documents")}
+    assert {"caf\\xe9.txt", "deep/\\xff\\xfe.txt"} < paths
+
+
+FRONT = "Good morning dear people at the desk of the harbour office"
 
 
 def write_reviews(path: Path, rows: int) -> None:
-    """One sentence each, with a label that shows in its words; ordered by the label."""
+    """One sentence each behind a set phrase, with a label that its words show; by label."""
     draw = random.Random(1)
     lines = ["text,verdict"]
     for number in range(rows):
         good = number < rows / 2
-        words = [draw.choice(WORDS.split()) for _ in range(24)]
+        words = [f"w{draw.randrange(900)}" for _ in range(24)]
         words[3] = "lovely" if good else "dreadful"
-        lines.append(f"{' '.join(words)} {number},{'good' if good else 'bad'}")
+        lines.append(f"{FRONT} {' '.join(words)} {number},{'good' if good else 'bad'}")
     path.write_text("\n".join(lines) + "\n")
 
 
-def run(store: Path, backbone: Path, corpus: Path, *options: str) -> "tuple[str, str]":
+def run(store: Path, backbone: Path, corpus: Path, *options: str) -> None:
     models = ("--set", f"backbone={backbone}", "--set", f"evaluator.model={backbone}")
     small = ("--set", "sample.rows=200", "--set", "train.phases.0.batch_size=16")
     words = ("quickstart", "--corpus", str(corpus), "--store", str(store), "--no-server")
-    done = ended_well(tercet("run", *words, *models, *small, *options))
-    return done.stdout, done.stderr
+    ended_well(tercet("run", *words, *models, *small, *options))
 
 
 def test_reviews_end_with_before_and_after(tmp_path: Path, tiny_backbone: Path) -> None:
     corpus, store, kept = tmp_path / "reviews.csv", tmp_path / "store", tmp_path / "mine.yaml"
     write_reviews(corpus, 400)
-    shown, told = run(store, tiny_backbone, corpus, "--write", str(kept))
-    assert "400 rows of single sentences (column 'text')" in told
-    for name in ("retrieval halves test recall@1", "labels reviews.verdict probe"):
-        assert name in shown
+    run(store, tiny_backbone, corpus, "--write", str(kept))
     gains = query(
         store,
         "SELECT task, ci_low, value, ci_high FROM evaluations WHERE metric IN "
@@ -44,42 +176,18 @@ def test_reviews_end_with_before_and_after(tmp_path: Path, tiny_backbone: Path) 
         "halves", "plain", "reviews.verdict nearest", "reviews.verdict probe"
     }  # fmt: skip
     assert all(low <= value <= high for _, low, value, high in gains)
-    # Labels measure, and occur in nothing that trains.
-    assert query(store, "SELECT count(*) FROM sentences WHERE text LIKE '%,good'") == [(0,)]
-    # The recipe that was kept is the recipe that was run.
-    again = ended_well(tercet("run", str(kept), "--store", str(store), "--no-server"))
-    assert " made " not in again.stderr
-
-
-def test_few_rows_are_told_before_they_train(tmp_path: Path, tiny_backbone: Path) -> None:
-    corpus = tmp_path / "lines.txt"
-    words = WORDS.split()
-    lines = [f"Line {i} tells of {words[i % 15]} and {words[i * 7 % 15]}." for i in range(30)]
-    corpus.write_text("\n".join(lines) + "\n")
-    _, told = run(tmp_path / "store", tiny_backbone, corpus)
-    (line,) = [line for line in told.splitlines() if "there are only" in line]
-    assert "anchors to train 'topical'" in line
-    assert "batches of 12, which teach an encoder little" in line
-    assert told.index(line) < told.index("train ")
-
-
-def test_texts_that_begin_with_a_set_phrase_train(tmp_path: Path, tiny_backbone: Path) -> None:
-    draw = random.Random(2)
-    corpus, store = tmp_path / "letters.csv", tmp_path / "store"
-    front = "Good morning dear people at the desk of the harbour office"
-    rows = [" ".join(f"w{draw.randrange(900)}" for _ in range(24)) for _ in range(400)]
-    corpus.write_text("id,Comment\n" + "".join(f"{n},{front} {r}\n" for n, r in enumerate(rows)))
-    _, told = run(store, tiny_backbone, corpus)
-    assert "ingest: corpus 'letters': text in column 'Comment'" in told
-    assert "sentences are left out" not in told
-    count = "SELECT split, count(*) FROM sentences WHERE corpus = 'letters' GROUP BY split"
+    # The phrase ties no rows together, nor do made texts fall to it since dev and test have it.
+    count = "SELECT split, count(*) FROM sentences WHERE corpus = 'reviews' GROUP BY split"
     splits = dict(query(store, count))
     assert sum(splits.values()) == 400
     assert splits["train"] > 260
-    # Neither do made texts fall to the phrase that dev and test have too.
     refused = "SELECT count(*) FROM rejects WHERE reason = 'held_out_text' AND text LIKE 'Good %'"
     assert query(store, refused) == [(0,)]
-    assert query(store, "SELECT count(*) FROM evaluations WHERE task = 'halves'") != [(0,)]
+    # Labels measure, and occur in nothing that trains.
+    assert query(store, "SELECT count(*) FROM sentences WHERE text LIKE '%,good'") == [(0,)]
+    # The recipe that was kept is the recipe that was run.
+    ended_well(tercet("run", str(kept), "--store", str(store), "--no-server"))
+    assert set(states(store).values()) == {"reused"}
 
 
 def test_sentences_in_chinese_train_and_are_measured(tmp_path: Path, tiny_backbone: Path) -> None:
@@ -95,10 +203,9 @@ def test_sentences_in_chinese_train_and_are_measured(tmp_path: Path, tiny_backbo
         "".join(draw.choice(part) for part in parts) + f"，一共花了他{number}块钱和两天时间。"
         for number in draw.sample(range(1000, 9999), 400)
     ]
-    corpus, store, kept = tmp_path / "zh.txt", tmp_path / "store", tmp_path / "mine.yaml"
+    corpus, store = tmp_path / "zh.txt", tmp_path / "store"
     corpus.write_text("\n".join(rows) + "\n", encoding="utf-8")
-    _, told = run(store, tiny_backbone, corpus, "--write", str(kept))
-    assert "The rules are for English: they change plain alone." in told
+    run(store, tiny_backbone, corpus)
     count = "SELECT count(*), min(n_words), max(n_words) FROM sentences WHERE corpus = 'zh'"
     ((number, least, most),) = query(store, count)
     assert number > 300
@@ -108,44 +215,3 @@ def test_sentences_in_chinese_train_and_are_measured(tmp_path: Path, tiny_backbo
     assert min(n for (n,) in query(store, measured)) >= 20
     made = "SELECT count(*) FROM candidates JOIN sentences USING (sentence_id) WHERE corpus = 'zh'"
     assert query(store, made) == [(0,)]
-
-
-def test_what_a_corpus_loses_is_told(tmp_path: Path, tiny_backbone: Path) -> None:
-    """Tickets that each quote the one before, so that few can be held out; and rows of Latin-1."""
-    words = [f"w{number}" for number in range(3000)]
-    lines = ["title,body"]
-    for number in range(300):
-        said = " ".join(words[number * 9 : number * 9 + 18])
-        lines.append(f"Ticket {number} on the heron {number * 7},{said}")
-    (tmp_path / "tickets.csv").write_text("\n".join(lines) + "\n")
-    old = "".join(f"Die Br\xfccke {number} h\xe4lt nicht mehr lange\n" for number in range(30))
-    (tmp_path / "old.txt").write_bytes(
-        old.encode("latin-1") + "Nothing else can bé read.\n".encode()
-    )
-    (tmp_path / "recipe.yaml").write_text(
-        f"""
-name: tickets
-backbone: {tiny_backbone}
-corpora:
-  - {{name: tickets, source: {tmp_path}/tickets.csv, query: title, answer: body}}
-  - {{name: again, source: {tmp_path}/tickets.csv, text: body}}
-  - {{name: old, source: {tmp_path}/old.txt}}
-ingest: {{test: 0.3, dev: 0.2}}
-train:
-  phases: [{{rows: document_pairs, loss: info_nce, batch_size: 64, max_steps: 1}}]
-"""
-    )
-    line = ("run", str(tmp_path / "recipe.yaml"), "--store", str(tmp_path / "store"), "--no-server")
-    for _ in range(2):  # reused or not
-        told = ended_well(tercet(*line, "--until", "ingest")).stdout
-        assert "ingest: corpus 'tickets': of 300 documents " in told
-        assert "where 30% and 20% were asked for; " in told
-        assert "are tied together by runs of eight words or by nearly all" in told
-        assert "ingest: corpus 'again': no document of it is used (duplicate " in told
-        assert "ingest: corpus 'old': 30 of 31 rows cannot be used (not_utf8 30): " in told
-    rare = ended_well(
-        tercet(*line, "--set", "ingest.max_shingle_frequency=1", "--until", "train")
-    ).stderr
-    (few,) = [line for line in rare.splitlines() if "there are only" in line]
-    assert "Pairs were left out as shared_with_test " in few
-    assert few.endswith("lower ingest.test, or add text.")

@@ -3,7 +3,6 @@
 import json
 import os
 import random
-import shutil
 import signal
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,6 @@ from stopped_training import STOPPING, TELLING
 from tiny_models import WORDS
 from tiny_run import Finished, copy_of, ended_well, query, start, states, tercet
 
-from tercet.flows.commands import define
 from tercet.flows.results.refs import find_artifact
 from tercet.models.encoders.encoder import encode, load_encoder
 from tercet.models.encoders.entry_space import read_space
@@ -165,31 +163,18 @@ def test_killed_in_the_second_step_a_run_goes_on_there(
         assert left.read_bytes() == right.read_bytes()
 
 
-def test_a_dictionary_in_another_form_is_one_sentence(recipe: Path, tmp_path: Path) -> None:
-    (tmp_path / "other.jsonl").write_text('{"headword": "a", "gloss": "first letter"}\n')
-    change = f"corpora.1.source={tmp_path / 'other.jsonl'}"
-    done = tercet(*words(recipe, tmp_path / "store", "--set", change))
-    assert done.returncode == 2
-    said = " ".join(done.stderr.split())
-    assert "has none of the layouts of kind definitions (entry, definition or" in said
-    assert "its columns are 'headword', 'gloss'" in said
-
-
-@pytest.mark.parametrize("projected", [50.0, 10.0, None])
-def test_define_takes_the_way_that_finds_held_out_definitions_better(
+def test_define_finds_entries_the_way_that_found_held_out_definitions_better(
     undisturbed: Path,
-    projected: float | None,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    values = {} if projected is None else {"projection": projected, "own_entries": 20.0}
-    monkeypatch.setattr(define, "_mrr", lambda _: values)
+    figures = "SELECT arm, value FROM definition_figures WHERE name = 'step2' AND metric = 'mrr'"
+    mrr = dict(query(undisturbed, figures))
     text, folder = "red green blue", model(undisturbed, "train.step2")
-    define.define([text, "old file"], "train.step2", None, 3, "json", str(undisturbed), None)
-    first, second = json.loads(capsys.readouterr().out)
+    words = ("define", text, "old file", "--count", "3", "--format", "json")
+    told = ended_well(tercet(*words, "--store", str(undisturbed))).stdout
+    first, second = json.loads(told)
     assert (first["text"], second["text"]) == (text, "old file")
     # By hand.
-    if projected == 50.0:
+    if mrr["projection"] > mrr["own_entries"]:
         space, measure = read_space(model(undisturbed, "entry_matrix.step2")), "probability"
         vector = torch.from_numpy(encode(load_encoder(folder), [text], normalise=False))
         projection = read_projection(folder / "losses" / "projection.safetensors")
@@ -204,23 +189,3 @@ def test_define_takes_the_way_that_finds_held_out_definitions_better(
     found = [by_entry[row["entry"]] for row in first["entries"]]
     assert found == pytest.approx(best, rel=0, abs=1.5e-7)
     assert first["entries"][0][measure] == pytest.approx(best[0], rel=1e-4)
-
-
-def test_define_shows_a_table_and_says_why(undisturbed: Path, finished: Finished) -> None:
-    shown = ended_well(tercet("define", "red", "--store", str(undisturbed), "--count", "3")).stdout
-    assert len(shown.splitlines()) == 7
-    assert "Held-out definitions: MRR " in shown
-    refused = tercet("define", "red", "--store", str(finished.store))
-    assert refused.returncode == 2
-    assert "was not trained on definitions" in refused.stderr
-
-
-def test_before_anything_is_measured_define_takes_the_projection(
-    finished: Finished, recipe: Path, undisturbed: Path, tmp_path: Path
-) -> None:
-    store = copy_of(undisturbed, tmp_path / "store")
-    for folder in (store / "artifacts").glob("define.*"):
-        shutil.rmtree(folder)
-    shown = ended_well(tercet("define", "red", "--store", str(store))).stdout
-    assert "probability" in shown
-    assert "Held-out" not in shown

@@ -1,7 +1,7 @@
 """A whole run in processes of its own: what it says, what a second one costs, what SQL tells."""
 
 import contextlib
-import re
+import json
 import shlex
 import shutil
 import subprocess
@@ -24,7 +24,6 @@ from tiny_run import (
     environment,
     held_up,
     query,
-    record_of,
     records,
     start,
     started_anew,
@@ -115,25 +114,8 @@ finally:
 """
 
 
-@pytest.fixture(scope="module")
-def repeated(
-    finished: Finished, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[subprocess.CompletedProcess[str], Path]:
-    """The command that the first run told, given again: how it ended, its store."""
-    store = copy_of(finished.store, tmp_path_factory.mktemp("repeated") / "store")
-    told = _after(finished.stdout, "Same run again").replace(str(finished.store), str(store))
-    words = shlex.split(told)
-    assert words.pop(0) == "tercet"
-    return ended_well(started_anew(*words, script=TELLS_MODULES)), store
-
-
-def test_run_goes_through_every_step(finished: Finished) -> None:
-    assert set(states(finished.store)) == STEPS
-    assert set(states(finished.store).values()) == {"made"}
-
-
 def test_summary_has_before_and_after_with_an_interval(finished: Finished) -> None:
-    assert re.search(r"^ +before +after +gain", finished.stdout, re.MULTILINE)
+    assert states(finished.store) == dict.fromkeys(STEPS, "made")
     (line,) = [one for one in finished.stdout.splitlines() if "test recall@10 " in one]
     rows = query(
         finished.store,
@@ -172,38 +154,17 @@ def test_next_queries_answer(finished: Finished) -> None:
         assert len(answer.splitlines()) > 3
 
 
-def test_second_run_reuses_every_step(
-    repeated: tuple[subprocess.CompletedProcess[str], Path],
-) -> None:
-    done, store = repeated
+def test_the_command_that_is_told_reuses_every_step(finished: Finished, tmp_path: Path) -> None:
+    store = copy_of(finished.store, tmp_path / "store")
+    told = _after(finished.stdout, "Same run again").replace(str(finished.store), str(store))
+    words = shlex.split(told)
+    assert words.pop(0) == "tercet"
+    done = ended_well(started_anew(*words, script=TELLS_MODULES))
     assert states(store) == dict.fromkeys(STEPS, "reused")
     assert "imported: []" in done.stdout
-
-
-def test_second_run_makes_no_record(
-    finished: Finished, repeated: tuple[subprocess.CompletedProcess[str], Path]
-) -> None:
     before = {path: record["created"] for path, record in records(open_store(str(finished.store)))}
-    after = {path: record["created"] for path, record in records(open_store(str(repeated[1])))}
+    after = {path: record["created"] for path, record in records(open_store(str(store)))}
     assert before == after
-
-
-def test_a_lost_file_costs_its_part_alone(finished: Finished, tmp_path: Path) -> None:
-    store = copy_of(finished.store, tmp_path / "store")
-    before = record_of(store, "extract")
-    assert len(before) > 2
-    (store / before[1]["tables"]["mentions"][0]["path"]).unlink()
-    words = finished.tiny.words(store, "--until", "extract")
-    planned = ended_well(tercet("plan", *[word for word in words[1:] if word != "--no-server"]))
-    (line,) = [line for line in planned.stdout.splitlines() if line.startswith("extract")]
-    assert "some of its files are missing" in line
-    done = ended_well(tercet(*words))
-    assert "is damaged, and made again" in done.stderr + done.stdout
-    assert states(store)["extract"] == "resumed"
-    after = record_of(store, "extract")
-    assert {index for index in after if after[index] != before[index]} == {1}
-    again = [record["tables"]["mentions"][0]["digest"] for record in (before[1], after[1])]
-    assert again[0] == again[1]
 
 
 def test_plan_says_beforehand_that_all_is_reused(finished: Finished) -> None:
@@ -253,6 +214,22 @@ def test_no_test_text_nor_an_8_gram_of_one_is_in_training(finished: Finished) ->
     # The corpus holds copies, so that something had to be kept apart.
     reasons = query(finished.store, "SELECT reason FROM rejects WHERE stage = 'ingest'")
     assert ("shared_with_test",) in reasons
+
+
+def test_eval_gives_the_figures_of_the_run(finished: Finished) -> None:
+    backbone, columns = str(finished.tiny.backbone), ("subset", "metric", "n", "data_digest")
+    words = ("eval", backbone, "train", "--tasks", "retrieval", "--store", str(finished.store))
+    rows = json.loads(ended_well(tercet(*words, "--format", "json")).stdout)
+    for model, phase in ((backbone, "base"), ("train", "encoder")):
+        expected = query(
+            finished.store,
+            f"SELECT {', '.join(columns)}, value FROM evaluations "
+            f"WHERE suite = 'retrieval' AND phase = '{phase}' ORDER BY ALL",
+        )
+        own = sorted((*(r[c] for c in columns), r["value"]) for r in rows if r["model"] == model)
+        assert [row[:-1] for row in own] == [row[:-1] for row in expected] != []
+        # They may differ by what other shapes of a batch do to them.
+        assert [r[-1] for r in own] == pytest.approx([r[-1] for r in expected], abs=1e-4)
 
 
 def plain_client(store: Path) -> duckdb.DuckDBPyConnection:
@@ -318,7 +295,7 @@ def test_two_runs_at_once_make_each_part_once(
 ) -> None:
     store, ended, _ = two_at_once
     for done in ended:
-        ended_well(done)
+        assert " waits for process " in ended_well(done).stderr
     both = [{s["step"]: s["state"] for s in run["steps"]} for run in runs.list_runs(_open(store))]
     assert len(both) == 2
     for step in STEPS:
@@ -332,15 +309,6 @@ def test_two_runs_at_once_make_each_part_once(
     }
     there = {str(path.relative_to(store)) for path in store.glob("artifacts/*/*/data/*/*")}
     assert there == named
-
-
-def test_the_second_of_two_runs_says_that_it_waits(
-    two_at_once: Two,
-) -> None:
-    _, ended, _ = two_at_once
-    lines = [line for done in ended for line in done.stderr.splitlines() if " waits for " in line]
-    assert lines
-    assert all("waits for process " in line and line.split()[0] in STEPS for line in lines)
 
 
 def _open(store: Path) -> Store:

@@ -1,195 +1,266 @@
-"""Recipes whose T5 writes what follows and what contradicts, and judges what was written."""
+"""Models that judge what was written: a T5 fitted here, one from elsewhere, and `gense_cpu`."""
 
 import csv
 import json
-import os
-import signal
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 import yaml
-from faulty_server import until
 from fitted_gense import TEMPLATES
-from tiny_run import Tiny, ended_well, query, start, states, tercet
+from sentence_transformers import SentenceTransformer
+from tiny_run import Tiny, ended_well, query, states, tercet
 from tiny_t5 import tiny_t5
+from transformers import AutoTokenizer, T5ForConditionalGeneration
 
-# After so many answers of its own, a run waits to be killed.
-HELD = """
-import time
-from tercet.flows.cli import main
-from tercet.storage.answers.pool import Pool
-real, added = Pool.add, []
-def add(self, values):
-    if len(added) == 30:
-        time.sleep(3600)
-    added.append(values)
-    return real(self, values)
-Pool.add = add
-main()
+from tercet.flows.results.refs import find_artifact
+from tercet.storage.store import open_store
+
+OTHER_WORDS = ["Out", "of", "comes", "Against", "Given", "is", "it", "so", "that", "or", "?"]
+QUESTION = {"before": "Given ", "between": " is it so that ", "after": " ?"}
+QUESTION |= {"if_true": "true", "if_false": "false"}
+PROMPTS = {"entailment": "Out of {{ sentence }} comes", "contradiction": "Against {{ sentence }}"}
+# Of each method: its rows, its prompts, and whether each stands before or around its sentence.
+ASKED = """
+    SELECT g.method, count(*), count(DISTINCT prompt), bool_and(contains(g.prompt, s.text)),
+        any_value(prompt[:4])
+    FROM generations g JOIN sentences s USING (sentence_id)
+    WHERE model IS NOT NULL GROUP BY 1 ORDER BY 1
 """
 
 
 @pytest.fixture(scope="module")
-def t5(tmp_path_factory: pytest.TempPathFactory, tiny: Tiny) -> Path:
+def words_known(tiny: Tiny) -> list[str]:
+    """The words of the corpus, and those in which a T5 is asked."""
     texts = [json.loads(line) for line in tiny.corpus.read_text().splitlines()]
-    words = sorted({w for row in texts for text in row.values() for w in text[:-1].split()})
-    own = [word for word in words if word.isalnum()]
-    known = [*own, *TEMPLATES, "True", "or", "true", "false", "not", ".", "?"]
-    return tiny_t5(tmp_path_factory.mktemp("t5") / "init", list(dict.fromkeys(known)))
+    words = {w for row in texts for text in row.values() for w in text[:-1].split()}
+    own = sorted(word for word in words if word.isalnum())
+    return [*own, *TEMPLATES, "True", "or", "true", "false", "not", ".", *OTHER_WORDS]
 
 
-@pytest.fixture(scope="module")
-def nli(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("nli") / "nli.csv"
-    people, things = ["actor", "baker", "farmer", "doctor"], ["apple", "bottle", "clock", "castle"]
-    with path.open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["anchor", "positive", "negative"])
-        for person in people:
-            for thing in things:
-                for adjective in ("old", "new", "small"):
-                    anchor = f"The {person} painted the {adjective} {thing} in Berlin ."
-                    positive = f"The {thing} is {adjective} ."
-                    writer.writerow([anchor, positive, f"No {person} painted the {thing} ."])
+def run(recipe: Path, store: Path, last: str) -> None:
+    words = ["--no-server", "--store", str(store), "--until", last]
+    ended_well(tercet("run", str(recipe), *words))
+
+
+def write(tiny: Tiny, path: Path, **changes: Any) -> Path:
+    """The tiny recipe with these keys, for few anchors."""
+    content = yaml.safe_load(tiny.recipe.read_text()) | {"parse": {"min_words": 1}}
+    path.write_text(yaml.safe_dump(content | changes, sort_keys=False))
     return path
 
 
 @pytest.fixture
-def recipe(tiny: Tiny, t5: Path, nli: Path, tmp_path: Path) -> Callable[..., Path]:
-    """Writes a recipe in which the T5 writes twice about each of 40 anchors."""
-
-    def write(name: str = "gense", **changes: Any) -> Path:
-        content = yaml.safe_load(tiny.recipe.read_text())
-        pairs = {"validation": 0.25, "test": 0.25}
-        fit = {"form": "gense", "init": str(t5), "pairs": pairs, "max_length": 48}
-        fit |= {"max_steps": 4, "batch_size": 8, "choose_every": 2, "learning_rate": 1e-3}
-        asked = {"generator": "t5", "per_unit": 2}
-        content["corpora"].append(
-            {"name": "nli", "source": str(nli), "role": "labelled", "kind": "triplets"}
-        )
-        content |= {
-            "name": name,
-            "sample": {"rows": 40},
-            "models": {"writer": {"fit_generator": fit}},
-            "generators": {"t5": {"model": "writer", "top_p": 0.9, "beams": 1, "max_tokens": 12}},
-            "synthesise": {
-                "entailment": asked,
-                "contradiction": asked,
-                "telegram": None,
-                "negation": None,
-            },
-            "score": {"gense": {"model": "writer"}},
-            "parse": {"min_words": 1},
-            "select": {"pairing": "role", "positive_min": 0.0, "negative_max": 1.0, "p_min": 0.1},
-        }
-        path = tmp_path / f"{name}.yaml"
-        path.write_text(yaml.safe_dump({**content, **changes}, sort_keys=False))
-        return path
-
-    return write
-
-
-def words(recipe: Path, store: Path, last: str = "triplets", *options: str) -> list[str]:
-    return [*["run", "--no-server", "--store"], str(store), "--until", last, str(recipe), *options]
-
-
-def last_line(done: Any) -> str:
-    assert done.returncode == 2, done.stderr
-    return str(done.stderr.splitlines()[-1])
+def fitted(tiny: Tiny, words_known: list[str], tmp_path: Path) -> Callable[..., Path]:
+    """Writes a recipe that fits a T5, which writes twice about each of 40 anchors."""
+    nli, people = tmp_path / "nli.csv", ["actor", "baker", "farmer", "doctor"]
+    with nli.open("w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(["anchor", "positive", "negative"])
+        things = ["apple", "bottle", "clock", "castle"]
+        for person, thing, look in product(people, things, ("old", "new", "small")):
+            anchor = f"The {person} painted the {look} {thing} in Berlin ."
+            rows.writerow(
+                [anchor, f"The {thing} is {look} .", f"No {person} painted the {thing} ."]
+            )
+    init = tiny_t5(tmp_path / "init", list(dict.fromkeys(words_known)))
+    pairs = {"validation": 0.25, "test": 0.25}
+    fit = {"form": "gense", "init": str(init), "pairs": pairs, "max_length": 48}
+    fit |= {"max_steps": 4, "batch_size": 8, "choose_every": 2, "learning_rate": 1e-3}
+    asked = {"generator": "t5", "per_unit": 2}
+    corpora = yaml.safe_load(tiny.recipe.read_text())["corpora"]
+    labelled = {"name": "nli", "source": str(nli), "role": "labelled", "kind": "triplets"}
+    content: dict[str, Any] = {
+        "corpora": [*corpora, labelled],
+        "sample": {"rows": 40},
+        "models": {"writer": {"fit_generator": fit}},
+        "generators": {"t5": {"model": "writer", "top_p": 0.9, "beams": 1, "max_tokens": 12}},
+        "synthesise": {
+            **{"entailment": asked, "contradiction": asked},
+            **{"telegram": None, "negation": None},
+        },
+        "score": {"gense": {"model": "writer"}},
+        "select": {"pairing": "role", "positive_min": 0.0, "negative_max": 1.0, "p_min": 0.1},
+    }
+    return lambda **changes: write(tiny, tmp_path / "gense.yaml", **content | changes)
 
 
 @pytest.mark.slow
-def test_one_model_writes_and_judges(recipe: Callable[..., Path], tmp_path: Path) -> None:
-    path, store = recipe(), tmp_path / "store"
-    ended_well(tercet(*words(path, store)))
-    rows = query(
-        store,
-        "SELECT g.method, any_value(relation), count(*), count(DISTINCT prompt), "
-        "bool_and(g.prompt = if(g.method = 'entailment', 'Say what follows from: ', "
-        "'Say what contradicts: ') || s.text) FROM generations g JOIN sentences s "
-        "USING (sentence_id) WHERE model IS NOT NULL GROUP BY 1 ORDER BY 1",
-    )
-    assert rows == [
-        ("contradiction", "alters", 80, 40, True),
-        ("entailment", "keeps", 80, 40, True),
+def test_one_model_writes_and_judges_and_is_taken_by_its_tag(
+    fitted: Callable[..., Path], tmp_path: Path
+) -> None:
+    store = tmp_path / "store"
+    run(fitted(), store, "triplets")
+    assert query(store, ASKED) == [
+        ("contradiction", 80, 40, True, "Say "),
+        ("entailment", 80, 40, True, "Say "),
     ]
     # What keeps or alters is judged, whoever wrote it; a random sentence is not.
     judged = query(
         store,
-        "SELECT c.relation, count(*) = count(s.candidate_id), count(s.candidate_id) > 0, "
+        "SELECT c.relation, count(*) = count(s.candidate_id), "
         "min(s.value) >= 0 AND max(s.value) <= 1 FROM candidates c LEFT JOIN scores s "
         "ON s.candidate_id = c.candidate_id AND s.scorer = 'gense' GROUP BY 1 ORDER BY 1",
     )
-    assert judged == [
-        ("alters", True, True, True),
-        ("keeps", True, True, True),
-        ("other", False, False, None),
-    ]
-    arms = query(store, "SELECT DISTINCT arm FROM discriminator_metrics ORDER BY 1")
-    assert ("discriminator",) in arms
+    assert judged == [("alters", True, True), ("keeps", True, True), ("other", False, None)]
     # Fewer anchors ask nothing new, and the model is not fitted again.
-    ended_well(tercet(*words(recipe(sample={"rows": 30}), store, "generations")))
+    run(fitted(sample={"rows": 30}), store, "generations")
     assert states(store)["fit_generator.writer"] == "reused"
     assert query(store, "SELECT count(*) FROM generations WHERE model IS NOT NULL") == [(120,)]
     assert query(store, "SELECT count(*) FROM responses") == [(160,)]
-
-
-@pytest.mark.slow
-def test_killed_while_it_writes_it_asks_for_no_row_twice(
-    recipe: Callable[..., Path], tmp_path: Path
-) -> None:
-    path, store = recipe(), tmp_path / "store"
-    ended_well(tercet(*words(path, store, "fit_generator")))
-
-    def answered() -> int:
-        files = (store / "responses").rglob("*.jsonl")
-        return sum(len(file.read_text().splitlines()) for file in files)
-
-    child = start(*words(path, store), script=HELD)
-    reached = until(lambda: answered() >= 30 or child.poll() is not None, 600)
-    assert child.poll() is None, child.communicate()
-    assert reached
-    os.killpg(child.pid, signal.SIGKILL)
-    child.communicate()
-    ended_well(tercet(*words(path, store)))
-    assert states(store)["fit_generator.writer"] == "reused"
-    assert query(store, "SELECT count(*), count(DISTINCT request_digest) FROM responses") == [
-        (160, 160)
-    ]
-
-
-@pytest.mark.slow
-def test_a_model_made_earlier_is_taken_by_its_tag(
-    recipe: Callable[..., Path], tmp_path: Path
-) -> None:
-    store = tmp_path / "store"
-    ended_well(tercet(*words(recipe(), store, "fit_generator")))
     ((version,),) = query(store, "SELECT version FROM artifacts WHERE step LIKE 'fit_generator.%'")
-    tag = ["tag", f"fit_generator.writer@{version}", "judge", "--store", str(store)]
-    ended_well(tercet(*tag))
+    name = f"fit_generator.writer@{version}"
+    ended_well(tercet("tag", name, "judge", "--store", str(store)))
     tagged = {"t5": {"model": "tag:judge", "beams": 1, "max_tokens": 12}}
-    path = recipe("later", models={}, generators=tagged, score={"gense": {"model": "tag:judge"}})
-    ended_well(tercet(*words(path, store, "scores")))
+    later = fitted(models={}, generators=tagged, score={"gense": {"model": "tag:judge"}})
+    run(later, store, "scores")
+    assert "fit_generator.writer" not in states(store)
     ((count,),) = query(store, "SELECT count(*) FROM scores WHERE scorer = 'gense'")
     assert count > 40
-    # What it was not fitted to do is refused before anything runs.
-    asked = {"paraphrase": {"generator": "t5"}}
-    other = recipe("other", models={}, generators=tagged, score={}, synthesise=asked, select={})
-    told = last_line(tercet(*words(other, store)))
-    assert "it was fitted to entailment and contradiction alone" in told
 
 
-def test_what_a_model_cannot_do_is_said_before_anything_runs(
-    recipe: Callable[..., Path], t5: Path, tiny_backbone: Path
+def taught_to_end(folder: Path, words: list[str]) -> Path:
+    """A random T5 hardly ever ends a text: it learns to write three words."""
+    model = T5ForConditionalGeneration.from_pretrained(folder)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
+    for step in range(80):
+        some = [words[(7 * step + 11 * number) % len(words)] for number in range(24)]
+        texts = [" ".join(some[start : start + 3]) for start in range(0, 24, 3)]
+        asked = tokenizer([f"Out of {text}" for text in texts], return_tensors="pt", padding=True)
+        labels = tokenizer(texts, return_tensors="pt", padding=True)["input_ids"]
+        loss = model(**asked, labels=labels.masked_fill(labels == 0, -100)).loss
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    model.save_pretrained(folder)
+    return folder
+
+
+@pytest.mark.slow
+def test_a_t5_from_elsewhere_writes_and_judges_in_words_of_the_recipe(
+    tiny: Tiny, words_known: list[str], tmp_path: Path
 ) -> None:
-    def said(**changes: Any) -> str:
-        return last_line(tercet("plan", str(recipe(**changes))))
+    """A checkpoint as it is published, with nothing of ours beside it; no evaluator is needed."""
+    known, store = list(dict.fromkeys(words_known)), tmp_path / "store"
+    released = taught_to_end(tiny_t5(tmp_path / "t5", known), known)
+    asked = {}
+    for method, text in PROMPTS.items():
+        (tmp_path / f"{method}.jinja").write_text(text)
+        asked[method] = {"generator": "t5", "prompt": str(tmp_path / f"{method}.jinja")}
+    content: dict[str, Any] = {
+        "evaluator": None,
+        "sample": {"rows": 30},
+        "models": {"writer": str(released)},
+        "generators": {"t5": {"model": "writer", "top_p": 0.9, "beams": 1, "max_tokens": 12}},
+        "synthesise": asked,
+        "score": {"gense": {"model": "writer", "question": QUESTION}},
+        "select": {"p_min": 0.1, "fallback_positive": False},
+        "train": {"phases": [{"name": "synthetic", "rows": "triplets", "loss": "info_nce"}]},
+    }
+    run(write(tiny, tmp_path / "elsewhere.yaml", **content), store, "triplets")
+    # Nothing is encoded where the judge decides.
+    assert not {"embed", "score.evaluator"} & set(states(store))
+    assert query(store, ASKED) == [
+        ("contradiction", 30, 30, True, "Agai"),
+        ("entailment", 30, 30, True, "Out "),
+    ]
+    ((judged, candidates),) = query(
+        store,
+        "SELECT count(s.value), count(*) FROM candidates c LEFT JOIN scores s "
+        "ON s.candidate_id = c.candidate_id AND s.scorer = 'gense'",
+    )
+    assert judged == candidates > 0
+    ((count, *rest),) = query(
+        store,
+        "SELECT count(*), count(positive_similarity), count(negative_similarity), "
+        "bool_and(p.value >= 0.1 AND 1 - n.value >= 0.1) FROM triplets t "
+        "JOIN scores p ON p.candidate_id = t.positive_id "
+        "JOIN scores n ON n.candidate_id = t.negative_id WHERE t.relation = 'alters'",
+    )
+    assert count > 0
+    assert rest == [0, 0, True]
+    # Other words judge anew, and write nothing again.
+    content["score"] = {"gense": {"model": "writer", "question": {**QUESTION, "before": "Out "}}}
+    run(write(tiny, tmp_path / "elsewhere.yaml", **content), store, "triplets")
+    found = states(store)
+    assert found["score.gense"] == "made"
+    assert found["synthesise.entailment"] == found["parse"] == "reused"
 
-    fit = {"form": "gense", "init": str(tiny_backbone)}
-    told = said(models={"writer": {"fit_generator": fit}})
-    assert "cannot be its init: it is an encoder like BERT, but form: gense needs a T5" in told
-    told = said(score={"gense": {"model": str(t5)}})
-    assert "score.gense: the model in" in told
-    assert "judges nothing, since it has no judge.json" in told
+
+# Words that the tiny encoder knows, some of which have an opposite.
+THINGS = ["column", "row", "array", "list", "file", "function", "name", "value"]
+LOOKS = [("new", "old"), ("small", "large"), ("first", "last")]
+# A handful of rows, four steps of each phase, and one precision: the rest is the recipe's own.
+SMALL: dict[str, Any] = {
+    "sample.rows": 200,
+    "embed.precision": "fp32",
+    "evaluate.precision": "fp32",
+    "evaluate.bootstrap": 200,
+    "train.precision": "fp32",
+    "train.log_steps": 1,
+    "train.phases.0.batch_size": 16,
+    "train.phases.0.mini_batch": 5,
+    "train.phases.0.max_steps": 4,
+    "train.phases.1.batch_size": 12,
+    "train.phases.1.mini_batch": 4,
+    "train.phases.1.max_steps": 4,
+}
+
+
+def write_texts(folder: Path) -> None:
+    """Sentences, and 48 others with what follows from each and one word's opposite."""
+    told = [
+        [
+            f"The {look} {thing} of the {other} is in {number} red files and one blue list."
+            for look in looks
+        ]
+        for thing, looks, other, number in product(THINGS, LOOKS, THINGS, ("two", "three"))
+        if thing != other
+    ]
+    (folder / "lines.txt").write_text("".join(f"{text}\n" for text, _ in told[48:]))
+    with (folder / "nli.csv").open("w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(["anchor", "positive", "negative"])
+        for text, other in told[:48]:
+            rows.writerow([text, text.replace("The ", "").replace("the ", ""), other])
+
+
+def test_gense_cpu_trains_on_what_its_judge_of_pairs_accepts(
+    tiny_backbone: Path, tmp_path: Path
+) -> None:
+    """The shipped recipe on labelled data of one's own: rules write, `pair` judges."""
+    write_texts(tmp_path)
+    store = tmp_path / "store"
+    models = {"backbone": tiny_backbone, "evaluator.model": tiny_backbone}
+    sets = {**SMALL, **models, "corpora.2.source": tmp_path / "nli.csv"}
+    given = [word for key, value in sets.items() for word in ("--set", f"{key}={value}")]
+    words = ["run", "gense_cpu", "--no-server", "--store", str(store)]
+    ended_well(tercet(*words, "--corpus", str(tmp_path / "lines.txt"), *given))
+    judged = query(
+        store,
+        """SELECT c.relation, bool_or(s.value IS NULL) FROM candidates c
+        LEFT JOIN scores s ON s.candidate_id = c.candidate_id AND s.scorer = 'pair'
+        WHERE c.relation IN ('keeps', 'alters') GROUP BY ALL ORDER BY ALL""",
+    )
+    assert judged == [("alters", False), ("keeps", False)]
+    ((trained, right),) = query(
+        store,
+        """SELECT count(*), count(*) FILTER (p.value >= 0.5) FROM triplets t
+        JOIN scores p ON p.candidate_id = t.positive_id AND p.scorer = 'pair'
+        WHERE t.relation = 'alters'""",
+    )
+    assert trained == right > 0
+    ((refused,),) = query(store, "SELECT count(*) FROM rejects WHERE reason = 'below_p_min'")
+    assert refused > 0
+    # The judge is measured on anchors that it has not seen.
+    assert query(store, "SELECT count(DISTINCT metric) > 1 FROM discriminator_metrics") == [(True,)]
+    # Both phases train by cached gradients, and the last is exported.
+    log = query(store, "SELECT phase, max(step) FROM training_log GROUP BY ALL ORDER BY ALL")
+    assert log == [("nli", 4), ("synthetic", 4)]
+    encoder = find_artifact(open_store(str(store), create=False), "train", None).model_dir()
+    vectors = SentenceTransformer(str(encoder), device="cpu").encode(["the red column", "a row"])
+    assert vectors.shape == (2, 32)

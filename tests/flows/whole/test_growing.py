@@ -97,6 +97,7 @@ def growing(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gr
 
 def test_a_new_document_costs_its_share(growing: Growing) -> None:
     graph, anchors = growing.rows("kg_nodes"), growing.rows("anchors")
+    vectors = {row[0] for row in query(growing.store, "SELECT text_id FROM embeddings")}
     first, second = documents(2, seed=6)
     second["query"] += " The river was old."
     # It is read before all others.
@@ -107,9 +108,14 @@ def test_a_new_document_costs_its_share(growing: Growing) -> None:
     # The last part takes it in; of `parse` and of scores the last of each method.
     for steps, most in ((("extract", *SYNTHESIS), 1), (("parse", "score.evaluator"), 4)):
         for step in steps:
-            made, parts = growing.made(step)
-            assert made <= most < parts / 2, (step, made, parts)
+            made, count = growing.made(step)
+            assert made <= most < count / 2, (step, made, count)
     assert growing.made("extract")[0] == 1
+    # The first part of the vectors hands on those that were known; the others hold the new ones.
+    texts = {row[0] for row in query(growing.store, "SELECT text_id FROM embeddings")}
+    parts = record_of(growing.store, "embed").values()
+    rows = [sum(f["rows"] for f in record["tables"]["embeddings"]) for record in parts]
+    assert 0 < sum(rows[1:]) == len(texts - vectors) < len(vectors) / 2
     (passages,) = query(growing.store, "SELECT count(*) FROM passages WHERE path LIKE '%aaa.md%'")
     assert 0 < growing.asked[1] <= passages[0]
     assert growing.asked[0] > 20 * growing.asked[1]

@@ -5,6 +5,7 @@ what: `quickstart --until triplets`, say, in place of the tiny recipe.
 """
 
 import contextlib
+import json
 import multiprocessing
 import os
 import random
@@ -12,6 +13,7 @@ import shlex
 import shutil
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -23,6 +25,7 @@ import pytest
 from faulty_server import until
 from tiny_run import (
     LIMIT,
+    ROOT,
     Finished,
     digest_of,
     ended_well,
@@ -234,3 +237,24 @@ def test_killed_with_prefect_a_run_resumes_and_leaves_no_server(
         finished.store, "triplets", "triplet_id"
     )
     assert leftovers(store) == []
+
+
+@pytest.mark.usefixtures("namespaces")
+def test_a_service_loses_nothing_and_leaves_nothing(
+    tiny_backbone: Path, prefect_folder: Path, tmp_path: Path
+) -> None:
+    """The shortest form of `benchmarks/soak.py`: each fate once, until answers are read."""
+    shutil.copytree(tiny_backbone, tmp_path / "backbone")
+    shutil.copytree(prefect_folder, tmp_path / "prefect")
+    words = [str(tmp_path), "--minutes", "0", "--until", "parse"]
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "benchmarks" / "soak.py"), *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=LIMIT,
+    )
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert sum(told["runs"].values()) == 6
+    assert told["rows as without all this"]["generations"] > 100

@@ -1,4 +1,4 @@
-"""Three phases with settings of their own, killed in each: a run goes on in that very phase."""
+"""Trainings in three phases, each killed on its way, and with three seeds over the same rows."""
 
 import os
 import signal
@@ -9,9 +9,13 @@ import pytest
 import yaml
 from faulty_server import until
 from stopped_training import STOPPING, TELLING
-from tiny_run import Finished, copy_of, ended_well, query, start, states, tercet
+from tiny_run import LIMIT, Finished, copy_of, ended_well, query, start, states, tercet
 
+from tercet.flows.pipeline import fingerprints
 from tercet.flows.results.refs import find_artifact
+from tercet.flows.running.arguments import RunArguments
+from tercet.flows.running.run_plan import prepare
+from tercet.storage import locks
 from tercet.storage.store import open_store
 
 STEPS = {"batch_size": 8, "max_steps": 8, "learning_rate": 1e-3}
@@ -88,20 +92,9 @@ def test_killed_in_each_phase_a_run_goes_on_there(
         assert weights(store, step) == weights(undisturbed, step)
 
 
-def test_another_learning_rate_in_the_last_phase_makes_it_alone_anew(
-    recipe: Path, undisturbed: Path, tmp_path: Path
-) -> None:
-    store = copy_of(undisturbed, tmp_path / "store")
-    ended_well(tercet(*words(recipe, store, "--set", "train.phases.2.learning_rate=2.0e-3")))
-    made = {step for step, state in states(store).items() if state != "reused"}
-    assert made == {"train.main", "evaluate.encoder"}
-    assert weights(store, "train.main") != weights(undisturbed, "train.main")
-
-
 def test_the_last_phase_is_what_a_name_means(undisturbed: Path) -> None:
     assert weights(undisturbed, "train") == weights(undisturbed, "train.main")
     assert weights(undisturbed, "train.warm") != weights(undisturbed, "train.main")
-    assert "train.main" in ended_well(tercet("show", "train", "--store", str(undisturbed))).stdout
 
 
 def test_the_log_has_each_loss_s_terms_and_the_draws_join(undisturbed: Path) -> None:
@@ -120,3 +113,38 @@ def test_the_log_has_each_loss_s_terms_and_the_draws_join(undisturbed: Path) -> 
     )
     assert rows == found > 0
     assert phases == 1
+
+
+def test_each_seed_trains_and_is_measured_over_shared_rows(
+    finished: Finished, tmp_path: Path
+) -> None:
+    """The two that are missing in processes of their own: one goes on while the other waits."""
+    store = copy_of(finished.store, tmp_path / "store")
+    several = ["--set", "seeds=3", "--set", "run.workers=2"]
+    plan = prepare(RunArguments(str(finished.tiny.recipe), str(store), ("seeds=3",)))
+    place = open_store(str(store))
+    version = fingerprints.fingerprints(plan.steps, 7, place)["train.seed8"].version
+    with locks.hold(place, f"artifact-train.seed8-{version}", who="a test"):
+        child = start(*finished.tiny.words(store, *several))
+        last = store / "artifacts" / "evaluate.encoder.seed9"
+        assert until(lambda: child.poll() is not None or any(last.glob("*/manifest.json")))
+        assert child.poll() is None
+    _, stderr = child.communicate(LIMIT)
+    assert child.returncode == 0, stderr[-4000:]
+    fresh = {step for step, state in states(store).items() if state == "made"}
+    assert fresh == {
+        *("train.seed8", "evaluate.encoder.seed8"),
+        *("train.seed9", "evaluate.encoder.seed9"),
+    }
+    measured = query(
+        store,
+        """SELECT seed, count(*), count(DISTINCT model_version), min(data_digest), max(data_digest)
+        FROM evaluations WHERE metric = 'mrr' AND phase = 'encoder' GROUP BY seed ORDER BY seed""",
+    )
+    assert [row[:3] for row in measured] == [(7, 1, 1), (8, 1, 1), (9, 1, 1)]
+    # The same pairs are asked, whatever the seed of the training.
+    assert len({digest for row in measured for digest in row[3:]}) == 1
+    losses = query(store, "SELECT seed, list(loss ORDER BY step) FROM training_log GROUP BY seed")
+    assert len({tuple(values) for _, values in losses}) == 3
+    # Each training went over the same rows; only their order and the dropout differ.
+    assert {len(values) for _, values in losses} == {5}

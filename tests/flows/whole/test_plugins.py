@@ -1,13 +1,17 @@
-"""A package that is installed beside ours adds a method, a loss, a scorer and a reader."""
+"""What users add: a package beside ours with four parts, and methods that a recipe defines."""
 
+import json
 import shutil
 import site
 import subprocess
 import venv
 from pathlib import Path
+from typing import Any
 
 import pytest
-from tiny_run import MAIN, environment
+import yaml
+from faulty_server import FaultyServer, Reply, Seen
+from tiny_run import MAIN, Tiny, ended_well, environment, query, tercet
 
 SOURCE = Path(__file__).parents[2] / "support" / "plugin"
 RECIPE = """
@@ -44,8 +48,8 @@ def test_all_four_train_a_model_and_an_edit_remakes_the_steps_of_what_it_edits(
     packages = install(tmp_path / "venv")
     (tmp_path / "toys.yaml").write_text(RECIPE.format(backbone=tiny_backbone))
 
-    def tercet(*words: str) -> str:
-        """What it says, in that environment."""
+    def types(*words: str) -> str:
+        """What the command line says, in that environment."""
         line = [tmp_path / "venv" / "bin" / "python", "-P", "-c", MAIN, *words]
         done = subprocess.run(
             [*line, "toys.yaml", "--until", "train"],
@@ -57,14 +61,116 @@ def test_all_four_train_a_model_and_an_edit_remakes_the_steps_of_what_it_edits(
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    added = "From tercet-toys 0.1: reader towns:, method backwards, scorer length, loss margin."
-    assert added in tercet("plan").splitlines()
-    assert "SentenceTransformer(" in tercet("run", "--no-server")
+    assert "tercet-toys 0.1" in types("plan")
+    types("run", "--no-server")
     for module, old, new in (("margin", "+ far", "+ 2 * far"), ("length", "/ work", "/ 2 / work")):
         file = packages / "tercet_toys" / f"{module}.py"
         file.write_text(file.read_text().replace(old, new))
-    planned = tercet("plan")
+    planned = types("plan")
     lines = {line.split()[0]: line for line in planned.splitlines()}
     assert "code of tercet_toys.length" in lines["score.length"]
     assert "code of tercet_toys.margin" in lines["train"]
-    assert "7 steps: 4 reused, 3 to run" in planned
+    made = {"score.length", "select", "train"}
+    assert {step for step, line in lines.items() if line.split()[1:2] == ["run"]} == made
+
+
+PROMPTS = {
+    "asking": "Ask what the passage below answers. Answer with the question alone.\n\n"
+    "Passage: {{ passage }}",
+    "headline": "Write a headline for the sentence below.\n\nSentence: {{ sentence }}",
+    "absence": "Say that nothing of the kind was the case.\n\nSentence: {{ sentence }}",
+}
+SHOT = {
+    "passage": "The mill was built in 1820. It burnt down twice.",
+    "answer": "How often did the mill burn down?",
+}
+
+
+def obey(seen: Seen) -> Reply:
+    """What each prompt asks for, of the last turn alone."""
+    instruction, _, text = seen.prompts[0].partition("\n\n")
+    said = text.partition(": ")[2]
+    words = said.rstrip(".").split()
+    answer = {
+        "Ask": f"What is said of {' '.join(words[2:6])}?",
+        "Write": f"News of {' '.join(words[3:7])}",
+        "Say": f"It is not so that {said}",
+    }[instruction.split()[0]]
+    choice = {"index": 0, "message": {"content": answer}, "finish_reason": "stop"}
+    return Reply(200, json.dumps({"choices": [choice]}).encode())
+
+
+@pytest.fixture(scope="module")
+def ran(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, FaultyServer]:
+    folder = tmp_path_factory.mktemp("own")
+    for name, text in PROMPTS.items():
+        (folder / f"{name}.jinja").write_text(text)
+    (folder / "asking.jsonl").write_text(json.dumps(SHOT))
+    own: dict[str, Any] = {name: {"prompt": str(folder / f"{name}.jinja")} for name in PROMPTS}
+    own["asking"] |= {"shots": str(folder / "asking.jsonl"), "checks": ["question"]}
+    own["asking"] |= {"unit": "passage", "as_anchor": True, "relation": "topic"}
+    own["headline"] |= {"relation": "keeps"}
+    own["absence"] |= {"relation": "alters"}
+    with FaultyServer(obey) as server:
+        content = yaml.safe_load(tiny.recipe.read_text())
+        content |= {
+            "sample": {"rows": 60},
+            "llm": {"name": "obeying"},
+            "synthesise": {**own, "few": {"like": "cutoff", "share": 0.2}},
+            "select": {"positive_min": 0.0, "negative_max": 1.0, "fallback_positive": False},
+        }
+        content["train"]["phases"][0] |= {"max_steps": 2, "rows": "pairs", "loss": "info_nce"}
+        content["run"]["llm"] = {"endpoints": [server.url]}
+        recipe = folder / "own.yaml"
+        recipe.write_text(yaml.safe_dump(content, sort_keys=False))
+        words = ("run", str(recipe), "--no-server", "--store", str(folder / "store"))
+        ended_well(tercet(*words, "--until", "train"))
+    return folder / "store", server
+
+
+def test_they_end_in_triplets_as_their_relation_says(ran: tuple[Path, FaultyServer]) -> None:
+    rows = query(
+        ran[0],
+        """SELECT relation, positive_method, negative_method, count(*) > 5 FROM triplets
+        GROUP BY ALL ORDER BY ALL""",
+    )
+    assert ("alters", "headline", "absence", True) in rows
+    assert ("topic", "asking", None, True) in rows
+    assert {"few", "asking"} <= {method for _, *pair, _ in rows for method in pair}
+
+
+def test_a_question_is_the_anchor_of_its_passage(ran: tuple[Path, FaultyServer]) -> None:
+    store = ran[0]
+    rows = query(
+        store,
+        """SELECT anchor, positive, sentence_id, positive_similarity FROM triplets
+        WHERE positive_method = 'asking'""",
+    )
+    sentences = query(
+        store, "SELECT doc_id, paragraph, position, sentence_id, text, split FROM sentences"
+    )
+    passages: dict[tuple[int, int], list[str]] = {}
+    for doc, paragraph, _, _, text, split in sorted(sentences):
+        if split == "train":
+            passages.setdefault((doc, paragraph), []).append(text)
+    of = {row[3]: (row[0], row[1]) for row in sentences}
+    for anchor, positive, sentence_id, similarity in rows:
+        assert positive == " ".join(passages[of[sentence_id]])
+        assert anchor.startswith("What is said of ")
+        assert anchor.endswith("?")
+        assert -1 <= similarity < 0.9999
+    # Once a paragraph.
+    assert len({of[row[2]] for row in rows}) == len(rows)
+
+
+def test_its_shots_are_turns_before_each_question(ran: tuple[Path, FaultyServer]) -> None:
+    turns = [
+        [turn["content"] for turn in seen.body["messages"]]
+        for seen in ran[1].log
+        if "messages" in seen.body
+    ]
+    asked = [one for one in turns if one[-1].startswith("Ask what")]
+    shown = PROMPTS["asking"].replace("{{ passage }}", SHOT["passage"])
+    assert asked
+    assert {tuple(one[:-1]) for one in asked} == {(shown, SHOT["answer"])}
+    assert {len(one) for one in turns if one not in asked} == {1}

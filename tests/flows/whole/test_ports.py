@@ -1,4 +1,4 @@
-"""A whole run over another executor, and in a bucket."""
+"""A whole run over another executor, on a Ray cluster, and in a bucket: the same rows."""
 
 import hashlib
 import re
@@ -7,7 +7,9 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
 import torch
+from ray_cluster import Nodes
 from s3_server import Proxy
 from tiny_run import Finished, digest_of, records, states
 from toy_executor import Backwards
@@ -38,6 +40,21 @@ def test_a_run_over_another_executor_makes_the_same_rows(
     # No process of it lives while the encoder is trained, nor after the end.
     assert executor.said[executor.said.index("train") - 1] == "close"
     assert executor.said[-1] == "close"
+
+
+@pytest.mark.slow
+def test_a_run_on_a_cluster_makes_the_same_files(
+    finished: Finished, ray_nodes: Nodes, tmp_path: Path
+) -> None:
+    store = tmp_path / "store"
+    changed = ("run.workers=ray",)
+    plan = prepare(RunArguments(str(finished.tiny.recipe), str(store), changed, until="select"))
+    with open_run(plan) as run:
+        run_steps(run)
+    assert set(states(store).values()) == {"made"}
+    made = dict(all_records(open_store(str(store))))
+    assert {place.split("/")[1] for place in made} >= {"extract", "embed", "select"}
+    assert made.items() <= dict(all_records(open_store(str(finished.store)))).items()
 
 
 def test_a_run_in_a_store_elsewhere_makes_the_same_rows(

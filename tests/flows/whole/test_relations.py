@@ -1,62 +1,93 @@
-"""Topical rows of one corpus and strict rows of another in one batch, with mined negatives."""
+"""Rows of several sources in one batch: topical, strict, found and labelled, with negatives."""
 
+import csv
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from tiny_run import Tiny, ended_well, query, states, tercet
+from tiny_run import Tiny, documents, ended_well, query, states, tercet
 
 PARTS: list[dict[str, Any]] = [
     {
         "name": "topical",
         "rows": {"from": "triplets", "relation": "topic"},
         "loss": "info_nce",
-        "share": 0.5,
+        "share": 0.25,
     },
     {
         "name": "strict",
         "rows": {"from": "triplets", "relation": "alters", "one_per": "sentence"},
         "loss": "pairwise_logistic",
         "weight": 0.5,
-        "share": 0.5,
+        "share": 0.25,
+    },
+    {
+        "name": "found",
+        "rows": {"from": "document_pairs", "negatives": 3},
+        "loss": "info_nce",
+        "share": 0.25,
+    },
+    {
+        "name": "clicked",
+        "rows": {"from": "clicks", "negatives": 1},
+        "loss": "pairwise_logistic",
+        "share": 0.25,
     },
 ]
 
 
+def table(path: Path, *rows: tuple[Any, ...]) -> str:
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows(rows)
+    return str(path)
+
+
 @pytest.fixture(scope="module")
 def store(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One run on documents, on lines for what changes a fact, and on clicks."""
     folder = tmp_path_factory.mktemp("relations")
-    lines = folder / "lines.txt"
-    lines.write_text(
+    (folder / "lines.txt").write_text(
         "".join(
             f"The {kind} tower near the river holds {number} bells and {number + 3} old stones.\n"
             for number, kind in enumerate(["red", "tall", "small", "grey"] * 30, start=4)
         )
     )
+    told = [(row["query"], row["answer"]) for row in documents(40, seed=8)]
+    clicks = table(folder / "clicks.csv", ("query", "answer"), *told)
+    # Graded pairs of what the corpus says, so that some negatives have to stay out of training.
+    pairs = [(*row["answer"].split(". ")[:2], score % 5) for score, row in enumerate(documents(30))]
+    graded = table(folder / "graded.csv", ("sentence1", "sentence2", "score"), *pairs)
     content = yaml.safe_load(tiny.recipe.read_text())
-    content["corpora"].append(
-        {"name": "lines", "source": str(lines), "role": "general", "min_context_sentences": 0}
-    )
-    content["sample"] = {"min_context_sentences": 1}
-    content["synthesise"] = {
-        "next_sentences": {"role": "domain"},
-        "cutoff": {"role": "general"},
-        "quantity_change": {"role": "general"},
+    lines = {"name": "lines", "source": str(folder / "lines.txt"), "role": "general"}
+    labelled = {"name": "clicks", "source": clicks, "role": "labelled", "kind": "pairs"}
+    content["corpora"] += [
+        lines | {"min_context_sentences": 0},
+        labelled | {"columns": {"anchor": "query", "positive": "answer"}},
+    ]
+    content["ingest"]["passages"] = {"tokens": 24}
+    content["evaluate"]["sts_sets"] = {"ours": graded}
+    content |= {
+        "sample": {"min_context_sentences": 1},
+        "synthesise": {
+            "next_sentences": {"role": "domain"},
+            "cutoff": {"role": "general"},
+            "quantity_change": {"role": "general"},
+        },
+        "mine": {"below": 0.99},
+        "negatives": {"k": 3, "by": "both", "margin": 0.0},
+        "select": {
+            "positive_min": 0.0,
+            "negative_max": 1.0,
+            "fallback_positive": False,
+            "relations": {"alters": {"negative_max": 1.0}},
+        },
     }
-    content["mine"] = {"below": 0.99}
-    content["select"] = {
-        "positive_min": 0.0,
-        "negative_max": 1.0,
-        "fallback_positive": False,
-        "relations": {"alters": {"negative_max": 1.0}},
-    }
-    phase = {"batch_size": 8, "max_steps": 10, "learning_rate": 1e-3, "name": "both"}
-    content["train"]["phases"] = [{**phase, "parts": PARTS}]
+    phase = {"batch_size": 16, "mini_batch": 4, "max_steps": 10, "learning_rate": 1e-3}
+    content["train"]["phases"] = [{**phase, "name": "both", "parts": PARTS}]
     path = folder / "relations.yaml"
     path.write_text(yaml.safe_dump(content))
-    done = ended_well(tercet("run", str(path), "--store", str(folder / "store"), "--no-server"))
-    assert "Traceback" not in done.stderr
+    ended_well(tercet("run", str(path), "--store", str(folder / "store"), "--no-server"))
     return folder / "store"
 
 
@@ -64,23 +95,18 @@ def test_each_corpus_gives_the_rows_that_it_is_for(store: Path) -> None:
     found = query(
         store,
         "SELECT DISTINCT t.relation, s.corpus, t.positive_method FROM triplets t "
-        "JOIN sentences s USING (sentence_id) ORDER BY ALL",
+        "JOIN sentences s USING (sentence_id) WHERE t.relation <> 'keeps' ORDER BY ALL",
     )
-    assert found == [
-        ("alters", "lines", "cutoff"),
-        *([("keeps", "lines", "cutoff")] if ("keeps", "lines", "cutoff") in found else []),
-        ("topic", "prose", "next_sentences"),
-    ]
+    assert found == [("alters", "lines", "cutoff"), ("topic", "prose", "next_sentences")]
 
 
 def test_mined_negatives_are_of_other_documents_and_farther_than_the_positive(store: Path) -> None:
-    assert states(store)["mine"] == "made"
     rows = query(
         store,
-        "SELECT negative_method, negative_similarity < 0.99 * positive_similarity, count(*) "
-        "FROM triplets WHERE relation = 'topic' AND negative IS NOT NULL GROUP BY ALL",
+        "SELECT DISTINCT negative_method, negative_similarity < 0.99 * positive_similarity "
+        "FROM triplets WHERE relation = 'topic' AND negative IS NOT NULL",
     )
-    assert [(method, nearer) for method, nearer, _ in rows] == [("mined", True)]
+    assert rows == [("mined", True)]
     ((own,),) = query(
         store,
         "SELECT count(*) FROM triplets t JOIN sentences s USING (sentence_id) "
@@ -90,7 +116,46 @@ def test_mined_negatives_are_of_other_documents_and_farther_than_the_positive(st
     assert own == 0
 
 
-def test_both_parts_train_and_report_their_terms(store: Path) -> None:
+def test_pairs_and_labelled_rows_have_negatives_from_other_documents(store: Path) -> None:
+    rows = query(
+        store,
+        """SELECT n.text, p.text, p.split, p.doc_id = d.doc_id, contains(n.text, d.answer)
+           FROM negatives n JOIN document_pairs d ON d.pair_id = n.triplet_id
+           JOIN passages p USING (passage_id)""",
+    )
+    assert len(rows) > 100
+    assert all(text == own and split == "train" for text, own, split, *_ in rows)
+    assert not any(same or contains for *_, same, contains in rows)
+    clicked = query(
+        store, "SELECT count(*) FROM negatives n JOIN labelled l ON l.row_id = n.triplet_id"
+    )
+    assert clicked[0][0] > 20
+    ranks = query(store, "SELECT DISTINCT rank FROM negatives ORDER BY rank")
+    assert [rank for (rank,) in ranks] == [1, 2, 3]
+
+
+def test_what_is_measured_stays_out_of_training(store: Path) -> None:
+    assert {"guard.negatives", "guard.triplets"} <= set(states(store))
+    ((missing, refused),) = query(
+        store,
+        """WITH bad AS (SELECT triplet_id AS id FROM triplets WHERE list_has_any(
+            [anchor, positive, negative], (SELECT list(text) FROM contamination WHERE removed))),
+        refused AS (SELECT row_id AS id FROM rejects
+            WHERE reason = 'contaminated' AND stage = 'guard')
+        SELECT (SELECT count(*) FROM bad WHERE id NOT IN (FROM refused)),
+            (SELECT count(*) FROM refused WHERE id IN (FROM bad))""",
+    )
+    assert missing == 0 < refused
+    found = query(
+        store,
+        """SELECT count(DISTINCT n.text) FROM negatives n JOIN contamination c USING (text)
+           JOIN rejects r ON r.row_id = n.triplet_id
+           WHERE c.removed AND r.stage = 'guard' AND r.text = n.text""",
+    )
+    assert found[0][0] > 3
+
+
+def test_each_part_trains_and_reports_its_terms(store: Path) -> None:
     ((topical, order, drawn),) = query(
         store,
         "SELECT min(terms['topical.loss']), max(terms['strict.in_order']), "
@@ -100,3 +165,5 @@ def test_both_parts_train_and_report_their_terms(store: Path) -> None:
     assert 0 <= order <= 1
     # The strict part draws a row a sentence: its kept and its altered text.
     assert drawn == 2
+    terms = query(store, "SELECT map_keys(terms) FROM training_log LIMIT 1")[0][0]
+    assert {"found.loss", "clicked.in_order"} <= set(terms)

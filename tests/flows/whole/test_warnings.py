@@ -1,4 +1,4 @@
-"""What a run says where a language model finds nothing, says one thing, or is never accepted."""
+"""Warnings of a run whose language model finds nothing, says one thing, or is never accepted."""
 
 import json
 import re
@@ -10,28 +10,17 @@ import pytest
 import yaml
 from faulty_server import FaultyServer
 from obeying_server import Obeying, named
-from tiny_run import Finished, Tiny, ended_well, query, tercet
+from tiny_run import Finished, Tiny, ended_well, query, states, tercet
 
-from tercet.flows.results import queries, summary
-from tercet.flows.results.queries import Row
-from tercet.flows.running.arguments import RunArguments
-from tercet.flows.running.run_plan import prepare
-from tercet.flows.running.runner import open_run, run_step
-from tercet.flows.running.warnings import _FIND
 from tercet.storage.artifacts import all_artifacts
-from tercet.storage.catalog import views as catalog
 from tercet.storage.store import open_store
-from tercet.tasks.stage import silent
-from tercet.tasks.warning import sentence
 
 EMPTY = json.dumps({"category": "other", "entities": [], "quantities": []})
 RUBBISH = "asdf qwer zxcv"
 FLUENT = "The committee met again on Thursday to talk about the budget."
-REFUSAL = "I'm sorry, but I can't help with that."
 REVISIONS = ("rewrite", "antisense", "entity_revision")
-# The summary's lines in which a warning must stand.
-FIRST = 10
 
+Kinds = set[tuple[str, str | None, str]]
 Answer = Callable[[str], str]
 
 
@@ -61,11 +50,50 @@ class Says(Obeying):
         return (said if isinstance(said, str) else said(prompt)), "stop"
 
 
-def told(
-    tiny: Tiny, folder: Path, says: Says, **select: Any
-) -> tuple[list[Row], list[str], list[str]]:
-    """The rows of a run up to its triplets, all that it said, and the lines of its summary."""
+NEVER = {
+    "rewrite": {"positive_min": 1.0},
+    "antisense": {"negative_max": 0.0},
+    "entity_revision": {"negative_max": 0.0},
+}
+ONE_ANSWER: Kinds = {
+    (f"synthesise.{method}", method, "one_answer") for method in ("rewrite", "antisense")
+}
+
+
+@pytest.mark.parametrize(
+    ("says", "select", "expected"),
+    [
+        (
+            Says(RUBBISH, RUBBISH),
+            {},
+            {("extract_parse", None, "no_mention"), *ONE_ANSWER},
+        ),
+        # None of the answers has the entity that was to be written in.
+        (Says(None, FLUENT), {}, {("parse", "entity_revision", "refused"), *ONE_ANSWER}),
+        (Says(None, beside), {"positive_min": 0.999}, {("select", "rewrite", "refused")}),
+        (Says(None, copy), {}, {("parse", "rewrite", "copied")}),
+        (
+            Says(EMPTY, None),
+            {"methods": {"antisense": {"weight": 0.0}}},
+            {("extract_parse", None, "no_mention")},
+        ),
+        (
+            Says(None, None),
+            {"methods": NEVER},
+            {
+                ("select", None, "random_negative"),
+                ("select", None, "self_positive"),
+                ("select", "antisense", "refused"),
+            },
+        ),
+    ],
+    ids=["rubbish", "one sentence", "beside the point", "copies", "empty", "none accepted"],
+)
+def test_what_a_bad_model_does_is_a_warning(
+    tiny: Tiny, tmp_path: Path, says: Says, select: dict[str, Any], expected: Kinds
+) -> None:
     content = yaml.safe_load(tiny.recipe.read_text())
+    path, store = tmp_path / "says.yaml", tmp_path / "store"
     with FaultyServer(says) as server:
         content |= {
             "sample": {"rows": 120},
@@ -75,105 +103,19 @@ def told(
             "select": {"pairing": "role", "positive_min": 0.0, "negative_max": 1.0} | select,
         }
         content["run"]["llm"] = {"endpoints": [server.url], "concurrency": 8}
-        path = folder / "says.yaml"
         path.write_text(yaml.safe_dump(content, sort_keys=False))
-        plan = prepare(RunArguments(str(path), str(folder / "store"), until="triplets"))
-        said: list[str] = []
-        with open_run(plan, said.append) as handle:
-            for step in plan.steps:
-                run_step(handle, step, silent)
-        lines = (
-            summary.summarise_run(plan, handle.run_id, "tercet run says.yaml").strip().splitlines()
-        )
-        with catalog.connect(open_store(plan.store, create=False)) as connection:
-            return queries.read_warnings(connection), said, lines
+        words = ("--no-server", "--store", str(store), "--until", "triplets")
+        ended_well(tercet("run", str(path), *words))
+    rows = query(store, "SELECT step, key, kind, count, total, remedy FROM warnings")
+    kinds = {row[:3] for row in rows}
+    assert expected <= kinds
+    assert all(0 < count <= total and remedy for *_, count, total, remedy in rows)
+    # A method that the recipe gives no weight is missed by nobody.
+    assert ("select", "antisense", "refused") not in kinds - expected
 
 
-def named_kinds(found: list[Row]) -> set[tuple[str, str | None, str]]:
-    return {(row["step"], row["key"], row["kind"]) for row in found}
-
-
-@pytest.mark.parametrize(
-    ("says", "select", "expected"),
-    [
-        (Says(EMPTY, None), {}, ("extract_parse", None, "no_mention")),
-        (Says(None, FLUENT), {}, ("synthesise.rewrite", "rewrite", "one_answer")),
-        (Says(None, beside), {"positive_min": 0.999}, ("select", "rewrite", "refused")),
-        (Says(None, REFUSAL), {}, ("synthesise.antisense", "antisense", "one_answer")),
-        (Says(None, copy), {}, ("parse", "rewrite", "copied")),
-    ],
-    ids=["nothing extracted", "one constant", "beside the point", "refusals", "copies"],
-)
-def test_what_a_bad_model_does_stands_in_the_first_lines_of_the_summary(
-    tiny: Tiny, tmp_path: Path, says: Says, select: Any, expected: tuple[str, str | None, str]
-) -> None:
-    found, said, lines = told(tiny, tmp_path, says, **select)
-    assert expected in named_kinds(found)
-    (row,) = (row for row in found if (row["step"], row["key"], row["kind"]) == expected)
-    assert f"  {sentence(row)}" in lines[:FIRST]
-    # Each as soon as it is known, too.
-    assert all(sentence(other) in said for other in found)
-    assert 0 < row["count"] <= row["total"]
-    assert row["remedy"]
-
-
-def test_an_empty_extraction_is_told(tiny: Tiny, tmp_path: Path) -> None:
-    found, *_ = told(tiny, tmp_path, Says(EMPTY, None))
-    (row,) = (row for row in found if row["kind"] == "no_mention")
-    assert (row["count"], row["total"], row["stage"]) == (120, 120, "extract_parse")
-    assert sentence(row).startswith(
-        f"extract_parse: no mention was found in 120 of 120 sentences, such as {row['example']!r}: "
-        "read the answers (tercet try RECIPE --method extract)"
-    )
-
-
-@pytest.mark.parametrize("text", [RUBBISH, FLUENT])
-def test_one_answer_to_everything_is_told(tiny: Tiny, tmp_path: Path, text: str) -> None:
-    found, said, _ = told(tiny, tmp_path, Says(text if text == RUBBISH else None, text))
-    kinds = named_kinds(found)
-    for method in ("rewrite", "antisense"):
-        assert (f"synthesise.{method}", method, "one_answer") in kinds
-        assert any(
-            line.startswith(
-                f"synthesise.{method}: 120 of 120 answers are the same text, such as {text!r}: "
-            )
-            for line in said
-        )
-    if text == RUBBISH:
-        assert ("extract_parse", None, "no_mention") in kinds
-    else:
-        # None of the answers has the entity that was to be written in.
-        assert ("parse", "entity_revision", "refused") in kinds
-        (line,) = (line for line in said if line.startswith("parse: "))
-        assert "rows of entity_revision were refused, such as" in line
-        assert "most often as missing_entity" in line
-
-
-def test_a_method_without_an_accepted_text_and_what_stands_in_for_it_are_told(
+def test_warnings_are_kept_with_what_they_are_of_and_shown_by_every_command(
     tiny: Tiny, tmp_path: Path
-) -> None:
-    methods = {"rewrite": {"positive_min": 1.0}, "antisense": {"negative_max": 0.0}}
-    methods["entity_revision"] = {"negative_max": 0.0}
-    found, said, _ = told(tiny, tmp_path, Says(None, None), methods=methods)
-    kinds = named_kinds(found)
-    assert {("select", None, "random_negative"), ("select", None, "self_positive")} <= kinds
-    assert ("select", "antisense", "refused") in kinds
-    assert any(
-        "most often as above_negative_max; raise select.negative_max (where they count instead, "
-        "select.methods.antisense.negative_max" in line
-        for line in said
-    )
-
-
-def test_a_method_that_the_recipe_gives_no_weight_is_not_told_of(
-    tiny: Tiny, tmp_path: Path
-) -> None:
-    found, *_ = told(tiny, tmp_path, Says(None, None), methods={"antisense": {"weight": 0.0}})
-    assert ("select", "antisense", "refused") not in named_kinds(found)
-
-
-def test_rows_are_looked_at_once_and_shown_by_every_command(
-    tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     content = yaml.safe_load(tiny.recipe.read_text())
     content["select"] |= {"methods": {"entity_swap": {"negative_max": 0.0}}}
@@ -181,20 +123,17 @@ def test_rows_are_looked_at_once_and_shown_by_every_command(
     path.write_text(yaml.safe_dump(content))
     words = (str(path), "--store", str(store), "--until", "triplets")
     first = ended_well(tercet("run", *words, "--no-server"))
-    (line,) = [line for line in first.stdout.splitlines() if "rows of entity_swap were" in line]
-    assert line in first.stdout.strip().splitlines()[:FIRST]
+    # Among the first lines of the summary, and as soon as it is known.
+    lines = first.stdout.strip().splitlines()[:10]
+    (line,) = [line for line in lines if "entity_swap" in line]
     assert line.strip() in first.stderr
     assert line in ended_well(tercet("plan", *words)).stdout
     assert line in ended_well(tercet("show", "select", "--store", str(store))).stdout
-    monkeypatch.setattr("tercet.flows.running.warnings._FIND", dict.fromkeys(_FIND, None))
-    plan = prepare(RunArguments(str(path), str(store), until="triplets"))
-    said: list[str] = []
-    with open_run(plan, said.append) as handle:
-        for step in plan.steps:
-            run_step(handle, step, silent)
-    assert line in summary.summarise_run(plan, handle.run_id, "tercet run").splitlines()
     # What was made earlier was told when it was made.
-    assert line.strip() not in said
+    again = ended_well(tercet("run", *words, "--no-server"))
+    assert set(states(store).values()) == {"reused"}
+    assert line in again.stdout.splitlines()
+    assert line.strip() not in again.stderr
     # An artifact of an older Tercet says nothing, and is read all the same.
     for artifact in all_artifacts(open_store(str(store))):
         manifest = artifact.store.local(f"{artifact.path}/manifest.json")

@@ -10,7 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from synthesis_stage import corpus, emitted, shares, stored
+from stages import emitted
+from synthesis_stage import corpus, shares, stored
 
 from tercet.models.llm.errors import Unusable
 from tercet.models.llm.messages import Answer, Request

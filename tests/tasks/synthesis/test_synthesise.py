@@ -9,7 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from pydantic import ValidationError
-from synthesis_stage import corpus, emitted, shares, stored
+from stages import emitted
+from synthesis_stage import corpus, shares, stored
 
 from tercet.models import seeding
 from tercet.models.generation import GENERATIONS
@@ -46,7 +47,7 @@ def synthesised(
     method: str, folder: Path, inputs: Mapping[str, Rows], seed: int = 3, **settings: Any
 ) -> pa.Table:
     config = SynthesiseConfig(method=method, **settings)
-    return emitted(synthesise.STAGE, config, inputs, folder, seed)["generations"]
+    return emitted(synthesise.STAGE, config, inputs, folder, seed=seed)["generations"]
 
 
 @pytest.mark.parametrize("method", RULES)
