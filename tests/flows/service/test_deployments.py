@@ -31,9 +31,9 @@ def recipe(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("cron", "interval", "said"),
     [
-        ("0 3 * * *", 5, "exclude each other"),
-        ("often", None, "not a schedule"),
-        ("0 3 * * * *", None, "not a schedule"),
+        ("0 3 * * *", 5, "--interval"),
+        ("often", None, "often"),
+        ("0 3 * * * *", None, "schedule"),
         (None, 0, "1 or more"),
     ],
 )
@@ -54,7 +54,7 @@ def test_one_recipe_is_not_served_twice(
     arguments = RunArguments(str(recipe), store.location, until="sample")
     with (
         locks.hold(store, "serve-ships", who="tercet serve"),
-        pytest.raises(BadInput, match=r"ships is served already \(process \d+, tercet serve\)"),
+        pytest.raises(BadInput, match="ships is served"),
     ):
         deployments.serve_recipe(arguments)
 
