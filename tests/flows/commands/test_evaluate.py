@@ -226,7 +226,7 @@ def test_what_is_wrong_is_said_before_a_model_is_loaded(suite: str, tmp_path: Pa
         (("train",), {"tasks": f"fact_order:{tmp_path / 'none.tsv'}"}, "none.tsv"),
         (("train",), {"tasks": f"sts:{tmp_path / 'none.tsv'}"}, "none.tsv"),
         (("train",), {"tasks": "sts:a/x.csv,sts:b/x.csv"}, "'x'"),
-        (("train",), {"tasks": "sts"}, "sts:FILE"),
+        (("train",), {"tasks": "sts", "suite": None}, "sts:FILE"),
     ):
         with pytest.raises(BadInput, match=re.escape(word)):
             ask(*models, **({"suite": suite, "store": store} | options))
@@ -236,7 +236,7 @@ def test_what_is_wrong_is_said_before_a_model_is_loaded(suite: str, tmp_path: Pa
     ("form", "content"),
     [
         ("fact_order", "anchor\trewording\tchanged\tkind\nten\t10\televen\tnumber\n"),
-        ("sts", "One text.\tTwo texts.\t1\nA b.\tC d.\t2\nE f.\tG h.\tmuch\n"),
+        ("sts", "One text.\tTwo texts.\t1\nA b.\tC d.\t2\nE f.\tG h.\t3\nE f.\tI.\tmuch\n"),
         ("beir", ""),
     ],
 )

@@ -44,6 +44,7 @@ def test_every_shipped_recipe_takes_single_sentences(name: str, reviews: str) ->
     assert (recipe.evaluate.retrieval, recipe.evaluate.halves) == (False, True)
     assert chosen is not None
     assert "'review'" in chosen
+    assert "cut in two" in chosen
     assert "'stars' (1, 2, 3)" in chosen
 
 

@@ -19,10 +19,8 @@ def test_a_shipped_corpus_is_known_by_its_source_whatever_its_name() -> None:
 
 
 def test_documents_are_counted_apart_where_both_kinds_are_there() -> None:
-    counts = re.findall(
-        r"[\d,]+(?= )", count_apart({"docs": 500, "more": 84, "plain": 1496}, ["plain"])
-    )
-    assert counts == ["584", "1,496"]
+    counted = count_apart({"docs": 500, "more": 84, "plain": 1496}, ["plain"])
+    assert re.findall(r"\d[\d,]*\d", counted) == ["584", "1,496"]
     assert count_apart({"docs": 584}, ["plain"]) == ""
     assert count_apart({"plain": 1496}, ["plain"]) == ""
     assert count_apart({}, []) == ""

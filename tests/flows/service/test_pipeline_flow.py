@@ -21,7 +21,7 @@ from tercet.flows.running.arguments import RunArguments
 from tercet.flows.running.runner import StepResult
 from tercet.flows.service import server
 from tercet.storage.store import Store, open_store
-from tercet.tasks.stage import BadInput, RequirementNotMet
+from tercet.tasks.stage import RequirementNotMet
 
 STEPS = ("first", "second.one", "second.two", "third")
 
@@ -120,26 +120,6 @@ def newest(store: Store, *names: str) -> tuple[Any, dict[str, Any]]:
     return found[0], tasks
 
 
-def test_failure_is_the_users_sentence(
-    store: Store, pretended: Pretended, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def fails(progress: Any) -> str:
-        raise BadInput("corpus.csv has no column 'text': name one.")
-
-    pretended.retries = 3
-    pretended.does["second.two"] = fails
-    with pytest.raises(BadInput):
-        run(store, pretended)
-    # What the user must mend is not tried again, and nothing after it is begun.
-    assert pretended.ran == ["first", "second.one", "second.two"]
-    assert pretended.ended == []
-    flow_run, tasks = newest(store, "second.two")
-    assert flow_run.state.is_failed()
-    assert flow_run.state.message == "corpus.csv has no column 'text': name one."
-    assert tasks["second.two"].state.is_failed()
-    assert "Traceback" not in capsys.readouterr().err
-
-
 def test_retries_are_the_recipes(
     store: Store, pretended: Pretended, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -155,18 +135,6 @@ def test_retries_are_the_recipes(
     pretended.does["first"] = fails_once
     run(store, pretended)
     assert pretended.ran == ["first", *STEPS]
-
-
-def test_interrupted_run_is_not_left_running(store: Store, pretended: Pretended) -> None:
-    def interrupts(progress: Any) -> str:
-        raise KeyboardInterrupt
-
-    pretended.does["second.one"] = interrupts
-    with pytest.raises(KeyboardInterrupt):
-        run(store, pretended)
-    flow_run, _ = newest(store)
-    assert flow_run.state.is_crashed() or flow_run.state.is_cancelled()
-    assert pretended.ran == ["first", "second.one"]
 
 
 def test_the_state_tells_the_verdict_and_one_that_is_not_required_fails(
