@@ -72,7 +72,7 @@ def test_each_step_is_drawn_below_what_it_is_made_from(finished: Finished) -> No
         (["written", "nosuch"], "'nosuch'"),
         (["-o", "/nowhere/at/all.html"], "/nowhere/at"),
         (["-o", "/proc/page.html"], "/proc/page.html"),
-        (["-o", "/tmp"], "directory"),
+        (["-o", "."], "directory"),
     ],
 )
 def test_bad_input_is_one_sentence(words: list[str], said: str, written: Written) -> None:

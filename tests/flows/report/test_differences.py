@@ -1,4 +1,4 @@
-"""Two runs that are of too few questions to be told apart."""
+"""Two runs side by side: their difference, its interval, and what is said of it."""
 
 from pathlib import Path
 from typing import Any

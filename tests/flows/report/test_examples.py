@@ -1,4 +1,4 @@
-"""Whose texts a report shows as examples, and whose documents it counts."""
+"""Whose texts a report shows as examples."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What is said of figures that are of too few questions."""
+"""A ranking that no encoder makes, among the figures before and after."""
 
 from pathlib import Path
 

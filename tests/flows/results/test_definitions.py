@@ -1,4 +1,4 @@
-"""What the summary and the report say of held-out definitions."""
+"""Held-out definitions as figures, and as the summary shows them."""
 
 import re
 from typing import Any

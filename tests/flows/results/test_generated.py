@@ -1,4 +1,4 @@
-"""What the summary and the report say of generators."""
+"""Figures of generators beside their controls."""
 
 import duckdb
 import pyarrow as pa

@@ -1,4 +1,4 @@
-"""What a study's notes say where dev, or all of it, has too few questions."""
+"""What a study's notes, table and plot say of its arms."""
 
 from pathlib import Path
 
