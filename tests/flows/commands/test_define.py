@@ -22,6 +22,7 @@ def store(tmp_path: Path) -> Store:
     """A training on two dictionaries; by nouns the projection is better, by verbs cosine."""
     made = open_store(str(tmp_path / "store"))
     encoder = folder(tmp_path / "encoder")
+    (encoder / "modules.json").write_text("[]")
     (encoder / "losses").mkdir()
     spaces = {f"{part}.entry_matrix": f"{part}space" for part in PARTS}
     for part in PARTS:
@@ -82,20 +83,10 @@ def test_each_part_has_its_own_entries_projection_and_measurement(store: Store) 
     assert "20.0 by the projection" in verbs.why
 
 
-def test_of_several_parts_one_must_be_named(store: Store) -> None:
-    artifact = trained(store)
-    assert define._part(artifact, "nouns") == "nouns"
-    with pytest.raises(BadInput, match=r"several dictionaries: name one of its parts verbs, nouns"):
-        define._part(artifact, None)
-    with pytest.raises(BadInput, match=r"no part 'noun' with definitions, only verbs, nouns"):
-        define._part(artifact, "noun")
-
-
-def test_an_only_part_need_not_be_named(store: Store, tmp_path: Path) -> None:
-    only = {"definition.entry_matrix": "nounsspace", "other.frequencies": "cccc"}
-    train(store, "train.only", "ef01", only, folder(tmp_path / "only"))
-    make_run(store, "one", {"train.only": ("ef01", "made", {})})
-    assert define._part(find_artifact(store, "train.only", None), None) == "definition"
+@pytest.mark.parametrize("part", [None, "noun"])
+def test_of_several_parts_one_must_be_named(store: Store, part: str | None) -> None:
+    with pytest.raises(BadInput, match=rf"{part or ''}.*verbs, nouns"):
+        define.define(["a word"], "train", part, 3, "table", store.location, None)
 
 
 @pytest.mark.parametrize("allowed", [True, False])

@@ -14,7 +14,7 @@ from commands_store import make_artifact, small_store
 from typer.testing import CliRunner
 
 from tercet.flows.cli import app
-from tercet.flows.commands.evaluate import _table, evaluate_encoders, model_path
+from tercet.flows.commands.evaluate import evaluate_encoders, model_path
 from tercet.flows.results import metric_names
 from tercet.models import weights
 from tercet.storage.tags import set_tag
@@ -189,13 +189,6 @@ def test_models_side_by_side(
     assert f"2: {two}, version abcd1, pooling mean, fp32" in lines
 
 
-def test_of_too_few_pairs_neither_interval_nor_p_is_shown() -> None:
-    rows = [{**row, "n": 29} for number in (0, 1) for row in rows_of(f"m{number}", number)]
-    lines = _table(pa.Table.from_pylist(rows, schema=evaluate.COMPARED), "fp32")
-    assert lines[2].split()[2:] == ["70.00", "71.00", "+1.00", "(too", "few)", "29"]
-    assert any(line.startswith("Too few: fewer than 30 questions") for line in lines)
-
-
 @pytest.mark.usefixtures("found")
 def test_every_row_as_json_and_csv(
     suite: str, tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]
@@ -215,24 +208,61 @@ def test_what_is_wrong_is_said_before_a_model_is_loaded(suite: str, tmp_path: Pa
     version = "train@bbbb"
     empty = tmp_path / "empty"
     empty.mkdir()
-    for models, options, said in (
-        (("train",), {"suite": str(empty)}, "neither STS nor SICK"),
-        (("train",), {"tasks": "STS99"}, "no task 'STS99'.* or questions:FILE to a run's passages"),
-        (("train",), {"beir": ["q.csv"]}, "'q.csv' is no folder .* by --tasks questions:q.csv"),
+    for models, options, word in (
+        (("train",), {"suite": str(empty)}, "STS nor SICK"),
+        (("train",), {"tasks": "STS99"}, "'STS99'"),
+        (("train",), {"beir": ["q.csv"]}, "questions:q.csv"),
         (("train",), {"tasks": "STS12"}, "STS12"),
-        (("train",), {"pooling": "median"}, "--pooling .*lasttoken"),
+        (("train",), {"pooling": "median"}, "--pooling"),
         (("train",), {"splits": "dev"}, "sts-dev"),
-        (("train",), {"suite": None}, "--tasks STS-B needs --suite DIR"),
+        (("train",), {"suite": None}, "--suite"),
         (("train",), {"precision": "fp16"}, "--precision"),
         (("train",), {"format_": "xml"}, "--format"),
-        (("ingest",), {}, "not a model"),
+        (("ingest",), {}, "model"),
         (("train@9",), {}, "train@9"),
-        (("train", "./no/such"), {}, "no model at"),
-        (("train", "train"), {}, "'train' is given twice: name each"),
-        (("train", version), {}, r"'train@bbbb' is given twice \(also as 'train'\)"),
+        (("train", "./no/such"), {}, "./no/such"),
+        (("train", "train"), {}, "'train'"),
+        (("train", version), {}, "'train@bbbb'"),
+        (("train",), {"tasks": f"fact_order:{tmp_path / 'none.tsv'}"}, "none.tsv"),
+        (("train",), {"tasks": f"sts:{tmp_path / 'none.tsv'}"}, "none.tsv"),
+        (("train",), {"tasks": "sts:a/x.csv,sts:b/x.csv"}, "'x'"),
+        (("train",), {"tasks": "sts", "suite": None}, "sts:FILE"),
     ):
-        with pytest.raises(BadInput, match=said):
+        with pytest.raises(BadInput, match=re.escape(word)):
             ask(*models, **({"suite": suite, "store": store} | options))
+
+
+@pytest.mark.parametrize(
+    ("form", "content"),
+    [
+        ("fact_order", "anchor\trewording\tchanged\tkind\nten\t10\televen\tnumber\n"),
+        ("sts", "One text.\tTwo texts.\t1\nA b.\tC d.\t2\nE f.\tG h.\t3\nE f.\tI.\tmuch\n"),
+        ("beir", ""),
+    ],
+)
+def test_files_of_ones_own_need_no_suite(
+    form: str,
+    content: str,
+    found: list[dict[str, Any]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(weights, "fetch", lambda name: tmp_path / name)
+    file = tmp_path / "ours.tsv"
+    file.write_text(content)
+    folder = write_beir(tmp_path / "mine", {"1": "a text"}, {"q": "a"}, {"test": [("q", "1", 1)]})
+    words = ["--beir", f"{folder}/"] if form == "beir" else ["--tasks", f"{form}:{file}"]
+    done = CliRunner().invoke(app, ["eval", "a/b", *words])
+    assert done.exit_code == 0, done.output
+    assert found[0]["suite"] is None
+    wanted: dict[str, tuple[str, Any]] = {
+        "fact_order": ("fact_order", {"ours": str(file)}),
+        "sts": ("sts_sets", {"ours": StsSet(source=str(file))}),
+        "beir": ("retrieval_sets", {"mine": RetrievalSource(source=f"{folder}/")}),
+    }
+    key, sets = wanted[form]
+    assert found[0][key] == sets
+    assert ("bad_label 1" in done.output) == (form == "sts")
 
 
 def test_the_command_takes_several_models(
@@ -248,62 +278,6 @@ def test_the_command_takes_several_models(
     assert found[0]["bootstrap"] == 2_000
 
 
-def test_files_of_fact_order_need_no_suite(
-    found: list[dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(weights, "fetch", lambda name: tmp_path / name)
-    file = tmp_path / "ours.tsv"
-    file.write_text("anchor\trewording\tchanged\tkind\nten\t10\televen\tnumber\n")
-    (tmp_path / "other").mkdir()
-    twin = tmp_path / "other" / "ours.tsv"
-    twin.write_text(file.read_text())
-    words = ["eval", "a/b", "--tasks", f"fact_order:{file}"]
-    assert CliRunner().invoke(app, words).exit_code == 0
-    assert found[0]["fact_order"] == {"ours": str(file)}
-    for tasks, said in (
-        (f"fact_order:{file},fact_order:{twin}", "two files 'ours' of fact order"),
-        (f"fact_order:{tmp_path / 'none.tsv'}", r"none.tsv' of evaluate.fact_order does not exist"),
-    ):
-        with pytest.raises(BadInput, match=said):
-            ask("a/b", suite=None, tasks=tasks, store=str(tmp_path / "none"))
-    with pytest.raises(BadInput, match=r"ours.tsv has no case of split dev"):
-        ask("a/b", suite=None, tasks=f"fact_order:{file}", splits="dev", store=str(tmp_path))
-
-
-def test_a_file_of_graded_pairs_needs_no_suite(
-    found: list[dict[str, Any]],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(weights, "fetch", lambda name: tmp_path / name)
-    file = tmp_path / "ours.csv"
-    file.write_text("One text.,Two texts.,1\nA b.,C d.,2\nE f.,G h.,3\nE f.,G h.,much\n")
-    words = ["eval", "a/b", "--tasks", f"sts:{file}"]
-    done = CliRunner().invoke(app, words)
-    assert done.exit_code == 0, done.output
-    assert found[0]["sts_sets"] == {"ours": StsSet(source=str(file))}
-    assert "ours: 1 row left out: bad_label 1; the first: row 4: 'much' is not" in done.output
-    for tasks, said in (
-        (f"sts:{file},sts:{file.parent}/./ours.csv", "two files 'ours' of graded pairs"),
-        (f"sts:{tmp_path / 'none.tsv'}", r"none.tsv' of graded pairs .* does not exist"),
-        ("sts", r"only fact_order:FILE or sts:FILE and a run's"),
-    ):
-        with pytest.raises(BadInput, match=said):
-            ask("a/b", suite=None, tasks=tasks, store=str(tmp_path / "none"))
-
-
-def test_queries_of_ones_own_need_no_suite(found: list[dict[str, Any]], tmp_path: Path) -> None:
-    judged = [("q", "1", 1), ("q", "gone", 1)]
-    folder = write_beir(tmp_path / "mine", {"1": "a text"}, {"q": "a"}, {"test": judged})
-    result = CliRunner().invoke(app, ["eval", MINILM, "--beir", f"{folder}/"])
-    assert result.exit_code == 0, result.output
-    assert found[0]["retrieval_sets"] == {"mine": RetrievalSource(source=f"{folder}/")}
-    assert found[0]["suite"] is None
-    assert "mine: 1 relevant documents are not in corpus.jsonl" in result.output
-    twice = CliRunner().invoke(app, ["eval", MINILM, *["--beir", str(folder)] * 2])
-    assert isinstance(twice.exception, BadInput) or "two folders of one name" in twice.output
-
-
 def test_a_name_that_is_nowhere_says_where_it_was_sought(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -312,10 +286,9 @@ def test_a_name_that_is_nowhere_says_where_it_was_sought(
 
     monkeypatch.setattr(weights, "fetch", missing)
     store, _ = small_store(tmp_path / "store")
-    with pytest.raises(BadInput, match="'trian' is no step, version or tag of this store, no dir"):
-        model_path("trian", store.location, None)
-    with pytest.raises(BadInput, match="'owner/name' is not available"):
-        model_path("owner/name", store.location, None)
+    for name in ("trian", "owner/name"):
+        with pytest.raises(BadInput, match=f"'{name}'"):
+            model_path(name, store.location, None)
 
 
 def test_a_name_is_the_stores_before_it_is_the_hubs(
@@ -329,13 +302,13 @@ def test_a_name_is_the_stores_before_it_is_the_hubs(
     assert of_tag == model_path("herons", store.location, None)
     assert of_tag == model_path("train", store.location, None)
     for ref in ("train", "none"):
-        with pytest.raises(BadInput, match=f"no tag '{ref}' in the store"):
+        with pytest.raises(BadInput, match=f"'{ref}'"):
             model_path(f"tag:{ref}", store.location, None)
     assert model_path("owner/name", store.location, None) == Path("hub/owner/name")
     assert model_path("bert-base", store.location, None) == Path("hub/bert-base")
     assert model_path("bert-base", str(tmp_path / "none"), None) == Path("hub/bert-base")
     shutil.rmtree(store.local("artifacts/train/bbbb2222"))
-    with pytest.raises(BadInput, match="'herons' names train@bbbb2222, which was removed"):
+    with pytest.raises(BadInput, match="'herons' names train@bbbb2222"):
         model_path("herons", store.location, None)
 
 
@@ -350,7 +323,7 @@ def test_a_pretrained_model_of_the_store_is_taken_and_what_is_no_encoder_is_not(
     made = make_artifact(store, "pretrain.small", "cccc3333", {}, model=pretrained)
     assert model_path("pretrain.small@cccc", store.location, None) == made.model_dir()
     make_artifact(store, "fit_pair", "dddd4444", {}, model=pair)
-    with pytest.raises(BadInput, match=r"fit_pair@dddd4444 is no encoder"):
+    with pytest.raises(BadInput, match="fit_pair@dddd4444"):
         model_path("fit_pair@dddd4444", store.location, None)
 
 
@@ -361,4 +334,4 @@ def test_a_real_encoder_finds_what_is_alike(
     ask(MINILM, suite=suite, store=str(tmp_path / "none"))
     lines = capsys.readouterr().out.splitlines()
     assert lines[2].split() == ["STS-B", "Spearman", "100.00", "4"]
-    assert "Too few: fewer than 30 questions cannot tell a difference from chance." in lines
+    assert any(line.startswith("Too few") for line in lines)

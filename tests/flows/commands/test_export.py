@@ -68,7 +68,7 @@ def test_before_any_training_there_is_no_encoder(tmp_path: Path) -> None:
 def test_a_graph_that_was_never_made_is_said_to_be_missing(
     store: str, tmp_path: Path, run: str | None, whose: str
 ) -> None:
-    with pytest.raises(BadInput, match=f"{whose} no knowledge graph: .*--until graph"):
+    with pytest.raises(BadInput, match=rf"{whose} no knowledge graph: .*--until graph"):
         export("graph", str(tmp_path / "new.graphml"), store, run)
     with pytest.raises(StoreError, match="nowhere"):
         export("graph", str(tmp_path / "new.graphml"), store, "nowhere")

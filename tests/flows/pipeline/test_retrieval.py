@@ -82,12 +82,6 @@ def test_the_evaluators_are_made_only_where_they_are_read() -> None:
     assert evaluator_vectors(recipe, None) == []
 
 
-def test_an_evaluator_that_is_the_backbone_is_no_second_work() -> None:
-    (step,) = evaluator_vectors(Recipe.model_validate(CONTENT), Weights("org/model"))
-    base = vectors()["passage_vectors.base"]
-    assert (step.stage, step.config, step.inputs) == (base.stage, base.config, base.inputs)
-
-
 def test_a_round_trip_reads_them_and_encodes_queries_alike() -> None:
     asked = {
         "synthesise": {"title": None},

@@ -150,32 +150,15 @@ def test_a_change_of_the_second_steps_entries_leaves_the_first_step(tmp_path: Pa
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ("train.phases.0.rows=anchors", "rows from anchors have no entries, which the loss"),
-        ("train.phases.0.models={}", "the loss definition reads the model entry_matrix: name it"),
-        (
-            "train.phases.0.models={entry_matrix: step2}",
-            "the phase 'step2' does not come before this one",
-        ),
-        (
-            "train.phases.1.models={entry_matrix: stepp1}",
-            "there is no phase 'stepp1'; the nearest is 'step1'",
-        ),
-        ("train.phases.0.loss={name: definition, entries: words, ica: 0.26}", "ica is for spaces"),
-        ("corpora.1.columns={entry: word, gloss: gloss}", "has no column 'gloss'"),
-        ("corpora.1.kind=scored", "rows from dictionary have no entries"),
+        ("train.phases.0.rows=anchors", "anchors"),
+        ("train.phases.0.models={}", "entry_matrix"),
+        ("train.phases.0.models={entry_matrix: step2}", "'step2'"),
+        ("train.phases.1.models={entry_matrix: stepp1}", "'stepp1'.*'step1'"),
+        ("train.phases.0.loss={name: definition, entries: words, ica: 0.26}", "ica"),
+        ("corpora.1.columns={entry: word, gloss: gloss}", "'gloss'"),
+        ("corpora.1.kind=scored", "rows from dictionary"),
     ],
 )
 def test_what_cannot_be_is_one_sentence(tmp_path: Path, change: str, said: str) -> None:
     with pytest.raises((BadInput, Misplaced), match=said):
         steps(tmp_path, change)
-
-
-@pytest.mark.parametrize("name", ["defsent_plus", "defsent_plus_cpu"])
-def test_every_step_of_a_shipped_recipe_restarts(name: str) -> None:
-    found = recipe_file.load(str(SHIPPED / f"{name}.yaml"), ())
-    for number, phase in enumerate(found.train.phases):
-        (part,) = phase.parts
-        before = found.train.phases[number - 1].name if number else "base"
-        assert phase.backbone == "base"
-        assert part.models == {"entry_matrix": before}
-        assert part.loss["name"] == "definition"

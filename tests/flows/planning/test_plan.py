@@ -6,14 +6,11 @@ from pathlib import Path
 import pytest
 import yaml
 from commands_store import make_artifact
-from tiny_models import WORDS
 from tiny_run import Finished, Tiny
-from tiny_t5 import tiny_t5
 
 from tercet.flows.commands.plan import show_plan
-from tercet.flows.pipeline.fingerprints import fingerprints, made_model, tagged_model
+from tercet.flows.pipeline.fingerprints import fingerprints, made_model
 from tercet.flows.planning.plan import plan
-from tercet.flows.recipe import file
 from tercet.flows.running.arguments import RunArguments
 from tercet.flows.running.run_plan import RunPlan, prepare
 from tercet.storage.runs import end_run, resolve_run, start_run
@@ -32,15 +29,14 @@ def test_what_was_never_made_is_to_run_whatever_its_weights_are(
     assert {step.state for step in planned} == {"run"}
     assert {step.step for step in planned if step.version is None} >= {"train", "evaluate.base"}
     show_plan(arguments)
-    said = capsys.readouterr().out
-    assert f"{len(planned)} steps: {len(planned)} to run; time unknown." in said
+    assert f"{len(planned)} to run" in capsys.readouterr().out
     # Something of another version lies here: it may be what these weights made, or not.
     open_store(str(store)).create("artifacts/train/0123456789abcdef/plan.json", b"[]")
     states = {step.step: (step.state, step.why) for step in plan(prepare(arguments))}
     assert states["train"] == ("unknown", ("weights not fetched yet",))
     assert states["evaluate.encoder"] == ("run", ("never run here",))
     show_plan(arguments)
-    assert "1 unknown until their weights are fetched" in capsys.readouterr().out
+    assert "1 unknown" in capsys.readouterr().out
 
 
 def test_after_a_run_the_times_are_those_of_its_rows(finished: Finished) -> None:
@@ -56,48 +52,6 @@ def test_after_a_run_the_times_are_those_of_its_rows(finished: Finished) -> None
         if name != "ingest":  # a source is no other's
             assert step.seconds is not None
             assert step.seconds <= took[name]
-
-
-@pytest.mark.parametrize("name", ["gense", "gense_plus", "gense_domain", "gense_cpu"])
-def test_gense_s_recipes_are_planned_where_their_data_are(name: str, tmp_path: Path) -> None:
-    """With local files in the place of the hub's, and nothing fetched."""
-    lines = tmp_path / "lines.txt"
-    lines.write_text("".join(f"The list has {n} rows and one old value in it.\n" for n in range(9)))
-    (tmp_path / "triplets.csv").write_text("sent0,sent1,hard_neg\nOne list.,A list.,No list.\n")
-    # The hub's columns: those of yahoo-answers/title-answer-pair have another name.
-    for corpus in ("eli5", "gooaq", "yahoo"):
-        first = "title" if corpus == "yahoo" else "question"
-        (tmp_path / f"{corpus}.csv").write_text(f"{first},answer\nWhich list?,The old one.\n")
-    changes = []
-    for number, corpus in enumerate(file.load(name).corpora):
-        of_kind = corpus.name if corpus.kind == "pairs" else corpus.kind
-        source = lines if corpus.kind is None else tmp_path / f"{of_kind}.csv"
-        own = {"source": source, "name": corpus.name, "role": corpus.role}
-        own |= {"kind": corpus.kind} if corpus.kind else {}
-        if corpus.columns:
-            columns = ", ".join(f"{ours}: {theirs}" for ours, theirs in corpus.columns.items())
-            own |= {"columns": f"{{{columns}}}"}
-        written = ", ".join(f"{key}: {value}" for key, value in own.items())
-        changes.append(f"corpora.{number}={{{written}}}")
-    if name != "gense_cpu":
-        t5 = tiny_t5(tmp_path / "t5", WORDS)
-        places = ("backbone", "models.writer.fit_generator.init")
-        changes += [f"{place}={t5}" for place in places]
-    store = str(tmp_path / "store")
-    planned = plan(prepare(RunArguments(name, store, tuple(changes))))
-    assert {step.state for step in planned} == {"run"}
-    trained = [step.step for step in planned if step.step.startswith("train.")]
-    assert trained == [f"train.{phase.name}" for phase in file.load(name).train.phases]
-    made = {step.step for step in planned} & {"fit_generator.writer", "fit_pair.judge"}
-    assert len(made) == 1
-
-
-def test_the_endpoint_recipes_ceiling_is_above_what_its_anchors_take(tmp_path: Path) -> None:
-    recipe = prepare(RunArguments("gcse_endpoint", str(tmp_path / "store"))).recipe
-    # What a sentence of 20 tokens took with MiniLM's tokenizer, chat template and answers
-    # included: 1,500 tokens for extraction and seven methods.
-    assert recipe.run.llm.max_tokens_total is not None
-    assert recipe.run.llm.max_tokens_total > 1.4 * 1_500 * (recipe.sample.rows or 0)
 
 
 FIRST, SECOND, OTHER = (
@@ -170,35 +124,26 @@ def test_a_plan_names_a_tag_that_has_moved(
     assert "moved" not in capsys.readouterr().out
     set_tag(store, "small", SECOND)
     show_plan(given)
-    said = f"tag:small has moved since the last run: {FIRST} → {SECOND}."
-    assert said in capsys.readouterr().out.splitlines()
+    assert f"{FIRST} → {SECOND}" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
-    ("target", "words"),
-    [
-        (None, "This store has no tags. Make the model first, and name it: tercet tag STEP@"),
-        (OTHER, f"The tag 'small' names {OTHER}, which is not a model: tag the step that made"),
-    ],
+    ("target", "removed", "words"),
+    [(None, False, "small"), (OTHER, False, OTHER), (FIRST, True, FIRST)],
 )
-def test_a_tag_without_a_model_is_refused(tmp_path: Path, store: Store, target, words) -> None:
+def test_a_tag_without_a_model_is_refused(
+    tmp_path: Path, store: Store, target: str | None, removed: bool, words: str
+) -> None:
     if target is not None:
         set_tag(store, "small", target)
+    if removed:
+        shutil.rmtree(store.local(f"artifacts/{FIRST.replace('@', '/')}"))
     with pytest.raises(BadInput, match=words):
-        prepare(arguments(tmp_path))
-
-
-def test_a_tag_of_a_removed_model_says_so(tmp_path: Path, store: Store) -> None:
-    set_tag(store, "small", FIRST)
-    with pytest.raises(BadInput, match="There is no tag 'other' in this store, only: small"):
-        tagged_model(store, "other")
-    shutil.rmtree(store.local(f"artifacts/{FIRST.replace('@', '/')}"))
-    with pytest.raises(BadInput, match=f"The tag 'small' names {FIRST}, which was removed"):
         prepare(arguments(tmp_path))
 
 
 def test_without_a_store_there_are_no_tags_and_none_is_made(tmp_path: Path) -> None:
     given = arguments(tmp_path)
-    with pytest.raises(BadInput, match="The recipe takes tag:small from the store"):
+    with pytest.raises(BadInput, match="tag:small"):
         prepare(given)
     assert not Path(given.store).exists()

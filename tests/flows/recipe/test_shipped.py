@@ -1,5 +1,7 @@
 """Which corpora are the user's own, and how their documents are told from ours."""
 
+import re
+
 from tercet.flows.recipe import file as recipe_file
 from tercet.flows.recipe.shipped import count_apart, shipped_corpora
 
@@ -17,8 +19,8 @@ def test_a_shipped_corpus_is_known_by_its_source_whatever_its_name() -> None:
 
 
 def test_documents_are_counted_apart_where_both_kinds_are_there() -> None:
-    told = "584 documents of yours, 1,496 that come with Tercet"
-    assert count_apart({"docs": 500, "more": 84, "plain": 1496}, ["plain"]) == told
+    counted = count_apart({"docs": 500, "more": 84, "plain": 1496}, ["plain"])
+    assert re.findall(r"\d[\d,]*\d", counted) == ["584", "1,496"]
     assert count_apart({"docs": 584}, ["plain"]) == ""
     assert count_apart({"plain": 1496}, ["plain"]) == ""
     assert count_apart({}, []) == ""

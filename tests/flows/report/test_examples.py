@@ -1,4 +1,4 @@
-"""Whose texts a report shows as examples, and whose documents it counts."""
+"""Whose texts a report shows as examples."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,8 +8,8 @@ from report_sections import flat, of
 from report_store import made as made_rows
 from report_store import write_run
 
-from tercet.flows.pages.blocks import Chart, Items, Tabs
-from tercet.flows.report import examples, made, projection
+from tercet.flows.pages.blocks import Items, Tabs
+from tercet.flows.report import examples
 from tercet.flows.report.subject import Subject, open_runs
 from tercet.storage.store import open_store
 
@@ -51,19 +51,3 @@ def test_examples_begin_with_the_users_own(mixed: tuple[Subject, ...]) -> None:
         above = [item.above for item in refused.items]
         assert len(above) == 4
         assert set(above) <= OWN
-    assert "Your own texts come first" in examples.examples(mixed).lead
-
-
-def test_the_plane_takes_the_users_own_sources_first(
-    mixed: tuple[Subject, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    few = projection._POINTS.replace(f"LIMIT {projection.ANCHORS}", "LIMIT 4")
-    monkeypatch.setattr(projection, "_POINTS", few)
-    (chart,) = of(projection.plane(mixed), Chart)
-    points = chart.spec["data"]["values"]
-    assert {p["text"] for p in points if p["method"] == "source"} == OWN
-
-
-def test_the_funnel_tells_whose_documents_they_are(mixed: tuple[Subject, ...]) -> None:
-    (chart,) = of(made.funnel(mixed), Chart)
-    assert chart.caption == "1 document of yours, 2 that come with Tercet."

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from faulty_server import until
 from report_store import EVIL, Written
 
 from tercet.flows.commands.browse import make_report
@@ -113,15 +112,6 @@ def test_a_method_is_chosen_by_click_and_by_key(wide: Opened) -> None:
     page.keyboard.press("ArrowRight")
     assert page.evaluate("document.activeElement.textContent.trim()") == "next_sentences"
     assert "Too far from the anchor for a positive" in panel.inner_text()
-
-
-def test_a_method_is_highlighted_in_the_plane(wide: Opened) -> None:
-    faint = """() => [...document.querySelectorAll('#sources-and-candidates .mark-symbol path')]
-        .filter((mark) => Number(mark.getAttribute('opacity')) < 0.1).length"""
-    assert wide.page.evaluate(faint) == 0
-    wide.page.get_by_label("Highlight").select_option(label="entity_swap")
-    assert until(lambda: wide.page.evaluate(faint) == 60)
-    wide.page.get_by_label("Highlight").select_option(label="all")
 
 
 def test_the_switch_turns_page_and_charts(wide: Opened) -> None:

@@ -1,14 +1,12 @@
 """The report's table of the knowledge graph."""
 
-import re
 from pathlib import Path
 
-import pytest
-from commands_store import graph_store, small_store
+from commands_store import graph_store
 from report_store import write_run
 
-from tercet.flows.pages.blocks import Note, Table
-from tercet.flows.report.made import BY_THRESHOLD, REASONS, SPARE, describe_reason, neighbourhoods
+from tercet.flows.pages.blocks import Table
+from tercet.flows.report.made import neighbourhoods
 from tercet.flows.report.subject import open_runs
 from tercet.storage.store import open_store
 
@@ -23,14 +21,6 @@ def test_the_most_connected_entities_stand_with_their_neighbours(tmp_path: Path)
         ["heron\x0b & <egret>", "animal", 5, 1, "pond (2)"],
         ["reed", None, 1, 1, "pond (1)"],
     ]
-
-
-def test_a_run_without_a_graph_says_so(tmp_path: Path) -> None:
-    store, run = small_store(tmp_path / "store")
-    with open_runs(store, [run]) as subjects:
-        (note,) = neighbourhoods(subjects).blocks
-    assert isinstance(note, Note)
-    assert note.tone == "missing"
 
 
 PLAIN = {"name": "plain", "source": "package:tercet.recipes/plain_english.txt"}
@@ -77,35 +67,3 @@ def test_entities_and_counts_are_those_of_the_users_own_sentences(tmp_path: Path
         ["bolt", None, 2, 1, "day (2)"],
         ["day", None, 2, 1, "bolt (2)"],
     ]
-    assert "in your own texts" in table.caption
-
-
-def test_without_sentences_of_ones_own_the_whole_graph_is_shown(tmp_path: Path) -> None:
-    table = of_corpora(tmp_path, "plain", "plain")
-    assert [row[0] for row in table.rows] == ["day", "person", "year"]
-    assert "own" not in table.caption
-
-
-DOCS = Path(__file__).parents[3] / "docs" / "sql.md"
-
-
-def documented() -> list[str]:
-    """The third cells of the table of reasons."""
-    section = DOCS.read_text(encoding="utf-8").partition("# Reasons\n")[2].partition("\n#")[0]
-    cells = re.findall(r"^\|[^|]*\|[^|]*\| (`[^|]+`) \|", section, re.MULTILINE)
-    return sorted({name for cell in cells for name in re.findall(r"`(\w+)`", cell)})
-
-
-def test_there_are_some() -> None:
-    assert {"duplicate", "above_negative_max", "surplus"} <= set(documented())
-
-
-@pytest.mark.parametrize("reason", documented())
-def test_a_documented_reason_has_words(reason: str) -> None:
-    assert reason in REASONS
-
-
-def test_groups_are_of_known_reasons_and_others_keep_their_names() -> None:
-    assert {*SPARE, *BY_THRESHOLD} <= set(REASONS)
-    assert describe_reason("empty") == REASONS["empty"]
-    assert describe_reason("never_heard_of") == "never heard of"

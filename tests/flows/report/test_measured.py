@@ -1,4 +1,4 @@
-"""What is said of figures that are of too few questions."""
+"""A ranking that no encoder makes, among the figures before and after."""
 
 from pathlib import Path
 
@@ -8,19 +8,6 @@ from tercet.flows.pages.blocks import Table
 from tercet.flows.report.measured import before_and_after
 from tercet.flows.report.subject import open_runs
 from tercet.storage.store import open_store
-
-
-def test_a_figure_of_a_handful_of_queries_is_marked_and_counts_as_neither(tmp_path: Path) -> None:
-    run = write_run(tmp_path / "store", measured(queries=1))
-    with open_runs(open_store(str(tmp_path / "store"), create=False), [run]) as subjects:
-        section = before_and_after(subjects)
-    (table,) = [block for block in section.blocks if isinstance(block, Table)]
-    assert [[*row[1:3], row[5]] for row in table.rows] == [
-        ["+5.00", "too few", 1],
-        ["+5.00", "+3.00 to +7.00", 500],
-    ]
-    assert table.strong == {1}
-    assert "fewer than 30 questions" in table.caption
 
 
 def test_a_ranking_that_no_encoder_makes_has_no_gain_and_does_not_count(tmp_path: Path) -> None:

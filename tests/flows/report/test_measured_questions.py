@@ -3,12 +3,11 @@
 from pathlib import Path
 
 from question_rows import question_rows
-from report_sections import of, table
+from report_sections import table
 from report_store import measured, write_run
 
-from tercet.flows.pages.blocks import Note
 from tercet.flows.report import measured as module
-from tercet.flows.report.subject import Subject, open_runs
+from tercet.flows.report.subject import open_runs
 from tercet.storage.store import open_store
 
 
@@ -22,8 +21,3 @@ def test_each_question_has_its_ranks_and_what_came_first_instead(tmp_path: Path)
     assert shown[0] == ["gains most", "+100.0", None, 1, 7, 1, None, "mine"]
     assert shown[-1][:7] == ["loses most", "−90.0", 1, 9, 1, 9, "wrong.md: wrong words"]
     assert len(shown) == 5
-
-
-def test_a_run_without_questions_has_no_such_section(whole: tuple[Subject, ...]) -> None:
-    (note,) = of(module.questions(whole), Note)
-    assert note.tone == "missing"

@@ -64,19 +64,19 @@ def test_a_table_asks_a_run_that_exists_already(store: str, tmp_path: Path) -> N
         *("q", ("what of a?", "what of b?")),
         ({0: 1}, {1: 1}),
     )
-    assert found.left_out == [
-        "q: 1 row left out; the first: row 4: no path of a passage ends in 'c.md'"
-    ]
+    (left_out,) = found.left_out
+    assert left_out.startswith("q: 1 row")
+    assert "'c.md'" in left_out
     assert (found.seed, found.pairs) == (3, [])
 
 
 def test_what_it_lacks_is_said(store: str, tmp_path: Path) -> None:
     asked = {"q": str(tmp_path / "q.csv")}
-    with pytest.raises(BadInput, match="has no passages to ask: name another run with --run"):
+    with pytest.raises(BadInput, match="--run"):
         read_pairs(store, "birds", [], ["test"], asked)
-    with pytest.raises(BadInput, match=r"names no file under evaluate\.retrieval_sets"):
+    with pytest.raises(BadInput, match=r"evaluate\.retrieval_sets"):
         read_pairs(store, "birds", ["retrieval_sets"], ["test"])
-    with pytest.raises(BadInput, match="--tasks questions:FILE reads the pairs of a run"):
+    with pytest.raises(BadInput, match="--tasks questions:FILE"):
         read_pairs(str(tmp_path / "none"), None, [], ["test"], asked)
-    with pytest.raises(BadInput, match="names two files 'q' of questions"):
+    with pytest.raises(BadInput, match="'q'"):
         own_files(["questions:q.csv", "questions:x/q.csv"], "retrieval_sets")

@@ -9,10 +9,8 @@ import pytest
 from commands_store import make_artifact, make_run, small_store
 from searched_store import CONFIG, Searched, passages, searched
 
-from tercet.flows.results.search import WAYS, Answer, load_as_made, open_passages
+from tercet.flows.results.search import WAYS, Answer, open_passages
 from tercet.flows.results.search import search as search_in
-from tercet.models.encoders import encoder
-from tercet.models.encoders.encoder import load_encoder
 from tercet.models.retrieval import bm25
 from tercet.models.retrieval.rankings import WEIGHT
 from tercet.storage.runs import UnknownRef, get_run
@@ -116,14 +114,6 @@ def test_passages_that_come_with_tercet_are_not_found_unless_there_are_no_others
             assert min(r for r in answer.rows[way].to_pylist() if r is not None) == 1
 
 
-def test_a_long_query_is_read_as_far_as_the_encoder_reads(searched: Searched) -> None:
-    said = " ".join([QUERY] * 2500)
-    assert len(said.split()) == 10_000
-    answer = search(searched.store, None, said, count=3)
-    assert ranked(answer, "after")
-    assert ranked(answer, "bm25")[0] == ranked(search(searched.store, None, QUERY), "bm25")[0]
-
-
 def test_words_that_are_nowhere_are_found_by_vectors_alone(searched: Searched) -> None:
     answer = search(searched.store, None, "zzz", count=2)
     assert ranked(answer, "bm25") == []
@@ -131,48 +121,34 @@ def test_words_that_are_nowhere_are_found_by_vectors_alone(searched: Searched) -
     assert search(searched.store, None, "zzz", by="bm25").rows.num_rows == 0
 
 
-def test_an_encoder_is_loaded_once_for_several_queries(
-    searched: Searched, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("query", "more", "word"),
+    [
+        ("", {}, "query"),
+        ("  \n\t", {}, "query"),
+        (QUERY, {"by": "tfidf"}, "tfidf"),
+        (QUERY, {"count": 0}, "count"),
+    ],
+)
+def test_what_cannot_be_searched_is_refused(
+    searched: Searched, query: str, more: dict[str, Any], word: str
 ) -> None:
-    loaded: list[Path] = []
-
-    def loading(folder: Path, *form: Any, **more: Any) -> Any:
-        loaded.append(folder)
-        return load_encoder(folder, *form, **more)
-
-    load_as_made.cache_clear()
-    monkeypatch.setattr(encoder, "load_encoder", loading)
-    first = search(searched.store, None, QUERY)
-    assert search(searched.store, None, QUERY).rows == first.rows
-    search(searched.store, None, "two red columns")
-    assert len(loaded) == len({*loaded}) == 2
-
-
-@pytest.mark.parametrize("query", ["", "  \n\t"])
-def test_an_empty_query_is_refused(searched: Searched, query: str) -> None:
-    with pytest.raises(BadInput, match="The query is empty: give a few words"):
-        search(searched.store, None, query)
-
-
-def test_a_way_that_there_is_not_and_an_unknown_run_are_refused(searched: Searched) -> None:
-    with pytest.raises(BadInput, match="by 'tfidf' must be one of both, after, before, bm25"):
-        search(searched.store, None, QUERY, by="tfidf")
-    with pytest.raises(BadInput, match="count 0 must be 1 or more"):
-        search(searched.store, None, QUERY, count=0)
-    with pytest.raises(UnknownRef, match="20200101"):
-        search(searched.store, "20200101", QUERY)
+    with pytest.raises(BadInput, match=word):
+        search(searched.store, None, query, **more)
 
 
 def test_a_run_without_passages_says_what_to_set(tmp_path: Path, searched: Searched) -> None:
     store, run = small_store(tmp_path / "other")
-    with pytest.raises(BadInput, match=r"No run in .* has passages .*ingest\.passages=\{\}"):
+    with pytest.raises(BadInput, match=r"ingest\.passages=\{\}"):
         search(store, None, QUERY)
-    with pytest.raises(BadInput, match=f"Run {run} of birds has no passages"):
+    with pytest.raises(BadInput, match=run):
         search(store, run, QUERY)
+    with pytest.raises(UnknownRef, match="20200101"):
+        search(searched.store, "20200101", QUERY)
     # A newer run without any does not hide the one that has some.
     make_run(searched.store, "later", {"ingest": ("dddd", "made", {})})
     assert search(searched.store, None, QUERY).run["run_id"] == searched.run
-    with pytest.raises(UnknownRef, match="no runs yet"):
+    with pytest.raises(UnknownRef):
         search(open_store(str(tmp_path / "empty")), None, QUERY)
 
 
@@ -187,10 +163,10 @@ def test_a_run_that_has_not_trained_is_searched_by_what_it_has(searched: Searche
     half = make_run(searched.store, "notes", has, content, state=None)
     answer = search(searched.store, half, QUERY, count=2)
     assert list(answer.missing) == ["after", "both"]
-    assert "by its trained encoder (step passage_vectors.encoder)" in answer.missing["after"]
+    assert "passage_vectors.encoder" in answer.missing["after"]
     assert ranked(answer, "after") == []
     assert len(ranked(answer, "before")) >= 2
-    with pytest.raises(BadInput, match="run its recipe, which must train, to the end"):
+    with pytest.raises(BadInput):
         search(searched.store, half, QUERY, by="after")
 
 
@@ -202,16 +178,14 @@ def test_a_backbone_that_is_another_by_now_gives_no_ranks(
     other = shutil.copytree(searched.trained, tmp_path / "backbone")
     run = make_run(searched.store, "notes", has, {"name": "notes", "backbone": str(other)})
     answer = search(searched.store, run, QUERY)
-    assert "is not here any more as run" in answer.missing["before"]
+    assert list(answer.missing) == ["before"]
     assert len(ranked(answer, "after")) >= 5
 
 
 def test_what_was_removed_is_told(searched: Searched) -> None:
     root = Path(searched.store.location) / "artifacts"
     shutil.rmtree(root / "passage_vectors.encoder")
-    assert (
-        "was removed: run its recipe again" in search(searched.store, None, QUERY).missing["after"]
-    )
+    assert "removed" in search(searched.store, None, QUERY).missing["after"]
     shutil.rmtree(root / "passages")
-    with pytest.raises(BadInput, match="was removed: run its recipe again"):
+    with pytest.raises(BadInput, match="removed"):
         search(searched.store, None, QUERY)

@@ -89,7 +89,7 @@ def test_an_edit_of_the_decoding_changes_the_key(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize(
     ("backend", "module"),
     [
-        ("transformers", "generators.candidates"),
+        ("transformers", "generators.decode"),
         ("transformers", "vaegpt.network"),
         ("vllm", "generators.layout"),
         ("vllm", "vaegpt.plugin.served"),
@@ -110,7 +110,7 @@ def test_a_missing_vllm_is_told_where_a_model_never_answered(tmp_path: Path) -> 
         check_engine(store, recipe, [(config, COMPONENTS)])
 
     step = SimpleNamespace(llm=LlmSettings(model="small"))
-    with pytest.raises(Unusable, match=r"^There is no vLLM in "):
+    with pytest.raises(Unusable, match="vLLM"):
         check(step)
     check(step, endpoints=["http://127.0.0.1:9/v1"])
     # It writes in this process.

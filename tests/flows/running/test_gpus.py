@@ -124,7 +124,7 @@ def test_a_killed_process_ends_its_turn(tmp_path: Path, monkeypatch: pytest.Monk
     holder.communicate()
     waiting.join(60)
     assert got.is_set()
-    assert said == ["waits for the GPU GPU-0a, on which another process computes"]
+    assert "GPU-0a" in said[0]
 
 
 def test_a_link_in_the_place_of_a_turn_is_not_followed(

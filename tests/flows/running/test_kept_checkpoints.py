@@ -61,7 +61,7 @@ def test_a_training_killed_on_a_machine_that_is_gone_goes_on(
     checkpoints = artifact.scratch() / "part-00000" / "checkpoints"
     with kept_in_bucket(artifact, said.append):
         weights, log = train("causal", checkpoints, progress=lambda done, *_: seen.append(done))
-    assert "goes on from the checkpoint in s3://bucket" in said[0]
+    assert "s3://bucket" in said[0]
     assert seen[0] == 11
     whole, undisturbed = train("causal", tmp_path / "whole")
     assert same_weights(weights, whole)

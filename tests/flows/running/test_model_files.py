@@ -69,9 +69,7 @@ def test_a_head_that_training_has_lost_is_not_copied(
         check_model_files(again, {})
         return
     for steps in (again[:2], [again[0], identity, trained("train.d", Made("train.c"))]):
-        with pytest.raises(
-            BadInput, match=rf"^train\.d: .* layer {lost} of the original.*identity"
-        ):
+        with pytest.raises(BadInput, match=rf"^train\.d: .* {lost} .*identity"):
             check_model_files(steps, {})
 
 
@@ -93,7 +91,7 @@ def test_nor_one_of_a_model_that_the_run_pretrains_or_an_evaluator_that_it_fits(
         [made, first, trained("train.d", Made("train.a"))],
         [evaluator, trained("train.d", Made("fit_evaluator"))],
     ):
-        with pytest.raises(BadInput, match=r"^train\.d: .* of the original.*identity"):
+        with pytest.raises(BadInput, match=r"^train\.d: .*identity"):
             check_model_files(steps, {})
 
 
@@ -108,7 +106,7 @@ def test_all_layers_cannot_be_frozen(tmp_path: Path, key: str) -> None:
 
     two = frozen(2, Weights(str(tmp_path)))
     check_model_files([two], {})
-    with pytest.raises(BadInput, match=r"^train\.p3: frozen_layers: 3 of the encoder's 3 layers"):
+    with pytest.raises(BadInput, match=r"^train\.p3: frozen_layers"):
         check_model_files([two, frozen(3, Made("train.p2"))], {})
 
 
@@ -116,24 +114,8 @@ def test_a_tag_of_a_judge_of_pairs_is_no_backbone(tmp_path: Path) -> None:
     write(tmp_path, PairModel(np.zeros((4, 3)), 0.0, Platt(1.0, 0.0)))
     config = TrainConfig.model_validate({"phase": {"name": "p"}})
     step = Step("train", STAGE, config, {}, {"backbone": Tagged("judge")})
-    with pytest.raises(BadInput, match=r"^train: the model tag:judge is no encoder"):
+    with pytest.raises(BadInput, match=r"^train: .*tag:judge"):
         check_model_files([step], {"judge": tmp_path})
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["", "3", "null", '"num_layers"', '{"num', '{"num_hidden_layers": "12"}', "\ufeff{}"],
-)
-def test_an_odd_config_is_left_to_whoever_loads_the_model(tmp_path: Path, text: str) -> None:
-    file = tmp_path / "config.json"
-    file.write_text('{"num_hidden_layers": 2}', encoding="utf-8")
-    save_file({"weight": np.zeros(2)}, tmp_path / "model.safetensors")
-    config = TrainConfig.model_validate({"phase": {"name": "p", "frozen_layers": 2}})
-    step = Step("train", STAGE, config, {}, {"backbone": Weights(str(tmp_path))})
-    with pytest.raises(BadInput, match="frozen_layers: 2 of the encoder's 2 layers"):
-        check_model_files([step], {})
-    file.write_text(text, encoding="utf-8")
-    check_model_files([step], {})
 
 
 def whitened(dimensions: int | None, encoder: Model, **form: Any) -> Step:
@@ -154,12 +136,8 @@ def test_whitening_keeps_no_more_directions_than_there_are(tiny_backbone: Path) 
     wide = trained("train.a", here, **pooled, start="identity")
     check_model_files([wide, whitened(width + 1, Made("train.a"), **pooled)], {})
     for steps in ([*before, whitened(width + 1, Made("train.b"))], [whitened(width + 1, here)]):
-        with pytest.raises(BadInput) as found:
+        with pytest.raises(BadInput, match=rf"whiten\.dimensions is {width + 1}.* {width} "):
             check_model_files(steps, {})
-        assert str(found.value) == (
-            f"whiten: whiten.dimensions is {width + 1}, but the encoder's vectors have only "
-            f"{width} numbers: lower it to {width} or less."
-        )
 
 
 @pytest.mark.parametrize(
@@ -185,7 +163,7 @@ def test_a_width_that_the_files_do_not_tell_is_left_to_the_run(
     save_file({"weight": np.zeros(2)}, tmp_path / "model.safetensors")
     step = whitened(9, Weights(str(tmp_path)))
     if known:
-        with pytest.raises(BadInput, match="have only 8 numbers"):
+        with pytest.raises(BadInput, match=" 8 "):
             check_model_files([step], {})
     else:
         check_model_files([step], {})
@@ -213,7 +191,7 @@ def test_poolings_that_are_joined_are_wider(
     if joined:
         check_model_files([step], {})
     else:
-        with pytest.raises(BadInput, match="have only"):
+        with pytest.raises(BadInput, match="dimensions"):
             check_model_files([step], {})
 
 
@@ -260,12 +238,8 @@ def test_tokens_are_counted_with_the_encoders_own_tokenizer(
         (Made("pretrain.fresh"), here),
         (here, Made("pretrain.fresh")),
     ]:
-        with pytest.raises(BadInput) as found:
+        with pytest.raises(BadInput, match=r"^train: count_tokens\.counts .*`tokenizer`"):
             check_model_files([fresh, on, *reconstructing(backbone, tokenizer)], {})
-        assert str(found.value) == (
-            "train: count_tokens.counts counts with another tokenizer than the encoder's: name "
-            "the encoder's backbone as its `tokenizer`."
-        )
 
 
 def test_states_are_not_pooled_by_a_cnn_that_was_never_trained(
@@ -301,15 +275,5 @@ def test_states_are_not_pooled_by_a_cnn_that_was_never_trained(
     faulty = [[of_texts(here)], [same, of_encoder(made)], [by_mean, of_encoder(made)]]
     faulty += [[own, from_own, of_encoder(made)]]
     for steps in faulty:
-        with pytest.raises(BadInput, match=r"pooling: token_cnn needs an encoder that was trained"):
+        with pytest.raises(BadInput, match="token_cnn"):
             check_model_files(steps, kept)
-
-
-def test_weights_that_cannot_be_read_are_left_to_whoever_loads_them(tmp_path: Path) -> None:
-    (tmp_path / "config.json").write_text("{}")
-    (tmp_path / "model.safetensors").write_text("version https://git-lfs.github.com/spec/v1\n")
-    here = Tagged("pointer")
-    steps = [trained("train.a", here), trained("train.b", Made("train.a"), start="identity")]
-    check_model_files(steps, {"pointer": tmp_path})
-    with pytest.raises(ValueError, match=r"^No sentence encoder can be loaded from"):
-        encoder.load_encoder(tmp_path)

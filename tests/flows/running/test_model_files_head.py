@@ -40,7 +40,7 @@ def model(folder: Path, kind: str, *layers: str) -> Path:
 def test_it_is_said_and_not_replaced_in_silence(tmp_path: Path) -> None:
     for number, layers in enumerate((("pooler.dense",), ())):
         lost = model(tmp_path / str(number), "roberta", *layers)
-        with pytest.raises(BadInput, match=r"^train: .* do not have: .*start: donor.*: tanh"):
+        with pytest.raises(BadInput, match=r"^train: .*start: donor.*: tanh"):
             check_model_files([trained(lost)], {})
         for loss in ({"start": "donor"}, {"start": "identity"}, {"activation": "tanh"}):
             check_model_files([trained(lost, **loss)], {})
@@ -54,5 +54,5 @@ def test_a_donor_is_named_where_it_is_asked_for() -> None:
     assert PartConfig.model_validate(part({"entry_matrix": "base"})).resolved().slots == (
         "entry_matrix",
     )
-    with pytest.raises(ValidationError, match="definition reads the model donor: name it"):
+    with pytest.raises(ValidationError, match="donor"):
         PartConfig.model_validate(part({"entry_matrix": "base"}, start="donor"))

@@ -29,7 +29,7 @@ def test_a_stand_in_for_two_cards_serves_a_job_each(monkeypatch: pytest.MonkeyPa
     assert {seen[0][1] for seen in told} == {"3"}
     assert (told[0][1], told[2][1]) == (Ended("a"), Ended("b"))
     assert str(told[1][1].error) == "the job is bad"
-    assert "was killed: if memory ran out" in str(told[3][1].error)
+    assert "killed" in str(told[3][1].error)
     assert os.environ[THREADS] == "6"
 
 

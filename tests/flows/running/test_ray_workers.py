@@ -113,9 +113,7 @@ def test_a_part_that_kills_its_workers_ends_the_step(
     from tercet.flows.running import ray_workers
 
     monkeypatch.setattr(ray_workers, "TRIES", 1)
-    with pytest.raises(
-        Stopped, match=r"toy: part 3 was lost 2 times, .* died on the node .*: look"
-    ):
+    with pytest.raises(Stopped, match="part 3 was lost 2 times"):
         trial.made(trial.order({}), x3="die")
 
 
@@ -125,7 +123,7 @@ def test_nodes_whose_memory_runs_out_or_that_are_unlike_the_driver_are_told(
     narrow = ray_nodes.add(RAY_memory_usage_threshold="0.001", RAY_memory_monitor_refresh_ms="100")
     waiting = {f"x{x}": "wait" for x in range(COUNT)}
     try:
-        with pytest.raises(Stopped, match=r"memory of a node ran out .*twice: lower run\.mem"):
+        with pytest.raises(Stopped, match=r"run\.mem"):
             trial.made(trial.order({}), **waiting)
     finally:
         ray_nodes.remove(narrow)
@@ -134,7 +132,7 @@ def test_nodes_whose_memory_runs_out_or_that_are_unlike_the_driver_are_told(
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: duckdb\nVersion: 9.9.9\n")
     strange = ray_nodes.add(PYTHONPATH=str(tmp_path / "other"))
     try:
-        with pytest.raises(BadInput, match=r"The node \S+ has duckdb 9.9.9, and the driver .*: in"):
+        with pytest.raises(BadInput, match=r"duckdb 9\.9\.9"):
             trial.made(trial.order(MODELS, "bbbb"))
     finally:
         ray_nodes.remove(strange)
@@ -143,5 +141,5 @@ def test_nodes_whose_memory_runs_out_or_that_are_unlike_the_driver_are_told(
 def test_a_node_that_does_not_see_the_store_is_told(trial: Trial, tmp_path: Path) -> None:
     order = trial.order({})
     Path(trial.store.location, "runs").rename(tmp_path / "elsewhere")
-    with pytest.raises(BadInput, match=r"does not see the store .*: put it into a directory"):
+    with pytest.raises(BadInput, match="store"):
         trial.made(order)

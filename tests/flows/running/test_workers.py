@@ -29,9 +29,7 @@ def test_an_installed_package_adds_workers(monkeypatch: pytest.MonkeyPatch) -> N
     vars(point)["dist"] = SimpleNamespace(name="toys", version="1.2")
     monkeypatch.setattr(plugins, "installed", lambda group: [point] * (group == workers.GROUP))
     assert isinstance(open_executor(RunSettings(workers="backwards"), say), Backwards)
-    with pytest.raises(
-        BadInput, match=r"no workers 'ways': give a number .* one of backwards, ray.$"
-    ):
+    with pytest.raises(BadInput, match=r"'ways'.* backwards, ray"):
         find_workers(RunSettings(workers="ways"))
 
 
@@ -40,7 +38,7 @@ def test_an_address_of_a_cluster_elsewhere_is_refused(
     address: str, ray_package: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RAY_ADDRESS", address)
-    with pytest.raises(BadInput, match=rf"^RAY_ADDRESS is {address}, but .* inside .*: start it"):
+    with pytest.raises(BadInput, match=f"RAY_ADDRESS is {address}"):
         find_workers(RunSettings(workers="ray"))
 
 
@@ -50,11 +48,11 @@ def test_an_address_at_which_nobody_answers_is_told(
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     monkeypatch.setenv("RAY_ADDRESS", f"127.0.0.1:{port}")
-    with pytest.raises(BadInput, match=rf"answers at RAY_ADDRESS \(127.0.0.1:{port}\): start"):
+    with pytest.raises(BadInput, match=rf"127.0.0.1:{port}"):
         open_executor(RunSettings(workers="ray"), say)
 
 
 def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(BadInput, match=r"needs the package ray: pip install 'tercet\[ray\]'"):
+    with pytest.raises(BadInput, match=r"tercet\[ray\]"):
         find_workers(RunSettings(workers="ray"))

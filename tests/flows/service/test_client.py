@@ -49,10 +49,10 @@ def refused(folder: Path) -> str:
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        ("401/{}", "refuses the login: put USER:PASSWORD into PREFECT_API_AUTH_STRING"),
-        ("403/{}", "refuses the login: put USER:PASSWORD into PREFECT_API_AUTH_STRING"),
-        ("404/{}", "is no Prefect API: let PREFECT_API_URL name your server's"),
-        ("200/page", "is no Prefect API: let PREFECT_API_URL name your server's"),
+        ("401/{}", "PREFECT_API_AUTH_STRING"),
+        ("403/{}", "PREFECT_API_AUTH_STRING"),
+        ("404/{}", "PREFECT_API_URL"),
+        ("200/page", "PREFECT_API_URL"),
     ],
 )
 def test_what_is_not_the_api(
@@ -66,5 +66,5 @@ def test_nobody_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with silent_port() as port:
         monkeypatch.setenv("PREFECT_API_URL", f"http://you:secret@127.0.0.1:{port}/api")
         said = refused(tmp_path)
-    assert f"//127.0.0.1:{port}/api does not answer" in said
-    assert said.endswith(": start it, or correct PREFECT_API_URL.")
+    assert f"//127.0.0.1:{port}/api" in said
+    assert "PREFECT_API_URL" in said

@@ -122,10 +122,10 @@ def test_a_block_is_told_until_it_is_no_longer_named(client: Any, recipe: Path) 
     assert len(told) == 1
     deploy_recipe(arguments, "rules")
     assert told[0] not in named(client.read_automations())
-    with pytest.raises(BadInput, match=r"0 3 31 2 .* is not a schedule"):
+    with pytest.raises(BadInput, match="0 3 31 2"):
         deploy_recipe(arguments, "rules", cron="0 3 31 2 *", timezone="UTC")
     for name in ("custom-webhook/nobody", "people", "secret/people"):
-        with pytest.raises(BadInput, match="no notification block of this server: make one"):
+        with pytest.raises(BadInput, match=name):
             deploy_recipe(arguments, "rules", notify=name)
 
 
@@ -133,8 +133,7 @@ def test_another_store_has_no_share_in_them(client: Any, recipe: Path) -> None:
     deploy_recipe(RunArguments("ships.yaml", "the-store"), "rules")
     # One that was made when the recipe did not synthesise.
     client.delete_deployment(deployed(client, "synthesise").id)
-    said = f"tercet/ships-train runs on the store {recipe.parent}/the-store: give .* delete "
-    with pytest.raises(BadInput, match=said):
+    with pytest.raises(BadInput, match=rf"tercet/ships-train .*{recipe.parent}/the-store"):
         deploy_recipe(RunArguments("ships.yaml", "another"), "rules")
     assert list(named(client.read_deployments())) == ["ships-train"]
     deploy_recipe(RunArguments("ships.yaml", "the-store"), "rules")
@@ -182,7 +181,7 @@ def test_a_pools_runs_are_the_automations(client: Any, recipe: Path, store: Stor
     # The process that was taken for dead lives.
     with locks.hold(store, f"flow-{run.id}"):
         pipeline_flow._check_reschedules(store, run)
-    with pytest.raises(StageFailed, match=r"rescheduled 3 times.* retry it by hand\.$"):
+    with pytest.raises(StageFailed, match="3 times"):
         pipeline_flow._check_reschedules(store, run)
     goes_through(AwaitingRetry(message="by hand"))
     pipeline_flow._check_reschedules(store, run)
@@ -284,14 +283,14 @@ def _kill(worker: "subprocess.Popen[bytes]") -> None:
 def test_what_is_refused(recipe: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     arguments = RunArguments("ships.yaml", "the-store")
     monkeypatch.delenv("PREFECT_API_URL", raising=False)
-    with pytest.raises(BadInput, match=r"PREFECT_API_URL is not set: .* `tercet serve`"):
+    with pytest.raises(BadInput, match="PREFECT_API_URL"):
         deploy_recipe(arguments, "rules")
-    with pytest.raises(BadInput, match="not a schedule"):
+    with pytest.raises(BadInput, match="often"):
         deploy_recipe(arguments, "rules", cron="often")
     for pool in ("", "a/b", "..", "Prefect-mine", "p?x"):
-        with pytest.raises(BadInput, match="is no name of a work pool: use letters"):
+        with pytest.raises(BadInput, match="pool"):
             deploy_recipe(arguments, "rules", pool)
-    with pytest.raises(BadInput, match="There is no recipe"):
+    with pytest.raises(BadInput, match=r"absent.yaml"):
         deploy_recipe(RunArguments("absent.yaml"), "rules")
 
 

@@ -21,7 +21,7 @@ from tercet.flows.running.arguments import RunArguments
 from tercet.flows.running.runner import StepResult
 from tercet.flows.service import server
 from tercet.storage.store import Store, open_store
-from tercet.tasks.stage import BadInput, RequirementNotMet
+from tercet.tasks.stage import RequirementNotMet
 
 STEPS = ("first", "second.one", "second.two", "third")
 
@@ -120,46 +120,6 @@ def newest(store: Store, *names: str) -> tuple[Any, dict[str, Any]]:
     return found[0], tasks
 
 
-def test_steps_in_order_and_shown_as_cached(
-    store: Store, pretended: Pretended, capsys: pytest.CaptureFixture[str]
-) -> None:
-    pretended.does["third"] = lambda progress: "made"
-    assert run(store, pretended) == "run-1"
-    assert pretended.ran == list(STEPS)
-    flow_run, tasks = newest(store, *STEPS)
-    assert flow_run.state.is_completed()
-    assert flow_run.name == "pretended run-1"
-    assert flow_run.parameters["limit"] == 5
-    assert flow_run.parameters["store"] == store.location
-    assert flow_run.labels["tercet.run"] == "run-1"
-    assert set(tasks) == set(STEPS)
-    assert [tasks[name].state.name for name in STEPS] == ["Cached"] * 3 + ["Completed"]
-    assert "abc123" in tasks["first"].state.message
-    assert "3 rows" in tasks["third"].state.message
-    assert "Traceback" not in capsys.readouterr().err
-
-
-def test_failure_is_the_users_sentence(
-    store: Store, pretended: Pretended, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def fails(progress: Any) -> str:
-        raise BadInput("corpus.csv has no column 'text': name one.")
-
-    pretended.retries = 3
-    pretended.does["second.two"] = fails
-    with pytest.raises(BadInput, match="has no column"):
-        run(store, pretended)
-    # What the user must mend is not tried again, and nothing after it is begun.
-    assert pretended.ran == ["first", "second.one", "second.two"]
-    assert pretended.ended == []
-    flow_run, tasks = newest(store, "second.two")
-    assert flow_run.state.is_failed()
-    assert flow_run.state.message == "corpus.csv has no column 'text': name one."
-    assert tasks["second.two"].state.is_failed()
-    assert "has no column 'text'" in tasks["second.two"].state.message
-    assert "Traceback" not in capsys.readouterr().err
-
-
 def test_retries_are_the_recipes(
     store: Store, pretended: Pretended, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -175,38 +135,6 @@ def test_retries_are_the_recipes(
     pretended.does["first"] = fails_once
     run(store, pretended)
     assert pretended.ran == ["first", *STEPS]
-
-
-def test_interrupted_run_is_not_left_running(store: Store, pretended: Pretended) -> None:
-    def interrupts(progress: Any) -> str:
-        raise KeyboardInterrupt
-
-    pretended.does["second.one"] = interrupts
-    with pytest.raises(KeyboardInterrupt):
-        run(store, pretended)
-    flow_run, _ = newest(store)
-    assert flow_run.state.is_crashed() or flow_run.state.is_cancelled()
-    assert pretended.ran == ["first", "second.one"]
-
-
-def test_progress_is_an_artifact(
-    store: Store, pretended: Pretended, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from prefect.client.orchestration import get_client
-
-    def reports(progress: Any) -> str:
-        progress(1, 4, "rows")
-        return "made"
-
-    monkeypatch.setattr("tercet.flows.terminal.progress.QUIET_SECONDS", 0.0)
-    pretended.does["second.one"] = reports
-    run(store, pretended)
-    _, tasks = newest(store, "second.one")
-    with get_client(sync_client=True) as client:
-        found = [a for a in client.read_artifacts() if a.key == "second-one"]
-    assert [a.task_run_id for a in found] == [tasks["second.one"].id]
-    assert found[0].data == 100.0
-    assert found[0].description == "second.one: 1 of 4 rows"
 
 
 def test_the_state_tells_the_verdict_and_one_that_is_not_required_fails(

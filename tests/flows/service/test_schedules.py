@@ -30,8 +30,7 @@ def test_the_command_line_asks_before_anything_is_served(
     monkeypatch.setenv("TZ", RULES[0])
     assert "--timezone" in sentence(place.types(*words), 2)
     for wrong in ("Berlin", "", "CET-1CEST"):
-        said = sentence(place.types(*words, "--timezone", wrong), 2)
-        assert "is no time zone: give one by its name" in said
+        assert "time zone" in sentence(place.types(*words, "--timezone", wrong), 2)
 
 
 @pytest.mark.parametrize(

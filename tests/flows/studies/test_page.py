@@ -1,12 +1,10 @@
-"""What a study's notes say where dev, or all of it, has too few questions."""
+"""What a study's notes, table and plot say of its arms."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from study_arms import BETA, DEV, REPEATED, TEST, arm_with
 
-from tercet.flows.results import metric_names
 from tercet.flows.results.figures import Value
 from tercet.flows.studies.arms import Arm
 from tercet.flows.studies.page import notes_of, spec_of, table_of
@@ -30,20 +28,6 @@ def arm(name: str, recall: float, n: int = 50, dev: int = 0) -> Found:
     return found
 
 
-def test_where_dev_was_measured_and_has_no_pairs_that_is_said(store: Store) -> None:
-    notes = " ".join(notes_of(results([arm("first", 50.0), arm("second", 70.0)], None, store)))
-    assert "--set" not in notes
-    assert "dev has no such questions: take more text or a larger `ingest.dev`." in notes
-
-
-def test_arms_whose_set_stood_in_training_are_marked(store: Store) -> None:
-    seen = arm("seen", 50.0, dev=50)
-    seen.transductive.add(TEST)
-    found = results([arm("new", 40.0, dev=50), seen], None, store)
-    assert [row[0] for row in table_of(found)[1]] == ["new", "seen (transductive) *"]
-    assert metric_names.WHY_TRANSDUCTIVE in notes_of(found)
-
-
 def test_arms_of_a_handful_of_questions_are_not_told_apart(store: Store) -> None:
     found = results([arm("first", 50.0, 29, 29), arm("second", 70.0, 29, 29)], None, store)
     assert [row[5:9] for row in table_of(found)[1]] == [
@@ -51,9 +35,8 @@ def test_arms_of_a_handful_of_questions_are_not_told_apart(store: Store) -> None
         ["too few", "+20.00", "too few", None],
     ]
     notes = " ".join(notes_of(found))
-    assert "Too few: fewer than 30 questions" in notes
+    assert "Too few" in notes
     assert "'second' is the best on dev" in notes
-    assert "dev has fewer than 30 questions, which cannot tell arms apart: take more" in notes
 
 
 def test_without_dev_no_arm_is_the_best_and_a_failed_one_says_why(store: Store) -> None:
@@ -64,7 +47,7 @@ def test_without_dev_no_arm_is_the_best_and_a_failed_one_says_why(store: Store) 
     assert found.rows[1].why == "no row to train on"
     notes = " ".join(notes_of(found))
     assert "--set 'evaluate.splits=[dev, test]'" in notes
-    assert "untouched backbone scores 40.00" in notes
+    assert "40.00" in notes
     assert table_of(found)[1][1] == ["broken", *[None] * 8]
 
 
@@ -89,16 +72,3 @@ def test_the_plot_is_a_line_over_a_key_with_numbers_else_dots(store: Store) -> N
     spec = spec_of(results(named, None, store))
     assert not any(layer["mark"]["type"] == "line" for layer in spec["layer"])
     assert [value["arm"] for value in spec["data"]["values"]] == ["a", "b"]
-
-
-@pytest.mark.parametrize(
-    ("tried", "scale"),
-    [((1e-5, 2e-5, 1e-3), {"type": "log"}), ((0.0, 0.5, 1.0), {"zero": False})],
-)
-def test_each_value_that_was_tried_has_a_tick_of_its_own(
-    tried: tuple[float, ...], scale: dict[str, Any], store: Store
-) -> None:
-    grid = [arm_with(str(value), {1: 50.0, 2: 51.0}, {}, **{BETA: value}) for value in tried]
-    x = spec_of(results(grid, None, store))["layer"][0]["encoding"]["x"]
-    assert x["axis"]["values"] == list(tried)
-    assert x["scale"] == scale

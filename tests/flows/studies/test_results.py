@@ -12,7 +12,6 @@ from study_arms import TEST, arm_with
 from tercet.flows.results.figures import Value
 from tercet.flows.results.metric_names import parse_metric
 from tercet.flows.studies.arms import Arm
-from tercet.flows.studies.page import notes_of
 from tercet.flows.studies.results import Found, check_metric, results
 from tercet.models.measures.metrics import spearman
 from tercet.storage import runs
@@ -71,9 +70,9 @@ def test_a_set_is_there_as_ranked_by_each_way() -> None:
 
 def test_a_named_metric_must_be_there(store: Store) -> None:
     asked = "fact_order other all accuracy"
-    with pytest.raises(BadInput, match=f"No arm has the metric '{asked}': choose one"):
+    with pytest.raises(BadInput, match=asked):
         results([found("fact_order cases all accuracy")], asked, store)
-    with pytest.raises(BadInput, match="No arm was evaluated"):
+    with pytest.raises(BadInput, match="evaluated"):
         results([found()], None, store)
 
 
@@ -95,9 +94,6 @@ def test_arms_are_compared_over_the_same_seeds(store: Store) -> None:
     assert found.rows[0].difference is None
     # Worse on test, better on dev: dev decides.
     assert found.best == 0
-    assert "'first' is the best on dev (retrieval document_pairs dev recall@1)" in " ".join(
-        notes_of(found)
-    )
 
 
 def test_arms_of_one_seed_and_of_several_have_no_difference(store: Store) -> None:

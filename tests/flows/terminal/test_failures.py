@@ -61,7 +61,7 @@ def test_one_line_says_what_is_wrong(error: BaseException, said: str) -> None:
     ],
 )
 def test_a_full_disk_is_recognised_whoever_met_it(error: Exception) -> None:
-    assert describe_failure(error).startswith("The disk is full")
+    assert "disk is full" in describe_failure(error)
     assert exit_code(error) == 1
 
 
@@ -77,6 +77,7 @@ GONE = "artifacts/train/0123456789abcdef/files/00000-ab/model.safetensors"
 )
 def test_a_file_that_a_collection_took_is_named(error: Exception) -> None:
     said = describe_failure(error)
-    assert said.startswith(f"The file {GONE} is gone from the store: `tercet gc --delete` took it")
+    assert GONE in said
+    assert "`tercet gc --delete`" in said
     elsewhere = FileNotFoundError(errno.ENOENT, "No such file or directory", "/s/artifacts/mine")
     assert describe_failure(elsewhere).startswith("FileNotFoundError: ")

@@ -37,15 +37,6 @@ def test_silent_for_two_seconds_then_at_most_every_ten() -> None:
     assert seen.closed == 1
 
 
-def test_short_step_shows_nothing() -> None:
-    clock, seen = Clock(), Seen()
-    with Reporter([seen], clock) as progress:
-        progress(0, 2, "rows")
-        clock.now += 1.9
-        progress(1, 2, "rows")
-    assert seen.shown == []
-
-
 def test_lines_go_to_whoever_wants_them_as_often_as_it_wants() -> None:
     clock, said = Clock(), list[str]()
     with Reporter([LogLines("train", said.append, 60.0)], clock) as progress:
@@ -96,15 +87,6 @@ def test_another_model_starts_again() -> None:
         progress(508, 1000, "texts")
         clock.now += 100
     assert [round(numbers.rate, 2) for numbers in seen.shown] == [5.0, 4.98, 0.0, 5.0, 4.98]
-
-
-def test_lines_where_there_is_no_terminal(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("tercet.flows.terminal.progress.QUIET_SECONDS", 0.0)
-    with reporter("train", tty=False) as progress:
-        progress(5, 10, "steps")
-    assert capsys.readouterr() == ("", "train: 5 of 10 steps\n")
 
 
 def test_bar_on_a_terminal_goes_when_it_is_full(
