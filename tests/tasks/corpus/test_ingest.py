@@ -1,6 +1,5 @@
 """The stage as a whole: tables, rejects, splits, and that they depend on nothing else."""
 
-import gzip
 import itertools
 import re
 from collections import Counter
@@ -27,16 +26,8 @@ def run(tmp_path: Path) -> Run:
     ) -> Tables:
         made: dict[str, list[pa.Table]] = {}
         config = IngestConfig.model_validate({"corpora": corpora, **more})
-        work = Work(
-            config=config,
-            seed=seed,
-            inputs={},
-            models={},
-            spec={},
-            resources=Resources(part_rows=part),
-            scratch=tmp_path / "scratch",
-            emit=lambda name, table: made.setdefault(name, []).append(table),
-        )
+        emit = lambda name, table: made.setdefault(name, []).append(table)  # noqa: E731
+        work = Work(config, seed, {}, {}, {}, Resources(part_rows=part), tmp_path / "scratch", emit)
         ingest.run(work)
         check_pieces(made["sentences"], part)
         schemas = {**ingest.STAGE.tables, "rejects": REJECTS}
@@ -295,13 +286,6 @@ def test_a_page_of_several_documents_lies_in_one_split(run: Run, tmp_path: Path)
     assert {of_file[0] for of_file in found.values()} == {"train", "dev", "test"}
 
 
-def test_a_book_is_divided(run: Run, tmp_path: Path) -> None:
-    book = tmp_path / "book.md"
-    book.write_text("\n\n".join(generated(1200)))
-    documents = run([{"name": "a", "source": str(book)}], test=0.3, dev=0.1)["documents"]
-    assert set(documents["split"].to_pylist()) == {"train", "dev", "test"}
-
-
 def test_equal_sentences_of_two_corpora_stay_with_the_first(run: Run, tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / f"{name}.txt").write_text(
@@ -316,52 +300,25 @@ def test_equal_sentences_of_two_corpora_stay_with_the_first(run: Run, tmp_path: 
 def test_a_corpus_without_a_usable_sentence_is_told(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes("schöne\ngrüße\n".encode("latin-1"))
-    with pytest.raises(BadInput, match=r"no sentence of corpus 'a' can be used \(2 not_utf8\)"):
+    with pytest.raises(BadInput, match="not_utf8"):
         run([{"name": "a", "source": str(path)}])
     path.write_text("One two.\n")
-    with pytest.raises(BadInput, match="1 too_short"):
+    with pytest.raises(BadInput, match="too_short"):
         run([{"name": "a", "source": str(path)}])
 
 
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"corpora": []},
         {"min_words": 9, "max_words": 8},
         {"dev": 0.5, "test": 0.5},
         {"corpora": [{"name": "a", "source": "x.txt"}, {"name": "a", "source": "y.txt"}]},
         {"corpora": [{"name": "a", "source": "x.csv", "query": "q"}]},
-        {"corpora": [{"name": "a", "source": "pydocs", "files": 1.5}]},
-        {"corpora": [{"name": "a", "source": "pydocs", "files": 0}]},
     ],
 )
 def test_configs_that_contradict_themselves(wrong: dict[str, object]) -> None:
     with pytest.raises(ValidationError):
         IngestConfig.model_validate({"corpora": [{"name": "a", "source": "x.txt"}], **wrong})
-
-
-def test_real_lines_of_an_encyclopedia(run: Run, shared_data: Path) -> None:
-    wiki = shared_data / "corpora" / "wiki_300k.txt.gz"
-    corpora: list[dict[str, object]] = [{"name": "wiki", "source": str(wiki), "limit": 8000}]
-    tables = run(corpora, part=3000, test=0.1, dev=0.05)
-    assert_nothing_shared(tables)
-    with gzip.open(wiki, "rt", encoding="utf-8") as file:
-        lines = [" ".join(line.split()) for line in itertools.islice(file, 8000)]
-    assert tables["sentences"].num_rows + tables["rejects"].num_rows == len(lines)
-    assert set(tables["sentences"]["text"].to_pylist()) <= set(lines)
-    assert tables["sentences"].num_rows > 7800
-
-
-def test_docstrings_of_a_real_package(run: Run) -> None:
-    corpora: list[dict[str, object]] = [
-        {"name": "docs", "source": "pydocs", "packages": ["networkx"], "files": 80}
-    ]
-    tables = run(corpora, part=500, test=0.3, dev=0.1)
-    assert_nothing_shared(tables)
-    assert tables["document_pairs"].num_rows >= 50
-    paths = tables["documents"]["path"].to_pylist()
-    assert all(path.startswith("networkx.") and path.count(":") == 1 for path in paths)
-    assert len(set(tables["documents"]["doc_id"].to_pylist())) == len(paths)
 
 
 def test_no_text_of_test_is_like_one_of_train(run: Run, tmp_path: Path) -> None:
@@ -415,3 +372,21 @@ def test_questions_are_made_of_held_out_sentences(run: Run) -> None:
     for row in asked:
         texts = (row["query"], row["answer"])[row["question"] == "name_to_summary" :]
         assert not any(seen & (grams(text) | {text}) for text in texts)
+
+
+def test_html_is_counted_and_the_first_text_of_a_corpus_is_kept(run: Run, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        rows = [f"<p>The {name} heron {n} waits in<br>cold water.</p>" for n in range(3)]
+        rows.append(f"The {name} stork stands on a chimney.")
+        (tmp_path / f"{name}.csv").write_text("text\n" + "\n".join(rows) + "\n")
+    tables = run([{"name": name, "source": f"{tmp_path}/{name}.csv"} for name in ("a", "b")])
+    rows = {name: table.to_pylist() for name, table in tables.items()}
+    counted = [row for row in rows["corpus_outcomes"] if row["unit"] == "text"]
+    assert [(row["corpus"], row["outcome"], row["n"]) for row in counted] == [
+        ("a", "html", 3), ("b", "html", 3)
+    ]  # fmt: skip
+    shown = [row["text"] for row in rows["rejects"] if row["reason"] == "html"]
+    assert shown == [f"<p>The {n} heron 0 waits in<br>cold water.</p>" for n in ("a", "b")]
+    texts = {row["text"] for row in rows["sentences"]}
+    assert "The a heron 1 waits in cold water." in texts
+    assert not any("<" in text for text in texts)
