@@ -42,18 +42,10 @@ def made(
     file = tmp_path / "sentences.parquet"
     pq.write_table(pa.table(columns, schema=SENTENCES), file)
     emitted: dict[str, list[pa.Table]] = {"questions": [], "rejects": []}
-    halves.run(
-        Work(
-            config=config or halves.HalvesConfig(),
-            seed=1,
-            inputs={"sentences": rows_of({"sentences": [file]})},
-            models={},
-            spec={},
-            resources=Resources(),
-            scratch=tmp_path,
-            emit=lambda name, table: emitted[name].append(table),
-        )
-    )
+    emit = lambda name, table: emitted[name].append(table)  # noqa: E731
+    inputs = {"sentences": rows_of({"sentences": [file]})}
+    resources = Resources()
+    halves.run(Work(config or halves.HalvesConfig(), 1, inputs, {}, {}, resources, tmp_path, emit))
     if told is not None:
         told += [row for table in emitted["rejects"] for row in table.to_pylist()]
     return [
@@ -94,25 +86,21 @@ def test_only_texts_of_the_corpora_that_are_named_are_cut(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("rows", "why"),
+    "rows",
     [
-        ([], "no text fell to split test"),
-        ([(1, 0, "A train text is here, and it is long.", "train")], "no text fell to split test"),
-        ([(1, 0, "A heron stands here.", "test"), (2, 0, "It waits for fish today.", "test")],
-         "of the 2 texts in split test fewer than 2 can be cut in two (one of several sentences, "
-         "or one of 20 words; the longest text has 5)"),
-        ([(1, 0, LONG, "test"), (2, 0, LONG, "test")], "of the 2 texts in split test fewer than 2"),
-        ([(1, 0, LONG, "test")], "of the 1 texts in split test fewer than 2 can be cut in two"),
+        [],
+        [(1, 0, "A train text is here, and it is long.", "train")],
+        [(1, 0, "A heron stands here.", "test"), (2, 0, "It waits for fish today.", "test")],
+        [(1, 0, LONG, "test"), (2, 0, LONG, "test")],
     ],
-)  # fmt: skip
-def test_a_split_without_questions_says_why(
-    tmp_path: Path, rows: list[tuple[int, int, str, str]], why: str
+)
+def test_a_split_without_questions_is_a_reject(
+    tmp_path: Path, rows: list[tuple[int, int, str, str]]
 ) -> None:
     told: list[dict[str, object]] = []
     made(tmp_path, rows, told=told)
     (reject,) = (one for one in told if one["text"] == "test")
     assert (reject["reason"], reject["row_id"]) == ("no_halves", None)
-    assert why in str(reject["detail"])
 
 
 def test_a_split_with_questions_says_nothing(tmp_path: Path) -> None:

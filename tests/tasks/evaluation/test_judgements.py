@@ -76,11 +76,7 @@ def answers(tables: dict[str, pa.Table]) -> dict[tuple[str, str, str], list[int]
 def test_a_file_is_all_of_its_passages_and_rows_of_one_question_add_up(run: Run) -> None:
     tables = run("question,file,split\nHow?,a.md,\nHow?,b,\nHow?,b.md,\nHow?,b.md,dev\n")
     assert answers(tables) == {("How?", "test", "file"): [0, 1, 2, 3], ("How?", "dev", "file"): [3]}
-    (row,) = tables["rejects"].to_pylist()
-    assert (row["reason"], row["detail"]) == (
-        "repeated",
-        "mine: row 4: what it names is judged in row 3",
-    )
+    assert tables["rejects"]["reason"].to_pylist() == ["repeated"]
     assert [(one.kind, one.count, one.total) for one in tables["warnings"]] == [("repeated", 1, 1)]
 
 
@@ -88,10 +84,7 @@ def test_grades_are_gains_and_none_is_no_answer(run: Run) -> None:
     tables = run("question,file,grade\nHow?,guide/a.md,3\nHow?,b.md,0\nHow?,b.md,-1\nWhy?,b.md,0\n")
     assert answers(tables) == {("How?", "test", "file"): [0, 1, 2]}
     assert tables["judgements"]["grade"].to_pylist() == [3, 3, 3]
-    assert [(one["reason"], one["detail"]) for one in tables["rejects"].to_pylist()] == [
-        ("repeated", "mine: row 4: what it names is judged in row 3, with -1 for 0"),
-        ("no_judgement", "mine: row 5: nothing is judged to answer it"),
-    ]
+    assert tables["rejects"]["reason"].to_pylist() == ["repeated", "no_judgement"]
 
 
 def test_a_question_that_much_answers_is_told(run: Run) -> None:
@@ -99,7 +92,6 @@ def test_a_question_that_much_answers_is_told(run: Run) -> None:
     assert len(tables["judgements"]) == 7
     kinds = [(one.kind, one.count, one.total) for one in tables["warnings"]]
     assert kinds == [("broad", 1, 2), ("unread", 2, 2)]
-    assert "5 of 10 passages answer it" in tables["warnings"][0].message
 
 
 def test_where_each_row_quotes_passages_are_ranked(run: Run) -> None:
@@ -129,50 +121,33 @@ def test_what_is_not_found_is_counted_and_the_others_are_asked(run: Run) -> None
     assert (warning.kind, warning.key) == ("not_found", "mine")
     # Four, the one that lacks one of its rows, the one without words, and Why?.
     assert (warning.count, warning.total) == (7, 7)
-    assert warning.message.startswith(
-        "7 of 7 questions of mine are left out, or lack part of what answers them (row 3: no path "
-        "of a passage ends in 'page0.md'; row 4: no path of a passage ends in 'page1.md'; row 5: "
-        "no path of a passage ends in 'page2.md'; …)"
-    )
-    assert "correct these rows of " in warning.remedy
+    assert [f"row {number}" in warning.message for number in (3, 4, 5, 6)] == [*[True] * 3, False]
 
 
 def test_rows_in_another_encoding_are_told_how_to_convert(run: Run) -> None:
     tables = run("question,file\nHow?,a.md\nGröße?,a.md\n", encoding="latin-1")
     (warning,) = tables["warnings"]
-    assert "(row 3: line 3 is not UTF-8)" in warning.message
-    assert "; if it is Latin-1: iconv -f latin1 -t utf-8 " in warning.remedy
+    assert "row 3" in warning.message
+    assert "iconv" in warning.remedy
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
+    ("content", "names"),
     [
-        (
-            "question,path\nHow?,x.md\nWhy?,y.md\n",
-            r"None of the 2 rows of .*mine.csv names a passage of this run \(row 2: no path of a "
-            r"passage ends in 'x.md'\); there are 'guide/a.md', 'b.md', 'tickets.csv': write the "
-            "column 'path'",
-        ),
-        ("question,id\nHow?,7\n", r"there are 'T-7', 'T-8': write the column 'id' so"),
-        (
-            "question,answer\nHow?,With a key.\n",
-            "write words of the passages into the column 'answer', or leave it out, and name files",
-        ),
-        (
-            "question,answer,file\nHow?,With a key.,a.md\n",
-            "the column 'answer', or leave it out, so that all of the file counts as the answer",
-        ),
-        ("question,file,split\nHow?,a.md,dev\n", "has no question of split test: write it into"),
+        ("question,path\nHow?,x.md\nWhy?,y.md\n", "'guide/a.md', 'b.md', 'tickets.csv'"),
+        ("question,id\nHow?,7\n", "'T-7', 'T-8'"),
+        ("question,answer\nHow?,With a key.\n", "'answer'"),
+        ("question,file,split\nHow?,a.md,dev\n", "split test"),
     ],
 )
 def test_a_table_of_which_nothing_can_be_asked_is_refused(
-    run: Run, content: str, message: str
+    run: Run, content: str, names: str
 ) -> None:
-    with pytest.raises(BadInput, match=message):
+    with pytest.raises(BadInput, match=names):
         run(content)
 
 
 def test_a_checkpoint_is_chosen_on_questions_of_dev(run: Run) -> None:
-    with pytest.raises(BadInput, match="has no question of split dev"):
+    with pytest.raises(BadInput, match="split dev"):
         run("question,file\nHow?,a.md\n", chosen_on="mine")
     assert answers(run("question,file,split\nHow?,a.md,dev\n", chosen_on="mine"))

@@ -17,7 +17,6 @@ from tercet.tasks.corpus.ingest import SENTENCES
 from tercet.tasks.corpus.labelled import LABELLED
 from tercet.tasks.evaluation.suites.own import RetrievalSource, StsSet
 from tercet.tasks.guarding import guard
-from tercet.tasks.guarding import vectors as guard_vectors
 from tercet.tasks.guarding.guard import CONTAMINATION
 from tercet.tasks.guarding.removal import drop_contaminated
 from tercet.tasks.guarding.sentences import GuardConfig, externals
@@ -53,9 +52,10 @@ CLEAN = (
 )
 
 
-def write_suite(folder: Path) -> Path:
+@pytest.fixture
+def suite(tmp_path: Path) -> Path:
     """STS-B with these sentences in pairs."""
-    home = folder / "suite" / "STS" / "STSBenchmark"
+    home = tmp_path / "suite" / "STS" / "STSBenchmark"
     home.mkdir(parents=True)
     for split, texts in (("dev", DEV), ("test", TEST)):
         lines = [
@@ -63,12 +63,7 @@ def write_suite(folder: Path) -> Path:
             for i in range(0, len(texts), 2)
         ]
         (home / f"sts-{split}.csv").write_text("".join(lines))
-    return folder / "suite"
-
-
-@pytest.fixture
-def suite(tmp_path: Path) -> Path:
-    return write_suite(tmp_path)
+    return tmp_path / "suite"
 
 
 def sentence_rows(folder: Path, texts: Sequence[str], split: str = "train") -> Rows:
@@ -91,16 +86,8 @@ def call(
     """The rows of each table that the stage emits."""
     tables: dict[str, list[pa.Table]] = {}
     scratch.mkdir(exist_ok=True)
-    work = Work(
-        config=config,
-        seed=3,
-        inputs=inputs,
-        models=models or {},
-        spec={},
-        resources=Resources(),
-        scratch=scratch,
-        emit=lambda name, table: tables.setdefault(name, []).append(table),
-    )
+    emit = lambda name, table: tables.setdefault(name, []).append(table)  # noqa: E731
+    work = Work(config, 3, inputs, models or {}, {}, Resources(), scratch, emit)
     stage.run(work)
     schemas = {**stage.tables, "rejects": REJECTS}
     return {
@@ -139,7 +126,6 @@ def test_planted_sentences_are_found_at_their_levels(suite: Path, tmp_path: Path
     assert {row["row_id"] for row in made["rejects"]} == set(seeding.text_ids(texts[:5]).tolist())
     reject = made["rejects"][0]
     assert (reject["stage"], reject["reason"], reject["text"]) == ("guard", "contaminated", EXACT)
-    assert reject["detail"] == f"STS-B: exact 1: {TEST[0]}"
 
 
 def test_what_a_checkpoint_is_chosen_on_is_guarded_too(suite: Path, tmp_path: Path) -> None:
@@ -210,15 +196,6 @@ def test_a_paraphrase_is_found_by_stored_vectors(suite: Path, tmp_path: Path) ->
         (1, PARAPHRASE),
         (2, EXACT),
     ]
-    assert (
-        call(
-            guard.TRIPLETS,
-            config.model_copy(update={"embedding_min": None}),
-            inputs,
-            tmp_path / "other",
-        )["contamination"][0]["level"]
-        == "exact"
-    )
 
 
 def test_a_paraphrase_on_the_shortlist_is_found_without_stored_vectors(
@@ -233,12 +210,22 @@ def test_a_paraphrase_on_the_shortlist_is_found_without_stored_vectors(
     assert call(guard.SENTENCES, config, inputs, tmp_path / "none")["contamination"] == []
 
 
-def test_an_encoder_that_sees_all_alike_removes_nothing(
+def test_an_encoder_that_sees_all_alike_removes_next_to_nothing(
     suite: Path, tmp_path: Path, tiny_backbone: Path
 ) -> None:
     """Cosines of an untrained encoder are high for any two texts."""
-    vectors = encode(load_encoder(tiny_backbone), [*TEST[:3], *DEV])
-    assert guard_vectors._telling(vectors, 0.5) > 0.8
+    model = load_encoder(tiny_backbone)
+    vectors = encode(model, list(CLEAN))
+    assert ((vectors @ encode(model, list(TEST)).T).max(axis=1) > 0.5).all()
+    stored = embeddings_table(pa.array(seeding.text_ids(CLEAN)), vectors)
+    pq.write_table(stored, tmp_path / "embeddings.parquet")
+    inputs = {
+        "triplets": triplet_rows(tmp_path, [CLEAN[:3], CLEAN[1:]]),
+        "embeddings": rows_of({"embeddings": [tmp_path / "embeddings.parquet"]}),
+    }
+    config = GuardConfig(suite=suite, tasks=("STS-B",), embedding_min=0.5)
+    made = call(guard.TRIPLETS, config, inputs, tmp_path / "work", {"encoder": tiny_backbone})
+    assert len(made["contamination"]) <= 1
 
 
 def labelled_rows(folder: Path, rows: Sequence[tuple[str, str | None, str | None]]) -> Rows:
@@ -311,9 +298,7 @@ def test_rows_with_a_removed_text_are_left_out(tmp_path: Path) -> None:
     assert drop_contaminated(reported, rows, "slot", "train").num_rows == 4
 
 
-def test_nothing_left_to_train_on_is_said_in_one_sentence(
-    tmp_path: Path, tiny_backbone: Path
-) -> None:
+def test_nothing_left_to_train_on_is_refused(tmp_path: Path, tiny_backbone: Path) -> None:
     texts = list(CLEAN)
     inputs = {
         "sentences": sentence_rows(tmp_path, texts),
@@ -322,15 +307,18 @@ def test_nothing_left_to_train_on_is_said_in_one_sentence(
         "guarded_triplets": contamination(tmp_path, texts),
     }
     models = {"backbone": tiny_backbone}
-    with pytest.raises(BadInput, match="fit_evaluator: the guard has removed all 4 rows") as told:
+    with pytest.raises(BadInput, match=r"fit_evaluator: .*guard\.action"):
         call(fit_evaluator.STAGE, FitEvaluatorConfig(), inputs, tmp_path / "a", models)
-    # No threshold frees a text that is the same.
-    assert "set guard.action to report" in str(told.value)
-    assert "transductive" in str(told.value)
-    assert "(guard.embedding_min, guard.ngram) free no text of level exact" in str(told.value)
     config = TrainConfig(phase=PhaseConfig.model_validate({}))
-    with pytest.raises(BadInput, match="train: phase triplets: the guard has removed all 1 rows"):
+    with pytest.raises(BadInput, match="train: phase triplets"):
         call(train.STAGE, config, inputs, tmp_path / "b", models)
+
+
+def found_of_own(folder: Path, config: GuardConfig, texts: Sequence[str]) -> set[tuple[str, ...]]:
+    """Text, suite and task of what is found among these and clean sentences."""
+    inputs = {"sentences": sentence_rows(folder, [*texts, *CLEAN])}
+    rows = call(guard.SENTENCES, config, inputs, folder / "work")["contamination"]
+    return {(row["text"], row["suite"], row["task"]) for row in rows}
 
 
 def test_cases_of_fact_order_are_looked_for_without_a_suite(tmp_path: Path) -> None:
@@ -340,14 +328,10 @@ def test_cases_of_fact_order_are_looked_for_without_a_suite(tmp_path: Path) -> N
         f"{TEST[0]}\tHis last loaf went to a tired soldier.\t{CHANGED}\tword\ttest\n"
         f"{TEST[1]}\tThree apple trees were planted by her.\t{ADDED}\tword\tdev\n"
     )
-    texts = [EXACT, TEST[1], "his last loaf went to a tired soldier", *CLEAN]
+    texts = [EXACT, TEST[1], "his last loaf went to a tired soldier"]
     config = GuardConfig(suite=Path(), tasks=(), fact_order=(("ours", str(file)),))
     assert externals(config) == {"fact_order/ours": file}
-    inputs = {"sentences": sentence_rows(tmp_path, texts)}
-    made = call(guard.SENTENCES, config, inputs, tmp_path / "work")
-    assert {(row["text"], row["suite"], row["task"]) for row in made["contamination"]} == {
-        (text, "fact_order", "ours") for text in texts[:3]
-    }
+    assert found_of_own(tmp_path, config, texts) == {(one, "fact_order", "ours") for one in texts}
 
 
 def test_graded_pairs_of_ones_own_are_looked_for_in_both_splits(tmp_path: Path) -> None:
@@ -357,17 +341,13 @@ def test_graded_pairs_of_ones_own_are_looked_for_in_both_splits(tmp_path: Path) 
         f"{TEST[0]}\tHis last loaf went to a tired soldier.\t5\ttest\n"
         f"{TEST[1]}\tThree apple trees were planted by her.\t4\tdev\n"
     )
-    texts = [EXACT, TEST[1], "his last loaf went to a tired soldier", *CLEAN]
+    texts = [EXACT, TEST[1], "his last loaf went to a tired soldier"]
     sets = (("ours", StsSet(source=str(file))),)
     config = GuardConfig(suite=Path(), tasks=(), sts_sets=sets)
     assert externals(config) == {"sts_sets/ours": file}
     stripped = without(config.model_dump(mode="json"), guard.SENTENCES.locations)
     assert stripped["sts_sets"] == [["ours", {"columns": None}]]
-    inputs = {"sentences": sentence_rows(tmp_path, texts)}
-    made = call(guard.SENTENCES, config, inputs, tmp_path / "work")
-    assert {(row["text"], row["suite"], row["task"]) for row in made["contamination"]} == {
-        (text, "sts_sets", "ours") for text in texts[:3]
-    }
+    assert found_of_own(tmp_path, config, texts) == {(one, "sts_sets", "ours") for one in texts}
 
 
 def test_queries_of_ones_own_are_looked_for_and_their_documents_are_not(tmp_path: Path) -> None:
@@ -380,11 +360,8 @@ def test_queries_of_ones_own_are_looked_for_and_their_documents_are_not(tmp_path
     assert len(externals(config)) == 4
     stripped = without(config.model_dump(mode="json"), guard.SENTENCES.locations)
     assert stripped["retrieval_sets"] == [["ours", {"dev": "dev", "test": "test"}]]
-    inputs = {"sentences": sentence_rows(tmp_path, [TEST[0], TEST[1], *CLEAN])}
-    made = call(guard.SENTENCES, config, inputs, tmp_path / "work")
-    assert {(row["text"], row["suite"], row["task"]) for row in made["contamination"]} == {
-        (text, "retrieval_sets", "ours") for text in TEST[:2]
-    }
+    expected = {(text, "retrieval_sets", "ours") for text in TEST[:2]}
+    assert found_of_own(tmp_path, config, TEST[:2]) == expected
 
 
 def test_questions_in_a_table_are_looked_for_in_both_splits(tmp_path: Path) -> None:
@@ -393,8 +370,5 @@ def test_questions_in_a_table_are_looked_for_in_both_splits(tmp_path: Path) -> N
     sets = (("mine", RetrievalSource(source=str(file))),)
     config = GuardConfig(suite=Path(), tasks=(), retrieval_sets=sets)
     assert externals(config) == {"questions/mine": file}
-    inputs = {"sentences": sentence_rows(tmp_path, [TEST[0], TEST[1], *CLEAN])}
-    made = call(guard.SENTENCES, config, inputs, tmp_path / "work")
-    assert {(row["text"], row["suite"], row["task"]) for row in made["contamination"]} == {
-        (text, "retrieval_sets", "mine") for text in TEST[:2]
-    }
+    expected = {(text, "retrieval_sets", "mine") for text in TEST[:2]}
+    assert found_of_own(tmp_path, config, TEST[:2]) == expected
