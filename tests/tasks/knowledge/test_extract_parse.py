@@ -69,18 +69,8 @@ def extracted(
         "generations": rows_of({"generations": [folder / "g.parquet"]}),
         "sentences": rows_of({"sentences": [folder / "s.parquet"]}),
     }
-    STAGE.run(
-        Work(
-            config,
-            0,
-            inputs,
-            {},
-            {},
-            Resources(),
-            folder,
-            lambda name, table: emitted[name].append(table),
-        )
-    )
+    emit = lambda name, table: emitted[name].append(table)  # noqa: E731
+    STAGE.run(Work(config, 0, inputs, {}, {}, Resources(), folder, emit))
     return {
         name: pa.concat_tables([schema.empty_table(), *emitted[name]])
         for name, schema in {**STAGE.tables, "rejects": REJECTS}.items()
@@ -107,18 +97,9 @@ def test_the_columns_are_those_of_extract(tmp_path: Path) -> None:
     ids = seeding.text_ids(TEXTS)
     pq.write_table(pa.table({"sentence_id": ids, "text": TEXTS}), sentences)
     rules: dict[str, list[pa.Table]] = defaultdict(list)
-    extract.STAGE.run(
-        Work(
-            extract.ExtractConfig(),
-            0,
-            {"sentences": rows_of({"sentences": [sentences]})},
-            {},
-            {},
-            Resources(),
-            tmp_path,
-            lambda name, table: rules[name].append(table),
-        )
-    )
+    emit = lambda name, table: rules[name].append(table)  # noqa: E731
+    inputs = {"sentences": rows_of({"sentences": [sentences]})}
+    extract.STAGE.run(Work(extract.ExtractConfig(), 0, inputs, {}, {}, Resources(), tmp_path, emit))
     # What rules find in these sentences is the same, but for the names of types.
     by_rules = pa.concat_tables(rules["mentions"]).to_pylist()
     by_model = tables["mentions"].to_pylist()
@@ -216,11 +197,6 @@ def test_rows_are_the_same_for_other_batch_sizes(
     for name, table in whole.items():
         key = [(table.schema.names[1], "ascending")]
         assert single[name].sort_by(key).equals(table.sort_by(key))
-
-
-def test_nothing_to_parse(tmp_path: Path) -> None:
-    assert all(table.num_rows == 0 for table in extracted(tmp_path, []).values())
-    assert extracted(tmp_path, [None])["rejects"]["reason"].to_pylist() == ["not_json"]
 
 
 def test_a_lexicon_of_ones_own(tmp_path: Path) -> None:

@@ -37,18 +37,9 @@ def scored(tmp_path: Path, vectors: Mapping[str, list[float]], pairs: list[tuple
         "embeddings": rows_of({"embeddings": [tmp_path / "e0.parquet", tmp_path / "e1.parquet"]}),
     }
     tables: dict[str, list[pa.Table]] = {}
-    evaluator.STAGE.run(
-        Work(
-            config=evaluator.EvaluatorConfig(),
-            seed=0,
-            inputs=inputs,
-            models={},
-            spec={},
-            resources=Resources(),
-            scratch=tmp_path,
-            emit=lambda name, table: tables.setdefault(name, []).append(table),
-        )
-    )
+    emit = lambda name, table: tables.setdefault(name, []).append(table)  # noqa: E731
+    config = evaluator.EvaluatorConfig()
+    evaluator.STAGE.run(Work(config, 0, inputs, {}, {}, Resources(), tmp_path, emit))
     scores = pa.concat_tables(tables["scores"])
     rejects = pa.concat_tables(tables["rejects"]).to_pylist() if "rejects" in tables else []
     return {row["candidate_id"]: row["value"] for row in scores.to_pylist()}, rejects
@@ -63,7 +54,7 @@ def test_cosines_by_hand(tmp_path: Path) -> None:
     assert rejects == []
 
 
-def test_embeddings_are_laid_out_once_for_all_batches_and_parts(
+def test_batches_and_parts_make_no_difference(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     texts = [f"t{i}" for i in range(50)]
@@ -71,19 +62,12 @@ def test_embeddings_are_laid_out_once_for_all_batches_and_parts(
     pairs = [(texts[i], texts[(7 * i) % 50]) for i in range(50)]
     expected = {i: float(np.cos(i - (7 * i) % 50)) for i in range(50)}
     monkeypatch.setattr(stored_vectors, "_ROWS", 8)
-    laid_out = []
-    lay_out = stored_vectors._lay_out
-    monkeypatch.setattr(
-        stored_vectors, "_lay_out", lambda work: laid_out.append(lay_out(work)) or laid_out[-1]
-    )
     scores, rejects = scored(tmp_path, vectors, pairs)
     assert scores == pytest.approx(expected, abs=1e-6)
     assert rejects == []
-    assert len(laid_out) == 1
-    assert isinstance(laid_out[0].vectors, np.memmap)
-    # other embeddings, other index
-    scored(tmp_path, {**vectors, "more": [1.0, 0.0]}, pairs)
-    assert len(laid_out) == 2
+    # What was laid out of other embeddings is not read.
+    same, _ = scored(tmp_path, {text: [1.0, 0.0] for text in texts}, pairs)
+    assert same == pytest.approx(dict.fromkeys(range(50), 1.0))
 
 
 def test_a_row_without_a_number_is_a_reject(tmp_path: Path) -> None:
