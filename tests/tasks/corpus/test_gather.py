@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from awareness_corpus import emitted
 
 from tercet.models.text.shingles import normalised, shingles, word_hashes
 from tercet.tasks.corpus import gather, ingest
 from tercet.tasks.corpus.sources.corpora import IngestConfig
-from tercet.tasks.stage import Resources, Work
 
 draw = random.Random(7)
 ENDS = ("t", "sk", "")
@@ -32,21 +32,10 @@ def split(
     """The kept sentences by split."""
     path = folder / "a.txt"
     path.write_text("\n".join(lines) + "\n")
-    made: dict[str, list[pa.Table]] = {}
-    config = {"corpora": [{"name": "a", "source": str(path), "prose": prose}], "test": 0.2, **more}
-    work = Work(
-        config=IngestConfig.model_validate(config),
-        seed=3,
-        inputs={},
-        models={},
-        spec={},
-        resources=Resources(part_rows=1000),
-        scratch=folder / "scratch",
-        emit=lambda name, table: made.setdefault(name, []).append(table),
-    )
-    ingest.run(work)
+    given = {"corpora": [{"name": "a", "source": str(path), "prose": prose}], "test": 0.2, **more}
+    config = IngestConfig.model_validate(given)
     found: dict[str, list[str]] = {"train": [], "dev": [], "test": []}
-    for row in pa.concat_tables(made["sentences"]).to_pylist():
+    for row in emitted(ingest.STAGE, config, {}, folder / "scratch")["sentences"].to_pylist():
         found[row["split"]].append(row["text"])
     return found
 

@@ -3,14 +3,13 @@
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
+from awareness_corpus import emitted, stored
 
 from tercet.models import seeding
 from tercet.storage.rows import rows_of
 from tercet.tasks.corpus.ingest import SENTENCES
 from tercet.tasks.evaluation import halves
-from tercet.tasks.stage import Resources, Work
 
 LONG = (
     "the heron waits in the cold water, sees a fish under the stone "
@@ -39,18 +38,12 @@ def made(
         "n_words": [row[2].count(" ") + 1 for row in rows],
         "split": [row[3] for row in rows],
     }
-    file = tmp_path / "sentences.parquet"
-    pq.write_table(pa.table(columns, schema=SENTENCES), file)
-    emitted: dict[str, list[pa.Table]] = {"questions": [], "rejects": []}
-    emit = lambda name, table: emitted[name].append(table)  # noqa: E731
-    inputs = {"sentences": rows_of({"sentences": [file]})}
-    resources = Resources()
-    halves.run(Work(config or halves.HalvesConfig(), 1, inputs, {}, {}, resources, tmp_path, emit))
+    sentences = stored(tmp_path, "sentences", pa.table(columns, schema=SENTENCES))
+    inputs = {"sentences": rows_of({"sentences": sentences})}
+    tables = emitted(halves.STAGE, config or halves.HalvesConfig(), inputs, tmp_path)
     if told is not None:
-        told += [row for table in emitted["rejects"] for row in table.to_pylist()]
-    return [
-        row for table in emitted["questions"] for row in table.cast(halves.QUESTIONS).to_pylist()
-    ]
+        told += tables["rejects"].to_pylist()
+    return tables["questions"].to_pylist()
 
 
 def test_paragraphs_of_dev_and_test_alone_are_cut(tmp_path: Path) -> None:

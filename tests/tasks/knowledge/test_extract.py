@@ -1,16 +1,14 @@
 """The stage `extract`: its tables, ids and configuration."""
 
-from collections import defaultdict
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
+from awareness_corpus import emitted, stored
 
 from tercet.models import seeding
 from tercet.storage.rows import rows_of
 from tercet.tasks.knowledge import extract
-from tercet.tasks.stage import Resources, Work
 
 TEXTS = [
     "The two dogs of Anna Meyer ate 5 kg of rice in 1997.",
@@ -21,18 +19,9 @@ TEXTS = [
 
 
 def _run(tmp_path: Path, config: extract.ExtractConfig, texts: list[str]) -> dict[str, pa.Table]:
-    path = tmp_path / "sentences.parquet"
-    ids = seeding.text_ids(texts)
-    pq.write_table(pa.table({"sentence_id": ids, "text": pa.array(texts, pa.string())}), path)
-    emitted: dict[str, list[pa.Table]] = defaultdict(list)
-    emit = lambda name, table: emitted[name].append(table)  # noqa: E731
-    inputs = {"sentences": rows_of({"sentences": [path]})}
-    work = Work(config, 0, inputs, {}, {}, Resources(), tmp_path, emit)
-    extract.STAGE.run(work)
-    return {
-        name: pa.concat_tables([schema.empty_table(), *emitted[name]])
-        for name, schema in extract.STAGE.tables.items()
-    }
+    columns = {"sentence_id": seeding.text_ids(texts), "text": pa.array(texts, pa.string())}
+    sentences = rows_of({"sentences": stored(tmp_path, "sentences", pa.table(columns))})
+    return emitted(extract.STAGE, config, {"sentences": sentences}, tmp_path)
 
 
 def test_mentions_have_ids_offsets_and_what_they_count(tmp_path: Path) -> None:

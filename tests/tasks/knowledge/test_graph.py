@@ -1,13 +1,13 @@
 """The stage `graph` against eqs. 1-4, row by row."""
 
-from collections import Counter, defaultdict
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute
-import pyarrow.parquet as pq
 import pytest
+from awareness_corpus import emitted, stored
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -16,24 +16,13 @@ from tercet.models.knowledge.lexicon import load_lexicon
 from tercet.storage.rows import rows_of
 from tercet.tasks.knowledge import extract, graph
 from tercet.tasks.knowledge.extract import MENTIONS
-from tercet.tasks.stage import Resources, Work
 
 
 def _run(tmp_path: Path, mentions: pa.Table) -> tuple[pa.Table, pa.Table]:
-    path = tmp_path / "mentions.parquet"
-    pq.write_table(mentions, path)
-    emitted: dict[str, list[pa.Table]] = defaultdict(list)
-    emit = lambda name, table: emitted[name].append(table)  # noqa: E731
-    inputs = {"mentions": rows_of({"mentions": [path]})}
-    config = graph.GraphConfig()
-    work = Work(config, 0, inputs, {}, {}, Resources(memory_limit="500MB"), tmp_path, emit)
-    graph.STAGE.run(work)
+    inputs = {"mentions": rows_of({"mentions": stored(tmp_path, "mentions", mentions)})}
+    tables = emitted(graph.STAGE, graph.GraphConfig(), inputs, tmp_path)
     assert not list(tmp_path.glob("graph.duckdb*"))
-    nodes, edges = (
-        pa.concat_tables([schema.empty_table(), *emitted[name]])
-        for name, schema in graph.STAGE.tables.items()
-    )
-    return nodes, edges
+    return tables["kg_nodes"], tables["kg_edges"]
 
 
 def _mentions(texts: list[str]) -> pa.Table:

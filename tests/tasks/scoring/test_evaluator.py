@@ -6,13 +6,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
+from awareness_corpus import emitted, stored
 
 from tercet.models import seeding
 from tercet.storage.rows import rows_of
 from tercet.tasks.scoring import embed, evaluator, stored_vectors
-from tercet.tasks.stage import Resources, Work
 
 
 def scored(tmp_path: Path, vectors: Mapping[str, list[float]], pairs: list[tuple[str, str]]) -> Any:
@@ -21,8 +20,7 @@ def scored(tmp_path: Path, vectors: Mapping[str, list[float]], pairs: list[tuple
     matrix = np.array(list(vectors.values()), dtype=np.float32)
     half = len(vectors) // 2
     table = embed.embeddings_table(ids, matrix)
-    for i, part in enumerate((table.slice(0, half), table.slice(half))):
-        pq.write_table(part, tmp_path / f"e{i}.parquet")
+    parts = (table.slice(0, half), table.slice(half))
     candidates = pa.table(
         {
             "candidate_id": pa.array(range(len(pairs)), pa.uint64()),
@@ -31,18 +29,13 @@ def scored(tmp_path: Path, vectors: Mapping[str, list[float]], pairs: list[tuple
             "text": [b for _, b in pairs],
         }
     )
-    pq.write_table(candidates, tmp_path / "c.parquet")
     inputs = {
-        "candidates": rows_of({"candidates": [tmp_path / "c.parquet"]}),
-        "embeddings": rows_of({"embeddings": [tmp_path / "e0.parquet", tmp_path / "e1.parquet"]}),
+        "candidates": rows_of({"candidates": stored(tmp_path, "c", candidates)}),
+        "embeddings": rows_of({"embeddings": stored(tmp_path, "e", *parts)}),
     }
-    tables: dict[str, list[pa.Table]] = {}
-    emit = lambda name, table: tables.setdefault(name, []).append(table)  # noqa: E731
-    config = evaluator.EvaluatorConfig()
-    evaluator.STAGE.run(Work(config, 0, inputs, {}, {}, Resources(), tmp_path, emit))
-    scores = pa.concat_tables(tables["scores"])
-    rejects = pa.concat_tables(tables["rejects"]).to_pylist() if "rejects" in tables else []
-    return {row["candidate_id"]: row["value"] for row in scores.to_pylist()}, rejects
+    tables = emitted(evaluator.STAGE, evaluator.EvaluatorConfig(), inputs, tmp_path)
+    scores = {row["candidate_id"]: row["value"] for row in tables["scores"].to_pylist()}
+    return scores, tables["rejects"].to_pylist()
 
 
 def test_cosines_by_hand(tmp_path: Path) -> None:

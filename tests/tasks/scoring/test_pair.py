@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
+from awareness_corpus import emitted, stored
 
 from tercet.models import seeding
 from tercet.models.discriminators import pair as pairs
@@ -14,7 +14,7 @@ from tercet.models.discriminators.calibration import Platt
 from tercet.models.discriminators.pair import PairModel
 from tercet.storage.rows import rows_of
 from tercet.tasks.scoring import embed, pair
-from tercet.tasks.stage import BadInput, Resources, Work
+from tercet.tasks.stage import BadInput
 
 TEXTS = [f"Text {number}." for number in range(12)]
 LEFT_OUT = "A text that nobody has encoded."
@@ -32,7 +32,7 @@ def scored(
     directory.mkdir()
     pairs.write(directory, model)
     ids = pa.array(seeding.text_ids(TEXTS), pa.uint64())
-    pq.write_table(embed.embeddings_table(ids, vectors), folder / "e.parquet")
+    embeddings = embed.embeddings_table(ids, vectors)
     given = [(row, (row * 5 + 1) % 11) for row in range(10)]
     anchors = [TEXTS[a] for a, _ in given] + [TEXTS[0], TEXTS[1]]
     said = [TEXTS[b] for _, b in given] + [LEFT_OUT, TEXTS[11]]
@@ -44,24 +44,18 @@ def scored(
             "text": said,
         }
     )
-    pq.write_table(candidates, folder / "c.parquet")
-    tables: dict[str, list[pa.Table]] = {}
-    emit = lambda name, table: tables.setdefault(name, []).append(table)  # noqa: E731
     inputs = {
-        "candidates": rows_of({"candidates": [folder / "c.parquet"]}),
-        "embeddings": rows_of({"embeddings": [folder / "e.parquet"]}),
+        "candidates": rows_of({"candidates": stored(folder, "c", candidates)}),
+        "embeddings": rows_of({"embeddings": stored(folder, "e", embeddings)}),
     }
-    config = pair.PairConfig(model="judge")
-    models = {"discriminator": directory}
-    pair.STAGE.run(Work(config, 0, inputs, models, {}, Resources(), folder, emit))
-    scores = pa.concat_tables(tables["scores"])
+    config, models = pair.PairConfig(model="judge"), {"discriminator": directory}
+    tables = emitted(pair.STAGE, config, inputs, folder, models)
+    scores = tables["scores"]
     assert set(scores["scorer"].to_pylist()) == {"pair"}
     assert set(scores["measure"].to_pylist()) == {"p_true"}
-    if of_model is not None:
-        return {}, [], {}
     first, second = (vectors[[one[side] for one in given]] for side in (0, 1))
     expected = dict(enumerate(model.probabilities(first, second).tolist()))
-    rejects = pa.concat_tables(tables["rejects"]).to_pylist()
+    rejects = tables["rejects"].to_pylist()
     return (
         dict(zip(*(scores[name].to_pylist() for name in ("candidate_id", "value")), strict=True)),
         rejects,

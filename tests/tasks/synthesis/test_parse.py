@@ -2,16 +2,15 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
+from awareness_corpus import emitted, stored
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tercet.models import seeding
 from tercet.models.generation import GENERATIONS
 from tercet.storage.rows import rows_of
-from tercet.tasks.stage import REJECTS, Resources, Work
 from tercet.tasks.synthesis import parse
-from tercet.tasks.synthesis.parse import CANDIDATES, ParseConfig
+from tercet.tasks.synthesis.parse import ParseConfig
 
 SOURCE = "The dog  sat on the Mat."
 NOTHING: dict[str, Any] = dict.fromkeys(
@@ -32,26 +31,22 @@ def parsed(
         | row
         for number, row in enumerate(rows)
     ]
-    pq.write_table(pa.Table.from_pylist(full, GENERATIONS), folder / "g.parquet")
+    generations = pa.Table.from_pylist(full, GENERATIONS)
     sentences = pa.table(
         {
             "sentence_id": pa.array([source_id, 5, 7], pa.uint64()),
             "text": [SOURCE, "Other.", "Two sat."],
         }
     )
-    pq.write_table(sentences, folder / "s.parquet")
     inputs = {
-        "generations": rows_of({"generations": [folder / "g.parquet"]}),
-        "sentences": rows_of({"sentences": [folder / "s.parquet"]}),
+        "generations": rows_of({"generations": stored(folder, "g", generations)}),
+        "sentences": rows_of({"sentences": stored(folder, "s", sentences)}),
     }
-    tables = {"candidates": [CANDIDATES.empty_table()], "rejects": [REJECTS.empty_table()]}
-    emit = lambda name, table: tables[name].append(table)  # noqa: E731
-    work = Work(ParseConfig(**config), 1, inputs, {}, {}, Resources(), folder, emit)
-    parse.run(work)
-    rejects = pa.concat_tables(tables["rejects"]).to_pylist()
+    tables = emitted(parse.STAGE, ParseConfig(**config), inputs, folder)
+    rejects = tables["rejects"].to_pylist()
     assert all(row["stage"] == "parse" and row["detail"] for row in rejects)
     assert all(row["text"] == full[row["row_id"]]["raw"] for row in rejects)
-    return pa.concat_tables(tables["candidates"]), {r["row_id"]: r["reason"] for r in rejects}
+    return tables["candidates"], {r["row_id"]: r["reason"] for r in rejects}
 
 
 def test_a_good_generation_becomes_a_candidate(tmp_path: Path) -> None:
