@@ -4,8 +4,8 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
+from awareness_corpus import emitted, stored
 
 from tercet.models import seeding
 from tercet.storage.rows import rows_of
@@ -13,12 +13,12 @@ from tercet.tasks.corpus.ingest import DOCUMENTS, SENTENCES
 from tercet.tasks.evaluation import labels
 from tercet.tasks.evaluation.encoding import Encoded
 from tercet.tasks.evaluation.label_scores import read_label_tasks
-from tercet.tasks.stage import BadInput, Resources, Work
+from tercet.tasks.stage import BadInput
 
 SPLITS = ["train"] * 6 + ["dev"] + ["test"] * 3
 
 
-def emitted(tmp_path: Path, given: list[str | None]) -> dict[str, pa.Table]:
+def made(tmp_path: Path, given: list[str | None]) -> dict[str, pa.Table]:
     """The stage's tables for documents of one text and these labels, six of ten of them train."""
     n = len(given)
     texts = [f"text number {i} says what it says" for i in range(n)]
@@ -33,26 +33,22 @@ def emitted(tmp_path: Path, given: list[str | None]) -> dict[str, pa.Table]:
         [ids, texts, ["c"] * n, ["s"] * n, range(n), zeros, zeros, [7] * n, splits],
         schema=SENTENCES,
     )
-    files = {}
-    for name, table in (("documents", documents), ("sentences", sentences)):
-        files[name] = tmp_path / f"{name}.parquet"
-        pq.write_table(table, files[name])
-    made: dict[str, list[pa.Table]] = {"labels": [], "rejects": []}
-    emit = lambda name, table: made[name].append(table)  # noqa: E731
-    inputs = {name: rows_of({name: [file]}) for name, file in files.items()}
+    inputs = {
+        "documents": rows_of({"documents": stored(tmp_path, "documents", documents)}),
+        "sentences": rows_of({"sentences": stored(tmp_path, "sentences", sentences)}),
+    }
     config = labels.LabelsConfig(columns={"c": "stars"})
-    labels.run(Work(config, 1, inputs, {}, {}, Resources(), tmp_path, emit))
-    return {name: pa.concat_tables(tables) for name, tables in made.items() if tables}
+    return emitted(labels.STAGE, config, inputs, tmp_path, seed=1)
 
 
 def test_a_split_in_which_no_text_has_a_label_is_told(tmp_path: Path) -> None:
     given = [None if SPLITS[i % 10] == "test" else str(i % 2) for i in range(200)]
-    (row,) = emitted(tmp_path, given)["rejects"].to_pylist()
+    (row,) = made(tmp_path, given)["rejects"].to_pylist()
     assert (row["reason"], row["text"]) == ("no_texts", "test")
 
 
 def test_documents_with_a_label_and_their_text(tmp_path: Path) -> None:
-    out = emitted(tmp_path, [None if i % 5 == 4 else str(1 + i % 2) for i in range(200)])
+    out = made(tmp_path, [None if i % 5 == 4 else str(1 + i % 2) for i in range(200)])
     assert out["labels"].schema == labels.LABELS
     rows = out["labels"].to_pylist()
     assert len(rows) == 160
@@ -62,12 +58,12 @@ def test_documents_with_a_label_and_their_text(tmp_path: Path) -> None:
 
 
 def test_a_rare_label_and_a_column_of_one_label_are_told(tmp_path: Path) -> None:
-    out = emitted(tmp_path, ["rare" if i % 50 == 0 else str(i % 2) for i in range(200)])
+    out = made(tmp_path, ["rare" if i % 50 == 0 else str(i % 2) for i in range(200)])
     assert out["rejects"]["reason"].to_pylist() == ["rare_label"]
     assert "rare" not in out["labels"]["label"].to_pylist()
-    out = emitted(tmp_path, ["same"] * 200)
+    out = made(tmp_path, ["same"] * 200)
     assert out["rejects"]["reason"].to_pylist() == ["one_label"]
-    assert "labels" not in out
+    assert not out["labels"].num_rows
 
 
 def test_a_label_of_which_too_few_texts_are_drawn_is_rare_too(
@@ -76,7 +72,7 @@ def test_a_label_of_which_too_few_texts_are_drawn_is_rare_too(
     monkeypatch.setattr(labels, "TEXTS", {"train": 60, "dev": 10, "test": 20})
     given: list[str | None] = ["seldom" if i % 20 == 1 else str(i % 2) for i in range(600)]
     given[::150] = ["never"] * 4
-    out = emitted(tmp_path, given)
+    out = made(tmp_path, given)
     told = out["rejects"].to_pylist()
     assert [(row["reason"], row["text"]) for row in told] == [
         ("rare_label", "never"),
@@ -89,11 +85,11 @@ def test_a_label_of_which_too_few_texts_are_drawn_is_rare_too(
 
 def test_a_column_of_many_values_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="40 values"):
-        emitted(tmp_path, [str(i % 40) for i in range(800)])
+        made(tmp_path, [str(i % 40) for i in range(800)])
 
 
 def test_either_way_tells_separate_labels_apart_and_none_mixed_ones(tmp_path: Path) -> None:
-    table = emitted(tmp_path, ["red" if i % 2 else "blue" for i in range(200)])["labels"]
+    table = made(tmp_path, ["red" if i % 2 else "blue" for i in range(200)])["labels"]
     (task,) = read_label_tasks(table, ("test", "dev"))
     texts = task.texts()
     draw = np.random.default_rng(0)
@@ -118,6 +114,6 @@ def test_one_label_left_of_the_drawn_texts_is_not_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(labels, "TEXTS", {"train": 40, "dev": 10, "test": 20})
-    out = emitted(tmp_path, ["seldom" if i % 20 == 1 else "usual" for i in range(600)])
+    out = made(tmp_path, ["seldom" if i % 20 == 1 else "usual" for i in range(600)])
     assert out["rejects"]["reason"].to_pylist() == ["rare_label", "one_label"]
-    assert "labels" not in out
+    assert not out["labels"].num_rows

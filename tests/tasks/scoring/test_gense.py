@@ -5,16 +5,16 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 import torch
+from awareness_corpus import emitted, stored
 from fitted_gense import init, opened, pairs
 
 from tercet.models.t5 import judge, wording
 from tercet.storage.rows import rows_of
 from tercet.tasks.scoring import gense
 from tercet.tasks.scoring.gense import GenseConfig
-from tercet.tasks.stage import BadInput, Resources, Work
+from tercet.tasks.stage import BadInput
 
 
 @pytest.fixture(scope="module")
@@ -46,21 +46,15 @@ def scored(tmp_path: Path, model: Path, relations: list[str], **settings: Any) -
             "text": rows["text"],
         }
     )
-    pq.write_table(sentences, tmp_path / "s.parquet")
-    pq.write_table(candidates, tmp_path / "c.parquet")
-    tables: dict[str, list[pa.Table]] = {}
-    emit = lambda name, table: tables.setdefault(name, []).append(table)  # noqa: E731
     inputs = {
-        "candidates": rows_of({"candidates": [tmp_path / "c.parquet"]}),
-        "sentences": rows_of({"sentences": [tmp_path / "s.parquet"]}),
+        "candidates": rows_of({"candidates": stored(tmp_path, "c", candidates)}),
+        "sentences": rows_of({"sentences": stored(tmp_path, "s", sentences)}),
     }
     config = GenseConfig(model="judge", **settings)
-    resources = Resources(batch_size=3)
-    gense.STAGE.run(Work(config, 0, inputs, {"model": model}, {}, resources, tmp_path, emit))
-    found = [row for table in tables.get("scores", []) for row in table.to_pylist()]
+    tables = emitted(gense.STAGE, config, inputs, tmp_path, {"model": model})
+    found = tables["scores"].to_pylist()
     assert {(row["scorer"], row["measure"]) for row in found} <= {("gense", "p_true")}
-    rejects = [row for table in tables.get("rejects", []) for row in table.to_pylist()]
-    return {row["candidate_id"]: row["value"] for row in found}, rejects
+    return {row["candidate_id"]: row["value"] for row in found}, tables["rejects"].to_pylist()
 
 
 def logits(model: Path, count: int) -> Any:
