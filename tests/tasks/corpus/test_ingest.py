@@ -27,8 +27,10 @@ def run(tmp_path: Path) -> Run:
         made: dict[str, list[pa.Table]] = {}
         config = IngestConfig.model_validate({"corpora": corpora, **more})
         emit = lambda name, table: made.setdefault(name, []).append(table)  # noqa: E731
-        work = Work(config, seed, {}, {}, {}, Resources(part_rows=part), tmp_path / "scratch", emit)
-        ingest.run(work)
+        told: list[tuple[int, int | None]] = []
+        resources = Resources(part_rows=part, progress=lambda *of: told.append(of[:2]))
+        ingest.run(Work(config, seed, {}, {}, {}, resources, tmp_path / "scratch", emit))
+        assert all(total is None or done <= total for done, total in told)
         check_pieces(made["sentences"], part)
         schemas = {**ingest.STAGE.tables, "rejects": REJECTS}
         for name, pieces in made.items():
