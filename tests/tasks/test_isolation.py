@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tercet.storage.store import FullDisk
-from tercet.tasks.isolation import MOST, isolated, refused
+from tercet.tasks.isolation import MOST, isolated
 
 
 def halves(count: int, broken: set[int]) -> tuple[list[int], dict[int, str]]:
@@ -47,14 +47,3 @@ def test_what_is_no_matter_of_rows_is_raised_at_once() -> None:
     with pytest.raises(FullDisk):
         list(isolated(np.arange(64), make, lambda row, error: None))
     assert calls == [64]
-
-
-def test_a_refused_row_says_what_broke_on_it() -> None:
-    (row,) = refused("synthesise", 7, ValueError("two\nlines"), "a text", "antonym").to_pylist()
-    assert row == {
-        "stage": "synthesise",
-        "row_id": 7,
-        "reason": "error",
-        "detail": "antonym: ValueError: two lines",
-        "text": "a text",
-    }

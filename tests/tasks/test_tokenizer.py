@@ -13,5 +13,5 @@ def test_a_models_own_is_loaded(tiny_backbone: Path) -> None:
 
 
 def test_a_folder_without_one_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match=r"^ingest\.passages: no tokenizer can be loaded from"):
+    with pytest.raises(BadInput, match=r"^ingest\.passages"):
         load_tokenizer(tmp_path, "ingest.passages")

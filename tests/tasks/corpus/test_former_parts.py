@@ -1,8 +1,7 @@
 """Documents stay in the files that they were in; which rows there are does not depend on it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -87,13 +86,6 @@ def test_a_document_that_goes_changes_its_file_alone(
     assert lost not in rows(after).table("sentences")["doc_id"].to_pylist()
 
 
-def test_no_document_is_parted(tmp_path: Path, before: list[StagedFile]) -> None:
-    after = write(tmp_path / "after", [*range(100, 216, 2), *range(301, 401, 2)], rows(before))
-    documents = [set(pq.read_table(file.path)["doc_id"].to_pylist()) for file in after]
-    assert sum(map(len, documents)) == 108
-    assert max(file.rows for file in after) < 3 * PART_ROWS
-
-
 def test_a_document_that_is_longer_than_a_file_comes_once(tmp_path: Path) -> None:
     """One emit of so many rows is parted, and the document lies in several files."""
     tables, rows_ = {"sentences": SCHEMA}, 5 * PART_ROWS
@@ -119,17 +111,3 @@ def test_a_corpus_of_other_documents_is_laid_out_anew(
     after = write(tmp_path / "after", read, rows(before))
     assert listed(after) == listed(write(tmp_path / "fresh", read))
     assert max(file.rows for file in after) < 3 * PART_ROWS
-
-
-def test_a_file_that_is_read_in_batches_ends_where_it_ended(
-    tmp_path: Path, before: list[StagedFile], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    whole = former_parts._in_order
-
-    def row_by_row(*given: Any) -> Iterator[tuple[int, pa.Table]]:
-        for file, table in whole(*given):
-            yield from ((file, table.slice(at, 1)) for at in range(len(table)))
-
-    monkeypatch.setattr(former_parts, "_in_order", row_by_row)
-    after = write(tmp_path / "after", range(100, 216, 2), rows(before))
-    assert digests(after) == digests(before)

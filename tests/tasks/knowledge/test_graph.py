@@ -1,13 +1,13 @@
 """The stage `graph` against eqs. 1-4, row by row."""
 
-from collections import Counter, defaultdict
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute
-import pyarrow.parquet as pq
 import pytest
+from awareness_corpus import emitted, stored
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -16,30 +16,13 @@ from tercet.models.knowledge.lexicon import load_lexicon
 from tercet.storage.rows import rows_of
 from tercet.tasks.knowledge import extract, graph
 from tercet.tasks.knowledge.extract import MENTIONS
-from tercet.tasks.stage import Resources, Work
 
 
 def _run(tmp_path: Path, mentions: pa.Table) -> tuple[pa.Table, pa.Table]:
-    path = tmp_path / "mentions.parquet"
-    pq.write_table(mentions, path)
-    emitted: dict[str, list[pa.Table]] = defaultdict(list)
-    work = Work(
-        config=graph.GraphConfig(),
-        seed=0,
-        inputs={"mentions": rows_of({"mentions": [path]})},
-        models={},
-        spec={},
-        resources=Resources(memory_limit="500MB"),
-        scratch=tmp_path,
-        emit=lambda name, table: emitted[name].append(table),
-    )
-    graph.STAGE.run(work)
+    inputs = {"mentions": rows_of({"mentions": stored(tmp_path, "mentions", mentions)})}
+    tables = emitted(graph.STAGE, graph.GraphConfig(), inputs, tmp_path)
     assert not list(tmp_path.glob("graph.duckdb*"))
-    nodes, edges = (
-        pa.concat_tables([schema.empty_table(), *emitted[name]])
-        for name, schema in graph.STAGE.tables.items()
-    )
-    return nodes, edges
+    return tables["kg_nodes"], tables["kg_edges"]
 
 
 def _mentions(texts: list[str]) -> pa.Table:
@@ -77,12 +60,6 @@ def test_the_graph_of_two_sentences(tmp_path: Path) -> None:
         (dog, plant, "soft", 1),
         (rice, animal, "soft", 1),
     }
-
-
-def test_a_node_only_said_in_the_plural_has_its_dictionary_form(tmp_path: Path) -> None:
-    nodes, _ = _run(tmp_path, _mentions(["Some training sets and Cities."]))
-    texts = nodes.filter(pa.compute.equal(nodes["kind"], "entity"))["text"].to_pylist()
-    assert sorted(texts) == ["city", "training set"] or sorted(texts) == ["City", "training set"]
 
 
 def test_no_mentions_give_no_graph(tmp_path: Path) -> None:

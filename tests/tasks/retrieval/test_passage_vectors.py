@@ -19,7 +19,7 @@ from tercet.tasks.stage import Resources, Work
 
 
 def passages(folder: Path, texts: list[str], contexts: list[str]) -> Rows:
-    columns: dict[str, Any] = {name: pa.nulls(len(texts), kind) for name, kind in _types()}
+    columns: dict[str, Any] = {one.name: pa.nulls(len(texts), one.type) for one in PASSAGES}
     columns |= {
         "passage_id": pa.array(range(100, 100 + len(texts)), pa.uint64()),
         "text": texts,
@@ -28,10 +28,6 @@ def passages(folder: Path, texts: list[str], contexts: list[str]) -> Rows:
     path = folder / "passages.parquet"
     pq.write_table(pa.table(columns, schema=PASSAGES), path)
     return rows_of({"passages": [path]})
-
-
-def _types() -> list[tuple[str, pa.DataType]]:
-    return [(field.name, field.type) for field in PASSAGES]
 
 
 def call(rows: Rows, folder: Path, model: Path, **config: Any) -> dict[str, list[pa.Table]]:

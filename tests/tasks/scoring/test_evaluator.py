@@ -6,13 +6,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
+from awareness_corpus import emitted, stored
 
 from tercet.models import seeding
 from tercet.storage.rows import rows_of
 from tercet.tasks.scoring import embed, evaluator, stored_vectors
-from tercet.tasks.stage import Resources, Work
 
 
 def scored(tmp_path: Path, vectors: Mapping[str, list[float]], pairs: list[tuple[str, str]]) -> Any:
@@ -21,8 +20,7 @@ def scored(tmp_path: Path, vectors: Mapping[str, list[float]], pairs: list[tuple
     matrix = np.array(list(vectors.values()), dtype=np.float32)
     half = len(vectors) // 2
     table = embed.embeddings_table(ids, matrix)
-    for i, part in enumerate((table.slice(0, half), table.slice(half))):
-        pq.write_table(part, tmp_path / f"e{i}.parquet")
+    parts = (table.slice(0, half), table.slice(half))
     candidates = pa.table(
         {
             "candidate_id": pa.array(range(len(pairs)), pa.uint64()),
@@ -31,27 +29,13 @@ def scored(tmp_path: Path, vectors: Mapping[str, list[float]], pairs: list[tuple
             "text": [b for _, b in pairs],
         }
     )
-    pq.write_table(candidates, tmp_path / "c.parquet")
     inputs = {
-        "candidates": rows_of({"candidates": [tmp_path / "c.parquet"]}),
-        "embeddings": rows_of({"embeddings": [tmp_path / "e0.parquet", tmp_path / "e1.parquet"]}),
+        "candidates": rows_of({"candidates": stored(tmp_path, "c", candidates)}),
+        "embeddings": rows_of({"embeddings": stored(tmp_path, "e", *parts)}),
     }
-    tables: dict[str, list[pa.Table]] = {}
-    evaluator.STAGE.run(
-        Work(
-            config=evaluator.EvaluatorConfig(),
-            seed=0,
-            inputs=inputs,
-            models={},
-            spec={},
-            resources=Resources(),
-            scratch=tmp_path,
-            emit=lambda name, table: tables.setdefault(name, []).append(table),
-        )
-    )
-    scores = pa.concat_tables(tables["scores"])
-    rejects = pa.concat_tables(tables["rejects"]).to_pylist() if "rejects" in tables else []
-    return {row["candidate_id"]: row["value"] for row in scores.to_pylist()}, rejects
+    tables = emitted(evaluator.STAGE, evaluator.EvaluatorConfig(), inputs, tmp_path)
+    scores = {row["candidate_id"]: row["value"] for row in tables["scores"].to_pylist()}
+    return scores, tables["rejects"].to_pylist()
 
 
 def test_cosines_by_hand(tmp_path: Path) -> None:
@@ -63,7 +47,7 @@ def test_cosines_by_hand(tmp_path: Path) -> None:
     assert rejects == []
 
 
-def test_embeddings_are_laid_out_once_for_all_batches_and_parts(
+def test_batches_and_parts_make_no_difference(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     texts = [f"t{i}" for i in range(50)]
@@ -71,19 +55,12 @@ def test_embeddings_are_laid_out_once_for_all_batches_and_parts(
     pairs = [(texts[i], texts[(7 * i) % 50]) for i in range(50)]
     expected = {i: float(np.cos(i - (7 * i) % 50)) for i in range(50)}
     monkeypatch.setattr(stored_vectors, "_ROWS", 8)
-    laid_out = []
-    lay_out = stored_vectors._lay_out
-    monkeypatch.setattr(
-        stored_vectors, "_lay_out", lambda work: laid_out.append(lay_out(work)) or laid_out[-1]
-    )
     scores, rejects = scored(tmp_path, vectors, pairs)
     assert scores == pytest.approx(expected, abs=1e-6)
     assert rejects == []
-    assert len(laid_out) == 1
-    assert isinstance(laid_out[0].vectors, np.memmap)
-    # other embeddings, other index
-    scored(tmp_path, {**vectors, "more": [1.0, 0.0]}, pairs)
-    assert len(laid_out) == 2
+    # What was laid out of other embeddings is not read.
+    same, _ = scored(tmp_path, {text: [1.0, 0.0] for text in texts}, pairs)
+    assert same == pytest.approx(dict.fromkeys(range(50), 1.0))
 
 
 def test_a_row_without_a_number_is_a_reject(tmp_path: Path) -> None:

@@ -61,16 +61,8 @@ def mined(folder: Path, topics: list[Topic], parts: int = 1, **config: Any) -> t
         "sentences": rows_of({"sentences": [folder / "s.parquet"]}),
         "embeddings": rows_of({"embeddings": [folder / "e.parquet"]}),
     }
-    work = Work(
-        config=MineConfig(**config),
-        seed=1,
-        inputs=inputs,
-        models={},
-        spec={},
-        resources=Resources(),
-        scratch=folder,
-        emit=lambda name, table: found.setdefault(name, []).append(table),
-    )
+    emit = lambda name, table: found.setdefault(name, []).append(table)  # noqa: E731
+    work = Work(MineConfig(**config), 1, inputs, {}, {}, Resources(), folder, emit)
     specs = mine.plan(work)
     assert len(specs) == parts
     for spec in specs:
@@ -107,11 +99,6 @@ def test_the_nearest_below_the_positives_share(tmp_path: Path) -> None:
     assert found["b"] == {"of a": pytest.approx(np.cos(np.radians(50)), abs=1e-6)}
     # c's positive is behind it: what is farther still is a itself.
     assert found["c"] == {"of b": pytest.approx(np.cos(np.radians(135)), abs=1e-6)}
-
-
-def test_a_smaller_share_takes_what_is_farther(tmp_path: Path) -> None:
-    found, _ = mined(tmp_path, TOPICS, below=0.5)
-    assert found["a"] == {"of c": pytest.approx(np.cos(np.radians(70)), abs=1e-6)}
 
 
 def test_texts_of_the_same_document_and_of_several_are_left_out(tmp_path: Path) -> None:

@@ -7,12 +7,11 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from pydantic import ValidationError
 from selection import Result, Row, selected
 
 from tercet.tasks.corpus import held_out as held_out_texts
 from tercet.tasks.scoring import select as candidates
-from tercet.tasks.scoring.select import MethodConfig, Quantile, SelectConfig
+from tercet.tasks.scoring.select import MethodConfig
 
 
 def test_thresholds_of_the_paper(tmp_path: Path) -> None:
@@ -28,18 +27,13 @@ def test_thresholds_of_the_paper(tmp_path: Path) -> None:
     )
     assert result.texts() == [("x", "good", "far enough")]
     (triplet,) = result.triplets
-    assert triplet["positive_method"] == "half"
-    assert triplet["negative_method"] == "swap"
+    assert (triplet["positive_method"], triplet["negative_method"]) == ("half", "swap")
     assert (triplet["positive_similarity"], triplet["negative_similarity"]) == (0.9, 0.75)
     assert result.reasons() == {
         "too far": "below_positive_min",
         "too near": "above_negative_max",
         "other": "unused_fallback",
     }
-    details = {row["reason"]: row["detail"] for row in result.rejects}
-    assert details["below_positive_min"] == "similarity 0.8999, below 0.9000"
-    assert details["above_negative_max"] == "similarity 0.7501, above 0.7500"
-    assert {row["stage"] for row in result.rejects} == {"select"}
 
 
 FAILED: list[Row] = [
@@ -47,15 +41,6 @@ FAILED: list[Row] = [
     ("x", "negative", "swap", "too near", 0.99),
     ("x", "negative", "random", "other", 0.1),
 ]
-
-
-def test_fallbacks_are_visible(tmp_path: Path) -> None:
-    (triplet,) = selected(tmp_path, FAILED).triplets
-    assert (triplet["anchor"], triplet["positive"], triplet["negative"]) == ("x", "x", "other")
-    assert triplet["positive_id"] is None
-    assert triplet["positive_method"] == "self"
-    assert triplet["negative_method"] == "random"
-    assert triplet["negative_similarity"] == 0.1
 
 
 @pytest.mark.parametrize(
@@ -94,16 +79,6 @@ def test_no_threshold_applies_to_the_fallback(tmp_path: Path) -> None:
     assert result.reasons() == {"near": "above_negative_max"}
 
 
-def test_random_competes_when_the_config_names_it(tmp_path: Path) -> None:
-    rows: list[Row] = [(f"x{i}", "negative", "swap", f"swap {i}", 0.5) for i in range(40)]
-    rows += [(f"x{i}", "negative", "random", f"random {i}", 0.1) for i in range(40)]
-    result = selected(tmp_path, rows, methods={"random": MethodConfig(weight=1.0)})
-    counts = Counter(t["negative_method"] for t in result.triplets)
-    assert counts.total() == 40
-    assert min(counts["swap"], counts["random"]) > 8
-    assert set(result.reasons().values()) == {"surplus"}
-
-
 def test_per_method_and_quantile_thresholds(tmp_path: Path) -> None:
     rows: list[Row] = [(f"x{i}", "positive", "half", f"h{i}", i / 10) for i in range(11)]
     rows += [(f"x{i}", "positive", "same", f"s{i}", 0.99) for i in range(11)]
@@ -121,13 +96,6 @@ def test_per_method_and_quantile_thresholds(tmp_path: Path) -> None:
     assert result.acceptance["half"]["similarity_median"] == pytest.approx(0.5)
     assert result.acceptance["same"]["accepted"] == 0
     assert result.acceptance["same"]["candidates"] == 11
-
-
-def test_negatives_may_have_a_floor(tmp_path: Path) -> None:
-    rows: list[Row] = [("x", "negative", "swap", "far", 0.2), ("x", "negative", "swap", "mid", 0.6)]
-    result = selected(tmp_path, rows, negative_min=0.5)
-    assert result.texts() == [("x", "x", "mid")]
-    assert result.reasons() == {"far": "below_negative_min"}
 
 
 def test_most_similar_first_and_the_rest_is_surplus(tmp_path: Path) -> None:
@@ -195,48 +163,6 @@ def test_a_candidate_without_a_score_is_a_reject(tmp_path: Path) -> None:
         [("x", "positive", "half", "a", None), ("x", "negative", "swap", "b", float("nan"))],
     )
     assert result.reasons() == {"a": "no_score", "b": "no_score"}
-
-
-def test_thresholds_of_a_method_that_made_nothing_are_no_error(tmp_path: Path) -> None:
-    methods = {"quantity": {"negative_max": {"quantile": 0.5}}}
-    assert len(selected(tmp_path, FAILED, methods=methods).triplets) == 1
-
-
-def test_nothing_to_select_from(tmp_path: Path) -> None:
-    row: Row = ("x", "positive", "half", "a", 0.95)
-    result = selected(tmp_path, [row])
-    assert result.triplets == []
-    assert result.reasons() == {"a": "no_pair"}
-
-
-@pytest.mark.parametrize(
-    "config",
-    [
-        {"negative_max": 1.5},
-        {"negative_max": -0.1},
-        {"positive_min": float("nan")},
-        {"methods": {"half": {"positive_min": -2.0}}},
-        {"methods": {"half": {"positive_min": {"quantile": 1.5}}}},
-        {"positive_min": Quantile},
-        {"p_min": -0.1},
-        {"per_sentence": 0},
-        {"beta": 1},
-    ],
-)
-def test_the_config_is_bounded(config: dict[str, Any]) -> None:
-    with pytest.raises(ValidationError):
-        SelectConfig.model_validate(config)
-
-
-def test_a_method_of_weight_zero_serves_in_no_role(tmp_path: Path) -> None:
-    rows: list[Row] = [
-        ("x", "positive", "rewrite", "drifted", 0.5),
-        ("x", "negative", "random", "other", 0.1),
-    ]
-    never = {"rewrite": MethodConfig(weight=0.0)}
-    result = selected(tmp_path, rows, swap_roles=("rewrite",), methods=never)
-    assert result.texts() == [("x", "x", "other")]
-    assert result.acceptance["rewrite"]["accepted"] == 0
 
 
 def test_what_two_methods_say_alike_counts_once(tmp_path: Path) -> None:
@@ -313,8 +239,6 @@ def test_a_join_that_says_what_a_held_out_document_says_is_refused(tmp_path: Pat
     held_out = ["Mind that IT  reads the file,", "And then it closes a socket."]
     result = selected(tmp_path, rows, held_out=held_out)
     assert result.reasons() == {f"{before} {after}": "held_out_text"}
-    (reject,) = result.rejects
-    assert reject["detail"] == "also in dev or test: it reads the file and then it closes"
     assert result.texts() == [(middle, f"{after}. {before}", "other")]
 
 
@@ -374,15 +298,9 @@ def test_what_alters_stands_against_what_keeps_and_the_topic_against_nothing(
         ("topic", "what follows", None),
     ]
     topic = next(row for row in result.triplets if row["relation"] == "topic")
-    assert topic["negative_id"] is None
-    assert topic["negative_method"] is None
-    assert topic["negative_similarity"] is None
+    assert topic["negative_id"] is topic["negative_method"] is topic["negative_similarity"] is None
     assert result.rejects == []
-    assert {name: row["used"] for name, row in result.acceptance.items()} == {
-        "rewrite": 1,
-        "entity_swap": 1,
-        "next_sentences": 1,
-    }
+    assert {row["used"] for row in result.acceptance.values()} == {1}
 
 
 def test_a_candidate_with_an_anchor_of_its_own_meets_no_other(tmp_path: Path) -> None:
@@ -422,10 +340,6 @@ def test_without_a_kept_text_the_sentence_itself_may_stand_in(tmp_path: Path) ->
     strict = next(row for row in result.triplets if row["relation"] == "alters")
     assert (strict["positive_id"], strict["positive_method"]) == (None, "self")
     assert strict["positive_similarity"] == 1.0
-
-
-def test_what_keeps_and_meets_no_altered_text_has_a_row_of_its_own(tmp_path: Path) -> None:
-    assert lines(by_relation(tmp_path, [KEPT])) == [("keeps", "said otherwise", None)]
 
 
 def test_each_relation_has_its_own_number_of_rows(tmp_path: Path) -> None:
@@ -520,18 +434,6 @@ ELSE: Row = ("x", "negative", "random", "elsewhere", 0.1)
     [
         ([HALF, SWAP, ELSE], {}, ("either", "half", "elsewhere", "random"), ["either"]),
         ([HALF, SWAP], {}, ("x", "self", "either", "swap"), ["either"]),
-        (
-            [HALF, SWAP, ELSE],
-            {"fallback_negative": False},
-            ("x", "self", "either", "swap"),
-            ["either"],
-        ),
-        (
-            [HALF, SWAP, ELSE],
-            {"fallback_positive": False},
-            ("either", "half", "elsewhere", "random"),
-            ["either"],
-        ),
         ([HALF, SWAP], {"fallback_positive": False}, None, ["either", "either"]),
         # The positive says what the random one says, and the negative what the sentence says.
         ([HALF, (*ELSE[:3], "either", 0.1)], {}, ("x", "self", "either", "random"), ["either"]),
@@ -556,12 +458,6 @@ def test_by_role_one_text_on_both_sides_gives_way_to_a_fallback(
         assert row["negative_similarity"] == {"random": 0.1, "swap": 0.95}[row["negative_method"]]
 
 
-def test_by_relation_a_pair_of_one_text_twice_is_refused(tmp_path: Path) -> None:
-    result = by_relation(tmp_path, [HALF, SWAP], fallback_positive=True)
-    assert result.triplets == []
-    assert result.reasons() == {"either": "same_text"}
-
-
 def test_a_swapped_candidate_with_an_anchor_of_its_own_is_no_negative(tmp_path: Path) -> None:
     """It is the passage that holds the sentence."""
     asked: list[Row] = [
@@ -575,3 +471,9 @@ def test_a_swapped_candidate_with_an_anchor_of_its_own_is_no_negative(tmp_path: 
     )
     assert lines(result) == [("topic", "what follows", None)]
     assert result.reasons() == {"passage 1": "no_pair", "passage 2": "no_pair"}
+
+
+def test_by_relation_a_pair_of_one_text_twice_is_refused(tmp_path: Path) -> None:
+    result = by_relation(tmp_path, [HALF, SWAP], fallback_positive=True)
+    assert result.triplets == []
+    assert result.reasons() == {"either": "same_text"}

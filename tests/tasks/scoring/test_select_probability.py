@@ -104,7 +104,7 @@ def test_one_scorer_of_a_measure_counts_and_is_named_where_there_are_several(
         result = selected(tmp_path, rows, more_scores=other, similarity=named)
         assert result.texts() == [("x", text, "far")]
         assert result.triplets[0]["positive_similarity"] == value
-    with pytest.raises(BadInput, match="t and u both give similarity: name one of them as select"):
+    with pytest.raises(BadInput, match="t and u"):
         selected(tmp_path, rows, more_scores=other)
     probable = [("good", "d", "p_true", 0.4), ("bad", "d", "p_true", 0.9)]
     probable += [("far", "d", "p_true", 0.1)]

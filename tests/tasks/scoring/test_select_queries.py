@@ -28,16 +28,13 @@ def test_one_passage_keeps_a_query_that_three_have(tmp_path: Path) -> None:
     found = of(tmp_path, given)
     assert len(found.triplets) == 2
     assert [row["reason"] for row in found.rejects] == ["duplicate", "duplicate"]
-    assert "another passage" in found.rejects[0]["detail"]
 
 
 def test_no_passage_keeps_a_query_that_more_than_three_have(tmp_path: Path) -> None:
     given = dict.fromkeys((HERONS, GULLS, TERNS, DUCKS), "Introduction")
     found = of(tmp_path, given)
     assert found.triplets == []
-    assert {(row["reason"], row["detail"]) for row in found.rejects} == {
-        ("common_query", "4 passages have it")
-    }
+    assert {row["reason"] for row in found.rejects} == {"common_query"}
 
 
 def test_a_sentence_that_is_a_whole_passage_keeps_its_own_rows(tmp_path: Path) -> None:
@@ -75,8 +72,6 @@ def test_a_query_is_bounded_by_the_rank_of_its_passage(tmp_path: Path) -> None:
     assert kept(rank_max=3) == {HERONS, GULLS}
     assert kept(rank_max=2) == {HERONS}
     assert kept(rank_max=3, rank="bm25") == {GULLS, TERNS}
-    refused = of(tmp_path, given, more_scores=ranks, rank_max=3).rejects
-    assert [row["detail"] for row in refused] == ["rank 1001 by vectors, beyond 3"]
 
 
 def test_what_has_no_rank_loses_nothing_by_it(tmp_path: Path) -> None:

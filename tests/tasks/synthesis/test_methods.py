@@ -28,11 +28,11 @@ def test_a_method_of_a_package_keeps_what_it_declares(monkeypatch: pytest.Monkey
     assert (found.unit, found.as_anchor) == ("passage", True)
     assert found.variables == ("tone", "passage")
     assert check_params("ask", MethodSettings())["unit"] == "passage"
-    with pytest.raises(Unusable, match="ask has no prompt of ours: give it one"):
+    with pytest.raises(Unusable, match="ask"):
         prompted.template_of(SynthesiseConfig(method="ask"))
 
 
 def test_a_prompt_of_ours_is_about_a_sentence() -> None:
     config = SynthesiseConfig(method="paraphrase", params={"unit": "passage", "relation": "topic"})
-    with pytest.raises(Unusable, match=r"paraphrase is about a sentence: .* give one of your own"):
+    with pytest.raises(Unusable, match="paraphrase"):
         prompted.template_of(config)

@@ -2,18 +2,15 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
-import pytest
+from awareness_corpus import emitted, stored
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from pydantic import ValidationError
 
 from tercet.models import seeding
 from tercet.models.generation import GENERATIONS
 from tercet.storage.rows import rows_of
-from tercet.tasks.stage import REJECTS, Resources, Work
 from tercet.tasks.synthesis import parse
-from tercet.tasks.synthesis.parse import CANDIDATES, ParseConfig
+from tercet.tasks.synthesis.parse import ParseConfig
 
 SOURCE = "The dog  sat on the Mat."
 NOTHING: dict[str, Any] = dict.fromkeys(
@@ -34,34 +31,22 @@ def parsed(
         | row
         for number, row in enumerate(rows)
     ]
-    pq.write_table(pa.Table.from_pylist(full, GENERATIONS), folder / "g.parquet")
+    generations = pa.Table.from_pylist(full, GENERATIONS)
     sentences = pa.table(
         {
             "sentence_id": pa.array([source_id, 5, 7], pa.uint64()),
             "text": [SOURCE, "Other.", "Two sat."],
         }
     )
-    pq.write_table(sentences, folder / "s.parquet")
     inputs = {
-        "generations": rows_of({"generations": [folder / "g.parquet"]}),
-        "sentences": rows_of({"sentences": [folder / "s.parquet"]}),
+        "generations": rows_of({"generations": stored(folder, "g", generations)}),
+        "sentences": rows_of({"sentences": stored(folder, "s", sentences)}),
     }
-    tables = {"candidates": [CANDIDATES.empty_table()], "rejects": [REJECTS.empty_table()]}
-    work = Work(
-        ParseConfig(**config),
-        1,
-        inputs,
-        {},
-        {},
-        Resources(),
-        folder,
-        lambda name, table: tables[name].append(table),
-    )
-    parse.run(work)
-    rejects = pa.concat_tables(tables["rejects"]).to_pylist()
+    tables = emitted(parse.STAGE, ParseConfig(**config), inputs, folder)
+    rejects = tables["rejects"].to_pylist()
     assert all(row["stage"] == "parse" and row["detail"] for row in rejects)
     assert all(row["text"] == full[row["row_id"]]["raw"] for row in rejects)
-    return pa.concat_tables(tables["candidates"]), {r["row_id"]: r["reason"] for r in rejects}
+    return tables["candidates"], {r["row_id"]: r["reason"] for r in rejects}
 
 
 def test_a_good_generation_becomes_a_candidate(tmp_path: Path) -> None:
@@ -114,8 +99,6 @@ def test_short_sentences_give_no_candidates_where_the_recipe_says_so(tmp_path: P
     assert parsed(tmp_path, given, source_min_words=3)[1] == {1: "short_source", 2: "short_source"}
     # The sentence has six words and a space too many.
     assert set(parsed(tmp_path, given, source_min_words=8)[1]) == {0, 1, 2}
-    with pytest.raises(ValidationError):
-        ParseConfig(source_min_words=0)
 
 
 def test_reasons(tmp_path: Path) -> None:
@@ -148,15 +131,6 @@ def test_reasons(tmp_path: Path) -> None:
     assert len(kept) + len(reasons) == len(rows)
 
 
-def test_every_row_arrives_or_is_rejected(tmp_path: Path) -> None:
-    rows = [{"raw": f"Text number {i % 700}."} for i in range(1000)]
-    candidates, reasons = parsed(tmp_path, rows)
-    assert len(candidates) == 700
-    assert set(reasons.values()) == {"duplicate"}
-    assert len(reasons) == 300
-    assert len(set(candidates["candidate_id"].to_pylist())) == 700
-
-
 PROMPT = f"Say this anew. Keep to what it meant in all its parts.\n\nSentence: {SOURCE}"
 SAID = {"model": "m@1", "method": "rewrite", "prompt": PROMPT}
 REVISED = {"detail": NOTHING | {"old": "dog", "new": "cat"}, "checks": ["new_entity"]}
@@ -168,27 +142,19 @@ def test_what_a_model_said_is_judged_too(tmp_path: Path) -> None:
         (None, {"raw": "Sorry to hear that, the array is empty."}),
         (None, {"raw": '"A dog lay on a rug."'}),
         (None, {"raw": "<think>A dog\n\nor two.</think>\n\nA dog was lying there."}),
-        (None, {"raw": "```\nA dog rested on a rug.\n```"}),
-        (None, {"raw": "A dog was resting.</s> <|im_end|>"}),
         ("cut_off", {"raw": "<think>The user wants a dog"}),
         ("cut_off", {"raw": "I'm sorry, but I can't", "finish_reason": "length"}),
         ("empty", {"raw": "<think>No.</think> "}),
-        ("empty", {"raw": '""'}),
-        ("empty", {"raw": "..."}),
-        ("same_as_source", {"raw": "The dog sat on the mat"}),
         ("markup", {"raw": '{"sentence": "A dog sat."}'}),
         ("repetition", {"raw": "A dog lay on the rug. A dog lay on the rug."}),
         ("same_as_source", {"raw": f"“{SOURCE}”"}),
         ("refusal", {"raw": "I'm sorry, but I can't rewrite this."}),
-        ("refusal", {"raw": "As an AI, I cannot do that.\n\nPlease ask again."}),
         ("preamble", {"raw": "Sure, here is the sentence: A dog sat."}),
-        ("preamble", {"raw": "Rewritten sentence: A dog sat."}),
         ("several_lines", {"raw": "A dog sat down.\n\nI kept the meaning."}),
         ("echo", {"raw": "Keep to what it meant in all its parts. A dog sat."}),
         ("wrong_script", {"raw": "狗坐在垫子上。"}),
         ("wrong_language", {"raw": "Der Hund lag auf dem Teppich und schlief."}),
         ("unchanged_entity", {"raw": "The dog was on the mat.", **REVISED}),
-        ("unchanged_entity", {"raw": "The dog and the cat sat.", **REVISED}),
         ("missing_entity", {"raw": "The animal was on the mat.", **REVISED}),
         (None, {"raw": "The cats were on the mat.", **REVISED}),
         ("missing_number", {"raw": "The two sat on a mat.", **RENUMBERED}),
@@ -198,9 +164,6 @@ def test_what_a_model_said_is_judged_too(tmp_path: Path) -> None:
         (None, {"raw": "A caf\\u00e9\x00 dog\x1b &amp; a \u200bcat."}),
         (None, {"raw": "\ufeffA dog lay\u00a0there.\\n"}),
         ("damaged", {"raw": "A caf\ufffd dog."}),
-        ("damaged", {"raw": "A cafÃ© dog."}),
-        ("damaged", {"raw": "A dog \\ud83d sat."}),
-        ("several_lines", {"raw": "A dog sat.\\nIt slept."}),
         ("too_short", {"raw": "Dog."}),
     ]
     candidates, reasons = parsed(tmp_path, [SAID | row for _, row in rows], min_words=2)
@@ -209,8 +172,6 @@ def test_what_a_model_said_is_judged_too(tmp_path: Path) -> None:
         "Sorry to hear that, the array is empty.",
         "A dog lay on a rug.",
         "A dog was lying there.",
-        "A dog rested on a rug.",
-        "A dog was resting.",
         "The cats were on the mat.",
         "Seven sat on a mat.",
         "A café dog & a cat.",
@@ -270,13 +231,8 @@ def test_rules_are_judged_as_before(tmp_path: Path) -> None:
     mixed = [row for raw in raws for row in ({"raw": raw}, SAID | {"raw": raw, "sentence_id": 5})]
     candidates, reasons = parsed(tmp_path, mixed)
     assert candidates.filter(candidates["method"].to_numpy() == "m")["text"].to_pylist() == raws
-    assert reasons == {
-        3: "preamble",
-        5: "cut_off",
-        7: "wrong_script",
-        9: "several_lines",
-        11: "empty",
-    }
+    refused = ("preamble", "cut_off", "wrong_script", "several_lines", "empty")
+    assert reasons == dict(zip(range(3, 12, 2), refused, strict=True))
     assert candidates["generation_id"].to_pylist() == [0, 1, 2, 4, 6, 8, 10]
     assert candidates["text"].to_pylist()[1] == "A dog."
 
@@ -315,15 +271,3 @@ def test_whatever_is_said_becomes_a_candidate_or_a_reject(
     candidates, reasons = parsed(tmp_path, said)
     ids = candidates["generation_id"].to_pylist()
     assert sorted([*ids, *reasons]) == list(range(len(said)))
-
-
-def test_nothing_to_parse(tmp_path: Path) -> None:
-    candidates, reasons = parsed(tmp_path, [])
-    assert (len(candidates), reasons) == (0, {})
-
-
-def test_config() -> None:
-    with pytest.raises(ValidationError, match="min_words is larger"):
-        ParseConfig(min_words=5, max_words=4)
-    with pytest.raises(ValidationError):
-        ParseConfig(min_words=0)

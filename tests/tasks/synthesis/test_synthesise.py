@@ -1,6 +1,5 @@
 import sys
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -104,15 +103,6 @@ def test_rows_are_the_same_under_any_partition(
     assert again.sort_by("generation_id").equals(whole.sort_by("generation_id"))
 
 
-def test_small_windows_change_nothing(
-    store: tuple[Path, dict[str, Rows]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder, inputs = store
-    whole = synthesised("next_sentences", folder, inputs)
-    monkeypatch.setattr(synthesise, "_ROWS", 3)
-    assert synthesised("next_sentences", folder, inputs).equals(whole)
-
-
 def test_the_seed_decides(store: tuple[Path, dict[str, Rows]]) -> None:
     folder, inputs = store
     first = synthesised("word_shuffle", folder, inputs, seed=1)
@@ -153,29 +143,14 @@ def test_random_is_of_another_document_of_train(store: tuple[Path, dict[str, Row
         assert drawn["doc_id"] != by_id[row["sentence_id"]]["doc_id"]
 
 
-def test_what_methods_need() -> None:
-    assert methods.method_of("entity_swap").needs == ("mentions", "graph")
-    assert methods.method_of("random").needs == ("pool",)
-
-
 def test_params_are_checked_and_filled_in() -> None:
     config = SynthesiseConfig(method="next_sentences", **MethodSettings().model_dump())
     assert config.params == {"max_words": 64}
     assert SynthesiseConfig(method="cutoff", params={"max_words": 2}).params["max_words"] == 2
-    with pytest.raises(ValueError, match=r"cutoff: parameter max_word: .*the method's parameters"):
+    with pytest.raises(ValueError, match="max_word"):
         SynthesiseConfig(method="cutoff", params={"max_word": 2})
-    with pytest.raises(ValidationError, match="per_sentence"):
-        SynthesiseConfig(method="cutoff", params={"per_sentence": 0})
-    with pytest.raises(ValidationError, match="unknown method 'nonsense'"):
+    with pytest.raises(ValidationError, match="nonsense"):
         SynthesiseConfig(method="nonsense")
-    with pytest.raises(ValidationError):
-        SynthesiseConfig(method="cutoff", weight=0)
-
-
-def test_a_method_may_stand_under_another_name() -> None:
-    config = SynthesiseConfig(method="light", like="cutoff", params={"share": 0.1})
-    assert config.params["share"] == 0.1
-    assert config.described == replace(methods.method_of("cutoff"), name="light")
 
 
 def test_a_method_may_be_new() -> None:
@@ -185,11 +160,11 @@ def test_a_method_may_be_new() -> None:
     assert (method.name, method.purpose, method.relation) == ("mine", "negative", "other")
     assert (tuple(method.checks), method.variables) == (("question",), ("sentence",))
     for fault, params in (
-        ("mine needs a relation", {"prompt": "own.jinja"}),
-        (r"unknown method 'mine'.*needs a prompt file \(mine: \{prompt: FILE", {}),
-        ("as_anchor makes texts that are about another", {**own, "as_anchor": True}),
-        ("unit: passage makes texts that are about another", {**own, "unit": "passage"}),
-        ("parameter tone", {**own, "tone": "formal"}),
+        ("relation", {"prompt": "own.jinja"}),
+        ("prompt", {}),
+        ("as_anchor", {**own, "as_anchor": True}),
+        ("unit", {**own, "unit": "passage"}),
+        ("tone", {**own, "tone": "formal"}),
         ("checks", {**own, "checks": ["nicety"]}),
     ):
         with pytest.raises(ValidationError, match=fault):
@@ -199,7 +174,7 @@ def test_a_method_may_be_new() -> None:
 def test_a_passage_is_no_unit_for_what_a_sentence_mentions() -> None:
     params = {"unit": "passage", "relation": "topic"}
     assert SynthesiseConfig(method="rewrite", params=params).described.variables == ("passage",)
-    with pytest.raises(ValidationError, match="from_knowledge draws from what a sentence"):
+    with pytest.raises(ValidationError, match="from_knowledge"):
         SynthesiseConfig(method="from_knowledge", params=params)
 
 

@@ -79,16 +79,9 @@ def chosen(
     """The directory of the encoder, and the rows of the tables."""
     found: dict[str, list[pa.Table]] = {}
     scratch.mkdir()
-    work = Work(
-        ChooseConfig(bootstrap=200, **settings),
-        3,
-        inputs,
-        models,
-        {},
-        Resources(),
-        scratch,
-        lambda name, table: found.setdefault(name, []).append(table),
-    )
+    emit = lambda name, table: found.setdefault(name, []).append(table)  # noqa: E731
+    config = ChooseConfig(bootstrap=200, **settings)
+    work = Work(config, 3, inputs, models, {}, Resources(), scratch, emit)
     path = choose.run(work)
     tables = {name: pa.concat_tables(parts) for name, parts in found.items()}
     for name, table in tables.items():

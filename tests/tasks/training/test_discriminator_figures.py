@@ -18,22 +18,13 @@ Rows = list[dict[str, Any]]
 
 
 def emitted(
-    folder: Path, skill: float, corpora: tuple[str, ...] = ("nli",), cosine: float | None = 0.5
+    folder: Path, skill: float, corpora: tuple[str, ...] = ("nli",)
 ) -> tuple[Rows, Rows, Judged]:
     """Both tables, of a judge whose logit is skill · (±1) and noise of deviation 1."""
     given = [row for place, name in enumerate(corpora) for row in rows(150, 9 + place, name)]
     tables: dict[str, pa.Table] = {}
-    work = Work(
-        config=None,
-        seed=5,
-        inputs={"labelled": labelled(folder, given)},
-        models={},
-        spec={},
-        resources=Resources(),
-        scratch=folder,
-        emit=tables.__setitem__,
-        stage="fit_pair",
-    )
+    inputs = {"labelled": labelled(folder, given)}
+    work = Work(None, 5, inputs, {}, {}, Resources(), folder, tables.__setitem__, stage="fit_pair")
     judged = read_judged(work, corpora, JudgedConfig(validation=0.3, test=0.3), "fit_pair: judge")
     generator = np.random.default_rng(1)
 
@@ -41,9 +32,7 @@ def emitted(
         return by * (2 * labels_of(part) - 1) + generator.normal(size=part.num_rows)
 
     logits = noisy(judged.test, skill)
-    cosines = None
-    if cosine is not None:
-        cosines = {name: noisy(part, cosine) for name, part in judged._asdict().items()}
+    cosines = {name: noisy(part, 0.5) for name, part in judged._asdict().items()}
     emit_figures(work, "judge", judged, logits, Platt(2.0 * skill, 0.0), cosines)
     assert tables["discriminator_metrics"].schema == figures.DISCRIMINATOR_METRICS
     assert tables["reliability"].schema == figures.RELIABILITY
@@ -93,25 +82,8 @@ def test_a_judge_that_guesses_gains_nothing(tmp_path: Path) -> None:
     assert {row["p_low"] for row in bins} <= {0.45, 0.5}
 
 
-def test_without_cosines_there_is_no_such_arm(tmp_path: Path) -> None:
-    metrics, _, _ = emitted(tmp_path, skill=1.0, cosine=None)
-    assert "cosine" not in {row["arm"] for row in metrics}
-
-
 def test_several_corpora_are_subsets(tmp_path: Path) -> None:
     metrics, _, judged = emitted(tmp_path, skill=1.0, corpora=("first", "second"))
     assert {row["subset"] for row in metrics} == {"all", "first", "second"}
     parts = [value(metrics, "discriminator", "auc", name)["pairs"] for name in ("first", "second")]
     assert sum(parts) == judged.test.num_rows
-
-
-def test_reliability_counts_every_held_out_pair(tmp_path: Path) -> None:
-    _, bins, judged = emitted(tmp_path, skill=1.0)
-    assert sum(row["pairs"] for row in bins) == judged.test.num_rows
-    true = sum(row["pairs"] * row["share_true"] for row in bins)
-    assert true == pytest.approx(labels_of(judged.test).sum())
-    for row in bins:
-        assert row["p_low"] <= row["mean_p"] <= row["p_high"]
-        assert row["p_high"] - row["p_low"] == pytest.approx(0.05)
-    surest = max(bins, key=lambda row: row["p_low"])
-    assert surest["share_true"] > 0.9

@@ -111,14 +111,6 @@ def test_another_judge_makes_another_generator(inits: dict[str, Path], tmp_path:
     assert own == same != another
 
 
-def test_the_optimizer_is_the_recipes(inits: dict[str, Path], tmp_path: Path) -> None:
-    weights = [
-        fitted(tmp_path / name, inits["t5"], "t5", optimizer=name)[0] / "model.safetensors"
-        for name in ("adamw", "adafactor")
-    ]
-    assert weights[0].read_bytes() != weights[1].read_bytes()
-
-
 def test_what_separates_is_the_tokenizers_own(inits: dict[str, Path], tmp_path: Path) -> None:
     # This tokenizer names no separator: then it is the end of text.
     path, _ = fitted(tmp_path / "a", inits["causal"], "causal")
@@ -130,59 +122,45 @@ def test_what_separates_is_the_tokenizers_own(inits: dict[str, Path], tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("form", "init", "settings", "message"),
+    ("form", "init", "settings", "word"),
     [
-        ("vaegpt", "t5", {}, "VAEGPT starts from a GPT-2 checkpoint"),
-        ("causal", "t5", {}, "A causal language model is needed"),
-        ("t5", "causal", {}, "The form t5 starts from a T5"),
-        ("causal", "causal", {"separator": "<none>"}, "does not know the separator '<none>'"),
-        ("causal", "causal", {"max_length": 256}, "the model has 128 positions: lower it"),
+        ("vaegpt", "t5", {}, "GPT-2"),
+        ("causal", "t5", {}, "causal"),
+        ("t5", "causal", {}, "T5"),
+        ("causal", "causal", {"separator": "<none>"}, "<none>"),
+        ("causal", "causal", {"max_length": 256}, "128"),
     ],
 )
-def test_what_does_not_fit_is_said_in_a_sentence(
+def test_what_does_not_fit_is_refused(
     form: str,
     init: str,
     settings: dict[str, Any],
-    message: str,
+    word: str,
     inits: dict[str, Path],
     tmp_path: Path,
 ) -> None:
-    with pytest.raises(BadInput, match=message) as found:
+    with pytest.raises(BadInput, match=f"^fit_generator: writer: .*{word}"):
         fitted(tmp_path / "work", inits[init], form, **settings)
-    assert str(found.value).startswith("fit_generator: writer: ")
 
 
-def test_a_tokenizer_of_another_model_is_refused(inits: dict[str, Path], tmp_path: Path) -> None:
-    import shutil
-
-    from transformers import AutoTokenizer
-
-    other = shutil.copytree(inits["causal"], tmp_path / "other")
-    tokenizer = AutoTokenizer.from_pretrained(other)
-    tokenizer.add_tokens([f"new{number}" for number in range(50)])
-    tokenizer.save_pretrained(other)
-    with pytest.raises(BadInput, match="so they do not belong together"):
-        fitted(tmp_path / "work", other, "causal")
-    for name in ("tokenizer.json", "tokenizer_config.json"):
-        (other / name).unlink()
-    with pytest.raises(BadInput, match="No language model can be taken from"):
-        fitted(tmp_path / "work2", other, "causal")
+@pytest.mark.parametrize(
+    ("settings", "key"),
+    [
+        ({"form": "t5", "separator": "<sep>"}, "separator"),
+        ({"form": "causal", "vaegpt": {"noise_weight": 1.0}}, "vaegpt"),
+        ({"form": "causal", "judge": "y"}, "judge"),
+        ({"form": "vaegpt", "judge": "y", "vaegpt": {"target_weight": 0}}, "target_weight"),
+        ({"form": "causal", "pairs": {"corpora": ["a"], "role": "general"}}, "role"),
+    ],
+)
+def test_settings_that_contradict_each_other(settings: dict[str, Any], key: str) -> None:
+    with pytest.raises(ValidationError, match=key):
+        FitGeneratorConfig.model_validate({"init": "x", **settings})
 
 
-def test_settings_that_contradict_each_other() -> None:
-    with pytest.raises(ValidationError, match="t5 has no separator"):
-        FitGeneratorConfig(form="t5", init="x", separator="<sep>")
-    with pytest.raises(ValidationError, match="the key vaegpt is not for the form causal"):
-        FitGeneratorConfig.model_validate(
-            {"form": "causal", "init": "x", "vaegpt": {"noise_weight": 1.0}}
-        )
-    with pytest.raises(ValidationError, match="a model of form causal has no judge"):
-        FitGeneratorConfig(form="causal", init="x", judge="y")
-    with pytest.raises(ValidationError, match="target_weight: 0 asks no judge"):
-        FitGeneratorConfig.model_validate(
-            {"form": "vaegpt", "init": "x", "judge": "y", "vaegpt": {"target_weight": 0}}
-        )
-    with pytest.raises(ValidationError, match="give either corpora or role"):
-        FitGeneratorConfig.model_validate(
-            {"form": "causal", "init": "x", "pairs": {"corpora": ["a"], "role": "general"}}
-        )
+def test_the_optimizer_is_the_recipes(inits: dict[str, Path], tmp_path: Path) -> None:
+    weights = [
+        fitted(tmp_path / name, inits["t5"], "t5", optimizer=name)[0] / "model.safetensors"
+        for name in ("adamw", "adafactor")
+    ]
+    assert weights[0].read_bytes() != weights[1].read_bytes()

@@ -1,7 +1,5 @@
 """Stage `fit_generator`, form `gense`: what it leaves, and its errors."""
 
-import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +13,13 @@ from tiny_generators import tiny_causal
 from tercet.models.generators import generator, layout
 from tercet.models.llm.messages import Request
 from tercet.models.llm.settings import Sampling
-from tercet.models.t5 import fitting, judge, wording
+from tercet.models.t5 import judge, wording
 from tercet.storage.rows import rows_of
 from tercet.tasks.corpus.labelled import LABELLED
 from tercet.tasks.stage import BadInput, Resources, Work
 from tercet.tasks.training import fit_gense
 from tercet.tasks.training.fit_gense import FitGenseConfig, GensePairs
-from tercet.tasks.training.judged_pairs import Judged, read_judged
+from tercet.tasks.training.judged_pairs import read_judged
 
 TABLES = {"training_log", "discriminator_metrics", "reliability"}
 
@@ -60,18 +58,11 @@ def fitted(
         **{**numbers, "log_steps": 2, **settings},  # type: ignore[arg-type]
     )
     tables: dict[str, list[pa.Table]] = {}
-    path = fit_gense.STAGE.run(
-        Work(
-            config=config,
-            seed=3,
-            inputs={"labelled": rows_of({"labelled": [folder / "labelled.parquet"]})},
-            models={"init": start},
-            spec={},
-            resources=Resources(),
-            scratch=folder,
-            emit=lambda name, table: tables.setdefault(name, []).append(table),
-        )
-    )
+    emit = lambda name, table: tables.setdefault(name, []).append(table)  # noqa: E731
+    inputs = {"labelled": rows_of({"labelled": [folder / "labelled.parquet"]})}
+    resources = Resources()
+    models = {"init": start}
+    path = fit_gense.STAGE.run(Work(config, 3, inputs, models, {}, resources, folder, emit))
     assert path is not None
     schemas = fit_gense.STAGE.tables
     return path, {
@@ -119,101 +110,42 @@ def test_the_same_seed_gives_the_same_model(t5: Path, tmp_path: Path) -> None:
     assert weights[0].read_bytes() == weights[1].read_bytes()
 
 
-def test_each_part_of_the_pairs_has_its_own_use(
-    t5: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    given: dict[str, Judged] = {}
-    fit_to, chosen_by, numbers, settings = [], [], [], []
-    judged: list[pa.Table] = []
+def test_pairs_held_out_for_the_figures_move_no_weight(t5: Path, tmp_path: Path) -> None:
+    rows = triplets()
+    pq.write_table(rows, tmp_path / "labelled.parquet")
+    inputs = {"labelled": rows_of({"labelled": [tmp_path / "labelled.parquet"]})}
+    work = Work(None, 3, inputs, {}, {}, Resources(), tmp_path, lambda *_: None)
+    own = GensePairs(corpora=("nli",), validation=0.25, test=0.25)
+    parts = read_judged(work, own.corpora, own, "fit_generator: writer")
 
-    def read(*arguments: Any) -> Judged:
-        given["all"] = read_judged(*arguments)
-        return given["all"]
+    def weights(name: str, **settings: Any) -> bytes:
+        """Where pairs of this part are false if they were true."""
+        anchors = set(getattr(parts, name)["anchor"].to_pylist()) if name else set()
+        changed = [
+            {**row, "positive": row["negative"], "negative": row["positive"]}
+            if row["anchor"] in anchors
+            else row
+            for row in rows.to_pylist()
+        ]
+        path, _ = fitted(tmp_path / f"of{name}{len(settings)}", t5, labelled(changed), **settings)
+        return (path / "model.safetensors").read_bytes()
 
-    def fit(one: Any, rows: pa.Table, own: Any, setting: Any, optimizer: str) -> Any:
-        fit_to.append(rows)
-        numbers.append(own)
-        settings.append(setting)
-        return plain["fit"](one, rows, own, setting, optimizer)
-
-    def choice(one: Any, rows: pa.Table, *rest: Any) -> Any:
-        chosen_by.append(rows)
-        return plain["choice"](one, rows, *rest)
-
-    def judge(one: Any, rows: pa.Table, size: int) -> Any:
-        judged.append(rows)
-        return plain["judged"](one, rows, size)
-
-    plain: dict[str, Any] = {name: getattr(fitting, name) for name in ("fit", "choice", "judged")}
-    monkeypatch.setattr(fit_gense, "read_judged", read)
-    monkeypatch.setattr(fitting, "fit", fit)
-    monkeypatch.setattr(fitting, "choice", choice)
-    monkeypatch.setattr(fitting, "judged", judge)
-    fitted(tmp_path, t5, learning_rate=2e-3, warmup=0.25, weight_decay=0.125, epochs=7.0)
-    parts = given["all"]
-    assert fit_to == [parts.fit]
-    assert chosen_by == [parts.validation]
-    # Each look at a step, then the calibration, and last of all the figures.
-    assert judged == [parts.validation, parts.validation, parts.validation, parts.test]
-    own = numbers[0]
-    assert (own.learning_rate, own.warmup, own.weight_decay) == (2e-3, 0.25, 0.125)
-    assert (own.epochs, own.max_steps, own.batch_size, own.name) == (7.0, 4, 16, "writer")
-    assert (settings[0].seed, settings[0].precision, settings[0].log_steps) == (3, "fp32", 2)
-
-
-def test_the_optimizer_is_the_recipes(t5: Path, tmp_path: Path) -> None:
-    weights = [
-        fitted(tmp_path / name, t5, optimizer=name)[0] / "model.safetensors"
-        for name in ("adamw", "adafactor")
-    ]
-    assert weights[0].read_bytes() != weights[1].read_bytes()
+    whole = weights("")
+    assert weights("test") == whole != weights("fit")
+    assert weights("", learning_rate=2e-3) != whole
 
 
 def test_pairs_without_contradictions_are_refused(t5: Path, tmp_path: Path) -> None:
     rows = triplets()
     without = rows.set_column(5, "negative", pa.nulls(rows.num_rows, pa.string()))
-    with pytest.raises(BadInput, match=r"none of the \d+ labelled pairs is false: name a corpus"):
+    with pytest.raises(BadInput, match="false"):
         fitted(tmp_path / "work", t5, without)
 
 
 def test_a_checkpoint_of_another_form_is_refused(tmp_path: Path) -> None:
     causal = tiny_causal(tmp_path / "causal", ["true", "false"])
-    with pytest.raises(BadInput) as found:
+    with pytest.raises(BadInput, match=r"fit_generator\.writer: .*gense"):
         fitted(tmp_path / "work", causal)
-    assert str(found.value) == (
-        f"fit_generator.writer: the model at {causal} cannot be its init: it is a decoder like "
-        "GPT-2, but form: gense needs a T5."
-    )
-
-
-@pytest.mark.parametrize(
-    ("config", "said"),
-    [
-        ({"model_type": "mt5", "architectures": None}, "it is a mt5, but form: gense needs a T5"),
-        ({"architectures": ["T5EncoderModel"]}, "it is a T5EncoderModel, but form: gense"),
-    ],
-)
-def test_what_is_nearly_a_t5_is_refused_by_its_files(
-    t5: Path, tmp_path: Path, config: dict[str, Any], said: str
-) -> None:
-    folder = shutil.copytree(t5, tmp_path / "other")
-    file = folder / "config.json"
-    file.write_text(json.dumps(json.loads(file.read_text()) | config))
-    own = FitGenseConfig(name="writer", form="gense", init="x")
-    with pytest.raises(BadInput, match=said):
-        fit_gense.check_model(own, "init", folder)
-
-
-def test_a_template_without_room_is_refused(t5: Path, tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match=r"fit_generator: writer: .*no room.*raise max_length from"):
-        fitted(tmp_path / "work", t5, max_length=8)
-
-
-def test_a_spoilt_checkpoint_is_refused(t5: Path, tmp_path: Path) -> None:
-    spoilt = shutil.copytree(t5, tmp_path / "spoilt")
-    (spoilt / "model.safetensors").write_bytes(b"nothing")
-    with pytest.raises(BadInput, match="fit_generator: writer: No language model can be taken"):
-        fitted(tmp_path / "work", spoilt)
 
 
 def test_the_defaults_are_the_papers() -> None:
@@ -240,7 +172,5 @@ def test_it_learns_in_the_words_of_the_recipe(t5: Path, tmp_path: Path) -> None:
     assert fit_gense.STAGE.externals(config) == {"prompts.entailment": own}
     assert "prompts.entailment" in fit_gense.STAGE.locations
     own.write_text("{{ sentence }} {{ sentence }}")
-    with pytest.raises(
-        BadInput, match=r"writer\.prompts\.entailment: the prompt file .* only once"
-    ):
+    with pytest.raises(BadInput, match=r"writer\.prompts\.entailment"):
         fit_gense.STAGE.externals(config)

@@ -206,14 +206,14 @@ def test_positives_are_drawn_afresh_in_each_epoch(
 @pytest.mark.parametrize(
     ("rows", "said"),
     [
-        ({"from": "pairs", "draw": {}}, "only rows from anchors.*leave draw out"),
-        ({"from": "anchors", "positive": "half", "draw": {}}, "without `positive`"),
+        ({"from": "pairs", "draw": {}}, "draw"),
+        ({"from": "anchors", "positive": "half", "draw": {}}, "positive"),
         (
             {
                 "from": "anchors",
                 "draw": {"word_shuffle": 0, "cutoff": 0, "word_repetition": 0, "generated": 0},
             },
-            "all shares are 0",
+            "shares",
         ),
     ],
 )
@@ -222,9 +222,9 @@ def test_a_draw_that_cannot_be(rows: dict[str, Any], said: str) -> None:
         PhaseConfig.model_validate({"rows": rows, "loss": "nt_xent"})
 
 
-def test_a_missing_backbone_is_one_sentence(inputs: dict[str, Rows], tmp_path: Path) -> None:
+def test_a_missing_backbone_is_named(inputs: dict[str, Rows], tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    with pytest.raises(BadInput, match="No sentence encoder can be loaded"):
+    with pytest.raises(BadInput, match="empty"):
         trained(inputs, tmp_path / "empty", tmp_path / "work", {})
 
 
@@ -240,5 +240,5 @@ def test_the_evaluator_is_fitted_on_the_train_split(
     _, _, told = call(fit_evaluator.STAGE, config, inputs, tiny_backbone, tmp_path / "docs")
     assert told[-1] == (2, 2, "steps")
     config = FitEvaluatorConfig(corpora=("elsewhere",))
-    with pytest.raises(BadInput, match="the train split has no sentences"):
+    with pytest.raises(BadInput, match="train split"):
         call(fit_evaluator.STAGE, config, inputs, tiny_backbone, tmp_path / "none")

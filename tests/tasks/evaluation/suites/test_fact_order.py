@@ -55,7 +55,7 @@ def test_a_column_split_parts_the_cases(tmp_path):
 
 def test_a_file_without_cases_of_the_splits(tmp_path):
     file = write(tmp_path / "ours.tsv")
-    with pytest.raises(BadInput, match=r"ours.tsv has no case of split dev: give it a column"):
+    with pytest.raises(BadInput, match=r"ours.tsv.*dev"):
         fact_order.read_cases({"ours": file}, ("dev",))
     assert fact_order.read_cases({"ours": file}, ("dev",), required=False) == []
 
@@ -68,26 +68,26 @@ def test_a_file_inside_a_package(tmp_path, monkeypatch):
     files = fact_order.find_case_files({"ours": "package:some_cases/ours.tsv"})
     assert files == {"fact_order/ours": tmp_path / "some_cases" / "ours.tsv"}
     assert "some_cases" not in sys.modules
-    with pytest.raises(BadInput, match="package 'no_cases', which is not installed"):
+    with pytest.raises(BadInput, match="no_cases"):
         fact_order.find_case_files({"x": "package:no_cases/ours.tsv"})
-    with pytest.raises(BadInput, match=r"'package:some_cases/no.tsv' of evaluate.fact_order does"):
+    with pytest.raises(BadInput, match=r"some_cases/no.tsv"):
         fact_order.find_case_files({"x": "package:some_cases/no.tsv"})
 
 
 @pytest.mark.parametrize(
-    ("rows", "names", "said"),
+    ("rows", "names", "place"),
     [
-        ([ROWS[0][:3]], NAMES[:3], "has no column 'kind': it needs anchor, rewording, changed"),
-        ([], NAMES, "holds no case"),
-        ([("a", " ", "b", "c")], NAMES, "line 2: rewording holds no text"),
-        ([ROWS[0], ("a", "b", "a", "c")], NAMES, "line 3: .* must be three different texts"),
-        ([("a", "b", "c", "all")], NAMES, "line 2: 'all' cannot be the name of a kind"),
-        ([(*ROWS[0], "train")], [*NAMES, "split"], "line 2: the split 'train' is neither"),
+        ([ROWS[0][:3]], NAMES[:3], "'kind'"),
+        ([], NAMES, "ours.tsv"),
+        ([("a", " ", "b", "c")], NAMES, "line 2: rewording"),
+        ([ROWS[0], ("a", "b", "a", "c")], NAMES, "line 3"),
+        ([("a", "b", "c", "all")], NAMES, "line 2: 'all'"),
+        ([(*ROWS[0], "train")], [*NAMES, "split"], "line 2.*'train'"),
     ],
 )
-def test_what_cannot_be_used_is_named(tmp_path, rows, names, said):
+def test_what_cannot_be_used_is_named(tmp_path, rows, names, place):
     file = write(tmp_path / "ours.tsv", rows, names)
-    with pytest.raises(BadInput, match=said):
+    with pytest.raises(BadInput, match=place):
         fact_order.read_cases({"ours": file}, ("test",))
 
 

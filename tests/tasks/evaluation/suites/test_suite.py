@@ -64,7 +64,7 @@ def test_names_are_put_in_order_and_groups_that_depend_on_no_file_become_their_t
 
 @pytest.mark.parametrize("name", ["STS17", "pairs:", "pairs:../x", "mteb:.x", "reranking:a/b", ""])
 def test_another_name_is_refused(name):
-    with pytest.raises(BadInput, match=r"There is no task .* choose sts, transfer, reranking"):
+    with pytest.raises(BadInput, match="no task"):
         task_names([name])
 
 
@@ -82,13 +82,13 @@ def test_all_is_what_the_directory_holds(suite):
     assert resolve(suite, ["reranking", "SST-2"], ("test",)) == (
         *("SST-2", "Mind", "reranking:Other"),
     )
-    with pytest.raises(BadInput, match="holds no task of 'pairs'"):
+    with pytest.raises(BadInput, match="pairs"):
         resolve(suite, ["pairs"], ("test",))
 
 
 def test_a_part_of_a_task_is_a_fault_and_no_reason_to_leave_it_out(suite):
     (suite / "TREC" / "TREC_10.label").unlink()
-    with pytest.raises(BadInput, match=r"TREC_10.label' is missing from the suite"):
+    with pytest.raises(BadInput, match=r"TREC_10.label"):
         suite_files(suite, ["all"])
 
 
@@ -124,7 +124,7 @@ def test_files_are_those_that_are_read(suite):
 def test_dev_is_a_split_of_two_tasks_alone(suite):
     found = read_suite(suite, ["all"], ("dev",))
     assert [task.name for task in found] == ["STS-B", "SICK-R"]
-    with pytest.raises(BadInput, match="None of the tasks STS12, MR has a split dev"):
+    with pytest.raises(BadInput, match="STS12, MR"):
         read_suite(suite, ["STS12", "MR"], ("dev",))
 
 
