@@ -18,7 +18,6 @@ from tercet.models.training.fit_generator import (
     choice_by_rouge,
     greedy,
     noiseless,
-    padded,
 )
 from tercet.models.training.phase import Optimizer
 
@@ -139,23 +138,6 @@ def test_greedy_answers_are_those_of_each_source_alone(form: str, tmp_path: Path
             said.append(token)
     whole = one.tokenizer.decode(said, skip_special_tokens=True).strip()
     assert whole.startswith(together[1])
-
-
-def test_noise_is_off_inside_alone(tmp_path: Path) -> None:
-    model = opened("vaegpt", tmp_path / "init").model
-    with noiseless(model):
-        assert model.config.noise is False
-    assert model.config.noise is True
-
-
-def test_padding() -> None:
-    ids, mask = padded([[1, 2, 3], [4]], 9)
-    assert ids.tolist() == [[1, 2, 3, 9, 9, 9, 9, 9], [4, 9, 9, 9, 9, 9, 9, 9]]
-    assert mask.sum(1).tolist() == [3, 1]
-    ids, mask = padded([[1], [2] * 9], 9, left=True)
-    assert ids.shape == (2, 16)
-    assert ids[0].tolist() == [9] * 15 + [1]
-    assert mask[0].tolist() == [0] * 15 + [1]
 
 
 @pytest.mark.usefixtures("bf16_anywhere")

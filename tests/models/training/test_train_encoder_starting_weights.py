@@ -54,7 +54,7 @@ def test_an_encoder_that_reads_templates_can_be_frozen_too(tiny_backbone: Path) 
 def test_all_layers_cannot_be_frozen(
     tiny_backbone: Path, tiny_texts: list[str], tmp_path: Path
 ) -> None:
-    with pytest.raises(ValueError, match="frozen_layers: 2 of the encoder's 2 layers leaves none"):
+    with pytest.raises(ValueError, match="frozen_layers"):
         trained(tiny_backbone, tiny_texts, tmp_path, frozen_layers=2)
 
 
