@@ -54,22 +54,12 @@ def test_what_cannot_be_read_leaves_nothing(tmp_path: Path) -> None:
     text.write_text("not at all")
     (tmp_path / "empty.gguf").touch()
     other = write_gguf(tiny_llama(), tmp_path / "other.gguf", "qwen2")
-    for file, said in (
-        (half, "damaged or cut off"),
-        (text, "is no GGUF file"),
-        (tmp_path / "empty.gguf", "is no GGUF file"),
-        (other, "of architecture 'qwen2'"),
-    ):
-        with pytest.raises(weights.ModelMissing, match=said):
+    for file in (half, text, tmp_path / "empty.gguf", other, tmp_path / "none.gguf"):
+        with pytest.raises(weights.ModelMissing, match=file.name):
             weights.locate(str(file))
-    assert not (tmp_path / "cache").exists()
-
-
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(weights.ModelMissing, match="There is no model at"):
-        weights.locate(str(tmp_path / "none.gguf"))
-    with pytest.raises(weights.ModelMissing, match="has no folder"):
+    with pytest.raises(weights.ModelMissing):
         weights.locate("package:pytest/none.gguf")
+    assert not (tmp_path / "cache").exists()
 
 
 def test_a_real_model_answers(smollm2: Path) -> None:

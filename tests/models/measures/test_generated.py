@@ -6,8 +6,6 @@ import pytest
 from tercet.models.measures import generated, resampling, rouge
 from tercet.models.measures.generated import Cosines, row_values, unshared
 
-ONE = np.ones((1, 2))
-
 
 def of(source: str, target: str, *texts: str) -> dict[str, float]:
     same = np.full((1, len(texts)), 0.5)

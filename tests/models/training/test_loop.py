@@ -70,22 +70,6 @@ def stops_at(step: int) -> Callable[[int, int | None, str], None]:
     return progress
 
 
-@pytest.mark.parametrize("log_steps", [3, 1_000])
-def test_a_checkpoint_needs_no_row_of_the_log(log_steps: int, tmp_path: Path) -> None:
-    whole, log = train("causal", tmp_path / "whole", log_steps=log_steps)
-    given: dict[str, Any] = {"log_steps": log_steps, "checkpoint_steps": 2}
-    with pytest.raises(Stop):
-        train("causal", tmp_path / "work", progress=stops_at(6), **given)
-    seen: list[int] = []
-    weights, again = train(
-        "causal", tmp_path / "work", progress=lambda done, total, unit: seen.append(done), **given
-    )
-    assert seen[0] == 5
-    assert same_weights(weights, whole)
-    assert without_rate(again) == without_rate(log)
-    assert all(row["rows_per_second"] > 0 for row in again)
-
-
 class Counted:
     """Batches that are their step's number."""
 

@@ -360,15 +360,3 @@ def test_texts_are_read_with_the_encoders_own_prompt(
     before = tokens()
     model.prompts, model.default_prompt_name = {"query": "mean of "}, "query"
     assert tokens() == before + 2 * NUMBERS.batch_size
-
-
-def test_the_saved_encoder_is_plain_and_keeps_its_length(
-    tiny_backbone: Path, tmp_path: Path
-) -> None:
-    path = module.save_encoder(load_encoder(tiny_backbone, "cls"), tmp_path / "encoder")
-    names = {file.name for file in path.rglob("*") if file.is_file()}
-    assert "model.safetensors" in names
-    assert not names & {"README.md", "training_args.bin", "pytorch_model.bin"}
-    again = load_encoder(path)
-    assert again.max_seq_length == 64
-    assert again[1].pooling_mode == "cls"

@@ -19,6 +19,10 @@ from tercet.storage.catalog.views import write_catalog
 from tercet.storage.store import Store
 
 
+def at(second: float) -> datetime:
+    return START + timedelta(seconds=second)
+
+
 def test_what_a_recipe_has_spent_is_counted_over_its_runs(store: Store) -> None:
     with open_pool(store, "recipe", "first") as pool:
         assert pool.spent() == Spent(0, 0.0, 0)
@@ -43,9 +47,6 @@ def test_what_a_recipe_has_spent_is_counted_over_its_runs(store: Store) -> None:
 
 
 def test_the_rate_counts_the_time_in_which_any_request_was_open(store: Store) -> None:
-    def at(second: float) -> datetime:
-        return START + timedelta(seconds=second)
-
     with open_pool(store, "recipe", "run") as pool:
         assert pool.rates("m") is None
         # Open from 0 to 4, from 1 to 3 and from 3.5 to 6, then a pause, and from 20 to 22.
@@ -66,9 +67,6 @@ def test_the_rate_counts_the_time_in_which_any_request_was_open(store: Store) ->
 
 
 def test_usage_tells_what_each_run_and_method_asked(store: Store) -> None:
-    def at(second: float) -> datetime:
-        return START + timedelta(seconds=second)
-
     with open_pool(store, "recipe", "one") as pool:
         pool.add(answer(1, created=at(2), seconds=2.0, cost=0.5, attempts=3))
         pool.add(answer(2, created=at(3), seconds=2.0, cost=0.25))
