@@ -9,6 +9,7 @@ from safetensors.torch import load_file, save_file
 from tiny_generators import tiny_causal, tiny_seq2seq
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
+from tercet.models.encoders.encoder import load_encoder
 from tercet.models.generators import checkpoint, generator, layout
 from tercet.models.pretraining import network
 from tercet.models.t5 import judge
@@ -47,7 +48,12 @@ def test_a_gpt2_without_a_layer_is_refused(load: Callable[[Path], Any], tmp_path
 
 @pytest.mark.parametrize(
     "load",
-    [judge.load_t5, fit_generator.load_t5, lambda folder: network.loaded(folder, "t5")],
+    [
+        judge.load_t5,
+        fit_generator.load_t5,
+        lambda folder: network.loaded(folder, "t5"),
+        lambda folder: load_encoder(folder, "first_decoder"),
+    ],
 )
 def test_a_t5_without_its_decoder_is_refused(load: Callable[[Path], Any], tmp_path: Path) -> None:
     folder = tiny_seq2seq(tmp_path / "t5", WORDS)

@@ -74,7 +74,6 @@ def test_is_plural_goes_by_the_lemma_where_it_is_known() -> None:
 )
 def test_what_is_written_as_a_plural_is_read_as_one(noun: str) -> None:
     assert may_be_plural(plural(noun))
-    assert not may_be_plural(noun)
     assert noun in singulars(plural(noun))
     assert plural(plural(noun)) == plural(noun)
 
@@ -83,6 +82,7 @@ def test_a_plural_that_is_read_is_not_always_written() -> None:
     assert singulars("formulae") == ("formula",)
     assert plural("formulae") == "formulae"
     assert singulars("indices")[0] == "index"
+    assert not any(map(may_be_plural, ("dog", "city", "box", "class", "value")))
     assert singulars("class") == singulars("status") == singulars("axis") == ()
 
 

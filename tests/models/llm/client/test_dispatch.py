@@ -1,7 +1,10 @@
 """When asking stops, and what is said then."""
 
+import random
+from itertools import pairwise
+
 import pytest
-from asking_client import Record, client, requests
+from asking_client import Record, client, poison, requests
 from even_time import now
 from faulty_server import FaultyServer, error, silent_port
 
@@ -32,12 +35,22 @@ def test_an_endpoint_that_asks_for_an_hour_is_not_waited_for() -> None:
     assert len(server.log) <= 32 + 1
 
 
+def test_the_pause_before_a_row_is_asked_again_is_a_drawn_share(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(random, "random", lambda: 0.0)
+    with FaultyServer(poison(error(500))) as server, client(server, tries=6) as asking:
+        list(asking.ask(requests(20, lambda place: "poison" if place == 7 else "row")))
+    times = [seen.at for seen in server.log if "poison" in seen.prompts[0]]
+    assert len(times) == 6
+    assert min(later - sooner for sooner, later in pairwise(times[-3:])) < 0.9
+
+
 def test_what_check_raises_ends_all_asking() -> None:
     def dead() -> None:
         raise Stopped("the engine is dead")
 
     with silent_port() as port, client(f"http://127.0.0.1:{port}/v1", check=dead) as asking:
-        with pytest.raises(Stopped):
-            list(asking.ask(requests(10)))
-        with pytest.raises(Stopped):
-            list(asking.ask(requests(10)))
+        for _ in range(2):
+            with pytest.raises(Stopped, match="engine"):
+                list(asking.ask(requests(10)))

@@ -180,28 +180,33 @@ def test_a_foreign_server_on_the_port_is_told_with_a_pretended_one(
     assert not (tmp_path / "run" / RECORD).exists()
 
 
+def behaving(model: Path, place: Path, seconds: float, *files: str) -> Engine:
+    """An engine whose pretended server finds these files, and has so long to answer."""
+    pretended_program(place / "python", PRETENDED_PYTHON)
+    (place / "run").mkdir()
+    for name in files:
+        (place / "run" / name).touch()
+    settings = EngineSettings(python=str(place / "python"), start_seconds=seconds)
+    return Engine(model, LlmSettings(model=str(model)), settings, place / "run", print)
+
+
 def test_a_pretended_server_that_is_too_busy_to_say_what_it_serves_is_asked_again(
-    pretended: tuple[Engine, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tiny_llm: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Directly, whatever proxy the environment names.
-    for name in ("http_proxy", "all_proxy"):
-        monkeypatch.setenv(name, "http://127.0.0.1:1")
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
     monkeypatch.delenv("no_proxy", raising=False)
-    (tmp_path / "run").mkdir()
-    for name in ("busy", "busy.txt"):
-        (tmp_path / "run" / name).touch()
-    pretended[0].start()
+    started = behaving(tiny_llm, tmp_path, 60.0, "busy", "busy.txt")
+    try:
+        started.start()
+    finally:
+        started.stop()
     assert not (tmp_path / "run" / "busy").exists()
 
 
 def test_a_pretended_server_that_takes_too_long_is_ended(tiny_llm: Path, tmp_path: Path) -> None:
-    pretended_program(tmp_path / "python", PRETENDED_PYTHON)
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "mute").touch()
-    settings = EngineSettings(python=str(tmp_path / "python"), start_seconds=1.5)
-    started = Engine(tiny_llm, LlmSettings(model="tiny"), settings, tmp_path / "run", print)
     with pytest.raises(Stopped, match="start_seconds"):
-        started.start()
+        behaving(tiny_llm, tmp_path, 1.5, "mute").start()
     lines = [" ".join(one.info["cmdline"] or []) for one in psutil.process_iter(["cmdline"])]
     assert not [line for line in lines if str(tmp_path / "python") in line]
     assert not (tmp_path / "run" / RECORD).exists()
