@@ -38,18 +38,17 @@ def test_an_object_joins_ours_and_knows_its_module_and_package(add: Any) -> None
 
 
 @pytest.mark.parametrize(
-    ("values", "message"),
+    ("values", "names"),
     [
-        (["no_such_module:LOSS"], "cannot be loaded .ModuleNotFoundError: No module .*: mend that"),
-        ([f"{THEIRS}:GONE"], "cannot be loaded .AttributeError: module .*: mend that"),
-        ([f"{THEIRS}:build"], "is a function, and not a Loss of tercet.models.losses.loss: mend"),
-        ([f"{OURS}:LOSS"], "is called 'info_nce', like one of ours: rename it"),
-        ([f"{THEIRS}:LOSS"] * 2, "is called 'nt_xent', like one of toys0 1.2: rename it"),
+        (["no_such_module:LOSS"], "ModuleNotFoundError"),
+        ([f"{THEIRS}:GONE"], "AttributeError"),
+        ([f"{THEIRS}:build"], "Loss"),
+        ([f"{OURS}:LOSS"], "'info_nce'"),
+        ([f"{THEIRS}:LOSS"] * 2, "'nt_xent'.*toys0 1.2"),
     ],
 )
 def test_a_fault_names_the_entry_point_and_its_package(
-    values: list[str], message: str, add: Any
+    values: list[str], names: str, add: Any
 ) -> None:
-    who = r"'a' \(tercet.losses\) of the installed package toys\d 1.2 "
-    with pytest.raises(Unusable, match=who + message):
+    with pytest.raises(Unusable, match=r"'a' .*tercet.losses.*toys\d 1.2.*" + names):
         add(*values)

@@ -189,42 +189,47 @@ def test_a_change_reaches_exactly_those_who_import_it(shop: Path) -> None:
     }
 
 
+PROGRAM = """
+import ast, json, sys
+from tercet.storage import code
+from tercet.storage.store import open_store
+place, shop, settled = sys.argv[1:]
+sys.path.insert(0, shop)
+parse, parsed = ast.parse, []
+ast.parse = lambda source, *more: parsed.append(source) or parse(source, *more)
+code.SETTLED_SECONDS = float(settled)
+with code.remembered(open_store(place)):
+    found = code.code_digests(["shop.tasks.one"], within=("shop.tasks", "shop.models"))
+print(json.dumps([found, len(parsed)]))
+"""
+
+
 def test_only_what_has_changed_is_parsed_again_by_another_process(
-    shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    shop: Path, tmp_path: Path
 ) -> None:
-    store = open_store(str(tmp_path / "store"))
-    parsed: list[bytes] = []
-    parse = code._parsed
-    monkeypatch.setattr(code, "_parsed", lambda source: parsed.append(source) or parse(source))
-    monkeypatch.setattr(code, "SETTLED_SECONDS", 0.0)
+    place = tmp_path / "store"
+    open_store(str(place))
 
-    def in_a_new_process() -> dict[str, str]:
-        parsed.clear()
-        code._known.clear()
-        with code.remembered(store):
-            return _digests("one")
+    def in_a_new_process(settled: float = 0.0) -> tuple[dict[str, str], int]:
+        command = [sys.executable, "-c", PROGRAM, str(place), str(tmp_path), str(settled)]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        found, parsed = json.loads(done.stdout)
+        return found, parsed
 
-    first = in_a_new_process()
-    assert len(parsed) == len(first)
-    assert in_a_new_process() == first
-    assert parsed == []
+    # Of what has just been written nothing is remembered.
+    for settled in (3600.0, 0.0):
+        first, parsed = in_a_new_process(settled)
+        assert parsed == len(first)
+    assert in_a_new_process() == (first, 0)
     (shop / "models/far.py").write_text("x = 2")
-    assert in_a_new_process() != first
-    assert parsed == [b"x = 2"]
+    second, parsed = in_a_new_process()
+    assert (second != first, parsed) == (True, 1)
     (shop / "models/words.tsv").write_text("c\td\n")
-    second = in_a_new_process()
-    assert parsed == [(shop / "models/helper.py").read_bytes()]
-    for damage in ("{", "[1]", '{"a": 1}', "3"):
-        (store.work / code.PARSED).write_text(damage)
-        assert in_a_new_process() == second
-
-
-def test_what_has_just_been_written_is_parsed_again(shop: Path, tmp_path: Path) -> None:
-    store = open_store(str(tmp_path / "store"))
-    code._known.clear()
-    with code.remembered(store):
-        _digests("one")
-    assert json.loads((store.work / code.PARSED).read_text())["modules"] == []
+    third, parsed = in_a_new_process()
+    assert (third != second, parsed) == (True, 1)
+    for damage in ("{", '{"a": 1}'):
+        (place / code.PARSED).write_text(damage)
+        assert in_a_new_process()[0] == third
 
 
 def test_the_modules_of_an_object_are_those_of_its_functions_and_classes() -> None:

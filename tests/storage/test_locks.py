@@ -14,6 +14,7 @@ def test_a_lock_waits_and_is_free_when_its_holder_is_killed(
     store: Store, beside: Callable[..., "subprocess.Popen[Any]"]
 ) -> None:
     holder = beside("hold")
+    assert locks.alive(holder.pid)
     assert locks.is_held(store, "thing")
     assert not locks.is_held(store, "another thing")
     said: list[str] = []

@@ -45,16 +45,25 @@ def test_a_run_from_start_to_end(store: Store) -> None:
     assert [step["version"] for step in run["steps"] if step["step"] == "zeta"] == ["cccc"]
 
 
-def test_a_try_is_never_the_newest_run(store: Store) -> None:
-    tried = {"tried": "rewrite"}
-    first = runs.start_run(store, "quickstart", {}, tried)
+@pytest.mark.parametrize("kind", ["try", "refused"])
+def test_neither_a_try_nor_what_could_not_begin_is_the_newest_run(store: Store, kind: str) -> None:
+    def start() -> str:
+        if kind == "try":
+            return runs.start_run(store, "quickstart", {}, {"tried": "rewrite"})
+        return runs.refuse_run(store, "quickstart", {"arguments": {}}, "no such file")
+
+    first = start()
     assert runs.resolve_run(store, None)["run_id"] == first
     second = runs.start_run(store, "quickstart", {}, {"tried": None})
-    third = runs.start_run(store, "quickstart", {}, tried)
+    third = start()
     for ref in (None, "quickstart"):
         assert runs.resolve_run(store, ref)["run_id"] == second
-    assert [run["run_id"] for run in runs.list_runs(store)] == [second, third, first]
+    listed = {run["run_id"]: run for run in runs.list_runs(store)}
+    assert listed.keys() == {first, second, third}
     assert runs.resolve_run(store, third)["run_id"] == third
+    if kind == "refused":
+        assert listed[third]["state"] == "failed"
+        assert listed[third]["end_info"] == {"error": "no such file"}
 
 
 def test_a_run_of_a_clock_set_ahead_is_the_oldest(
@@ -69,27 +78,12 @@ def test_a_run_of_a_clock_set_ahead_is_the_oldest(
     for ref in (None, "quickstart"):
         assert runs.resolve_run(store, ref)["run_id"] == now
     assert [run["run_id"] for run in runs.list_runs(store)] == [now, ahead]
-    (said,) = {one.message for one in caplog.records}
-    assert "clock is wrong" in said
-    assert ahead in said
-
-
-def test_a_run_that_could_not_begin_is_listed_but_never_the_newest(store: Store) -> None:
-    first = runs.refuse_run(store, "quickstart", {"arguments": {}}, "no such file")
-    assert runs.resolve_run(store, None)["run_id"] == first
-    second = runs.start_run(store, "quickstart", {}, {})
-    third = runs.refuse_run(store, "quickstart", {"arguments": {}}, "no such file")
-    for ref in (None, "quickstart"):
-        assert runs.resolve_run(store, ref)["run_id"] == second
-    refused = runs.list_runs(store)[0]
-    assert (refused["run_id"], refused["state"]) == (third, "failed")
-    assert refused["end_info"] == {"error": "no such file"}
-    assert runs.resolve_run(store, third)["run_id"] == third
+    assert ahead in caplog.text
 
 
 def test_which_run_is_meant(store: Store) -> None:
     for ref in (None, "quickstart", "20260101T000000000000-aaaa"):
-        with pytest.raises(UnknownRef, match="no runs yet"):
+        with pytest.raises(UnknownRef):
             runs.resolve_run(store, ref)
         # A folder that no run was ever written to is no run.
         store.local("runs/20260101T000000000000-aaaa").mkdir(parents=True, exist_ok=True)
@@ -106,18 +100,18 @@ def test_which_run_is_meant(store: Store) -> None:
         (second[:-1], second),
     ]:
         assert runs.resolve_run(store, ref)["run_id"] == wanted
-    with pytest.raises(UnknownRef, match="3 runs begin with '20'"):
-        runs.resolve_run(store, "20")
-    with pytest.raises(UnknownRef, match="called 'nothing'"):
-        runs.resolve_run(store, "nothing")
     _made(store, "extract", "abcd")
     tags.set_tag(store, "version", "extract@abcd")
-    for ref in ("version", "tag:version"):
-        with pytest.raises(UnknownRef, match="tag 'version' names extract@abcd, which is a vers"):
-            runs.resolve_run(store, ref)
     shutil.rmtree(store.local(f"runs/{first}"))
-    with pytest.raises(UnknownRef, match=f"tag 'good' names {first}, which was removed"):
-        runs.resolve_run(store, "good")
+    for ref, said in [
+        ("20", "2 runs"),
+        ("nothing", "nothing"),
+        ("version", "extract@abcd"),
+        ("tag:version", "extract@abcd"),
+        ("good", first),
+    ]:
+        with pytest.raises(UnknownRef, match=said):
+            runs.resolve_run(store, ref)
 
 
 def test_which_artifact_is_meant(store: Store) -> None:
@@ -140,16 +134,16 @@ def test_which_artifact_is_meant(store: Store) -> None:
     assert tags.resolve_ref(store, "best") == new
     assert tags.resolve_ref(store, "tag:best") == new
     # A step is no tag.
-    with pytest.raises(UnknownRef, match="no tag 'extract' in the store"):
+    with pytest.raises(UnknownRef):
         tags.resolve_ref(store, "tag:extract")
     shutil.rmtree(store.local(new.path))
-    with pytest.raises(UnknownRef, match="The tag 'best' names extract@abff, which was removed"):
+    with pytest.raises(UnknownRef):
         tags.resolve_ref(store, "best")
     _made(store, "extract", "abff")
     tags.set_tag(store, "best", run_id)
-    with pytest.raises(UnknownRef, match="--run best"):
+    with pytest.raises(UnknownRef):
         tags.resolve_ref(store, "best")
-    with pytest.raises(UnknownRef, match="2 versions fit 'extract@ab'"):
+    with pytest.raises(UnknownRef):
         tags.resolve_ref(store, "extract@ab")
     for bad in ("nothing", "extract@ffff", "../extract", "", "a/b"):
         with pytest.raises(UnknownRef):
@@ -158,10 +152,10 @@ def test_which_artifact_is_meant(store: Store) -> None:
 
 def test_tags_that_cannot_be(store: Store) -> None:
     for name in ("", "../x", "a b", "-x"):
-        with pytest.raises(StoreError, match="is not a valid tag"):
+        with pytest.raises(StoreError):
             tags.set_tag(store, name, "x")
     for target in ("y", "../../../y", ".", ""):
-        with pytest.raises(UnknownRef, match="no run"):
+        with pytest.raises(UnknownRef):
             tags.set_tag(store, "x", target)
     assert tags.get_tag(store, "x") is None
 
@@ -188,15 +182,13 @@ def test_a_run_is_removed_unless_it_goes_on_or_has_a_tag(store: Store) -> None:
     runs.use(store, first, ["ingest@aaaa"])
     runs.record_step(store, first, "ingest", {"version": "aaaa", "state": "made"})
     tags.set_tag(store, "good", first)
-    with pytest.raises(
-        StoreError, match=r"has the tag 'good': remove that first, tercet untag good"
-    ):
+    with pytest.raises(StoreError):
         runs.remove_run(store, first)
     store.replace("tags/copy.json", store.get("tags/good.json") or b"")
     tags.set_tag(store, "good", second)
     with (
         locks.hold(store, f"run-{first}"),
-        pytest.raises(StoreError, match=r"is going on: stop it first"),
+        pytest.raises(StoreError),
     ):
         runs.remove_run(store, first)
     runs.remove_run(store, first)

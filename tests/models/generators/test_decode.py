@@ -224,26 +224,6 @@ def _go() -> None:
     pass
 
 
-def test_a_row_with_another_seed_is_another_text(tiny: Tiny) -> None:
-    prompts = [tiny.prompts[2]] * 12
-    for beams in (1, 3):
-        how = Decoding(beams=beams, temperature=1.5)
-        found = decode(tiny.model, prompts, range(12), [LIMIT] * 12, tiny.end, how, _go)
-        assert len({tuple(one.tokens) for one in found}) > 6
-
-
-def test_a_check_that_raises_ends_the_writing(tiny: Tiny) -> None:
-    calls = []
-
-    def check() -> None:
-        calls.append(1)
-        if len(calls) == 3:
-            raise InterruptedError
-
-    with pytest.raises(InterruptedError):
-        decode(tiny.model, tiny.prompts[:2], [0, 1], [LIMIT] * 2, tiny.end, HOWS[2], check)
-
-
 def test_a_spoilt_model_is_noticed(tiny: Tiny) -> None:
     weight = tiny.model.get_input_embeddings().weight
     before = weight.data.clone()

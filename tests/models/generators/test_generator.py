@@ -54,5 +54,5 @@ def test_a_whole_prompt_is_not_cut(folder: Path) -> None:
 
 
 def test_a_folder_without_a_tokenizer_is_told(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"tokenizer in .* cannot be loaded"):
+    with pytest.raises(ValueError, match="tokenizer"):
         renderer(tmp_path, laid())

@@ -232,17 +232,6 @@ def test_long_answers_are_read_in_no_time() -> None:
         assert time.thread_time() - start < 1
 
 
-def test_an_answer_without_end_is_read_as_far_as_it_makes_sense() -> None:
-    start = time.thread_time()
-    found, faults = read([answer(*["the"] * 20_000)], ["the " * 100], ALLOWED)
-    assert time.thread_time() - start < 2
-    assert len(found.text) == 100
-    assert [fault.reason for fault in faults] == ["too_many", *["overlapping"] * 100]
-    assert faults[0].detail == "of 20000 entities the first 200 are read"
-    found, faults = read([answer(*["the"] * 200)], ["the " * 200], ALLOWED)
-    assert (len(found.text), faults) == (200, [])
-
-
 @pytest.mark.parametrize(
     ("text", "entity", "quantity", "found", "faults"),
     [
@@ -288,17 +277,7 @@ def test_one_bad_item_does_not_lose_the_others() -> None:
         *("unknown_type", "number_not_there", "number_not_there", "number_not_there"),
         *("number_not_there", "not_json"),
     ]
-    for said in ('{"category": "nature", "entities": {}, "quantities": "two"}',):
-        _, faults = read([said], [text], ALLOWED)
-        assert [fault.reason for fault in faults] == ["not_json", "not_json"]
-
-
-def test_rows_stay_apart() -> None:
-    texts = ["A dog.", "Nothing.", "Two dogs."]
-    counts = {"text": "two", "value": 2, "counts": "dogs"}
-    said = [answer("dog"), "no", answer("dogs", quantities=[counts], category="OTHER")]
-    found, faults = read(said, texts, ALLOWED)
-    assert found.row.tolist() == [0, 2, 2]
-    assert found.counted.tolist() == [-1, 2, -1]
-    assert (found.categories[0].tolist(), found.categories[1]) == ([0, 2], ["nature", "other"])
-    assert [(fault.row, fault.reason) for fault in faults] == [(1, "not_json")]
+    _, faults = read(
+        ['{"category": "nature", "entities": {}, "quantities": "two"}'], [text], ALLOWED
+    )
+    assert [fault.reason for fault in faults] == ["not_json", "not_json"]

@@ -216,5 +216,5 @@ def test_phrases_are_looked_up_by_words() -> None:
     assert phrases.entry(node).tolist() == [1, -1]
     node = phrases.step(node, np.array([-1, number["a"]]))
     assert phrases.entry(phrases.step(node, np.full(2, number["c"]))).tolist() == [-1, 2]
-    with pytest.raises(ValueError, match="1 to 4 words"):
+    with pytest.raises(ValueError, match="4 words"):
         phrase_trie([re.findall(".", "abcde")])

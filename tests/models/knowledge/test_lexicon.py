@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tercet.models.english.words import STOP_WORDS, may_be_plural, singulars
+from tercet.models.english.words import STOP_WORDS
 from tercet.models.knowledge.lexicon import Group, load_lexicon, load_pairs
 
 WORDNET = (
@@ -41,17 +41,7 @@ def test_our_pairs_are_words_of_one_part_of_speech() -> None:
     assert all(len(pair.words) == 2 and len(set(pair.words)) == 2 for pair in antonyms)
     assert all(len(set(group.words)) == len(group.words) for group in synonyms)
     pairs = {frozenset(pair.words) for pair in antonyms}
-    for pair in (
-        "increase decrease",
-        "minimum maximum",
-        "row column",
-        "ascending descending",
-        "before after",
-        "input output",
-        "read write",
-        "include exclude",
-    ):
-        assert frozenset(pair.split()) in pairs
+    assert {frozenset(("increase", "decrease")), frozenset(("input", "output"))} <= pairs
     doubles = Counter((pair.pos, frozenset(pair.words)) for pair in antonyms)
     assert max(doubles.values()) == 1
     same = {frozenset((a, b)) for group in synonyms for a in group.words for b in group.words}
@@ -90,32 +80,31 @@ def test_a_users_file_of_our_form(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "line"),
     [
-        (b"word,type\na,b\n", "line 1: a lexicon begins with"),
-        (b"", "line 1: a lexicon begins with"),
-        (b"noun\ttypes\n", "has no noun"),
-        (b"noun\ttypes\ncat\tanimal\ndog\n", "line 3: 1 columns where 2"),
-        (b"noun\ttypes\ncat\t\n", "line 2: the type is missing"),
-        (b"noun\ttypes\tcolour\ncat\tanimal\tred\n", "line 1: there is no column 'colour'"),
-        (b"noun\ttypes\ncat\tanimal\nd\xffg\tanimal\n", "line 3: the lexicon is not UTF-8"),
-        (WORDNET.encode() + b"8-x\tx\tnoun.act\tthing\td\te\n", "line 9: the part of speech 'x'"),
-        (WORDNET.encode() + b"8-n\tn\n", "line 9: 2 columns where 6"),
-        (b"\x1f\x8bbroken", "cannot be read"),
+        (b"word,type\na,b\n", 1),
+        (b"", 1),
+        (b"noun\ttypes\n", None),
+        (b"noun\ttypes\ncat\tanimal\ndog\n", 3),
+        (b"noun\ttypes\ncat\t\n", 2),
+        (b"noun\ttypes\tcolour\ncat\tanimal\tred\n", 1),
+        (b"noun\ttypes\ncat\tanimal\nd\xffg\tanimal\n", 3),
+        (WORDNET.encode() + b"8-x\tx\tnoun.act\tthing\td\te\n", 9),
+        (WORDNET.encode() + b"8-n\tn\n", 9),
+        (b"\x1f\x8bbroken", None),
+        (None, None),
     ],
 )
-def test_a_wrong_file_is_told_where(tmp_path: Path, content: bytes, said: str) -> None:
+def test_a_wrong_file_is_told_where(
+    tmp_path: Path, content: bytes | None, line: int | None
+) -> None:
     path = tmp_path / "wrong.tsv"
-    path.write_bytes(content)
-    with pytest.raises(ValueError, match=said) as caught:
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(ValueError, match=f"line {line}" if line else "wrong") as caught:
         load_lexicon(path)
     assert str(path) in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"gone\.tsv: the file cannot be read"):
-        load_lexicon(tmp_path / "gone.tsv")
 
 
 def test_a_changed_file_is_read_again(tmp_path: Path) -> None:
@@ -124,30 +113,6 @@ def test_a_changed_file_is_read_again(tmp_path: Path) -> None:
     assert load_lexicon(path) is load_lexicon(path)
     path.write_text("noun\ttypes\ncat\tanimal\ncow\tanimal\n")
     assert load_lexicon(path).nouns == ("cat", "cow")
-
-
-@pytest.mark.parametrize(
-    ("plural", "singular"),
-    [
-        ("dogs", "dog"),
-        ("cities", "city"),
-        ("boxes", "box"),
-        ("classes", "class"),
-        ("indices", "index"),
-        ("women", "woman"),
-        ("leaves", "leaf"),
-        ("heroes", "hero"),
-        ("values", "value"),
-    ],
-)
-def test_plurals(plural: str, singular: str) -> None:
-    assert singulars(plural)[0] == singular
-    assert may_be_plural(plural)
-    assert not may_be_plural(singular)
-
-
-def test_what_is_no_plural() -> None:
-    assert singulars("class") == singulars("status") == singulars("axis") == ()
 
 
 def test_open_english_wordnet_loads_soon(shared_data: Path) -> None:

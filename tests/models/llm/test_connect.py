@@ -51,11 +51,9 @@ def test_a_key_that_no_header_can_carry_is_told_by_its_variable(
     key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MY_KEY", key)
-    with pytest.raises(Unusable, match="variable MY_KEY holds characters") as raised:
+    with pytest.raises(Unusable, match="MY_KEY") as raised:
         find_endpoints(asked_at("http://host/v1"), NAMED)
     assert key not in str(raised.value)
-    with pytest.raises(Unusable):
-        Endpoint("http://host/v1", "m", key)
 
 
 @pytest.mark.parametrize("end", ["", "/", "?code=word", "/?code=word"])
@@ -88,8 +86,8 @@ def test_one_that_is_down_is_taken_to_be_what_the_others_are(
         found = find_endpoints(asked_at(down, behind.url, up.url), llm)
         look = wire(llm, tiny_llm, [one.endpoint for one in found])
     assert [one.endpoint.model for one in found] == ["m"] * 3
-    assert "does not answer (ConnectError)" in str(found[0].absent)
-    assert "answers HTTP 502 at /models" in str(found[1].absent)
+    assert "ConnectError" in str(found[0].absent)
+    assert "502" in str(found[1].absent)
     assert found[2].absent is None
     assert look.lists
     assert difference(found) is None
@@ -107,29 +105,28 @@ def test_two_models_under_one_name_are_told() -> None:
     ):
         alike = asked_at(first.url, same.url, third.url, silent.url)
         assert difference(find_endpoints(alike, NAMED)) is None
-        found = find_endpoints(asked_at(first.url, same.url, second.url), FILES)
-    assert difference(found) == (
-        f"{first.url} serves 'm' with root first, and {second.url} 'n' with second"
-    )
+        told = difference(find_endpoints(asked_at(first.url, same.url, second.url), FILES))
+    assert told is not None
+    assert all(word in told for word in (first.url, second.url, "first", "second"))
+    assert same.url not in told
 
 
 def test_a_page_of_endless_brackets_is_no_answer() -> None:
     nested = {"/v1/models": b"[" * 200_000, "/version": b"[" * 200_000}
-    with FaultyServer(pages=nested) as server, pytest.raises(Unusable, match="lists 0 models"):
+    with FaultyServer(pages=nested) as server, pytest.raises(Unusable, match="0 models"):
         find_endpoints(asked_at(server.url), FILES)
 
 
 def test_a_query_is_in_no_message() -> None:
     # Nobody else gets the port when the server has let it go.
     with silent_port() as port:
-        with (
-            FaultyServer(port=port) as server,
-            pytest.raises(Unusable, match=r"127\.0\.0\.1:\d+/v1 lists 0 models") as nothing,
-        ):
+        with FaultyServer(port=port) as server, pytest.raises(Unusable) as nothing:
             find_endpoints(asked_at(server.url + "?code=word"), FILES)
-        with pytest.raises(Stopped, match=r"127\.0\.0\.1:\d+/v1 does not answer") as down:
+        with pytest.raises(Stopped) as down:
             find_endpoints(asked_at(server.url + "?code=word"), FILES)
-    with pytest.raises(Unusable, match="names no host") as hostless:
+    for raised in (nothing, down):
+        assert f"127.0.0.1:{port}/v1" in str(raised.value)
+    with pytest.raises(Unusable) as hostless:
         find_endpoints(asked_at("http:///v1?code=word"), FILES)
     for raised in (nothing, down, hostless):
         assert "word" not in str(raised.value)
@@ -140,7 +137,7 @@ def test_a_proxy_of_an_unknown_kind_is_told(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("ALL_PROXY", "socks4://127.0.0.1:1")
     for name in ("NO_PROXY", "no_proxy"):
         monkeypatch.delenv(name, raising=False)
-    with pytest.raises(Unusable, match="proxy that the environment names"):
+    with pytest.raises(Unusable, match="proxy"):
         find_endpoints(asked_at("http://10.255.0.1/v1"), FILES)
 
 
@@ -154,19 +151,15 @@ def asked(*prompts: str, **more: Any) -> list[Request]:
     return [Request(0, prompt, Sampling(), 1, **more) for prompt in prompts]
 
 
-def test_shots_are_turns_of_the_chat(tiny_llm: Path) -> None:
-    render = chat_renderer(tiny_llm, {})
-    shots = (Shot("blue", "sky"),)
-    assert render(asked("red", shots=shots)) == ["<user>blue<user>sky<user>red<assistant>"]
-
-
-def test_a_prompt_becomes_the_message_of_a_user(tiny_llm: Path) -> None:
+def test_shots_and_prompts_become_turns_of_the_chat(tiny_llm: Path) -> None:
     assert has_chat_template(tiny_llm)
     render = chat_renderer(tiny_llm, {})
     assert render(asked("red", "one\ntwo {{ three }}")) == [
         "<user>red<assistant>",
         "<user>one\ntwo {{ three }}<assistant>",
     ]
+    shown = asked("red", shots=(Shot("blue", "sky"),))
+    assert render(shown) == ["<user>blue<user>sky<user>red<assistant>"]
     assert render([]) == []
 
 
@@ -191,7 +184,7 @@ def test_a_template_inside_the_tokenizers_config(model: Path) -> None:
 
 def test_a_model_without_a_template_says_what_to_set(model: Path) -> None:
     (model / "chat_template.jinja").unlink()
-    with pytest.raises(Unusable, match=r"no chat template: set llm\.api: completions"):
+    with pytest.raises(Unusable, match=r"llm\.api"):
         chat_renderer(model, {})
     (model / "tokenizer_config.json").unlink()
     assert not has_chat_template(model)
@@ -199,5 +192,5 @@ def test_a_model_without_a_template_says_what_to_set(model: Path) -> None:
 
 def test_a_template_that_fails_is_told(model: Path) -> None:
     (model / "chat_template.jinja").write_text("{{ raise_exception('no users here') }}")
-    with pytest.raises(Unusable, match=r"fails .*no users here.*llm\.template_kwargs"):
+    with pytest.raises(Unusable, match=r"no users here.*llm\.template_kwargs"):
         chat_renderer(model, {})(asked("red"))

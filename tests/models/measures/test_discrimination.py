@@ -95,11 +95,11 @@ def test_reliability_has_the_bins_that_have_pairs() -> None:
 @pytest.mark.parametrize(
     ("labels", "scores", "said"),
     [
-        ([1, 1], [0.1, 0.2], "true pairs and false ones"),
-        ([1, 2], [0.1, 0.2], "nothing else"),
+        ([1, 1], [0.1, 0.2], "false"),
+        ([1, 2], [0.1, 0.2], "else"),
         ([1, 0], [0.1, float("nan")], "NaN"),
-        ([1, 0], [0.1], "differ in length"),
-        ([], [], "true pairs and false ones"),
+        ([1, 0], [0.1], "length"),
+        ([], [], "false"),
     ],
 )
 def test_what_has_no_such_figure_is_refused(

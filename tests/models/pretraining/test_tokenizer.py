@@ -46,29 +46,20 @@ def test_special_tokens_of_each_form(tiny_texts: list[str]) -> None:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_vocabulary_larger_than_the_texts_yield_is_refused(form, tiny_texts: list[str]) -> None:
-    with pytest.raises(ValueError, match=r"only \d+ entries, not 5,000: set vocabulary to"):
-        tokenizers.trained(form, 5_000, 64, lambda: iter([tiny_texts]))
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_of_very_little_text_too_the_advice_can_be_followed(form) -> None:
+def test_a_vocabulary_larger_than_the_texts_yield_is_refused_with_what_they_yield(form) -> None:
     texts = ["The sum of two numbers."] * 3
-    with pytest.raises(ValueError, match="set vocabulary to") as told:
+    with pytest.raises(ValueError, match=r"vocabulary to \d+") as told:
         tokenizers.trained(form, 5_000, 64, lambda: iter([texts]))
-    yielded = int(str(told.value).split("set vocabulary to ")[1].split()[0])
+    yielded = int(str(told.value).split("vocabulary to ")[1].split()[0])
     assert len(tokenizers.trained(form, yielded, 64, lambda: iter([texts]))) == yielded
 
 
-def test_a_vocabulary_without_room_is_refused(tiny_texts: list[str]) -> None:
-    with pytest.raises(ValueError, match=r"no room for the characters .* raise it to 257"):
-        tokenizers.trained("causal", 100, 64, lambda: iter([tiny_texts]))
-
-
-@pytest.mark.parametrize(("form", "vocabulary"), [("masked", 64), ("t5", 300)])
-def test_more_characters_than_entries_are_told(form, vocabulary) -> None:
+@pytest.mark.parametrize(("form", "vocabulary"), [("masked", 64), ("t5", 300), ("causal", 100)])
+def test_a_vocabulary_without_room_for_the_characters_is_refused_with_one_that_has(
+    form, vocabulary
+) -> None:
     texts = ["".join(map(chr, range(start, start + 20))) for start in range(0x4E00, 0x4F2C, 20)]
-    with pytest.raises(ValueError, match=r"no room for the characters .* raise it to \d+") as told:
+    with pytest.raises(ValueError, match=r"raise it to \d+") as told:
         tokenizers.trained(form, vocabulary, 64, lambda: iter([texts]))
     enough = int(str(told.value).split("raise it to ")[1].split()[0])
     assert len(tokenizers.trained(form, enough, 64, lambda: iter([texts]))) == enough
@@ -76,12 +67,13 @@ def test_more_characters_than_entries_are_told(form, vocabulary) -> None:
 
 def test_a_tokenizer_that_does_not_fit_is_refused(tiny_backbone: Path, tmp_path: Path) -> None:
     assert tokenizers.loaded(tiny_backbone, "masked", 1000) is not None
-    with pytest.raises(ValueError, match="does not fit: it has 43 entries, the model's embedding"):
-        tokenizers.loaded(tiny_backbone, "masked", 30)
-    with pytest.raises(ValueError, match="form: t5, since it has no sentinels"):
-        tokenizers.loaded(tiny_backbone, "t5", 1000)
-    with pytest.raises(ValueError, match="tokenizer"):
-        tokenizers.loaded(tmp_path, "masked", 1000)
+    for folder, form, size, said in (
+        (tiny_backbone, "masked", 30, "43"),
+        (tiny_backbone, "t5", 1000, "sentinels"),
+        (tmp_path, "masked", 1000, "tokenizer"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            tokenizers.loaded(folder, form, size)
 
 
 def test_the_same_texts_give_the_same_tokenizer_in_any_process(tiny_texts: list[str]) -> None:

@@ -31,6 +31,11 @@ def fault(text: str, checks: Sequence[str] = (), **columns: Any) -> str | None:
     return found and found[0]
 
 
+def query_fault(text: str, kind: str = "question", source: str = "") -> str | None:
+    """The reason why a query is refused."""
+    return fault(text, ["query"], source=source or PASSAGE, prompt="", operation=kind)
+
+
 def bare(raw: str | None) -> tuple[str, bool]:
     sources = pa.chunked_array([[SOURCE]])
     texts, unclosed, _ = unwrapped(pa.chunked_array([pa.array([raw], pa.string())]), sources)
@@ -168,13 +173,9 @@ def test_a_preamble(text: str) -> None:
     assert fault(text) == "preamble"
 
 
-def test_what_the_source_begins_with_is_no_preamble() -> None:
-    source = "Answer: the sum of the rows."
-    assert fault("Answer: the rows, summed.", source=source) is None
+def test_a_label_is_no_preamble_where_the_source_has_it_or_speaks_of_such_things() -> None:
+    assert fault("Answer: the rows, summed.", source="Answer: the sum of the rows.") is None
     assert fault("Answer: the rows, summed.") == "preamble"
-
-
-def test_a_label_is_no_preamble_where_the_source_speaks_of_such_things() -> None:
     source = "Sentence boundaries are marked."
     assert fault("Sentence: the unit whose borders are marked.", source=source) is None
     assert fault("Sentence: the unit whose borders are marked.") == "preamble"
@@ -472,20 +473,6 @@ PASSAGE = (
 )
 
 
-def fault_of_query_checks(
-    text: str, kind: str = "question", source: str = PASSAGE, **columns: Any
-) -> str | None:
-    """The reason why a query is refused."""
-    row = {"text": text, "source": source, "prompt": "", "operation": kind, **columns}
-    row = {**dict.fromkeys(("old", "new", "pool")), **row}
-    table = pa.table({name: pa.array([value], pa.string()) for name, value in row.items()})
-    for name, value in (("checks", ["query"]), ("shots", None)):
-        table = table.append_column(name, pa.array([value], pa.list_(pa.string())))
-    (found,) = faults(table, pa.chunked_array([[False]]), np.array([False]))
-    assert found is None or all(found)
-    return found and found[0]
-
-
 @pytest.mark.parametrize(
     ("text", "kind", "reason"),
     [
@@ -517,11 +504,11 @@ def fault_of_query_checks(
     ],
 )
 def test_queries(text: str, kind: str, reason: str | None) -> None:
-    assert fault_of_query_checks(text, kind) == reason
+    assert query_fault(text, kind) == reason
 
 
 def test_a_word_of_the_passages_own_subject_is_no_fault() -> None:
     source = "The document element has a child. The text of a node is read by get_text."
-    assert fault_of_query_checks("How is the text of a node read?", source=source) is None
-    assert fault_of_query_checks("How is the text of a node read?") == "speaks_of_text"
-    assert fault_of_query_checks("What is in this document?", source=source) == "speaks_of_text"
+    assert query_fault("How is the text of a node read?", source=source) is None
+    assert query_fault("How is the text of a node read?") == "speaks_of_text"
+    assert query_fault("What is in this document?", source=source) == "speaks_of_text"

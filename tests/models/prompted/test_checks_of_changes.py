@@ -46,41 +46,15 @@ REVISED = {"checks": "new_entity", "old": "dog", "new": "city cat"}
         ("猫坐在垫子上。", {"source": "狗坐在垫子上。", "old": "狗", "new": "猫"}, None),
         ("An animal slept.", {"checks": ""}, None),
         ("An animal slept.", {"new": None}, None),
-        (
-            "The animal slept.",
-            {"checks": "new_record", "pool": "T_p"},
-            "missing_entity",
-        ),
-        (
-            "A city cat and a dog.",
-            {"checks": "new_record", "pool": "T_r"},
-            None,
-        ),
+        ("The animal slept.", {"checks": "new_record", "pool": "T_p"}, "missing_entity"),
+        ("A city cat and a dog.", {"checks": "new_record", "pool": "T_r"}, None),
+        # In other words, it is judged by what was to change.
+        ("Asleep on the mat, that's where the woman's city cat was.", {}, None),
+        ("Asleep on the mat, that's where the woman's dog was.", {}, "unchanged_entity"),
     ],
 )
 def test_a_revised_entity(text: str, columns: dict[str, str], reason: str | None) -> None:
     assert fault(text, **{**REVISED, **columns}) == reason
-
-
-@pytest.mark.parametrize(
-    ("text", "columns", "reason"),
-    [
-        ("Asleep on the mat, that's where the woman's city cat was.", {}, None),
-        ("Asleep on the mat, that's where the woman's dog was.", {}, "unchanged_entity"),
-        ("Seven mats served as bed for the lady's pets.", {"number": "7"}, None),
-        ("The lady's pets had 12 mats to sleep on.", {"number": "7"}, "missing_number"),
-        ("Of the 12 mats, 7 served the lady's pets.", {"number": "7"}, "unchanged_number"),
-    ],
-)
-def test_a_sentence_in_other_words_is_judged_by_what_was_to_change(
-    text: str, columns: dict[str, str], reason: str | None
-) -> None:
-    revised = REVISED
-    if "number" in columns:
-        source = "The woman's dogs slept on 12 mats."
-        revised = {"checks": "new_number", "source": source, "old": "12"}
-        revised |= {"new": columns["number"]}
-    assert fault(text, **revised) == reason
 
 
 @pytest.mark.parametrize(
@@ -126,6 +100,9 @@ def test_a_revised_number(text: str, new: str, reason: str | None, checks: str) 
         ("It took 3 days.", "3", "3.5", "It took three and a half days.", None),
         ("Part 2 has 2 halves.", "2", "3", "Part 2 has 3 halves.", None),
         ("One dog ran.", "One", "2", "Two dogs ran across a mat.", None),
+        # In other words, it is judged by what was to change.
+        ("Her dogs have 12 mats.", "12", "7", "Seven mats served as bed for her pets.", None),
+        ("Her dogs have 12 mats.", "12", "7", "Of the 12 mats, 7 served.", "unchanged_number"),
         # The whole part of a mixed number is changed by itself.
         ("It took 2 and a half days.", "2", "8", "It took 8 and a half days.", None),
         ("It took 1 1/2 cups.", "1", "3", "It took 3 1/2 cups.", None),

@@ -77,11 +77,6 @@ def test_a_record_of_numbers_alone_has_no_category() -> None:
     ]
 
 
-def test_the_same_record_is_asked_again() -> None:
-    rows = asked("from_knowledge", marked([SENTENCE]), per_unit=3)
-    assert [row["values"] for row in rows] == [rows[0]["values"]] * 3
-
-
 def differences(row: dict[str, Any], record: dict[str, Any]) -> list[tuple[Any, Any]]:
     """Old and new of all that two records say differently."""
     found = []

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tercet.models.llm.errors import Unusable
-from tercet.models.prompted import shots, templates
+from tercet.models.prompted import templates
 from tercet.models.prompted.methods import METHODS
 from tercet.models.prompted.shot_checks import check_shots
 from tercet.models.prompted.shots import Example, load, shots_path
@@ -49,10 +49,6 @@ def test_our_own_shots_pass_the_checks_of_their_method(name: str) -> None:
     )
 
 
-def test_no_method_lacks_shots() -> None:
-    assert {path.stem for path in shots_path("rewrite").parent.iterdir()} == METHODS.keys()
-
-
 def test_parameters_stand_for_what_a_line_leaves_out(tmp_path: Path) -> None:
     prompt = "{{ edit }}: {{ sentence }}"
     lines = [KEPT, {**KEPT, "edit": "minimal"}, {**KEPT, "edit": "rewrite"}, ""]
@@ -64,27 +60,21 @@ def test_parameters_stand_for_what_a_line_leaves_out(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
-    [
-        ("no JSON", "line 2: write a JSON object"),
-        (["a"], "line 2: write a JSON object"),
-        ({"sentence": "A bell."}, "line 2: write a JSON object of .* and an answer"),
-        ({"answer": "A bell."}, "line 2 lacks the variable 'sentence', which the prompt file"),
-    ],
+    "line", ["no JSON", ["a"], {"sentence": "A bell."}, {"answer": "A bell."}], ids=repr
 )
-def test_a_line_that_is_no_example_is_told(tmp_path: Path, line: Any, said: str) -> None:
-    with pytest.raises(Unusable, match=rf"own\.jsonl, {said}"):
+def test_a_line_that_is_no_example_is_told(tmp_path: Path, line: Any) -> None:
+    with pytest.raises(Unusable, match=r"own\.jsonl, line 2"):
         of(tmp_path, KEPT, line)
 
 
 def test_a_file_without_examples_is_told(tmp_path: Path) -> None:
-    with pytest.raises(Unusable, match="no example for this method: add one, or set shots: null"):
+    with pytest.raises(Unusable, match="own"):
         of(tmp_path, {**KEPT, "edit": "minimal"}, edit="rewrite")
     template = templates.load(tmp_path / "own.jinja", ("sentence",))
-    with pytest.raises(Unusable, match=r"there is no shots file .*none\.jsonl: mend its path"):
+    with pytest.raises(Unusable, match="none"):
         load(tmp_path / "none.jsonl", template, {})
     (tmp_path / "own.jsonl").write_bytes("ä".encode("latin-1"))
-    with pytest.raises(Unusable, match=r"cannot be read .*save it as UTF-8"):
+    with pytest.raises(Unusable, match="UTF-8"):
         load(tmp_path / "own.jsonl", template, {})
 
 
@@ -92,19 +82,14 @@ def test_an_answer_that_parse_would_refuse_is_told(tmp_path: Path) -> None:
     check_shots(of(tmp_path, KEPT), ["whole_source"])
     copied = {**KEPT, "answer": f"So it was. {KEPT['sentence']}"}
     check_shots(of(tmp_path, KEPT, copied), [])
-    with pytest.raises(Unusable, match=r"line 2: parse would refuse this answer \(echo: .*mend"):
-        check_shots(of(tmp_path, KEPT, copied), ["whole_source"])
-    with pytest.raises(Unusable, match="same_as_source"):
-        check_shots(of(tmp_path, {**KEPT, "answer": "the bell of the tower rang twice"}), [])
-    revised = {
-        **KEPT,
-        "old": "bell",
-        "new": "gong",
-        "answer": "The horn of the tower sounded twice.",
-    }
-    with pytest.raises(Unusable, match="missing_entity"):
-        check_shots(of(tmp_path, revised), ["new_entity"])
-    assert shots.shots_path("x").name == "x.jsonl"
+    gong = {"old": "bell", "new": "gong", "answer": "The horn of the tower sounded twice."}
+    for line, checks, reason in (
+        (copied, ["whole_source"], "echo"),
+        ({**KEPT, "answer": "the bell of the tower rang twice"}, [], "same_as_source"),
+        (KEPT | gong, ["new_entity"], "missing_entity"),
+    ):
+        with pytest.raises(Unusable, match=rf"line 2.*{reason}"):
+            check_shots(of(tmp_path, KEPT, line), checks)
 
 
 @pytest.mark.parametrize(

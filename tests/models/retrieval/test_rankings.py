@@ -48,7 +48,7 @@ def test_a_ranking_shorter_than_the_cuts() -> None:
 
 
 def test_a_query_without_a_relevant_document_has_no_measure() -> None:
-    with pytest.raises(ValueError, match="query 1 has no relevant document"):
+    with pytest.raises(ValueError, match="query 1"):
         rankings.measure(np.array([[0], [1]]), [{0: 1}, {1: 0}])
 
 

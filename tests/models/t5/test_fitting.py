@@ -1,9 +1,6 @@
-"""One model learns to write and to judge; the step is chosen by both, and a kill loses nothing."""
+"""One model learns to write and to judge; the step is chosen by both, and a stop loses nothing."""
 
 import math
-import signal
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -12,32 +9,13 @@ import numpy as np
 import pytest
 import torch
 from fitted_gense import STEPS, fitted, init, opened, pairs
-from tiny_generators import tiny_causal
 from torch import Tensor
-from training_run import same_weights, wait_for, without_rate
+from training_run import same_weights, without_rate
 
-from tercet.models.t5 import fitting, wording
+from tercet.models.t5 import fitting
 from tercet.models.t5.fitting import Feed, Gense
-from tercet.models.t5.wording import Question
 from tercet.models.training import checkpoints
 from tercet.models.training.fit_generator import IGNORED
-
-SUPPORT = str(Path(__file__).parents[2] / "support")
-CHILD = """
-import sys, time
-from pathlib import Path
-sys.path.insert(0, sys.argv[1])
-from fitted_gense import fitted
-def waits(done, total, unit):
-    # Until it is killed: it gets no further, however late that is.
-    if done >= int(sys.argv[4]):
-        time.sleep(3600)
-fitted(Path(sys.argv[2]), Path(sys.argv[3]), progress=waits)
-"""
-
-
-def question(max_length: int) -> Question:
-    return Question(max_length=max_length, asked=wording.asked())
 
 
 @pytest.fixture(scope="module")
@@ -95,13 +73,6 @@ def test_the_choice_weighs_accuracy_against_perplexity(gense: Gense) -> None:
     assert found == pytest.approx(wanted, rel=1e-4)
 
 
-def test_a_spoilt_model_has_no_figure(tmp_path: Path) -> None:
-    one = opened(tmp_path / "init")
-    with torch.no_grad():
-        next(one.model.parameters())[0] = float("nan")
-    assert fitting.choice(one, pairs(2), 5, 4).measure(one.model) is None
-
-
 def test_both_are_learnt_and_a_step_is_chosen(tmp_path: Path) -> None:
     gense, log = fitted(tmp_path / "init", tmp_path / "work", steps=60, rate=1e-2)
     terms = [row["terms"] for row in log if row["terms"]]
@@ -117,18 +88,23 @@ def test_both_are_learnt_and_a_step_is_chosen(tmp_path: Path) -> None:
     assert found == pytest.approx(measured[chosen], abs=1e-3)
 
 
-@pytest.mark.slow
-def test_killed_in_the_middle_it_ends_the_same(tmp_path: Path) -> None:
-    folder = init(tmp_path / "init")
+class Stopped(Exception):
+    """As by a kill: nothing is written after it."""
+
+
+def test_stopped_in_the_middle_it_ends_the_same(tmp_path: Path) -> None:
+    folder, seen = init(tmp_path / "init"), list[int]()
     whole, log = fitted(folder, tmp_path / "whole")
-    work = tmp_path / "work"
-    child = subprocess.Popen([sys.executable, "-c", CHILD, SUPPORT, str(folder), str(work), "8"])
-    assert 6 <= wait_for(work, 6, child) < STEPS
-    child.send_signal(signal.SIGKILL)
-    child.wait()
-    seen: list[int] = []
-    again, resumed = fitted(folder, work, progress=lambda done, total, unit: seen.append(done))
-    assert seen[0] > 6  # it went on, it did not begin again
+
+    def progress(done: int, total: int | None, unit: str) -> None:
+        seen.append(done)
+        if len(seen) == 8:
+            raise Stopped
+
+    with pytest.raises(Stopped):
+        fitted(folder, tmp_path / "work", progress=progress)
+    again, resumed = fitted(folder, tmp_path / "work", progress=progress)
+    assert 6 < seen[8] < STEPS  # it went on, it did not begin again
     assert same_weights(checkpoints.weights(again.model), checkpoints.weights(whole.model))
     assert without_rate(resumed) == without_rate(log)
 
@@ -148,40 +124,25 @@ def test_a_batch_does_not_depend_on_those_before(gense: Gense) -> None:
         assert all(torch.equal(later[half][name], first[half][name]) for name in later[half])
 
 
-def test_a_model_that_does_not_fit_is_refused(tmp_path: Path) -> None:
-    causal = tiny_causal(tmp_path / "causal", ["true", "false"])
-    with pytest.raises(ValueError, match=r"a T5 is needed to write and to judge, and .* is a gpt2"):
-        fitting.opened(causal, question(32))
-    t5 = init(tmp_path / "t5")
-    with pytest.raises(ValueError, match=r"leaves? no room"):
-        fitting.opened(t5, question(8))
-    assert fitting.opened(t5, question(11)).layout.follows_prompts
-
-
-@pytest.fixture(scope="module")
-def gense_of_examples(tmp_path_factory: pytest.TempPathFactory) -> Gense:
-    return opened(tmp_path_factory.mktemp("examples") / "init")
-
-
-def said(gense_of_examples: Gense, batch: dict[str, Tensor]) -> list[tuple[str, str]]:
+def said(gense: Gense, batch: dict[str, Tensor]) -> list[tuple[str, str]]:
     """What the encoder reads and what the decoder should write, without padding."""
     read = [
-        gense_of_examples.tokenizer.decode(ids[mask.bool()])
+        gense.tokenizer.decode(ids[mask.bool()])
         for ids, mask in zip(batch["input_ids"], batch["attention_mask"], strict=True)
     ]
-    labels = [gense_of_examples.tokenizer.decode(ids[ids != IGNORED]) for ids in batch["labels"]]
+    labels = [gense.tokenizer.decode(ids[ids != IGNORED]) for ids in batch["labels"]]
     return list(zip(read, labels, strict=True))
 
 
-def test_a_pair_is_written_and_judged(gense_of_examples: Gense) -> None:
+def test_a_pair_is_written_and_judged(gense: Gense) -> None:
     rows = pairs(1)
     assert rows["true"].to_pylist() == [True, False]
-    examples = gense_of_examples.examples(rows)
-    assert said(gense_of_examples, examples.written([0, 1])) == [
+    examples = gense.examples(rows)
+    assert said(gense, examples.written([0, 1])) == [
         ("Say what follows from : the door is red . </s>", "red door </s>"),
         ("Say what contradicts : the door is red . </s>", "the door is not red </s>"),
     ]
-    assert said(gense_of_examples, examples.judged([1, 0])) == [
+    assert said(gense, examples.judged([1, 0])) == [
         (
             "Known : the door is red . Claimed : the door is not red True or false ? </s>",
             "false </s>",
@@ -191,14 +152,14 @@ def test_a_pair_is_written_and_judged(gense_of_examples: Gense) -> None:
 
 
 def test_half_of_each_batch_judges_and_each_round_has_every_pair_in_both(
-    gense_of_examples: Gense,
+    gense: Gense,
 ) -> None:
     rows = pairs(21).sort_by("row_id")
-    examples = gense_of_examples.examples(rows)
+    examples = gense.examples(rows)
     feed = Feed(examples, 10, 0)
     assert len(feed) == 9  # 42 pairs, five of them a batch
     both = (examples.written, examples.judged)
-    wanted = [Counter(said(gense_of_examples, half(range(42)))) for half in both]
+    wanted = [Counter(said(gense, half(range(42)))) for half in both]
     orders = []
     for number in range(2):
         seen: list[Counter[Any]] = [Counter(), Counter()]
@@ -208,7 +169,7 @@ def test_half_of_each_batch_judges_and_each_round_has_every_pair_in_both(
             halves = [batch.inputs["written"], batch.inputs["judged"]]
             assert len(halves[0]["labels"]) == len(halves[1]["labels"]) == batch.rows // 2
             for one, half in zip(seen, halves, strict=True):
-                one.update(said(gense_of_examples, half))
+                one.update(said(gense, half))
         assert seen == wanted
         orders.append([batch.inputs["judged"]["input_ids"].tolist() for batch in batches])
     assert orders[0] != orders[1]

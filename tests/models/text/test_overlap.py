@@ -1,7 +1,6 @@
 """Overlap of texts, against the literal definitions."""
 
-import re
-import unicodedata
+import time
 from collections.abc import Sequence
 
 import numpy as np
@@ -103,12 +102,7 @@ def test_what_a_tokeniser_did_does_not_count(text: str, other: str) -> None:
 
 
 def test_letters_are_compared_over_any_cut() -> None:
-    def letters(text: str) -> str:
-        return re.sub(r"[\W_]+", "", unicodedata.normalize("NFKC", text).lower())
-
-    text, other = "U.S. can not", "US cannot"
-    assert letters(text) == letters(other)
-    assert len(index([other]).exact(column([text]))) == 1
+    assert len(index(["US cannot"]).exact(column(["U.S. can not"]))) == 1
 
 
 def test_texts_without_a_word_are_like_nothing() -> None:
@@ -126,14 +120,13 @@ def test_texts_of_one_word_are_near_to_none_of_another_word() -> None:
 
 
 def test_a_frequent_n_gram_makes_no_pair_alone() -> None:
-    """A thousand sentences that begin alike, a thousand texts too: only rare ends are looked at."""
-    sentences = [f"there is a man who has item{i} and item{i + 1}" for i in range(1000)]
-    texts = [f"there is a man who has thing{i} and thing{i + 1}" for i in range(1000)]
-    found = index(sentences, 3, 4, 0.7)
-    seen = sum(len(rows) for rows, _ in found._rarest.pairs(*overlap.grams(column(texts), 3)))
-    assert seen == 0
+    """Sentences that begin alike: only rare ends are looked at, or it would take 4e8 pairs."""
+    sentences = [f"there is a man who has item{i} and item{i + 1}" for i in range(20_000)]
+    texts = [f"there is a man who has thing{i} and thing{i + 1}" for i in range(20_000)]
+    found, began = index(sentences, 3, 4, 0.7), time.thread_time()
     assert len(found.shares(column(texts))) == 0
-    assert len(found.shares(column(sentences))) == 1000
+    assert len(found.shares(column(sentences))) == 20_000
+    assert time.thread_time() - began < 5
 
 
 def test_vectors_are_compared_in_blocks() -> None:

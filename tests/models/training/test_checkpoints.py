@@ -72,8 +72,3 @@ def test_a_half_written_checkpoint_is_never_loaded(
     assert found.name == "checkpoint-1"
     checkpoints.write(tmp_path, 2, {"log.json": {"step": 2}})
     assert [path.name for path in tmp_path.iterdir()] == ["checkpoint-2"]
-
-
-def test_no_checkpoint(tmp_path: Path) -> None:
-    assert checkpoints.latest(tmp_path) is None
-    assert checkpoints.latest(tmp_path / "missing") is None

@@ -1,14 +1,11 @@
-"""Generators learn from pairs, are asked as they were fitted, and go on after a kill."""
+"""Generators learn from pairs, are asked as they were fitted, and go on where they stopped."""
 
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
 from fitted_generator import STEPS, fitted, opened, pairs
-from training_run import same_weights, wait_for, without_rate
+from training_run import same_weights, without_rate
 
 from tercet.models.generators import layout as layouts
 from tercet.models.training import checkpoints
@@ -18,22 +15,8 @@ from tercet.models.training.fit_generator import (
     choice_by_rouge,
     greedy,
     noiseless,
-    padded,
 )
 from tercet.models.training.phase import Optimizer
-
-SUPPORT = str(Path(__file__).parents[2] / "support")
-CHILD = """
-import sys, time
-from pathlib import Path
-sys.path.insert(0, sys.argv[1])
-from fitted_generator import fitted
-def waits(done, total, unit):
-    # Until it is killed: it gets no further, however late that is.
-    if done >= int(sys.argv[4]):
-        time.sleep(3600)
-fitted("vaegpt", Path(sys.argv[2]), Path(sys.argv[3]), progress=waits)
-"""
 
 
 @pytest.mark.parametrize(
@@ -59,22 +42,25 @@ def test_each_form_learns(form: str, optimizer: Optimizer, rate: float, tmp_path
     assert terms == wanted
 
 
-def test_killed_in_the_middle_it_ends_the_same(tmp_path: Path) -> None:
+class Stopped(Exception):
+    """As by a kill: nothing is written after it."""
+
+
+def test_stopped_in_the_middle_it_ends_the_same(tmp_path: Path) -> None:
     """With its noise, its Gumbel draws, the running statistics and the choice."""
-    init = tmp_path / "init"
+    init, seen = tmp_path / "init", list[int]()
     opened("vaegpt", init)
     whole, log = fitted("vaegpt", init, tmp_path / "whole")
-    work = tmp_path / "work"
-    command = [sys.executable, "-c", CHILD, SUPPORT, str(init), str(work), "8"]
-    child = subprocess.Popen(command)
-    assert 6 <= wait_for(work, 6, child) < STEPS
-    child.send_signal(signal.SIGKILL)
-    child.wait()
-    seen: list[int] = []
-    weights, again = fitted(
-        "vaegpt", init, work, progress=lambda done, total, unit: seen.append(done)
-    )
-    assert seen[0] > 6  # it went on, it did not begin again
+
+    def progress(done: int, total: int | None, unit: str) -> None:
+        seen.append(done)
+        if len(seen) == 8:
+            raise Stopped
+
+    with pytest.raises(Stopped):
+        fitted("vaegpt", init, tmp_path / "work", progress=progress)
+    weights, again = fitted("vaegpt", init, tmp_path / "work", progress=progress)
+    assert 6 < seen[8] < STEPS  # it went on, it did not begin again
     assert same_weights(checkpoints.weights(weights), checkpoints.weights(whole))
     assert without_rate(again) == without_rate(log)
 
@@ -139,23 +125,6 @@ def test_greedy_answers_are_those_of_each_source_alone(form: str, tmp_path: Path
             said.append(token)
     whole = one.tokenizer.decode(said, skip_special_tokens=True).strip()
     assert whole.startswith(together[1])
-
-
-def test_noise_is_off_inside_alone(tmp_path: Path) -> None:
-    model = opened("vaegpt", tmp_path / "init").model
-    with noiseless(model):
-        assert model.config.noise is False
-    assert model.config.noise is True
-
-
-def test_padding() -> None:
-    ids, mask = padded([[1, 2, 3], [4]], 9)
-    assert ids.tolist() == [[1, 2, 3, 9, 9, 9, 9, 9], [4, 9, 9, 9, 9, 9, 9, 9]]
-    assert mask.sum(1).tolist() == [3, 1]
-    ids, mask = padded([[1], [2] * 9], 9, left=True)
-    assert ids.shape == (2, 16)
-    assert ids[0].tolist() == [9] * 15 + [1]
-    assert mask[0].tolist() == [0] * 15 + [1]
 
 
 @pytest.mark.usefixtures("bf16_anywhere")

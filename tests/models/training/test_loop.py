@@ -70,22 +70,6 @@ def stops_at(step: int) -> Callable[[int, int | None, str], None]:
     return progress
 
 
-@pytest.mark.parametrize("log_steps", [3, 1_000])
-def test_a_checkpoint_needs_no_row_of_the_log(log_steps: int, tmp_path: Path) -> None:
-    whole, log = train("causal", tmp_path / "whole", log_steps=log_steps)
-    given: dict[str, Any] = {"log_steps": log_steps, "checkpoint_steps": 2}
-    with pytest.raises(Stop):
-        train("causal", tmp_path / "work", progress=stops_at(6), **given)
-    seen: list[int] = []
-    weights, again = train(
-        "causal", tmp_path / "work", progress=lambda done, total, unit: seen.append(done), **given
-    )
-    assert seen[0] == 5
-    assert same_weights(weights, whole)
-    assert without_rate(again) == without_rate(log)
-    assert all(row["rows_per_second"] > 0 for row in again)
-
-
 class Counted:
     """Batches that are their step's number."""
 
@@ -184,7 +168,7 @@ def test_a_loss_that_is_not_a_number_ends_the_training(tmp_path: Path) -> None:
 
     setting = Setting(tmp_path, seed=1, log_steps=2, checkpoint_steps=2)
     numbers = Hyperparameters(name="warm", max_steps=8)
-    with pytest.raises(ValueError, match="phase warm: the loss is nan after step 4"):
+    with pytest.raises(ValueError, match=r"warm.* step 4"):
         train_module(line, Counted(8), step, numbers, setting)
     kept = checkpoints.latest(tmp_path)
     assert kept is not None
@@ -210,45 +194,22 @@ def test_adafactors_rate_is_relative_to_the_weights() -> None:
     assert moved["adamw"][1] > 50 * moved["adamw"][0]
 
 
-def test_weight_decay_spares_biases_and_norms(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_weight_decay_spares_biases_and_norms() -> None:
     frozen = torch.nn.Linear(2, 2).requires_grad_(False)
     module = torch.nn.Sequential(frozen, torch.nn.Linear(2, 3), torch.nn.LayerNorm(3))
-    groups: list[dict[str, object]] = []
-    make = torch.optim.AdamW
-
-    def watched(given: list[dict[str, object]], **numbers: object) -> torch.optim.Optimizer:
-        groups.extend(given)
-        return make(given, **numbers)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(torch.optim, "AdamW", watched)
-    train_module(
-        module,
-        Counted(1),
-        lambda inputs: (module(inputs["number"][None]).sum(), {}),
-        Hyperparameters(weight_decay=0.125),
-        Setting(tmp_path, seed=1),
-    )
+    groups = adamw(module, Hyperparameters(weight_decay=0.125)).param_groups
     assert [group["weight_decay"] for group in groups] == [0.125, 0.0]
-    assert [[list(p.shape) for p in group["params"]] for group in groups] == [  # type: ignore[attr-defined]
-        [[3, 2]],
-        [[3], [3], [3]],
-    ]
+    shapes = [[list(p.shape) for p in group["params"]] for group in groups]
+    assert shapes == [[[3, 2]], [[3], [3], [3]]]
 
 
-def test_epsilon_holds_back_weights_with_small_gradients(tmp_path: Path) -> None:
+def test_epsilon_holds_back_weights_with_small_gradients() -> None:
     """Adam's first step is rate * g / (|g| + epsilon), whatever the size of g without epsilon."""
     moved = {}
     for epsilon in (1e-8, 1e-3):
         module = torch.nn.Linear(1, 1, bias=False)
         before = module.weight.detach().clone()
-        train_module(
-            module,
-            Counted(1),
-            lambda inputs, module=module: (1e-3 * module.weight.sum(), {}),  # type: ignore[misc]
-            Hyperparameters(learning_rate=1e-2, max_steps=1, warmup=0.0, epsilon=epsilon),
-            Setting(tmp_path / str(epsilon), seed=1),
-        )
+        module.weight.grad = torch.full((1, 1), 1e-3)
+        adamw(module, Hyperparameters(learning_rate=1e-2, epsilon=epsilon)).step()
         moved[epsilon] = float((before - module.weight).detach())
     assert moved == pytest.approx({1e-8: 1e-2, 1e-3: 0.5e-2}, rel=1e-3)

@@ -83,7 +83,7 @@ def test_the_best_step_stays_and_of_equals_the_earlier(
 def test_nothing_that_can_be_measured_is_one_sentence(
     tiny_backbone: Path, tiny_texts: list[str], tmp_path: Path
 ) -> None:
-    with pytest.raises(NothingToChoose, match="lower the learning rate"):
+    with pytest.raises(NothingToChoose):
         train(tiny_backbone, table(tiny_texts), tmp_path, Choice(50, "dev", lambda model: None))
 
 

@@ -2,16 +2,17 @@
 
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
-import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from training_run import NUMBERS, part, table, train
+from training_run import NUMBERS, part, table
 
 from tercet.models.encoders.encoder import load_encoder
-from tercet.models.training import pieces
+from tercet.models.training.loop import Setting
 from tercet.models.training.pieces import LengthGroups, cheapest
+from tercet.models.training.train_encoder import train_encoder
 
 PASS = 64
 
@@ -42,31 +43,35 @@ def test_a_long_text_among_short_ones_is_encoded_apart() -> None:
     assert cheapest([8, 8, 8, 16]) == [4]
 
 
-def test_a_text_without_a_token_has_a_vector(
-    tiny_backbone: Path, tiny_texts: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def passes_of(model: Any) -> list[int]:
+    """The sizes of the batches that the encoder will see."""
+    sizes: list[int] = []
+    model[0].register_forward_pre_hook(lambda _, given: sizes.append(len(given[0]["input_ids"])))
+    return sizes
+
+
+def test_a_text_without_a_token_has_a_vector(tiny_backbone: Path, tiny_texts: list[str]) -> None:
     model = load_encoder(tiny_backbone, "mean").eval()
-    features = model.preprocess(tiny_texts[:6], max_length=16)
-    features["attention_mask"][3:] = 0
-    groups = LengthGroups(model)
-    monkeypatch.setattr(groups, "sizes", lambda _: [3, 3])
-    found = groups(dict(features))["sentence_embedding"]
-    torch.testing.assert_close(found[:3], model(dict(features))["sentence_embedding"][:3])
+    features = model.preprocess([" ".join(tiny_texts[:3])] * 12, max_length=64)
+    features["attention_mask"][6:] = 0
+    whole, sizes = model(dict(features))["sentence_embedding"], passes_of(model)
+    found = LengthGroups(model)(dict(features))["sentence_embedding"]
+    assert sizes == [6, 6]
+    torch.testing.assert_close(found[:6], whole[:6])
     assert found.isfinite().all()
 
 
 def test_a_training_encodes_texts_of_like_length_together(
-    tiny_backbone: Path, tiny_texts: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tiny_backbone: Path, tiny_texts: list[str], tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(pieces, "_PASS", 0)
-    sizes: list[list[int]] = []
-    monkeypatch.setattr(LengthGroups, "sizes", lambda _, w: sizes.append(cheapest(w)) or sizes[-1])
-    texts = [" ".join([text] * (1 + n % 2)) for n, text in enumerate(tiny_texts[:8])]
-    numbers = NUMBERS.model_copy(update={"max_steps": 1})
-    train(tiny_backbone, [part(table(texts), "info_nce")], tmp_path, numbers)
-    # Anchors, positives and negatives of one batch; the library puts the last two together.
-    assert sum(map(sum, sizes)) == 3 * 8
-    assert max(map(len, sizes)) > 1
+    texts = [" ".join([text] * (1 + 9 * (n % 2))) for n, text in enumerate(tiny_texts[:8])]
+    numbers = NUMBERS.model_copy(update={"max_steps": 1, "max_length": 64})
+    model = load_encoder(tiny_backbone, "mean")
+    sizes = passes_of(model)
+    train_encoder(model, numbers, [part(table(texts), "info_nce")], Setting(tmp_path, 11))
+    # Anchors, positives and negatives of one batch.
+    assert sum(sizes) == 3 * 8
+    assert len(sizes) > 3
 
 
 def test_texts_of_like_length_are_encoded_whole(tiny_backbone: Path, tiny_texts: list[str]) -> None:
@@ -81,14 +86,12 @@ def test_texts_of_like_length_are_encoded_whole(tiny_backbone: Path, tiny_texts:
 
 
 def test_vectors_stand_in_the_order_of_the_texts(
-    tiny_backbone: Path, tiny_texts: list[str], monkeypatch: pytest.MonkeyPatch
+    tiny_backbone: Path, tiny_texts: list[str]
 ) -> None:
     model = load_encoder(tiny_backbone, "mean").eval()
     texts = [" ".join(tiny_texts[: 1 + n % 3]) for n in range(40)]
     features = model.preprocess(texts, max_length=64)
-    groups = LengthGroups(model)
-    sizes: list[list[int]] = []
-    monkeypatch.setattr(groups, "sizes", lambda w: sizes.append(cheapest(w)) or sizes[-1])
-    found = groups(features)["sentence_embedding"]
-    assert len(sizes[0]) > 1
-    torch.testing.assert_close(found, model(dict(features))["sentence_embedding"])
+    whole, sizes = model(dict(features))["sentence_embedding"], passes_of(model)
+    found = LengthGroups(model)(features)["sentence_embedding"]
+    assert len(sizes) > 1
+    torch.testing.assert_close(found, whole)

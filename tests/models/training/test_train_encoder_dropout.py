@@ -67,9 +67,9 @@ def test_a_text_is_no_positive_of_itself_without_dropout(
         numbers = PLAIN.model_copy(update=changes)
         train_encoder(model, numbers, parts, Setting(folder, seed=1))
 
-    with pytest.raises(ValueError, match="first: each text is its own positive, and the encoder"):
+    with pytest.raises(ValueError, match=r"first: .*positive"):
         trained(part(own, "info_nce"))
-    with pytest.raises(ValueError, match="each text is its own positive"):
+    with pytest.raises(ValueError, match="positive"):
         trained(part(rows, "info_nce", name="a"), part(own, "info_nce", name="b"))
     # What tells the two texts apart is there.
     trained(part(own, "info_nce"), word_repetition=True)

@@ -1,4 +1,4 @@
-"""A phase in bf16, and where the processor has none."""
+"""A phase in bf16."""
 
 from pathlib import Path
 from typing import Any
@@ -6,14 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from training_run import (
-    NUMBERS,
-    part,
-    table,
-    train,
-)
+from training_run import NUMBERS, part, table, train
 
-from tercet.models import precision
 from tercet.models.encoders.encoder import load_encoder
 from tercet.models.training import train_encoder as module
 from tercet.models.training.loop import Setting
@@ -37,18 +31,3 @@ def test_bf16_is_near_fp32_and_leaves_the_model_in_fp32(
     losses = [np.array([row["loss"] for row in log[:1]]) for log in (half.log, full.log)]
     assert losses[0] == pytest.approx(losses[1], rel=0.05)
     assert losses[0] != losses[1]
-
-
-def test_without_bf16_in_the_processor_training_computes_in_fp32(
-    tiny_backbone: Path, tiny_texts: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(precision, "cpu_has_bf16", lambda: False)
-    numbers = NUMBERS.model_copy(update={"max_steps": 3})
-    parts = [part(table(tiny_texts), "info_nce")]
-    logs = []
-    for asked in ("bf16", "fp32"):
-        setting = Setting(tmp_path / asked, 11, precision=asked, log_steps=1)
-        model = load_encoder(tiny_backbone, "mean")
-        logs.append(module.train_encoder(model, numbers, parts, setting).log)
-    first, second = ([row["loss"] for row in log] for log in logs)
-    assert first == second

@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-import pytest
 import torch
 from training_run import NUMBERS, Weights, mixed, same_weights, table, train
 
@@ -49,13 +48,6 @@ def test_an_encoder_that_reads_templates_can_be_frozen_too(tiny_backbone: Path) 
     assert any("embeddings." in name for name in still)
     assert any(".layer.0." in name for name in still)
     assert not any(".layer.1." in name for name in still)
-
-
-def test_all_layers_cannot_be_frozen(
-    tiny_backbone: Path, tiny_texts: list[str], tmp_path: Path
-) -> None:
-    with pytest.raises(ValueError, match="frozen_layers: 2 of the encoder's 2 layers leaves none"):
-        trained(tiny_backbone, tiny_texts, tmp_path, frozen_layers=2)
 
 
 def test_a_share_of_the_starting_weights_is_blended_in_once_even_after_a_restart(

@@ -12,7 +12,6 @@ from training_run import NUMBERS, part, same_weights, table, train, without_rate
 from tercet.models.encoders.encoder import encode, load_encoder
 from tercet.models.losses.registry import loss_named
 from tercet.models.training import train_encoder as module
-from tercet.models.training.loop import Setting
 from tercet.models.training.phase import Hyperparameters, PartRows, Teacher
 
 PLAIN = NUMBERS.model_copy(update={"word_repetition": False})
@@ -74,12 +73,9 @@ def test_where_no_word_is_repeated_they_are_what_could_have_been_stored(
         torch.testing.assert_close(left, right, rtol=0, atol=1e-5)
 
 
-def test_it_is_frozen_and_a_training_that_stopped_goes_on_as_if_it_had_not(
-    tiny_backbone: Path, tiny_texts: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_training_that_stopped_goes_on_as_if_it_had_not(
+    tiny_backbone: Path, tiny_texts: list[str], tmp_path: Path
 ) -> None:
-    loaded = []
-    load = module.load_teacher
-    monkeypatch.setattr(module, "load_teacher", lambda *a: loaded.append(load(*a)) or loaded[-1])
     given = [taught(table(tiny_texts), Teacher(tiny_backbone))]
 
     def stops(done: int, total: int | None, unit: str) -> None:
@@ -92,16 +88,4 @@ def test_it_is_frozen_and_a_training_that_stopped_goes_on_as_if_it_had_not(
     again, resumed = train(tiny_backbone, given, tmp_path / "cut")
     assert same_weights(weights, again)
     assert without_rate(resumed.log) == without_rate(undisturbed.log)
-    teacher = load_encoder(tiny_backbone).state_dict()
-    assert all(same_weights(one.state_dict(), teacher) for one in loaded)
-    assert not any(one.training for one in loaded)
     assert undisturbed.log[-1]["terms"]["teacher_negative"] != pytest.approx(0.8)
-
-
-def test_a_teacher_that_cannot_be_loaded_is_one_sentence(
-    tiny_backbone: Path, tiny_texts: list[str], tmp_path: Path
-) -> None:
-    given = [taught(table(tiny_texts), Teacher(tmp_path / "nowhere"))]
-    model = load_encoder(tiny_backbone, "mean")
-    with pytest.raises(ValueError, match="No sentence encoder can be loaded from"):
-        module.train_encoder(model, NUMBERS, given, Setting(tmp_path / "work", 11))

@@ -179,7 +179,7 @@ def test_heads_are_drawn_from_the_seed(gpt2: Path) -> None:
 
 def test_another_form_is_refused(gpt2: Path, tmp_path: Path) -> None:
     opened(gpt2).save_pretrained(tmp_path / "vae")
-    with pytest.raises(ValueError, match=r"starts from a GPT-2 checkpoint.*vaegpt"):
+    with pytest.raises(ValueError, match="vaegpt"):
         from_gpt2(tmp_path / "vae")
 
 
@@ -187,6 +187,8 @@ def test_a_checkpoint_in_bf16_is_taken_in_fp32(gpt2: Path, tmp_path: Path) -> No
     GPT2LMHeadModel.from_pretrained(gpt2).bfloat16().save_pretrained(tmp_path)
     for model in (from_gpt2(tmp_path), frozen_judge(tmp_path)):
         assert {parameter.dtype for parameter in model.parameters()} == {torch.float32}
+    assert not model.training
+    assert not any(parameter.requires_grad for parameter in model.parameters())
 
 
 def test_a_checkpoint_without_safetensors_is_refused(gpt2: Path, tmp_path: Path) -> None:
@@ -195,11 +197,5 @@ def test_a_checkpoint_without_safetensors_is_refused(gpt2: Path, tmp_path: Path)
     (pickled / "model.safetensors").unlink()
     torch.save(weights, pickled / "pytorch_model.bin")
     for take in (from_gpt2, frozen_judge):
-        with pytest.raises(ValueError, match="No language model can be taken from"):
+        with pytest.raises(ValueError, match="pickled"):
             take(pickled)
-
-
-def test_the_judge_is_frozen(gpt2: Path) -> None:
-    judge = frozen_judge(gpt2)
-    assert not judge.training
-    assert not any(parameter.requires_grad for parameter in judge.parameters())

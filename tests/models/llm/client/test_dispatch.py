@@ -1,7 +1,10 @@
 """When asking stops, and what is said then."""
 
+import random
+from itertools import pairwise
+
 import pytest
-from asking_client import Record, client, requests
+from asking_client import Record, client, poison, requests
 from even_time import now
 from faulty_server import FaultyServer, error, silent_port
 
@@ -13,7 +16,7 @@ def test_an_endpoint_that_only_fails_stops_with_the_count_of_what_is_safe() -> N
     with (
         FaultyServer(lambda seen: error(500, "no memory") if seen.number >= 20 else None) as server,
         client(server, record=record, patience=1.5, concurrency=4) as asking,
-        pytest.raises(Stopped, match=r"nothing for 1\.5 s \(last: .*HTTP 500: no memory\); 20 ans"),
+        pytest.raises(Stopped, match=r"no memory.* 20 "),
     ):
         list(asking.ask(requests(1000)))
     assert sum(a.finish_reason == "stop" for a in record.answers) == 20
@@ -24,7 +27,7 @@ def test_an_endpoint_that_asks_for_an_hour_is_not_waited_for() -> None:
     with (
         FaultyServer(lambda seen: error(429, "quota", Retry_After="3600")) as server,
         client(server, patience=1) as asking,
-        pytest.raises(Stopped, match="HTTP 429: quota"),
+        pytest.raises(Stopped, match="quota"),
     ):
         list(asking.ask(requests(100)))
     assert now() - began < 10
@@ -32,12 +35,22 @@ def test_an_endpoint_that_asks_for_an_hour_is_not_waited_for() -> None:
     assert len(server.log) <= 32 + 1
 
 
+def test_the_pause_before_a_row_is_asked_again_is_a_drawn_share(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(random, "random", lambda: 0.0)
+    with FaultyServer(poison(error(500))) as server, client(server, tries=6) as asking:
+        list(asking.ask(requests(20, lambda place: "poison" if place == 7 else "row")))
+    times = [seen.at for seen in server.log if "poison" in seen.prompts[0]]
+    assert len(times) == 6
+    assert min(later - sooner for sooner, later in pairwise(times[-3:])) < 0.9
+
+
 def test_what_check_raises_ends_all_asking() -> None:
     def dead() -> None:
         raise Stopped("the engine is dead")
 
     with silent_port() as port, client(f"http://127.0.0.1:{port}/v1", check=dead) as asking:
-        with pytest.raises(Stopped, match="the engine is dead"):
-            list(asking.ask(requests(10)))
-        with pytest.raises(Stopped, match="the engine is dead"):
-            list(asking.ask(requests(10)))
+        for _ in range(2):
+            with pytest.raises(Stopped, match="engine"):
+                list(asking.ask(requests(10)))

@@ -119,29 +119,25 @@ def test_a_400_is_the_fault_of_its_row_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("reply", "says_so"),
+    ("reply", "names"),
     [
-        (
-            error(401, f"no such key: {KEY}"),
-            "was not accepted; put the right one into the .* MY_KEY",
-        ),
+        (error(401, f"no such key: {KEY}"), "MY_KEY"),
         (error(403), "MY_KEY"),
-        (
-            error(404, "The model `tiny` does not exist."),
-            "does not know the model 'tiny'.*ends in /v1",
-        ),
-        (Reply(301, b"", {"Location": "https://other.example/v1?k=1"}), "moved to https://other"),
+        (error(404, "The model `tiny` does not exist."), "'tiny'.*/v1"),
+        (Reply(301, b"", {"Location": "https://other.example/v1?k=1"}), "https://other"),
+        (error(429, "You exceeded your current quota, please check your plan"), "quota"),
+        (error(400, "default chat template is no longer allowed, you must provide one"), "llm.api"),
     ],
 )
-def test_what_the_user_must_fix_stops_at_once(reply: Reply, says_so: str) -> None:
+def test_what_the_user_must_fix_stops_at_once(reply: Reply, names: str) -> None:
     with (
         FaultyServer(lambda seen: reply) as server,
         client(server, key_env="MY_KEY") as asking,
-        pytest.raises(Unusable, match=says_so) as raised,
+        pytest.raises(Unusable, match=names) as raised,
     ):
         list(asking.ask(requests(1000)))
     assert KEY not in str(raised.value)
-    assert len(server.log) <= 32
+    assert len(server.log) <= 33
 
 
 @pytest.mark.parametrize("url", ["http://host:port/v1", "http:///v1", "http://[::1/v1"])
@@ -169,7 +165,7 @@ def test_only_refusals_from_the_first_row_on_are_the_recipes_fault() -> None:
     with (
         FaultyServer(lambda seen: error(400, "max_tokens is too large")) as server,
         client(server, wire=LISTS, record=record) as asking,
-        pytest.raises(Unusable, match=r"refuses every request .*max_tokens is too large"),
+        pytest.raises(Unusable, match="max_tokens"),
     ):
         list(asking.ask(requests(1000)))
     # A word is refused too: no row is to blame.
@@ -198,23 +194,3 @@ def test_what_an_endpoint_does_not_take_is_left_out_once_and_said(
         "is sent as max_completion_tokens",
         "is left out",
     ]
-
-
-def test_a_spent_quota_ends_at_once() -> None:
-    spent = error(429, "You exceeded your current quota, please check your plan")
-    with (
-        FaultyServer(lambda seen: spent) as server,
-        client(server) as asking,
-        pytest.raises(Unusable, match=r"The quota of the endpoint .* is spent"),
-    ):
-        list(asking.ask(requests(50)))
-
-
-def test_a_model_without_a_chat_template_is_said_to_have_none() -> None:
-    refusal = error(400, "default chat template is no longer allowed, you must provide one")
-    with (
-        FaultyServer(lambda seen: refusal) as server,
-        client(server) as asking,
-        pytest.raises(Unusable, match=r"no chat template: set `llm\.api: completions`"),
-    ):
-        list(asking.ask(requests(3)))

@@ -32,10 +32,9 @@ def test_it_is_known_by_its_configuration(tmp_path: Path) -> None:
 def test_prefixes_are_not_cached_and_the_plugin_must_be_there(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text('{"model_type": "vaegpt"}')
     assert "--no-enable-prefix-caching" in words(tmp_path, "current")
-    with pytest.raises(Unusable, match=r"has no plugin that .*: run `make vllm`, or .*pip"):
-        words(tmp_path, "missing")
-    with pytest.raises(Unusable, match=r"has another version of the plugin that .*: run `make"):
-        words(tmp_path, "stale")
+    for plugin in ("missing", "stale"):
+        with pytest.raises(Unusable, match="plugin"):
+            words(tmp_path, plugin)
 
 
 def test_a_plugin_with_other_code_is_seen(tmp_path: Path) -> None:

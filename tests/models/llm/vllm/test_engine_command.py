@@ -101,35 +101,24 @@ def test_an_option_takes_the_place_of_ours() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "says"),
+    "name",
     [
-        *((name, "is Tercet's own to say") for name in ("port", "host", "--served_model_name")),
-        *((name, "is Tercet's own to say") for name in ("api-key", "ssl_keyfile", "config", "uds")),
-        *((name, "is Tercet's own to say") for name in ("root-path", "middleware")),
-        ("dtype", r"belongs under `llm`, as `llm\.dtype`"),
-        ("max_model_len", r"as `llm\.max_model_len`"),
-        ("lora-modules", r"as `llm\.adapter`"),
-        ("generation-config", r"as `llm\.temperature`"),
-        *((name, "would change answers") for name in ("seed", "chat-template", "hf-overrides")),
-        *(
-            (name, "would change answers")
-            for name in ("kv-cache-dtype", "rope-scaling", "tokenizer")
-        ),
-        *((name, "would change answers") for name in ("revision", "override-generation-config")),
+        *("port", "host", "--served_model_name", "api-key", "ssl_keyfile", "config", "uds"),
+        *("root-path", "middleware", "seed", "chat-template", "hf-overrides", "kv-cache-dtype"),
+        *("rope-scaling", "tokenizer", "revision", "override-generation-config"),
+        # These have a place of their own, which the message names.
+        *("dtype", "max_model_len", "lora-modules", "generation-config"),
+        "no-enable-prefix-caching",
         # vLLM takes these beginnings for the whole names.
-        ("hos", "is Tercet's own to say"),
-        ("max-model", r"as `llm\.max_model_len`"),
-        ("kv-cache-d", "would change answers"),
-        ("no-enable-prefix-caching", "is written as enable-prefix-caching: false"),
-        *(
-            (name, "is not an option's name")
-            for name in ("", "a b", "--host=0.0.0.0", "Host", "-q")
-        ),
-        *((name, "is not an option's name") for name in ("hf-overrides.a", "----host")),
+        *("hos", "max-model", "kv-cache-d", "see", "tokeniz", "quant", "api"),
+        *("", "a b", "--host=0.0.0.0", "Host", "-q", "hf-overrides.a", "----host"),
     ],
 )
-def test_an_option_that_changes_answers_or_the_way_to_them_is_refused(name: str, says: str) -> None:
-    with pytest.raises(ValidationError, match=f"the option .* {says}") as caught:
+def test_an_option_that_changes_answers_or_the_way_to_them_is_refused(name: str) -> None:
+    places = {"dtype": "dtype", "lora-modules": "adapter", "generation-config": "temperature"}
+    places |= dict.fromkeys(("max_model_len", "max-model"), "max_model_len")
+    said = f"llm.{places[name]}" if name in places else "option"
+    with pytest.raises(ValidationError, match=said) as caught:
         EngineSettings(options={"swap-space": 1, name: 1})
     assert [error["loc"] for error in caught.value.errors()] == [("options",)]
 
@@ -151,7 +140,7 @@ def test_the_environment_of_vllm_is_found_beside_tercets_own(
 def test_an_adapter_has_a_name_and_a_rank(tmp_path: Path) -> None:
     adapter = tmp_path / "polite"
     adapter.mkdir()
-    with pytest.raises(Unusable, match=r"^llm\.adapter: .* holds no LoRA adapter"):
+    with pytest.raises(Unusable, match=r"llm\.adapter"):
         options(GPU, {}, adapter=str(adapter))
     for rank, allowed in [(4, "8"), (8, "8"), (24, "32")]:
         (adapter / "adapter_config.json").write_text(json.dumps({"r": rank}))
@@ -161,10 +150,10 @@ def test_an_adapter_has_a_name_and_a_rank(tmp_path: Path) -> None:
         assert found["--served-model-name"] == "some-one"
         assert "--enable-lora" in found
     (adapter / "adapter_config.json").write_text(json.dumps({"r": 513}))
-    with pytest.raises(Unusable, match="above vLLM's highest, 512"):
+    with pytest.raises(Unusable, match="512"):
         options(GPU, {}, adapter=str(adapter))
     (adapter / "adapter_config.json").write_text("{}")
-    with pytest.raises(Unusable, match="names no rank"):
+    with pytest.raises(Unusable, match="rank"):
         options(GPU, {}, adapter=str(adapter))
 
 
