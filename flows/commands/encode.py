@@ -16,6 +16,7 @@ from tercet.flows.results.refs import final_model
 from tercet.flows.terminal.progress import reporter
 from tercet.storage.store import open_store
 from tercet.tasks.corpus.sources.cells import joined, missing, text_fault
+from tercet.tasks.corpus.sources.streams import format_of
 from tercet.tasks.corpus.sources.tables import Row, columns_of, first_rows, rows
 from tercet.tasks.corpus.sources.text_column import text_column
 from tercet.tasks.stage import BadInput
@@ -38,6 +39,8 @@ def encode_table(
     check_file(target)
     if not table.is_file():
         raise BadInput(f"{source}: no such file; give a table (.csv, .tsv, .jsonl, .parquet).")
+    if format_of(table)[0] == ".txt":
+        raise BadInput(f"{source}: a .txt has no columns; name a .csv, .tsv, .jsonl or .parquet.")
     read = partial(rows, table, _MAX_BYTES)
     columns = columns_of(table, _MAX_BYTES)
     if column is not None and column not in columns:
@@ -56,13 +59,16 @@ def encode_table(
     kind = pa.list_(pa.float32(), dimension(encoder))
     schema = pa.schema([("id", pa.int64()), ("text", pa.string()), ("vector", kind)])
     texts = _texts(read(columns=[chosen]), chosen)
-    count = 0
+    total = count = 0
     with (
         whole_file(target) as sink,
         pq.ParquetWriter(sink, schema, compression="zstd") as writer,
         reporter("encode", sys.stderr.isatty()) as progress,
     ):
         while batch := list(islice(texts, _BATCH)):
+            total += len(batch)
+            if not (batch := [(number, text) for number, text in batch if text is not None]):
+                continue
             ids, lines = zip(*batch, strict=True)
             vectors = encode(encoder, lines, side="document")
             lists = pa.FixedSizeListArray.from_arrays(vectors.reshape(-1), vectors.shape[1])
@@ -71,12 +77,15 @@ def encode_table(
             progress(count, None, "texts")
         if not count:
             raise BadInput(f"{source} has no text in its column {chosen!r}: name another one.")
-    typer.echo(f"{count:,} texts of the column {chosen!r} are in {target}, with their vectors.")
+    without = f"; {total - count:,} of {total:,} rows have none" if count < total else ""
+    typer.echo(
+        f"{count:,} texts of the column {chosen!r} are in {target}, with their vectors{without}."
+    )
 
 
-def _texts(read: Iterable[Row], column: str) -> Iterator[tuple[int, str]]:
-    """Number and text of each row that has a text."""
+def _texts(read: Iterable[Row], column: str) -> Iterator[tuple[int, str | None]]:
+    """Number and text of each row; None for one that has no text."""
     for number, (_, values, fault) in enumerate(read, start=1):
         value = joined(values.get(column))
-        if fault is None and not missing(value) and not text_fault({column: value}, column):
-            yield number, str(value)
+        lacking = fault or missing(value) or text_fault({column: value}, column)
+        yield number, None if lacking else str(value)

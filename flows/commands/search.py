@@ -53,6 +53,8 @@ def search_passages(
         raise BadInput(f"--format {format_!r} must be one of {', '.join(FORMATS)}.")
     if query is not None and not query.strip():
         raise BadInput("The query is empty: give a few words, in quotation marks.")
+    if query is not None and http is not None:
+        raise BadInput("--http answers the queries that it is sent: leave this one out.")
     check_options(count, by)
     passages = open_passages(open_store(store, create=False), run_ref)
     if http is not None:
@@ -77,7 +79,9 @@ def _typed() -> Iterator[str]:
     prompt = "Search: " if sys.stdin.isatty() else ""
     with suppress(EOFError):
         while True:
-            if line := input(prompt).strip():
+            # Bytes that are not UTF-8 come as surrogates, which no tokenizer takes.
+            line = input(prompt).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+            if line := line.strip():
                 yield line
 
 

@@ -2,6 +2,7 @@
 
 import json
 import threading
+from contextlib import suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from io import BytesIO
@@ -52,22 +53,26 @@ def serve_search(passages: Passages, port: int) -> None:
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            name = urlsplit(f"//{self.headers.get('Host', '')}").hostname
+            try:
+                name = urlsplit(f"//{self.headers.get('Host', '')}").hostname
+                address = urlsplit(self.path)
+            except ValueError as error:
+                return self._send(HTTPStatus.BAD_REQUEST, {"error": str(error)})
             if name not in (HOST, "localhost"):
                 return self._send(HTTPStatus.FORBIDDEN, {"error": f"{name} is not this machine."})
-            address = urlsplit(self.path)
             if address.path == "/":
                 return self._send(HTTPStatus.OK, _PAGE)
             if address.path != "/search":
                 return self._send(HTTPStatus.NOT_FOUND, {"error": "Ask /search?q=WORDS."})
             options = {key: values[-1] for key, values in parse_qs(address.query).items()}
             try:
-                count = int(options.get("count", "5"))
+                if not (count := options.get("count", "5")).isdecimal():
+                    raise BadInput(f"count {count!r} must be a number.")
                 with asking:
                     answer = search(
-                        passages, options.get("q", ""), count, options.get("by") or None
+                        passages, options.get("q", ""), int(count), options.get("by") or None
                     )
-            except (BadInput, ValueError) as error:
+            except BadInput as error:
                 return self._send(HTTPStatus.BAD_REQUEST, {"error": str(error)})
             rows = BytesIO()
             write_rows(answer.rows.schema, answer.rows.to_batches(), "json", rows)
@@ -77,8 +82,12 @@ def serve_search(passages: Passages, port: int) -> None:
         def _send(self, status: HTTPStatus, content: Any) -> None:
             text = content if isinstance(content, str) else json.dumps(content)
             data = text.encode()
+            with suppress(ConnectionError):  # whoever asked has left
+                self._answer(status, data, isinstance(content, str))
+
+        def _answer(self, status: HTTPStatus, data: bytes, page: bool) -> None:
             self.send_response(status)
-            kind = "text/html" if isinstance(content, str) else "application/json"
+            kind = "text/html" if page else "application/json"
             self.send_header("Content-Type", f"{kind}; charset=utf-8")
             self.send_header("Content-Length", str(len(data)))
             self.end_headers()

@@ -75,5 +75,7 @@ if __name__ == "__main__":
     parser.add_argument("query")
     parser.add_argument("--count", type=int, default=5)
     arguments = parser.parse_args()
+    if arguments.count < 1 or not arguments.query.strip():
+        parser.error("give a few words, and a count of 1 or more")
     for rank, row in enumerate(find(load(Path(__file__).parent), **vars(arguments)), start=1):
         print(f"{rank}. {row['context']} ({row['path']})\n{row['text']}\n")

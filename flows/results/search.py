@@ -134,6 +134,8 @@ def search(passages: Passages, query: str, count: int = 5, by: str | None = None
     check_options(count, by)
     if by is not None and by in passages.missing:
         raise BadInput(passages.missing[by])
+    searched = passages.rows.count(PASSAGES) - len(passages.left_out)
+    count = min(count, searched)
     depth, left_out = max(DEPTH, count), passages.left_out
     rankings = {
         way: _ranks(ids, *find(query, depth + len(left_out)), left_out, depth)
@@ -149,7 +151,6 @@ def search(passages: Passages, query: str, count: int = 5, by: str | None = None
     behind = (depth + 1, 0.0)
     ordered = sorted(best, key=lambda one: [r.get(one, behind)[0] for r in asked.values()])
     table = _table(passages.rows, ordered, {way: rankings.get(way, {}) for way in WAYS})
-    searched = passages.rows.count(PASSAGES) - len(left_out)
     return Answer(passages.run, searched, table, passages.missing)
 
 

@@ -123,7 +123,7 @@ Parted: TypeAlias = tuple[splits.Codes, splits.Codes]
 # What reads and cuts texts.
 LIBRARIES = (
     "blingfire",
-    "charset-normalizer",
+    "chardet",
     "lxml",
     "markdown-it-py",
     "mdit-py-plugins",

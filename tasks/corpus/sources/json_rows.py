@@ -23,6 +23,7 @@ MOST_BYTES = 200_000_000
 DEPTH = 4  # objects in one another that are looked into
 # Actions of Elasticsearch's bulk files, which stand in lines between the rows.
 _ACTIONS = ({"index"}, {"create"}, {"update"}, {"delete"})
+_OPTIONS = ("routing", "pipeline", "retry_on_conflict", "require_alias", "dynamic_templates")
 _HINT = "write one row a line, as .jsonl, e.g. with jq -c '.[]'"
 
 # The number of a row, from 1, and its values, or why it cannot be used.
@@ -72,7 +73,7 @@ def _is_action(value: Any) -> bool:
     if not isinstance(value, dict) or set(value) not in _ACTIONS:
         return False
     (held,) = value.values()
-    return isinstance(held, dict) and all(key.startswith("_") for key in held)
+    return isinstance(held, dict) and all(key.startswith("_") or key in _OPTIONS for key in held)
 
 
 def by_path(row: dict[str, Any]) -> dict[str, Any]:

@@ -110,6 +110,8 @@ def dialect_of(path: Path, max_bytes: int, given: DialectSettings | None = None)
             if one.fields > 1 and (one.share >= _SURE or one.dialect.delimiter not in certain)
         ]
         best = max(several, key=lambda one: (round(one.share, 2), one.fields), default=best)
+    if sample and quotes[0] and f"{best.dialect.delimiter} {quotes[0]}" in sample[0].text:
+        best = _tried(best.dialect._replace(spaced=True), sample, max_bytes)
     for spaced, quote, escape in product((False, True), quotes, escapes):
         if best.share == 1.0:
             break

@@ -48,14 +48,9 @@ SEPARATED = (".csv", ".tsv")
 JSON = (".jsonl", ".json")
 FORMATS = (".txt", ".md", ".html", *JSON, *SEPARATED, ".parquet")
 COMPRESSIONS = (".gz", ".zst")
-# What is looked at of a file to find its encoding, and those that texts are kept in; of two that
-# fit alike, the first.
-_BEGINNING = 1_000_000
-_WIDE: tuple[str, ...] = ("utf_16", "utf_32", "utf_16_le", "utf_16_be")
-_ENCODINGS: tuple[str, ...] = (
-    "cp1252", "cp1250", "cp1251", "cp1253", "cp1254", "cp1255", "cp1256", "koi8_r",
-    "gb18030", "big5", "cp932", "euc_jp", "cp949",
-)  # fmt: skip
+# Bytes of a file that are looked at to find its encoding, and those in which a page may name it.
+_BEGINNING, _HEAD = 1_000_000, 4096
+_SAMPLE = 200_000  # bytes: more are not looked at by chardet
 _MAGIC = (
     (b"\x1f\x8b", "gzip data", ".gz"),
     (b"\x28\xb5\x2f\xfd", "zstandard data", ".zst"),
@@ -167,29 +162,27 @@ def decompressed(file: BinaryIO, compression: str) -> BinaryIO:
 
 def encoding_of(path: Path) -> str:
     """The encoding of a text file by its beginning; `utf_8` too where some lines are damaged."""
-    from charset_normalizer import from_bytes
-
     with open_bytes(path) as stream:
         beginning = stream.read(_BEGINNING)
-    head = beginning[:4096]
-    # Every second byte of Latin letters in UTF-16 is 0; in other scripts a mark stands in front.
-    if head.count(0) * 4 > len(head) or head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        sample, encodings = head, _WIDE
-    else:
-        whole = beginning if len(beginning) < _BEGINNING else beginning.rpartition(b"\n")[0]
-        strange = [line for line in whole.split(b"\n") if not line.isascii()]
-        if not strange or any(map(_is_utf_8, strange)):
-            return "utf_8"
-        sample, encodings = b"\n".join(strange), _ENCODINGS
-    fitting = from_bytes(sample, cp_isolation=list(encodings), enable_fallback=False)
-    # Several encodings may read the same text, which the rest of the file may tell apart.
-    ranked = [
-        (match.chaos, -match.coherence, encodings.index(name), name)
-        for match in fitting
-        for name in match.could_be_from_charset
-        if name in encodings
-    ]
-    return min(ranked)[3] if ranked else "utf_8"
+    if beginning.startswith(tuple(magic for magic, *_ in _MAGIC)):  # no text
+        return "utf_8"
+    if 0 in beginning[:_HEAD] and (wide := _guess(beginning)).startswith(("utf-16", "utf-32")):
+        return wide
+    whole = beginning if len(beginning) < _BEGINNING else beginning.rpartition(b"\n")[0]
+    strange = [line for line in whole.split(b"\n") if not line.isascii()]
+    if 2 * sum(map(_is_utf_8, strange)) >= len(strange):
+        return "utf_8"
+    head = whole[:_HEAD].rpartition(b"\n")[0]
+    return _guess(head + b"\n" + whole[whole.index(strange[0]) :])
+
+
+def _guess(sample: bytes) -> str:
+    import chardet
+
+    # A character that is cut in two would speak against its encoding.
+    sample = sample if len(sample) < _SAMPLE else sample[:_SAMPLE].rpartition(b"\n")[0]
+    guess = chardet.detect(sample)["encoding"]
+    return "utf_8" if guess is None or guess == "ascii" else codecs.lookup(guess).name
 
 
 def encoding_in_words(path: Path) -> list[str]:

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -27,13 +28,14 @@ def store(tmp_path: Path, tiny_backbone: Path) -> str:
 
 
 def test_every_text_has_its_row_and_vector(
-    store: str, tmp_path: Path, tiny_backbone: Path, monkeypatch: pytest.MonkeyPatch
+    store: str, tmp_path: Path, tiny_backbone: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
     monkeypatch.setattr(command, "_BATCH", 2)
     table, target = tmp_path / "texts.jsonl", tmp_path / "vectors.parquet"
     texts = ["the old file is open", None, "two red columns", " ", "read a row", "green", "text"]
     table.write_text("\n".join(json.dumps({"n": n, "text": t}) for n, t in enumerate(texts)))
     encode_table(str(table), str(target), None, None, store, None)
+    assert "; 2 of 7 rows have none." in capsys.readouterr().out
     rows = pq.read_table(target)
     assert rows.schema.field("vector").type == pa.list_(pa.float32(), 32)
     kept = [number for number, text in enumerate(texts, start=1) if text and text.strip()]
@@ -60,9 +62,11 @@ def test_what_cannot_be_encoded_is_one_sentence(
 ) -> None:
     table, target = tmp_path / "texts.csv", tmp_path / "v.parquet"
     table.write_text("text,empty\nfirst,\n")
+    (tmp_path / "lines.txt").write_text("first\nsecond\n")
     for source, column, model, message in (
         ("nowhere.csv", None, None, "no such file; give a table"),
         (str(tmp_path), None, None, "no such file; give a table"),
+        (str(tmp_path / "lines.txt"), None, None, "a .txt has no columns"),
         (str(table), "body", None, "has no column 'body'; it has: text, empty"),
         (str(table), "empty", None, "has no text in its column 'empty'"),
         (str(table), None, "no/model", "neither a local directory nor available"),

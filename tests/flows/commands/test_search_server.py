@@ -60,6 +60,8 @@ def test_queries_are_answered_side_by_side_and_faults_are_sentences(
     assert refused(f"{address}search?q=")[0] == 400
     assert refused(f"{address}search?q=x&count=many")[0] == 400
     assert refused(f"{address}search?q=x&by=tfidf")[0] == 400
+    assert refused(asked, Host="[::1")[0] == 400
+    assert len(fetched(f"{address}search?count=1000000000&by=after&q={quote(QUERY)}")["rows"]) == 60
     assert refused(f"{address}elsewhere")[0] == 404
     # A name that another site has pointed at this machine.
     assert refused(asked, Host="evil.example")[0] == 403
@@ -102,12 +104,15 @@ def test_queries_from_a_pipe_are_answered_one_after_the_other(searched: Searched
     command = f"search --store {store} --format json --count 1 --by after".split()
     done = subprocess.run(
         [sys.executable, "-m", "tercet.flows.cli", *command],
-        input=f"{QUERY}\n\ntwo red columns\n",
+        input=f"{QUERY}\n\ncaf\udce9\ntwo red columns\n".encode("utf-8", "surrogateescape"),
         capture_output=True,
-        text=True,
         check=True,
     )
     passages = open_passages(searched.store, None)
-    first, second = (search(passages, query, 1, "after") for query in (QUERY, "two red columns"))
-    rows = [json.loads(line.rstrip(",")) for line in done.stdout.splitlines() if line[0] == "{"]
-    assert [row["text"] for row in rows] == [one.rows["text"][0].as_py() for one in (first, second)]
+    lines = done.stdout.decode().splitlines()
+    rows = [json.loads(line.rstrip(",")) for line in lines if line[0] == "{"]
+    texts = [
+        search(passages, query, 1, "after").rows["text"][0].as_py()
+        for query in (QUERY, "caf\ufffd", "two red columns")
+    ]
+    assert [row["text"] for row in rows] == texts

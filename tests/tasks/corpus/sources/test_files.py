@@ -182,10 +182,11 @@ def test_faulty_rows_of_tables(tmp_path: Path) -> None:
 def test_csv_with_a_line_that_is_not_utf8_inside_quotes(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_bytes(
-        b'text,n\n"first\nline \xe9, ""so""\nthird",1\nG\xc3\xb6od.,2\n"caf\xe9",3\nBetter.,4\n'
+        b'text,n\n"first\nline \xe9, ""so""\nthird",1\nG\xc3\xb6od.,2\n"caf\xe9",3\n'
+        b"B\xc3\xa4tter.,4\n"
     )
     documents, faults = read(path, prose=False)
-    assert texts(documents) == ["Göod.", "Better."]
+    assert texts(documents) == ["Göod.", "Bätter."]
     assert [(fault.reason, fault.path) for fault in faults] == [
         ("not_utf8", "a.csv:3"),
         ("not_utf8", "a.csv:6"),

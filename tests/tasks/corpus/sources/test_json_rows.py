@@ -111,7 +111,8 @@ def test_what_lies_in_objects_is_named_by_its_path(tmp_path: Path) -> None:
     )
     pq.write_table(pa.Table.from_pylist(given), tmp_path / "a.parquet")
     bulk = [
-        json.dumps({"index": {"_id": n}}) + "\n" + json.dumps(row) for n, row in enumerate(given)
+        json.dumps({"index": {"_id": n, "routing": "a"}}) + "\n" + json.dumps(row)
+        for n, row in enumerate(given)
     ]
     (tmp_path / "bulk.jsonl").write_text("\n".join(bulk))
     (tmp_path / "set").mkdir()

@@ -45,7 +45,8 @@ def test_fields_may_be_separated_by_other_signs(mark: str, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    "header", ["title;body", '\n"title";"body"', "sep=;\ntitle;body", "title ; body"]
+    "header",
+    ["title;body", '"title"; "body"', '\n"title";"body"', "sep=;\ntitle;body", "title ; body"],
 )
 def test_the_header_says_what_separates(header: str, tmp_path: Path) -> None:
     path = tmp_path / "a.csv.gz"

@@ -55,9 +55,23 @@ def test_what_an_encoding_does_not_have_is_a_fault_of_its_line(
     monkeypatch.setattr(streams, "_BEGINNING", 500)
     path.write_bytes(f"{TEXTS['cp1252']}\n".encode("cp1252") * 9 + b"The\x81 last.\n")
     assert [line.fault for line in streams.lines(path, 1000)] == [*[""] * 9, "not_utf8"]
-    # Bytes that are no text in any encoding are damage.
-    path.write_bytes(b"One.\n" + bytes(range(128, 160)) + b"\nTwo.\n")
-    assert [line.fault for line in streams.lines(path, 1000)] == ["", "not_utf8", ""]
+    # One damaged line among others that are UTF-8 makes no other encoding.
+    path.write_bytes("Göd.\n".encode() * 2 + bytes(range(128, 160)) + b"\nTwo.\n")
+    assert [line.fault for line in streams.lines(path, 1000)] == ["", "", "not_utf8", ""]
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "iso8859-5", "cp1254", "big5"])
+def test_a_page_or_a_table_is_read_in_its_encoding(encoding: str, tmp_path: Path) -> None:
+    text = {
+        "cp1254": "Bugün yağmur yağdı, balıkçıl ise göl kıyısında sessizce bekliyor ve uçuyor.\n",
+        "big5": "今天下雨了，蒼鷺在湖邊安靜地等著，然後飛走了。\n",
+    }.get(encoding, TEXTS["cp1251"] + "\n")
+    path = tmp_path / "a.txt"
+    path.write_bytes(text.encode(encoding) * 12)
+    assert [line.text for line in streams.lines(path, 1000)] == [text.strip()] * 12
+    page = f"<html><head><meta charset={encoding}></head>\n<p>{text}</p></html>"
+    (tmp_path / "a.html").write_bytes(page.encode(encoding))
+    assert text.strip() in "".join(line.text for line in streams.lines(tmp_path / "a.html", 9000))
 
 
 @pytest.mark.parametrize("ends", ["\r", "\r\n", "\n", "\r\r\n", "\n|\r|\r\n"])
