@@ -18,7 +18,7 @@ from tercet.flows.results.encoder_form import needs_trust
 from tercet.flows.results.search import AFTER, PASSAGES, Passages, load_as_made, vectors_of
 from tercet.models.retrieval import words
 from tercet.models.retrieval.bm25 import Bm25
-from tercet.models.retrieval.rankings import NONE
+from tercet.models.retrieval.rankings import NONE, WEIGHT
 from tercet.models.text.lengths import UNSPACED_LETTERS
 from tercet.storage.rows import Rows
 from tercet.storage.store import Store
@@ -67,7 +67,7 @@ def export_search(store: Store, passages: Passages, target: Path) -> int:
         _write_passages(folder / "passages.parquet", passages, kept, vectors)
         index = _restrict(passages.index, np.flatnonzero(kept))
         index.save(folder / "bm25", corpus=_texts(passages, kept), show_progress=False)
-        settings = {"weight": passages.weight, "english": passages.index.english}
+        settings = {"weight": WEIGHT, "english": passages.index.english}
         settings["own_code"] = needs_trust(folder / "encoder")
         (folder / "search.json").write_text(json.dumps(settings), encoding="utf-8")
         _write_code(folder)

@@ -20,7 +20,7 @@ from tercet.flows.results.word_index import open_index
 from tercet.models import weights
 from tercet.models.retrieval import bm25, nearest
 from tercet.models.retrieval.bm25 import Bm25
-from tercet.models.retrieval.rankings import NONE, WEIGHT, Places, Scores, fuse
+from tercet.models.retrieval.rankings import NONE, Places, Scores, fuse
 from tercet.storage import runs
 from tercet.storage.artifacts import Artifact
 from tercet.storage.rows import Rows
@@ -65,7 +65,6 @@ class Passages:
 
     ways: of those of `AFTER`, `BEFORE` and `BM25` that the run has, the ids of the passages and
     what finds their places. missing: of the others, why. left_out: ids that are never found.
-    weight: of BM25 in the sum of both.
     """
 
     run: runs.Run
@@ -74,7 +73,6 @@ class Passages:
     left_out: set[int]
     ways: Mapping[str, tuple[_Ids, _Find]]
     missing: Mapping[str, str]
-    weight: float = WEIGHT
 
 
 @dataclass(frozen=True)
@@ -142,10 +140,7 @@ def search(passages: Passages, query: str, count: int = 5, by: str | None = None
         for way, (ids, find) in passages.ways.items()
     }
     if AFTER in rankings:
-        rankings = {
-            BOTH: _fused(rankings[AFTER], rankings[BM25], depth, passages.weight),
-            **rankings,
-        }
+        rankings = {BOTH: _fused(rankings[AFTER], rankings[BM25], depth), **rankings}
     asked = rankings if by is None else {by: rankings[by]}
     best = {one for ranks in asked.values() for one, (rank, _) in ranks.items() if rank <= count}
     behind = (depth + 1, 0.0)
@@ -298,9 +293,7 @@ def _ranks(
     return {one: (rank, score) for rank, (one, score) in enumerate(kept, start=1)}
 
 
-def _fused(
-    near: Mapping[int, _Rank], worded: Mapping[int, _Rank], depth: int, weight: float
-) -> dict[int, _Rank]:
+def _fused(near: Mapping[int, _Rank], worded: Mapping[int, _Rank], depth: int) -> dict[int, _Rank]:
     ids = np.array(sorted({*near, *worded}), dtype=np.uint64)
     by_vectors, by_words = (
         (
@@ -309,7 +302,7 @@ def _fused(
         )
         for ranks in (near, worded)
     )
-    return _ranks(ids, *fuse(by_vectors, by_words, weight), (), depth)
+    return _ranks(ids, *fuse(by_vectors, by_words), (), depth)
 
 
 def _table(

@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -84,8 +83,7 @@ def test_passages_that_come_with_tercet_stay_behind(searched: Searched, tmp_path
     plain = {"name": "plain", "source": "package:tercet.recipes/plain_english.txt"}
     recipe = {"name": "notes", "backbone": str(searched.backbone), "corpora": [plain]}
     run = make_run(searched.store, "mixed", steps, recipe)
-    # Another weight than the usual one is taken along.
-    opened = replace(open_passages(searched.store, run), weight=0.8)
+    opened = open_passages(searched.store, run)
     assert export_search(searched.store, opened, tmp_path / "own") == 40
     own = table["passage_id"].to_pylist()[20:]
     assert pq.read_table(tmp_path / "own" / "passages.parquet")["id"].to_pylist() == own
