@@ -559,9 +559,9 @@ def main() -> None:
             import traceback
 
             traceback.print_exc()
-        from tercet.flows.terminal.failures import describe_failure, exit_code
+        from tercet.flows.terminal.failures import exit_code, with_kind
 
-        print(f"tercet: {describe_failure(error)}", file=sys.stderr)
+        print(f"tercet: {with_kind(error)}", file=sys.stderr)
         code = exit_code(error)
     if code and "prefect" in sys.modules:
         # Prefect keeps the failed flow and everything its frames refer to, so DuckDB prints long

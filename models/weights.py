@@ -8,13 +8,15 @@ import os
 import tempfile
 from pathlib import Path
 
+from tercet.errors import TercetError
+
 PACKAGE_PREFIX = "package:"
 # The files of a model that are fetched from a hub.
 FETCHED = ("*.json", "*.safetensors", "*.txt", "*.model", "*.jinja", "*/*.json", "*/*.safetensors")
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
-class ModelMissing(ValueError):
+class ModelMissing(TercetError, ValueError):
     """No such model: one sentence that says what to do."""
 
 

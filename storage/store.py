@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 
 from obstore.exceptions import BaseError
 
+from tercet.errors import TercetError
 from tercet.storage import bucket, cache
 from tercet.storage.bucket import Bucket
 from tercet.storage.layout import is_record, own_names
@@ -53,12 +54,14 @@ _AT_ONCE = 32
 _OS_ERROR = re.compile(r"os error (\d+)|[Ee]rrno (\d+)|code: (\d+)")
 
 
-class StoreError(Exception):
-    """A fault of the store: one clear sentence (what, where, what to do)."""
+class StoreError(TercetError):
+    """A fault of the store; exit code 2."""
 
 
 class FullDisk(StoreError):
-    """The store's disk is full."""
+    """The store's disk is full; exit code 1."""
+
+    exit_code = 1
 
 
 class Damaged(StoreError):
@@ -66,9 +69,11 @@ class Damaged(StoreError):
 
     def __init__(self, fault: str) -> None:
         super().__init__(
+            "damaged",
             f"{fault}: `tercet verify --mend` discards it, and the next run of its recipe makes it "
-            "again."
+            "again.",
         )
+        self.args = (fault,)
 
 
 def _system_error(error: BaseException) -> int | None:

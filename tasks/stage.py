@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict
 
+from tercet.errors import TercetError
 from tercet.storage.rows import Rows
 
 if TYPE_CHECKING:
@@ -43,19 +44,18 @@ class Config(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class BadInput(Exception):
-    """The user's input is at fault: one clear sentence (what, where, what to do); exit code 2."""
+class BadInput(TercetError):
+    """The user's input is at fault; exit code 2."""
 
 
-class RequirementNotMet(Exception):
+class RequirementNotMet(TercetError):
     """The verdict on a finished run does not meet `run.require`; exit code 3."""
 
-    def __init__(self, run_id: str, message: str) -> None:
-        super().__init__(run_id, message)
-        self.run_id, self.message = run_id, message
+    exit_code = 3
 
-    def __str__(self) -> str:
-        return self.message
+    def __init__(self, run_id: str, message: str) -> None:
+        super().__init__("refused", message)
+        self.run_id, self.args = run_id, (run_id, message)
 
 
 class Interrupted(Exception):

@@ -36,11 +36,9 @@ def _one_sentence(function: Callable[_P, _T]) -> Callable[_P, _T]:
         try:
             return function(*args, **kwargs)
         except Exception as error:
-            from tercet.models.llm.errors import Stopped, Unusable
-            from tercet.storage.store import StoreError
-            from tercet.tasks.stage import BadInput
+            from tercet.errors import TercetError
 
-            if isinstance(error, BadInput | StoreError | Stopped | Unusable):
+            if isinstance(error, TercetError):
                 sentence = f"{type(error).__name__}: {error}"
                 # What IPython asks an exception for.
                 error._render_traceback_ = lambda: [sentence]  # type: ignore[union-attr]

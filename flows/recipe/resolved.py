@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from tercet.errors import ErrorKind, InvalidSetting
 from tercet.flows.recipe.model import Recipe
 from tercet.models.generation import Method
 from tercet.tasks.scoring.score import Scorer
@@ -11,11 +12,11 @@ from tercet.tasks.scoring.score import Scorer
 Place: TypeAlias = tuple[str | int, ...]
 
 
-class Misplaced(ValueError):
+class Misplaced(InvalidSetting):
     """A fault in a whole recipe, with the place where a person would mend it."""
 
-    def __init__(self, message: str, *location: str | int) -> None:
-        super().__init__(message)
+    def __init__(self, kind: ErrorKind, message: str, *location: str | int) -> None:
+        super().__init__(kind, message)
         self.location = location
 
 

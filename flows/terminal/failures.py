@@ -5,19 +5,19 @@ import re
 
 import typer
 
+from tercet.errors import TercetError
 from tercet.flows.formatting import printable
 from tercet.flows.recipe.secrets import LOGIN
-from tercet.models.llm.errors import Stopped, Unusable
-from tercet.storage.store import FullDisk, StoreError
-from tercet.tasks.stage import BadInput, RequirementNotMet
 
 # The system's words, and those of numpy's `tofile`, which keeps no error number.
 _NO_SPACE = re.compile(r"No space left on device|\d+ requested and \d+ written")
 _ARTIFACT = re.compile(r"\bartifacts/[^/\s]+/[0-9a-f]{16}/[^\s'\"]+")
 
 
-class StageFailed(Exception):
-    """A stage failed: one sentence, and the command that resumes the run. Exit code 1."""
+class StageFailed(TercetError):
+    """A stage failed: one sentence, and the command that resumes the run; exit code 1."""
+
+    exit_code = 1
 
 
 def exit_code(error: BaseException) -> int:
@@ -26,13 +26,9 @@ def exit_code(error: BaseException) -> int:
     """
     if isinstance(error, KeyboardInterrupt | typer.Abort):
         return 130
-    if isinstance(error, FullDisk):
-        return 1
-    if isinstance(error, RequirementNotMet):
-        return 3
-    if isinstance(error, BadInput | StoreError | Unusable) or _wrong_usage(error):
-        return 2
-    return 1
+    if isinstance(error, TercetError):
+        return error.exit_code
+    return 2 if _wrong_usage(error) else 1
 
 
 def describe_failure(error: BaseException) -> str:
@@ -55,15 +51,19 @@ def describe_failure(error: BaseException) -> str:
     return f"{type(error).__name__}: {text or 'no message'} (--debug shows where)"
 
 
+def with_kind(error: BaseException) -> str:
+    """The line that a command ends with: what a program may look for stands in brackets."""
+    line = describe_failure(error)
+    return f"{line} [{error.kind}]" if isinstance(error, TercetError) else line
+
+
 def is_foreseen(error: BaseException) -> bool:
     """Whether its one line says what to do, so that no traceback is needed."""
     return _says_all(error) or _is_full_disk(error) or _gone(str(error)) is not None
 
 
 def _says_all(error: BaseException) -> bool:
-    kinds = BadInput | StoreError | StageFailed | Stopped | Unusable | RequirementNotMet
-    told = isinstance(error, kinds)
-    return told and bool(str(error).strip())
+    return isinstance(error, TercetError) and bool(str(error).strip())
 
 
 def _is_full_disk(error: BaseException) -> bool:

@@ -1,18 +1,19 @@
 """The two ways in which a language model fails a run."""
 
+from tercet.errors import TercetError
 
-class Unusable(ValueError):
-    """Something that the user must fix (a path, a prompt file, a missing package): one sentence.
 
-    This is bad input: exit code 2.
+class Unusable(TercetError, ValueError):
+    """Something that the user must fix (a path, a prompt file, a missing package); exit code 2."""
+
+
+class Stopped(TercetError):
+    """Asking cannot continue (an endpoint that only fails, a ceiling); exit code 1.
+
+    Answers so far are safe, and the same command continues from there.
     """
 
-
-class Stopped(Exception):
-    """Asking cannot continue (an endpoint that only fails, a ceiling): one sentence.
-
-    Answers so far are safe, and the same command continues from there: exit code 1.
-    """
+    exit_code = 1
 
 
 class CeilingReached(Stopped):

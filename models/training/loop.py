@@ -19,13 +19,14 @@ import torch
 from accelerate.utils import convert_outputs_to_fp32, send_to_device
 from torch import Tensor, nn
 
+from tercet.errors import TercetError
 from tercet.models import freed_memory, seeding
 from tercet.models.precision import Precision, computed_in
 from tercet.models.training import checkpoints
 from tercet.models.training.phase import Hyperparameters, Optimizer
 
 
-class NothingToChoose(Exception):
+class NothingToChoose(TercetError):
     """No step's weights could be measured: one sentence for a person."""
 
 

@@ -11,9 +11,11 @@ from typing import Any
 
 import duckdb
 
+from tercet.errors import TercetError
 
-class SqlError(Exception):
-    """A fault in the query: one clear sentence; exit code 2."""
+
+class SqlError(TercetError):
+    """A fault in the query; exit code 2."""
 
 
 _ALLOWED = "Only one SELECT, or one EXPLAIN of one, can be run here"
