@@ -2,8 +2,11 @@
 
 `tables.md` has every table and column; the texts are the docstrings behind the schemas.
 `recipe_keys.md` has every key of a recipe; the texts are those of the pydantic models.
+`errors.md` has every sentence that a foreseen failure ends with, read out of the code that raises it.
 """
 
+import ast
+import re
 import types
 import typing
 from collections.abc import Iterator, Mapping
@@ -225,7 +228,60 @@ def _constraints(annotation: Any) -> Iterator[list[Any]]:
         yield [limit for one in said for limit in getattr(one, "metadata", [one])]
 
 
-PAGES = {"tables.md": tables, "recipe_keys.md": recipe_keys}
+ERRORS = """\
+# Errors
+
+A command that cannot go on ends with one sentence and, in brackets, its kind, such as `[missing_file]`.
+`{…}` stands for what differs from case to case.
+
+*Made by `docs/reference.py` from the code.*
+"""
+# The first argument of these is a kind of tercet/errors.py, the second the sentence.
+_RAISED = re.compile(
+    "BadInput|InvalidSetting|Misplaced|StoreError|FullDisk|UnknownRef|SeveralRuns|SqlError|Unusable|"
+    "Stopped|CeilingReached|ModelMissing|NothingToChoose|StageFailed|ServerError"
+)
+
+
+def errors() -> str:
+    """The page of errors: every kind with its sentences, in the order of the alphabet."""
+    kinds = re.findall(r'"(\w+)",  # (.+)', (DOCS.parent / "tercet" / "errors.py").read_text())
+    sentences: dict[str, set[str]] = {kind: set() for kind, _ in kinds}
+    for room in ("tercet", "flows", "tasks", "models", "storage"):
+        for path in (DOCS.parent / room).rglob("*.py"):
+            for kind, sentence in _sentences(ast.parse(path.read_text(encoding="utf-8"))):
+                sentences[kind].add(sentence)
+    lines = [ERRORS]
+    for kind, meaning in kinds:
+        lines += [f"## {kind}\n", f"{meaning[0].upper()}{meaning[1:]}.\n"]
+        lines += [f"- {sentence}" for sentence in sorted(sentences[kind])] + [""]
+    return "\n".join(lines)
+
+
+def _sentences(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    """The kind and the sentence of each failure that is raised with both written out."""
+    for node in ast.walk(tree):
+        if (
+            isinstance(node, ast.Call)
+            and _RAISED.fullmatch(getattr(node.func, "id", getattr(node.func, "attr", "")))
+            and len(node.args) > 1
+            and isinstance(node.args[0], ast.Constant)
+            and _written(node.args[1]).strip(" .:{…}")
+        ):
+            yield node.args[0].value, _written(node.args[1])
+
+
+def _written(text: ast.expr) -> str:
+    if isinstance(text, ast.Constant):
+        return str(text.value)
+    if isinstance(text, ast.JoinedStr):
+        return "".join(_written(part) for part in text.values)
+    if isinstance(text, ast.BinOp):
+        return _written(text.left) + _written(text.right)
+    return "{…}"
+
+
+PAGES = {"tables.md": tables, "recipe_keys.md": recipe_keys, "errors.md": errors}
 
 if __name__ == "__main__":
     for page, write in PAGES.items():

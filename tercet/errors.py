@@ -1,37 +1,37 @@
-"""Foreseen failures: a kind, which programs and tests read, and one sentence, which people read.
+"""Foreseen failures: a kind, which programs and tests read, and a sentence, which people read.
 
-The sentences stand in the code that raises them, and together in tests/messages.txt.
+The sentences stand in the code that raises them, and all together in docs/errors.md.
 """
 
 from typing import Literal, TypeAlias
 
 ErrorKind: TypeAlias = Literal[
     "bad_query",  # SQL that cannot be parsed or run
-    "bad_row",  # a line or row of a file that lacks what it needs
-    "bad_value",  # a value out of range or badly written
+    "bad_row",  # a line or row of a file lacks what it needs
+    "bad_value",  # a value is out of range, or badly written
     "busy",  # another process uses it, or a port is taken
-    "conflict",  # two keys, options or names that exclude each other
-    "damaged",  # a file or a model is not what was written, or computes NaN
-    "exists",  # a place that is taken
-    "gone",  # removed or changed meanwhile
-    "limit",  # a ceiling on tokens, money, memory or size
-    "lost",  # a server or worker of ours died
-    "missing_column",
-    "missing_file",  # a file, folder, model or store
-    "missing_key",  # a key or option that another one, or the step, needs
-    "missing_package",
-    "no_effect",  # a key or option that nothing would read
-    "no_rows",  # nothing, or too little, to train or measure on
-    "no_space",
+    "conflict",  # two keys, options or names exclude each other
+    "damaged",  # a file or model is not as it was written, or a model computes NaN
+    "exists",  # a place is taken
+    "gone",  # something was removed or changed meanwhile
+    "limit",  # a ceiling on tokens, money, memory or size is reached
+    "lost",  # a process of ours died
+    "missing_column",  # a table lacks a column
+    "missing_file",  # a file, folder, model or store does not exist
+    "missing_key",  # a key or option is needed
+    "missing_package",  # a Python package is not installed
+    "no_effect",  # nothing would read a key or option
+    "no_rows",  # too little is left to train or measure on
+    "no_space",  # the disk is full
     "not_reached",  # the run or store has not made it yet
-    "not_read_only",  # SQL that could write
-    "refused",  # no permission, a wrong login, or a verdict
-    "secret",  # a password or key where it would be kept
-    "unfit_model",  # a model that cannot do what it is named for
-    "unknown_key",
-    "unknown_name",  # none of the names that exist
-    "unreachable",  # a server, hub or node that does not answer
-    "unreadable",  # a file in a form, encoding or state that cannot be read
+    "not_read_only",  # the SQL could write
+    "refused",  # a login, a permission or a verdict stands against it
+    "secret",  # a password or key stands where it would be kept
+    "unfit_model",  # a model cannot do what it is named for
+    "unknown_key",  # no recipe has such a key
+    "unknown_name",  # none of the existing names
+    "unreachable",  # a server, hub or node does not answer
+    "unreadable",  # the form, encoding or state of a file cannot be read
 ]
 
 
