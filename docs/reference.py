@@ -2,7 +2,7 @@
 
 `tables.md` has every table and column; the texts are the docstrings behind the schemas.
 `recipe_keys.md` has every key of a recipe; the texts are those of the pydantic models.
-`errors.md` has every sentence that a foreseen failure ends with, read out of the code that raises it.
+`errors.md` has the sentences of all foreseen failures, read out of the code that raises them.
 """
 
 import ast
@@ -231,8 +231,8 @@ def _constraints(annotation: Any) -> Iterator[list[Any]]:
 ERRORS = """\
 # Errors
 
-A command that cannot go on ends with one sentence and, in brackets, its kind, such as `[missing_file]`.
-`{…}` stands for what differs from case to case.
+A command that cannot go on ends with one sentence and its kind in brackets, such as
+`[missing_file]`. Braces stand for what differs from case to case.
 
 *Made by `docs/reference.py` from the code.*
 """
@@ -266,7 +266,8 @@ def _sentences(tree: ast.Module) -> Iterator[tuple[str, str]]:
             and _RAISED.fullmatch(getattr(node.func, "id", getattr(node.func, "attr", "")))
             and len(node.args) > 1
             and isinstance(node.args[0], ast.Constant)
-            and _written(node.args[1]).strip(" .:{…}")
+            and isinstance(node.args[0].value, str)
+            and _written(node.args[1]).strip("{…}")
         ):
             yield node.args[0].value, _written(node.args[1])
 
@@ -278,6 +279,9 @@ def _written(text: ast.expr) -> str:
         return "".join(_written(part) for part in text.values)
     if isinstance(text, ast.BinOp):
         return _written(text.left) + _written(text.right)
+    if isinstance(text, ast.FormattedValue):
+        value = text.value
+        return f"{{{getattr(value, 'id', getattr(value, 'attr', '…'))}}}"
     return "{…}"
 
 
