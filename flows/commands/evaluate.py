@@ -40,9 +40,8 @@ from tercet.models import weights
 from tercet.models.encoders.pooling import PoolingMode, check_prompt, read_pooling
 from tercet.models.precision import computed_in
 from tercet.storage.artifacts import open_artifact
-from tercet.storage.runs import TAG_PREFIX, UnknownRef
+from tercet.storage.runs import TAG_PREFIX, UnknownRef, get_tag
 from tercet.storage.store import is_store, open_store
-from tercet.storage.tags import get_tag
 from tercet.tasks.evaluation.suites.beir import read_retrieval_sets
 from tercet.tasks.evaluation.suites.fact_order import name_after, read_cases
 from tercet.tasks.evaluation.suites.layout import Split

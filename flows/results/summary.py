@@ -22,7 +22,7 @@ from tercet.flows.results.verdict import verdict_of
 from tercet.flows.running.arguments import DEFAULT_STORE
 from tercet.flows.running.run_plan import RunPlan
 from tercet.models.measures import comparisons
-from tercet.storage import runs, tags
+from tercet.storage import runs
 from tercet.storage.artifacts import open_artifact
 from tercet.storage.store import Store, open_store
 
@@ -62,7 +62,7 @@ def summarise_run(run_plan: RunPlan, run_id: str, command: str) -> str:
     made = {name: step["stage"] for name, step in steps.items()}
     last = final_stage(made.values())
     if last is not None:
-        step = tags.meant(last, [name for name, stage in made.items() if stage == last])
+        step = runs.meant(last, [name for name, stage in made.items() if stage == last])
         lines += _how_to_load(store, step, steps[step]["version"], run)
     lines += _models(store, steps)
     option = "" if run_plan.store == DEFAULT_STORE else f" --store {shlex.quote(run_plan.store)}"

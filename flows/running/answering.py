@@ -16,7 +16,7 @@ from tercet.models.llm.run_settings import AskingSettings
 from tercet.models.llm.settings import LlmSettings
 from tercet.models.llm.wire import ANSWER, STOP, Wire
 from tercet.storage import code, fingerprint
-from tercet.storage.answers.pool import open_pool
+from tercet.storage.answers import open_pool
 from tercet.storage.store import Store
 from tercet.tasks.synthesis import fitted
 from tercet.tasks.synthesis.fitted import FittedConfig

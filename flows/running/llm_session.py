@@ -26,7 +26,7 @@ from tercet.models.llm.messages import Answer, Ask, Request
 from tercet.models.llm.run_settings import AskingSettings
 from tercet.models.llm.settings import LlmSettings
 from tercet.storage import locks
-from tercet.storage.answers.pool import Pool, Response, open_pool
+from tercet.storage.answers import Pool, Response, open_pool
 from tercet.storage.store import Store
 from tercet.tasks.synthesis import answer_warnings
 from tercet.tasks.synthesis.fitted import FittedConfig

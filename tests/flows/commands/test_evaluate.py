@@ -17,7 +17,7 @@ from tercet.flows.cli import app
 from tercet.flows.commands.evaluate import evaluate_encoders, model_path
 from tercet.flows.results import metric_names
 from tercet.models import weights
-from tercet.storage.tags import set_tag
+from tercet.storage.runs import set_tag
 from tercet.tasks.evaluation import evaluate
 from tercet.tasks.evaluation.suites.own import RetrievalSource, StsSet
 from tercet.tasks.stage import BadInput

@@ -16,7 +16,7 @@ from tercet.models.llm.messages import Request
 from tercet.models.llm.run_settings import AskingSettings
 from tercet.models.llm.settings import LlmSettings, Sampling
 from tercet.storage import code
-from tercet.storage.answers.pool import open_pool
+from tercet.storage.answers import open_pool
 from tercet.storage.store import open_store
 from tercet.tasks.synthesis import fitted
 from tercet.tasks.synthesis.fitted import FittedConfig
