@@ -16,7 +16,7 @@ from tercet.flows.results.figures import Figure, of_geometry, read_choice, read_
 from tercet.flows.results.metric_names import TOO_FEW
 from tercet.flows.results.verdict import verdict_of
 from tercet.models.encoders.prompts import Prompts, has_sides
-from tercet.models.measures.comparisons import summarise_seeds
+from tercet.models.measures.resampling import summarise_seeds
 from tercet.storage.artifacts import Artifact
 from tercet.storage.runs import Run
 from tercet.tasks.training import choose, whiten

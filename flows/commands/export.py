@@ -305,8 +305,7 @@ def _copy_named(artifact: Artifact, source: Path, aside: Path, below: str = "") 
 def _write_in(
     form: FormSettings, artifact: Artifact, source: Path, aside: Path, trust: bool
 ) -> None:
-    from tercet.models.encoders.encoder import load_encoder
-    from tercet.models.encoders.own_modules import save_encoder
+    from tercet.models.encoders.encoder import load_encoder, save_encoder
 
     try:
         model = load_encoder(source, form.pooling, prompt=form.prompt, trust_remote_code=trust)

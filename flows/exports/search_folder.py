@@ -44,7 +44,7 @@ def export_search(store: Store, passages: Passages, target: Path) -> int:
     if passages.index.index is None:
         raise BadInput("The passages have no words to search by: choose another run with --run.")
 
-    from tercet.models.encoders.own_modules import save_encoder
+    from tercet.models.encoders.encoder import save_encoder
 
     encoded = vectors_of(store, passages.run, AFTER)
     by_vectors = encoded.artifact.rows()

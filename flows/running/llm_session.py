@@ -33,7 +33,7 @@ from tercet.tasks.synthesis.fitted import FittedConfig
 from tercet.tasks.warning import StageWarning
 
 if TYPE_CHECKING:
-    from tercet.models.generators.local import Local
+    from tercet.models.generators.generator import Local
     from tercet.models.llm.client.client import Client, Endpoint
     from tercet.models.llm.vllm.engine import Engine
     from tercet.models.llm.wire import Wire
@@ -249,7 +249,7 @@ class LlmSession:
         if config.decoding.backend == "vllm":
             llm, look = served(config, folder)
             return self._served(answerer, llm, lambda found: look)
-        from tercet.models.generators.local import Local
+        from tercet.models.generators.generator import Local
 
         on = device(self._device)
         self._say(f"{answerer.who.label} writes here, on {on}")

@@ -17,7 +17,7 @@ from tercet.models import seeding
 from tercet.models.generation import MethodInput
 from tercet.models.measures.resampling import Counts, Floats, Measure
 from tercet.models.measures.rouge import character_rouge, rouge, words
-from tercet.models.rules.synonym import Synonyms, synonym
+from tercet.models.rules.word_exchange import Synonyms, synonym
 from tercet.models.seeding import Ids
 
 Values: TypeAlias = npt.NDArray[np.float64]

@@ -7,7 +7,7 @@ import pyarrow as pa
 from tercet.models.generation import Check
 from tercet.models.llm.errors import Unusable
 from tercet.models.prompted.checks import faults, unwrapped
-from tercet.models.prompted.shots import Example
+from tercet.models.prompted.templates import Example
 from tercet.models.text.passages import passage_text
 
 # It refuses what a recipe names, and makes no row.

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from tercet.models import seeding
-from tercet.models.encoders import own_modules
+from tercet.models.encoders import encoder as encoders
 from tercet.models.encoders.encoder import check_room, encode, load_encoder, longest, side_arguments
 from tercet.models.losses.loss import Loss
 from tercet.models.losses.registry import loss_named
@@ -103,7 +103,7 @@ def save_encoder(
 
     kept: what losses leave beside it, as NAME.safetensors in the folder `losses`.
     """
-    own_modules.save_encoder(model, directory)
+    encoders.save_encoder(model, directory)
     for name, module in (kept or {}).items():
         (directory / "losses").mkdir(exist_ok=True)
         path = directory / "losses" / f"{name}.safetensors"

@@ -19,8 +19,8 @@ from tercet.models.rules import (
     paragraphs,
     quantity_change,
     random_sentence,
-    synonym,
     telegram,
+    word_exchange,
 )
 from tercet.models.spelling import suggest
 from tercet.tasks.stage import Config
@@ -28,7 +28,7 @@ from tercet.tasks.stage import Config
 UNVERSIONED = True
 
 _RULES = (
-    *(paragraphs, headings, noise, telegram, synonym, number_form),
+    *(paragraphs, headings, noise, telegram, word_exchange, number_form),
     *(entity_swap, quantity_change, antonym, negation, random_sentence),
 )
 METHODS: Mapping[str, Method] = with_installed(

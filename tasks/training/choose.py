@@ -180,7 +180,7 @@ def run(work: Work) -> Path:
     questions are asked of the run's passages. Models: `model`, the trained encoder, and
     `untouched`.
     """
-    from tercet.models.encoders import own_modules
+    from tercet.models.encoders.encoder import save_encoder
 
     config: ChooseConfig = work.config
     seed = work.seed if config.model_seed is None else config.model_seed
@@ -215,7 +215,7 @@ def run(work: Work) -> Path:
             work.emit("passage_vectors", pa.table(batch))
     # A length that only the measurement has is none of the encoder's.
     whole = replace(work, config=config.model_copy(update={"max_length": None}))
-    return own_modules.save_encoder(load_mix(whole, "model", MIXES[chosen]), work.scratch / "model")
+    return save_encoder(load_mix(whole, "model", MIXES[chosen]), work.scratch / "model")
 
 
 def _judged(work: Work, mix: float) -> list[RetrievalTask]:

@@ -70,7 +70,7 @@ class WhitenConfig(FormSettings, WhitenSettings):
 
 def run(work: Work) -> Path:
     """Fits the whitening; returns the whitened encoder's directory, emits `whitening`."""
-    from tercet.models.encoders import encoder, own_modules
+    from tercet.models.encoders import encoder
     from tercet.models.encoders.forms import whiten, whitening
 
     config: WhitenConfig = work.config
@@ -102,7 +102,7 @@ def run(work: Work) -> Path:
         "texts": pa.array(np.full(count, len(texts)), pa.int64()),
     }
     work.emit("whitening", pa.table(table, schema=WHITENING))
-    return own_modules.save_encoder(model, work.scratch / "model")
+    return encoder.save_encoder(model, work.scratch / "model")
 
 
 def _texts(work: Work) -> list[str]:

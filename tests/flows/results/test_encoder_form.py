@@ -19,8 +19,7 @@ from tercet.flows.results.encoder_form import (
     reformed,
     versions,
 )
-from tercet.models.encoders.encoder import encode, load_encoder
-from tercet.models.encoders.own_modules import save_encoder
+from tercet.models.encoders.encoder import encode, load_encoder, save_encoder
 from tercet.models.encoders.pooling import FormSettings, PoolingMode
 from tercet.models.encoders.prompts import Prompts
 from tercet.storage.artifacts import open_artifact

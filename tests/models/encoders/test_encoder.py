@@ -30,9 +30,8 @@ from transformers import (
 from transformers.utils import logging as transformers_logging
 
 from tercet.models.encoders import encoder, onnx_files
-from tercet.models.encoders.encoder import dimension, encode, load_encoder, longest
+from tercet.models.encoders.encoder import dimension, encode, load_encoder, longest, save_encoder
 from tercet.models.encoders.forms import whiten, whitening
-from tercet.models.encoders.own_modules import save_encoder
 from tercet.models.encoders.pooling import TOKEN_POOLINGS, TokenPooling
 from tercet.models.losses.word_layer import layer_of
 
