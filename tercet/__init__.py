@@ -36,7 +36,7 @@ def _one_sentence(function: Callable[_P, _T]) -> Callable[_P, _T]:
         try:
             return function(*args, **kwargs)
         except Exception as error:
-            from tercet.models.llm.errors import Stopped, Unusable
+            from tercet.models.errors import Stopped, Unusable
             from tercet.storage.store import StoreError
             from tercet.tasks.stage import BadInput
 

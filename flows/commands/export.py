@@ -29,7 +29,7 @@ from tercet.flows.results.queries import connect
 from tercet.flows.results.refs import check_finished, find_artifact
 from tercet.flows.results.search import open_passages
 from tercet.flows.results.verdict import verdict_of
-from tercet.models.encoders.pooling import FormSettings
+from tercet.models.encoders.settings import FormSettings
 from tercet.storage import runs
 from tercet.storage.artifacts import Artifact, open_artifact
 from tercet.storage.runs import UnknownRef

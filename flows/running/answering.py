@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from tercet.flows.recipe.model import Recipe
+from tercet.models.errors import Unusable
 from tercet.models.generators.generator import parted
 from tercet.models.generators.settings import DTYPES
-from tercet.models.llm.errors import Unusable
 from tercet.models.llm.messages import Request
 from tercet.models.llm.run_settings import AskingSettings
 from tercet.models.llm.settings import LlmSettings

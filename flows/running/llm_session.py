@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from tercet.flows.recipe.model import Recipe
 from tercet.flows.running.answering import Identity, cost, digested, identity, served
 from tercet.flows.running.gpus import device
-from tercet.models.llm.errors import CeilingReached, Stopped
+from tercet.models.errors import CeilingReached, Stopped
 from tercet.models.llm.messages import Answer, Ask, Request
 from tercet.models.llm.run_settings import AskingSettings
 from tercet.models.llm.settings import LlmSettings

@@ -7,7 +7,7 @@ import typer
 
 from tercet.flows.formatting import printable
 from tercet.flows.recipe.secrets import LOGIN
-from tercet.models.llm.errors import Stopped, Unusable
+from tercet.models.errors import Stopped, Unusable
 from tercet.storage.store import FullDisk, StoreError
 from tercet.tasks.stage import BadInput, RequirementNotMet
 

@@ -30,10 +30,16 @@ from torch import nn
 from transformers import modeling_utils
 from transformers.utils import logging as transformers_logging
 
-from tercet.models import freed_memory
 from tercet.models.encoders import forms
-from tercet.models.encoders.pooling import CNN, PoolingMode, cnn_form
-from tercet.models.encoders.prompts import SIDES, Prompts, Side, prompt_of
+from tercet.models.encoders.settings import (
+    CNN,
+    SIDES,
+    PoolingMode,
+    Prompts,
+    Side,
+    cnn_form,
+    prompt_of,
+)
 from tercet.models.encoders.template_encoder import (
     ENDLESS,
     MarkedState,
@@ -41,7 +47,7 @@ from tercet.models.encoders.template_encoder import (
     longest_input,
 )
 from tercet.models.encoders.token_cnn import TokenCnn
-from tercet.models.precision import Precision, computed_in
+from tercet.models.machine import Precision, computed_in, keep_freed_memory
 
 Vectors: TypeAlias = npt.NDArray[np.float32]
 
@@ -193,7 +199,7 @@ def encode(
     vectors = np.zeros((len(texts), dimension(model)), dtype=np.float32)
     was_training, device = model.training, model.device.type
     in_bf16 = computed_in(precision, device) == "bf16"
-    freed_memory.keep()
+    keep_freed_memory()
     model.eval()
     done = 0
     try:

@@ -8,13 +8,13 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tercet.models.errors import CeilingReached, Stopped, Unusable
 from tercet.models.generators import layout
 from tercet.models.generators.decode import NotFinite, decode
 from tercet.models.generators.layout import Layout
 from tercet.models.generators.settings import DTYPES, Decoding
-from tercet.models.llm.errors import CeilingReached, Stopped, Unusable
 from tercet.models.llm.messages import Answer, Request
-from tercet.models.precision import Precision, computed_in
+from tercet.models.machine import Precision, computed_in
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -47,7 +47,7 @@ def load(folder: Path, precision: Precision, device: str) -> Generator:
     from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
     from transformers.utils import logging as transformers_logging
 
-    from tercet.models.whole_checkpoint import FAULTS, whole
+    from tercet.models.pretrained import FAULTS, whole
 
     transformers_logging.disable_progress_bar()
     try:

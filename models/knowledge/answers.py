@@ -17,7 +17,7 @@ from tercet.models.english.words import singulars
 from tercet.models.knowledge import quantities
 from tercet.models.knowledge.extraction import Mentions
 from tercet.models.knowledge.quantities import Quantity
-from tercet.models.text.patterns import inside
+from tercet.models.text.words import inside
 
 _BETWEEN = re.compile(r"\s?[-–—−]\s?|\s(?:to|and)\s")
 ARTICLE = re.compile(r"(?:an?|the)\s+(?=[^\W\d_])", re.IGNORECASE)

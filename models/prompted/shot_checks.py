@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
+from tercet.models.errors import Unusable
 from tercet.models.generation import Check
-from tercet.models.llm.errors import Unusable
 from tercet.models.prompted.checks import faults, unwrapped
 from tercet.models.prompted.templates import Example
 from tercet.models.text.passages import passage_text

@@ -14,8 +14,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tercet.models.errors import Unusable
 from tercet.models.generation import Prompted
-from tercet.models.llm.errors import Unusable
 from tercet.models.llm.messages import Shot
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, Field
 
 from tercet.models import seeding
-from tercet.models.encoders.prompts import Side
+from tercet.models.encoders.settings import Side
 from tercet.models.losses.loss import Params
 from tercet.models.seeding import Ids
 from tercet.models.text.word_noise import (
@@ -31,7 +31,7 @@ from tercet.models.text.word_noise import (
 if TYPE_CHECKING:
     from torch import nn
 
-    from tercet.models.encoders.pooling import PoolingMode
+    from tercet.models.encoders.settings import PoolingMode
 
 OPERATIONS = ("word_shuffle", "cutoff", "word_repetition", "generated")
 # Of a sentence that none of the operations fits: its positive is the sentence itself.

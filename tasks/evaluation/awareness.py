@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from pydantic import Field
 
 from tercet.models import seeding
-from tercet.models.encoders.pooling import FormSettings
+from tercet.models.encoders.settings import FormSettings
 from tercet.models.generation import Method, MethodInput
 from tercet.models.seeding import sample
 from tercet.storage.fingerprint import tree_digest

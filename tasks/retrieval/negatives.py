@@ -13,7 +13,7 @@ import pyarrow as pa
 from pydantic import Field, model_validator
 
 from tercet.models import seeding
-from tercet.models.encoders.prompts import SIDES
+from tercet.models.encoders.settings import SIDES
 from tercet.models.retrieval import bm25, nearest
 from tercet.models.retrieval.rankings import NONE, Places, Scores, fuse
 from tercet.models.seeding import Ids

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
+from tercet.models.errors import suggest
 from tercet.models.generation import Method, purpose_of
 from tercet.models.plugins import with_installed
 from tercet.models.prompted import methods as prompted
@@ -22,7 +23,6 @@ from tercet.models.rules import (
     telegram,
     word_exchange,
 )
-from tercet.models.spelling import suggest
 from tercet.tasks.stage import Config
 
 UNVERSIONED = True

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from tercet.models.errors import Unusable
 from tercet.models.generation import GENERATIONS
-from tercet.models.llm.errors import Unusable
 from tercet.models.llm.messages import Request
 from tercet.models.llm.settings import LlmSettings, Sampling
 from tercet.models.prompted import templates

@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 from pydantic import Field, field_validator
 
 from tercet.models import seeding
-from tercet.models.encoders.pooling import FormSettings
-from tercet.models.encoders.prompts import Prompts
+from tercet.models.encoders.settings import FormSettings, Prompts
+from tercet.models.machine import Precision
 from tercet.models.measures.cautious_choice import (
     choose_candidate,
     cross_fitted,
@@ -25,7 +25,6 @@ from tercet.models.measures.cautious_choice import (
     standard_errors,
 )
 from tercet.models.measures.resampling import Floats
-from tercet.models.precision import Precision
 from tercet.models.retrieval import rankings
 from tercet.tasks.encoders import MIXES, load_mix
 from tercet.tasks.evaluation.encoding import encode_texts

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from tercet.models.encoders.pooling import FormSettings
-from tercet.models.precision import Precision
+from tercet.models.encoders.settings import FormSettings
+from tercet.models.machine import Precision
 from tercet.tasks.encoders import load_encoder
 from tercet.tasks.stage import BadInput, Stage, Work
 from tercet.tasks.training.discriminator_figures import (

@@ -7,9 +7,8 @@ import pyarrow as pa
 from pydantic import Field
 
 from tercet.models import seeding
-from tercet.models.encoders.pooling import FormSettings
-from tercet.models.encoders.prompts import Prompts
-from tercet.models.precision import Precision
+from tercet.models.encoders.settings import FormSettings, Prompts
+from tercet.models.machine import Precision
 from tercet.storage.rows import quoted
 from tercet.tasks.connections import connection
 from tercet.tasks.encoders import load_encoder

@@ -21,7 +21,7 @@ from typing import TypeAlias
 import httpx
 import psutil
 
-from tercet.models.llm.errors import Stopped, Unusable
+from tercet.models.errors import Stopped, Unusable
 from tercet.models.llm.run_settings import EngineSettings, plain_option
 from tercet.models.llm.settings import LlmSettings
 from tercet.models.llm.vllm import supervisor

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tercet.models import seeding
-from tercet.models.encoders.prompts import Sided
+from tercet.models.encoders.settings import Sided
 from tercet.models.retrieval import bm25, nearest, rankings
 from tercet.models.retrieval.rankings import NONE
 from tercet.tasks.corpus.sources import tables

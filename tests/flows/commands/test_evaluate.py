@@ -158,7 +158,7 @@ def test_the_precision_told_is_the_one_computed(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("tercet.models.precision.cpu_has_bf16", lambda: False)
+    monkeypatch.setattr("tercet.models.machine.cpu_has_bf16", lambda: False)
     monkeypatch.setattr("tercet.flows.running.gpus.device", lambda _: "cpu")
     store, _ = small_store(tmp_path / "store")
     ask("train", suite=suite, store=store.location, precision="bf16")

@@ -8,9 +8,9 @@ from types import SimpleNamespace
 import pytest
 
 from tercet.flows.running.llm_session import ENGINE, LlmSession
+from tercet.models.errors import Stopped
 from tercet.models.generators import generator
 from tercet.models.generators.settings import GeneratorSettings
-from tercet.models.llm.errors import Stopped
 from tercet.models.llm.messages import Request
 from tercet.models.llm.run_settings import AskingSettings
 from tercet.storage import locks

@@ -14,7 +14,7 @@ from tokenizers.processors import TemplateProcessing
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
 from tercet.models.encoders.encoder import encode, load_encoder, save_encoder
-from tercet.models.encoders.pooling import FormSettings, TokenCnnForm, pooling_name, read_pooling
+from tercet.models.encoders.settings import FormSettings, TokenCnnForm, pooling_name, read_pooling
 from tercet.models.encoders.token_cnn import (
     KERNELS,
     TokenCnn,

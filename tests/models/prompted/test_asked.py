@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from tercet.models import seeding
+from tercet.models.errors import Unusable
 from tercet.models.generation import MethodInput
-from tercet.models.llm.errors import Unusable
 from tercet.models.prompted import templates
 from tercet.models.prompted.asked import Question
 from tercet.models.prompted.methods import METHODS

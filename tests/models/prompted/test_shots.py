@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tercet.models.llm.errors import Unusable
+from tercet.models.errors import Unusable
 from tercet.models.prompted import templates
 from tercet.models.prompted.methods import METHODS
 from tercet.models.prompted.shot_checks import check_shots
