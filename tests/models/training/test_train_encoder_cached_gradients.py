@@ -18,6 +18,7 @@ from tercet.models.encoders.encoder import load_encoder
 from tercet.models.losses import definition_loss
 from tercet.models.losses.registry import loss_named
 from tercet.models.training import train_encoder as training
+from tercet.models.training.train_encoder import CachedEncoder, LengthGroups
 
 LOSSES: list[tuple[str, dict[str, Any]]] = [
     ("info_nce", {}),
