@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field
 
-from tercet.models.discriminators.calibration import Platt
+from tercet.models.discriminators import Platt
 from tercet.models.machine import Precision
 from tercet.models.pretraining.forms import form_fault
 from tercet.models.t5 import wording

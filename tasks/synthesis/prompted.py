@@ -9,7 +9,7 @@ from tercet.models.generation import GENERATIONS
 from tercet.models.llm.messages import Request
 from tercet.models.llm.settings import LlmSettings, Sampling
 from tercet.models.prompted import templates
-from tercet.models.prompted.shot_checks import check_shots
+from tercet.models.prompted.methods import check_shots
 from tercet.tasks.stage import Stage, Work
 from tercet.tasks.synthesis import asking
 from tercet.tasks.synthesis.synthesise import (

@@ -12,8 +12,7 @@ from safetensors.numpy import save_file
 from tercet.flows.pipeline.step import Step
 from tercet.flows.recipe.resolved import Made, Model, Tagged, Weights
 from tercet.flows.running.model_files import check_model_files
-from tercet.models.discriminators.calibration import Platt
-from tercet.models.discriminators.pair import PairModel, write
+from tercet.models.discriminators import PairModel, Platt, write
 from tercet.models.encoders import encoder
 from tercet.tasks.evaluation import evaluate
 from tercet.tasks.evaluation.evaluate import EvaluateConfig

@@ -8,8 +8,7 @@ import pytest
 
 from tercet.models.errors import Unusable
 from tercet.models.prompted import templates
-from tercet.models.prompted.methods import METHODS
-from tercet.models.prompted.shot_checks import check_shots
+from tercet.models.prompted.methods import METHODS, check_shots
 from tercet.models.prompted.templates import Example, load_shots, shots_path
 
 KEPT = {
