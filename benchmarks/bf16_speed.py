@@ -13,7 +13,7 @@ from collections.abc import Callable
 import torch
 
 from tercet.models.encoders.encoder import load_encoder
-from tercet.models.precision import cpu_has_bf16
+from tercet.models.machine import cpu_has_bf16
 from tercet.models.weights import fetch
 
 TEXTS = [

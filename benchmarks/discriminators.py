@@ -26,7 +26,7 @@ from typing import Any
 
 import yaml
 
-from tercet.models.discriminators import pair
+from tercet.models import discriminators
 from tercet.models.encoders import encoder
 from tercet.models.weights import fetch
 from tercet.storage.artifacts import all_artifacts
@@ -126,7 +126,7 @@ def judged(store: Path) -> list[list[str]]:
     found = [a for a in all_artifacts(open_store(str(store))) if a.step == "fit_pair.judge"]
     directory = found[0].model_dir()
     assert directory is not None
-    model = pair.read(directory)
+    model = discriminators.read(directory)
     with CASES.open(encoding="utf-8", newline="") as file:
         cases = list(csv.DictReader(file, delimiter="\t"))
     loaded = encoder.load_encoder(fetch(MINILM), max_length=128)

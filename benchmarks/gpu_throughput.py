@@ -43,7 +43,7 @@ from transformers import TrainerCallback
 
 from tercet.models.encoders.encoder import encode, load_encoder
 from tercet.models.losses.registry import loss_named
-from tercet.models.precision import computed_in
+from tercet.models.machine import computed_in
 from tercet.models.training.loop import Setting
 from tercet.models.training.phase import Hyperparameters, PartRows
 from tercet.models.training.train_encoder import train_encoder

@@ -22,7 +22,7 @@ import numpy.typing as npt
 import tercet
 from tercet.models.encoders.encoder import encode
 from tercet.models.measures.cautious_choice import cross_fitted, linked_groups
-from tercet.models.retrieval import nearest, rankings
+from tercet.models.retrieval import rankings
 from tercet.models.retrieval.rankings import NONE, Places, Scores
 from tercet.tasks.evaluation.suites.beir import RetrievalTask
 from tercet.tasks.evaluation.suites.judged import judged_tasks
@@ -68,7 +68,7 @@ def find(task: RetrievalTask, model: Any) -> tuple[Places, Scores]:
         encode(model, list(texts), 64, "bf16", side=side)
         for texts, side in ((task.queries, "query"), (task.documents, "document"))
     ]
-    return nearest.search(both[0], [both[1]], min(DEPTH, len(task.documents)))
+    return rankings.search_vectors(both[0], [both[1]], min(DEPTH, len(task.documents)))
 
 
 def interval(gains: Floats) -> tuple[float, float]:

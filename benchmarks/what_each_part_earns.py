@@ -17,7 +17,7 @@ from duckdb import DuckDBPyConnection
 from tercet.flows.results.figure_differences import Measured, sampled
 from tercet.flows.results.figures import Figure, read_figures
 from tercet.flows.results.queries import connect
-from tercet.models.measures.comparisons import summarise_seeds
+from tercet.models.measures.resampling import summarise_seeds
 from tercet.storage.store import open_store
 
 _METRICS = {

@@ -6,7 +6,7 @@ from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, TypeVar, cast
 
-from tercet.models.llm.errors import Unusable
+from tercet.models.errors import Unusable
 
 GROUPS = (
     "tercet.methods",

@@ -3,10 +3,9 @@
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tercet.storage.answers.journal import POOL, seal_left
-from tercet.storage.layout import is_own, unfinished
+from tercet.storage.answers import POOL, seal_left
 from tercet.storage.objects import Folder
-from tercet.storage.store import Store, StoreError, clear_errors
+from tercet.storage.store import Store, StoreError, clear_errors, is_own, unfinished
 
 # In this order, so that a copy that was stopped says of nothing that it is there which is not.
 _ORDER = ("schemas", POOL, "data", "files", "_parts", "plan.json", "parts.json", "manifest.json")

@@ -26,11 +26,18 @@ from typing import Any
 from tercet.storage import locks, runs
 from tercet.storage.artifacts import key_path
 from tercet.storage.catalog.snapshot import Entry, Snapshot, read_snapshot
-from tercet.storage.layout import is_own, unfinished
 from tercet.storage.objects import Stat
 from tercet.storage.records import paths_of
 from tercet.storage.runs import Run
-from tercet.storage.store import Damaged, FullDisk, Store, StoreError, json_bytes
+from tercet.storage.store import (
+    Damaged,
+    FullDisk,
+    Store,
+    StoreError,
+    is_own,
+    json_bytes,
+    unfinished,
+)
 
 # What is younger is not deleted, whatever runs and tags say.
 YOUNG_SECONDS = 86_400.0

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tercet.storage import locks, runs
-from tercet.storage.answers.journal import POOL, sealed_names
+from tercet.storage.answers import POOL, sealed_names
 from tercet.storage.artifacts import Artifact, all_artifacts
 from tercet.storage.objects import Folder, first_line
 from tercet.storage.part_writer import put_schema, schema_path

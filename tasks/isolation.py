@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tercet.models.llm.errors import Unusable
+from tercet.models.errors import Unusable
 from tercet.storage.store import StoreError
 from tercet.tasks.rejects import rejects
 from tercet.tasks.stage import BadInput, Interrupted

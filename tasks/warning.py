@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from tercet.models.text.lengths import words_sql
+from tercet.models.text.words import words_sql
 from tercet.tasks.connections import ask
 from tercet.tasks.stage import Work
 

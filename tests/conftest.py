@@ -113,4 +113,4 @@ def unconfigured_logger() -> Iterator[None]:
 @pytest.fixture
 def bf16_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the processor has no bf16, torch imitates it."""
-    monkeypatch.setattr("tercet.models.precision.cpu_has_bf16", lambda: True)
+    monkeypatch.setattr("tercet.models.machine.cpu_has_bf16", lambda: True)

@@ -10,9 +10,8 @@ from good_and_bad import Place
 from tercet.flows.results.queries import connect
 from tercet.storage.artifacts import open_artifact
 from tercet.storage.catalog.read_only import checked
-from tercet.storage.runs import list_runs
+from tercet.storage.runs import list_runs, resolve_ref
 from tercet.storage.store import open_store
-from tercet.storage.tags import resolve_ref
 
 ROOT = Path(__file__).parents[1]
 FROZEN = sorted((ROOT / "tests" / "data").glob("store-*.tar.xz"))

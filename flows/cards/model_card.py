@@ -15,8 +15,8 @@ from tercet.flows.results.encoder_form import Reformed, form_of, needs_trust, re
 from tercet.flows.results.figures import Figure, of_geometry, read_choice, read_figures
 from tercet.flows.results.metric_names import TOO_FEW
 from tercet.flows.results.verdict import verdict_of
-from tercet.models.encoders.prompts import Prompts, has_sides
-from tercet.models.measures.comparisons import summarise_seeds
+from tercet.models.encoders.settings import Prompts, has_sides
+from tercet.models.measures.resampling import summarise_seeds
 from tercet.storage.artifacts import Artifact
 from tercet.storage.runs import Run
 from tercet.tasks.training import choose, whiten

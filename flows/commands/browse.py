@@ -16,7 +16,7 @@ from tercet.flows.results import queries
 from tercet.flows.results.refs import find_artifact, named_run
 from tercet.flows.results.verdict import verdict_of
 from tercet.flows.terminal import text_table
-from tercet.storage import runs, tags
+from tercet.storage import runs
 from tercet.storage.artifacts import Artifact, open_artifact, warnings_of
 from tercet.storage.records import totals
 from tercet.storage.store import Store, open_store
@@ -75,9 +75,9 @@ def tag_ref(ref: str, name: str, store: str) -> None:
     """
     opened = open_store(store, create=False)
     _check_free(opened, name)
-    before = tags.get_tag(opened, name)
-    tags.set_tag(opened, name, _target(opened, ref), waits)
-    after = tags.get_tag(opened, name)
+    before = runs.get_tag(opened, name)
+    runs.set_tag(opened, name, _target(opened, ref), waits)
+    after = runs.get_tag(opened, name)
     moved = f" (was {before})" if before is not None and before != after else ""
     typer.echo(f"{name} is now {after}{moved}")
 
@@ -86,19 +86,19 @@ def untag(names: Sequence[str], store: str) -> None:
     """Removes tags. Raises UnknownRef."""
     opened = open_store(store, create=False)
     for name in dict.fromkeys(names):
-        typer.echo(f"{name} no longer names {tags.remove_tag(opened, name)}")
+        typer.echo(f"{name} no longer names {runs.remove_tag(opened, name)}")
 
 
 def _target(store: Store, ref: str) -> str:
     """The run's id or step@version that `ref` names, directly or as a tag."""
-    tagged = tags.get_tag(store, ref)
+    tagged = runs.get_tag(store, ref)
     if "@" not in (tagged or ref):
         try:
             return str(runs.resolve_run(store, ref)["run_id"])
         except runs.UnknownRef as error:
             if tagged is not None or isinstance(error, runs.SeveralRuns):
                 raise
-    artifact = tags.resolve_ref(store, ref)
+    artifact = runs.resolve_ref(store, ref)
     return artifact.name
 
 
@@ -117,7 +117,7 @@ def _check_free(store: Store, name: str) -> None:
 
 def _names_by_target(store: Store) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
-    for name, target in sorted(tags.list_tags(store).items()):
+    for name, target in sorted(runs.list_tags(store).items()):
         found.setdefault(target, []).append(name)
     return found
 

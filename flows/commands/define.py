@@ -12,7 +12,7 @@ from tercet.flows.pipeline.fingerprints import made_model
 from tercet.flows.results.encoder_form import runs_own_code
 from tercet.flows.results.refs import find_artifact
 from tercet.flows.terminal import text_table
-from tercet.models.encoders.pooling import PoolingMode
+from tercet.models.encoders.settings import PoolingMode
 from tercet.models.losses.definition import SLOT, projection_file
 from tercet.storage.artifacts import Artifact, all_artifacts
 from tercet.storage.store import Store, open_store

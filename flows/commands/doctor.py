@@ -21,7 +21,7 @@ from packaging.specifiers import SpecifierSet
 
 from tercet.flows.running.gpus import torch_build
 from tercet.models import weights
-from tercet.models.precision import cpu_has_bf16
+from tercet.models.machine import cpu_has_bf16
 from tercet.storage.bucket import Bucket, probe
 from tercet.storage.store import (
     MARKER,

@@ -37,12 +37,11 @@ from tercet.flows.results.run_pairs import (
 from tercet.flows.terminal import text_table
 from tercet.flows.terminal.progress import reporter
 from tercet.models import weights
-from tercet.models.encoders.pooling import PoolingMode, check_prompt, read_pooling
-from tercet.models.precision import computed_in
+from tercet.models.encoders.settings import PoolingMode, check_prompt, read_pooling
+from tercet.models.machine import computed_in
 from tercet.storage.artifacts import open_artifact
-from tercet.storage.runs import TAG_PREFIX, UnknownRef
+from tercet.storage.runs import TAG_PREFIX, UnknownRef, get_tag
 from tercet.storage.store import is_store, open_store
-from tercet.storage.tags import get_tag
 from tercet.tasks.evaluation.suites.beir import read_retrieval_sets
 from tercet.tasks.evaluation.suites.fact_order import name_after, read_cases
 from tercet.tasks.evaluation.suites.layout import Split

@@ -29,7 +29,7 @@ from tercet.flows.results.queries import connect
 from tercet.flows.results.refs import check_finished, find_artifact
 from tercet.flows.results.search import open_passages
 from tercet.flows.results.verdict import verdict_of
-from tercet.models.encoders.pooling import FormSettings
+from tercet.models.encoders.settings import FormSettings
 from tercet.storage import runs
 from tercet.storage.artifacts import Artifact, open_artifact
 from tercet.storage.runs import UnknownRef
@@ -305,8 +305,7 @@ def _copy_named(artifact: Artifact, source: Path, aside: Path, below: str = "") 
 def _write_in(
     form: FormSettings, artifact: Artifact, source: Path, aside: Path, trust: bool
 ) -> None:
-    from tercet.models.encoders.encoder import load_encoder
-    from tercet.models.encoders.own_modules import save_encoder
+    from tercet.models.encoders.encoder import load_encoder, save_encoder
 
     try:
         model = load_encoder(source, form.pooling, prompt=form.prompt, trust_remote_code=trust)

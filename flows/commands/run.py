@@ -15,7 +15,7 @@ from tercet.flows.running.runner import open_run, run_steps
 from tercet.flows.terminal import interrupts
 from tercet.flows.terminal.failures import StageFailed, describe_failure
 from tercet.flows.terminal.lines import say, show_step
-from tercet.models.llm.errors import Unusable
+from tercet.models.errors import Unusable
 from tercet.storage.store import FullDisk, StoreError, open_store
 from tercet.tasks.stage import BadInput, RequirementNotMet
 

@@ -18,8 +18,7 @@ from tercet.flows.results.search import (
     search,
 )
 from tercet.flows.terminal import text_table
-from tercet.models.retrieval.bm25 import words_of
-from tercet.models.retrieval.snippets import snippet, word_places
+from tercet.models.retrieval.bm25 import snippet, word_places, words_of
 from tercet.storage.store import open_store
 from tercet.tasks.stage import BadInput
 

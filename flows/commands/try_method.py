@@ -20,8 +20,8 @@ from tercet.flows.running.one_step import artifact_of, order_of
 from tercet.flows.running.run_plan import RunPlan, prepare
 from tercet.flows.running.runner import Make, StepResult, open_run, run_steps
 from tercet.flows.terminal.lines import say, show_step
+from tercet.models.errors import suggest
 from tercet.models.llm.messages import Answer, Request
-from tercet.models.spelling import suggest
 from tercet.tasks.knowledge.extract_generate import METHOD as EXTRACTION
 from tercet.tasks.stage import BadInput, silent
 from tercet.tasks.synthesis.synthesise import generated

@@ -19,7 +19,7 @@ from tercet.flows.results.search import AFTER, PASSAGES, Passages, load_as_made,
 from tercet.models.retrieval import words
 from tercet.models.retrieval.bm25 import Bm25
 from tercet.models.retrieval.rankings import NONE, WEIGHT
-from tercet.models.text.lengths import UNSPACED_LETTERS
+from tercet.models.text.words import UNSPACED_LETTERS
 from tercet.storage.rows import Rows
 from tercet.storage.store import Store
 from tercet.tasks.retrieval import passage_vectors
@@ -44,7 +44,7 @@ def export_search(store: Store, passages: Passages, target: Path) -> int:
     if passages.index.index is None:
         raise BadInput("The passages have no words to search by: choose another run with --run.")
 
-    from tercet.models.encoders.own_modules import save_encoder
+    from tercet.models.encoders.encoder import save_encoder
 
     encoded = vectors_of(store, passages.run, AFTER)
     by_vectors = encoded.artifact.rows()
@@ -136,6 +136,6 @@ def _write_code(folder: Path) -> None:
     alone, split = inspect.getsource(search_alone), inspect.getsource(words)
     alone = alone.replace(f"from {words.__name__} import", "from words import")
     letters = f"UNSPACED_LETTERS = {UNSPACED_LETTERS!a}"
-    split = split.replace("from tercet.models.text.lengths import UNSPACED_LETTERS", letters)
+    split = split.replace("from tercet.models.text.words import UNSPACED_LETTERS", letters)
     (folder / "search.py").write_text(alone, encoding="utf-8")
     (folder / "words.py").write_text(split, encoding="utf-8")

@@ -17,7 +17,7 @@ from tercet.flows.exports.whole import whole_directory
 from tercet.flows.results.queries import connect
 from tercet.flows.results.refs import check_finished
 from tercet.flows.terminal.progress import reporter
-from tercet.storage import runs, tags
+from tercet.storage import runs
 from tercet.storage.artifacts import Artifact
 from tercet.storage.catalog.snapshot import METADATA, read_snapshot
 from tercet.storage.store import Store
@@ -41,7 +41,7 @@ class _Chosen:
 def is_table(store: Store, ref: str) -> bool:
     """Whether the ref names a table, not an encoder or a step."""
     name = ref.partition("@")[0]
-    if tags.get_tag(store, ref) is not None:
+    if runs.get_tag(store, ref) is not None:
         return False
     if name in known_schemas() or name in METADATA:
         return True
@@ -118,7 +118,7 @@ def write_shards(
 def _chosen(store: Store, ref: str, run_ref: str | None) -> _Chosen:
     table, _, version = ref.partition("@")
     if version:
-        artifact = tags.resolve_ref(store, ref)
+        artifact = runs.resolve_ref(store, ref)
         check_finished(artifact)
         if table not in artifact.rows().tables:
             raise BadInput(f"{artifact.name} has no table {table}.")

@@ -10,7 +10,7 @@ from tercet.flows.pipeline.step import Step
 from tercet.flows.recipe.resolved import Made, Model, Tagged
 from tercet.models import weights
 from tercet.models.generation import Method
-from tercet.storage import code, fingerprint, records, runs, tags
+from tercet.storage import code, fingerprint, records, runs
 from tercet.storage.artifacts import Artifact, all_artifacts, open_artifact
 from tercet.storage.store import Store
 from tercet.storage.verifying import faults_of
@@ -125,9 +125,9 @@ def model_path(name: str) -> Path:
 
 def tagged_model(store: Store, name: str) -> Artifact:
     """The artifact behind a tag, which must have left a model. Raises BadInput."""
-    target = tags.get_tag(store, name)
+    target = runs.get_tag(store, name)
     if target is None:
-        known = ", ".join(sorted(tags.list_tags(store)))
+        known = ", ".join(sorted(runs.list_tags(store)))
         none = f"There is no tag {name!r} in this store, only: {known}"
         raise BadInput(
             f"{none if known else 'This store has no tags'}. Make the model first, and name it: "
@@ -150,10 +150,10 @@ def kept_artifact(store: Store, step: str, ref: str) -> Artifact:
 
     ref: `tag:NAME`, of a version or of a run, or STEP@VERSION. Raises BadInput.
     """
-    target = tags.get_tag(store, ref)
+    target = runs.get_tag(store, ref)
     try:
         if target is None or "@" in target:
-            artifact = tags.resolve_ref(store, ref)
+            artifact = runs.resolve_ref(store, ref)
         else:
             reached = {one["step"]: one["version"] for one in runs.resolve_run(store, ref)["steps"]}
             artifact = open_artifact(store, step, str(reached.get(step)))
@@ -178,8 +178,8 @@ def tagged(steps: Sequence[Step], store: Store) -> dict[str, str]:
     names = {m.name for step in steps for m in step.models.values() if isinstance(m, Tagged)}
     found = {name: tagged_model(store, name) for name in sorted(names)}
     return {name: artifact.name for name, artifact in found.items()} | {
-        ref.removeprefix(runs.TAG_PREFIX): tags.get_tag(store, ref)
-        or tags.resolve_ref(store, ref).name
+        ref.removeprefix(runs.TAG_PREFIX): runs.get_tag(store, ref)
+        or runs.resolve_ref(store, ref).name
         for ref in (step.keep for step in steps)
         if ref is not None
     }

@@ -6,7 +6,7 @@ from typing import Any
 from tercet.flows.pipeline.step import Step
 from tercet.flows.recipe.model import Recipe
 from tercet.flows.recipe.resolved import Model, Resolved
-from tercet.models.encoders.pooling import cnn_form
+from tercet.models.encoders.settings import cnn_form
 from tercet.tasks.retrieval import negatives, passage_vectors
 from tercet.tasks.training.phases import SOURCES, RowsConfig
 

@@ -7,8 +7,8 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from tercet.flows.recipe.resolved import LLM, Made, Model, Weights
+from tercet.models.errors import suggest
 from tercet.models.llm.settings import LlmSettings, Sampling
-from tercet.models.spelling import suggest
 from tercet.tasks.stage import REJECTS, BadInput, Config, Stage
 from tercet.tasks.synthesis.fitted import FittedConfig
 

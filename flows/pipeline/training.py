@@ -12,7 +12,7 @@ from tercet.flows.pipeline.retrieval import BASE, cnn_seed, encoder_vectors, neg
 from tercet.flows.pipeline.step import Step, guarded
 from tercet.flows.recipe.model import Recipe
 from tercet.flows.recipe.resolved import Made, Model, Resolved, Trained
-from tercet.models.encoders.pooling import FormSettings
+from tercet.models.encoders.settings import FormSettings
 from tercet.models.losses.definition import SLOT, Definition
 from tercet.models.losses.gaussian_decay import TEACHER
 from tercet.tasks.encoders import MIXES

@@ -15,7 +15,7 @@ from tercet.flows.running import parts
 from tercet.flows.running.answering import cost, digested, identity
 from tercet.flows.running.one_part import PartOrder
 from tercet.models.llm.messages import Request
-from tercet.storage.answers.pool import Pool
+from tercet.storage.answers import Pool
 from tercet.storage.rows import rows_of
 from tercet.tasks.corpus.anchors import ANCHOR_COLUMNS, anchor_mask
 from tercet.tasks.stage import Work

@@ -22,7 +22,7 @@ from tercet.flows.running.one_step import part_order
 from tercet.flows.running.run_plan import RunPlan
 from tercet.models import weights
 from tercet.storage import runs
-from tercet.storage.answers.pool import Pool, open_pool
+from tercet.storage.answers import Pool, open_pool
 from tercet.storage.artifacts import Artifact, artifacts_of, find_parts, open_artifact
 from tercet.storage.store import Store, is_store, open_store, work_of
 from tercet.tasks.stage import Resources

@@ -8,12 +8,12 @@ from pydantic import ValidationError
 from tercet.flows.recipe.model import Recipe
 from tercet.flows.recipe.resolved import GENSE, LLM, Misplaced, Place, Resolved
 from tercet.flows.recipe.wording import of_parameter
-from tercet.models.encoders.pooling import CNN, cnn_form
+from tercet.models.encoders.settings import CNN, cnn_form
+from tercet.models.errors import suggest
 from tercet.models.generation import Method
 from tercet.models.losses.gaussian_decay import TEACHER
 from tercet.models.losses.token_reconstruction import NAME as RECONSTRUCTION
 from tercet.models.rules import headings
-from tercet.models.spelling import suggest
 from tercet.tasks.corpus.kinds.registry import columns_fault
 from tercet.tasks.corpus.sources.registry import reader_of
 from tercet.tasks.knowledge.extract import ExtractConfig

@@ -19,7 +19,7 @@ from tercet.flows.recipe.model_names import EVALUATOR, find_defined, find_judges
 from tercet.flows.recipe.resolved import LLM, Misplaced, Resolved
 from tercet.flows.recipe.secrets import refuse_secrets
 from tercet.flows.recipe.wording import nearest_key, wanted
-from tercet.models.spelling import suggest
+from tercet.models.errors import suggest
 from tercet.tasks.corpus.sources.discover import describe
 from tercet.tasks.scoring.select_checks import find_scorers
 from tercet.tasks.stage import BadInput

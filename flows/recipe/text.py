@@ -9,7 +9,7 @@ import yaml
 from yaml.reader import Reader
 
 from tercet.flows.recipe import file as recipe_file
-from tercet.models.text.unicode import fold
+from tercet.models.text.words import fold
 from tercet.storage.store import check_outside, clear_errors
 from tercet.tasks.stage import BadInput
 

@@ -140,7 +140,7 @@ def _table(found: Sequence[Figure], caption: str = "") -> Table:
 )
 def over_seeds(subject: Subject) -> list[Block]:
     """The spread of the figures over seeds."""
-    from tercet.models.measures import comparisons
+    from tercet.models.measures import resampling
 
     found = of_tasks(read_figures(subject.connection))
     count = len(seeds(found))
@@ -152,7 +152,7 @@ def over_seeds(subject: Subject) -> list[Block]:
         values = figure.values()
         if len(values) < 2 or not figure.headline:
             continue
-        over = comparisons.summarise_seeds(list(values.values()))
+        over = resampling.summarise_seeds(list(values.values()))
         ends = TOO_FEW if figure.few else format_range(over.low, over.high)
         rows.append([figure.name, f"{over.mean:.2f}", format_number(over.sd), ends, over.n])
         points += [

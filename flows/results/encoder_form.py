@@ -6,14 +6,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tercet.models.encoders.pooling import (
+from tercet.models.encoders.settings import (
     FIRST_LAST,
     FormSettings,
     PoolingMode,
+    Prompts,
+    has_sides,
     pooling_name,
     template_of,
 )
-from tercet.models.encoders.prompts import Prompts, has_sides
 from tercet.storage.artifacts import Artifact, open_artifact
 from tercet.storage.runs import Run
 from tercet.storage.store import Store

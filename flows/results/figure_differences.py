@@ -224,7 +224,7 @@ def compare_values(
 
     drawn: resamples the latter; None where they differ.
     """
-    from tercet.models.measures.comparisons import compare_seeds
+    from tercet.models.measures.resampling import compare_seeds
 
     few = any(is_few(value.n) for value in (*ours.values(), *theirs.values()))
     mine, others = (

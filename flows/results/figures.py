@@ -123,7 +123,7 @@ class Figure:
 
     def _gained(self) -> tuple[float | None, float | None, float | None]:
         if len(self.gains) > 1:
-            from tercet.models.measures.comparisons import summarise_seeds
+            from tercet.models.measures.resampling import summarise_seeds
 
             found = summarise_seeds([gain.value for gain in self.gains.values()])
             return found.mean, found.low, found.high

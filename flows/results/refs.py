@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from tercet.storage import runs, tags
+from tercet.storage import runs
 from tercet.storage.artifacts import Artifact, open_artifact
 from tercet.storage.rows import Rows, joined
 from tercet.storage.store import Store
@@ -17,12 +17,12 @@ def find_artifact(store: Store, ref: str, run_ref: str | None) -> Artifact:
         has made was removed.
     """
     of_run = "@" not in ref and not ref.startswith(runs.TAG_PREFIX)
-    if run_ref is None or not of_run or tags.get_tag(store, ref) is not None:
-        return tags.resolve_ref(store, ref)
+    if run_ref is None or not of_run or runs.get_tag(store, ref) is not None:
+        return runs.resolve_ref(store, ref)
     run = runs.resolve_run(store, run_ref)
     fitting = {entry["step"]: entry for entry in run["steps"] if ref in _names(entry)}
     if fitting:
-        entry = fitting[tags.meant(ref, list(fitting))]
+        entry = fitting[runs.meant(ref, list(fitting))]
         artifact = open_artifact(store, entry["step"], entry["version"])
         if artifact.manifest() is None and not artifact.records():
             raise BadInput(

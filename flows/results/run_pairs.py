@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tercet.flows.results.refs import named_run, rows_of_stage
-from tercet.models.encoders.prompts import Prompts
+from tercet.models.encoders.settings import Prompts
 from tercet.storage import runs
 from tercet.storage.store import Store, is_store, open_store
 from tercet.tasks.corpus import ingest, passages

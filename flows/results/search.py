@@ -18,7 +18,7 @@ from tercet.flows.recipe.shipped import shipped_corpora
 from tercet.flows.results.refs import find_artifact, named_run
 from tercet.flows.results.word_index import open_index
 from tercet.models import weights
-from tercet.models.retrieval import bm25, nearest
+from tercet.models.retrieval import bm25, rankings
 from tercet.models.retrieval.bm25 import Bm25
 from tercet.models.retrieval.rankings import NONE, Places, Scores, fuse
 from tercet.storage import runs
@@ -228,7 +228,7 @@ def _by_vectors(store: Store, run: runs.Run, way: str) -> tuple[_Ids, _Find]:
     from tercet.models.encoders.encoder import encode
 
     def find(query: str, depth: int) -> tuple[Places, Scores]:
-        return nearest.search(encode(encoder, [query], side="query"), blocks, depth)
+        return rankings.search_vectors(encode(encoder, [query], side="query"), blocks, depth)
 
     return _ids(rows, passage_vectors.STAGE.name), find
 

@@ -21,8 +21,8 @@ from tercet.flows.results.search import AFTER, step_of
 from tercet.flows.results.verdict import verdict_of
 from tercet.flows.running.arguments import DEFAULT_STORE
 from tercet.flows.running.run_plan import RunPlan
-from tercet.models.measures import comparisons
-from tercet.storage import runs, tags
+from tercet.models.measures import resampling
+from tercet.storage import runs
 from tercet.storage.artifacts import open_artifact
 from tercet.storage.store import Store, open_store
 
@@ -62,7 +62,7 @@ def summarise_run(run_plan: RunPlan, run_id: str, command: str) -> str:
     made = {name: step["stage"] for name, step in steps.items()}
     last = final_stage(made.values())
     if last is not None:
-        step = tags.meant(last, [name for name, stage in made.items() if stage == last])
+        step = runs.meant(last, [name for name, stage in made.items() if stage == last])
         lines += _how_to_load(store, step, steps[step]["version"], run)
     lines += _models(store, steps)
     option = "" if run_plan.store == DEFAULT_STORE else f" --store {shlex.quote(run_plan.store)}"
@@ -259,7 +259,7 @@ def _over_seeds(found: Sequence[Figure]) -> list[str]:
     seeds = len(several[0].gains)
     lines = [f"\nOver {seeds} seeds:{'':<32}{'mean':>8}{'sd':>7}   95 % interval"]
     for figure in several:
-        over = comparisons.summarise_seeds([gain.value for gain in figure.gains.values()])
+        over = resampling.summarise_seeds([gain.value for gain in figure.gains.values()])
         known = over.low is not None and over.high is not None
         spread = f"({over.low:+.2f} to {over.high:+.2f})" if known else "the same for each"
         spread = TOO_FEW if figure.few else spread

@@ -12,7 +12,7 @@ from tercet.flows.results.first_look import HALVES, trained_tasks
 from tercet.flows.results.metric_names import COUNTED, FEW
 from tercet.flows.results.queries import connect
 from tercet.flows.running.one_step import RunHandle
-from tercet.storage import tags
+from tercet.storage import runs
 from tercet.tasks.evaluation.suites.beir import BM25, HYBRID
 from tercet.tasks.stage import RequirementNotMet
 
@@ -114,7 +114,7 @@ def settle(handle: RunHandle) -> None:
         message = f"{verdict.sentence()} The recipe requires {required} (run.require){kept}."
         raise RequirementNotMet(run_id, message)
     if tag is not None and verdict is not None:
-        tags.set_tag(handle.store, tag, run_id)
+        runs.set_tag(handle.store, tag, run_id)
 
 
 def _decides(figure: Figure, trained: set[str]) -> bool:

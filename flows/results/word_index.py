@@ -6,7 +6,7 @@ import uuid
 from contextlib import suppress
 from importlib import metadata
 
-from tercet.models.retrieval import bm25, bm25_files
+from tercet.models.retrieval import bm25
 from tercet.models.retrieval.bm25 import Bm25
 from tercet.storage import code, fingerprint
 from tercet.storage.artifacts import Artifact
@@ -18,13 +18,13 @@ def open_index(store: Store, passages: Artifact) -> Bm25:
     """The index of these passages by their place in the table, built where there is none yet."""
     folder = store.work / "cache" / "bm25" / _key(store, passages)
     with suppress(OSError, ValueError):
-        return bm25_files.load(folder)
+        return bm25.load(folder)
     built = bm25.build(read_texts(passages.rows()))
     # A store that cannot be written to is searched all the same.
     with suppress(OSError):
         aside = store.work / "scratch" / f"bm25-{os.getpid()}-{uuid.uuid4().hex}"
         try:
-            bm25_files.save(built, aside)
+            bm25.save(built, aside)
             shutil.rmtree(folder, ignore_errors=True)
             folder.parent.mkdir(parents=True, exist_ok=True)
             aside.rename(folder)
@@ -39,6 +39,6 @@ def _key(store: Store, passages: Artifact) -> str:
     It begins with the passages' version, with which it goes.
     """
     with code.remembered(store):
-        modules = code.code_digests([bm25_files.__name__])
+        modules = code.code_digests([bm25.__name__])
     own = fingerprint.digest({"code": modules, "bm25s": metadata.version("bm25s")})
     return f"{passages.version}-{own}"

@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from tercet.flows.recipe.model import Recipe
+from tercet.models.errors import Unusable
 from tercet.models.generators.generator import parted
 from tercet.models.generators.settings import DTYPES
-from tercet.models.llm.errors import Unusable
 from tercet.models.llm.messages import Request
 from tercet.models.llm.run_settings import AskingSettings
 from tercet.models.llm.settings import LlmSettings
 from tercet.models.llm.wire import ANSWER, STOP, Wire
 from tercet.storage import code, fingerprint
-from tercet.storage.answers.pool import open_pool
+from tercet.storage.answers import open_pool
 from tercet.storage.store import Store
 from tercet.tasks.synthesis import fitted
 from tercet.tasks.synthesis.fitted import FittedConfig

@@ -21,19 +21,19 @@ from typing import TYPE_CHECKING, Any
 from tercet.flows.recipe.model import Recipe
 from tercet.flows.running.answering import Identity, cost, digested, identity, served
 from tercet.flows.running.gpus import device
-from tercet.models.llm.errors import CeilingReached, Stopped
+from tercet.models.errors import CeilingReached, Stopped
 from tercet.models.llm.messages import Answer, Ask, Request
 from tercet.models.llm.run_settings import AskingSettings
 from tercet.models.llm.settings import LlmSettings
 from tercet.storage import locks
-from tercet.storage.answers.pool import Pool, Response, open_pool
+from tercet.storage.answers import Pool, Response, open_pool
 from tercet.storage.store import Store
 from tercet.tasks.synthesis import answer_warnings
 from tercet.tasks.synthesis.fitted import FittedConfig
 from tercet.tasks.warning import StageWarning
 
 if TYPE_CHECKING:
-    from tercet.models.generators.local import Local
+    from tercet.models.generators.generator import Local
     from tercet.models.llm.client.client import Client, Endpoint
     from tercet.models.llm.vllm.engine import Engine
     from tercet.models.llm.wire import Wire
@@ -249,7 +249,7 @@ class LlmSession:
         if config.decoding.backend == "vllm":
             llm, look = served(config, folder)
             return self._served(answerer, llm, lambda found: look)
-        from tercet.models.generators.local import Local
+        from tercet.models.generators.generator import Local
 
         on = device(self._device)
         self._say(f"{answerer.who.label} writes here, on {on}")

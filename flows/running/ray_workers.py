@@ -20,7 +20,7 @@ from ray import exceptions
 from tercet.flows.running.elsewhere import follow, making, outcome, sent
 from tercet.flows.running.executors import Processes, Progress
 from tercet.flows.running.one_part import Part, PartOrder
-from tercet.models.llm.errors import Stopped
+from tercet.models.errors import Stopped
 from tercet.tasks.stage import BadInput
 
 # How often a part is sent again whose worker or node has died, and one that memory ran out for.

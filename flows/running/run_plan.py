@@ -16,7 +16,7 @@ from tercet.flows.running.arguments import RunArguments
 from tercet.flows.running.gpus import device
 from tercet.flows.running.model_files import check_model_files
 from tercet.flows.running.workers import find_workers
-from tercet.models.precision import computed_in
+from tercet.models.machine import computed_in
 from tercet.storage.store import Store, StoreError, open_store
 from tercet.tasks.corpus.ingest import check_corpora
 from tercet.tasks.corpus.labelled import LabelledConfig, check_labelled

@@ -30,7 +30,7 @@ from tercet.flows.running.one_step import (
 from tercet.flows.running.processes import Ended, run_jobs
 from tercet.flows.running.run_plan import RunPlan, check_models
 from tercet.flows.running.workers import open_executor
-from tercet.models.llm.errors import Stopped, Unusable
+from tercet.models.errors import Stopped, Unusable
 from tercet.storage import artifacts, locks, runs
 from tercet.storage.artifacts import Artifact, open_artifact
 from tercet.storage.catalog import views as catalog

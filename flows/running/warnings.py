@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from tercet.flows.pipeline.step import Step
 from tercet.flows.running.llm_session import LlmSession
-from tercet.storage.answers.journal import contents
+from tercet.storage.answers import contents
 from tercet.storage.artifacts import Artifact
 from tercet.storage.rows import Rows, joined
 from tercet.storage.store import Store

@@ -50,7 +50,7 @@ from tercet.flows.terminal.failures import (
 )
 from tercet.flows.terminal.lines import say, show_step
 from tercet.flows.terminal.progress import Reporter
-from tercet.models.llm.errors import CeilingReached
+from tercet.models.errors import CeilingReached
 from tercet.tasks.stage import Interrupted
 
 if TYPE_CHECKING:

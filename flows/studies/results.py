@@ -21,8 +21,7 @@ from tercet.flows.results.metric_names import (
 )
 from tercet.flows.results.queries import connect
 from tercet.flows.studies.arms import Arm, Outcome, PlannedArm
-from tercet.models.measures.comparisons import SeedSummary, summarise_seeds
-from tercet.models.measures.resampling import Interval
+from tercet.models.measures.resampling import Interval, SeedSummary, summarise_seeds
 from tercet.storage.store import Store
 from tercet.tasks.evaluation.suites.beir import BM25, HYBRID
 from tercet.tasks.stage import BadInput

@@ -17,7 +17,7 @@ from sentence_transformers.sentence_transformer.modules import (
 )
 from torch import nn
 
-from tercet.models.encoders.pooling import (
+from tercet.models.encoders.settings import (
     FIRST_LAST,
     TOKEN_POOLINGS,
     PoolingMode,

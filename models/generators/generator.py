@@ -1,17 +1,20 @@
-"""A fitted generator in this process: loaded, and asked for texts."""
+"""A fitted generator in this process: loaded, and asked as a language model's client is."""
 
 import math
-from collections.abc import Callable, Sequence
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tercet.models.errors import CeilingReached, Stopped, Unusable
 from tercet.models.generators import layout
 from tercet.models.generators.decode import NotFinite, decode
 from tercet.models.generators.layout import Layout
 from tercet.models.generators.settings import DTYPES, Decoding
-from tercet.models.llm.errors import Unusable
-from tercet.models.llm.messages import Request
-from tercet.models.precision import Precision, computed_in
+from tercet.models.llm.messages import Answer, Request
+from tercet.models.machine import Precision, computed_in
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -44,7 +47,7 @@ def load(folder: Path, precision: Precision, device: str) -> Generator:
     from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
     from transformers.utils import logging as transformers_logging
 
-    from tercet.models.whole_checkpoint import FAULTS, whole
+    from tercet.models.pretrained import FAULTS, whole
 
     transformers_logging.disable_progress_bar()
     try:
@@ -171,3 +174,105 @@ def renderer(
         return layout.prompts(tokenizer, laid, sources)
 
     return render, laid.max_length - len(before) - len(after) - most
+
+
+# Requests among which batches of similar length are formed.
+_WINDOW = 2048
+ENDPOINT = "local"
+
+
+class Local:
+    """Answers by a model in this process; threads may share it, and take turns batch by batch."""
+
+    def __init__(
+        self,
+        folder: Path,
+        precision: Precision,
+        device: str,
+        label: str,
+        batch_size: int,
+        record: Callable[[Request, Answer], None],
+    ) -> None:
+        """Loads the model. label: what answers call it. record: keeps each answer first.
+
+        Raises Unusable for a directory without a usable generator.
+        """
+        self._label, self._batch_size, self._record = label, batch_size, record
+        self._generator: Generator | None = load(folder, precision, device)
+        self._turn = threading.Lock()
+        self._closed = threading.Event()
+
+    def ask(self, requests: Iterable[Request]) -> Iterator[Answer]:
+        """The answers, batch by batch, each recorded before it is given.
+
+        Raises Stopped once closed, Unusable for a spoilt model, and what `record` raises.
+        """
+        waiting = iter(requests)
+        while window := list(islice(waiting, _WINDOW)):
+            with self._turn:
+                asked = prompts(self._open(), window)
+            order = sorted(range(len(window)), key=lambda place: len(asked[place]))
+            for start in range(0, len(order), self._batch_size):
+                batch = order[start : start + self._batch_size]
+                yield from self._answers(
+                    [window[place] for place in batch], [asked[place] for place in batch]
+                )
+
+    def close(self) -> None:
+        """Ends what is being written, and gives the model's memory back."""
+        self._closed.set()
+        with self._turn:
+            if self._generator is None:
+                return
+            on_gpu = self._generator.model.device.type == "cuda"
+            self._generator = None
+        if on_gpu:
+            import gc
+
+            import torch
+
+            gc.collect()
+            torch.cuda.empty_cache()
+
+    def _answers(self, requests: Sequence[Request], asked: Sequence[Sequence[int]]) -> list[Answer]:
+        how = requests[0].sampling
+        assert isinstance(how, Decoding)
+        with self._turn:
+            began = time.monotonic()
+            seeds = [request.seed for request in requests]
+            written = texts(self._open(), asked, seeds, how, self._check)
+            seconds = time.monotonic() - began
+        answers = [
+            Answer(
+                place=request.place,
+                digest=request.digest,
+                model=self._label,
+                raw=text.raw,
+                finish_reason="stop" if text.ended else "length",
+                prompt_tokens=text.prompt_tokens,
+                n_tokens=text.n_tokens,
+                attempts=1,
+                seconds=seconds,
+                endpoint=ENDPOINT,
+            )
+            for request, text in zip(requests, written, strict=True)
+        ]
+        reached: CeilingReached | None = None
+        for request, answer in zip(requests, answers, strict=True):
+            try:
+                self._record(request, answer)
+            except CeilingReached as error:
+                # What is written already is kept: it is not to be written again.
+                reached = error
+        if reached is not None:
+            raise reached
+        return answers
+
+    def _open(self) -> "Generator":
+        self._check()
+        assert self._generator is not None
+        return self._generator
+
+    def _check(self) -> None:
+        if self._closed.is_set():
+            raise Stopped("The generator was closed while it wrote.")

@@ -6,7 +6,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from tercet.models.llm.settings import Sampling
-from tercet.models.precision import Precision
+from tercet.models.machine import Precision
 
 Backend = Literal["transformers", "vllm"]
 # As torch and vLLM call them.

@@ -9,9 +9,9 @@ from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from tercet.models.errors import Stopped, Unusable
 from tercet.models.llm.client.client import Endpoint
 from tercet.models.llm.client.exchange import never_to_be_had, no_proxy
-from tercet.models.llm.errors import Stopped, Unusable
 from tercet.models.llm.messages import Request
 from tercet.models.llm.run_settings import AskingSettings
 from tercet.models.llm.settings import LlmSettings

@@ -26,8 +26,8 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from tercet.models.llm.messages import Request
 from tercet.models.llm.settings import Parameter
-from tercet.models.text.patterns import OPEN_THOUGHT, THOUGHTS
-from tercet.models.text.unicode import fold
+from tercet.models.prompted.wording import OPEN_THOUGHT, THOUGHTS
+from tercet.models.text.words import fold
 
 # What a server reads of one prompt: text, or token ids.
 Text: TypeAlias = str | list[int]

@@ -2,7 +2,7 @@
 
 sentence-transformers' GISTEmbedLoss (Solatorio 2024, arXiv:2402.16829, section 3): another row's
 text that is nearer to the anchor than its own positive, by the guide's cosines, is left out of the
-softmax. Its module lies in `guided_loss.py`, which needs torch.
+softmax.
 """
 
 from collections.abc import Mapping
@@ -33,8 +33,58 @@ class Guided(Params):
 
 def build(model: "SentenceTransformer", params: Guided, slots: Mapping[str, Path]) -> "nn.Module":
     """The loss module around the encoder."""
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.losses import GISTEmbedLoss
+    from torch import Tensor
+    from torch.nn.functional import normalize
+
     from tercet.models.encoders.encoder import load_encoder
-    from tercet.models.losses.guided_loss import GuidedLoss
+
+    class GuidedLoss(GISTEmbedLoss):  # type: ignore[misc]
+        """The library's loss from anchor to positive only, with a frozen guide.
+
+        The library also contrasts anchors with anchors and positives with positives, would train
+        with the guide's dropout on, and takes its cosines of every pair of vectors laid side by
+        side.
+
+        A guide that reads texts inside a template puts them there itself. The bare texts cannot be
+        recovered from the encoder's template, so if it has one, the guide must share it.
+
+        Inputs: (anchor, positive), or with the negatives that the rows have; labels are ignored.
+        tau > 0; margin >= 0, in cosine.
+        """
+
+        def __init__(
+            self, model: SentenceTransformer, guide: SentenceTransformer, tau: float, margin: float
+        ) -> None:
+            super().__init__(
+                model,
+                guide,
+                temperature=tau,
+                margin=margin,
+                contrast_anchors=False,
+                contrast_positives=False,
+            )
+            own, other = (getattr(encoder[0], "template", None) for encoder in (model, guide))
+            if own is None and other is not None:
+                self.must_retokenize, self.tokenizer = True, model.tokenizer
+            elif own != other or (own is not None and self.must_retokenize):
+                raise ValueError(
+                    "the loss guided gives its guide the texts that the encoder reads, which stand "
+                    f"in the template {own!r} that the guide does not read: take a guide with the "
+                    "same template and tokenizer, or another pooling"
+                )
+            guide.requires_grad_(False).eval()
+
+        def sim_matrix(self, embed1: Tensor, embed2: Tensor) -> Tensor:
+            """Cosines (n, m) of vectors (n, d) and (m, d), with nothing of shape (n, m, d)."""
+            return normalize(embed1, dim=-1) @ normalize(embed2, dim=-1).T
+
+        def train(self, mode: bool = True) -> "GuidedLoss":
+            """The guide has no training mode."""
+            super().train(mode)
+            self.guide.eval()
+            return self
 
     return GuidedLoss(model, load_encoder(slots["guide"]), params.tau, params.margin)
 

@@ -1,16 +1,17 @@
 """A loss as data: its parameters, the columns it reads, and how it is built.
 
-Nothing here imports torch, so that a recipe can be checked without it.
+Nothing here imports torch, so that a recipe can be checked without it. A loss may stand around
+another one: how a recipe names that, and what it passes on.
 """
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import pyarrow as pa
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, BeforeValidator, ConfigDict, WithJsonSchema
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -80,3 +81,41 @@ class Loss:
     def with_params(self, params: Params) -> "Loss":
         """The loss as it is with these hyperparameters."""
         return self if self.resolve is None else self.resolve(params)
+
+
+_WRITTEN = {
+    "anyOf": [
+        {"type": "string"},
+        {"properties": {"name": {"type": "string"}}, "required": ["name"], "type": "object"},
+    ]
+}
+
+
+def fill_other(content: Any) -> dict[str, Any]:
+    """Name and parameters of the loss within. Raises ValueError with one sentence."""
+    # The registry imports the losses that stand around others.
+    from tercet.models.losses.registry import fill_loss, loss_of
+
+    other = fill_loss(content)
+    loss = loss_of(other)
+    if loss.around or loss.slots or loss.keeps or loss.texts[:2] != ("anchor", "positive"):
+        raise ValueError(
+            f"another loss cannot stand around the loss {loss.name}: take one that contrasts "
+            "anchors and positives, such as info_nce"
+        )
+    return other
+
+
+Other: TypeAlias = Annotated[dict[str, Any], BeforeValidator(fill_other), WithJsonSchema(_WRITTEN)]
+
+
+def around(loss: Loss, other: Loss) -> Loss:
+    """The loss with the rows that the one within reads."""
+    return replace(
+        loss,
+        texts=other.texts,
+        optional=other.optional,
+        labels=other.labels,
+        may_read=other.may_read,
+        around=(other.name, *other.around),
+    )

@@ -2,12 +2,12 @@
 
 The pairwise logistic loss on cosines (RankNet, Burges et al. 2005, eq. 3, with a temperature): for
 rows whose negative changes one fact and whose positive keeps all of them, so that the order of the
-two is right by construction. Its module lies in `pairwise_logistic_loss.py`, which needs torch.
+two is right by construction.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
@@ -15,7 +15,7 @@ from tercet.models.losses.loss import Loss, Params
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
-    from torch import nn
+    from torch import Tensor, nn
 
 
 class PairwiseLogistic(Params):
@@ -30,11 +30,86 @@ class PairwiseLogistic(Params):
     )
 
 
+def pairwise_logistic_loss(
+    anchor: "Tensor", positive: "Tensor", negative: "Tensor", tau: float = 0.05, margin: float = 0.0
+) -> "tuple[Tensor, Tensor, Tensor]":
+    """Mean loss of a batch, and the rows' cosines of positive and negative.
+
+    Row i has softplus((cos(a_i, n_i) - cos(a_i, p_i) + margin) / tau): log 2 where both are as
+    near, about 0 where the positive is nearer by more than the margin and a few tau.
+
+    anchor, positive, negative: vectors (batch, dimension), of any length. tau > 0; margin >= 0.
+    """
+    from torch import nn
+
+    cosine = nn.functional.cosine_similarity
+    near, far = cosine(anchor, positive, dim=-1), cosine(anchor, negative, dim=-1)
+    loss = nn.functional.softplus((far - near + margin) / tau).mean()
+    return loss, near.detach(), far.detach()
+
+
 def build(
     model: "SentenceTransformer", params: PairwiseLogistic, slots: Mapping[str, Path]
 ) -> "nn.Module":
     """The loss module around the encoder."""
-    from tercet.models.losses.pairwise_logistic_loss import PairwiseLogisticLoss
+    import torch
+    from sentence_transformers import SentenceTransformer
+    from torch import Tensor, nn
+
+    class PairwiseLogisticLoss(nn.Module):  # type: ignore[misc]
+        """Each row's own negative farther away than its own positive.
+
+        Inputs: (anchor, positive, negative); labels are ignored. After each forward pass `terms`
+        has the batch's means: `in_order`, the share of rows whose positive is nearer, and the
+        cosines `positive` and `negative`.
+        """
+
+        def __init__(
+            self, model: SentenceTransformer, tau: float = 0.05, margin: float = 0.0
+        ) -> None:
+            super().__init__()
+            if tau <= 0:
+                raise ValueError(f"tau is {tau}: the temperature must be above 0, 0.05 is usual.")
+            self.model = model
+            self.tau, self.margin = tau, margin
+            self.terms: dict[str, Tensor] = {}
+
+        def forward(
+            self, sentence_features: Iterable[dict[str, Tensor]], labels: Tensor | None = None
+        ) -> Tensor:
+            """The batch's mean loss, of three feature dictionaries."""
+            vectors = [self.model(features)["sentence_embedding"] for features in sentence_features]
+            if len(vectors) != 3:
+                raise ValueError(
+                    f"The loss pairwise_logistic got {len(vectors)} columns of text: pass anchor, "
+                    "positive and negative."
+                )
+            # Cosines over tau need more than bf16's 8 bits: no autocast here.
+            with torch.autocast(vectors[0].device.type, enabled=False):
+                anchor, positive, negative = (v.float() for v in vectors)
+                loss, near, far = pairwise_logistic_loss(
+                    anchor, positive, negative, self.tau, self.margin
+                )
+            in_order = (near > far).float().mean()
+            self.terms = {"in_order": in_order, "positive": near.mean(), "negative": far.mean()}
+            return loss
+
+        def get_config_dict(self) -> dict[str, Any]:
+            """The loss's hyperparameters, as the library's losses report theirs."""
+            return {"tau": self.tau, "margin": self.margin}
+
+        @property
+        def citation(self) -> str:
+            """The paper, for the library's model cards."""
+            return """
+@inproceedings{burges2005learning,
+    title={Learning to Rank Using Gradient Descent},
+    author={Burges, Chris and Shaked, Tal and Renshaw, Erin and Lazier, Ari and Deeds, Matt and
+        Hamilton, Nicole and Hullender, Greg},
+    booktitle={Proceedings of the 22nd International Conference on Machine Learning},
+    year={2005},
+}
+"""
 
     return PairwiseLogisticLoss(model, params.tau, params.margin)
 

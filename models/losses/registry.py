@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from tercet.models.errors import suggest
 from tercet.models.losses import (
     definition,
     gaussian_decay,
@@ -15,7 +16,6 @@ from tercet.models.losses import (
 )
 from tercet.models.losses.loss import Loss, Params
 from tercet.models.plugins import with_installed
-from tercet.models.spelling import suggest
 
 UNVERSIONED = True
 

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
-from tercet.models.losses.around import Other, around, fill_other
-from tercet.models.losses.loss import Loss, Params
+from tercet.models.losses.loss import Loss, Other, Params, around, fill_other
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer

@@ -2,12 +2,15 @@
 
 Similarity to a human's target, and diversity against the source and among several generations
 (section 4.1.2). A figure near 100 on one side alone is easy to get: by a copy, or by random words.
+
+Two models judge the texts too: a causal model by its losses, and an encoder by the means of its
+word vectors.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -15,9 +18,11 @@ import pyarrow as pa
 
 from tercet.models import seeding
 from tercet.models.generation import MethodInput
+from tercet.models.generators import layout
+from tercet.models.measures.metrics import Vectors
 from tercet.models.measures.resampling import Counts, Floats, Measure
 from tercet.models.measures.rouge import character_rouge, rouge, words
-from tercet.models.rules.synonym import Synonyms, synonym
+from tercet.models.rules.word_exchange import Synonyms, synonym
 from tercet.models.seeding import Ids
 
 Values: TypeAlias = npt.NDArray[np.float64]
@@ -297,4 +302,62 @@ def synonyms(
             made.setdefault(row_id, []).append(text)
         several = [made.get(row, [text]) for row, text in zip(ids.tolist(), sources, strict=True)]
         found[name] = [[texts[copy % len(texts)] for copy in range(copies)] for texts in several]
+    return found
+
+
+_IGNORED = -100
+
+
+def text_losses(
+    model: Any, tokenizer: Any, texts: Sequence[str], batch_size: int = 32
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Cross-entropy of each text, summed over its tokens and the end of text, and their number.
+
+    A text begins after an end of text. One that is longer than the model reads is cut.
+    Raises ValueError where the tokenizer has no end of text.
+    """
+    import torch
+    from torch import nn
+
+    end = layout.end_token(tokenizer)
+    most = int(model.config.max_position_embeddings) - 1
+    rows = [[end, *ids[: most - 1], end] for ids in layout.tokens(tokenizer, texts)]
+    order = sorted(range(len(rows)), key=lambda row: len(rows[row]))
+    losses, counts = np.zeros(len(rows)), np.array([len(row) - 1.0 for row in rows])
+    model.eval()
+    with torch.no_grad():
+        for start in range(0, len(order), batch_size):
+            chosen = order[start : start + batch_size]
+            longest = len(rows[chosen[-1]])
+            ids = torch.tensor([rows[row] + [end] * (longest - len(rows[row])) for row in chosen])
+            lengths = torch.tensor([len(rows[row]) for row in chosen])
+            mask = torch.arange(longest) < lengths[:, None]
+            labels = ids.masked_fill(~mask, _IGNORED)[:, 1:].to(model.device)
+            given = {"input_ids": ids.to(model.device), "attention_mask": mask.to(model.device)}
+            logits = model(**given, use_cache=False).logits[:, :-1].float()
+            each = nn.functional.cross_entropy(
+                logits.transpose(1, 2), labels, ignore_index=_IGNORED, reduction="none"
+            )
+            losses[chosen] = each.sum(1).cpu().double().numpy()
+    return losses, counts
+
+
+def mean_word_vectors(model: Any, texts: Sequence[str]) -> Vectors:
+    """The mean vector of each text's tokens in the encoder's table, of length one, (texts, width).
+
+    They stand for GloVe's vectors, which no package here has. Special tokens do not count; a text
+    without a token has the vector 0. Raises ValueError where the encoder has no such table.
+    """
+    import torch
+
+    inner = getattr(model[0], "auto_model", None)
+    if inner is None or not hasattr(model, "tokenizer"):
+        raise ValueError("this encoder has no table of word vectors: name one of transformers")
+    table = inner.get_input_embeddings().weight.detach().float().cpu()
+    found = np.zeros((len(texts), table.shape[1]), dtype=np.float32)
+    encoded = model.tokenizer(list(texts), add_special_tokens=False, verbose=False)["input_ids"]
+    for row, ids in enumerate(encoded):
+        if ids:
+            mean = table[torch.tensor(ids)].mean(0).numpy()
+            found[row] = mean / max(float(np.linalg.norm(mean)), 1e-12)
     return found

@@ -22,9 +22,9 @@ from transformers import (
 )
 from transformers.utils import logging as transformers_logging
 
+from tercet.models.pretrained import FAULTS, whole
+from tercet.models.pretraining.batches import IGNORED
 from tercet.models.pretraining.forms import Form
-from tercet.models.pretraining.noise import IGNORED
-from tercet.models.whole_checkpoint import FAULTS, whole
 
 _CLASSES: dict[Form, Any] = {
     "masked": AutoModelForMaskedLM,

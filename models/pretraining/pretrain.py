@@ -9,9 +9,8 @@ import numpy as np
 import torch
 
 from tercet.models.pretraining import tokenizer as tokenizers
-from tercet.models.pretraining.batches import Inputs, Task, TextBatches, Texts
+from tercet.models.pretraining.batches import Inputs, Task, TextBatches, Texts, Vocabulary
 from tercet.models.pretraining.network import LanguageModel
-from tercet.models.pretraining.noise import Vocabulary
 from tercet.models.training.loop import (
     Choice,
     LogRow,

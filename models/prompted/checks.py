@@ -20,10 +20,10 @@ import pyarrow.compute as pc
 from tercet.models.english.numbers import SCALES, Number, numbers_in
 from tercet.models.english.words import plural, singulars
 from tercet.models.prompted import wording
+from tercet.models.prompted.wording import OPEN_THOUGHT, THOUGHTS
 from tercet.models.text.languages import foreign_language, foreign_script
-from tercet.models.text.patterns import OPEN_THOUGHT, THOUGHTS, inside
 from tercet.models.text.shingles import GRAM
-from tercet.models.text.unicode import fold
+from tercet.models.text.words import fold, inside
 
 Flags: TypeAlias = npt.NDArray[np.bool_]
 Wanted: TypeAlias = Sequence[frozenset[str]]
@@ -58,7 +58,7 @@ _OTHERWISE = [
 
 
 def without_thoughts(raws: pa.ChunkedArray) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
-    """The answers behind what was only thought (as `thoughts.THOUGHTS`), trimmed, and whether a
+    """The answers behind what was only thought (as `wording.THOUGHTS`), trimmed, and whether a
     thought was never closed.
     """
     texts = pc.utf8_trim_whitespace(pc.fill_null(raws, ""))

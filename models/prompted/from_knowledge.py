@@ -18,8 +18,7 @@ from tercet.models.knowledge import quantities
 from tercet.models.knowledge.replacements import Pick
 from tercet.models.prompted import asked
 from tercet.models.prompted.asked import Edited, PromptRequest
-from tercet.models.rules.entity_kinds import Option
-from tercet.models.rules.entity_swap import Choice, Place, Swaps, choices, surface
+from tercet.models.rules.entity_swap import Choice, Option, Place, Swaps, choices, surface
 from tercet.models.rules.other_numbers import Value
 from tercet.models.rules.quantity_change import Change, changes
 

@@ -2,14 +2,18 @@
 
 Words are those of `words.split`. Where the first documents are certainly English, by the share of
 its commonest words, stop words (bm25s' list) are left out and the others stemmed (Snowball);
-documents in another language, or too few to tell, are taken as they are.
+documents in another language, or too few to tell, are taken as they are. An index is a directory,
+written once, then read without building it again.
 """
 
+import json
 import math
+import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence, Set
+from dataclasses import dataclass, fields
 from itertools import chain, islice
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -180,3 +184,60 @@ def words_of(texts: Sequence[str], english: bool) -> list[list[str]]:
     distinct = list(set(chain.from_iterable(words)).difference(STOPWORDS_EN))
     stems = dict(zip(distinct, Stemmer("english").stemWords(distinct), strict=True))
     return [[stems[word] for word in some if word in stems] for some in words]
+
+
+_OTHERS, _INDEX = "bm25.json", "index"
+
+
+def save(bm25: Bm25, folder: Path) -> None:
+    """Writes the index into a new directory."""
+    folder.mkdir(parents=True)
+    others = {f.name: getattr(bm25, f.name) for f in fields(bm25) if f.name != "index"}
+    (folder / _OTHERS).write_text(json.dumps(others))
+    # Documents without any word have no index.
+    if bm25.index is not None:
+        bm25.index.save(folder / _INDEX)
+
+
+def load(folder: Path) -> Bm25:
+    """The index that `save` wrote, its numbers mapped from their files. Raises OSError."""
+    import bm25s
+
+    others = json.loads((folder / _OTHERS).read_text())
+    there = (folder / _INDEX).is_dir()
+    return Bm25(bm25s.BM25.load(folder / _INDEX, mmap=True) if there else None, **others)
+
+
+_RUNS = re.compile(r"\w+")
+# Characters before the first word of a snippet that was found.
+_LEAD = 40
+
+
+def word_places(text: str, sought: Set[str], english: bool) -> Iterator[tuple[int, int, str]]:
+    """Begin, end and word of each of the `sought` in the text, in order.
+
+    sought: as `bm25.words_of` gives them. english: as the index has it.
+    """
+    runs = list(_RUNS.finditer(text))
+    for run, words in zip(runs, words_of([run[0] for run in runs], english), strict=True):
+        if len(words) == 1 and words[0] in sought:
+            yield run.start(), run.end(), words[0]
+        elif len(words) > 1:
+            # Letters of a script without spaces.
+            for place in range(len(run[0])):
+                if (pair := run[0][place : place + 2].lower()) in sought:
+                    yield run.start() + place, run.start() + place + len(pair), pair
+
+
+def snippet(text: str, sought: Set[str], english: bool, most: int) -> str:
+    """At most so many characters of the text, from a little before where most words are found."""
+    places = list(word_places(text, sought, english)) if len(text) > most else []
+
+    def words_from(begin: int) -> int:
+        return len({word for start, end, word in places if begin <= start and end <= begin + most})
+
+    begins = [max(start - _LEAD, 0) for start, _, _ in places]
+    begin = max(begins, key=words_from, default=0)
+    begin = text.find(" ", begin, begin + _LEAD) + 1 or begin if begin else 0
+    piece = f"{'…' if begin else ''}{text[begin:]}"
+    return piece if len(piece) <= most else piece[: most - 1].rstrip() + "…"

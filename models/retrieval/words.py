@@ -4,7 +4,7 @@ import unicodedata
 
 import regex
 
-from tercet.models.text.lengths import UNSPACED_LETTERS
+from tercet.models.text.words import UNSPACED_LETTERS
 
 # Hangul too: Korean has spaces, but writes its particles onto the words.
 _PAIRED = UNSPACED_LETTERS + r"\uac00-\ud7a3"

@@ -1,12 +1,15 @@
-"""Exchanges words for related ones in the same inflected form."""
+"""Exchanges words for related ones in the same inflected form; a positive by words of the same
+meaning."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
+from pydantic import Field
 
 from tercet.models import seeding
 from tercet.models.english.context import (
@@ -38,8 +41,8 @@ from tercet.models.english.words import (
     replaced,
     word_set,
 )
-from tercet.models.generation import JOINT, MethodInput, Output
-from tercet.models.knowledge.lexicon import Group
+from tercet.models.generation import JOINT, Method, MethodInput, Output, Several, methods
+from tercet.models.knowledge.lexicon import Group, load_pairs
 
 # Their other senses are too frequent: "he left the firm", "he means well", "back in 1990".
 _ELUSIVE = word_set(
@@ -351,3 +354,30 @@ def _put(text: str, chosen: Sequence[Spot], news: Sequence[str]) -> tuple[str, s
         raw = replaced(raw, spot.start, spot.end, new)
     old = JOINT.join([text[spot.start : spot.end] for spot in chosen])
     return raw, old, JOINT.join(shaped)
+
+
+class Synonyms(Several):
+    """Parameters of `synonym`."""
+
+    words: int = Field(3, ge=1, le=50, description="words exchanged in one generation, at most")
+
+
+def synonym(given: MethodInput, params: Synonyms, seed: int) -> pa.Table:
+    """Some words of the sentence replaced by synonyms, each in the same form.
+
+    No word of a mention is: an entity is the field's own term, and its synonyms another thing's.
+    """
+    copies, words = params.per_sentence, params.words
+    spared: dict[int, list[tuple[int, int]]] = {}
+    mentions = given.located("entity").select(["row", "start", "end"])
+    for row, start, end in zip(*(c.to_pylist() for c in mentions.columns), strict=True):
+        spared.setdefault(row, []).append((start, end))
+    return exchanged(given, seed, "synonym", "exchange_synonym", _senses(), copies, words, spared)
+
+
+@lru_cache(maxsize=1)
+def _senses() -> Senses:
+    return senses_of(load_pairs()[0], skip=lambda part, word: part == "entity")
+
+
+METHODS = methods(Method("synonym", "positive", "keeps", synonym, Synonyms, ("mentions",)))

@@ -11,7 +11,7 @@ import pyarrow as pa
 import torch
 from torch import Tensor, nn
 
-from tercet.models.generators import checkpoint
+from tercet.models import pretrained
 from tercet.models.generators import layout as layouts
 from tercet.models.generators.layout import Layout
 from tercet.models.t5 import judge as judges
@@ -130,7 +130,7 @@ def opened(init: Path, question: Question) -> Gense:
     """
     layout = Layout(form="t5", max_length=question.max_length, follows_prompts=True)
     model = judges.load_t5(init)
-    found = Gense(model, checkpoint.load_tokenizer(init), layout, question)
+    found = Gense(model, pretrained.load_tokenizer(init), layout, question)
     # Raises where a template leaves no room, before anything is trained.
     for true in (True, False):
         row = pa.table({"anchor": ["a"], "text": ["a"], "true": [true]})

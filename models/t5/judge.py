@@ -9,9 +9,9 @@ import numpy.typing as npt
 import torch
 from transformers import AutoConfig, T5ForConditionalGeneration
 
-from tercet.models.generators import checkpoint
+from tercet.models import pretrained
 from tercet.models.generators.settings import DTYPES
-from tercet.models.precision import Precision, computed_in
+from tercet.models.machine import Precision, computed_in
 from tercet.models.t5 import wording
 from tercet.models.t5.wording import Question, Words
 
@@ -29,13 +29,13 @@ class Judge(NamedTuple):
 
 def load_t5(folder: Path, precision: Precision = "fp32") -> Any:
     """A T5 with its language-model head. Raises ValueError for a model of another form."""
-    kind = checkpoint.loaded(AutoConfig, folder).model_type
+    kind = pretrained.loaded(AutoConfig, folder).model_type
     if kind != "t5":
         raise ValueError(
             f"a T5 is needed to write and to judge, and {folder} is a {kind}: name another model"
         )
     dtype = getattr(torch, DTYPES[precision])
-    model = checkpoint.network(T5ForConditionalGeneration, folder, dtype)
+    model = pretrained.network(T5ForConditionalGeneration, folder, dtype)
     # A configuration may leave out what T5 always does: it begins with the padding.
     if getattr(model.config, "decoder_start_token_id", None) is None:
         model.config.decoder_start_token_id = model.config.pad_token_id
@@ -48,7 +48,7 @@ def load(folder: Path, precision: Precision, device: str, words: Words | None = 
     words: in which a T5 from elsewhere judges.
     """
     question = wording.question_of(folder, words)
-    tokenizer = checkpoint.load_tokenizer(folder)
+    tokenizer = pretrained.load_tokenizer(folder)
     wording.answers(tokenizer, question)
     wording.questions(tokenizer, question, [""], [""])
     return Judge(

@@ -5,7 +5,7 @@ import unicodedata
 from collections.abc import Sequence
 from itertools import accumulate
 
-from tercet.models.text.lengths import UNSPACED, count_words, is_unspaced
+from tercet.models.text.words import UNSPACED, count_words, is_unspaced
 
 LEAST = 4  # words of a half
 _PAUSES = (",", ";", ":", "–", "—", "--", "…", "...", ")")

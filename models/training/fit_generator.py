@@ -17,9 +17,9 @@ from torch import Tensor, nn
 from transformers import AutoConfig, T5ForConditionalGeneration
 
 from tercet.models.generators import layout as layouts
-from tercet.models.generators.checkpoint import causal_model, loaded, network
 from tercet.models.generators.layout import Layout
 from tercet.models.measures.rouge import rouge, words
+from tercet.models.pretrained import causal_model, loaded, network
 from tercet.models.training import batches as batching
 from tercet.models.training.loop import OPTIMIZERS, Batch, Choice, LogRow, Setting, train
 from tercet.models.training.phase import Hyperparameters, Optimizer

@@ -20,8 +20,8 @@ from accelerate.utils import convert_outputs_to_fp32, send_to_device
 from torch import Tensor, nn
 
 from tercet.errors import TercetError
-from tercet.models import freed_memory, seeding
-from tercet.models.precision import Precision, computed_in
+from tercet.models import seeding
+from tercet.models.machine import Precision, computed_in, keep_freed_memory
 from tercet.models.training import checkpoints
 from tercet.models.training.phase import Hyperparameters, Optimizer
 
@@ -176,7 +176,7 @@ def train(
     """
     network = module if network is None else network
     device = torch.device(setting.device)
-    freed_memory.keep()
+    keep_freed_memory()
     module.to(device).train()
     chooser = None
     if setting.choice is not None:

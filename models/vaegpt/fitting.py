@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias
 import torch
 from torch import Tensor, nn
 
-from tercet.models.generators.checkpoint import load_tokenizer
+from tercet.models.pretrained import load_tokenizer
 from tercet.models.training.fit_generator import IGNORED, Encoded, Objective
 from tercet.models.vaegpt.network import Latents, VaeGpt, from_gpt2, frozen_judge
 from tercet.models.vaegpt.settings import VaeGptHyperparameters

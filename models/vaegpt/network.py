@@ -13,7 +13,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, GPT2Config, GPT2LMHea
 from transformers.models.gpt2.modeling_gpt2 import GPT2Block
 
 from tercet.models.generators import draws
-from tercet.models.generators.checkpoint import loaded, network
+from tercet.models.pretrained import loaded, network
 from tercet.models.vaegpt.plugin.config import VaeGptConfig
 from tercet.models.vaegpt.plugin.latent import LatentHead, noise_share
 

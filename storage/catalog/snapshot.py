@@ -11,9 +11,7 @@ import pyarrow as pa
 from pyarrow import json as arrow_json
 
 from tercet.storage import runs as run_files
-from tercet.storage import tags as tag_files
-from tercet.storage.answers.journal import RESPONSES
-from tercet.storage.answers.pool import USAGE
+from tercet.storage.answers import RESPONSES, USAGE
 from tercet.storage.artifacts import WARNINGS, Artifact, all_artifacts, warnings_of
 from tercet.storage.records import Record, totals
 from tercet.storage.store import Store
@@ -248,7 +246,7 @@ def read_snapshot(store: Store) -> Snapshot:
     entries = store.each(_entry, all_artifacts(store))
     damaged = {entry.name for entry in entries if entry.artifact.damaged_records()}
     whole = [run for run in runs if damaged.isdisjoint(run_files.reached(run))]
-    return Snapshot(store, tuple(entries), tuple(whole), tag_files.list_tags(store))
+    return Snapshot(store, tuple(entries), tuple(whole), run_files.list_tags(store))
 
 
 def _entry(artifact: Artifact) -> Entry:

@@ -15,8 +15,14 @@ import pyarrow as pa
 from fsspec.spec import AbstractBufferedFile, AbstractFileSystem
 
 from tercet.storage import locks, runs
-from tercet.storage.answers.journal import POOL, contents, sealed_names, sealed_paths
-from tercet.storage.answers.pool import answers_sql, usage_sql
+from tercet.storage.answers import (
+    POOL,
+    answers_sql,
+    contents,
+    sealed_names,
+    sealed_paths,
+    usage_sql,
+)
 from tercet.storage.artifacts import Artifact
 from tercet.storage.bucket import Bucket
 from tercet.storage.catalog.snapshot import (
@@ -26,12 +32,11 @@ from tercet.storage.catalog.snapshot import (
     files_by_schema,
     read_snapshot,
 )
-from tercet.storage.layout import ANSWERS
 from tercet.storage.objects import Folder
 from tercet.storage.part_writer import schema_path
 from tercet.storage.rows import quoted, quoted_name, read_parquet_sql
 from tercet.storage.runs import resolve_run
-from tercet.storage.store import Damaged, Store, StoreError, clear_errors
+from tercet.storage.store import ANSWERS, Damaged, Store, StoreError, clear_errors
 
 # A bucket's objects as files that DuckDB reads where they lie: no extension of DuckDB's.
 # So much of a file is read at once; a smaller one is copied, once a machine.

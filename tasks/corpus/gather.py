@@ -19,7 +19,6 @@ import pyarrow.parquet as pq
 from tercet.models import seeding
 from tercet.models.runs import begins
 from tercet.models.seeding import Ids
-from tercet.models.text.lengths import count_words
 from tercet.models.text.shingles import (
     GRAM,
     Places,
@@ -28,6 +27,7 @@ from tercet.models.text.shingles import (
     shingles_of_words,
     word_hashes,
 )
+from tercet.models.text.words import count_words
 from tercet.tasks.corpus import near_duplicates, questions
 from tercet.tasks.corpus.sources.corpora import CorpusConfig, Document, Fault, IngestConfig
 from tercet.tasks.corpus.sources.registry import reader_of

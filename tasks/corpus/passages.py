@@ -13,8 +13,8 @@ import pyarrow as pa
 from pydantic import Field, model_validator
 
 from tercet.models import seeding
-from tercet.models.text.lengths import UNSPACED, count_words
 from tercet.models.text.passages import context_of, passage_text
+from tercet.models.text.words import UNSPACED, count_words
 from tercet.tasks.corpus import ingest
 from tercet.tasks.corpus.former_parts import former_parts
 from tercet.tasks.corpus.sources.corpora import (

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import regex
 
-from tercet.models.text.lengths import UNSPACED
+from tercet.models.text.words import UNSPACED
 from tercet.tasks.corpus.sources.hypertext import decoded
 from tercet.tasks.corpus.sources.streams import COMPRESSIONS, FORMATS
 from tercet.tasks.evaluation.suites.own_questions import Question, readings

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from pydantic import Field
 
 from tercet.models import seeding
-from tercet.models.encoders.pooling import FormSettings
+from tercet.models.encoders.settings import FormSettings
 from tercet.models.generation import Method, MethodInput
 from tercet.models.seeding import sample
 from tercet.storage.fingerprint import tree_digest
@@ -118,10 +118,16 @@ def run(work: Work) -> None:
 
 def methods() -> dict[str, Method]:
     """The methods by name. Imported here, so that only their code is part of this stage's."""
-    from tercet.models.rules import entity_swap, noise, number_form, quantity_change, synonym
+    from tercet.models.rules import (
+        entity_swap,
+        noise,
+        number_form,
+        quantity_change,
+        word_exchange,
+    )
 
     found: dict[str, Method] = {}
-    for module in (entity_swap, noise, number_form, quantity_change, synonym):
+    for module in (entity_swap, noise, number_form, quantity_change, word_exchange):
         found |= module.METHODS
     return found
 

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tercet.models.encoders.pooling import pooling_name
-from tercet.models.encoders.prompts import SIDES, Side, Sided
+from tercet.models.encoders.settings import SIDES, Side, Sided, pooling_name
 from tercet.storage.fingerprint import tree_digest
 from tercet.tasks.stage import BadInput, Work
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pydantic import Field
 
-from tercet.models.encoders.prompts import Prompts, Sided
+from tercet.models.encoders.settings import Prompts, Sided
 from tercet.models.measures import probe
 from tercet.models.retrieval.rankings import NONE
 from tercet.storage.rows import joined

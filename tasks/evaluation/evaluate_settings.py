@@ -5,8 +5,8 @@ from typing import Any
 
 from pydantic import Field, field_validator
 
-from tercet.models.encoders.pooling import FormSettings
-from tercet.models.precision import Precision
+from tercet.models.encoders.settings import FormSettings
+from tercet.models.machine import Precision
 from tercet.tasks.evaluation.suites.fact_order import name_after
 from tercet.tasks.evaluation.suites.layout import Split
 from tercet.tasks.evaluation.suites.own import RetrievalSource, StsSet, TaskName

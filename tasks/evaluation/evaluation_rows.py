@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tercet.models import seeding
-from tercet.models.encoders.prompts import Side, Sided
+from tercet.models.encoders.settings import Side, Sided
 from tercet.models.measures import metrics, resampling
 from tercet.models.measures.resampling import Interval
 from tercet.tasks.evaluation.encoding import Encoded

@@ -15,7 +15,7 @@ from pydantic import Field
 
 from tercet.models import seeding
 from tercet.models.text.halves import halves
-from tercet.models.text.lengths import count_words
+from tercet.models.text.words import count_words
 from tercet.tasks.corpus.questions import QUESTIONS
 from tercet.tasks.evaluation.evaluation_rows import HALVES as NAME
 from tercet.tasks.rejects import rejects

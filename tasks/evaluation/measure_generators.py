@@ -196,7 +196,6 @@ def _cosines(
 ) -> dict[_Arm, "Cosines"]:
     """The cosines of each arm's texts; every distinct text is encoded once."""
     from tercet.models.encoders import encoder
-    from tercet.models.generators.judging import mean_word_vectors
     from tercet.models.measures.generated import Cosines
 
     texts = [*sources, *targets]
@@ -204,7 +203,7 @@ def _cosines(
     place = {text: number for number, text in enumerate(dict.fromkeys(texts))}
     try:
         model = encoder.load_encoder(work.models["encoder"], device=work.resources.device)
-        of_words = mean_word_vectors(model, list(place))
+        of_words = generated.mean_word_vectors(model, list(place))
         of_texts = encoder.encode(model, list(place), work.resources.batch_size)
     except ValueError as error:
         raise BadInput(f"measure_generators.encoder: {error}") from error
@@ -223,16 +222,17 @@ def _judged(work: Work, arms: Mapping[_Arm, Texts]) -> dict[_Arm, tuple["Values"
     """Losses and tokens of each row of each arm under the judge; empty without one."""
     if "judge" not in work.models:
         return {}
-    from tercet.models.generators import checkpoint
-    from tercet.models.generators.judging import text_losses
+    from tercet.models import pretrained
 
     try:
-        tokenizer = checkpoint.load_tokenizer(work.models["judge"])
-        model = checkpoint.causal_model(work.models["judge"])
+        tokenizer = pretrained.load_tokenizer(work.models["judge"])
+        model = pretrained.causal_model(work.models["judge"])
         model.to(work.resources.device)
         flat = [text for said in arms.values() for several in said for text in several]
         place = {text: number for number, text in enumerate(dict.fromkeys(flat))}
-        losses, counts = text_losses(model, tokenizer, list(place), work.resources.batch_size)
+        losses, counts = generated.text_losses(
+            model, tokenizer, list(place), work.resources.batch_size
+        )
     except ValueError as error:
         raise BadInput(f"measure_generators.judge: {error}") from error
     of = _places(place, arms)

@@ -14,7 +14,7 @@ from pydantic import Field
 
 from tercet.models import seeding
 from tercet.models.generators.settings import Decoding
-from tercet.models.precision import Precision
+from tercet.models.machine import Precision
 from tercet.models.seeding import sample
 from tercet.tasks.stage import BadInput, Config, Stage, Work
 from tercet.tasks.training.generator_pairs import Above, paraphrases
@@ -95,8 +95,8 @@ def _answers(work: Work, ids: seeding.Ids, sources: Sequence[str]) -> list[list[
 
     They lie in the scratch directory, so that a killed stage asks for none of them twice.
     """
+    from tercet.models.errors import Unusable
     from tercet.models.generators import generator
-    from tercet.models.llm.errors import Unusable
     from tercet.models.llm.messages import Request
 
     config: ParaphraseConfig = work.config

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from pydantic import BaseModel
 
-from tercet.models.encoders.prompts import has_sides
+from tercet.models.encoders.settings import has_sides
 from tercet.storage.rows import Rows, quoted
 from tercet.tasks.connections import ask
 from tercet.tasks.evaluation.evaluate import EvaluateConfig

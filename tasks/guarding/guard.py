@@ -18,8 +18,8 @@ import pyarrow.compute as pc
 from pydantic import Field
 
 from tercet.models import seeding
-from tercet.models.encoders.pooling import FormSettings
-from tercet.models.precision import Precision
+from tercet.models.encoders.settings import FormSettings
+from tercet.models.machine import Precision
 from tercet.models.seeding import Ids
 from tercet.models.text import overlap
 from tercet.models.text.overlap import Matches

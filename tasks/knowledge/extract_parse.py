@@ -10,9 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field
 
-from tercet.models.knowledge.answers import Allowed, read
+from tercet.models.knowledge.answers import Allowed, Fault, read
 from tercet.models.knowledge.extraction import Mentions
-from tercet.models.knowledge.places import Fault
 from tercet.models.prompted.checks import without_thoughts
 from tercet.tasks.isolation import Rows, isolated, numbers, refused
 from tercet.tasks.knowledge.extract import MENTIONS, SENTENCE_CATEGORIES, lexicon_of, mentions

@@ -13,8 +13,8 @@ import pyarrow as pa
 from pydantic import Field, model_validator
 
 from tercet.models import seeding
-from tercet.models.encoders.prompts import SIDES
-from tercet.models.retrieval import bm25, nearest
+from tercet.models.encoders.settings import SIDES
+from tercet.models.retrieval import bm25, rankings
 from tercet.models.retrieval.rankings import NONE, Places, Scores, fuse
 from tercet.models.seeding import Ids
 from tercet.models.text.passages import passage_text
@@ -240,7 +240,7 @@ def _ranked(
     anchors, positives = vectors
     asked = anchors[np.unique(of, return_index=True)[1]]
     own = np.einsum("nd,nd->n", anchors, positives)
-    found.append(nearest.search(asked, searched.blocks(), depth))
+    found.append(rankings.search_vectors(asked, searched.blocks(), depth))
     if len(found) == 1:
         return *found[0], own
     worded, near = found

@@ -8,9 +8,8 @@ import numpy.typing as npt
 import pyarrow as pa
 from pydantic import Field
 
-from tercet.models.encoders.pooling import FormSettings
-from tercet.models.encoders.prompts import Prompts
-from tercet.models.precision import Precision
+from tercet.models.encoders.settings import FormSettings, Prompts
+from tercet.models.machine import Precision
 from tercet.models.text.passages import passage_text
 from tercet.storage.rows import Rows
 from tercet.tasks.encoders import load_encoder, load_mix

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tercet.models.retrieval import bm25, nearest
-from tercet.models.retrieval.rankings import NONE, Places, fuse
+from tercet.models.retrieval import bm25
+from tercet.models.retrieval.rankings import NONE, Places, fuse, search_vectors
 from tercet.models.seeding import Ids
 from tercet.models.text.passages import above
 from tercet.storage.rows import Rows
@@ -94,7 +94,7 @@ def rank(work: Work, vectors: Vectors, texts: list[str], ids: Ids) -> dict[str, 
     searched = work.once(_prepare)
     own = searched.places(ids)[:, None]
     blocks = read_blocks(work.inputs["passage_vectors"])
-    near, cosines = nearest.search(vectors, blocks, DEPTH)
+    near, cosines = search_vectors(vectors, blocks, DEPTH)
     # `NONE`, -1, takes the last.
     found = np.append(searched.of_vectors, NONE)[near]
     worded = bm25.search(searched.words, texts, DEPTH)

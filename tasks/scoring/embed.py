@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 from pydantic import Field
 
-from tercet.models.encoders.pooling import FormSettings
-from tercet.models.precision import Precision
+from tercet.models.encoders.settings import FormSettings
+from tercet.models.machine import Precision
 from tercet.storage.rows import Rows
 from tercet.tasks.connections import connection
 from tercet.tasks.encoders import load_encoder

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field
 
-from tercet.models.discriminators.calibration import Platt
-from tercet.models.precision import Precision
+from tercet.models.discriminators import Platt
+from tercet.models.machine import Precision
 from tercet.models.pretraining.forms import form_fault
 from tercet.models.t5 import wording
 from tercet.models.t5.wording import Words

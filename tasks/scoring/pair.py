@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 from pydantic import Field
 
-from tercet.models.discriminators import pair
+from tercet.models import discriminators
 from tercet.tasks.scoring.score import SCORES, STAGE_NAME, Scorer
 from tercet.tasks.scoring.stored_vectors import Floats, score_by_vectors
 from tercet.tasks.stage import BadInput, Config, Stage, Work
@@ -43,9 +43,9 @@ def run(work: Work) -> None:
     score_by_vectors(work, SCORER.name, SCORER.measure, judge)
 
 
-def _model(work: Work) -> pair.PairModel:
+def _model(work: Work) -> discriminators.PairModel:
     try:
-        return pair.read(work.models["discriminator"])
+        return discriminators.read(work.models["discriminator"])
     except ValueError as error:
         raise BadInput(f"score.pair: {error}.") from error
 

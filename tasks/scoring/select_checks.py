@@ -4,8 +4,8 @@ to measures that a scorer gives."""
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
+from tercet.models.errors import suggest
 from tercet.models.generation import Method
-from tercet.models.spelling import suggest
 from tercet.tasks.scoring.score import Measure, Scorer
 from tercet.tasks.scoring.scorers import EVALUATOR, SCORERS, filter_scorers
 from tercet.tasks.scoring.select import JUDGED, RANDOM, RelationConfig, SelectConfig, several

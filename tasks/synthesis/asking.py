@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from tercet.models import seeding
+from tercet.models.errors import Unusable
 from tercet.models.generation import GENERATIONS, Unit, generation_ids, numbered
-from tercet.models.llm.errors import Unusable
 from tercet.models.llm.messages import Answer, Request, Shot
 from tercet.models.llm.settings import LlmSettings, Sampling
 from tercet.models.prompted import templates

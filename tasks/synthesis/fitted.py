@@ -3,13 +3,13 @@
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from tercet.models.errors import Unusable
 from tercet.models.generation import GENERATIONS
 from tercet.models.generators import layout
 from tercet.models.generators.layout import Layout
 from tercet.models.generators.settings import Backend, Decoding
-from tercet.models.llm.errors import Unusable
 from tercet.models.llm.messages import Request
-from tercet.models.precision import Precision
+from tercet.models.machine import Precision
 from tercet.models.prompted import templates
 from tercet.models.t5 import wording
 from tercet.tasks.stage import BadInput, Stage, Work

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
+from tercet.models.errors import suggest
 from tercet.models.generation import Method, purpose_of
 from tercet.models.plugins import with_installed
 from tercet.models.prompted import methods as prompted
@@ -19,16 +20,15 @@ from tercet.models.rules import (
     paragraphs,
     quantity_change,
     random_sentence,
-    synonym,
     telegram,
+    word_exchange,
 )
-from tercet.models.spelling import suggest
 from tercet.tasks.stage import Config
 
 UNVERSIONED = True
 
 _RULES = (
-    *(paragraphs, headings, noise, telegram, synonym, number_form),
+    *(paragraphs, headings, noise, telegram, word_exchange, number_form),
     *(entity_swap, quantity_change, antonym, negation, random_sentence),
 )
 METHODS: Mapping[str, Method] = with_installed(

@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from tercet.models import seeding
 from tercet.models.generation import DETAIL
 from tercet.models.prompted.checks import faults, unwrapped
-from tercet.models.text.lengths import words_sql
+from tercet.models.text.words import words_sql
 from tercet.storage.rows import Rows, read_parquet_sql
 from tercet.tasks.connections import connection
 from tercet.tasks.rejects import rejects

@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from tercet.models.errors import Unusable
 from tercet.models.generation import GENERATIONS
-from tercet.models.llm.errors import Unusable
 from tercet.models.llm.messages import Request
 from tercet.models.llm.settings import LlmSettings, Sampling
-from tercet.models.prompted import shots, templates
-from tercet.models.prompted.shot_checks import check_shots
+from tercet.models.prompted import templates
+from tercet.models.prompted.methods import check_shots
 from tercet.tasks.stage import Stage, Work
 from tercet.tasks.synthesis import asking
 from tercet.tasks.synthesis.synthesise import (
@@ -72,7 +72,7 @@ def template_of(config: SynthesiseConfig) -> templates.Template:
 
 def examples_of(
     config: SynthesiseConfig, template: templates.Template
-) -> dict[str, list[shots.Example]]:
+) -> dict[str, list[templates.Example]]:
     """What is shown before every question, by the kind of query; "" where there are no kinds.
 
     Raises Unusable for an invalid file.
@@ -83,14 +83,16 @@ def examples_of(
         return {}
     path, optional = _shots_path(config), config.described.optional
     if not (kinds := config.params.get("kinds")):
-        return {"": shots.load(path, template, config.params, optional)}
+        return {"": templates.load_shots(path, template, config.params, optional)}
     of_kinds = ((kind, {**config.params, "kind": kind}) for kind in kinds)
-    return {kind: shots.load(path, template, params, optional) for kind, params in of_kinds}
+    return {
+        kind: templates.load_shots(path, template, params, optional) for kind, params in of_kinds
+    }
 
 
 def _shots_path(config: SynthesiseConfig) -> Path:
     own = config.params["shots"]
-    return shots.shots_path(config.kind) if own == BUILTIN else Path(own)
+    return templates.shots_path(config.kind) if own == BUILTIN else Path(own)
 
 
 def run(work: Work) -> None:

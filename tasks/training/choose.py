@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 from pydantic import Field, field_validator
 
 from tercet.models import seeding
-from tercet.models.encoders.pooling import FormSettings
-from tercet.models.encoders.prompts import Prompts
+from tercet.models.encoders.settings import FormSettings, Prompts
+from tercet.models.machine import Precision
 from tercet.models.measures.cautious_choice import (
     choose_candidate,
     cross_fitted,
@@ -25,7 +25,6 @@ from tercet.models.measures.cautious_choice import (
     standard_errors,
 )
 from tercet.models.measures.resampling import Floats
-from tercet.models.precision import Precision
 from tercet.models.retrieval import rankings
 from tercet.tasks.encoders import MIXES, load_mix
 from tercet.tasks.evaluation.encoding import encode_texts
@@ -180,7 +179,7 @@ def run(work: Work) -> Path:
     questions are asked of the run's passages. Models: `model`, the trained encoder, and
     `untouched`.
     """
-    from tercet.models.encoders import own_modules
+    from tercet.models.encoders.encoder import save_encoder
 
     config: ChooseConfig = work.config
     seed = work.seed if config.model_seed is None else config.model_seed
@@ -215,7 +214,7 @@ def run(work: Work) -> Path:
             work.emit("passage_vectors", pa.table(batch))
     # A length that only the measurement has is none of the encoder's.
     whole = replace(work, config=config.model_copy(update={"max_length": None}))
-    return own_modules.save_encoder(load_mix(whole, "model", MIXES[chosen]), work.scratch / "model")
+    return save_encoder(load_mix(whole, "model", MIXES[chosen]), work.scratch / "model")
 
 
 def _judged(work: Work, mix: float) -> list[RetrievalTask]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tercet.models.encoders.prompts import Sided
+from tercet.models.encoders.settings import Sided
 from tercet.models.measures import metrics
 from tercet.tasks.evaluation.document_pairs import pairs_of_split
 from tercet.tasks.evaluation.encoding import Encoded

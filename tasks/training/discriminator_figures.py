@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tercet.models import seeding
-from tercet.models.discriminators.calibration import Platt, fitted_platt
+from tercet.models.discriminators import Platt, fitted_platt
 from tercet.models.measures import discrimination, resampling
 from tercet.models.measures.discrimination import BINS, Pairs, control_logits
 from tercet.models.measures.resampling import Floats

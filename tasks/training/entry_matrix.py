@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from pydantic import Field
 
 from tercet.models import seeding
-from tercet.models.precision import Precision
+from tercet.models.machine import Precision
 from tercet.tasks.guarding.removal import drop_contaminated
 from tercet.tasks.rejects import rejects
 from tercet.tasks.stage import BadInput, Config, Stage, Work

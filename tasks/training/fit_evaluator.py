@@ -6,9 +6,9 @@ from typing import Literal
 import pyarrow as pa
 from pydantic import Field, model_validator
 
-from tercet.models.encoders.pooling import FormSettings
+from tercet.models.encoders.settings import FormSettings
 from tercet.models.losses.info_nce import LOSS
-from tercet.models.precision import Precision
+from tercet.models.machine import Precision
 from tercet.models.training.phase import PartRows
 from tercet.storage.rows import quoted
 from tercet.tasks.connections import connection

@@ -7,7 +7,7 @@ from pydantic import Field, model_validator
 
 from tercet.models.generators import layout as layouts
 from tercet.models.generators.layout import Layout
-from tercet.models.precision import computed_in
+from tercet.models.machine import computed_in
 from tercet.models.pretraining import forms as pretraining
 from tercet.models.vaegpt.settings import VaeGptHyperparameters
 from tercet.tasks.stage import BadInput, Stage, Work
@@ -139,13 +139,13 @@ def _opened(work: Work, config: FitGeneratorConfig) -> "Fitted":
     """The model with its objective, tokenizer and layout. Raises ValueError."""
     import torch
 
-    from tercet.models.generators import checkpoint
+    from tercet.models import pretrained
     from tercet.models.training import fit_generator
     from tercet.models.training.fit_generator import Fitted
     from tercet.models.training.loop import phase_seed
 
     init = work.models["init"]
-    tokenizer = checkpoint.load_tokenizer(init)
+    tokenizer = pretrained.load_tokenizer(init)
     # Initial weights of latent heads are drawn here.
     torch.manual_seed(phase_seed(work.seed, config.name))
     found: tuple[Any, Objective]

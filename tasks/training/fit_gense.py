@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 import pyarrow as pa
 from pydantic import Field
 
-from tercet.models.discriminators.calibration import Platt, fitted_platt
+from tercet.models.discriminators import Platt, fitted_platt
 from tercet.models.generators import layout as layouts
 from tercet.models.pretraining.forms import form_fault
 from tercet.models.prompted import templates

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from tercet.models.encoders.pooling import FormSettings
-from tercet.models.precision import Precision
+from tercet.models.encoders.settings import FormSettings
+from tercet.models.machine import Precision
 from tercet.tasks.encoders import load_encoder
 from tercet.tasks.stage import BadInput, Stage, Work
 from tercet.tasks.training.discriminator_figures import (
@@ -52,7 +52,7 @@ class FitPairConfig(FormSettings, FitPairSettings):
 
 def run(work: Work) -> Path:
     """Fits the discriminator; returns its directory, emits its figures on held-out anchors."""
-    from tercet.models.discriminators import pair
+    from tercet.models import discriminators
 
     config: FitPairConfig = work.config
     stage = f"fit_pair: {config.name}"
@@ -64,7 +64,7 @@ def run(work: Work) -> Path:
     try:
         vectors = _vectors(work, texts)
         parts = {
-            name: pair.Vectors(
+            name: discriminators.Vectors(
                 vectors,
                 np.array([place[text] for text in part["anchor"].to_pylist()]),
                 np.array([place[text] for text in part["text"].to_pylist()]),
@@ -72,15 +72,15 @@ def run(work: Work) -> Path:
             )
             for name, part in judged._asdict().items()
         }
-        model = pair.fitted(parts["fit"], parts["validation"])
+        model = discriminators.fitted(parts["fit"], parts["validation"])
     except ValueError as error:
         raise BadInput(f"{stage}: {error}") from error
-    logits = pair.pair_logits(model, parts["test"])
-    cosines = {name: pair.cosines(part) for name, part in parts.items()}
+    logits = discriminators.pair_logits(model, parts["test"])
+    cosines = {name: discriminators.cosines(part) for name, part in parts.items()}
     emit_figures(work, config.name, judged, logits, model.calibration, cosines)
     directory = work.scratch / "model"
     directory.mkdir(parents=True, exist_ok=True)
-    pair.write(directory, model)
+    discriminators.write(directory, model)
     return directory
 
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 from pydantic import BaseModel, Field
 from pydantic.json_schema import SkipJsonSchema
 
-from tercet.models.precision import Precision
+from tercet.models.machine import Precision
 from tercet.models.training.phase import Hyperparameters, Optimizer, PartRows, Trained
 from tercet.tasks.stage import BadInput, Config, Work
 

@@ -8,12 +8,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tercet.models.encoders.pooling import FormSettings
-from tercet.models.encoders.prompts import Side
+from tercet.models.encoders.settings import FormSettings, Side
 from tercet.models.losses.gaussian_decay import TEACHER
 from tercet.models.text.halves import LEAST, halves
-from tercet.models.training.drawing import Drawing
-from tercet.models.training.phase import PartRows, Teacher
+from tercet.models.training.phase import Drawing, PartRows, Teacher
 from tercet.storage.rows import quoted
 from tercet.tasks.connections import connection
 from tercet.tasks.corpus.anchors import ANCHOR_COLUMNS, anchor_mask

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from pydantic import Field, model_validator
 
 from tercet.models import seeding
-from tercet.models.precision import Precision
+from tercet.models.machine import Precision
 from tercet.models.pretraining.forms import Form, form_fault, transformer_folder
 from tercet.tasks.stage import BadInput, Stage, Work
 from tercet.tasks.training.fitting import TRAINING_LOG, MadeModel, log_table, setting_of

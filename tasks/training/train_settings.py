@@ -7,9 +7,8 @@ from typing import Any
 
 from pydantic import Field, model_validator
 
-from tercet.models.encoders.pooling import FormSettings
-from tercet.models.encoders.prompts import Prompts
-from tercet.models.precision import Precision
+from tercet.models.encoders.settings import FormSettings, Prompts
+from tercet.models.machine import Precision
 from tercet.tasks.evaluation.suites.own import RetrievalSource, StsSet
 from tercet.tasks.stage import Config
 from tercet.tasks.training.phases import PhaseConfig

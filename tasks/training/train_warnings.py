@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import BaseModel
 
-from tercet.models.encoders.prompts import has_sides
+from tercet.models.encoders.settings import has_sides
 from tercet.models.losses.gaussian_decay import TEACHER
 from tercet.models.pretraining.forms import transformer_folder
 from tercet.models.retrieval.words import split

@@ -7,9 +7,8 @@ import pyarrow as pa
 from pydantic import Field
 
 from tercet.models import seeding
-from tercet.models.encoders.pooling import FormSettings
-from tercet.models.encoders.prompts import Prompts
-from tercet.models.precision import Precision
+from tercet.models.encoders.settings import FormSettings, Prompts
+from tercet.models.machine import Precision
 from tercet.storage.rows import quoted
 from tercet.tasks.connections import connection
 from tercet.tasks.encoders import load_encoder
@@ -70,7 +69,7 @@ class WhitenConfig(FormSettings, WhitenSettings):
 
 def run(work: Work) -> Path:
     """Fits the whitening; returns the whitened encoder's directory, emits `whitening`."""
-    from tercet.models.encoders import encoder, own_modules
+    from tercet.models.encoders import encoder
     from tercet.models.encoders.forms import whiten, whitening
 
     config: WhitenConfig = work.config
@@ -102,7 +101,7 @@ def run(work: Work) -> Path:
         "texts": pa.array(np.full(count, len(texts)), pa.int64()),
     }
     work.emit("whitening", pa.table(table, schema=WHITENING))
-    return own_modules.save_encoder(model, work.scratch / "model")
+    return encoder.save_encoder(model, work.scratch / "model")
 
 
 def _texts(work: Work) -> list[str]:

@@ -8,9 +8,9 @@ import pytest
 
 PROGRAM = """
 import resource, sys, torch
-from tercet.models import freed_memory
+from tercet.models.machine import keep_freed_memory
 if sys.argv[1] == "keep":
-    freed_memory.keep()
+    keep_freed_memory()
 def touch():
     torch.ones(2**24)
 for _ in range(40):

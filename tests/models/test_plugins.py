@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tercet.models import plugins
-from tercet.models.llm.errors import Unusable
+from tercet.models.errors import Unusable
 from tercet.models.losses import info_nce, nt_xent
 from tercet.models.losses.loss import Loss
 

@@ -16,8 +16,7 @@ from processes import ROWS, SCHEMAS, staged, two_parts
 
 from tercet.storage import bucket as s3_bucket
 from tercet.storage import locks, runs
-from tercet.storage.answers import pool
-from tercet.storage.answers.journal import sealed_names
+from tercet.storage.answers import open_pool, sealed_names
 from tercet.storage.artifacts import open_artifact
 from tercet.storage.catalog.views import connect
 from tercet.storage.store import Store, StoreError, is_store, open_store
@@ -221,13 +220,13 @@ def test_requests_of_a_part_and_of_a_step_that_is_reused(
 def test_answers_come_to_the_bucket_however_few_they_are(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pool, "SEAL_SECONDS", 0.2)
-    with pool.open_pool(store, "tiny", "a run") as answers:
+    monkeypatch.setattr("tercet.storage.answers.SEAL_SECONDS", 0.2)
+    with open_pool(store, "tiny", "a run") as answers:
         answers.add(answer(1))
         assert until(lambda: sealed_names(store))
         assert list(answers.find([digest(1)])) == [digest(1)]
     elsewhere = Store(store.location, store.work / "elsewhere", store.objects)
-    with pool.open_pool(elsewhere, "tiny", "a run") as answers:
+    with open_pool(elsewhere, "tiny", "a run") as answers:
         assert list(answers.find([digest(1)])) == [digest(1)]
 
 

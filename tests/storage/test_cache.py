@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tercet.storage import cache
-from tercet.storage.cache import fetched, keep
+from tercet.storage import bucket
+from tercet.storage.bucket import fetched, keep_copy
 
 MEGABYTE = bytes(2**20)
 
@@ -103,13 +103,13 @@ def test_a_file_that_was_put_is_its_own_copy(tmp_path: Path) -> None:
     source.write_bytes(b"put")
     # Its folder is there or not.
     fetched(tmp_path / "cache", "a/other", writes(b""))
-    keep(tmp_path / "cache", "a/b", source)
+    keep_copy(tmp_path / "cache", "a/b", source)
     assert fetched(tmp_path / "cache", "a/b", writes(b"")).read_bytes() == b"put"
     assert not source.exists()
 
 
 def test_a_limit_that_is_no_number_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERCET_CACHE_GB", "20GB")
-    monkeypatch.setattr(cache, "_added", {})
+    monkeypatch.setattr(bucket, "_added", {})
     with pytest.raises(OSError, match="TERCET_CACHE_GB"):
         fetched(tmp_path, "x", writes(b""))

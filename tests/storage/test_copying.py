@@ -8,8 +8,8 @@ import s3_server
 from answers_pool import answer, digest
 from processes import ROWS, two_parts
 
-from tercet.storage import copying, runs, tags
-from tercet.storage.answers.pool import open_pool
+from tercet.storage import copying, runs
+from tercet.storage.answers import open_pool
 from tercet.storage.artifacts import open_artifact
 from tercet.storage.store import Store, StoreError, open_store
 
@@ -19,7 +19,7 @@ def filled(store: Store) -> Store:
     two_parts(store)
     run = runs.start_run(store, "tiny", {}, {})
     runs.end_run(store, run, "done", {})
-    tags.set_tag(store, "kept", run)
+    runs.set_tag(store, "kept", run)
     with open_pool(store, "tiny", run) as answers:
         answers.add(answer(1))
     return store
@@ -48,7 +48,7 @@ def test_there_and_back(filled: Store, bucket: s3_server.Proxy, tmp_path: Path) 
     assert copying.copy(filled, away) == {}
     filled.delete(checkpoint)
     # What is younger follows; what is of another store is no copy.
-    tags.set_tag(filled, "kept", "extract@aaaa")
+    runs.set_tag(filled, "kept", "extract@aaaa")
     assert list(copying.copy(filled, away)) == ["tags/kept.json"]
     runs.start_run(back, "tiny", {}, {})
     with pytest.raises(StoreError):

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from commands_store import make_artifact, make_run
 
-from tercet.storage import garbage, leases, locks, runs, tags
+from tercet.storage import garbage, leases, locks, runs
 from tercet.storage.artifacts import Artifact, find_parts, open_artifact
 from tercet.storage.garbage import collect, kept_runs
 from tercet.storage.store import Store, StoreError
@@ -62,7 +62,7 @@ def test_what_runs_and_tags_use_stays_and_the_rest_goes(store: Store) -> None:
     made(store, "embed@eeee", finished=False)
     run_of(store, "ingest@aaaa", "train@cccc")
     removed = run_of(store, "ingest@bbbb", "train@dddd")
-    tags.set_tag(store, "good", "train@dddd")
+    runs.set_tag(store, "good", "train@dddd")
     runs.remove_run(store, removed)
     aged(store)
     before, found = store.sizes(""), collect(store)
@@ -290,7 +290,7 @@ def test_nothing_is_deleted_while_a_run_notes_what_it_uses(
     "change",
     [
         lambda store, run, waiting: collect(store, None, True, waiting),
-        lambda store, run, waiting: tags.set_tag(store, "good", run, waiting),
+        lambda store, run, waiting: runs.set_tag(store, "good", run, waiting),
         lambda store, run, waiting: runs.remove_run(store, run, waiting),
     ],
     ids=["gc", "tag", "rm"],

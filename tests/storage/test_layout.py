@@ -9,8 +9,8 @@ import pytest
 from commands_store import make_artifact, small_store
 from strangers import own_folders, strew
 
-from tercet.storage import artifacts, records, runs, tags
-from tercet.storage.answers.pool import open_pool
+from tercet.storage import artifacts, records, runs
+from tercet.storage.answers import open_pool
 from tercet.storage.catalog.snapshot import read_snapshot
 from tercet.storage.store import Store, StoreError, check_outside, open_store
 
@@ -21,9 +21,9 @@ def told(store: Store) -> list[Any]:
     tables = {name: table.to_pylist() for name, table in snapshot.metadata().items()}
     recorded = [found.records() for found in artifacts.all_artifacts(store) if found.records()]
     return [
-        tables, recorded, runs.list_runs(store), tags.list_tags(store),
+        tables, recorded, runs.list_runs(store), runs.list_tags(store),
         records.current_round(store, "extract", "key"),
-        tags.resolve_ref(store, "sentences").path, runs.resolve_run(store, None)["run_id"],
+        runs.resolve_ref(store, "sentences").path, runs.resolve_run(store, None)["run_id"],
     ]  # fmt: skip
 
 
@@ -31,7 +31,7 @@ def told(store: Store) -> list[Any]:
 def full(tmp_path: Path) -> Store:
     """A store with something in every folder."""
     store, run_id = small_store(tmp_path / "store")
-    tags.set_tag(store, "good", run_id)
+    runs.set_tag(store, "good", run_id)
     records.next_round(store, "extract", "key")
     table = pa.table({"x": [1]})
     make_artifact(store, "partial", "cccc", {"rows": table}, finished=False)

@@ -9,7 +9,7 @@ import pytest
 import toy_objects
 
 from tercet.storage import store
-from tercet.storage.answers.journal import Journal, checked, contents, journal_names, sealed_names
+from tercet.storage.answers import Journal, checked, contents, journal_names, sealed_names
 from tercet.storage.objects import Folder, Objects
 from tercet.storage.store import SCHEMES, StoreError, open_store, work_of
 

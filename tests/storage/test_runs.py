@@ -7,7 +7,7 @@ import pytest
 from processes import staged
 from s3_server import EVERYWHERE
 
-from tercet.storage import locks, runs, tags
+from tercet.storage import locks, runs
 from tercet.storage.artifacts import Artifact, open_artifact
 from tercet.storage.runs import UnknownRef
 from tercet.storage.store import Store, StoreError
@@ -91,7 +91,7 @@ def test_which_run_is_meant(store: Store) -> None:
     second = runs.start_run(store, "quickstart", {}, {})
     third = runs.start_run(store, "simcse", {}, {})
     assert [run["run_id"] for run in runs.list_runs(store)] == [third, second, first]
-    tags.set_tag(store, "good", first)
+    runs.set_tag(store, "good", first)
     for ref, wanted in [
         (None, third),
         (first, first),
@@ -101,7 +101,7 @@ def test_which_run_is_meant(store: Store) -> None:
     ]:
         assert runs.resolve_run(store, ref)["run_id"] == wanted
     _made(store, "extract", "abcd")
-    tags.set_tag(store, "version", "extract@abcd")
+    runs.set_tag(store, "version", "extract@abcd")
     shutil.rmtree(store.local(f"runs/{first}"))
     for ref, said in [
         ("20", "2 runs"),
@@ -127,37 +127,37 @@ def test_which_artifact_is_meant(store: Store) -> None:
         ("left", old),
         ("extract", old),
     ]:
-        assert tags.resolve_ref(store, ref) == wanted
-    assert tags.resolve_ref(store, "extract.deep").version == "0123"
-    tags.set_tag(store, "best", "extract@abf")
-    assert tags.list_tags(store) == {"best": "extract@abff"}
-    assert tags.resolve_ref(store, "best") == new
-    assert tags.resolve_ref(store, "tag:best") == new
+        assert runs.resolve_ref(store, ref) == wanted
+    assert runs.resolve_ref(store, "extract.deep").version == "0123"
+    runs.set_tag(store, "best", "extract@abf")
+    assert runs.list_tags(store) == {"best": "extract@abff"}
+    assert runs.resolve_ref(store, "best") == new
+    assert runs.resolve_ref(store, "tag:best") == new
     # A step is no tag.
     with pytest.raises(UnknownRef):
-        tags.resolve_ref(store, "tag:extract")
+        runs.resolve_ref(store, "tag:extract")
     shutil.rmtree(store.local(new.path))
     with pytest.raises(UnknownRef):
-        tags.resolve_ref(store, "best")
+        runs.resolve_ref(store, "best")
     _made(store, "extract", "abff")
-    tags.set_tag(store, "best", run_id)
+    runs.set_tag(store, "best", run_id)
     with pytest.raises(UnknownRef):
-        tags.resolve_ref(store, "best")
+        runs.resolve_ref(store, "best")
     with pytest.raises(UnknownRef):
-        tags.resolve_ref(store, "extract@ab")
+        runs.resolve_ref(store, "extract@ab")
     for bad in ("nothing", "extract@ffff", "../extract", "", "a/b"):
         with pytest.raises(UnknownRef):
-            tags.resolve_ref(store, bad)
+            runs.resolve_ref(store, bad)
 
 
 def test_tags_that_cannot_be(store: Store) -> None:
     for name in ("", "../x", "a b", "-x"):
         with pytest.raises(StoreError):
-            tags.set_tag(store, name, "x")
+            runs.set_tag(store, name, "x")
     for target in ("y", "../../../y", ".", ""):
         with pytest.raises(UnknownRef):
-            tags.set_tag(store, "x", target)
-    assert tags.get_tag(store, "x") is None
+            runs.set_tag(store, "x", target)
+    assert runs.get_tag(store, "x") is None
 
 
 def test_a_run_uses_what_it_noted_until_it_is_done_and_then_what_it_reached(store: Store) -> None:
@@ -181,11 +181,11 @@ def test_a_run_is_removed_unless_it_goes_on_or_has_a_tag(store: Store) -> None:
     first, second = (runs.start_run(store, "birds", {}, {}) for _ in range(2))
     runs.use(store, first, ["ingest@aaaa"])
     runs.record_step(store, first, "ingest", {"version": "aaaa", "state": "made"})
-    tags.set_tag(store, "good", first)
+    runs.set_tag(store, "good", first)
     with pytest.raises(StoreError):
         runs.remove_run(store, first)
     store.replace("tags/copy.json", store.get("tags/good.json") or b"")
-    tags.set_tag(store, "good", second)
+    runs.set_tag(store, "good", second)
     with (
         locks.hold(store, f"run-{first}"),
         pytest.raises(StoreError),

@@ -13,8 +13,8 @@ from tercet.storage import locks, runs
 from tercet.storage.artifacts import Artifact, find_parts, open_artifact
 from tercet.storage.part_writer import PartWriter, schema_path
 from tercet.storage.rows import rows_of
+from tercet.storage.runs import list_tags, set_tag
 from tercet.storage.store import Damaged, Store, open_store
-from tercet.storage.tags import list_tags, set_tag
 from tercet.storage.verifying import compare, discard, faults_of
 
 

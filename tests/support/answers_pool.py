@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from tercet.storage.answers.pool import open_pool
+from tercet.storage.answers import open_pool
 from tercet.storage.catalog.read_only import checked
 from tercet.storage.catalog.views import connect
 from tercet.storage.store import Store
@@ -17,7 +17,7 @@ START = datetime(2026, 1, 2, 3, 4, 5)
 # Processes that share a store: each adds rows and tells the number of a row once `add` is back.
 ADD = """
 import sys
-from tercet.storage.answers.pool import open_pool
+from tercet.storage.answers import open_pool
 from tercet.storage.store import open_store
 store, first, count, then = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
 pool = open_pool(open_store(store), "recipe", f"run-{first}")
@@ -34,7 +34,7 @@ elif then == "wait":
 """
 OPEN = """
 import sys
-from tercet.storage.answers.pool import open_pool
+from tercet.storage.answers import open_pool
 from tercet.storage.store import open_store
 store = open_store(sys.argv[1])
 print("ready", flush=True)

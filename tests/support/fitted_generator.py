@@ -8,8 +8,7 @@ import pyarrow as pa
 import torch
 from tiny_generators import SEPARATOR, tiny_causal, tiny_seq2seq
 
-from tercet.models import seeding
-from tercet.models.generators import checkpoint
+from tercet.models import pretrained, seeding
 from tercet.models.generators.layout import Layout
 from tercet.models.training import fit_generator
 from tercet.models.training.fit_generator import Fitted, choice_by_rouge, fit
@@ -41,7 +40,7 @@ def opened(form: str, folder: Path) -> Fitted:
             tiny_seq2seq(folder, WORDS)
         else:
             tiny_causal(folder, WORDS, sharpness=0.05)
-    tokenizer = checkpoint.load_tokenizer(folder)
+    tokenizer = pretrained.load_tokenizer(folder)
     torch.manual_seed(1)
     found: Any
     if form == "vaegpt":

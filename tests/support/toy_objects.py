@@ -7,7 +7,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tercet.storage.cache import fetched
+from tercet.storage.bucket import fetched
 from tercet.storage.objects import Stat
 
 

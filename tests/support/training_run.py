@@ -13,9 +13,8 @@ from tercet.models import seeding
 from tercet.models.encoders.encoder import load_encoder
 from tercet.models.losses.registry import loss_named
 from tercet.models.training import checkpoints
-from tercet.models.training.drawing import OPERATIONS, Drawing
 from tercet.models.training.loop import LogRow, Setting
-from tercet.models.training.phase import Hyperparameters, PartRows, Trained
+from tercet.models.training.phase import OPERATIONS, Drawing, Hyperparameters, PartRows, Trained
 from tercet.models.training.train_encoder import train_encoder
 
 NUMBERS = Hyperparameters(

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
+from tercet.models.errors import Stopped
 from tercet.models.llm.client.dispatch import Dispatch
 from tercet.models.llm.client.exchange import Endpoint
 from tercet.models.llm.client.in_flight import Caller, Row, Tally
-from tercet.models.llm.errors import Stopped
 from tercet.models.llm.messages import Answer, Request
 from tercet.models.llm.run_settings import AskingSettings
 from tercet.models.llm.wire import Wire

@@ -6,10 +6,10 @@ import random
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 
+from tercet.models.errors import Stopped, Unusable
 from tercet.models.llm.client.exchange import ConnectionPool, Endpoint, RequestError
 from tercet.models.llm.client.in_flight import Caller, RequestQueue, Row, Server, a_word
 from tercet.models.llm.client.pace import Pace, backoff
-from tercet.models.llm.errors import Stopped, Unusable
 from tercet.models.llm.messages import Answer, Request
 from tercet.models.llm.run_settings import AskingSettings
 from tercet.models.llm.wire import Completion, Wire

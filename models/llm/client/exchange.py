@@ -15,8 +15,8 @@ from typing import Literal, TypeAlias
 
 import httpx
 
+from tercet.models.errors import Unusable
 from tercet.models.llm.client.pace import retry_after
-from tercet.models.llm.errors import Unusable
 from tercet.models.llm.messages import Request
 from tercet.models.llm.settings import Parameter
 from tercet.models.llm.wire import (

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from queue import SimpleQueue
 
+from tercet.models.errors import Unusable
 from tercet.models.llm.client.exchange import ConnectionPool, RequestError
 from tercet.models.llm.client.pace import Pace
-from tercet.models.llm.errors import Unusable
 from tercet.models.llm.messages import Answer, Request
 from tercet.models.llm.wire import Text
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 import tercet.models.vaegpt as vaegpt
-from tercet.models.llm.errors import Unusable
+from tercet.models.errors import Unusable
 
 # Stale: another version's code, so that its answers are not those that the store's keys name.
 Plugin: TypeAlias = Literal["missing", "stale", "current"]

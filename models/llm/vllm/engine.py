@@ -21,10 +21,9 @@ from typing import TypeAlias
 import httpx
 import psutil
 
-from tercet.models.llm.errors import Stopped, Unusable
-from tercet.models.llm.run_settings import EngineSettings
+from tercet.models.errors import Stopped, Unusable
+from tercet.models.llm.run_settings import EngineSettings, plain_option
 from tercet.models.llm.settings import LlmSettings
-from tercet.models.llm.vllm import options as server_options
 from tercet.models.llm.vllm import supervisor
 from tercet.models.llm.vllm.build import VllmBuild, fault, find, is_vaegpt
 from tercet.models.llm.vllm.log import cut, telling_lines
@@ -521,7 +520,7 @@ def command(
         options["lora-modules"] = f"{served_name(llm)}={folder}"
         options["max-lora-rank"] = _rank(folder)
     for name, value in settings.options.items():
-        options[server_options.plain(name)] = value
+        options[plain_option(name)] = value
     words = [str(build.python), "-m", "vllm.entrypoints.openai.api_server"]
     words += ["--model", str(model), "--served-model-name", own]
     words += ["--host", HOST, "--port", str(port)]

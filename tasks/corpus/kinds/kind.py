@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from tercet.models.text.unicode import fold
+from tercet.models.text.words import fold
 from tercet.tasks.corpus.sources.cells import text_fault
 from tercet.tasks.corpus.sources.tables import Row
 

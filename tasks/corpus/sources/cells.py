@@ -2,7 +2,7 @@
 
 import math
 
-from tercet.models.text.unicode import encodable, fold
+from tercet.models.text.words import encodable, fold
 from tercet.tasks.corpus.sources.streams import SHOWN, RowFault
 
 # Cells that hold nothing, as pandas reads them; those below whatever their case.

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from tercet.models.text.languages import share_of_english
-from tercet.models.text.lengths import count_words, is_unspaced
-from tercet.models.text.unicode import fold
+from tercet.models.text.words import count_words, fold, is_unspaced
 from tercet.tasks.corpus.sources import files, prose, pydocs, separated, tables
 from tercet.tasks.corpus.sources.cells import joined, missing
 from tercet.tasks.corpus.sources.columns import FilledPair, labels_of, pairs_of

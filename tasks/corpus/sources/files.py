@@ -10,7 +10,7 @@ from functools import partial
 from itertools import chain, takewhile
 from pathlib import Path
 
-from tercet.models.text.unicode import fold
+from tercet.models.text.words import fold
 from tercet.storage.store import MARKER
 from tercet.tasks.corpus.sources import documents, prose
 from tercet.tasks.corpus.sources.corpora import (

@@ -6,7 +6,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
 from tercet.models.text.passages import as_typed
-from tercet.models.text.unicode import encodable
+from tercet.models.text.words import encodable
 
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborNode

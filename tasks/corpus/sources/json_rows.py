@@ -6,7 +6,7 @@ from itertools import chain, starmap
 from pathlib import Path
 from typing import Any
 
-from tercet.models.text.unicode import encodable, fold
+from tercet.models.text.words import encodable, fold
 from tercet.tasks.corpus.sources.streams import (
     CHUNK,
     SHOWN,

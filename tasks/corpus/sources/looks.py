@@ -4,8 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
-from tercet.models.text.lengths import count_words
-from tercet.models.text.unicode import fold
+from tercet.models.text.words import count_words, fold
 from tercet.tasks.corpus.sources.cells import missing
 from tercet.tasks.corpus.sources.tables import Row
 

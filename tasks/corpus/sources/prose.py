@@ -2,7 +2,7 @@
 
 import re
 
-from tercet.models.text.unicode import fold
+from tercet.models.text.words import fold
 
 # Marks that close what a sentence in Chinese or Japanese ends.
 _CLOSING = re.compile("[”’」』）】》〉]+")

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tercet.models import seeding
-from tercet.models.text.unicode import encodable, fold
+from tercet.models.text.words import encodable, fold
 from tercet.tasks.corpus.sources import docstrings, prose
 from tercet.tasks.corpus.sources.corpora import (
     CorpusConfig,

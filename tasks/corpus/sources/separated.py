@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from pydantic import Field
 
-from tercet.models.text.unicode import fold
+from tercet.models.text.words import fold
 from tercet.tasks.corpus.sources.streams import (
     SHOWN,
     Line,

@@ -4,8 +4,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from tercet.models.text.lengths import UNSPACED, count_words
-from tercet.models.text.unicode import fold
+from tercet.models.text.words import UNSPACED, count_words, fold
 from tercet.tasks.corpus.sources.cells import joined, missing
 from tercet.tasks.corpus.sources.hypertext import text_of
 from tercet.tasks.corpus.sources.tables import NO_ROWS, Row

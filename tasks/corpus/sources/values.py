@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby, islice
 from typing import Any, NamedTuple
 
-from tercet.models.text.unicode import fold
+from tercet.models.text.words import fold
 from tercet.tasks.corpus.sources import hypertext, prose
 from tercet.tasks.corpus.sources.cells import joined, label_of, missing, text_fault
 from tercet.tasks.corpus.sources.corpora import CorpusConfig, Document, Fault, Heading, Reading

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tercet.models import seeding
-from tercet.models.encoders.prompts import Sided
-from tercet.models.retrieval import bm25, nearest, rankings
+from tercet.models.encoders.settings import Sided
+from tercet.models.retrieval import bm25, rankings
 from tercet.models.retrieval.rankings import NONE
 from tercet.tasks.corpus.sources import tables
 from tercet.tasks.corpus.sources.streams import COMPRESSIONS, lines
@@ -61,7 +61,7 @@ class RetrievalTask(Task):
     absent: int = 0
     unjudged: int = 0
     units: tuple[int, ...] | None = None
-    vectors: Callable[[], Iterable[nearest.Vectors]] | None = None
+    vectors: Callable[[], Iterable[rankings.Vectors]] | None = None
     passage_ids: tuple[int, ...] | None = None
     same_ids: tuple[int, ...] | None = None
     suite = SUITE
@@ -124,14 +124,14 @@ class RetrievalTask(Task):
 
     def search(self, encoded: "Encoded") -> tuple[rankings.Places, rankings.Scores]:
         """The places of the documents by cosine and their cosines, 1,000 deep."""
-        blocks: Iterable[nearest.Vectors] = (
+        blocks: Iterable[rankings.Vectors] = (
             encoded.of(self.documents[start : start + _BLOCK], "document")
             for start in range(0, len(self.documents), _BLOCK)
         )
         if self.vectors is not None:
             blocks = self.vectors()
         return self._without_same_ids(
-            nearest.search(encoded.of(self.queries, "query"), blocks, self._depth())
+            rankings.search_vectors(encoded.of(self.queries, "query"), blocks, self._depth())
         )
 
     def _depth(self) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Literal, TypeGuard
 
-from tercet.models.text.unicode import encodable
+from tercet.models.text.words import encodable
 from tercet.tasks.package_files import PACKAGE, file_path
 from tercet.tasks.stage import BadInput
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote
 
-from tercet.models.text.unicode import fold
+from tercet.models.text.words import fold
 from tercet.tasks.corpus.sources import tables
 from tercet.tasks.corpus.sources.cells import label_of, missing, text_fault
 from tercet.tasks.corpus.sources.looks import name_words

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from tercet.models.encoders.prompts import Sided
+from tercet.models.encoders.settings import Sided
 from tercet.models.measures.metrics import TIE
 from tercet.models.seeding import Ids
 from tercet.tasks.evaluation.suites.layout import (

@@ -7,9 +7,8 @@ from commands_store import SENTENCES, lines_of, make_artifact, make_run, small_s
 
 from tercet.flows.commands.browse import list_store, show_ref, tag_ref, untag
 from tercet.flows.results.verdict import Verdict
-from tercet.storage.runs import end_run, start_run
+from tercet.storage.runs import end_run, get_tag, start_run
 from tercet.storage.store import Store, StoreError, open_store
-from tercet.storage.tags import get_tag
 from tercet.tasks.stage import BadInput
 
 Capture = pytest.CaptureFixture[str]

@@ -17,7 +17,7 @@ from tercet.flows.cli import app
 from tercet.flows.commands.evaluate import evaluate_encoders, model_path
 from tercet.flows.results import metric_names
 from tercet.models import weights
-from tercet.storage.tags import set_tag
+from tercet.storage.runs import set_tag
 from tercet.tasks.evaluation import evaluate
 from tercet.tasks.evaluation.suites.own import RetrievalSource, StsSet
 from tercet.tasks.stage import BadInput
@@ -158,7 +158,7 @@ def test_the_precision_told_is_the_one_computed(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("tercet.models.precision.cpu_has_bf16", lambda: False)
+    monkeypatch.setattr("tercet.models.machine.cpu_has_bf16", lambda: False)
     monkeypatch.setattr("tercet.flows.running.gpus.device", lambda _: "cpu")
     store, _ = small_store(tmp_path / "store")
     ask("train", suite=suite, store=store.location, precision="bf16")

@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 
 from tercet.flows.cli import app
 from tercet.flows.commands.store import remove_runs
-from tercet.storage import runs, tags
+from tercet.storage import runs
 from tercet.storage.artifacts import all_artifacts
 from tercet.storage.catalog.views import write_catalog
 from tercet.storage.copying import copy
@@ -29,7 +29,7 @@ def test_runs_go_by_their_ids_alone(tmp_path: Path, capsys: pytest.CaptureFixtur
     second, third = (make_run(store, "fish", {}) for _ in range(2))
     with pytest.raises(BadInput, match=rf"'birds' .*{first}"):
         remove_runs(["birds"], store.location)
-    tags.set_tag(store, "good", first)
+    runs.set_tag(store, "good", first)
     for name in ("good", "tag:good"):
         with pytest.raises(BadInput, match=name):
             remove_runs([name], store.location)
@@ -168,7 +168,7 @@ def test_bytes_by_step_and_by_run(tmp_path: Path) -> None:
     make_artifact(store, "ingest", "cccc3333", {"sentences": SENTENCES})
     make_artifact(store, "graph", "dddd4444", {"sentences": SENTENCES})
     second = make_run(store, "fish", {"ingest": ("aaaa1111", "reused", {"sentences": 3})})
-    tags.set_tag(store, "good", "graph@dddd4444")
+    runs.set_tag(store, "good", "graph@dddd4444")
     (store.work / "responses").mkdir()
     (store.work / "responses" / "x").write_bytes(b"12345")
     sizes = store.sizes("")
@@ -187,7 +187,7 @@ def test_bytes_by_step_and_by_run(tmp_path: Path) -> None:
     assert found[first]["bytes"] == of("ingest/aaaa1111") + of("train")
     assert found[first]["alone"] == of("train")
     assert (found[second]["bytes"], found[second]["alone"]) == (of("ingest/aaaa1111"), 0)
-    tags.set_tag(store, "kept", first)
+    runs.set_tag(store, "kept", first)
     told = said_of_du("--store", store.location)
     assert told.splitlines()[2].split() == ["step", "versions", "size", "unused"]
     (line,) = [line for line in told.splitlines() if line.startswith(first)]

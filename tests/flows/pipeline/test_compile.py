@@ -138,7 +138,7 @@ def test_the_plan_says_what_is_left_out(tmp_path: Path, capsys: pytest.CaptureFi
 def test_the_plan_says_where_bf16_is_computed_in_fp32(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has: bool
 ) -> None:
-    monkeypatch.setattr("tercet.models.precision.cpu_has_bf16", lambda: has)
+    monkeypatch.setattr("tercet.models.machine.cpu_has_bf16", lambda: has)
     path, store = write(tmp_path, "{negation: {}}"), str(tmp_path / "store")
     asked = [f"{table}.precision=bf16" for table in ("embed", "train")]
     on_cpu = RunArguments(str(path), store, ("run.device=cpu", *asked))

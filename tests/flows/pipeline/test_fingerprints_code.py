@@ -92,7 +92,7 @@ def closures(recipe: str) -> Mapping[str, Mapping[str, str]]:
 @pytest.mark.parametrize(
     ("recipe", "modules", "remade"),
     [
-        ("quickstart", "models.losses.pairwise_logistic_loss", {"train"}),
+        ("quickstart", "models.losses.pairwise_logistic", {"train"}),
         ("quickstart", "models.rules.negation", {"synthesise.negation"}),
         ("quickstart", "tasks.corpus.ingest tasks.corpus.sources.pydocs", {"ingest"}),
         ("quickstart", "tasks.corpus.sources.hub models.losses.guided", set()),

@@ -8,8 +8,8 @@ from commands_store import make_artifact, make_run
 
 from tercet.flows.pipeline.fingerprints import kept_artifact, tagged
 from tercet.flows.pipeline.step import Step
+from tercet.storage.runs import set_tag
 from tercet.storage.store import Store, open_store
-from tercet.storage.tags import set_tag
 from tercet.tasks.knowledge.graph import STAGE, GraphConfig
 from tercet.tasks.stage import BadInput
 

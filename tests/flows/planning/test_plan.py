@@ -13,9 +13,8 @@ from tercet.flows.pipeline.fingerprints import fingerprints, made_model
 from tercet.flows.planning.plan import plan
 from tercet.flows.running.arguments import RunArguments
 from tercet.flows.running.run_plan import RunPlan, prepare
-from tercet.storage.runs import end_run, resolve_run, start_run
+from tercet.storage.runs import end_run, resolve_run, set_tag, start_run
 from tercet.storage.store import Store, open_store
-from tercet.storage.tags import set_tag
 from tercet.tasks.stage import BadInput
 
 

@@ -12,7 +12,7 @@ from tercet.flows.recipe import file as recipe_file
 from tercet.flows.recipe.file import resolve
 from tercet.flows.recipe.model import Recipe
 from tercet.flows.recipe.resolved import Made
-from tercet.models.llm.errors import Unusable
+from tercet.models.errors import Unusable
 from tercet.models.t5 import wording
 from tercet.tasks.stage import BadInput
 from tercet.tasks.training import fit_gense

@@ -19,10 +19,8 @@ from tercet.flows.results.encoder_form import (
     reformed,
     versions,
 )
-from tercet.models.encoders.encoder import encode, load_encoder
-from tercet.models.encoders.own_modules import save_encoder
-from tercet.models.encoders.pooling import FormSettings, PoolingMode
-from tercet.models.encoders.prompts import Prompts
+from tercet.models.encoders.encoder import encode, load_encoder, save_encoder
+from tercet.models.encoders.settings import FormSettings, PoolingMode, Prompts
 from tercet.storage.artifacts import open_artifact
 from tercet.storage.runs import resolve_run
 from tercet.storage.store import Store, open_store

@@ -10,8 +10,7 @@ from searched_store import passages
 from tercet.flows.results import word_index
 from tercet.models.retrieval import bm25
 from tercet.models.text.passages import passage_text
-from tercet.storage.layout import is_own
-from tercet.storage.store import open_store
+from tercet.storage.store import is_own, open_store
 
 TEXTS = ["the red file", "an old list", "blue and green", "one large column of the red index"]
 

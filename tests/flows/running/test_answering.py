@@ -10,13 +10,13 @@ import pytest
 
 from tercet.flows.running import answering
 from tercet.flows.running.answering import check_engine, digested, identity
+from tercet.models.errors import Unusable
 from tercet.models.generators.settings import GeneratorSettings
-from tercet.models.llm.errors import Unusable
 from tercet.models.llm.messages import Request
 from tercet.models.llm.run_settings import AskingSettings
 from tercet.models.llm.settings import LlmSettings, Sampling
 from tercet.storage import code
-from tercet.storage.answers.pool import open_pool
+from tercet.storage.answers import open_pool
 from tercet.storage.store import open_store
 from tercet.tasks.synthesis import fitted
 from tercet.tasks.synthesis.fitted import FittedConfig

@@ -8,9 +8,9 @@ from types import SimpleNamespace
 import pytest
 
 from tercet.flows.running.llm_session import ENGINE, LlmSession
-from tercet.models.generators import local
+from tercet.models.errors import Stopped
+from tercet.models.generators import generator
 from tercet.models.generators.settings import GeneratorSettings
-from tercet.models.llm.errors import Stopped
 from tercet.models.llm.messages import Request
 from tercet.models.llm.run_settings import AskingSettings
 from tercet.storage import locks
@@ -41,7 +41,7 @@ def test_a_model_that_was_loading_when_it_was_cancelled_is_not_asked(tmp_path, m
         def close(self):
             ended.append(self)
 
-    monkeypatch.setattr(local, "Local", Loading)
+    monkeypatch.setattr(generator, "Local", Loading)
     components = {"models": {"generator": "a" * 16}, "externals": {}}
     ask = session.asking(config, components, {"generator": tmp_path})
     request = Request(0, "One row.", own.decoding(), 5, source="One row.")

@@ -12,9 +12,8 @@ from safetensors.numpy import save_file
 from tercet.flows.pipeline.step import Step
 from tercet.flows.recipe.resolved import Made, Model, Tagged, Weights
 from tercet.flows.running.model_files import check_model_files
-from tercet.models.discriminators.calibration import Platt
-from tercet.models.discriminators.pair import PairModel, write
-from tercet.models.encoders import encoder, own_modules
+from tercet.models.discriminators import PairModel, Platt, write
+from tercet.models.encoders import encoder
 from tercet.tasks.evaluation import evaluate
 from tercet.tasks.evaluation.evaluate import EvaluateConfig
 from tercet.tasks.scoring import embed
@@ -247,7 +246,7 @@ def test_states_are_not_pooled_by_a_cnn_that_was_never_trained(
 ) -> None:
     here, form = Weights(str(tiny_backbone)), {"pooling": "token_cnn"}
     has_one = encoder.load_encoder(tiny_backbone, "token_cnn", cnn_seed=0)
-    own_modules.save_encoder(has_one, tmp_path / "kept")
+    encoder.save_encoder(has_one, tmp_path / "kept")
     kept = {"kept": tmp_path / "kept"}
 
     def of_encoder(source: Model, inputs: bool = True) -> Step:

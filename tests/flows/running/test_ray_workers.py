@@ -13,7 +13,7 @@ from toy_steps import toy_order, toy_parts
 
 from tercet.flows.running.executors import Executor
 from tercet.flows.running.one_part import PartOrder
-from tercet.models.llm.errors import Stopped
+from tercet.models.errors import Stopped
 from tercet.storage.runs import start_run
 from tercet.storage.store import Store, open_store
 from tercet.tasks.stage import BadInput, silent

@@ -11,7 +11,7 @@ from tiny_run import Tiny
 
 from tercet.flows.running.arguments import RunArguments
 from tercet.flows.running.run_plan import prepare
-from tercet.models.llm.errors import Unusable
+from tercet.models.errors import Unusable
 from tercet.tasks.stage import BadInput
 
 REWRITE = "synthesise={rewrite: }"

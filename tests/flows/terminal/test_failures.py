@@ -6,7 +6,7 @@ import pytest
 import typer
 
 from tercet.flows.terminal.failures import StageFailed, describe_failure, exit_code
-from tercet.models.llm.errors import Stopped, Unusable
+from tercet.models.errors import Stopped, Unusable
 from tercet.storage.store import FullDisk, StoreError
 from tercet.tasks.stage import BadInput
 

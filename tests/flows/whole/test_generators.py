@@ -17,7 +17,7 @@ from tiny_run import Tiny, ended_well, query, start, tercet
 HELD = """
 import time
 from tercet.flows.cli import main
-from tercet.storage.answers.pool import Pool
+from tercet.storage.answers import Pool
 real, added = Pool.add, []
 def add(self, values):
     if len(added) == 70:

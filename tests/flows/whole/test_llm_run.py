@@ -24,7 +24,7 @@ from tercet.models.generators import layout
 HELD = """
 import time
 from tercet.flows.cli import main
-from tercet.storage.answers.pool import Pool
+from tercet.storage.answers import Pool
 real, added = Pool.add, []
 def add(self, values):
     added.append(values)

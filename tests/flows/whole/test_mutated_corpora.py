@@ -18,7 +18,7 @@ from tercet.flows.commands.init import write_recipe
 from tercet.flows.running.arguments import RunArguments
 from tercet.flows.running.run_plan import prepare
 from tercet.flows.running.runner import open_run, run_steps
-from tercet.models.text.unicode import fold
+from tercet.models.text.words import fold
 from tercet.storage.artifacts import artifacts_of
 from tercet.storage.store import open_store
 from tercet.tasks.corpus.sources.streams import format_of, open_text

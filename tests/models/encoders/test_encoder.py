@@ -30,10 +30,9 @@ from transformers import (
 from transformers.utils import logging as transformers_logging
 
 from tercet.models.encoders import encoder, onnx_files
-from tercet.models.encoders.encoder import dimension, encode, load_encoder, longest
+from tercet.models.encoders.encoder import dimension, encode, load_encoder, longest, save_encoder
 from tercet.models.encoders.forms import whiten, whitening
-from tercet.models.encoders.own_modules import save_encoder
-from tercet.models.encoders.pooling import TOKEN_POOLINGS, TokenPooling
+from tercet.models.encoders.settings import TOKEN_POOLINGS, TokenPooling
 from tercet.models.losses.word_layer import layer_of
 
 
@@ -132,7 +131,7 @@ def test_bf16_is_near(tiny_backbone: Path, tiny_texts: list[str]) -> None:
 def test_without_bf16_in_the_processor_texts_are_encoded_in_fp32(
     tiny_backbone: Path, tiny_texts: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tercet.models.precision.cpu_has_bf16", lambda: False)
+    monkeypatch.setattr("tercet.models.machine.cpu_has_bf16", lambda: False)
     model = load_encoder(tiny_backbone)
     exact, asked = (encode(model, tiny_texts[:8], precision=p) for p in ("fp32", "bf16"))
     np.testing.assert_array_equal(exact, asked)

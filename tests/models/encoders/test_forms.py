@@ -6,9 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tercet.models.encoders.encoder import encode, load_encoder
+from tercet.models.encoders.encoder import encode, load_encoder, save_encoder
 from tercet.models.encoders.forms import pooling_of
-from tercet.models.encoders.own_modules import save_encoder
 
 FORMS: list[tuple[Any, str | None]] = [
     ("mean", None),

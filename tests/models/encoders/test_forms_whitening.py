@@ -8,8 +8,7 @@ import pytest
 import torch
 from sentence_transformers import SentenceTransformer
 
-from tercet.models.encoders import own_modules
-from tercet.models.encoders.encoder import encode, load_encoder
+from tercet.models.encoders.encoder import encode, load_encoder, save_encoder
 from tercet.models.encoders.forms import is_whitening, whiten, whitening
 
 
@@ -77,7 +76,7 @@ def test_a_whitened_encoder_is_plain(
         wanted /= np.linalg.norm(wanted, axis=1, keepdims=True)
     after = encode(model, tiny_texts, normalise=False)
     assert np.allclose(after, wanted, atol=1e-5)
-    directory = own_modules.save_encoder(model, tmp_path / "saved")
+    directory = save_encoder(model, tmp_path / "saved")
     plain = SentenceTransformer(str(directory), device="cpu")
     assert plain.get_embedding_dimension() == 20
     assert np.abs(plain.encode(tiny_texts) - after).max() < 1e-6
@@ -90,7 +89,7 @@ def test_another_pooling_is_refused(
 ) -> None:
     model = load_encoder(tiny_backbone, own)
     whiten(model, whitening(encode(model, tiny_texts, normalise=False), 20, 0.3))
-    directory = own_modules.save_encoder(model, tmp_path / "saved")
+    directory = save_encoder(model, tmp_path / "saved")
     with pytest.raises(ValueError, match=f"is whitened.*pooling: {own}, so pooling: {other}"):
         load_encoder(directory, other)
     again = encode(load_encoder(directory, own), tiny_texts)

@@ -13,9 +13,8 @@ from own_code import own_code
 from sentence_transformers import SentenceTransformer
 from tiny_t5 import tiny_t5
 
-from tercet.models.encoders.encoder import encode, load_encoder
-from tercet.models.encoders.own_modules import save_encoder
-from tercet.models.encoders.pooling import CnnPooling, StatePooling
+from tercet.models.encoders.encoder import encode, load_encoder, save_encoder
+from tercet.models.encoders.settings import CnnPooling, StatePooling
 
 TEXTS = ["the old file is open", "read a row of the array", "green", "red " * 90]
 SOURCE = "tercet_template_encoder.py"

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from tercet.models.encoders.pooling import FormSettings, pooling_name, read_pooling, template_of
+from tercet.models.encoders.settings import FormSettings, pooling_name, read_pooling, template_of
 
 
 @pytest.mark.parametrize("pooling", ["cls", ("cls", "mean"), "mask", "first_decoder"])

@@ -7,9 +7,8 @@ import pytest
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Router
 
-from tercet.models.encoders.encoder import distinct_side, encode, load_encoder
-from tercet.models.encoders.own_modules import save_encoder
-from tercet.models.encoders.prompts import SIDES, Prompts, has_sides
+from tercet.models.encoders.encoder import distinct_side, encode, load_encoder, save_encoder
+from tercet.models.encoders.settings import SIDES, Prompts, has_sides
 
 OWN = {"query": "the old file ", "document": "a new value of the row "}
 

@@ -13,9 +13,8 @@ from tokenizers import Tokenizer
 from tokenizers.processors import TemplateProcessing
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
-from tercet.models.encoders.encoder import encode, load_encoder
-from tercet.models.encoders.own_modules import save_encoder
-from tercet.models.encoders.pooling import FormSettings, TokenCnnForm, pooling_name, read_pooling
+from tercet.models.encoders.encoder import encode, load_encoder, save_encoder
+from tercet.models.encoders.settings import FormSettings, TokenCnnForm, pooling_name, read_pooling
 from tercet.models.encoders.token_cnn import (
     KERNELS,
     TokenCnn,

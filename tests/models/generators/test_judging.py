@@ -7,14 +7,14 @@ import pytest
 import torch
 from tiny_generators import tiny_causal
 
+from tercet.models import pretrained
 from tercet.models.encoders.encoder import load_encoder
-from tercet.models.generators import checkpoint
-from tercet.models.generators.judging import mean_word_vectors, text_losses
+from tercet.models.measures.generated import mean_word_vectors, text_losses
 
 
 def test_losses_token_by_token(tmp_path: Path) -> None:
     folder = tiny_causal(tmp_path / "tiny", ["red", "green", "blue"])
-    tokenizer, model = checkpoint.load_tokenizer(folder), checkpoint.causal_model(folder).eval()
+    tokenizer, model = pretrained.load_tokenizer(folder), pretrained.causal_model(folder).eval()
     texts = ["red green", "", "blue blue blue red", "green"]
     losses, counts = text_losses(model, tokenizer, texts, 2)
     end = tokenizer.eos_token_id

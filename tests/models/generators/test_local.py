@@ -11,11 +11,11 @@ from spoilt_models import spoilt
 from tiny_generators import SEPARATOR, tiny_causal, tiny_seq2seq
 from tiny_models import WORDS
 
+from tercet.models.errors import CeilingReached, Stopped, Unusable
 from tercet.models.generators import generator, layout
+from tercet.models.generators.generator import Local
 from tercet.models.generators.layout import Layout
-from tercet.models.generators.local import Local
 from tercet.models.generators.settings import Decoding
-from tercet.models.llm.errors import CeilingReached, Stopped, Unusable
 from tercet.models.llm.messages import Answer, Request
 
 HOW = Decoding(max_tokens=12, max_new=None)

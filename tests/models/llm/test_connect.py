@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from faulty_server import FaultyServer, silent_port
 
+from tercet.models.errors import Stopped, Unusable
 from tercet.models.llm.client.exchange import Endpoint
 from tercet.models.llm.connect import (
     chat_renderer,
@@ -14,7 +15,6 @@ from tercet.models.llm.connect import (
     has_chat_template,
     wire,
 )
-from tercet.models.llm.errors import Stopped, Unusable
 from tercet.models.llm.messages import Request, Shot
 from tercet.models.llm.run_settings import AskingSettings
 from tercet.models.llm.settings import LlmSettings, Sampling

@@ -14,9 +14,8 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from tercet.models.encoders.encoder import load_encoder
+from tercet.models.encoders.encoder import load_encoder, save_encoder
 from tercet.models.encoders.entry_space import Turn
-from tercet.models.encoders.own_modules import save_encoder
 from tercet.models.losses import definition_loss as module
 from tercet.models.losses.definition_loss import (
     DefinitionLoss,

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from transformers import AutoTokenizer
 
 from tercet.models.encoders.encoder import load_encoder
-from tercet.models.encoders.pooling import TokenCnnForm
+from tercet.models.encoders.settings import TokenCnnForm
 from tercet.models.losses.registry import fill_loss, loss_named, loss_of, params_of
 
 NAME = "token_reconstruction"

@@ -10,7 +10,7 @@ from counted import frequencies
 from torch import Tensor
 
 from tercet.models.encoders.encoder import load_encoder
-from tercet.models.encoders.pooling import TokenCnnForm
+from tercet.models.encoders.settings import TokenCnnForm
 from tercet.models.encoders.token_cnn import KERNELS, windows_within
 from tercet.models.losses.registry import LOSSES, loss_named
 from tercet.models.losses.token_reconstruction_loss import (

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tercet.models.measures.comparisons import compare_seeds, summarise_seeds
+from tercet.models.measures.resampling import compare_seeds, summarise_seeds
 
 # Two-sided 95 % points of Student's t, from any table of it.
 T_OF_TWO, T_OF_FOUR = 4.3027, 2.7764

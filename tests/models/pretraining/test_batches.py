@@ -5,9 +5,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tercet.models.pretraining import noise
-from tercet.models.pretraining.batches import Task, TextBatches, Texts, tokenised, widths
-from tercet.models.pretraining.noise import Vocabulary
+from tercet.models.pretraining.batches import (
+    IGNORED,
+    Task,
+    TextBatches,
+    Texts,
+    Vocabulary,
+    tokenised,
+    widths,
+)
 
 KNOWN = Vocabulary(9_000, np.array([0, 1, 2]), padding=0, mask=2, end=1, sentinels=(8999, 8998))
 
@@ -80,7 +86,7 @@ def test_so_many_texts_are_written_as_a_whole() -> None:
     whole = 0
     for step in range(200):
         inputs = batches[step].inputs
-        whole += int((inputs["answers"][0] != noise.IGNORED).sum() > inputs["lengths"][0] * 0.6)
+        whole += int((inputs["answers"][0] != IGNORED).sum() > inputs["lengths"][0] * 0.6)
     assert 60 < whole < 140
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from tercet.models.pretraining import network, noise
+from tercet.models.pretraining import batches, network
 from tercet.models.pretraining import tokenizer as tokenizers
 
 VOCABULARY = {"masked": 90, "causal": 280, "t5": 160}
@@ -38,7 +38,7 @@ def test_texts_with_nothing_to_find_leave_the_weights_as_they_are(tiny_texts: li
     made = tokenizers.trained("masked", VOCABULARY["masked"], 32, lambda: iter([tiny_texts]))
     model = network.made("masked", network.Shape(1, 32, 2, 32), made)
     ids, lengths = torch.full((2, 16), made.unk_token_id), torch.tensor([16, 9])
-    nothing = torch.full((2, 3), noise.IGNORED)
+    nothing = torch.full((2, 3), batches.IGNORED)
     loss = network.LanguageModel(model, "masked")(ids, lengths, nothing, torch.zeros_like(nothing))
     loss.backward()
     assert float(loss) == 0

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tercet.models.pretraining import noise
-from tercet.models.pretraining.noise import IGNORED, Vocabulary
+from tercet.models.pretraining import batches
+from tercet.models.pretraining.batches import IGNORED, Vocabulary
 
 CLS, SEP, PAD, MASK = 0, 1, 2, 3
 BERT = Vocabulary(size=100, special=np.array([CLS, SEP, PAD, MASK]), padding=PAD, mask=MASK)
@@ -23,7 +23,7 @@ def rows_of(lengths: list[int], width: int) -> np.ndarray:
 def test_a_share_of_the_own_tokens_is_asked_for_and_the_rest_is_as_it_was() -> None:
     ids = rows_of([60, 30, 5, 1], 64)
     rng = np.random.default_rng(0)
-    noised, places, answers = noise.masked(ids, 0.2, 13, BERT, rng)
+    noised, places, answers = batches.masked(ids, 0.2, 13, BERT, rng)
     assert places.shape == answers.shape == (4, 13)
     assert (answers != IGNORED).sum(1).tolist() == [12, 6, 1, 1]
     for row in range(4):
@@ -39,7 +39,7 @@ def test_a_share_of_the_own_tokens_is_asked_for_and_the_rest_is_as_it_was() -> N
 
 def test_of_the_asked_eight_in_ten_are_masked_and_one_is_replaced() -> None:
     ids = rows_of([62] * 2000, 64)
-    noised, places, answers = noise.masked(ids, 0.2, 13, BERT, np.random.default_rng(1))
+    noised, places, answers = batches.masked(ids, 0.2, 13, BERT, np.random.default_rng(1))
     used = answers != IGNORED
     seen = np.take_along_axis(noised, places, 1)[used]
     assert np.mean(seen == MASK) == pytest.approx(0.8, abs=0.02)
@@ -48,7 +48,7 @@ def test_of_the_asked_eight_in_ten_are_masked_and_one_is_replaced() -> None:
 
 def test_a_decoder_is_asked_for_the_next_token_and_never_for_padding() -> None:
     ids = np.array([[5, 6, 7, 1, 0], [5, 1, 0, 0, 0]])
-    seen, answers = noise.shifted(ids, np.array([4, 2]))
+    seen, answers = batches.shifted(ids, np.array([4, 2]))
     assert seen.tolist() == [[5, 6, 7, 1], [5, 1, 0, 0]]
     assert answers.tolist() == [[6, 7, 1, IGNORED], [1, IGNORED, IGNORED, IGNORED]]
 
@@ -64,9 +64,9 @@ def test_spans_and_what_is_left_make_the_text_again(lengths, share, whole, seed)
     ids = np.zeros((len(lengths), 64), dtype=np.int64)
     for row, length in enumerate(lengths):
         ids[row, :length] = np.arange(3, 3 + length)
-    width = noise.longest_answer(64, share, whole)
+    width = batches.longest_answer(64, share, whole)
     rng = np.random.default_rng(seed)
-    read, sizes, written = noise.spans(ids, np.array(lengths), share, whole, width, T5, rng)
+    read, sizes, written = batches.spans(ids, np.array(lengths), share, whole, width, T5, rng)
     assert read.shape == (len(lengths), 64)
     assert written.shape == (len(lengths), width)
     for row, length in enumerate(lengths):
@@ -97,7 +97,7 @@ def test_masked_spans_are_of_three_tokens_on_average() -> None:
     ids = np.tile(np.arange(3, 63), (300, 1))
     ids = np.concatenate([ids, np.zeros((300, 4), dtype=np.int64)], axis=1)
     rng = np.random.default_rng(2)
-    _, _, written = noise.spans(ids, np.full(300, 60), 0.15, False, 16, T5, rng)
+    _, _, written = batches.spans(ids, np.full(300, 60), 0.15, False, 16, T5, rng)
     answered = (written != IGNORED) & (written != 1)
     sentinels = written >= 80
     assert (answered & ~sentinels).sum() / sentinels.sum() == pytest.approx(3.0)

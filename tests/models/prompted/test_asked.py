@@ -10,13 +10,12 @@ import pyarrow as pa
 import pytest
 
 from tercet.models import seeding
+from tercet.models.errors import Unusable
 from tercet.models.generation import MethodInput
-from tercet.models.llm.errors import Unusable
 from tercet.models.prompted import templates
 from tercet.models.prompted.asked import Question
-from tercet.models.prompted.methods import METHODS
-from tercet.models.prompted.shot_checks import check_shots
-from tercet.models.prompted.shots import Example, load, shots_path
+from tercet.models.prompted.methods import METHODS, check_shots
+from tercet.models.prompted.templates import Example, load_shots, shots_path
 
 QUESTION = METHODS["question"]
 KINDS = ("keyword", "question", "claim")
@@ -77,7 +76,7 @@ def test_the_kinds_are_the_same_under_any_partition() -> None:
 
 
 def examples(path: Path, kind: str) -> list[Example]:
-    return load(path, TEMPLATE, {"kinds": list(KINDS), "kind": kind}, QUESTION.optional)
+    return load_shots(path, TEMPLATE, {"kinds": list(KINDS), "kind": kind}, QUESTION.optional)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from tercet.models.llm.errors import Unusable
+from tercet.models.errors import Unusable
 from tercet.models.prompted import templates
-from tercet.models.prompted.methods import METHODS
-from tercet.models.prompted.shot_checks import check_shots
-from tercet.models.prompted.shots import Example, load, shots_path
+from tercet.models.prompted.methods import METHODS, check_shots
+from tercet.models.prompted.templates import Example, load_shots, shots_path
 
 KEPT = {
     "sentence": "The bell of the tower rang twice.",
@@ -21,7 +20,7 @@ KEPT = {
 def ours(name: str, **params: Any) -> list[Example]:
     method = METHODS[name]
     template = templates.load(templates.prompt_path(method.prompt or ""), method.variables)
-    return load(shots_path(name), template, method.params(**params).model_dump())
+    return load_shots(shots_path(name), template, method.params(**params).model_dump())
 
 
 def of(folder: Path, *lines: Any, prompt: str = "Say {{ sentence }}", **own: Any) -> list[Example]:
@@ -29,7 +28,7 @@ def of(folder: Path, *lines: Any, prompt: str = "Say {{ sentence }}", **own: Any
     text = "\n".join(line if isinstance(line, str) else json.dumps(line) for line in lines)
     (folder / "own.jsonl").write_text(text, encoding="utf-8")
     template = templates.load(folder / "own.jinja", ("sentence", "edit", "old"))
-    return load(folder / "own.jsonl", template, own)
+    return load_shots(folder / "own.jsonl", template, own)
 
 
 @pytest.mark.parametrize("name", [n for n, one in METHODS.items() if one.each == "sentences"])
@@ -72,10 +71,10 @@ def test_a_file_without_examples_is_told(tmp_path: Path) -> None:
         of(tmp_path, {**KEPT, "edit": "minimal"}, edit="rewrite")
     template = templates.load(tmp_path / "own.jinja", ("sentence",))
     with pytest.raises(Unusable, match="none"):
-        load(tmp_path / "none.jsonl", template, {})
+        load_shots(tmp_path / "none.jsonl", template, {})
     (tmp_path / "own.jsonl").write_bytes("ä".encode("latin-1"))
     with pytest.raises(Unusable, match="UTF-8"):
-        load(tmp_path / "own.jsonl", template, {})
+        load_shots(tmp_path / "own.jsonl", template, {})
 
 
 def test_an_answer_that_parse_would_refuse_is_told(tmp_path: Path) -> None:

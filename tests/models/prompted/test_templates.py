@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tercet.models.llm.errors import Unusable
+from tercet.models.errors import Unusable
 from tercet.models.prompted.templates import load, prompt_path, render
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tercet.models.retrieval import bm25, bm25_files
+from tercet.models.retrieval import bm25
 
 
 @pytest.mark.parametrize(
@@ -17,8 +17,8 @@ from tercet.models.retrieval import bm25, bm25_files
 )
 def test_an_index_survives_the_way_over_the_disk(tmp_path: Path, documents: list[str]) -> None:
     built = bm25.build(documents)
-    bm25_files.save(built, tmp_path / "index")
-    read = bm25_files.load(tmp_path / "index")
+    bm25.save(built, tmp_path / "index")
+    read = bm25.load(tmp_path / "index")
     assert (read.english, read.documents) == (built.english, built.documents)
     for query in ("cat", "Hund", "the", "?"):
         wanted, found = bm25.search(built, [query], 4), bm25.search(read, [query], 4)
@@ -27,4 +27,4 @@ def test_an_index_survives_the_way_over_the_disk(tmp_path: Path, documents: list
 
 def test_a_directory_without_an_index_is_an_os_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
-        bm25_files.load(tmp_path)
+        bm25.load(tmp_path)

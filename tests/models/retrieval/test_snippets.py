@@ -1,7 +1,6 @@
 """The words of a query in a text: as the index reads them, and where most of them stand."""
 
-from tercet.models.retrieval.bm25 import words_of
-from tercet.models.retrieval.snippets import snippet, word_places
+from tercet.models.retrieval.bm25 import snippet, word_places, words_of
 
 
 def found(text: str, query: str, english: bool = True) -> list[str]:

@@ -3,7 +3,7 @@
 import duckdb
 import pytest
 
-from tercet.models.text.lengths import count_words, is_unspaced, words_sql
+from tercet.models.text.words import count_words, is_unspaced, words_sql
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from tercet.models import seeding
-from tercet.models.training.drawing import OPERATIONS, UNCHANGED, Drawing
+from tercet.models.training.phase import OPERATIONS, UNCHANGED, Drawing
 
 TEXTS = [
     " ".join(f"w{number}" for number in np.random.default_rng(row).permutation(40)[: 4 + row % 15])

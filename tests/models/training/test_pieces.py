@@ -11,8 +11,7 @@ from training_run import NUMBERS, part, table
 
 from tercet.models.encoders.encoder import load_encoder
 from tercet.models.training.loop import Setting
-from tercet.models.training.pieces import LengthGroups, cheapest
-from tercet.models.training.train_encoder import train_encoder
+from tercet.models.training.train_encoder import LengthGroups, cheapest, train_encoder
 
 PASS = 64
 

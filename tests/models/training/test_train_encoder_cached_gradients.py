@@ -17,10 +17,8 @@ from training_run import NUMBERS, Weights, mixed, same_weights, table, train
 from tercet.models.encoders.encoder import load_encoder
 from tercet.models.losses import definition_loss
 from tercet.models.losses.registry import loss_named
-from tercet.models.training import pieces
 from tercet.models.training import train_encoder as training
-from tercet.models.training.pieces import LengthGroups
-from tercet.models.training.train_encoder import CachedEncoder
+from tercet.models.training.train_encoder import CachedEncoder, LengthGroups
 
 LOSSES: list[tuple[str, dict[str, Any]]] = [
     ("info_nce", {}),
@@ -153,7 +151,7 @@ def test_so_are_those_of_groups_of_like_length(
         if isinstance(module, nn.Dropout):
             module.p = 0.0
     # A pass costs nothing, so that there are as many groups as lengths.
-    monkeypatch.setattr(pieces, "_PASS", 0)
+    monkeypatch.setattr(training, "_PASS", 0)
     texts, groups = tiny_texts[:24], LengthGroups(encoder)
     passes: list[int] = []
     encoder.register_forward_pre_hook(lambda _, given: passes.append(len(given[0]["input_ids"])))

@@ -16,8 +16,7 @@ from tercet.models import seeding
 from tercet.models.encoders.encoder import load_encoder
 from tercet.models.losses.registry import loss_named
 from tercet.models.training import train_encoder as module
-from tercet.models.training.pieces import LengthGroups
-from tercet.models.training.train_encoder import CachedEncoder
+from tercet.models.training.train_encoder import CachedEncoder, LengthGroups
 
 TAU, ROWS = 0.05, 8
 

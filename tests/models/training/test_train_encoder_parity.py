@@ -25,7 +25,7 @@ from tercet.models.losses.registry import loss_named
 from tercet.models.training.batches import LengthWindows
 from tercet.models.training.loop import phase_seed
 from tercet.models.training.phase import PartRows
-from tercet.models.training.pieces import LengthGroups
+from tercet.models.training.train_encoder import LengthGroups
 
 PLAIN = NUMBERS.model_copy(update={"word_repetition": False})
 STEPS, SEED = 22, 11

@@ -7,9 +7,8 @@ import pytest
 import torch
 from training_run import NUMBERS, Weights, part, same_weights, table, train
 
-from tercet.models.encoders.encoder import load_encoder
-from tercet.models.encoders.own_modules import save_encoder
-from tercet.models.encoders.prompts import Prompts
+from tercet.models.encoders.encoder import load_encoder, save_encoder
+from tercet.models.encoders.settings import Prompts
 
 # Equally long, so that batches are the same without them.
 BEFORE = {"anchor": "the old ", "positive": "red row "}

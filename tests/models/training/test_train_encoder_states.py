@@ -8,7 +8,7 @@ from counted import frequencies
 from training_run import NUMBERS, part, same_weights, table, without_rate
 
 from tercet.models.encoders.encoder import load_encoder
-from tercet.models.encoders.pooling import TokenCnnForm
+from tercet.models.encoders.settings import TokenCnnForm
 from tercet.models.training.loop import Setting
 from tercet.models.training.phase import Trained
 from tercet.models.training.train_encoder import train_encoder

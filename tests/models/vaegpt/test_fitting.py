@@ -9,7 +9,7 @@ import pytest
 import torch
 from tiny_generators import SEPARATOR, tiny_causal
 
-from tercet.models.generators import checkpoint
+from tercet.models import pretrained
 from tercet.models.generators.layout import Layout
 from tercet.models.training.fit_generator import Feed
 from tercet.models.vaegpt import fitting
@@ -36,7 +36,7 @@ def batch(gpt2: Path) -> dict[str, torch.Tensor]:
             "target": ["green red blue", "two", "one one"],
         }
     )
-    tokenizer = checkpoint.load_tokenizer(gpt2)
+    tokenizer = pretrained.load_tokenizer(gpt2)
     layout = Layout(form="vaegpt", separator=SEPARATOR, max_length=48)
     found: dict[str, torch.Tensor] = Feed(tokenizer, layout, rows, 3, 0)[0].inputs
     return found

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 from catalog_store import ONE, TWO, Schema, make, run
 
-from tercet.storage import tags
+from tercet.storage import runs
 from tercet.storage.store import Store
 
 
@@ -28,6 +28,6 @@ def filled(store: Store) -> Store:
     select = make(
         store, "select", "ffff", {"triplets": (ONE, {"x": [7]})}, parents=("5a00", "c000")
     )
-    tags.set_tag(store, "older", run(store, swap, old, select))
+    runs.set_tag(store, "older", run(store, swap, old, select))
     run(store, swap, new)
     return store

@@ -11,7 +11,7 @@ import pytest
 from pydantic import ValidationError
 
 from tercet.models import seeding
-from tercet.models.text.lengths import count_words
+from tercet.models.text.words import count_words
 from tercet.storage.rows import rows_of
 from tercet.tasks.corpus import ingest, passages
 from tercet.tasks.corpus.passages import PassagesConfig, passage_text

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tercet.models.text.lengths import count_words
+from tercet.models.text.words import count_words
 from tercet.tasks.corpus.passages import Passage, cut, sections
 from tercet.tasks.corpus.sources.corpora import Document, Heading
 

@@ -9,9 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-from tercet.models.encoders.encoder import encode, load_encoder
+from tercet.models.encoders.encoder import encode, load_encoder, save_encoder
 from tercet.models.encoders.entry_space import create_space
-from tercet.models.encoders.own_modules import save_encoder
 from tercet.models.losses.definition_loss import Projection
 from tercet.storage.rows import Rows, rows_of
 from tercet.tasks.corpus.held_out import HELD_OUT_DEFINITIONS

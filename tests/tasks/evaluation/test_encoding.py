@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tercet.models.encoders.encoder import encode, load_encoder
-from tercet.models.encoders.prompts import Prompts
+from tercet.models.encoders.settings import Prompts
 from tercet.tasks.evaluation import encoding
 from tercet.tasks.evaluation.encoding import Encoded, encode_texts
 from tercet.tasks.evaluation.evaluate import EvaluateConfig

@@ -7,7 +7,7 @@ import pytest
 from beir_folder import write_beir
 from evaluation_stage import compare, pairs_table, run_stage, values
 
-from tercet.models.encoders.prompts import Prompts
+from tercet.models.encoders.settings import Prompts
 from tercet.tasks.evaluation.evaluation_rows import Pairs
 
 PROMPTS = Prompts(query="the old file ", document="red ")

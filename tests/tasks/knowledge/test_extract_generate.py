@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tercet.models import seeding
-from tercet.models.llm.errors import Unusable
+from tercet.models.errors import Unusable
 from tercet.models.llm.messages import Answer, Request
 from tercet.models.llm.settings import LlmSettings
 from tercet.storage.rows import rows_of

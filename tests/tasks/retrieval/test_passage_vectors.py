@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tercet.models.encoders import encoder
-from tercet.models.encoders.prompts import Prompts
+from tercet.models.encoders.settings import Prompts
 from tercet.models.text.passages import passage_text
 from tercet.storage.rows import Rows, rows_of
 from tercet.tasks.corpus.passages import PASSAGES

@@ -8,10 +8,8 @@ import pyarrow as pa
 import pytest
 from awareness_corpus import emitted, stored
 
-from tercet.models import seeding
-from tercet.models.discriminators import pair as pairs
-from tercet.models.discriminators.calibration import Platt
-from tercet.models.discriminators.pair import PairModel
+from tercet.models import discriminators, seeding
+from tercet.models.discriminators import PairModel, Platt
 from tercet.storage.rows import rows_of
 from tercet.tasks.scoring import embed, pair
 from tercet.tasks.stage import BadInput
@@ -30,7 +28,7 @@ def scored(
     model = PairModel(generator.normal(size=(4, of_model or dimension)), 0.2, Platt(1.5, 0.1))
     directory = folder / "model"
     directory.mkdir()
-    pairs.write(directory, model)
+    discriminators.write(directory, model)
     ids = pa.array(seeding.text_ids(TEXTS), pa.uint64())
     embeddings = embed.embeddings_table(ids, vectors)
     given = [(row, (row * 5 + 1) % 11) for row in range(10)]

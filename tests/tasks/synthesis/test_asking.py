@@ -11,7 +11,7 @@ import pytest
 from stages import emitted
 from synthesis_stage import corpus, shares, stored
 
-from tercet.models.llm.errors import Unusable
+from tercet.models.errors import Unusable
 from tercet.models.llm.messages import Answer, Request
 from tercet.models.llm.settings import LlmSettings, Sampling
 from tercet.models.prompted import asked, templates

@@ -2,8 +2,8 @@
 
 import pytest
 
+from tercet.models.errors import Unusable
 from tercet.models.generation import Method, Prompted
-from tercet.models.llm.errors import Unusable
 from tercet.models.prompted.asked import each_sentence
 from tercet.tasks.synthesis import methods, prompted
 from tercet.tasks.synthesis.methods import MethodSettings, check_params, method_of

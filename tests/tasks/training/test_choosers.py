@@ -13,7 +13,7 @@ from tercet.flows.pipeline.compile import compile_steps
 from tercet.flows.recipe import file as recipe_file
 from tercet.flows.recipe.file import resolve
 from tercet.models.encoders.encoder import load_encoder
-from tercet.models.encoders.prompts import Prompts
+from tercet.models.encoders.settings import Prompts
 from tercet.storage.rows import Rows, rows_of
 from tercet.tasks.corpus.ingest import DOCUMENT_PAIRS
 from tercet.tasks.evaluation.document_pairs import pairs_of_split

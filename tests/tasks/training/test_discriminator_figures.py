@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from inference_pairs import labelled, rows
 
-from tercet.models.discriminators.calibration import Platt
+from tercet.models.discriminators import Platt
 from tercet.tasks.stage import Resources, Work
 from tercet.tasks.training import discriminator_figures as figures
 from tercet.tasks.training.discriminator_figures import emit_figures

@@ -96,7 +96,7 @@ def test_vectors_keep_their_lengths_where_the_encoder_normalises(
 ) -> None:
     from sentence_transformers.base.modules import Normalize
 
-    from tercet.models.encoders.own_modules import save_encoder
+    from tercet.models.encoders.encoder import save_encoder
 
     model = load_encoder(tiny_backbone, "cls")
     model.append(Normalize())

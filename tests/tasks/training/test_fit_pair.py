@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from inference_pairs import THINGS, labelled, rows
 
-from tercet.models.discriminators import pair
+from tercet.models import discriminators
 from tercet.models.encoders import encoder
 from tercet.tasks.scoring.embed import EmbedConfig
 from tercet.tasks.stage import BadInput, Resources, Work
@@ -76,7 +76,7 @@ def test_it_leaves_a_discriminator_that_knows_the_things(
     tmp_path: Path, evaluator: Evaluator
 ) -> None:
     directory, tables = fitted(tmp_path, rows(400))
-    model = pair.read(directory)
+    model = discriminators.read(directory)
     assert model.dimension == len(THINGS) + 2
     first, same, other = evaluator._encode(
         "model", ["Behind the mill: the boat.", "There is a boat.", "There is a tent."]
@@ -114,7 +114,7 @@ def test_pairs_held_out_for_the_figures_move_no_weight(tmp_path: Path) -> None:
             for row in tables["discriminator_metrics"]
             if (row["arm"], row["metric"], row["subset"]) == ("discriminator", "auc", "all")
         )
-        return pair.read(directory).weights, auc
+        return discriminators.read(directory).weights, auc
 
     weights, _ = swapped("")
     others, auc = swapped("test")
@@ -145,7 +145,7 @@ def test_a_killed_fit_encodes_only_what_is_missing(
     evaluator.fails_at = None
     directory, _ = fitted(tmp_path / "killed", rows(200))
     assert len(evaluator.encoded) == whole
-    weights = (pair.read(where).weights for where in (expected, directory))
+    weights = (discriminators.read(where).weights for where in (expected, directory))
     assert np.array_equal(next(weights), next(weights))
 
 

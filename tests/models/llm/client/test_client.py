@@ -7,7 +7,7 @@ import pytest
 from asking_client import CHAT, KEY, LISTS, SAMPLING, Record, client, poison, requests
 from faulty_server import FaultyServer, Reply, Seen, error, says, silent_port, until
 
-from tercet.models.llm.errors import Stopped
+from tercet.models.errors import Stopped
 from tercet.models.llm.messages import Answer, Request
 from tercet.models.llm.settings import Sampling
 from tercet.models.llm.wire import ANSWER, Wire

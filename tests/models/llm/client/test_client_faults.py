@@ -13,7 +13,7 @@ from asking_client import CHAT, LISTS, Record, client, poison, requests
 from even_time import now
 from faulty_server import FaultyServer, Reply, Seen, error, says, until
 
-from tercet.models.llm.errors import Stopped, Unusable
+from tercet.models.errors import Stopped, Unusable
 from tercet.models.llm.messages import Answer, Request
 from tercet.models.llm.wire import Wire
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from tercet.models.errors import Unusable
 from tercet.models.llm.client.client import Client, Endpoint
 from tercet.models.llm.connect import chat_renderer
-from tercet.models.llm.errors import Unusable
 from tercet.models.llm.messages import Answer, Request
 from tercet.models.llm.run_settings import AskingSettings, EngineSettings
 from tercet.models.llm.settings import LlmSettings, Sampling

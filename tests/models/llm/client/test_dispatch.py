@@ -8,7 +8,7 @@ from asking_client import Record, client, poison, requests
 from even_time import now
 from faulty_server import FaultyServer, error, silent_port
 
-from tercet.models.llm.errors import Stopped
+from tercet.models.errors import Stopped
 
 
 def test_an_endpoint_that_only_fails_stops_with_the_count_of_what_is_safe() -> None:

@@ -7,8 +7,8 @@ import pytest
 from asking_client import CHAT, KEY, LISTS, Record, client, once, poison, requests
 from faulty_server import FaultyServer, Reply, Seen, error
 
+from tercet.models.errors import Unusable
 from tercet.models.llm.client.client import Endpoint
-from tercet.models.llm.errors import Unusable
 from tercet.models.llm.wire import Wire
 
 

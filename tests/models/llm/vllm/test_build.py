@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tercet.models.llm.errors import Unusable
+from tercet.models.errors import Unusable
 from tercet.models.llm.run_settings import EngineSettings
 from tercet.models.llm.settings import LlmSettings
 from tercet.models.llm.vllm.build import Plugin, VllmBuild, is_vaegpt, look

@@ -17,7 +17,7 @@ import psutil
 import pytest
 from engines import SECONDS, START_SECONDS, engine, group, record, until
 
-from tercet.models.llm.errors import Stopped, Unusable
+from tercet.models.errors import Stopped, Unusable
 from tercet.models.llm.vllm.engine import RECORD, Engine
 
 pytestmark = pytest.mark.usefixtures("patient")

@@ -13,7 +13,7 @@ import psutil
 import pytest
 from engines import SECONDS, engine, group, record, until
 
-from tercet.models.llm.errors import Stopped, Unusable
+from tercet.models.errors import Stopped, Unusable
 from tercet.models.llm.run_settings import EngineSettings
 from tercet.models.llm.settings import LlmSettings
 from tercet.models.llm.vllm.engine import RECORD, Engine

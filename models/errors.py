@@ -1,4 +1,7 @@
-"""The two ways in which a language model fails a run."""
+"""The two ways in which a language model fails a run, and the name that a misspelt one meant."""
+
+import difflib
+from collections.abc import Iterable
 
 from tercet.errors import TercetError
 
@@ -18,3 +21,9 @@ class Stopped(TercetError):
 
 class CeilingReached(Stopped):
     """The recipe's ceiling on tokens or money is reached: only a person may raise it."""
+
+
+def suggest(name: str, known: Iterable[str]) -> str:
+    """`; the nearest is 'NAME'` if a known name is like this one, else nothing."""
+    alike = difflib.get_close_matches(name, list(known), n=1)
+    return f"; the nearest is {alike[0]!r}" if alike else ""

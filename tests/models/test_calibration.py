@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tercet.models.discriminators.calibration import Platt, fitted_platt
+from tercet.models.discriminators import Platt, fitted_platt
 
 
 def test_platt_gives_back_the_slope_and_shift_that_made_the_labels() -> None:

@@ -1,14 +1,45 @@
-"""Loads a checkpoint's language model and tokenizer; a fault is reported in one sentence."""
+"""Loads a checkpoint's language model and tokenizer; a fault is reported in one sentence.
+
+Incomplete checkpoints are refused: transformers would draw missing weights at random.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
+from huggingface_hub.errors import StrictDataclassError
+from safetensors import SafetensorError
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
-from tercet.models.whole_checkpoint import FAULTS, whole
+# What transformers raises for a directory that it cannot load.
+FAULTS = (
+    KeyError,
+    OSError,
+    RuntimeError,
+    SafetensorError,
+    StrictDataclassError,
+    TypeError,
+    ValueError,
+)
+
+
+def whole(kind: Any, directory: Path | str, new_head: bool = False, **given: Any) -> Any:
+    """`kind.from_pretrained`, from safetensors alone and without code of the checkpoint's own.
+
+    new_head: what lies outside the base model may be missing, and is then drawn.
+    Raises one of `FAULTS`, ValueError where weights are missing.
+    """
+    given |= {"use_safetensors": True, "trust_remote_code": False}
+    model, told = kind.from_pretrained(directory, output_loading_info=True, **given)
+    missing = sorted(told["missing_keys"])
+    if new_head:
+        missing = [name for name in missing if name.startswith(f"{model.base_model_prefix}.")]
+    if missing:
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        raise ValueError(f"its weights lack {missing[0]}{more}")
+    return model
 
 
 def load_tokenizer(directory: Path) -> Any:

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from tercet.models.encoders.encoder import load_encoder
-from tercet.models.losses.nt_xent_loss import nt_xent
+from tercet.models.losses.nt_xent import nt_xent
 from tercet.models.losses.registry import loss_named
 
 

@@ -1,6 +1,7 @@
-"""Lengths of texts in words, also in scripts that put no spaces between words."""
+"""Unicode text made uniform, and its words, also in scripts that put no spaces between them."""
 
 import re
+import unicodedata
 
 # Letters of a word on average, and the scripts: Han, kana and bopomofo; Thai, Lao, Burmese, Khmer,
 # Tibetan, and Tai of China.
@@ -45,3 +46,50 @@ def words_sql(column: str) -> str:
 def is_unspaced(text: str) -> bool:
     """Whether most letters of a text are of a script without spaces."""
     return 2 * len(UNSPACED.findall(text)) > sum(map(str.isalpha, text))
+
+
+# Control characters that are not white space, and marks that print nothing and would hide equality.
+_INVISIBLE = dict.fromkeys(
+    [
+        *range(0x00, 0x09),
+        *range(0x0E, 0x1C),
+        *range(0x7F, 0x85),
+        *range(0x86, 0xA0),
+        0xAD,
+        0x200B,
+        0x2060,
+        0xFEFF,
+    ]
+)
+
+
+def fold(text: str) -> str:
+    """The text in Unicode's NFC form, without control characters, white space as single spaces."""
+    if not text.isascii():
+        text = unicodedata.normalize("NFC", text)
+    if not text.isprintable():
+        text = text.translate(_INVISIBLE)
+    return " ".join(text.split())
+
+
+def encodable(text: str) -> bool:
+    """Whether the text can be written as UTF-8, i.e. holds no lone surrogate."""
+    if text.isascii():
+        return True
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+# Scripts from here on are written without spaces, or with words grown together.
+_WITHOUT_WORDS = "\u0590"
+
+
+def inside(text: str, place: int) -> bool:
+    """Whether a word goes on over this place of the text; never in scripts without spaces."""
+    if not 0 < place < len(text):
+        return False
+    around = text[place - 1 : place + 1]
+    return max(around) < _WITHOUT_WORDS and all(c.isalnum() or c == "_" for c in around)

@@ -6,9 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tercet.models.discriminators import pair
-from tercet.models.discriminators.calibration import Platt
-from tercet.models.discriminators.pair import PairModel, Vectors
+from tercet.models import discriminators
+from tercet.models.discriminators import PairModel, Platt, Vectors
 
 
 def vectors(rows: int, seed: int, dimension: int = 8) -> Vectors:
@@ -21,11 +20,11 @@ def vectors(rows: int, seed: int, dimension: int = 8) -> Vectors:
 
 
 def test_it_learns_what_no_cosine_shows() -> None:
-    model = pair.fitted(vectors(3_000, 1), vectors(500, 2))
+    model = discriminators.fitted(vectors(3_000, 1), vectors(500, 2))
     test = vectors(1_000, 3)
     p = model.probabilities(test.vectors[test.first], test.vectors[test.second])
     assert ((p > 0.5) == test.labels).mean() > 0.85
-    assert (((pair.cosines(test)) > 0) == test.labels).mean() < 0.7
+    assert (((discriminators.cosines(test)) > 0) == test.labels).mean() < 0.7
     # Calibrated: as sure as it is right.
     right = np.where(p > 0.5, p, 1 - p)
     assert right.mean() == pytest.approx(((p > 0.5) == test.labels).mean(), abs=0.05)
@@ -55,8 +54,8 @@ def test_blocks_and_references_change_nothing() -> None:
     given = vectors(50, 6)
     model = PairModel(np.random.default_rng(7).normal(size=(4, 8)), 0.1, Platt(1.0, 0.0))
     whole = model.logits(given.vectors[given.first], given.vectors[given.second])
-    assert pair.pair_logits(model, given, block=7) == pytest.approx(whole)
-    assert pair.cosines(given, block=7) == pytest.approx(pair.cosines(given))
+    assert discriminators.pair_logits(model, given, block=7) == pytest.approx(whole)
+    assert discriminators.cosines(given, block=7) == pytest.approx(discriminators.cosines(given))
 
 
 def test_a_vector_without_a_direction_has_no_probability() -> None:
@@ -69,7 +68,7 @@ def test_a_dimension_that_never_varies_does_no_harm() -> None:
     fit, validation = vectors(300, 8), vectors(100, 9)
     for given in (fit, validation):
         given.vectors[:, 7] = 0.0
-    model = pair.fitted(fit, validation)
+    model = discriminators.fitted(fit, validation)
     assert np.isfinite(model.weights).all()
     assert np.isfinite([model.calibration.slope, model.calibration.shift]).all()
 
@@ -78,22 +77,22 @@ def test_vectors_that_are_not_numbers_are_refused() -> None:
     broken = vectors(20, 1)
     broken.vectors[3] = np.nan
     with pytest.raises(ValueError, match="NaN"):
-        pair.fitted(broken, vectors(20, 2))
+        discriminators.fitted(broken, vectors(20, 2))
     broken.vectors[3] = 0.0
     with pytest.raises(ValueError, match="zero"):
-        pair.fitted(broken, vectors(20, 2))
+        discriminators.fitted(broken, vectors(20, 2))
 
 
 def test_it_is_written_as_numbers_and_read_again(tmp_path: Path) -> None:
-    model = pair.fitted(vectors(200, 1), vectors(100, 2))
-    pair.write(tmp_path, model)
+    model = discriminators.fitted(vectors(200, 1), vectors(100, 2))
+    discriminators.write(tmp_path, model)
     assert {path.name for path in tmp_path.iterdir()} == {"pair.safetensors", "pair.json"}
     assert json.loads((tmp_path / "pair.json").read_text())["dimension"] == 8
-    again = pair.read(tmp_path)
+    again = discriminators.read(tmp_path)
     assert np.array_equal(again.weights, model.weights)
     assert (again.bias, again.calibration) == (model.bias, model.calibration)
 
 
 def test_a_directory_of_something_else_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="discriminator"):
-        pair.read(tmp_path)
+        discriminators.read(tmp_path)

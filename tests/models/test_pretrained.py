@@ -9,13 +9,14 @@ from safetensors.torch import load_file, save_file
 from tiny_generators import tiny_causal, tiny_seq2seq
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
+from tercet.models import pretrained
 from tercet.models.encoders.encoder import load_encoder
-from tercet.models.generators import checkpoint, generator, layout
+from tercet.models.generators import generator, layout
+from tercet.models.pretrained import whole
 from tercet.models.pretraining import network
 from tercet.models.t5 import judge
 from tercet.models.training import fit_generator
 from tercet.models.vaegpt.network import from_gpt2, frozen_judge
-from tercet.models.whole_checkpoint import whole
 
 WORDS = ["red", "cat", "sits"]
 
@@ -32,7 +33,7 @@ def lacking(folder: Path, part: str) -> Path:
 @pytest.mark.parametrize(
     "load",
     [
-        checkpoint.causal_model,
+        pretrained.causal_model,
         from_gpt2,
         frozen_judge,
         lambda folder: network.loaded(folder, "causal"),

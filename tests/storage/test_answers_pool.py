@@ -18,8 +18,8 @@ from answers_pool import (
     texts,
 )
 
-from tercet.storage.answers import journal as journals
-from tercet.storage.answers.pool import Rates, Spent, open_pool
+from tercet.storage import answers as journals
+from tercet.storage.answers import Rates, Spent, open_pool
 from tercet.storage.catalog.views import write_catalog
 from tercet.storage.store import Store, StoreError
 

@@ -1,5 +1,6 @@
-"""The number format that a model computes in."""
+"""How this machine computes fast: the number format of a model, and memory that it keeps."""
 
+import ctypes
 import re
 from functools import cache
 from pathlib import Path
@@ -33,3 +34,21 @@ def cpu_has_bf16() -> bool:
     found = re.search(r"^(?:flags|Features)\s*:\s*(.*)$", text, re.MULTILINE)
     flags = set() if found is None else set(found.group(1).split())
     return not flags.isdisjoint(_FAST) or (_FAST_ON_AMD in flags and "AuthenticAMD" in text)
+
+
+# Of glibc's malloc.h.
+_TRIM_THRESHOLD, _MMAP_MAX = -1, -4
+_NEVER = -1
+
+
+def keep_freed_memory() -> None:
+    """From here on, the process reuses freed memory instead of returning it to the system.
+
+    By default glibc maps each large block afresh and unmaps it when it is freed, so a training step
+    on a CPU spends up to a quarter of its time waiting for the system to clear the same pages.
+    With any other C library nothing changes.
+    """
+    library = ctypes.CDLL(None)
+    if hasattr(library, "mallopt"):
+        library.mallopt(_MMAP_MAX, 0)
+        library.mallopt(_TRIM_THRESHOLD, _NEVER)

@@ -10,8 +10,7 @@ from sentence_transformers import SentenceTransformer
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from tercet.models.encoders.encoder import load_encoder
-from tercet.models.encoders.own_modules import save_encoder
+from tercet.models.encoders.encoder import load_encoder, save_encoder
 from tercet.models.losses.registry import loss_named
 
 

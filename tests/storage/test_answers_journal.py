@@ -20,8 +20,8 @@ from answers_pool import (
     texts,
 )
 
-from tercet.storage.answers import journal as journals
-from tercet.storage.answers.pool import Spent, open_pool
+from tercet.storage import answers as journals
+from tercet.storage.answers import Spent, open_pool
 from tercet.storage.store import Store, StoreError
 
 
@@ -128,7 +128,7 @@ def test_a_pool_is_opened_and_read_where_nothing_can_be_written(store: Store) ->
 FULL = """
 import sys
 from pathlib import Path
-from tercet.storage.answers.pool import open_pool
+from tercet.storage.answers import open_pool
 from tercet.storage.store import FullDisk, open_store
 place = Path(sys.argv[1])
 exec(sys.argv[2])

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tercet.models import precision
+from tercet.models import machine
 
 
 def _processor(monkeypatch: pytest.MonkeyPatch, text: str | None) -> None:
@@ -14,13 +14,13 @@ def _processor(monkeypatch: pytest.MonkeyPatch, text: str | None) -> None:
         return text
 
     monkeypatch.setattr(Path, "read_text", read)
-    precision.cpu_has_bf16.cache_clear()
+    machine.cpu_has_bf16.cache_clear()
 
 
 @pytest.fixture(autouse=True)
 def _forgets() -> object:
     yield
-    precision.cpu_has_bf16.cache_clear()
+    machine.cpu_has_bf16.cache_clear()
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_a_processor_says_whether_its_bf16_is_fast(
     monkeypatch: pytest.MonkeyPatch, text: str | None, has: bool
 ) -> None:
     _processor(monkeypatch, text)
-    assert precision.cpu_has_bf16() is has
-    assert precision.computed_in("bf16", "cpu") == ("bf16" if has else "fp32")
-    assert precision.computed_in("fp32", "cpu") == "fp32"
-    assert precision.computed_in("bf16", "cuda:0") == "bf16"
+    assert machine.cpu_has_bf16() is has
+    assert machine.computed_in("bf16", "cpu") == ("bf16" if has else "fp32")
+    assert machine.computed_in("fp32", "cpu") == "fp32"
+    assert machine.computed_in("bf16", "cuda:0") == "bf16"

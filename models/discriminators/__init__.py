@@ -1,1 +1,0 @@
-"""Judges of pairs: does the second text follow from the first?"""

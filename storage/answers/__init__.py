@@ -1,1 +1,0 @@
-"""The append-only pool of language models' answers."""
