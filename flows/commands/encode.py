@@ -12,7 +12,7 @@ import typer
 
 from tercet.flows.commands.evaluate import model_path
 from tercet.flows.exports.whole import check_file, whole_file
-from tercet.flows.results.refs import final_model
+from tercet.flows.results.queries import final_model
 from tercet.flows.terminal.progress import reporter
 from tercet.storage.store import open_store
 from tercet.tasks.corpus.sources.cells import joined, missing, text_fault

@@ -21,8 +21,7 @@ from tercet.flows.results.metric_names import (
     Metric,
     is_few,
 )
-from tercet.flows.results.queries import connect
-from tercet.flows.results.refs import find_artifact
+from tercet.flows.results.queries import connect, find_artifact
 from tercet.flows.results.run_pairs import (
     FACT_ORDER,
     FILES,

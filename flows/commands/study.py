@@ -14,7 +14,7 @@ from tercet.flows.studies.arms import Outcome, PlannedArm
 from tercet.flows.studies.results import Results
 from tercet.flows.terminal import interrupts, text_table
 from tercet.flows.terminal.failures import describe_failure
-from tercet.flows.terminal.lines import say, show_step
+from tercet.flows.terminal.progress import say, show_step
 from tercet.storage.store import FullDisk, Store, open_store
 from tercet.tasks.stage import BadInput
 

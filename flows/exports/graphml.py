@@ -6,7 +6,7 @@ import duckdb
 import networkx as nx
 
 from tercet.flows.exports.whole import whole_file
-from tercet.flows.results.refs import check_finished
+from tercet.flows.results.queries import check_finished
 from tercet.storage.artifacts import Artifact
 from tercet.tasks.stage import BadInput
 

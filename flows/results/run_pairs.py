@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tercet.flows.results.refs import named_run, rows_of_stage
+from tercet.flows.results.queries import named_run, rows_of_stage
 from tercet.models.encoders.prompts import Prompts
 from tercet.storage import runs
 from tercet.storage.store import Store, is_store, open_store

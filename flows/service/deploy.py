@@ -11,9 +11,9 @@ from uuid import UUID
 
 from tercet.flows.running.arguments import RunArguments
 from tercet.flows.service import schedules, server
-from tercet.flows.service.client import answering
+from tercet.flows.service.server import answering
 from tercet.flows.terminal import interrupts
-from tercet.flows.terminal.lines import say
+from tercet.flows.terminal.progress import say
 from tercet.tasks.corpus.sources.registry import reader_of
 from tercet.tasks.stage import BadInput
 

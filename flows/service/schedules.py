@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 
 import tzlocal
 
-from tercet.flows.service.client import answering
+from tercet.flows.service.server import answering
 from tercet.tasks.stage import BadInput
 
 if TYPE_CHECKING:
