@@ -15,9 +15,16 @@ from tercet.flows.exports.whole import check_file, whole_file
 from tercet.flows.results.queries import final_model
 from tercet.flows.terminal.progress import reporter
 from tercet.storage.store import open_store
-from tercet.tasks.corpus.sources.cells import joined, missing, text_fault
 from tercet.tasks.corpus.sources.streams import format_of
-from tercet.tasks.corpus.sources.tables import Row, columns_of, first_rows, rows
+from tercet.tasks.corpus.sources.tables import (
+    Row,
+    columns_of,
+    first_rows,
+    joined,
+    missing,
+    rows,
+    text_fault,
+)
 from tercet.tasks.corpus.sources.text_column import text_column
 from tercet.tasks.stage import BadInput
 

@@ -17,7 +17,7 @@ from tercet.models.pretraining.forms import transformer_folder
 from tercet.models.retrieval.words import split
 from tercet.storage.rows import Rows
 from tercet.tasks.connections import ask
-from tercet.tasks.corpus.kinds.registry import KINDS
+from tercet.tasks.corpus.kind_registry import KINDS
 from tercet.tasks.corpus.labelled import LabelledConfig, columns_of
 from tercet.tasks.corpus.sources.registry import reader_of
 from tercet.tasks.corpus.splits import SPLITS

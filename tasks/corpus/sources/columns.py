@@ -4,9 +4,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from tercet.tasks.corpus.sources.cells import label_of, missing
 from tercet.tasks.corpus.sources.looks import ASKED, Column
-from tercet.tasks.corpus.sources.tables import Row
+from tercet.tasks.corpus.sources.tables import Row, label_of, missing
 
 # Columns that hold a natural pair, the question first.
 PAIRS = (

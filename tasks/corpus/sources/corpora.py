@@ -5,7 +5,7 @@ from typing import Annotated, Literal, NamedTuple, TypeAlias
 
 from pydantic import Field, model_validator
 
-from tercet.tasks.corpus.kinds.registry import KINDS
+from tercet.tasks.corpus.kind_registry import KINDS
 from tercet.tasks.corpus.sources.separated import DialectSettings
 from tercet.tasks.stage import Config
 

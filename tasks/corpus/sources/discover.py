@@ -11,7 +11,6 @@ from tercet.models.text.languages import share_of_english
 from tercet.models.text.lengths import count_words, is_unspaced
 from tercet.models.text.unicode import fold
 from tercet.tasks.corpus.sources import files, prose, pydocs, separated, tables
-from tercet.tasks.corpus.sources.cells import joined, missing
 from tercet.tasks.corpus.sources.columns import FilledPair, labels_of, pairs_of
 from tercet.tasks.corpus.sources.corpora import CorpusConfig, Document, Fault, Reading
 from tercet.tasks.corpus.sources.looks import Column, is_number, looks_of
@@ -26,7 +25,7 @@ from tercet.tasks.corpus.sources.streams import (
     readable,
     with_line_feeds,
 )
-from tercet.tasks.corpus.sources.tables import Row
+from tercet.tasks.corpus.sources.tables import Row, joined, missing
 from tercet.tasks.corpus.sources.text_column import text_column
 from tercet.tasks.stage import BadInput
 

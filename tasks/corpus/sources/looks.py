@@ -6,8 +6,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from tercet.models.text.lengths import count_words
 from tercet.models.text.unicode import fold
-from tercet.tasks.corpus.sources.cells import missing
-from tercet.tasks.corpus.sources.tables import Row
+from tercet.tasks.corpus.sources.tables import Row, missing
 
 Look: TypeAlias = Literal[
     "question", "title", "category", "number", "key", "list", "list of objects"

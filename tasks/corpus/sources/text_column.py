@@ -6,9 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from tercet.models.text.lengths import UNSPACED, count_words
 from tercet.models.text.unicode import fold
-from tercet.tasks.corpus.sources.cells import joined, missing
 from tercet.tasks.corpus.sources.hypertext import text_of
-from tercet.tasks.corpus.sources.tables import NO_ROWS, Row
+from tercet.tasks.corpus.sources.tables import NO_ROWS, Row, joined, missing
 from tercet.tasks.stage import BadInput
 
 # Names of columns that hold texts, the likelier first.

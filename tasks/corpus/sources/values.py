@@ -6,11 +6,17 @@ from typing import Any, NamedTuple
 
 from tercet.models.text.unicode import fold
 from tercet.tasks.corpus.sources import hypertext, prose
-from tercet.tasks.corpus.sources.cells import joined, label_of, missing, text_fault
 from tercet.tasks.corpus.sources.corpora import CorpusConfig, Document, Fault, Heading, Reading
 from tercet.tasks.corpus.sources.reader import Reader, Table
 from tercet.tasks.corpus.sources.streams import SHOWN, RowFault
-from tercet.tasks.corpus.sources.tables import Row, first_rows
+from tercet.tasks.corpus.sources.tables import (
+    Row,
+    first_rows,
+    joined,
+    label_of,
+    missing,
+    text_fault,
+)
 from tercet.tasks.corpus.sources.text_column import text_column
 from tercet.tasks.stage import BadInput
 
