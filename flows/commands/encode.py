@@ -25,7 +25,7 @@ from tercet.tasks.corpus.sources.tables import (
     rows,
     text_fault,
 )
-from tercet.tasks.corpus.sources.text_column import text_column
+from tercet.tasks.corpus.sources.values import text_column
 from tercet.tasks.stage import BadInput
 
 _BATCH, _MAX_BYTES = 4_096, 1 << 24

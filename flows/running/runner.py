@@ -44,7 +44,7 @@ from tercet.storage.verifying import faults_of
 from tercet.tasks.corpus.ingest import NOTHING_KEPT
 from tercet.tasks.corpus.labelled import LabelledConfig
 from tercet.tasks.corpus.sources.corpora import IngestConfig
-from tercet.tasks.corpus.sources.guesses import guesses
+from tercet.tasks.corpus.sources.discover import guesses
 from tercet.tasks.stage import BadInput, silent
 
 

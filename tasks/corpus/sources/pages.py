@@ -1,11 +1,17 @@
-"""Pages in files, in HTML, XHTML, Markdown or a document's format, as blocks of text."""
+"""Pages in files, in HTML, XHTML, Markdown or a document's format, as blocks of text.
+
+Documents of other programs become HTML by pandoc or pdfium, in a process of its own.
+"""
 
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from html import unescape
+from importlib import metadata
 from pathlib import Path
 
-from tercet.tasks.corpus.sources import documents
+from tercet.tasks.corpus.sources import pdf
 from tercet.tasks.corpus.sources.hypertext import Block, blocks
 from tercet.tasks.corpus.sources.markdown import LINE, html_of
 from tercet.tasks.corpus.sources.streams import (
@@ -16,6 +22,7 @@ from tercet.tasks.corpus.sources.streams import (
     LineFault,
     format_of,
     lines,
+    open_bytes,
     open_text,
     text_start,
 )
@@ -52,7 +59,7 @@ def page_blocks(path: Path, max_bytes: int) -> Iterator[Block | Line]:
 
 def _document(path: Path) -> str | Line:
     try:
-        return documents.html_of(path)
+        return document_html(path)
     except ValueError as error:
         return Line(1, str(error), "bad_document")
 
@@ -116,3 +123,59 @@ def _without_site(title: str, heading: str) -> str:
     """The page's first heading, if the title is that and, behind it, the name of a site."""
     rest = title.removeprefix(heading).lstrip()
     return heading if heading and rest != title and rest.startswith(_SITES) else title
+
+
+# Bytes of a file, and what its process may take. Pandoc's own bound is that of its heap.
+_LARGEST, _SECONDS, _MEGABYTES = 200_000_000, 60, 2_000
+
+
+def reading_version(form: str) -> str:
+    """The library that reads a format, and its version; empty where Tercet reads it itself."""
+    if form not in DOCUMENTS:
+        return ""
+    distribution = "pypdfium2" if form == ".pdf" else "pypandoc-binary"
+    return f" {distribution} {metadata.version(distribution)}"
+
+
+def document_html(path: Path) -> str:
+    """A document as HTML.
+
+    Raises:
+        BadInput: as `open_bytes`.
+        ValueError: the document is damaged, or takes too much time or memory: why.
+    """
+    import pypandoc
+
+    form, _ = format_of(path)
+    with open_bytes(path) as stream:
+        raw = stream.read(_LARGEST + 1)
+    if len(raw) > _LARGEST:
+        raise ValueError(f"it is longer than {_LARGEST} bytes")
+    command = [sys.executable, "-P", pdf.__file__, str(_MEGABYTES)]
+    if form != ".pdf":
+        command = [
+            pypandoc.get_pandoc_path(),
+            "--sandbox",
+            "--standalone",
+            "--to",
+            "html",
+            "--from",
+        ]
+        # Without a title of their own, pages would be called "-".
+        command += [
+            DOCUMENTS[form],
+            "--variable",
+            "pagetitle= ",
+            "+RTS",
+            f"-M{_MEGABYTES}m",
+            "-RTS",
+        ]
+    try:
+        done = subprocess.run(command, input=raw, capture_output=True, timeout=_SECONDS)
+    except subprocess.TimeoutExpired:
+        raise ValueError(f"reading it takes longer than {_SECONDS} seconds") from None
+    if done.returncode:
+        messages = done.stderr.decode("utf-8", "replace").split("\n")
+        lines = [line.strip() for line in messages if line.strip()]
+        raise ValueError(lines[-1] if lines else f"its reader ended with {done.returncode}")
+    return done.stdout.decode("utf-8", "replace")

@@ -21,7 +21,7 @@ import numpy as np
 
 from tercet.models import seeding
 from tercet.models.text.unicode import encodable, fold
-from tercet.tasks.corpus.sources import docstrings, prose
+from tercet.tasks.corpus.sources import docstrings
 from tercet.tasks.corpus.sources.corpora import (
     CorpusConfig,
     Document,
@@ -29,6 +29,7 @@ from tercet.tasks.corpus.sources.corpora import (
     FileCount,
     Question,
     Reading,
+    split_sentences,
 )
 from tercet.tasks.corpus.sources.reader import Reader, Table
 from tercet.tasks.corpus.sources.streams import SHOWN
@@ -263,7 +264,7 @@ def _docstring_readings(
         paragraph = fold(paragraph)
         clean = True
         good: list[str] = []
-        for sentence in prose.sentences(paragraph):
+        for sentence in split_sentences(paragraph):
             if docstrings.is_prose(sentence):
                 good.append(sentence)
             else:
