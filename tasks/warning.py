@@ -10,8 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from tercet.models.text.lengths import words_sql
-from tercet.tasks.connections import ask
-from tercet.tasks.stage import Work
+from tercet.tasks.stage import Work, ask
 
 # Characters of an example that are kept.
 SHOWN = 80

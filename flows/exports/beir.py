@@ -15,7 +15,7 @@ from tercet.storage import runs
 from tercet.storage.rows import Rows
 from tercet.storage.store import Store
 from tercet.tasks.corpus import passages
-from tercet.tasks.corpus.queries import is_query
+from tercet.tasks.corpus.anchors import is_query
 from tercet.tasks.evaluation import judgements
 from tercet.tasks.stage import BadInput
 

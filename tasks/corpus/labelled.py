@@ -24,7 +24,6 @@ from tercet.models import seeding
 from tercet.models.seeding import Ids
 from tercet.models.text.shingles import shared_words
 from tercet.storage.rows import read_parquet_sql
-from tercet.tasks.connections import connection
 from tercet.tasks.corpus.held_out import (
     HELD_OUT_DEFINITIONS,
     are_drawn,
@@ -39,7 +38,7 @@ from tercet.tasks.corpus.sources.reader import Table
 from tercet.tasks.corpus.sources.registry import reader_of
 from tercet.tasks.corpus.sources.values import without_html
 from tercet.tasks.rejects import Rejects
-from tercet.tasks.stage import BadInput, Config, Stage, Work
+from tercet.tasks.stage import BadInput, Config, Stage, Work, connection
 
 LABELLED = pa.schema(
     [

@@ -29,9 +29,12 @@ from tercet.tasks.evaluation.evaluation_rows import (
     RETRIEVAL_RANKS,
     Pairs,
     Subject,
+    baseline_ranks,
     case_table,
+    draw_pairs,
     geometry_rows,
     rank_table,
+    ranks_of,
     retrieval_rows,
     stsb_geometry,
 )
@@ -44,7 +47,6 @@ from tercet.tasks.evaluation.items import (
     item_table,
     rescore,
 )
-from tercet.tasks.evaluation.retrieval import baseline_ranks, draw_pairs, ranks_of
 from tercet.tasks.evaluation.suites.beir import (
     BM25,
     ENCODER,

@@ -6,9 +6,8 @@ from typing import Any
 from pydantic import BaseModel
 
 from tercet.storage.rows import Rows
-from tercet.tasks.connections import connection
 from tercet.tasks.scoring.select import RANDOM, SelectConfig
-from tercet.tasks.stage import Work
+from tercet.tasks.stage import Work, connection
 from tercet.tasks.synthesis.answer_warnings import refused
 from tercet.tasks.synthesis.synthesise import SynthesiseConfig
 from tercet.tasks.warning import StageWarning, find_cut

@@ -11,8 +11,7 @@ import pyarrow as pa
 from pydantic import BaseModel
 
 from tercet.storage.rows import Rows, read_parquet_sql
-from tercet.tasks.connections import connection
-from tercet.tasks.stage import Work
+from tercet.tasks.stage import Work, connection
 from tercet.tasks.warning import StageWarning
 
 if TYPE_CHECKING:

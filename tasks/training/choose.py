@@ -29,7 +29,7 @@ from tercet.models.precision import Precision
 from tercet.models.retrieval import rankings
 from tercet.tasks.encoders import MIXES, load_mix
 from tercet.tasks.evaluation.encoding import encode_texts
-from tercet.tasks.evaluation.retrieval import LEAST
+from tercet.tasks.evaluation.evaluation_rows import LEAST
 from tercet.tasks.evaluation.suites.beir import (
     HYBRID,
     RetrievalTask,
