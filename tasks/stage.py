@@ -1,5 +1,6 @@
 """What a stage is: data that names its config, inputs and tables, and a pure function."""
 
+import importlib.util
 import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -250,3 +251,26 @@ def ask(work: Work, query: str, parameters: Sequence[object] = ()) -> list[tuple
     with connection(work) as db:
         found: list[tuple[Any, ...]] = db.execute(query, list(parameters)).fetchall()
     return found
+
+
+PACKAGE = "package:"
+
+
+def package_file(name: str) -> Path:
+    """The path of `package:PACKAGE/FILE`, which need not exist; nothing is imported.
+
+    Raises: BadInput where the package is not installed.
+    """
+    package, _, inside = name.removeprefix(PACKAGE).partition("/")
+    try:
+        spec = importlib.util.find_spec(package)
+    except (ImportError, ValueError):
+        spec = None
+    if spec is None or not spec.submodule_search_locations:
+        raise BadInput(f"{name!r} names the Python package {package!r}, which is not installed.")
+    return Path(next(iter(spec.submodule_search_locations))) / inside
+
+
+def file_path(name: str) -> Path:
+    """The path of a file, or of `package:PACKAGE/FILE`; it need not exist. Raises BadInput."""
+    return package_file(name) if name.startswith(PACKAGE) else Path(name).expanduser()

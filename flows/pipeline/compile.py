@@ -30,7 +30,7 @@ from tercet.tasks.evaluation import (
     measure_generators,
     paraphrase,
 )
-from tercet.tasks.evaluation.evaluate_settings import list_tasks, measures_texts
+from tercet.tasks.evaluation.evaluate import list_tasks, measures_texts
 from tercet.tasks.evaluation.suites.sts import STS_TASKS
 from tercet.tasks.knowledge import extract, extract_generate, extract_parse, graph
 from tercet.tasks.scoring import embed, mine, select

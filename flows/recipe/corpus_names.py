@@ -6,7 +6,7 @@ from typing import Any
 from tercet.flows.recipe.model import ModelSettings, Recipe
 from tercet.flows.recipe.resolved import GENSE, Misplaced, Place, Reference
 from tercet.tasks.corpus.sources.corpora import CorpusConfig
-from tercet.tasks.package_files import PACKAGE
+from tercet.tasks.stage import PACKAGE
 from tercet.tasks.training.generator_pairs import least_of
 
 # Kinds of labelled rows that say of no pair that it is false.

@@ -10,8 +10,7 @@ from tercet.storage import runs
 from tercet.storage.store import Store, is_store, open_store
 from tercet.tasks.corpus import ingest, passages
 from tercet.tasks.evaluation import awareness, judgements
-from tercet.tasks.evaluation.evaluate import STAGE
-from tercet.tasks.evaluation.evaluate_settings import EvaluateSettings
+from tercet.tasks.evaluation.evaluate import STAGE, EvaluateSettings
 from tercet.tasks.evaluation.evaluation_rows import DOCUMENT_PAIRS, HALVES, Pairs, draw_pairs
 from tercet.tasks.evaluation.suites.beir import RetrievalTask
 from tercet.tasks.evaluation.suites.fact_order import name_after

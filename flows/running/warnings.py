@@ -25,7 +25,6 @@ from tercet.tasks.evaluation import warnings as evaluation_warnings
 from tercet.tasks.knowledge import extract, extract_parse, graph
 from tercet.tasks.retrieval import negatives
 from tercet.tasks.scoring import embed, select
-from tercet.tasks.scoring import warnings as scoring_warnings
 from tercet.tasks.stage import Config, Resources, Work
 from tercet.tasks.synthesis import answer_warnings, parse, synthesise
 from tercet.tasks.training import train_warnings
@@ -42,8 +41,8 @@ _FIND: Mapping[str, Find] = {
     extract_parse.STAGE.name: corpus_warnings.find_extract,
     synthesise.NAME: answer_warnings.find_repeated,
     parse.STAGE.name: answer_warnings.find_unusable,
-    embed.STAGE.name: scoring_warnings.find_embed,
-    select.STAGE.name: scoring_warnings.find_select,
+    embed.STAGE.name: answer_warnings.find_embed,
+    select.STAGE.name: answer_warnings.find_select,
     negatives.STAGE.name: train_warnings.find_few_negatives,
     guarding.SENTENCES.name: train_warnings.find_transductive,
     judgements.STAGE.name: evaluation_warnings.find_judgements,

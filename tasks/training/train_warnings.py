@@ -23,9 +23,9 @@ from tercet.tasks.corpus.sources.registry import reader_of
 from tercet.tasks.corpus.splits import SPLITS
 from tercet.tasks.corpus.warnings import remedies
 from tercet.tasks.retrieval.negatives import count_rows
-from tercet.tasks.scoring import warnings
 from tercet.tasks.scoring.select import SelectConfig
 from tercet.tasks.stage import Work, ask, connection
+from tercet.tasks.synthesis import answer_warnings
 from tercet.tasks.training.phase_rows import rows_sql, sides_of
 from tercet.tasks.training.phases import OF_TRIPLETS, SOURCES, PartConfig
 from tercet.tasks.training.train_settings import TrainConfig
@@ -153,7 +153,7 @@ def _few(
     mends = dict(_MENDS)
     for config in configs:
         if isinstance(config, SelectConfig):
-            mends |= warnings.remedies(config)
+            mends |= answer_warnings.remedies(config)
     first = [mends[reason] for reason in common if reason in mends][:1] or remedies(common)[:1]
     remedy = ", or ".join([*first, " and ".join(dict.fromkeys(map(_more, sources)))])
     key = ", ".join(part.name for part in parts)

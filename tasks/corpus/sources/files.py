@@ -44,8 +44,7 @@ from tercet.tasks.corpus.sources.values import (
     refuse_columns,
     wanted_columns,
 )
-from tercet.tasks.package_files import PACKAGE, package_file
-from tercet.tasks.stage import BadInput
+from tercet.tasks.stage import PACKAGE, BadInput, package_file
 
 PARAGRAPHS_PER_DOCUMENT = 20
 

@@ -329,3 +329,26 @@ def text_fault(values: dict[str, object], column: str) -> RowFault | None:
     if not fold(value):
         return "missing_text", f"column {column!r} is blank", ""
     return None
+
+
+# Longer than any row, such as a query with its candidates, in bytes.
+_LONGEST_ROW = 1 << 26
+
+
+def checked_rows(
+    path: Path, needed: Sequence[str] = (), optional: Sequence[str] = ()
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The values of each row of a table by column, with the row's place for messages.
+
+    Raises: BadInput for a column that is not there, and for a row that cannot be read.
+    """
+    names = columns_of(path, _LONGEST_ROW) if needed else []
+    missing = [column for column in needed if column not in names]
+    if missing:
+        raise BadInput(f"{path} has no column {missing[0]!r}: it needs {', '.join(needed)}.")
+    wanted = [*needed, *(column for column in optional if column in names)]
+    for row in rows(path, _LONGEST_ROW, wanted or None):
+        where = f"{path}, line {row.number}"
+        if row.fault is not None:
+            raise BadInput(f"{where}: {row.fault[1]}.")
+        yield where, row.values
