@@ -8,7 +8,7 @@ from typing import Any
 import typer
 import yaml
 
-from tercet.flows.exports.whole import whole_file
+from tercet.flows.exports.writing import whole_file
 from tercet.flows.formatting import format_bytes, format_duration, waits
 from tercet.flows.report.report import render_report
 from tercet.flows.report.subject import open_runs

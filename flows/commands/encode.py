@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import typer
 
 from tercet.flows.commands.evaluate import model_path
-from tercet.flows.exports.whole import check_file, whole_file
+from tercet.flows.exports.writing import check_file, whole_file
 from tercet.flows.results.queries import final_model
 from tercet.flows.terminal.progress import reporter
 from tercet.storage.store import open_store

@@ -10,7 +10,7 @@ import typer
 
 from tercet.flows.cards.facts import find_run
 from tercet.flows.commands.export import model_dir
-from tercet.flows.exports.rows import print_rows
+from tercet.flows.exports.writing import print_rows
 from tercet.flows.results import metric_names
 from tercet.flows.results.metric_names import (
     GAIN,

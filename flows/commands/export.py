@@ -17,7 +17,7 @@ from tercet.flows.exports.beir import export_beir
 from tercet.flows.exports.onnx import add_onnx, check_installed, list_measurements
 from tercet.flows.exports.search_folder import export_search
 from tercet.flows.exports.table import export_table, is_table
-from tercet.flows.exports.whole import check_free, whole_directory
+from tercet.flows.exports.writing import check_free, whole_directory
 from tercet.flows.results.encoder_form import (
     Reformed,
     how_to_load,

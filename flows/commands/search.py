@@ -13,7 +13,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import typer
 
-from tercet.flows.exports.rows import print_rows, write_rows
+from tercet.flows.exports.writing import print_rows, write_rows
 from tercet.flows.formatting import printable, shorten
 from tercet.flows.results.search import (
     DEPTH,

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 
-from tercet.flows.exports.whole import check_file
+from tercet.flows.exports.writing import check_file
 from tercet.flows.results.metric_names import parse_metric
 from tercet.flows.running.arguments import RunArguments
 from tercet.flows.studies import arms as studies

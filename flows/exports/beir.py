@@ -9,7 +9,7 @@ from typing import Any
 
 import duckdb
 
-from tercet.flows.exports.whole import whole_directory
+from tercet.flows.exports.writing import whole_directory
 from tercet.flows.results.queries import connect, named_run, rows_of_stage
 from tercet.storage import runs
 from tercet.storage.rows import Rows

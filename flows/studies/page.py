@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tercet.flows.exports.whole import whole_file
+from tercet.flows.exports.writing import whole_file
 from tercet.flows.formatting import format_number, format_range
 from tercet.flows.pages import charts, page
 from tercet.flows.pages.blocks import Chart, Code, Fact, Note, Section, Table
