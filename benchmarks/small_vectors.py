@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 from sentence_transformers.util.quantization import quantize_embeddings
 
-from tercet.flows.results.refs import find_artifact
+from tercet.flows.results.queries import find_artifact
 from tercet.flows.results.search import AFTER, BEFORE, load_as_made, vectors_of
 from tercet.models.encoders.encoder import encode
 from tercet.storage import runs

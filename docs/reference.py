@@ -34,7 +34,7 @@ CHAPTERS = {
     "What was generated": ("models/", "tasks/synthesis/"),
     "Judgement": ("tasks/scoring/",),
     "Search": ("tasks/retrieval/",),
-    "Contamination": ("tasks/guarding/",),
+    "Contamination": ("tasks/guarding.py",),
     "Training": ("tasks/training/",),
     "Figures": ("tasks/evaluation/",),
     "What was left out, and what is odd": ("tasks/stage.py", "tasks/", "storage/artifacts.py"),

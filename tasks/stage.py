@@ -1,7 +1,10 @@
 """What a stage is: data that names its config, inputs and tables, and a pure function."""
 
+import importlib.util
+import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -10,10 +13,13 @@ import pyarrow as pa
 from pydantic import BaseModel, ConfigDict
 
 from tercet.errors import TercetError
-from tercet.storage.rows import Rows
+from tercet.storage.rows import Rows, quoted
 
 if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
     from tercet.models.llm.messages import Ask, Request
+
 
 # Declarations are not part of what they declare: an edit here reruns no stage.
 UNVERSIONED = True
@@ -216,3 +222,55 @@ class Stage:
 
 Kind = Literal["entity", "quantity"]
 Role = Literal["positive", "negative"]
+
+
+@contextmanager
+def connection(
+    work: Work, threads: int | None = None, on_disk: bool = False
+) -> "Iterator[DuckDBPyConnection]":
+    """A database of this call's own, which is gone with it.
+
+    threads: at most so many; None: one a core.
+    on_disk: its tables lie in a file, so that memory holds only what a query needs.
+    """
+    import duckdb
+
+    # A folder for each connection: two that spill into one would write the same files.
+    with tempfile.TemporaryDirectory(prefix="duckdb-", dir=work.scratch) as folder:
+        database = str(Path(folder, "tables.duckdb")) if on_disk else ":memory:"
+        with duckdb.connect(database) as opened:
+            opened.execute(f"SET memory_limit = {quoted(work.resources.memory_limit)}")
+            opened.execute(f"SET temp_directory = {quoted(folder)}")
+            if threads is not None:
+                opened.execute(f"SET threads = {threads}")
+            yield opened
+
+
+def ask(work: Work, query: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+    """The rows that answer one query."""
+    with connection(work) as db:
+        found: list[tuple[Any, ...]] = db.execute(query, list(parameters)).fetchall()
+    return found
+
+
+PACKAGE = "package:"
+
+
+def package_file(name: str) -> Path:
+    """The path of `package:PACKAGE/FILE`, which need not exist; nothing is imported.
+
+    Raises: BadInput where the package is not installed.
+    """
+    package, _, inside = name.removeprefix(PACKAGE).partition("/")
+    try:
+        spec = importlib.util.find_spec(package)
+    except (ImportError, ValueError):
+        spec = None
+    if spec is None or not spec.submodule_search_locations:
+        raise BadInput(f"{name!r} names the Python package {package!r}, which is not installed.")
+    return Path(next(iter(spec.submodule_search_locations))) / inside
+
+
+def file_path(name: str) -> Path:
+    """The path of a file, or of `package:PACKAGE/FILE`; it need not exist. Raises BadInput."""
+    return package_file(name) if name.startswith(PACKAGE) else Path(name).expanduser()

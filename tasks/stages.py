@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from tercet.tasks import guarding
 from tercet.tasks.corpus import ingest, labelled, passages, sample
 from tercet.tasks.evaluation import (
     awareness,
@@ -20,7 +21,6 @@ from tercet.tasks.evaluation import (
     measure_generators,
     paraphrase,
 )
-from tercet.tasks.guarding import guard
 from tercet.tasks.knowledge import extract, extract_generate, extract_parse, graph
 from tercet.tasks.retrieval import negatives, passage_vectors
 from tercet.tasks.scoring import embed, mine, select
@@ -63,8 +63,8 @@ def stages() -> tuple[Stage, ...]:
         mine.STAGE,
         select.STAGE,
         negatives.STAGE,
-        guard.SENTENCES,
-        guard.TRIPLETS,
+        guarding.SENTENCES,
+        guarding.TRIPLETS,
         pretrain.STAGE,
         fit_generator.STAGE,
         fit_gense.STAGE,

@@ -1,6 +1,6 @@
 """A warning: what shows in a step's rows that something went wrong, though nothing failed.
 
-Each family has a module of functions that look for warnings, with the thresholds that they apply.
+Modules called `warnings`, or `…_warnings`, look for them, with the thresholds that they apply.
 No stage imports them: a wording that is mended makes no artifact anew.
 """
 
@@ -10,8 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from tercet.models.text.words import words_sql
-from tercet.tasks.connections import ask
-from tercet.tasks.stage import Work
+from tercet.tasks.stage import Work, ask
 
 # Characters of an example that are kept.
 SHOWN = 80

@@ -209,7 +209,7 @@ class Run:
 
         Raises: BadInput if the run has not reached that step, or if it makes no model.
         """
-        from tercet.flows.results.refs import final_model, find_artifact
+        from tercet.flows.results.queries import final_model, find_artifact
         from tercet.storage.store import open_store
         from tercet.tasks.stage import BadInput
 

@@ -11,7 +11,7 @@ import duckdb
 import yaml
 
 from tercet.flows.formatting import format_number
-from tercet.flows.pages.redaction import public, public_values
+from tercet.flows.recipe.secrets import public, public_values
 from tercet.flows.results import metric_names
 from tercet.storage import runs
 from tercet.storage.artifacts import Artifact

@@ -10,7 +10,7 @@ import yaml
 
 from tercet.flows.cards.facts import RunFacts, as_yaml, render, run_facts, table
 from tercet.flows.formatting import format_number, format_range
-from tercet.flows.pages.redaction import public_path, public_values
+from tercet.flows.recipe.secrets import public_path, public_values
 from tercet.flows.results.encoder_form import Reformed, form_of, needs_trust, read_json, versions
 from tercet.flows.results.figures import Figure, of_geometry, read_choice, read_figures
 from tercet.flows.results.metric_names import TOO_FEW

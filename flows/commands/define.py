@@ -10,7 +10,7 @@ import typer
 from tercet.flows.commands.export import encoder_dir
 from tercet.flows.pipeline.fingerprints import made_model
 from tercet.flows.results.encoder_form import runs_own_code
-from tercet.flows.results.refs import find_artifact
+from tercet.flows.results.queries import find_artifact
 from tercet.flows.terminal import text_table
 from tercet.models.encoders.settings import PoolingMode
 from tercet.models.losses.definition import SLOT, projection_file

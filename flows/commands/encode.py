@@ -11,14 +11,21 @@ import pyarrow.parquet as pq
 import typer
 
 from tercet.flows.commands.evaluate import model_path
-from tercet.flows.exports.whole import check_file, whole_file
-from tercet.flows.results.refs import final_model
+from tercet.flows.exports.writing import check_file, whole_file
+from tercet.flows.results.queries import final_model
 from tercet.flows.terminal.progress import reporter
 from tercet.storage.store import open_store
-from tercet.tasks.corpus.sources.cells import joined, missing, text_fault
 from tercet.tasks.corpus.sources.streams import format_of
-from tercet.tasks.corpus.sources.tables import Row, columns_of, first_rows, rows
-from tercet.tasks.corpus.sources.text_column import text_column
+from tercet.tasks.corpus.sources.tables import (
+    Row,
+    columns_of,
+    first_rows,
+    joined,
+    missing,
+    rows,
+    text_fault,
+)
+from tercet.tasks.corpus.sources.values import text_column
 from tercet.tasks.stage import BadInput
 
 _BATCH, _MAX_BYTES = 4_096, 1 << 24

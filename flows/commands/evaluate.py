@@ -10,7 +10,7 @@ import typer
 
 from tercet.flows.cards.facts import find_run
 from tercet.flows.commands.export import model_dir
-from tercet.flows.exports.rows import print_rows
+from tercet.flows.exports.writing import print_rows
 from tercet.flows.results import metric_names
 from tercet.flows.results.metric_names import (
     GAIN,
@@ -21,8 +21,7 @@ from tercet.flows.results.metric_names import (
     Metric,
     is_few,
 )
-from tercet.flows.results.queries import connect
-from tercet.flows.results.refs import find_artifact
+from tercet.flows.results.queries import connect, find_artifact
 from tercet.flows.results.run_pairs import (
     FACT_ORDER,
     FILES,

@@ -1,5 +1,7 @@
 """`tercet export`: copies an encoder or a table to a directory that works without Tercet."""
 
+import os
+import shlex
 import shutil
 import sys
 from contextlib import closing
@@ -10,12 +12,12 @@ import typer
 
 from tercet.flows.cards.facts import find_run
 from tercet.flows.cards.model_card import model_card
-from tercet.flows.exports import graphml, hub
+from tercet.flows.exports import graphml
 from tercet.flows.exports.beir import export_beir
 from tercet.flows.exports.onnx import add_onnx, check_installed, list_measurements
 from tercet.flows.exports.search_folder import export_search
 from tercet.flows.exports.table import export_table, is_table
-from tercet.flows.exports.whole import check_free, whole_directory
+from tercet.flows.exports.writing import check_free, whole_directory
 from tercet.flows.results.encoder_form import (
     Reformed,
     how_to_load,
@@ -25,10 +27,10 @@ from tercet.flows.results.encoder_form import (
     runs_own_code,
     versions,
 )
-from tercet.flows.results.queries import connect
-from tercet.flows.results.refs import check_finished, find_artifact
+from tercet.flows.results.queries import check_finished, connect, find_artifact
 from tercet.flows.results.search import open_passages
 from tercet.flows.results.verdict import verdict_of
+from tercet.flows.terminal.failures import StageFailed
 from tercet.models.encoders.settings import FormSettings
 from tercet.storage import runs
 from tercet.storage.artifacts import Artifact, open_artifact
@@ -86,13 +88,13 @@ def export(
     target = Path(destination).expanduser()
     check_free(target)
     if push is not None:
-        hub.check_push(push)
+        check_push(push)
     if kind == "dataset":
         _table(opened, ref, target, run_ref)
     else:
         export_model(ref, destination, store, run_ref, onnx, int8, anyway)
     if push is not None:
-        address = hub.push(target, push, kind, public)
+        address = push_folder(target, push, kind, public)
         typer.echo(f"Uploaded to {address}" + ("" if public else " (private)"))
 
 
@@ -314,3 +316,68 @@ def _write_in(
     save_encoder(model, aside)
     # Modules that a loss kept beside the encoder.
     _copy_named(artifact, source, aside, "losses/")
+
+
+TOKEN = "HF_TOKEN"
+
+
+def check_push(repository: str) -> None:
+    """Raises BadInput, before any work, for a bad name, a missing token or offline mode."""
+    from huggingface_hub import constants
+    from huggingface_hub.errors import HFValidationError
+    from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
+
+    try:
+        validate_repo_id(repository)
+    except HFValidationError:
+        raise BadInput(
+            f"--push {repository!r} is not a hub repository: write OWNER/NAME."
+        ) from None
+    if constants.HF_HUB_OFFLINE:
+        raise BadInput("--push needs the hub, but HF_HUB_OFFLINE is set: unset it.")
+    if not os.environ.get(TOKEN):
+        raise BadInput(f"--push needs a token that may write: put it into {TOKEN}.")
+
+
+def push_folder(
+    folder: Path, repository: str, kind: Literal["model", "dataset"], public: bool
+) -> str:
+    """Uploads the directory in one commit, creating a private repository if there is none.
+
+    Returns its address. Raises: StageFailed with the command that uploads it later; BadInput if
+    the repository exists and is public but `public` is false.
+    """
+    import httpx
+    from huggingface_hub import HfApi
+    from huggingface_hub.errors import HfHubHTTPError
+
+    api = HfApi(token=os.environ[TOKEN])
+    try:
+        made = api.create_repo(repository, repo_type=kind, private=not public, exist_ok=True)
+        if not public and not api.repo_info(made.repo_id, repo_type=kind).private:
+            raise BadInput(
+                f"{folder} is complete, but was not uploaded: {repository} already exists "
+                "and is public. Name another, or pass --public."
+            )
+        api.upload_folder(
+            repo_id=made.repo_id,
+            repo_type=kind,
+            folder_path=folder,
+            commit_message="Exported by Tercet",
+        )
+    except (HfHubHTTPError, httpx.HTTPError, OSError) as error:
+        later = shlex.join(
+            ["hf", "upload", repository, str(folder), "--repo-type", kind]
+            + ([] if public else ["--private"])
+        )
+        raise StageFailed(
+            f"{folder} is complete, but was not uploaded to {repository}: {_reason(error)}. "
+            f"Later: {later}"
+        ) from error
+    return str(made)
+
+
+def _reason(error: Exception) -> str:
+    """The first line of the error, with the token removed if it contains it."""
+    said = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+    return said.replace(os.environ.get(TOKEN) or "\0", "[token]")

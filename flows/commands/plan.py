@@ -5,8 +5,7 @@ from dataclasses import asdict
 
 from tercet.flows.formatting import format_clock
 from tercet.flows.pipeline.step import Step, writer
-from tercet.flows.planning.estimates import Estimate
-from tercet.flows.planning.plan import PlannedStep, moved_tags, plan
+from tercet.flows.planning import Estimate, PlannedStep, moved_tags, plan
 from tercet.flows.results import queries
 from tercet.flows.running.arguments import RunArguments
 from tercet.flows.running.run_plan import RunPlan, prepare

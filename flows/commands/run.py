@@ -14,7 +14,7 @@ from tercet.flows.running.run_plan import RunPlan, prepare
 from tercet.flows.running.runner import open_run, run_steps
 from tercet.flows.terminal import interrupts
 from tercet.flows.terminal.failures import StageFailed, describe_failure
-from tercet.flows.terminal.lines import say, show_step
+from tercet.flows.terminal.progress import say, show_step
 from tercet.models.errors import Unusable
 from tercet.storage.store import FullDisk, StoreError, open_store
 from tercet.tasks.stage import BadInput, RequirementNotMet
@@ -104,8 +104,7 @@ def run_plainly(run_plan: RunPlan) -> str:
 
 
 def _with_prefect(run_plan: RunPlan) -> str:
-    from tercet.flows.service.client import answering
-    from tercet.flows.service.server import owned, prefect_server
+    from tercet.flows.service.server import answering, owned, prefect_server
 
     work = open_store(run_plan.store).work
     with prefect_server(work, say):

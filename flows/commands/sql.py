@@ -14,8 +14,8 @@ import duckdb
 import pyarrow as pa
 import typer
 
-from tercet.flows.exports import rows as rows_out
-from tercet.flows.exports.whole import whole_file
+from tercet.flows.exports import writing as rows_out
+from tercet.flows.exports.writing import whole_file
 from tercet.flows.formatting import standard_output
 from tercet.flows.results.queries import connect, sql_fault
 from tercet.flows.terminal import text_table

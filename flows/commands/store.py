@@ -11,7 +11,7 @@ import pyarrow as pa
 import typer
 
 from tercet.flows.commands.run import resume_command
-from tercet.flows.exports.rows import print_rows
+from tercet.flows.exports.writing import print_rows
 from tercet.flows.formatting import format_bytes, printable, waits
 from tercet.flows.running.arguments import RunArguments
 from tercet.flows.terminal import text_table

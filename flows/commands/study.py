@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 
-from tercet.flows.exports.whole import check_file
+from tercet.flows.exports.writing import check_file
 from tercet.flows.results.metric_names import parse_metric
 from tercet.flows.running.arguments import RunArguments
 from tercet.flows.studies import arms as studies
@@ -14,7 +14,7 @@ from tercet.flows.studies.arms import Outcome, PlannedArm
 from tercet.flows.studies.results import Results
 from tercet.flows.terminal import interrupts, text_table
 from tercet.flows.terminal.failures import describe_failure
-from tercet.flows.terminal.lines import say, show_step
+from tercet.flows.terminal.progress import say, show_step
 from tercet.storage.store import FullDisk, Store, open_store
 from tercet.tasks.stage import BadInput
 

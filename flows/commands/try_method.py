@@ -13,13 +13,13 @@ import pyarrow as pa
 
 from tercet.flows.formatting import printable
 from tercet.flows.pipeline.step import Step, until
-from tercet.flows.planning.estimates import requests_of, spread, work_of
+from tercet.flows.planning import requests_of, spread, work_on
 from tercet.flows.running.arguments import RunArguments
 from tercet.flows.running.one_part import PartOrder
 from tercet.flows.running.one_step import artifact_of, order_of
 from tercet.flows.running.run_plan import RunPlan, prepare
 from tercet.flows.running.runner import Make, StepResult, open_run, run_steps
-from tercet.flows.terminal.lines import say, show_step
+from tercet.flows.terminal.progress import say, show_step
 from tercet.models.errors import suggest
 from tercet.models.llm.messages import Answer, Request
 from tercet.tasks.knowledge.extract_generate import METHOD as EXTRACTION
@@ -74,7 +74,7 @@ def _show_rows(order: PartOrder, method: str, count: int) -> None:
     anchors = 0
     for source in spread(list(order.driving))[:_PARTS]:
         with tempfile.TemporaryDirectory() as scratch:
-            work = replace(work_of(order, source), scratch=Path(scratch))
+            work = replace(work_on(order, source), scratch=Path(scratch))
             made = next(generated(work), None)
             if made is None:
                 continue

@@ -9,14 +9,13 @@ from typing import Any
 
 import duckdb
 
-from tercet.flows.exports.whole import whole_directory
-from tercet.flows.results.queries import connect
-from tercet.flows.results.refs import named_run, rows_of_stage
+from tercet.flows.exports.writing import whole_directory
+from tercet.flows.results.queries import connect, named_run, rows_of_stage
 from tercet.storage import runs
 from tercet.storage.rows import Rows
 from tercet.storage.store import Store
 from tercet.tasks.corpus import passages
-from tercet.tasks.corpus.queries import is_query
+from tercet.tasks.corpus.anchors import is_query
 from tercet.tasks.evaluation import judgements
 from tercet.tasks.stage import BadInput
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import duckdb
 import networkx as nx
 
-from tercet.flows.exports.whole import whole_file
-from tercet.flows.results.refs import check_finished
+from tercet.flows.exports.writing import whole_file
+from tercet.flows.results.queries import check_finished
 from tercet.storage.artifacts import Artifact
 from tercet.tasks.stage import BadInput
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tercet.flows.exports import search_alone
-from tercet.flows.exports.whole import whole_directory
+from tercet.flows.exports.writing import whole_directory
 from tercet.flows.results.encoder_form import needs_trust
 from tercet.flows.results.search import AFTER, PASSAGES, Passages, load_as_made, vectors_of
 from tercet.models.retrieval import words

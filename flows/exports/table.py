@@ -12,10 +12,8 @@ import pyarrow.parquet as pq
 
 from tercet.flows.cards.data_card import DataFiles, data_card
 from tercet.flows.cards.facts import find_run
-from tercet.flows.exports.rows import BATCH_ROWS
-from tercet.flows.exports.whole import whole_directory
-from tercet.flows.results.queries import connect
-from tercet.flows.results.refs import check_finished
+from tercet.flows.exports.writing import BATCH_ROWS, whole_directory
+from tercet.flows.results.queries import check_finished, connect
 from tercet.flows.terminal.progress import reporter
 from tercet.storage import runs
 from tercet.storage.artifacts import Artifact

@@ -19,6 +19,7 @@ from tercet.flows.pipeline.step import (
 from tercet.flows.pipeline.training import training_steps
 from tercet.flows.recipe.model import Recipe
 from tercet.flows.recipe.resolved import GENSE, LLM, Made, Model, Resolved
+from tercet.tasks import guarding
 from tercet.tasks.corpus import ingest, labelled, passages, sample
 from tercet.tasks.corpus.sources.corpora import IngestConfig, PretrainIngestConfig
 from tercet.tasks.evaluation import (
@@ -29,9 +30,8 @@ from tercet.tasks.evaluation import (
     measure_generators,
     paraphrase,
 )
-from tercet.tasks.evaluation.evaluate_settings import list_tasks, measures_texts
+from tercet.tasks.evaluation.evaluate import list_tasks, measures_texts
 from tercet.tasks.evaluation.suites.sts import STS_TASKS
-from tercet.tasks.guarding import guard
 from tercet.tasks.knowledge import extract, extract_generate, extract_parse, graph
 from tercet.tasks.scoring import embed, mine, select
 from tercet.tasks.scoring.scorers import filter_scorers
@@ -183,9 +183,9 @@ def model_steps(resolved: Resolved) -> list[Step]:
 
 # What is searched, by which stage, and the step that makes it.
 _SEARCHED = (
-    ("labelled", guard.LABELLED, "labelled"),
-    ("sentences", guard.SENTENCES, "ingest"),
-    ("document_pairs", guard.TRIPLETS, "ingest"),
+    ("labelled", guarding.LABELLED, "labelled"),
+    ("sentences", guarding.SENTENCES, "ingest"),
+    ("document_pairs", guarding.TRIPLETS, "ingest"),
 )
 
 
@@ -199,7 +199,7 @@ def guard_steps(resolved: Resolved) -> list[Step]:
     if not measures_texts(recipe.evaluate):
         return []
     choose = recipe.train.choose
-    stored = guard.GuardConfig(
+    stored = guarding.GuardConfig(
         **recipe.guard.model_dump(),
         # Tasks of mteb and files of one's own need no directory.
         suite=recipe.evaluate.suite or Path(),
@@ -223,12 +223,12 @@ def guard_steps(resolved: Resolved) -> list[Step]:
     ]
     if mined := tuple(step.name for step in negatives_steps(resolved)):
         read = {"negatives": mined}
-        steps.append(Step("guard.negatives", guard.TRIPLETS, config, read, encoder))
+        steps.append(Step("guard.negatives", guarding.TRIPLETS, config, read, encoder))
     read = {"triplets": ("select",)}
     if compares and resolved.evaluator is not None:
         config, encoder = stored, {"encoder": resolved.evaluator}
         read["embeddings"] = ("embed",)
-    return [*steps, Step("guard.triplets", guard.TRIPLETS, config, read, encoder)]
+    return [*steps, Step("guard.triplets", guarding.TRIPLETS, config, read, encoder)]
 
 
 # Held out of the corpora of role pretrain, to measure the loss on; the recipe's own shares may

@@ -14,7 +14,7 @@ from tercet.models.generation import Method
 from tercet.models.losses.gaussian_decay import TEACHER
 from tercet.models.losses.token_reconstruction import NAME as RECONSTRUCTION
 from tercet.models.rules import headings
-from tercet.tasks.corpus.kinds.registry import columns_fault
+from tercet.tasks.corpus.kind_registry import columns_fault
 from tercet.tasks.corpus.sources.registry import reader_of
 from tercet.tasks.knowledge.extract import ExtractConfig
 from tercet.tasks.scoring.scorers import SCORERS

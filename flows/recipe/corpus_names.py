@@ -1,11 +1,12 @@
 """Looks up the corpora that a recipe selects, by name, by role or by default."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from tercet.flows.recipe.model import ModelSettings, Recipe
 from tercet.flows.recipe.resolved import GENSE, Misplaced, Place, Reference
 from tercet.tasks.corpus.sources.corpora import CorpusConfig
+from tercet.tasks.stage import PACKAGE
 from tercet.tasks.training.generator_pairs import least_of
 
 # Kinds of labelled rows that say of no pair that it is false.
@@ -236,3 +237,31 @@ def _paraphrases(
         if remedy is not None and least_of(above, name) is None:
             raise Misplaced(_ABOVE.format(name, remedy), *place, "above")
     return chosen
+
+
+_OF_TERCET = f"{PACKAGE}tercet."
+
+
+def is_shipped(source: str) -> bool:
+    """Whether a corpus's source, or a file of evaluation, comes with Tercet."""
+    return source.startswith(_OF_TERCET)
+
+
+def shipped_corpora(recipe: Mapping[str, Any]) -> list[str]:
+    """The names of a recipe's corpora that come with Tercet. recipe: as its run has recorded it."""
+    corpora = recipe.get("corpora") or ()
+    return [corpus["name"] for corpus in corpora if is_shipped(str(corpus.get("source")))]
+
+
+def count_apart(documents: Mapping[str, int], shipped: Collection[str]) -> str:
+    """Documents by corpus in words: the user's own, and those that come with Tercet.
+
+    Empty where there are only those of one kind.
+    """
+    of_tercet = sum(count for corpus, count in documents.items() if corpus in shipped)
+    own = sum(documents.values()) - of_tercet
+    if not own or not of_tercet:
+        return ""
+    documents_of_yours = "1 document of yours" if own == 1 else f"{own:,} documents of yours"
+    come = "1 that comes" if of_tercet == 1 else f"{of_tercet:,} that come"
+    return f"{documents_of_yours}, {come} with Tercet"

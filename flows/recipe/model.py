@@ -13,9 +13,9 @@ from tercet.tasks.corpus.passages import ReadSettings
 from tercet.tasks.corpus.sample import SampledSettings
 from tercet.tasks.corpus.sources.corpora import CorpusConfig
 from tercet.tasks.evaluation.awareness import AwarenessConfig
-from tercet.tasks.evaluation.evaluate_settings import EvaluateSettings
+from tercet.tasks.evaluation.evaluate import EvaluateSettings
 from tercet.tasks.evaluation.measure_generators import MeasureGeneratorsSettings
-from tercet.tasks.guarding.guard import GuardSettings
+from tercet.tasks.guarding import GuardSettings
 from tercet.tasks.knowledge.extract import ExtractConfig
 from tercet.tasks.knowledge.extract_generate import ExtractGenerateSettings
 from tercet.tasks.knowledge.extract_parse import ExtractParseSettings

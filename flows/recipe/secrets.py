@@ -1,7 +1,9 @@
-"""What looks like a secret where texts are kept: recipes, overrides, the parameters of flows."""
+"""Secrets, refused where texts are kept (recipes, overrides, the parameters of flows), and removed
+from texts for others with all else that tells of this machine.
+"""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tercet.tasks.stage import BadInput
@@ -56,3 +58,49 @@ def _texts(key: str, value: Any) -> Iterator[str]:
     elif isinstance(value, list | tuple):
         for member in value:
             yield from _texts(key, member)
+
+
+REMOVED = "[removed]"
+
+# The start of a word: a path within a web address follows its host, and a closing HTML tag is not
+# a path.
+_BEFORE = r"(?<![\w:/.<\\-])"
+_ABSOLUTE = re.compile(rf"{_BEFORE}(?:file://)?~?(?:/[^\s/'\"`<>|,;:()\[\]]+)+/?")
+_WINDOWS = re.compile(rf"{_BEFORE}[A-Za-z]:\\(?:[^\s\\'\"`<>|]+\\?)+")
+_ASIDE = re.compile(rf"{_BEFORE}(?:\.\./)+(?:[^\s/'\"`<>|,;:()\[\]]+/)*")
+_SECRET_KEY = re.compile(rf"(^|[_-]){WORDS}$", re.IGNORECASE)
+
+
+def public(text: str) -> str:
+    """The text with the names of files in place of absolute paths, and without keys and logins."""
+    text = re.sub(LOGIN, "://", re.sub(TOKENS, REMOVED, text))
+    for pattern in (GIVEN, BEARER):
+        text = re.sub(pattern, rf"\1{REMOVED}", text)
+    text = _WINDOWS.sub(lambda found: _last(found[0].replace("\\", "/")), text)
+    return _ASIDE.sub("", _ABSOLUTE.sub(lambda found: _last(found[0]), text))
+
+
+def public_values(value: Any) -> Any:
+    """The same for all texts of a JSON value; values whose key names a secret are removed."""
+    if isinstance(value, str):
+        return public_path(value)
+    if isinstance(value, Mapping):
+        return {
+            key: REMOVED if _SECRET_KEY.search(str(key)) and member else public_values(member)
+            for key, member in value.items()
+        }
+    if isinstance(value, list | tuple):
+        return [public_values(member) for member in value]
+    return value
+
+
+def public_path(text: str) -> str:
+    """A value that is itself a path, cut to its last name; any other as in `public`."""
+    whole = text.strip()
+    if whole.startswith(("/", "~/", "file://")) or re.match(r"[A-Za-z]:\\", whole):
+        return _last(whole.replace("\\", "/"))
+    return public(text)
+
+
+def _last(path: str) -> str:
+    return path.rstrip("/").rpartition("/")[2] or REMOVED

@@ -21,7 +21,7 @@ from tercet.flows.pages.blocks import (
     Section,
     Table,
 )
-from tercet.flows.pages.redaction import public, public_values
+from tercet.flows.recipe.secrets import public, public_values
 from tercet.flows.report.subject import Row, Subject, of_each_run
 from tercet.flows.results import metric_names, queries
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from tercet.flows.formatting import format_number, format_range
 from tercet.flows.pages import charts, spaces
 from tercet.flows.pages.blocks import Block, Cell, Chart, Fold, Grid, Note, Section, Table
-from tercet.flows.pages.redaction import public_values
+from tercet.flows.recipe.secrets import public_values
 from tercet.flows.report.subject import Row, Subject, of_each_run
 from tercet.flows.results import figures
 from tercet.flows.results.figures import (

@@ -9,7 +9,7 @@ import duckdb
 from tercet.flows.formatting import format_duration, format_number, format_range
 from tercet.flows.pages.blocks import Block, Fact, Note, Section, Table
 from tercet.flows.pages.page import page
-from tercet.flows.pages.redaction import public, public_path, public_values
+from tercet.flows.recipe.secrets import public, public_path, public_values
 from tercet.flows.report import background, examples, made, measured, pairs, projection, trained
 from tercet.flows.report.made import counts
 from tercet.flows.report.subject import Subject

@@ -4,16 +4,14 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tercet.flows.results.refs import named_run, rows_of_stage
+from tercet.flows.results.queries import named_run, rows_of_stage
 from tercet.models.encoders.settings import Prompts
 from tercet.storage import runs
 from tercet.storage.store import Store, is_store, open_store
 from tercet.tasks.corpus import ingest, passages
 from tercet.tasks.evaluation import awareness, judgements
-from tercet.tasks.evaluation.evaluate import STAGE
-from tercet.tasks.evaluation.evaluate_settings import EvaluateSettings
-from tercet.tasks.evaluation.evaluation_rows import DOCUMENT_PAIRS, HALVES, Pairs
-from tercet.tasks.evaluation.retrieval import draw_pairs
+from tercet.tasks.evaluation.evaluate import STAGE, EvaluateSettings
+from tercet.tasks.evaluation.evaluation_rows import DOCUMENT_PAIRS, HALVES, Pairs, draw_pairs
 from tercet.tasks.evaluation.suites.beir import RetrievalTask
 from tercet.tasks.evaluation.suites.fact_order import name_after
 from tercet.tasks.evaluation.suites.judged import judged_tasks, read_judged

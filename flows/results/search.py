@@ -1,8 +1,13 @@
 """Search in a run's passages: by the trained and the untouched encoder, by words, and by both."""
 
+import os
+import shutil
+import uuid
 from collections.abc import Callable, Container, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib import metadata
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -14,19 +19,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tercet.flows.pipeline.fingerprints import made_model, weights_version
-from tercet.flows.recipe.shipped import shipped_corpora
-from tercet.flows.results.refs import find_artifact, named_run
-from tercet.flows.results.word_index import open_index
+from tercet.flows.recipe.corpus_names import shipped_corpora
+from tercet.flows.results.queries import find_artifact, named_run
 from tercet.models import weights
 from tercet.models.retrieval import bm25, rankings
 from tercet.models.retrieval.bm25 import Bm25
 from tercet.models.retrieval.rankings import NONE, Places, Scores, fuse
-from tercet.storage import runs
+from tercet.storage import code, fingerprint, runs
 from tercet.storage.artifacts import Artifact
 from tercet.storage.rows import Rows
 from tercet.storage.store import Store
 from tercet.tasks.corpus.passages import STAGE as PASSAGES_STAGE
 from tercet.tasks.retrieval import passage_vectors
+from tercet.tasks.retrieval.passage_vectors import read_texts
 from tercet.tasks.stage import BadInput
 from tercet.tasks.training import choose
 
@@ -323,3 +328,33 @@ def _table(
             row[way], row[f"{way}_score"] = ranks.get(one, (None, None))
         made.append(row)
     return pa.Table.from_pylist(made, FOUND)
+
+
+def open_index(store: Store, passages: Artifact) -> Bm25:
+    """The index of these passages by their place in the table, built where there is none yet."""
+    folder = store.work / "cache" / "bm25" / _key(store, passages)
+    with suppress(OSError, ValueError):
+        return bm25.load(folder)
+    built = bm25.build(read_texts(passages.rows()))
+    # A store that cannot be written to is searched all the same.
+    with suppress(OSError):
+        aside = store.work / "scratch" / f"bm25-{os.getpid()}-{uuid.uuid4().hex}"
+        try:
+            bm25.save(built, aside)
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            aside.rename(folder)
+        finally:
+            shutil.rmtree(aside, ignore_errors=True)
+    return built
+
+
+def _key(store: Store, passages: Artifact) -> str:
+    """Another one for other passages, and where words are read or counted in another way.
+
+    It begins with the passages' version, with which it goes.
+    """
+    with code.remembered(store):
+        modules = code.code_digests([bm25.__name__])
+    own = fingerprint.digest({"code": modules, "bm25s": metadata.version("bm25s")})
+    return f"{passages.version}-{own}"

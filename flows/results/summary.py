@@ -8,15 +8,14 @@ from typing import Any
 import duckdb
 
 from tercet.flows.pipeline.training import trained_by
+from tercet.flows.recipe.corpus_names import shipped_corpora
 from tercet.flows.recipe.model import ModelSettings, Recipe
-from tercet.flows.recipe.shipped import shipped_corpora
 from tercet.flows.results import figures, metric_names, queries
 from tercet.flows.results.encoder_form import how_to_load, measured_form, reformed
 from tercet.flows.results.figures import Figure, read_choice, read_figures
 from tercet.flows.results.first_look import DOCUMENT_PAIRS, first_look, trained_on
 from tercet.flows.results.metric_names import TOO_FEW, WHY_TOO_FEW
-from tercet.flows.results.queries import connect
-from tercet.flows.results.refs import final_stage
+from tercet.flows.results.queries import connect, final_stage
 from tercet.flows.results.search import AFTER, step_of
 from tercet.flows.results.verdict import verdict_of
 from tercet.flows.running.arguments import DEFAULT_STORE

@@ -4,17 +4,19 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
+
+import pyarrow.compute as pc
 
 from tercet.flows.pipeline import fingerprints
 from tercet.flows.pipeline.fingerprints import Fingerprint
 from tercet.flows.pipeline.step import Step, writer
 from tercet.flows.pipeline.step import schemas as step_schemas
-from tercet.flows.recipe.shipped import count_apart, is_shipped
-from tercet.flows.running import failed_rows, gpus
+from tercet.flows.recipe.corpus_names import count_apart, is_shipped
+from tercet.flows.running import gpus
 from tercet.flows.running.answering import check_engine
 from tercet.flows.running.executors import Executor, Processes
 from tercet.flows.running.gpus import Card, device
@@ -31,17 +33,18 @@ from tercet.flows.running.processes import Ended, run_jobs
 from tercet.flows.running.run_plan import RunPlan, check_models
 from tercet.flows.running.workers import open_executor
 from tercet.models.errors import Stopped, Unusable
-from tercet.storage import artifacts, locks, runs
+from tercet.storage import artifacts, locks, records, runs
 from tercet.storage.artifacts import Artifact, open_artifact
 from tercet.storage.catalog import views as catalog
 from tercet.storage.objects import Folder
 from tercet.storage.part_writer import put_schema
+from tercet.storage.rows import rows_of
 from tercet.storage.store import Store, StoreError, open_store
 from tercet.storage.verifying import faults_of
 from tercet.tasks.corpus.ingest import NOTHING_KEPT
 from tercet.tasks.corpus.labelled import LabelledConfig
 from tercet.tasks.corpus.sources.corpora import IngestConfig
-from tercet.tasks.corpus.sources.guesses import guesses
+from tercet.tasks.corpus.sources.discover import guesses
 from tercet.tasks.stage import BadInput, silent
 
 
@@ -144,7 +147,7 @@ def _fingerprints(plan: RunPlan, store: Store, say: Say) -> dict[str, Fingerprin
     prints = fingerprints.fingerprints(plan.steps, plan.recipe.seed, store, fetch=True)
     if not plan.arguments.retry_failed:
         return prints
-    failed = failed_rows.ask_again(store, plan.steps, prints)
+    failed = ask_again(store, plan.steps, prints)
     for name, rows in failed.items():
         say(f"{name:<32} asks again about {rows:,} failed {'row' if rows == 1 else 'rows'}")
     if not failed:
@@ -457,3 +460,39 @@ def own_documents(step: Step, artifact: Artifact) -> Sequence[str]:
             documents[row["corpus"]] += row["n"]
     said = count_apart(documents, shipped)
     return [f"{step.name}: {said}."] if said else ()
+
+
+FAILED = "failed"
+
+
+def count_failed(artifact: Artifact) -> int:
+    """The rows in the existing parts that a language model failed to answer."""
+    found = 0
+    for record in artifact.records().values():
+        for file in record["tables"].get("rejects", ()):
+            with suppress(FileNotFoundError):
+                path = artifact.store.local(file["path"])
+                reasons = rows_of({"rejects": [path]}).table("rejects", ["reason"])["reason"]
+                found += pc.sum(pc.equal(reasons, FAILED)).as_py() or 0
+    return found
+
+
+def ask_again(
+    store: Store, steps: Sequence[Step], prints: Mapping[str, Fingerprint]
+) -> dict[str, int]:
+    """Starts a new round of each step with failed rows; returns these steps and how many.
+
+    A failed row is a reject of its artifact, which stays as it is. The round is part of the
+    version, so the step and all later ones get new versions; answers already in the pool are taken
+    from there.
+    """
+    failed = {}
+    for step in steps:
+        version = prints[step.name].version
+        if step.stage.asks is None or version is None:
+            continue
+        if rows := count_failed(open_artifact(store, step.name, version)):
+            failed[step.name] = rows
+    for name in failed:
+        records.next_round(store, name, fingerprints.round_key(prints[name].components))
+    return failed

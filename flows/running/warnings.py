@@ -17,16 +17,14 @@ from tercet.storage.answers import contents
 from tercet.storage.artifacts import Artifact
 from tercet.storage.rows import Rows, joined
 from tercet.storage.store import Store
+from tercet.tasks import guarding
 from tercet.tasks.corpus import ingest, passages, sample
 from tercet.tasks.corpus import warnings as corpus_warnings
 from tercet.tasks.evaluation import evaluate, judgements
 from tercet.tasks.evaluation import warnings as evaluation_warnings
-from tercet.tasks.guarding import guard, guard_warnings
 from tercet.tasks.knowledge import extract, extract_parse, graph
-from tercet.tasks.knowledge import warnings as knowledge_warnings
-from tercet.tasks.retrieval import negatives, negatives_warnings
+from tercet.tasks.retrieval import negatives
 from tercet.tasks.scoring import embed, select
-from tercet.tasks.scoring import warnings as scoring_warnings
 from tercet.tasks.stage import Config, Resources, Work
 from tercet.tasks.synthesis import answer_warnings, parse, synthesise
 from tercet.tasks.training import train_warnings
@@ -39,20 +37,20 @@ Find: TypeAlias = Callable[[Work, Rows, Sequence[BaseModel]], Iterator[StageWarn
 _FIND: Mapping[str, Find] = {
     ingest.STAGE.name: corpus_warnings.find_ingest,
     passages.STAGE.name: corpus_warnings.find_long_passages,
-    extract.STAGE.name: knowledge_warnings.find_extract,
-    extract_parse.STAGE.name: knowledge_warnings.find_extract,
+    extract.STAGE.name: corpus_warnings.find_extract,
+    extract_parse.STAGE.name: corpus_warnings.find_extract,
     synthesise.NAME: answer_warnings.find_repeated,
     parse.STAGE.name: answer_warnings.find_unusable,
-    embed.STAGE.name: scoring_warnings.find_embed,
-    select.STAGE.name: scoring_warnings.find_select,
-    negatives.STAGE.name: negatives_warnings.find,
-    guard.SENTENCES.name: guard_warnings.find,
+    embed.STAGE.name: answer_warnings.find_embed,
+    select.STAGE.name: answer_warnings.find_select,
+    negatives.STAGE.name: train_warnings.find_few_negatives,
+    guarding.SENTENCES.name: train_warnings.find_transductive,
     judgements.STAGE.name: evaluation_warnings.find_judgements,
     evaluate.STAGE.name: evaluation_warnings.find_evaluate,
 }
 _KEPT: Mapping[str, Find] = {
     sample.STAGE.name: corpus_warnings.find_kept_sample,
-    graph.STAGE.name: knowledge_warnings.find_kept_graph,
+    graph.STAGE.name: corpus_warnings.find_kept_graph,
 }
 _LOG = "training_log"
 

@@ -1,24 +1,156 @@
-"""`tercet serve` and `tercet deploy`: recipes on a schedule, here or by the workers of pools."""
+"""`tercet serve` and `tercet deploy`: recipes on a schedule, here or by the workers of pools.
 
+Schedules are five fields of cron with a time zone, or seconds.
+"""
+
+import asyncio
 import os
 import re
 import shlex
 from contextlib import suppress
 from dataclasses import replace
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
+from zoneinfo import ZoneInfo
+
+import tzlocal
 
 from tercet.flows.running.arguments import RunArguments
-from tercet.flows.service import schedules, server
-from tercet.flows.service.client import answering
+from tercet.flows.service import server
+from tercet.flows.service.server import answering
 from tercet.flows.terminal import interrupts
-from tercet.flows.terminal.lines import say
+from tercet.flows.terminal.progress import say
 from tercet.tasks.corpus.sources.registry import reader_of
 from tercet.tasks.stage import BadInput
 
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
+
+
+CRON_FIELDS = 5
+CRON_FIELD = re.compile(r"[0-9A-Za-z*/,#?-]+")
+
+
+def check_schedule(cron: str | None, interval: int | None = None) -> None:
+    """Raises BadInput for what is no schedule."""
+    if cron is not None and interval is not None:
+        raise BadInput("--cron and --interval exclude each other: give only one.")
+    if interval is not None and interval < 1:
+        raise BadInput(f"--interval {interval} is not a number of seconds: give 1 or more.")
+    if cron is not None and not (
+        len(cron.split()) == CRON_FIELDS and all(map(CRON_FIELD.fullmatch, cron.split()))
+    ):
+        raise _bad_cron(cron)
+
+
+def _bad_cron(cron: str) -> BadInput:
+    return BadInput(
+        f"--cron {cron!r} is not a schedule: give minute, hour, day, month and weekday, "
+        'such as "0 3 * * *".'
+    )
+
+
+def zone_of(asked: str | None) -> str:
+    """The time zone of a schedule, by name; by default this machine's. Raises: BadInput."""
+    if asked is not None:
+        if not _is_zone(asked):
+            raise BadInput(
+                f"--timezone {asked!r} is no time zone: give one by its name, such as "
+                "Europe/Berlin."
+            )
+        return asked
+    try:
+        zone = str(tzlocal.reload_localzone())
+    except (KeyError, ValueError, OSError):
+        # TZ holds a POSIX rule, or nothing that is known.
+        zone = ""
+    if not _is_zone(zone):
+        raise BadInput(
+            "The time zone of this machine has no name that a schedule could use: give one with "
+            "--timezone, such as --timezone Europe/Berlin."
+        )
+    return zone
+
+
+def _is_zone(name: str) -> bool:
+    # Some systems' databases list the machine's own zone under these.
+    if name in ("localtime", "posixrules"):
+        return False
+    try:
+        ZoneInfo(name)
+    except (KeyError, ValueError, OSError):
+        return False
+    return True
+
+
+def next_time(cron: str, zone: str) -> datetime:
+    """When the schedule fires next, as Prefect's server counts it."""
+    from prefect.server.schemas.schedules import CronSchedule
+
+    now = datetime.now(ZoneInfo(zone))
+    schedule = CronSchedule(cron=cron, timezone=zone)
+    found: list[datetime] = asyncio.run(schedule.get_dates(1, start=now))
+    return found[0].astimezone(ZoneInfo(zone))
+
+
+def in_words(cron: str, zone: str) -> str:
+    """The schedule in words, with its next time."""
+    return f"cron {cron!r} in {zone}, next at {next_time(cron, zone):%Y-%m-%d %H:%M %Z}"
+
+
+def apply_deployment(deployment: Any, is_shared: bool) -> UUID:
+    """Makes the deployment, or changes the one of its name, with its schedules. Returns its id.
+
+    is_shared: whether the server is not the store's own, which moves with it.
+
+    Raises: BadInput if the server cannot be had, or the deployment is another store's.
+    """
+    from prefect.exceptions import ObjectNotFound
+
+    with answering() as client:
+        with suppress(ObjectNotFound):
+            standing = client.read_deployment_by_name(deployment.full_name)
+            store = standing.parameters.get("store")
+            if is_shared and store not in (None, deployment.parameters["store"]):
+                raise BadInput(
+                    f"The deployment {deployment.full_name} runs on the store {store}: give this "
+                    "recipe a name of its own, or delete that one first, prefect deployment "
+                    f"delete {shlex.quote(deployment.full_name)}."
+                )
+        made = UUID(str(deployment.apply()))
+        _refuse_unknown(client, made)
+        if not deployment.schedules:
+            # Prefect would leave those that it had.
+            for schedule in client.read_deployment_schedules(made):
+                client.delete_deployment_schedule(made, schedule.id)
+    return made
+
+
+def _refuse_unknown(client: "SyncPrefectClient", deployment: UUID) -> None:
+    """Lets the server refuse parameters that the flow does not have: their run would crash."""
+    from prefect.client.schemas.actions import DeploymentUpdate
+
+    schema = client.read_deployment(deployment).parameter_openapi_schema or {}
+    update = DeploymentUpdate(parameter_openapi_schema={**schema, "additionalProperties": False})
+    client.update_deployment(deployment, update)
+
+
+def schedule_of(cron: str | None, zone: str | None, interval: int | None = None) -> Any:
+    """The schedule in Prefect's form, by cron or else by interval. Raises: BadInput."""
+    from prefect.schedules import Cron, Interval
+
+    if cron and zone:
+        try:
+            # That of a day that never comes, such as 31 February, does not fire at all.
+            next_time(cron, zone)
+        except ValueError as error:
+            raise _bad_cron(cron) from error
+        return Cron(cron, timezone=zone)
+    assert interval is not None
+    return Interval(timedelta(seconds=interval))
+
 
 # The last step of a recipe's first half, which asks rules and language models but trains nothing.
 LAST_OF_SYNTHESIS = "parse"
@@ -54,8 +186,8 @@ def deploy_recipe(
     from tercet.flows.running.run_plan import prepare
     from tercet.storage.store import work_of
 
-    schedules.check(cron)
-    zone = None if cron is None else schedules.zone_of(timezone)
+    check_schedule(cron)
+    zone = None if cron is None else zone_of(timezone)
     gpu_pool = pool if gpu_pool is None else gpu_pool
     for where in (pool, gpu_pool):
         if not _POOL.fullmatch(where):
@@ -83,7 +215,7 @@ def deploy_recipe(
         halves = [("train", gpu_pool, common)]
         if synthesises:
             halves.append(("synthesise", pool, {**common, "until": LAST_OF_SYNTHESIS}))
-        schedule = [schedules.make(cron, zone)] if cron else []
+        schedule = [schedule_of(cron, zone)] if cron else []
         made: dict[str, UUID] = {}
         for half, where, parameters in halves:
             scheduled = schedule if half == halves[-1][0] else []
@@ -95,7 +227,7 @@ def deploy_recipe(
             if half == "train" and synthesises:
                 when = f"when {name}-synthesise has completed"
             elif cron and zone:
-                when = schedules.describe(cron, zone)
+                when = in_words(cron, zone)
             say(f"tercet/{name}-{half} in the pool {where!r}, {when}")
         if not synthesises:
             # It did when it was deployed before.
@@ -156,7 +288,7 @@ def _deployment(
     # A recipe's paths are relative to where `tercet` is typed. Without this, each run would begin
     # by copying that whole directory.
     deployment.storage = LocalStorage(str(Path.cwd()))
-    return schedules.apply(deployment, is_shared=True)
+    return apply_deployment(deployment, is_shared=True)
 
 
 def _make_pool(client: "SyncPrefectClient", name: str) -> None:
@@ -198,8 +330,8 @@ def serve_recipe(
     from tercet.storage import locks
     from tercet.storage.store import open_store
 
-    schedules.check(cron, interval)
-    zone = None if cron is None else schedules.zone_of(timezone)
+    check_schedule(cron, interval)
+    zone = None if cron is None else zone_of(timezone)
     plan = prepare(arguments)
     interrupts.listen()
     store, name = open_store(plan.store), plan.recipe.name
@@ -218,7 +350,7 @@ def serve_recipe(
         deployment: Any = pipeline.to_deployment(
             name=name,
             description=plan.recipe.description or None,
-            schedules=[schedules.make(cron, zone, interval)] if cron or interval else None,
+            schedules=[schedule_of(cron, zone, interval)] if cron or interval else None,
             parameters=portable(replace(arguments, store=store.location)),
             entrypoint_type=EntrypointType.MODULE_PATH,
             # The last `serve` paused it when it ended.
@@ -226,8 +358,8 @@ def serve_recipe(
         )
         when = f"every {interval} s" if interval else "on request"
         if cron and zone:
-            when = schedules.describe(cron, zone)
-        identity = schedules.apply(deployment, is_shared=not server.owned(store.work))
+            when = in_words(cron, zone)
+        identity = apply_deployment(deployment, is_shared=not server.owned(store.work))
         say(f"Serving {deployment.full_name} ({when}); stop with Ctrl-C.")
         run_scheduled(store, identity)
 

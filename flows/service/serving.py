@@ -31,7 +31,7 @@ from tercet.flows.formatting import format_duration
 from tercet.flows.service import server
 from tercet.flows.service.pipeline_flow import MISSED, record_refused
 from tercet.flows.terminal import interrupts
-from tercet.flows.terminal.lines import say
+from tercet.flows.terminal.progress import say
 from tercet.storage import runs
 from tercet.storage.store import Store, StoreError, open_store
 

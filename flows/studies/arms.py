@@ -24,8 +24,7 @@ from tercet.flows.running.processes import Ended, run_jobs, sendable
 from tercet.flows.running.run_plan import RunPlan, prepare
 from tercet.flows.running.runner import Listener, Make, StepResult, open_run, run_steps
 from tercet.flows.terminal import interrupts
-from tercet.flows.terminal.lines import step_line
-from tercet.flows.terminal.progress import LogLines, Reporter
+from tercet.flows.terminal.progress import LogLines, Reporter, step_line
 from tercet.storage.artifacts import open_artifact
 from tercet.storage.store import Store
 from tercet.tasks.stage import BadInput, Config, silent

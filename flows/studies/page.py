@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tercet.flows.exports.whole import whole_file
+from tercet.flows.exports.writing import whole_file
 from tercet.flows.formatting import format_number, format_range
 from tercet.flows.pages import charts, page
 from tercet.flows.pages.blocks import Chart, Code, Fact, Note, Section, Table
-from tercet.flows.pages.redaction import public
+from tercet.flows.recipe.secrets import public
 from tercet.flows.results import metric_names
 from tercet.flows.results.metric_names import FEW, TOO_FEW, WHY_TOO_FEW, more_of
 from tercet.flows.studies.arms import as_text, short_keys

@@ -1,4 +1,5 @@
-"""Which training sentences are anchors: by a seeded draw on their ids, without a list.
+"""Which training sentences are anchors: by a seeded draw on their ids, without a list; and which
+anchors are queries to passages, where these and sentences stand in one table.
 
 The stage `sample` keeps a threshold for each corpus; a sentence of fitting length in a
 document of enough others is an anchor if its draw is at most that.
@@ -11,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tercet.models import seeding
+from tercet.storage.rows import Rows
 
 Flags: TypeAlias = npt.NDArray[np.bool_]
 
@@ -50,3 +52,18 @@ def eligible(sentences: pa.Table, min_words: int, max_words: int, context: int) 
 def anchor_draws(sentences: pa.Table, seed: int) -> seeding.Ids:
     """The draw that decides whether each sentence is an anchor. Shape (rows,)."""
     return seeding.draws(seed, "anchor", sentences["sentence_id"].to_numpy())
+
+
+# A query's digest in SQL, whatever its letter case and spacing, and without a mark at its end.
+QUERY_ID = r"""md5_number_lower(regexp_replace(
+    regexp_replace(lower(trim(anchor)), '\s+', ' ', 'g'), '[\s.?!:]+$', ''))"""
+
+
+def is_query(passages: Rows) -> str:
+    """A condition in SQL: a row of `candidates` or `triplets` is a query with its passage.
+
+    Its sentence_id is a passage's. So is that of a sentence that is a whole passage, without a
+    context; but the anchor of its rows is that sentence.
+    """
+    return f"""(sentence_id IN (SELECT passage_id FROM {passages.sql("passages")})
+        AND coalesce(md5_number_lower(anchor) <> sentence_id, FALSE))"""

@@ -18,8 +18,7 @@ import pyarrow.parquet as pq
 
 from tercet.models.runs import begins, pieces
 from tercet.storage.rows import quoted
-from tercet.tasks.connections import connection
-from tercet.tasks.stage import Work
+from tercet.tasks.stage import Work, connection
 
 _BATCH = 8_192
 _NEW = -1

@@ -1,6 +1,6 @@
 """Stage `labelled`: the recipe's labelled corpora as one table, whatever their kind and source.
 
-Each row of a source becomes a row of its kind (`tercet.tasks.corpus.kinds`) or a reject; a kind may
+Each row of a source becomes a row of its kind (`kinds.py`) or a reject; a kind may
 put several rows together. Rows that share eight words with dev or test are rejected too. A share of
 the definitions is held out for measuring. Everything streams: what is read lies in a scratch
 directory, and DuckDB puts it together within its memory limit. These corpora are not among
@@ -24,7 +24,6 @@ from tercet.models import seeding
 from tercet.models.seeding import Ids
 from tercet.models.text.shingles import shared_words
 from tercet.storage.rows import read_parquet_sql
-from tercet.tasks.connections import connection
 from tercet.tasks.corpus.held_out import (
     HELD_OUT_DEFINITIONS,
     are_drawn,
@@ -32,14 +31,14 @@ from tercet.tasks.corpus.held_out import (
     held_out_definitions,
     held_out_shingles,
 )
-from tercet.tasks.corpus.kinds.kind import Kind, Labelled, layout_of, made_of
-from tercet.tasks.corpus.kinds.registry import KINDS
+from tercet.tasks.corpus.kind_registry import KINDS
+from tercet.tasks.corpus.kinds import Kind, Labelled, layout_of, made_of
 from tercet.tasks.corpus.sources.corpora import CorpusConfig
 from tercet.tasks.corpus.sources.reader import Table
 from tercet.tasks.corpus.sources.registry import reader_of
 from tercet.tasks.corpus.sources.values import without_html
 from tercet.tasks.rejects import Rejects
-from tercet.tasks.stage import BadInput, Config, Stage, Work
+from tercet.tasks.stage import BadInput, Config, Stage, Work, connection
 
 LABELLED = pa.schema(
     [

@@ -21,11 +21,9 @@ from tercet.models.encoders.settings import FormSettings
 from tercet.models.generation import Method, MethodInput
 from tercet.models.seeding import sample
 from tercet.storage.fingerprint import tree_digest
-from tercet.tasks.connections import connection
 from tercet.tasks.encoders import load_encoder
-from tercet.tasks.isolation import isolated, refused
-from tercet.tasks.rejects import rejects
-from tercet.tasks.stage import BadInput, Config, Kind, Stage, Work
+from tercet.tasks.rejects import isolated, refused, rejects
+from tercet.tasks.stage import BadInput, Config, Kind, Stage, Work, connection
 
 NAME = "awareness"
 AWARENESS_PAIRS = pa.schema(

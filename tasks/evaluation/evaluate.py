@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from pydantic import Field
+from pydantic import Field, field_validator
 
-from tercet.models.encoders.settings import Prompts, Sided
+from tercet.models.encoders.settings import FormSettings, Prompts, Sided
+from tercet.models.machine import Precision
 from tercet.models.measures import probe
 from tercet.models.retrieval.rankings import NONE
 from tercet.storage.rows import joined
 from tercet.tasks.encoders import load_encoder
 from tercet.tasks.evaluation.encoding import Encoded, encode_texts, model_version
-from tercet.tasks.evaluation.evaluate_settings import EvaluateSettings, list_tasks, suite_folder
 from tercet.tasks.evaluation.evaluation_rows import (
     DOCUMENT_PAIRS,
     EVALUATIONS,
@@ -29,9 +29,12 @@ from tercet.tasks.evaluation.evaluation_rows import (
     RETRIEVAL_RANKS,
     Pairs,
     Subject,
+    baseline_ranks,
     case_table,
+    draw_pairs,
     geometry_rows,
     rank_table,
+    ranks_of,
     retrieval_rows,
     stsb_geometry,
 )
@@ -44,7 +47,6 @@ from tercet.tasks.evaluation.items import (
     item_table,
     rescore,
 )
-from tercet.tasks.evaluation.retrieval import baseline_ranks, draw_pairs, ranks_of
 from tercet.tasks.evaluation.suites.beir import (
     BM25,
     ENCODER,
@@ -53,18 +55,122 @@ from tercet.tasks.evaluation.suites.beir import (
     find_retrieval_files,
     read_retrieval_sets,
 )
-from tercet.tasks.evaluation.suites.fact_order import OrderTask, find_case_files, read_cases
+from tercet.tasks.evaluation.suites.fact_order import (
+    OrderTask,
+    find_case_files,
+    name_after,
+    read_cases,
+)
 from tercet.tasks.evaluation.suites.judged import read_judged
 from tercet.tasks.evaluation.suites.layout import Split, content_digest, text_form
-from tercet.tasks.evaluation.suites.sts import read_awareness
+from tercet.tasks.evaluation.suites.own import RetrievalSource, StsSet, TaskName
+from tercet.tasks.evaluation.suites.reranking import MTEB
+from tercet.tasks.evaluation.suites.sts import STS_TASKS, read_awareness
 from tercet.tasks.evaluation.suites.sts_sets import find_set_files, read_sets
-from tercet.tasks.evaluation.suites.suite import KINDS, read_suite, revisions, suite_files
+from tercet.tasks.evaluation.suites.suite import (
+    KINDS,
+    read_suite,
+    revisions,
+    suite_files,
+    task_names,
+)
 from tercet.tasks.evaluation.suites.task import Data, Part, Scores, Task
 from tercet.tasks.rejects import SHOWN, rejects
-from tercet.tasks.stage import BadInput, Resources, Stage, Work
+from tercet.tasks.stage import BadInput, Config, Resources, Stage, Work
 
 if TYPE_CHECKING:
     from tercet.tasks.evaluation.encoding import Encoded
+
+
+class EvaluateSettings(FormSettings, Config):
+    """What an encoder is measured on, and how its vectors are made."""
+
+    retrieval: bool = Field(
+        default=True,
+        description="Finds each document pair's answer among all answers of its split, and those "
+        "of the table `questions`.",
+    )
+    suite: Path | None = Field(
+        default=None, description="Directory in SentEval's layout with the tasks; null: none."
+    )
+    tasks: tuple[str, ...] = Field(
+        default=STS_TASKS,
+        description="Tasks of the suite, or sts, transfer, reranking, pairs or all.",
+    )
+    fact_order: dict[TaskName, str] = Field(
+        default_factory=dict,
+        description="Files of fact order by name, or one file: whether a rewording is nearer than "
+        "a changed fact.",
+        json_schema_extra={"type": ["object", "string"]},
+    )
+    sts_sets: dict[TaskName, StsSet] = Field(
+        default_factory=dict,
+        description="Files of graded pairs by name, or one file: Spearman of cosine and score.",
+        json_schema_extra={"type": ["object", "string"]},
+    )
+    retrieval_sets: dict[TaskName, RetrievalSource] = Field(
+        default_factory=dict,
+        description="By name, or one alone: folders in BEIR's layout, whose queries are ranked "
+        "among their documents, or tables of questions to the corpora's passages; by vectors, by "
+        "BM25 and by both.",
+        json_schema_extra={"type": ["object", "string"]},
+    )
+    splits: tuple[Split, ...] = Field(
+        default=("test",), min_length=1, description="Splits to measure, each separately."
+    )
+    max_length: int | None = Field(
+        default=None, ge=4, le=8192, description="Longest input in tokens; null: the model's own."
+    )
+    precision: Precision = Field(
+        default="fp32", description="bf16 is faster and moves cosines by up to 4e-3."
+    )
+    max_pairs: int = Field(
+        default=2_000,
+        ge=2,
+        le=10_000_000,
+        description="Most document pairs, or halves, of a split, drawn by seed.",
+    )
+    bootstrap: int = Field(
+        default=2_000, ge=100, le=100_000, description="Resamples behind an interval."
+    )
+
+    @property
+    def questions(self) -> dict[str, RetrievalSource]:
+        """Those of `retrieval_sets` that are tables of questions to the run's passages."""
+        return {name: one for name, one in self.retrieval_sets.items() if one.is_table}
+
+    @field_validator("fact_order", "sts_sets", "retrieval_sets", mode="before")
+    @classmethod
+    def _one_file(cls, given: Any) -> Any:
+        """A file alone gives its task its own name."""
+        if isinstance(given, str):
+            return {name_after(given): given}
+        return {} if given is None else given
+
+    @field_validator("tasks")
+    @classmethod
+    def _known_tasks(cls, asked: tuple[str, ...]) -> tuple[str, ...]:
+        try:
+            return task_names(asked)
+        except BadInput as error:
+            raise ValueError(str(error)) from None
+
+
+def list_tasks(config: EvaluateSettings) -> tuple[str, ...]:
+    """The tasks to read; without a suite those that need none."""
+    own = tuple(name for name in config.tasks if name.startswith(MTEB))
+    return own if config.suite is None else config.tasks
+
+
+def measures_texts(config: EvaluateSettings) -> bool:
+    """Whether it measures texts from outside the run, which training must not see."""
+    return bool(list_tasks(config) or config.fact_order or config.sts_sets or config.retrieval_sets)
+
+
+def suite_folder(config: EvaluateSettings) -> Path:
+    """Where the suite lies; without one the folder of the process."""
+    return Path() if config.suite is None else config.suite.expanduser()
+
 
 # How many tasks the average of a suite is made of.
 AVERAGED = {kind.name: len(kind.tasks) for kind in KINDS}

@@ -11,9 +11,9 @@ from pydantic import Field
 
 from tercet.models import seeding
 from tercet.tasks.corpus import ingest
-from tercet.tasks.corpus.sources.cells import label_of
 from tercet.tasks.corpus.sources.corpora import CorpusConfig
 from tercet.tasks.corpus.sources.registry import reader_of
+from tercet.tasks.corpus.sources.tables import label_of
 from tercet.tasks.evaluation.answering_passages import (
     COLUMNS,
     NotFound,

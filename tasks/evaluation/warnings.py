@@ -6,13 +6,12 @@ from pydantic import BaseModel
 
 from tercet.models.encoders.settings import has_sides
 from tercet.storage.rows import Rows, quoted
-from tercet.tasks.connections import ask
 from tercet.tasks.evaluation.evaluate import EvaluateConfig
 from tercet.tasks.evaluation.evaluation_rows import DOCUMENT_PAIRS, HALVES
 from tercet.tasks.evaluation.judgements import NOTES
 from tercet.tasks.evaluation.suites.beir import BM25, HYBRID
 from tercet.tasks.evaluation.suites.beir import SUITE as RETRIEVAL_SETS
-from tercet.tasks.stage import Work
+from tercet.tasks.stage import Work, ask
 from tercet.tasks.warning import StageWarning, find_cut
 
 # In percent, of the untouched model: what is left above it is less than most gains.

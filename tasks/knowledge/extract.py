@@ -9,7 +9,7 @@ from pydantic import Field
 from tercet.models import seeding
 from tercet.models.knowledge.extraction import Mentions, extract
 from tercet.models.knowledge.lexicon import Lexicon, load_lexicon
-from tercet.tasks.isolation import Rows, isolated, numbers, refused
+from tercet.tasks.rejects import Rows, isolated, numbers, refused
 from tercet.tasks.stage import BadInput, Config, Stage, Work
 
 BATCH_ROWS = 4096

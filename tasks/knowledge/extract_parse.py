@@ -13,9 +13,8 @@ from pydantic import Field
 from tercet.models.knowledge.answers import Allowed, Fault, read
 from tercet.models.knowledge.extraction import Mentions
 from tercet.models.prompted.checks import without_thoughts
-from tercet.tasks.isolation import Rows, isolated, numbers, refused
 from tercet.tasks.knowledge.extract import MENTIONS, SENTENCE_CATEGORIES, lexicon_of, mentions
-from tercet.tasks.rejects import rejects
+from tercet.tasks.rejects import Rows, isolated, numbers, refused, rejects
 from tercet.tasks.stage import Config, Stage, Work
 
 BATCH_ROWS = 4096

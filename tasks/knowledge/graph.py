@@ -13,8 +13,7 @@ import pyarrow as pa
 
 from tercet.models import seeding
 from tercet.models.english.words import singulars
-from tercet.tasks.connections import connection
-from tercet.tasks.stage import Config, Stage, Work
+from tercet.tasks.stage import Config, Stage, Work, connection
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

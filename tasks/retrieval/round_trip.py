@@ -16,8 +16,7 @@ from tercet.models.retrieval.rankings import NONE, Places, fuse, search_vectors
 from tercet.models.seeding import Ids
 from tercet.models.text.passages import above
 from tercet.storage.rows import Rows
-from tercet.tasks.connections import connection
-from tercet.tasks.corpus.queries import is_query
+from tercet.tasks.corpus.anchors import is_query
 from tercet.tasks.encoders import load_encoder
 from tercet.tasks.rejects import rejects
 from tercet.tasks.retrieval.passage_vectors import (
@@ -27,7 +26,7 @@ from tercet.tasks.retrieval.passage_vectors import (
     read_texts,
 )
 from tercet.tasks.scoring.score import SCORES, STAGE_NAME, Scorer
-from tercet.tasks.stage import Stage, Work
+from tercet.tasks.stage import Stage, Work, connection
 
 NAME = "round_trip"
 # How far down is searched; a passage that is not found there has the rank behind it.

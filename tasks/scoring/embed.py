@@ -13,9 +13,8 @@ from pydantic import Field
 from tercet.models.encoders.settings import FormSettings
 from tercet.models.machine import Precision
 from tercet.storage.rows import Rows
-from tercet.tasks.connections import connection
 from tercet.tasks.encoders import load_encoder
-from tercet.tasks.stage import Config, Stage, Work
+from tercet.tasks.stage import Config, Stage, Work, connection
 
 EMBEDDINGS = pa.schema([("text_id", pa.uint64()), ("vector", pa.list_(pa.float32()))])
 """Table `embeddings`.

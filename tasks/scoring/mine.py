@@ -15,10 +15,9 @@ from pydantic import Field
 
 from tercet.models import seeding
 from tercet.models.generation import DETAIL
-from tercet.tasks.connections import connection
+from tercet.tasks.scoring.evaluator import StoredVectors, stored_vectors
 from tercet.tasks.scoring.score import SCORES
-from tercet.tasks.scoring.stored_vectors import StoredVectors, stored_vectors
-from tercet.tasks.stage import Config, Stage, Work
+from tercet.tasks.stage import Config, Stage, Work, connection
 from tercet.tasks.synthesis.parse import CANDIDATES
 
 Vectors: TypeAlias = npt.NDArray[np.float32]

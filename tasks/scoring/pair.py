@@ -9,8 +9,8 @@ import numpy as np
 from pydantic import Field
 
 from tercet.models import discriminators
+from tercet.tasks.scoring.evaluator import Floats, score_by_vectors
 from tercet.tasks.scoring.score import SCORES, STAGE_NAME, Scorer
-from tercet.tasks.scoring.stored_vectors import Floats, score_by_vectors
 from tercet.tasks.stage import BadInput, Config, Stage, Work
 
 

@@ -17,10 +17,9 @@ from pydantic import Field
 from tercet.models.generation import Relation
 from tercet.models.text.shingles import shared_words
 from tercet.storage.rows import quoted
-from tercet.tasks.connections import connection
+from tercet.tasks.corpus.anchors import QUERY_ID, is_query
 from tercet.tasks.corpus.held_out import held_out_shingles
-from tercet.tasks.corpus.queries import QUERY_ID, is_query
-from tercet.tasks.stage import BadInput, Config, Stage, Work
+from tercet.tasks.stage import BadInput, Config, Stage, Work, connection
 
 TRIPLETS = pa.schema(
     [

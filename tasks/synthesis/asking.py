@@ -17,8 +17,7 @@ from tercet.models.llm.settings import LlmSettings, Sampling
 from tercet.models.prompted import templates
 from tercet.models.seeding import Ids
 from tercet.models.text.passages import passage_text
-from tercet.tasks.isolation import MOST, REASON
-from tercet.tasks.rejects import rejects
+from tercet.tasks.rejects import MOST, REASON, rejects
 from tercet.tasks.stage import Work
 
 # Bits of a row's seed that an OpenAI-compatible endpoint takes.

@@ -13,9 +13,8 @@ from tercet.models.generation import DETAIL
 from tercet.models.prompted.checks import faults, unwrapped
 from tercet.models.text.words import words_sql
 from tercet.storage.rows import Rows, read_parquet_sql
-from tercet.tasks.connections import connection
 from tercet.tasks.rejects import rejects
-from tercet.tasks.stage import Config, Stage, Work
+from tercet.tasks.stage import Config, Stage, Work, connection
 
 CANDIDATES = pa.schema(
     [

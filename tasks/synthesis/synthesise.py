@@ -17,10 +17,9 @@ from pydantic import model_validator
 
 from tercet.models import seeding
 from tercet.models.generation import GENERATIONS, Method, MethodInput, Pool, generation_ids
-from tercet.tasks.connections import connection
 from tercet.tasks.corpus.anchors import ANCHOR_COLUMNS, anchor_mask
-from tercet.tasks.isolation import isolated, refused
-from tercet.tasks.stage import Config, Stage, Work
+from tercet.tasks.rejects import isolated, refused
+from tercet.tasks.stage import Config, Stage, Work, connection
 from tercet.tasks.synthesis.methods import MethodSettings, check_params, method_of
 
 NAME = "synthesise"

@@ -28,7 +28,7 @@ from tercet.models.measures.resampling import Floats
 from tercet.models.retrieval import rankings
 from tercet.tasks.encoders import MIXES, load_mix
 from tercet.tasks.evaluation.encoding import encode_texts
-from tercet.tasks.evaluation.retrieval import LEAST
+from tercet.tasks.evaluation.evaluation_rows import LEAST
 from tercet.tasks.evaluation.suites.beir import (
     HYBRID,
     RetrievalTask,

@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 
 from tercet.tasks.training.chooser import RETRIEVAL, SUITE, Chooser
-from tercet.tasks.training.chooser_order import FACT_ORDER
-from tercet.tasks.training.chooser_set import OWN_SET
+from tercet.tasks.training.chooser_own import FACT_ORDER, OWN_SET
 from tercet.tasks.training.train_settings import WAYS
 
 UNVERSIONED = True

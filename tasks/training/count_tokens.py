@@ -9,8 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field
 
-from tercet.tasks.connections import connection
-from tercet.tasks.stage import BadInput, Stage, Work
+from tercet.tasks.stage import BadInput, Stage, Work, connection
 from tercet.tasks.tokenizer import load_tokenizer
 from tercet.tasks.training.fitting import MadeModel
 

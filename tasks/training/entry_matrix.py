@@ -16,10 +16,10 @@ from pydantic import Field
 
 from tercet.models import seeding
 from tercet.models.machine import Precision
-from tercet.tasks.guarding.removal import drop_contaminated
+from tercet.tasks.encoders import kept_vectors
 from tercet.tasks.rejects import rejects
 from tercet.tasks.stage import BadInput, Config, Stage, Work
-from tercet.tasks.training.kept_vectors import kept_vectors
+from tercet.tasks.training.training_rows import drop_contaminated
 
 ENTRY_SPACES = pa.schema(
     [

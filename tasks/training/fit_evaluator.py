@@ -11,11 +11,9 @@ from tercet.models.losses.info_nce import LOSS
 from tercet.models.machine import Precision
 from tercet.models.training.phase import PartRows
 from tercet.storage.rows import quoted
-from tercet.tasks.connections import connection
-from tercet.tasks.guarding.removal import drop_contaminated
-from tercet.tasks.stage import BadInput, Config, Stage, Work
+from tercet.tasks.stage import BadInput, Config, Stage, Work, connection
 from tercet.tasks.training.fitting import TRAINING_LOG, fitted, hyperparameters_of
-from tercet.tasks.training.loss_rows import shaped
+from tercet.tasks.training.training_rows import drop_contaminated, shaped
 
 
 class FitEvaluatorConfig(FormSettings, Config):

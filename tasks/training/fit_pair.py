@@ -13,7 +13,7 @@ from pydantic import Field
 
 from tercet.models.encoders.settings import FormSettings
 from tercet.models.machine import Precision
-from tercet.tasks.encoders import load_encoder
+from tercet.tasks.encoders import kept_vectors, load_encoder
 from tercet.tasks.stage import BadInput, Stage, Work
 from tercet.tasks.training.discriminator_figures import (
     DISCRIMINATOR_METRICS,
@@ -22,7 +22,6 @@ from tercet.tasks.training.discriminator_figures import (
 )
 from tercet.tasks.training.fitting import MadeModel
 from tercet.tasks.training.judged_pairs import JudgedConfig, labels_of, read_judged
-from tercet.tasks.training.kept_vectors import kept_vectors
 
 
 class FitPairSettings(JudgedConfig, MadeModel):

@@ -12,9 +12,8 @@ from pydantic.json_schema import SkipJsonSchema
 from tercet.models import seeding
 from tercet.models.seeding import sample
 from tercet.storage.rows import quoted
-from tercet.tasks.connections import connection
-from tercet.tasks.guarding.removal import drop_contaminated
-from tercet.tasks.stage import BadInput, Config, Work
+from tercet.tasks.stage import BadInput, Config, Work, connection
+from tercet.tasks.training.training_rows import drop_contaminated
 
 _HELD_OUT = "generator validation"
 # A label for all scored corpora, or one for each by its name.

@@ -15,11 +15,10 @@ from pydantic import Field, model_validator
 
 from tercet.models import seeding
 from tercet.models.seeding import sample
-from tercet.tasks.connections import connection
 from tercet.tasks.corpus.held_out import same_words
-from tercet.tasks.guarding.removal import drop_contaminated
 from tercet.tasks.rejects import rejects
-from tercet.tasks.stage import BadInput, Config, Work
+from tercet.tasks.stage import BadInput, Config, Work, connection
+from tercet.tasks.training.training_rows import drop_contaminated
 
 # row_id: the digest of both texts. true: whether the text follows from the anchor.
 JUDGED = pa.schema(

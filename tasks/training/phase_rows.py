@@ -13,12 +13,8 @@ from tercet.models.losses.gaussian_decay import TEACHER
 from tercet.models.text.halves import LEAST, halves
 from tercet.models.training.phase import Drawing, PartRows, Teacher
 from tercet.storage.rows import quoted
-from tercet.tasks.connections import connection
-from tercet.tasks.corpus.anchors import ANCHOR_COLUMNS, anchor_mask
-from tercet.tasks.corpus.queries import is_query
-from tercet.tasks.guarding.removal import drop_contaminated
-from tercet.tasks.stage import BadInput, Work
-from tercet.tasks.training.loss_rows import shaped
+from tercet.tasks.corpus.anchors import ANCHOR_COLUMNS, anchor_mask, is_query
+from tercet.tasks.stage import BadInput, Work, connection
 from tercet.tasks.training.phases import (
     OF_TRIPLETS,
     DrawConfig,
@@ -26,6 +22,7 @@ from tercet.tasks.training.phases import (
     PhaseConfig,
     RowsConfig,
 )
+from tercet.tasks.training.training_rows import drop_contaminated, shaped
 
 DRAWS = pa.schema(
     [

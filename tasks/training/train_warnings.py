@@ -1,6 +1,7 @@
-"""Warnings of trainings: few rows, cut texts, unknown words, rows without a teacher, a lost loss.
+"""Warnings of trainings: few rows, cut texts, unknown words, rows without a teacher, a lost loss;
+rows that evaluation sets hold too, and rows with few negatives.
 
-All but the last are looked for before the training, from the rows that it will read.
+The first four are looked for before the training, from the rows that it will read.
 """
 
 from collections import Counter
@@ -16,15 +17,15 @@ from tercet.models.losses.gaussian_decay import TEACHER
 from tercet.models.pretraining.forms import transformer_folder
 from tercet.models.retrieval.words import split
 from tercet.storage.rows import Rows
-from tercet.tasks.connections import ask
-from tercet.tasks.corpus.kinds.registry import KINDS
+from tercet.tasks.corpus.kind_registry import KINDS
 from tercet.tasks.corpus.labelled import LabelledConfig, columns_of
 from tercet.tasks.corpus.sources.registry import reader_of
 from tercet.tasks.corpus.splits import SPLITS
 from tercet.tasks.corpus.warnings import remedies
-from tercet.tasks.scoring import warnings
+from tercet.tasks.retrieval.negatives import count_rows
 from tercet.tasks.scoring.select import SelectConfig
-from tercet.tasks.stage import Work
+from tercet.tasks.stage import Work, ask, connection
+from tercet.tasks.synthesis import answer_warnings
 from tercet.tasks.training.phase_rows import rows_sql, sides_of
 from tercet.tasks.training.phases import OF_TRIPLETS, SOURCES, PartConfig
 from tercet.tasks.training.train_settings import TrainConfig
@@ -152,7 +153,7 @@ def _few(
     mends = dict(_MENDS)
     for config in configs:
         if isinstance(config, SelectConfig):
-            mends |= warnings.remedies(config)
+            mends |= answer_warnings.remedies(config)
     first = [mends[reason] for reason in common if reason in mends][:1] or remedies(common)[:1]
     remedy = ", or ".join([*first, " and ".join(dict.fromkeys(map(_more, sources)))])
     key = ", ".join(part.name for part in parts)
@@ -262,3 +263,51 @@ def _rows_of(part: PartConfig) -> str:
     if part.rows.source == "anchors":
         return "anchors"
     return "triplets" if part.rows.source in OF_TRIPLETS else f"rows of {part.rows.source!r}"
+
+
+# Sets named in the sentence.
+_NAMED = 4
+
+
+def find_transductive(
+    work: Work, made: Rows, configs: Sequence[BaseModel]
+) -> Iterator[StageWarning]:
+    """A warning if the guard found such texts and removes none."""
+    if work.config.action != "report":
+        return
+    found = made.table("contamination", ["text_id", "task"])
+    if not found.num_rows:
+        return
+    counts = sorted(found["task"].value_counts().to_pylist(), key=lambda one: -one["counts"])
+    named = ", ".join(f"{one['values']} {one['counts']:,}" for one in counts[:_NAMED])
+    more = f" and {len(counts) - _NAMED} more" if len(counts) > _NAMED else ""
+    texts = pc.count_distinct(found["text_id"]).as_py()
+    said = "1 training text stands" if texts == 1 else f"{texts:,} training texts stand"
+    trained = "is" if texts == 1 else "are"
+    said += f" in evaluation sets ({named}{more}) and {trained} trained on, since guard.action is "
+    said += "report"
+    remedy = (
+        "figures of these sets are transductive, and do not show how the encoder does on new texts"
+    )
+    yield StageWarning("transductive", None, texts, texts, said, remedy)
+
+
+# A share of the rows.
+FEW_NEGATIVES = 0.05
+
+
+def find_few_negatives(
+    work: Work, made: Rows, configs: Sequence[BaseModel]
+) -> Iterator[StageWarning]:
+    """A warning if too many rows have fewer than `negatives.k`."""
+    total, k = count_rows(work), work.config.k
+    with connection(work) as db:
+        whole, some = db.execute(
+            f"""SELECT count(*) FILTER (n = {k}), count(*) FROM
+                (SELECT count(*) AS n FROM {made.sql("negatives")} GROUP BY triplet_id)"""
+        ).fetchall()[0]
+    if total and total - whole >= FEW_NEGATIVES * total:
+        said = f"{total - whole:,} of {total:,} rows have fewer than {k} negatives, of which "
+        said += f"{total - some:,} have none"
+        remedy = "raise negatives.depth, or lower negatives.margin, negatives.skip or negatives.k"
+        yield StageWarning("few_negatives", work.config.source, total - whole, total, said, remedy)

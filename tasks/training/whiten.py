@@ -10,10 +10,9 @@ from tercet.models import seeding
 from tercet.models.encoders.settings import FormSettings, Prompts
 from tercet.models.machine import Precision
 from tercet.storage.rows import quoted
-from tercet.tasks.connections import connection
 from tercet.tasks.encoders import load_encoder
-from tercet.tasks.guarding.removal import drop_contaminated
-from tercet.tasks.stage import BadInput, Config, Stage, Work
+from tercet.tasks.stage import BadInput, Config, Stage, Work, connection
+from tercet.tasks.training.training_rows import drop_contaminated
 
 WHITENING = pa.schema(
     [

@@ -19,7 +19,7 @@ from tercet.flows.formatting import (
     standard_output,
 )
 from tercet.flows.terminal import failures
-from tercet.flows.terminal.lines import say
+from tercet.flows.terminal.progress import say
 from tercet.tasks.stage import BadInput
 
 

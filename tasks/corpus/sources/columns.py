@@ -1,12 +1,128 @@
-"""Which columns of a table belong together as a pair, and which one holds labels."""
+"""What the columns of a table look like, which belong together as a pair, and which has labels."""
 
+import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal, NamedTuple, TypeAlias
 
-from tercet.tasks.corpus.sources.cells import label_of, missing
-from tercet.tasks.corpus.sources.looks import ASKED, Column
-from tercet.tasks.corpus.sources.tables import Row
+from tercet.models.text.words import count_words, fold
+from tercet.tasks.corpus.sources.tables import Row, label_of, missing
+
+Look: TypeAlias = Literal[
+    "question", "title", "category", "number", "key", "list", "list of objects"
+]
+
+# Words in the names of columns that hold questions, and titles; all of them in lower case.
+_QUESTION = frozenset(("question", "questions", "query", "queries", "q"))
+_TITLE = frozenset(("title", "titles", "headline", "heading", "header", "subject", "topic"))
+# Words that say that a column tells of a question or a title, and holds none.
+_ABOUT = frozenset(("id", "ids", "type", "kind", "date", "time", "count", "url", "score", "lang"))
+# A column of questions: so many of its values end in a question mark, and have so many words.
+ASKED, _ASKING = 0.5, 3
+# A title has at most so many words on average, and less than this share of a text's; by values
+# alone, at least so many and few that end a sentence.
+_TITLE_WORDS, _OF_TEXT, _LEAST_WORDS, _ENDED = 16, 0.34, 2, 0.2
+# A category's values come again: so many of them differ, of at most so many words.
+_CATEGORY, _CATEGORY_WORDS = 0.1, 5
+# Signs that end a question, in scripts that have their own, and other ends of a sentence.
+_MARKS, _ENDS = ("?", "？", "؟"), (".", "!", ":", "。", "！")
+_LETTERS = re.compile(r"[^\W\d_]{2,}")
+
+
+class Column(NamedTuple):
+    """A column: its values there, and different ones, of how many rows, and what they look like.
+
+    words: of a text on average; 0 where most values are no texts. asked: the share of the texts
+        that ends in a question mark. named: whether its name says what it looks like.
+    """
+
+    name: str
+    filled: int
+    distinct: int
+    rows: int
+    words: float
+    asked: float
+    looks: Look | None
+    named: bool
+
+
+def looks_of(columns: Sequence[str], sample: Sequence[Row], text: str) -> tuple[Column, ...]:
+    """The columns in order. text: the one that holds the text, with which the others compare."""
+    values = {column: _values(column, sample) for column in columns}
+    lengths = {
+        column: _mean(count_words(fold(said)) for said in _texts(values[column]))
+        for column in columns
+    }
+    return tuple(_column(c, values[c], len(sample), lengths[c], lengths[text]) for c in columns)
+
+
+def _column(name: str, values: Sequence[object], rows: int, words: float, of_text: float) -> Column:
+    texts = _texts(values)
+    distinct = len(set(map(repr, values)))
+    asked = _mean(said.rstrip().endswith(_MARKS) for said in texts)
+    ended = _mean(said.rstrip().endswith(_ENDS) for said in texts)
+    worded = _mean(_LETTERS.search(said) is not None for said in texts) > 0.5
+    said = name_words(name)
+    about = bool(said & _ABOUT)
+    by_name: Look | None = None
+    if not about and worded:
+        by_name = "question" if said & _QUESTION else "title" if said & _TITLE else None
+    few = bool(values) and distinct <= _CATEGORY * len(values)
+    looks: Look | None = None
+    if not texts:
+        looks = "number" if any(isinstance(v, int | float) for v in values) else None
+        members = [one for value in values if isinstance(value, list) for one in value]
+        if members:
+            looks = "list of objects" if any(isinstance(one, dict) for one in members) else "list"
+    elif all(map(is_number, texts)):
+        looks = "number"
+    elif asked >= ASKED and words >= _ASKING and not few:
+        looks = "question"
+    elif few and words <= _CATEGORY_WORDS and by_name is None:
+        looks = "category"
+    elif by_name is None and words < _LEAST_WORDS and distinct == len(values):
+        looks = "key"
+    elif not worded:
+        looks = None
+    elif by_name == "question" and words >= _LEAST_WORDS:
+        looks = "question"
+    elif words <= min(_TITLE_WORDS, _OF_TEXT * of_text):
+        by_values = words >= _LEAST_WORDS and ended <= _ENDED and not few
+        looks = "title" if by_name == "title" or by_values else None
+    return Column(name, len(values), distinct, rows, words, asked, looks, looks == by_name)
+
+
+def is_number(value: object) -> bool:
+    """Whether a cell holds a number; those of separated files come as strings."""
+    try:
+        float(value)  # type: ignore[arg-type]
+    except OverflowError:
+        return True
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _values(column: str, sample: Sequence[Row]) -> list[object]:
+    return [v for row in sample if not missing(v := row.values.get(column))]
+
+
+def _texts(values: Sequence[object]) -> list[str]:
+    """The values if most are texts, else none."""
+    texts = [value for value in values if isinstance(value, str)]
+    return texts if 2 * len(texts) > len(values) else []
+
+
+def _mean(values: Iterable[float]) -> float:
+    given = list(values)
+    return sum(given) / max(len(given), 1)
+
+
+def name_words(name: str) -> set[str]:
+    """The words of a column's name: `userQuestion_text` has three."""
+    spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name)
+    return set(re.findall(r"[^\W\d_]+", spaced.lower()))
+
 
 # Columns that hold a natural pair, the question first.
 PAIRS = (

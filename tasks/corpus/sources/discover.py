@@ -1,4 +1,6 @@
-"""Describes a source by its beginning, so that a recipe can be fitted to it."""
+"""Describes a source by its beginning, so that a recipe can be fitted to it; and in words what a
+recipe leaves to be found: which column is read, in which encoding and dialect.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,11 +11,22 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from tercet.models.text.languages import share_of_english
 from tercet.models.text.words import count_words, fold, is_unspaced
-from tercet.tasks.corpus.sources import files, prose, pydocs, separated, tables
-from tercet.tasks.corpus.sources.cells import joined, missing
-from tercet.tasks.corpus.sources.columns import FilledPair, labels_of, pairs_of
-from tercet.tasks.corpus.sources.corpora import CorpusConfig, Document, Fault, Reading
-from tercet.tasks.corpus.sources.looks import Column, is_number, looks_of
+from tercet.tasks.corpus.sources import files, hub, pydocs, separated, tables
+from tercet.tasks.corpus.sources.columns import (
+    Column,
+    FilledPair,
+    is_number,
+    labels_of,
+    looks_of,
+    pairs_of,
+)
+from tercet.tasks.corpus.sources.corpora import (
+    CorpusConfig,
+    Document,
+    Fault,
+    Reading,
+    split_sentences,
+)
 from tercet.tasks.corpus.sources.registry import reader_of
 from tercet.tasks.corpus.sources.streams import (
     PLAIN,
@@ -25,8 +38,8 @@ from tercet.tasks.corpus.sources.streams import (
     readable,
     with_line_feeds,
 )
-from tercet.tasks.corpus.sources.tables import Row
-from tercet.tasks.corpus.sources.text_column import text_column
+from tercet.tasks.corpus.sources.tables import Row, first_rows, joined, missing
+from tercet.tasks.corpus.sources.values import text_column, wanted_columns
 from tercet.tasks.stage import BadInput
 
 SAMPLE = 500  # rows looked at
@@ -274,7 +287,7 @@ def _prose_of(path: Path) -> Prose:
     filled = [folded for line in sample if (folded := fold(line))]
     if not filled:
         return False
-    sentences = sum(len(prose.sentences(line)) for line in filled) / len(filled)
+    sentences = sum(len(split_sentences(line)) for line in filled) / len(filled)
     blank = len(sample) - len(filled)
     broken = sum(line[-1] not in ".!?\"'”’)" for line in filled) / len(filled)
     continued = sum(line[0].islower() for line in filled) / len(filled)
@@ -374,3 +387,33 @@ def _row_lines(path: Path, form: str) -> Iterator[int]:
     if form in PLAIN:
         return (n.number for n in files.text_lines(path, MAX_BYTES) if fold(n.text))
     return (row.number for row in tables.rows(path, MAX_BYTES))
+
+
+def guesses(corpus: CorpusConfig, max_bytes: int) -> list[str]:
+    """The column of the text, and each encoding and dialect that is not the usual one, once for all
+    files.
+    """
+    return list(dict.fromkeys(_guesses(corpus, max_bytes)))
+
+
+def _guesses(corpus: CorpusConfig, max_bytes: int) -> Iterator[str]:
+    reader = reader_of(corpus.source)
+    tables = []
+    if reader is files.READER:
+        named = files.files_of(corpus.source)
+        for _, path in named:
+            yield from encoding_in_words(path)
+        named = [each for each in named if format_of(each[1])[0] not in PLAIN]
+        tables = [files.table_of(corpus, *each, max_bytes) for each in named]
+    elif reader is hub.READER and corpus.text is None and corpus.query is None:
+        tables = list(reader.tables(corpus, max_bytes))
+    for table in tables:
+        sample = first_rows(table.all_rows)
+        if table.columns and sample and corpus.role != "labelled":
+            text = wanted_columns(corpus, table, sample).text
+            yield from [] if text is None else [f"text in column {text!r}"]
+        path = Path(table.where)
+        if sample and reader is files.READER and (form := format_of(path)[0]) in SEPARATED:
+            dialect = separated.dialect_of(path, max_bytes, corpus.dialect)
+            yield from filter(None, [separated.unusual(dialect, form)])
+            yield from separated.repeated(separated.header_of(path, max_bytes, dialect))

@@ -4,15 +4,14 @@ import errno
 import glob
 import hashlib
 import os
-from collections import Counter
-from collections.abc import Iterator
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator
 from functools import partial
-from itertools import chain, takewhile
+from itertools import chain, dropwhile, takewhile
 from pathlib import Path
 
 from tercet.models.text.words import fold
 from tercet.storage.store import MARKER
-from tercet.tasks.corpus.sources import documents, prose
 from tercet.tasks.corpus.sources.corpora import (
     CorpusConfig,
     Document,
@@ -20,10 +19,11 @@ from tercet.tasks.corpus.sources.corpora import (
     Heading,
     Reading,
     open_headings,
+    split_paragraphs,
+    split_sentences,
 )
 from tercet.tasks.corpus.sources.hypertext import Block, text_of
-from tercet.tasks.corpus.sources.matching import matches, once, readable_name
-from tercet.tasks.corpus.sources.pages import page_blocks
+from tercet.tasks.corpus.sources.pages import page_blocks, reading_version
 from tercet.tasks.corpus.sources.reader import Reader, Table
 from tercet.tasks.corpus.sources.streams import (
     FORMATS,
@@ -44,8 +44,7 @@ from tercet.tasks.corpus.sources.values import (
     refuse_columns,
     wanted_columns,
 )
-from tercet.tasks.package_files import PACKAGE, package_file
-from tercet.tasks.stage import BadInput
+from tercet.tasks.stage import PACKAGE, BadInput, package_file
 
 PARAGRAPHS_PER_DOCUMENT = 20
 
@@ -155,7 +154,7 @@ def digest(corpus: CorpusConfig) -> str:
     """SHA-256, in hex, over the names and contents of the corpus's files."""
     whole = hashlib.sha256()
     for name, path in files_of(corpus.source):
-        reader = documents.version(format_of(path)[0])
+        reader = reading_version(format_of(path)[0])
         said = f"{name}\0{content_digest(path)}{reader}\n"
         whole.update(said.encode("utf-8", "surrogateescape"))
     return whole.hexdigest()
@@ -262,7 +261,7 @@ def _lines(name: str, read: Iterator[Line], max_bytes: int, split: bool) -> Iter
     for line in read:
         if line.fault:
             yield line_fault(name, line, max_bytes)
-        elif paragraphs := prose.paragraphs(text := text_of(line.text), split):
+        elif paragraphs := split_paragraphs(text := text_of(line.text), split):
             html = "" if text == line.text else line.text[:SHOWN]
             yield Document(name, f"{name}:{line.number}", paragraphs, [], html=html)
 
@@ -314,9 +313,9 @@ def _documents(name: str, read: Iterator[Block | Line], max_bytes: int) -> Itera
         if block.code:
             paragraphs = [[fold(block.texts[0])]]
         elif len(block.texts) == 1:
-            paragraphs = prose.paragraphs(block.texts[0], split=True)
+            paragraphs = split_paragraphs(block.texts[0], split=True)
         else:
-            paragraphs = [[one for cell in block.texts for one in prose.sentences(fold(cell))]]
+            paragraphs = [[one for cell in block.texts for one in split_sentences(fold(cell))]]
         if not any(paragraphs):
             continue
         if len(gathered) - len(code) >= PARAGRAPHS_PER_DOCUMENT:
@@ -349,3 +348,61 @@ READER = Reader(
     tables=tables,
     portable=portable,
 )
+
+
+def matches(pattern: str) -> Iterator[Path]:
+    """What the pattern matches; `**` means a folder and all in it, links to folders included.
+
+    Python's own `**` enters a folder once for each name that links give it, without end where
+    several of them lead back.
+    """
+    parts = pattern.split("/")
+    if "**" not in parts:
+        yield from map(Path, glob.iglob(pattern))  # noqa: PTH207
+        return
+    at = parts.index("**")
+    head = "/".join(parts[:at]) or ("/" if at else ".")
+    tail = "/".join(dropwhile(lambda part: part == "**", parts[at:])) or "*"
+    for top in glob.iglob(head):  # noqa: PTH207
+        for folder in _folders(Path(top)):
+            yield from matches(str(Path(glob.escape(str(folder))) / tail))
+
+
+def _folders(top: Path) -> Iterator[Path]:
+    """The folder and those in it that are not hidden, each once: by its own name before a link's.
+
+    Links that lead nowhere, or round in a circle, are passed over.
+    """
+    waiting, behind_links = deque([top]), deque[Path]()
+    seen = set()
+    while waiting or behind_links:
+        folder = (waiting or behind_links).popleft()
+        try:
+            about = folder.stat()
+            entries = sorted(folder.iterdir())
+        except OSError:
+            continue
+        if (about.st_dev, about.st_ino) in seen:
+            continue
+        seen.add((about.st_dev, about.st_ino))
+        yield folder
+        for entry in entries:
+            if not entry.name.startswith(".") and os.path.isdir(entry):  # noqa: PTH112 - may loop
+                (behind_links if entry.is_symlink() else waiting).append(entry)
+
+
+def once(base: Path, paths: Iterable[Path]) -> list[Path]:
+    """Each file below `base` once: under its own name if that is among them, else a link's."""
+    top = Path(os.path.realpath(base))
+    named = sorted(
+        (Path(os.path.realpath(path)) != top / path.relative_to(base), path) for path in paths
+    )
+    found: dict[str, Path] = {}
+    for _, path in named:
+        found.setdefault(os.path.realpath(path), path)
+    return list(found.values())
+
+
+def readable_name(base: Path, path: Path) -> str:
+    """The path below `base`; bytes of it that are not UTF-8 are written as `\\xe9`."""
+    return os.fsencode(path.relative_to(base).as_posix()).decode("utf-8", "backslashreplace")

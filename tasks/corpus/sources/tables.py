@@ -1,9 +1,12 @@
 """Rows of tables in files (.jsonl, .json, .csv, .tsv, .parquet), each with its fault if any.
 
+What one cell holds: a text, a label, or nothing.
+
 All but a .json are streamed. A .txt is read as a .tsv: many old data sets call a table with a
 header so.
 """
 
+import math
 import shutil
 import tempfile
 from collections import Counter
@@ -17,6 +20,7 @@ from typing import Any, BinaryIO, NamedTuple, cast
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tercet.models.text.words import encodable, fold
 from tercet.tasks.corpus.sources import json_rows, separated
 from tercet.tasks.corpus.sources.separated import DialectSettings
 from tercet.tasks.corpus.sources.streams import (
@@ -276,3 +280,75 @@ def _decoded(column: str, value: Any, max_bytes: int) -> Any:
         return value.decode("utf-8")
     except UnicodeDecodeError:
         return "not_utf8", f"column {column!r} is not UTF-8", shown
+
+
+# Cells that hold nothing, as pandas reads them; those below whatever their case.
+_NOTHING = frozenset(
+    ("", "\\N", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "1.#IND", "1.#QNAN", "<NA>", "NA")
+)
+_NOTHING_IN_ANY_CASE = frozenset(("nan", "-nan", "null", "none", "n/a"))
+_LONGEST = max(map(len, _NOTHING))
+
+
+def missing(value: object) -> bool:
+    """Whether a table's cell holds nothing: a null, NaN, blanks, or a word that stands for it."""
+    if isinstance(value, float):
+        return math.isnan(value)
+    if not isinstance(value, str):
+        return value is None
+    said = value.strip()
+    return len(said) <= _LONGEST and (said in _NOTHING or said.lower() in _NOTHING_IN_ANY_CASE)
+
+
+def joined(value: object) -> object:
+    """A list of texts as one text, a paragraph each; anything else as it is."""
+    if isinstance(value, list) and value and all(isinstance(one, str) for one in value):
+        return "\n\n".join(value)
+    return value
+
+
+def label_of(value: object) -> str | None:
+    """A label as text; None where the row has none."""
+    if missing(value):
+        return None
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)  # a column of whole numbers with gaps
+    plain = isinstance(value, str | int | float)
+    return (fold(str(value)) or None) if plain and encodable(str(value)) else None
+
+
+def text_fault(values: dict[str, object], column: str) -> RowFault | None:
+    """Why the column's value in a row is not a usable text, or None if it is."""
+    value = values.get(column)
+    if not isinstance(value, str):
+        found = "nothing" if value is None else f"a value of type {type(value).__name__}"
+        return "missing_text", f"column {column!r} holds {found}", ""
+    if not encodable(value):
+        shown = value[:SHOWN].encode("utf-8", "replace").decode("utf-8")
+        return "not_utf8", f"column {column!r} is not valid Unicode", shown
+    if not fold(value):
+        return "missing_text", f"column {column!r} is blank", ""
+    return None
+
+
+# Longer than any row, such as a query with its candidates, in bytes.
+_LONGEST_ROW = 1 << 26
+
+
+def checked_rows(
+    path: Path, needed: Sequence[str] = (), optional: Sequence[str] = ()
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The values of each row of a table by column, with the row's place for messages.
+
+    Raises: BadInput for a column that is not there, and for a row that cannot be read.
+    """
+    names = columns_of(path, _LONGEST_ROW) if needed else []
+    missing = [column for column in needed if column not in names]
+    if missing:
+        raise BadInput(f"{path} has no column {missing[0]!r}: it needs {', '.join(needed)}.")
+    wanted = [*needed, *(column for column in optional if column in names)]
+    for row in rows(path, _LONGEST_ROW, wanted or None):
+        where = f"{path}, line {row.number}"
+        if row.fault is not None:
+            raise BadInput(f"{where}: {row.fault[1]}.")
+        yield where, row.values

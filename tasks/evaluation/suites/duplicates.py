@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from tercet.tasks.evaluation.suites.layout import content_digest, named_file
-from tercet.tasks.evaluation.suites.table_rows import table_rows, text_in
+from tercet.tasks.corpus.sources.tables import checked_rows
+from tercet.tasks.evaluation.suites.layout import content_digest, named_file, text_in
 from tercet.tasks.evaluation.suites.task import Kind, Part, Scores, Task, distinct_cosines
 from tercet.tasks.stage import BadInput
 
@@ -54,7 +54,7 @@ def read_task(root: Path, name: str) -> PairTask:
     """
     path = named_file(root, KIND.name, KIND.suffixes, name)
     found: list[tuple[str, str, float]] = []
-    for where, values in table_rows(path, _COLUMNS):
+    for where, values in checked_rows(path, _COLUMNS):
         first, second = (text_in(values, column, where) for column in _COLUMNS[:2])
         found.append((first, second, _label(values.get("label"), where)))
     labels = np.array([label for _, _, label in found])

@@ -16,12 +16,13 @@ import numpy as np
 
 from tercet.models import seeding
 from tercet.models.measures import metrics
+from tercet.tasks.corpus.sources.tables import checked_rows
 from tercet.tasks.evaluation.suites.layout import (
     Split,
     content_digest,
     locate,
+    text_in,
 )
-from tercet.tasks.evaluation.suites.table_rows import table_rows, text_in
 from tercet.tasks.evaluation.suites.task import Part, Scores, Task
 from tercet.tasks.stage import BadInput
 
@@ -108,7 +109,7 @@ def read_cases(
 
 def _cases(path: Path) -> dict[Split, list[tuple[str, str, str, str]]]:
     found: dict[Split, list[tuple[str, str, str, str]]] = {"test": [], "dev": []}
-    for where, values in table_rows(path, _NEEDED, ("split",)):
+    for where, values in checked_rows(path, _NEEDED, ("split",)):
         anchor, rewording, changed, kind = (text_in(values, column, where) for column in _NEEDED)
         if len({anchor, rewording, changed}) < len(_TEXTS):
             raise BadInput(f"{where}: {', '.join(_TEXTS)} must be three different texts.")

@@ -2,13 +2,12 @@
 
 import hashlib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Literal, TypeGuard
+from typing import Any, Literal, TypeGuard
 
 from tercet.models.text.words import encodable
-from tercet.tasks.package_files import PACKAGE, file_path
-from tercet.tasks.stage import BadInput
+from tercet.tasks.stage import PACKAGE, BadInput, file_path
 
 Split = Literal["dev", "test"]
 
@@ -102,6 +101,14 @@ def check_texts(texts: Sequence[str], path: Path, number: int) -> None:
 def is_text(value: object) -> TypeGuard[str]:
     """Whether UTF-8 can encode it and it is not blank: JSON can escape half of a surrogate pair."""
     return isinstance(value, str) and bool(value.strip()) and encodable(value)
+
+
+def text_in(values: Mapping[str, Any], column: str, where: str) -> str:
+    """The text in a row's column. Raises BadInput if there is none."""
+    value = values.get(column)
+    if not is_text(value):
+        raise BadInput(f"{where}: {column} holds no text.")
+    return value
 
 
 def text_form(texts: Sequence[str]) -> str:

@@ -17,9 +17,8 @@ from urllib.parse import unquote
 
 from tercet.models.text.words import fold
 from tercet.tasks.corpus.sources import tables
-from tercet.tasks.corpus.sources.cells import label_of, missing, text_fault
-from tercet.tasks.corpus.sources.looks import name_words
-from tercet.tasks.corpus.sources.tables import Row
+from tercet.tasks.corpus.sources.columns import name_words
+from tercet.tasks.corpus.sources.tables import Row, label_of, missing, text_fault
 from tercet.tasks.evaluation.suites.layout import Split, locate
 from tercet.tasks.evaluation.suites.own import SPLIT, SPLITS, RetrievalSource
 from tercet.tasks.rejects import SHOWN

@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tercet.models.measures.metrics import average_precision
+from tercet.tasks.corpus.sources.tables import checked_rows
 from tercet.tasks.evaluation.suites.layout import content_digest, is_text, named_file
-from tercet.tasks.evaluation.suites.table_rows import table_rows
 from tercet.tasks.evaluation.suites.task import (
     Kind,
     LeftOut,
@@ -106,7 +106,7 @@ def read_task(root: Path, name: str) -> RankedTask:
     if name.startswith(MTEB):
         return from_mteb(name.removeprefix(MTEB))
     path = named_file(root, FOLDER, KIND.suffixes, name)
-    return _task(name, str(path), table_rows(path))
+    return _task(name, str(path), checked_rows(path))
 
 
 def from_mteb(name: str) -> RankedTask:

@@ -15,10 +15,9 @@ from typing import TypeAlias
 
 import numpy as np
 
-from tercet.tasks.corpus.kinds import scored
-from tercet.tasks.corpus.kinds.kind import layout_of, made_of, number
+from tercet.tasks.corpus.kinds import SCORED, layout_of, made_of, number
 from tercet.tasks.corpus.sources import tables
-from tercet.tasks.corpus.sources.cells import missing
+from tercet.tasks.corpus.sources.tables import missing
 from tercet.tasks.evaluation.suites.layout import Split, locate
 from tercet.tasks.evaluation.suites.own import SPLIT, SPLITS, StsSet
 from tercet.tasks.evaluation.suites.sts import ScoredPairs, ScoredTask
@@ -109,7 +108,7 @@ def _pairs(name: str, one: StsSet) -> tuple[Mapping[Split, Sequence[Pair]], Skip
     found: dict[Split, list[Pair]] = {"test": [], "dev": []}
     skipped = []
     for row in tables.rows(path, _MAX_BYTES, wanted, names):
-        made = made_of(scored.KIND, columns, row)
+        made = made_of(SCORED, columns, row)
         if not isinstance(made, list):
             fault, text = made
             skipped.append((fault.reason, f"row {row.number}: {fault.detail}", text[:SHOWN]))
@@ -133,7 +132,7 @@ def _header(path: Path) -> tuple[list[str], list[str] | None]:
     A number is no name: a first line with one is a row.
     """
     named = tables.columns_of(path, _MAX_BYTES)
-    if not any(number(name) is not None for name in named) or layout_of(scored.KIND, named):
+    if not any(number(name) is not None for name in named) or layout_of(SCORED, named):
         return named, None
     numbers = [str(place) for place in range(1, len(named) + 1)]
     return numbers, numbers
@@ -146,7 +145,7 @@ def _columns(
     lacking = "two columns of texts and one of numbers, and no more of them"
     if one.columns is None:
         sample = list(islice(tables.rows(path, _MAX_BYTES, None, names), tables.SAMPLE_ROWS))
-        found = layout_of(scored.KIND, header) or _by_content(header, sample)
+        found = layout_of(SCORED, header) or _by_content(header, sample)
         if found is None and any(_with_comma(name, sample) for name in header):
             raise BadInput(f"{path} writes numbers with a comma: write them with a decimal point.")
     else:

@@ -8,7 +8,7 @@ import pytest
 from commands_store import make_artifact, make_run
 
 from tercet.flows.commands import define
-from tercet.flows.results.refs import find_artifact
+from tercet.flows.results.queries import find_artifact
 from tercet.storage.artifacts import Artifact
 from tercet.storage.store import Store, open_store
 from tercet.tasks.evaluation.define import DEFINITION_FIGURES

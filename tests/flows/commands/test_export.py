@@ -11,7 +11,7 @@ import pytest
 from commands_store import SENTENCES, make_artifact, make_run, names, small_store
 
 from tercet.flows.commands.export import export, export_model
-from tercet.flows.results.refs import find_artifact
+from tercet.flows.results.queries import find_artifact
 from tercet.storage.runs import set_tag
 from tercet.storage.store import Damaged, FullDisk, StoreError, open_store
 from tercet.tasks.stage import BadInput

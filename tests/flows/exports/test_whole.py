@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tercet.flows.exports.whole import whole_file
+from tercet.flows.exports.writing import whole_file
 from tercet.tasks.stage import BadInput
 
 

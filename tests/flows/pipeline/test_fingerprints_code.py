@@ -100,7 +100,7 @@ def closures(recipe: str) -> Mapping[str, Mapping[str, str]]:
         (
             "quickstart",
             "models.losses.registry tasks.synthesis.methods tasks.scoring.scorers "
-            "tasks.corpus.sources.registry tasks.corpus.kinds.registry tasks.stage",
+            "tasks.corpus.sources.registry tasks.corpus.kind_registry tasks.stage",
             set(),
         ),
     ],

@@ -1,5 +1,6 @@
 """Generators without pairs are refused before anything runs, and those with pairs become steps."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from tercet.flows.pipeline.compile import compile_steps
 from tercet.flows.pipeline.step import Step
 from tercet.flows.recipe import file
+from tercet.flows.recipe.corpus_names import count_apart, shipped_corpora
 from tercet.flows.recipe.file import resolve
 from tercet.flows.recipe.model import Recipe
 from tercet.flows.recipe.resolved import Made, Misplaced, Weights
@@ -190,3 +192,23 @@ def test_what_is_missing_is_said(
 ) -> None:
     with pytest.raises(Misplaced, match=message):
         recipe(corpora, pairs, **more)
+
+
+def test_a_shipped_corpus_is_known_by_its_source_whatever_its_name() -> None:
+    quickstart = file.load("quickstart").model_dump(mode="json")
+    assert shipped_corpora(quickstart) == ["plain"]
+    corpora = [
+        {"name": "plain", "source": "/home/ann/plain_english.txt"},
+        {"name": "other", "source": "package:other.recipes/plain_english.txt"},
+        {"name": "mine", "source": "package:tercet.recipes/plain_english.txt"},
+    ]
+    assert shipped_corpora({"corpora": corpora}) == ["mine"]
+    assert shipped_corpora({"name": "of another version"}) == []
+
+
+def test_documents_are_counted_apart_where_both_kinds_are_there() -> None:
+    counted = count_apart({"docs": 500, "more": 84, "plain": 1496}, ["plain"])
+    assert re.findall(r"\d[\d,]*\d", counted) == ["584", "1,496"]
+    assert count_apart({"docs": 584}, ["plain"]) == ""
+    assert count_apart({"plain": 1496}, ["plain"]) == ""
+    assert count_apart({}, []) == ""

@@ -7,7 +7,7 @@ import pytest
 from commands_store import make_artifact
 from searched_store import passages
 
-from tercet.flows.results import word_index
+from tercet.flows.results import search
 from tercet.models.retrieval import bm25
 from tercet.models.text.passages import passage_text
 from tercet.storage.store import is_own, open_store
@@ -24,7 +24,7 @@ def built(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         counts.append(made.documents)
         return made
 
-    monkeypatch.setattr(word_index, "bm25", type("counted", (), {"build": counting}))
+    monkeypatch.setattr(search, "bm25", type("counted", (), {"build": counting}))
     return counts
 
 
@@ -38,7 +38,7 @@ def test_an_index_is_kept_and_answers_as_the_one_that_was_built(
     texts = [passage_text(row["context"], row["text"]) for row in table.to_pylist()]
     wanted = bm25.search(bm25.build(texts), ["red file"], 4)
     for _ in range(3):
-        index = word_index.open_index(store, artifact)
+        index = search.open_index(store, artifact)
         places, scores = bm25.search(index, ["red file"], 4)
         assert places.tolist() == wanted[0].tolist()
         assert scores.tolist() == wanted[1].tolist()
@@ -47,7 +47,7 @@ def test_an_index_is_kept_and_answers_as_the_one_that_was_built(
     files = [path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file()]
     assert [path for path in files if not is_own(path)] == []
     fewer = make_artifact(store, "passages", "bbbb", {"passages": passages(TEXTS[:3])})
-    word_index.open_index(store, fewer)
+    search.open_index(store, fewer)
     assert counts == [4, 3]
 
 
@@ -55,11 +55,11 @@ def test_a_damaged_index_is_built_anew(tmp_path: Path, monkeypatch: pytest.Monke
     counts = built(monkeypatch)
     store = open_store(str(tmp_path / "store"))
     artifact = make_artifact(store, "passages", "aaaa", {"passages": passages(TEXTS)})
-    word_index.open_index(store, artifact)
+    search.open_index(store, artifact)
     for file in sorted((tmp_path / "store/cache/bm25").rglob("*.npy")):
         file.write_bytes(file.read_bytes()[:20])
-    word_index.open_index(store, artifact)
-    word_index.open_index(store, artifact)
+    search.open_index(store, artifact)
+    search.open_index(store, artifact)
     assert counts == [4, 4]
 
 
@@ -68,5 +68,5 @@ def test_passages_without_any_word_have_an_index_too(tmp_path: Path) -> None:
     table = passages(["?"])
     artifact = make_artifact(store, "passages", "aaaa", {"passages": table})
     for _ in range(2):
-        places, _ = bm25.search(word_index.open_index(store, artifact), ["red"], 1)
+        places, _ = bm25.search(search.open_index(store, artifact), ["red"], 1)
         assert places.tolist() == [[-1]]

@@ -9,7 +9,7 @@ import pytest
 from faulty_server import silent_port
 
 from tercet.flows.service import server
-from tercet.flows.service.client import answering
+from tercet.flows.service.server import answering
 from tercet.tasks.stage import BadInput
 
 

@@ -3,7 +3,7 @@
 import pytest
 from good_and_bad import Place, sentence
 
-from tercet.flows.service import schedules
+from tercet.flows.service.deploy import next_time, zone_of
 from tercet.tasks.stage import BadInput
 
 RULES = ["CET-1CEST,M3.5.0,M10.5.0/3", "<+0545>-5:45", "Europe/Berlni", ":Nowhere/Land",
@@ -13,14 +13,14 @@ RULES = ["CET-1CEST,M3.5.0,M10.5.0/3", "<+0545>-5:45", "Europe/Berlni", ":Nowher
 @pytest.mark.parametrize("said", ["Europe/Berlin", ":Europe/Berlin", "UTC", "Etc/GMT+5"])
 def test_a_name_is_a_zone(monkeypatch: pytest.MonkeyPatch, said: str) -> None:
     monkeypatch.setenv("TZ", said)
-    assert schedules.zone_of(None) == said.removeprefix(":")
+    assert zone_of(None) == said.removeprefix(":")
 
 
 @pytest.mark.parametrize("said", RULES)
 def test_what_has_no_name_is_asked_for(monkeypatch: pytest.MonkeyPatch, said: str) -> None:
     monkeypatch.setenv("TZ", said)
     with pytest.raises(BadInput, match="--timezone Europe/Berlin"):
-        schedules.zone_of(None)
+        zone_of(None)
 
 
 def test_the_command_line_asks_before_anything_is_served(
@@ -37,7 +37,7 @@ def test_the_command_line_asks_before_anything_is_served(
     ("zone", "offset"), [("Europe/Berlin", (1, 2)), ("Asia/Tokyo", (9,)), ("UTC", (0,))]
 )
 def test_the_next_firing_is_in_the_zone(zone: str, offset: tuple[int, ...]) -> None:
-    found = schedules.next_time("30 3 * * *", zone)
+    found = next_time("30 3 * * *", zone)
     assert (found.hour, found.minute) == (3, 30)
     shift = found.utcoffset()
     assert shift is not None

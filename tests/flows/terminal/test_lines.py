@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tercet.flows.running.runner import StepResult
-from tercet.flows.terminal.lines import show_step, step_line
+from tercet.flows.terminal.progress import show_step, step_line
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tercet.flows.service.run_artifact import PrefectArtifact
+from tercet.flows.service.pipeline_flow import PrefectArtifact
 from tercet.flows.terminal.progress import LogLines, ProgressReading, Reporter, reporter
 
 

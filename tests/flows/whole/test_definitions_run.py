@@ -17,7 +17,7 @@ from stopped_training import STOPPING, TELLING
 from tiny_models import WORDS
 from tiny_run import Finished, copy_of, ended_well, query, start, states, tercet
 
-from tercet.flows.results.refs import find_artifact
+from tercet.flows.results.queries import find_artifact
 from tercet.models.encoders.encoder import encode, load_encoder
 from tercet.models.encoders.entry_space import read_space
 from tercet.models.losses.definition_loss import read_projection

@@ -16,7 +16,7 @@ from tiny_run import Tiny, ended_well, query, states, tercet
 from tiny_t5 import tiny_t5
 from transformers import AutoTokenizer, T5ForConditionalGeneration
 
-from tercet.flows.results.refs import find_artifact
+from tercet.flows.results.queries import find_artifact
 from tercet.storage.store import open_store
 
 OTHER_WORDS = ["Out", "of", "comes", "Against", "Given", "is", "it", "so", "that", "or", "?"]

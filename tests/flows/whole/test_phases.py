@@ -12,7 +12,7 @@ from stopped_training import STOPPING, TELLING
 from tiny_run import LIMIT, Finished, copy_of, ended_well, query, start, states, tercet
 
 from tercet.flows.pipeline import fingerprints
-from tercet.flows.results.refs import find_artifact
+from tercet.flows.results.queries import find_artifact
 from tercet.flows.running.arguments import RunArguments
 from tercet.flows.running.run_plan import prepare
 from tercet.storage import locks

@@ -25,8 +25,8 @@ from evaluation_stage import (
 from sklearn.metrics import average_precision_score, f1_score
 
 from tercet.tasks.evaluation import encoding
+from tercet.tasks.evaluation.evaluation_rows import draw_pairs
 from tercet.tasks.evaluation.items import EVALUATION_ITEMS
-from tercet.tasks.evaluation.retrieval import draw_pairs
 from tercet.tasks.evaluation.suites.sts import read_awareness
 from tercet.tasks.stage import BadInput
 

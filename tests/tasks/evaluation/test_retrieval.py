@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 from evaluation_stage import constant, encoder, many_pairs, model, pairs_table, run_stage
 
-from tercet.tasks.evaluation.retrieval import LEAST
+from tercet.tasks.evaluation.evaluation_rows import LEAST
 
 __all__ = ["encoder", "model"]
 

@@ -14,7 +14,7 @@ from sentence_transformers.util import mine_hard_negatives
 
 from tercet.models import seeding
 from tercet.models.text.passages import passage_text
-from tercet.tasks.retrieval import negatives, train_passages
+from tercet.tasks.retrieval import negatives
 from tercet.tasks.retrieval.negatives import NegativesSettings
 from tercet.tasks.stage import BadInput
 
@@ -250,7 +250,7 @@ def test_a_draw_is_among_the_first_and_the_same_in_any_parts(
     # In order of the search.
     assert all(sorted(ids, key=first[row].index) == ids for row, ids in drawn.items())
     monkeypatch.setattr(negatives, "_PART", 100)
-    monkeypatch.setattr(train_passages, "_BLOCK", 64)
+    monkeypatch.setattr(negatives, "_BLOCK", 64)
     assert mined(tmp_path, encoder, passages, list(reversed(rows)), **settings)[0] == found
 
 

@@ -7,9 +7,9 @@ from mined_negatives import written
 
 from tercet.tasks.corpus.labelled import LABELLED
 from tercet.tasks.corpus.passages import PASSAGES
-from tercet.tasks.retrieval import negatives_warnings
 from tercet.tasks.retrieval.negatives import NEGATIVES, NegativesConfig
 from tercet.tasks.stage import Resources, Work
+from tercet.tasks.training import train_warnings
 
 
 def found(folder: Path, counts: list[int]) -> list[tuple[object, ...]]:
@@ -30,7 +30,7 @@ def found(folder: Path, counts: list[int]) -> list[tuple[object, ...]]:
     negatives = written(folder, "negatives", made, NEGATIVES)
     config = NegativesConfig(source="labelled", k=3)
     work = Work(config, 0, inputs, {}, {}, Resources(), folder, lambda *_: None)
-    told = list(negatives_warnings.find(work, negatives, []))
+    told = list(train_warnings.find_few_negatives(work, negatives, []))
     assert all("negatives.margin" in one.remedy for one in told)
     return [(one.kind, one.count, one.total) for one in told]
 

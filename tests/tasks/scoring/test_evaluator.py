@@ -11,7 +11,7 @@ from awareness_corpus import emitted, stored
 
 from tercet.models import seeding
 from tercet.storage.rows import rows_of
-from tercet.tasks.scoring import embed, evaluator, stored_vectors
+from tercet.tasks.scoring import embed, evaluator
 
 
 def scored(tmp_path: Path, vectors: Mapping[str, list[float]], pairs: list[tuple[str, str]]) -> Any:
@@ -54,7 +54,7 @@ def test_batches_and_parts_make_no_difference(
     vectors = {t: [float(np.cos(i)), float(np.sin(i))] for i, t in enumerate(texts)}
     pairs = [(texts[i], texts[(7 * i) % 50]) for i in range(50)]
     expected = {i: float(np.cos(i - (7 * i) % 50)) for i in range(50)}
-    monkeypatch.setattr(stored_vectors, "_ROWS", 8)
+    monkeypatch.setattr(evaluator, "_ROWS", 8)
     scores, rejects = scored(tmp_path, vectors, pairs)
     assert scores == pytest.approx(expected, abs=1e-6)
     assert rejects == []

@@ -7,11 +7,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tercet.storage.rows import rows_of
-from tercet.tasks.scoring import warnings
 from tercet.tasks.scoring.embed import EmbedConfig
 from tercet.tasks.scoring.select import SelectConfig
-from tercet.tasks.scoring.warnings import threshold_keys
 from tercet.tasks.stage import Resources, Work
+from tercet.tasks.synthesis import answer_warnings
+from tercet.tasks.synthesis.answer_warnings import threshold_keys
 
 
 def test_beside_the_general_key_each_that_takes_its_place() -> None:
@@ -35,5 +35,5 @@ def test_candidates_that_are_longer_than_max_length_are_told(tmp_path: Path) -> 
         config = EmbedConfig(max_length=longest)
         inputs = {"candidates": candidates}
         work = Work(config, 0, inputs, {}, {}, Resources(), tmp_path, lambda name, rows: None)
-        found = list(warnings.find_embed(work, candidates, []))
+        found = list(answer_warnings.find_embed(work, candidates, []))
         assert [(one.kind, one.count, one.total) for one in found] == told

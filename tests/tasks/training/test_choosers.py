@@ -17,7 +17,7 @@ from tercet.models.encoders.settings import Prompts
 from tercet.storage.rows import Rows, rows_of
 from tercet.tasks.corpus.ingest import DOCUMENT_PAIRS
 from tercet.tasks.evaluation.document_pairs import pairs_of_split
-from tercet.tasks.evaluation.retrieval import draw_pairs
+from tercet.tasks.evaluation.evaluation_rows import draw_pairs
 from tercet.tasks.evaluation.suites.own import RetrievalSource, StsSet
 from tercet.tasks.stage import BadInput, Resources, Work
 from tercet.tasks.training import train

@@ -12,9 +12,10 @@ from tercet.models.encoders import encoder as encoding
 from tercet.models.encoders.encoder import encode, load_encoder
 from tercet.models.encoders.entry_space import read_space
 from tercet.storage.rows import Rows, rows_of
+from tercet.tasks import encoders
 from tercet.tasks.corpus.labelled import ENTRIES, LABELLED
 from tercet.tasks.stage import BadInput, Resources, Work
-from tercet.tasks.training import entry_matrix, kept_vectors
+from tercet.tasks.training import entry_matrix
 from tercet.tasks.training.entry_matrix import EntryMatrixConfig
 
 ENTRY = ["blue", "file name", "row", "text", "value"]
@@ -155,7 +156,7 @@ def test_what_the_guard_has_found_is_left_out_and_an_entry_without_definition_is
 def test_a_killed_stage_goes_on_behind_its_last_block(
     inputs: dict[str, Rows], tmp_path: Path, tiny_backbone: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kept_vectors, "BLOCK", 2)
+    monkeypatch.setattr(encoders, "BLOCK", 2)
     whole = read_space(made(inputs, tiny_backbone, tmp_path / "whole")[0])
     seen: list[list[str]] = []
 

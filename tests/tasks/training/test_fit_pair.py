@@ -11,9 +11,10 @@ from inference_pairs import THINGS, labelled, rows
 
 from tercet.models import discriminators
 from tercet.models.encoders import encoder
+from tercet.tasks import encoders
 from tercet.tasks.scoring.embed import EmbedConfig
 from tercet.tasks.stage import BadInput, Resources, Work
-from tercet.tasks.training import fit_pair, kept_vectors
+from tercet.tasks.training import fit_pair
 from tercet.tasks.training.fit_pair import FitPairConfig
 from tercet.tasks.training.judged_pairs import JudgedConfig, read_judged
 
@@ -136,7 +137,7 @@ def test_vectors_are_made_as_embed_makes_them_and_each_text_once(
 def test_a_killed_fit_encodes_only_what_is_missing(
     tmp_path: Path, evaluator: Evaluator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kept_vectors, "BLOCK", 50)
+    monkeypatch.setattr(encoders, "BLOCK", 50)
     expected, _ = fitted(tmp_path / "whole", rows(200))
     whole = len(evaluator.encoded)
     evaluator.encoded, evaluator.fails_at = [], 100

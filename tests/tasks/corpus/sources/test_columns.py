@@ -2,8 +2,7 @@ from typing import Any
 
 import pytest
 
-from tercet.tasks.corpus.sources.columns import FilledPair, labels_of, pairs_of
-from tercet.tasks.corpus.sources.looks import looks_of
+from tercet.tasks.corpus.sources.columns import FilledPair, labels_of, looks_of, pairs_of
 from tercet.tasks.corpus.sources.tables import Row
 
 

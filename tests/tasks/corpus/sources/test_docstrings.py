@@ -2,7 +2,7 @@
 
 import pytest
 
-from tercet.tasks.corpus.sources import docstrings
+from tercet.tasks.corpus.sources import pydocs
 
 NUMPY = """Boil water until it sings.
 
@@ -133,7 +133,7 @@ MARKDOWN = """Serves the [`~kitchen.Tea`] with [lemon](https://example.org/lemon
     ids=["numpy", "google", "sphinx", "markdown", "empty"],
 )
 def test_prose_is_kept_in_order(docstring: str, lead: list[str], rest: list[str]) -> None:
-    assert docstrings.prose_of(docstring) == (lead, rest)
+    assert pydocs.prose_of(docstring) == (lead, rest)
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_prose_is_kept_in_order(docstring: str, lead: list[str], rest: list[str]
     ],
 )
 def test_inline_markup(marked: str, shown: str) -> None:
-    assert docstrings.plain(marked) == shown
+    assert pydocs.plain(marked) == shown
 
 
 @pytest.mark.parametrize(
@@ -165,4 +165,4 @@ def test_inline_markup(marked: str, shown: str) -> None:
     ],
 )
 def test_prose_is_told_from_left_overs(sentence: str, expected: bool) -> None:
-    assert docstrings.is_prose(sentence) is expected
+    assert pydocs.is_prose(sentence) is expected

@@ -6,7 +6,7 @@ from pathlib import Path
 import pypandoc
 import pytest
 
-from tercet.tasks.corpus.sources import documents, files, streams
+from tercet.tasks.corpus.sources import files, pages, streams
 from tercet.tasks.corpus.sources.corpora import CorpusConfig, Document, Fault, Reading
 from tercet.tasks.stage import BadInput
 
@@ -79,7 +79,7 @@ def test_a_bad_document_costs_itself_alone(tmp_path: Path, monkeypatch: pytest.M
     assert isinstance(document, Document)
     assert document.title == "Herons"
     assert [one.reason for one in faults if isinstance(one, Fault)] == ["bad_document"] * 2
-    monkeypatch.setattr(documents, "_SECONDS", 0)
+    monkeypatch.setattr(pages, "_SECONDS", 0)
     assert [one.detail for one in read(tmp_path / "c.rst") if isinstance(one, Fault)] == [
         "reading it takes longer than 0 seconds"
     ]

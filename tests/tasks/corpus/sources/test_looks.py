@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tercet.tasks.corpus.sources.looks import Column, looks_of
+from tercet.tasks.corpus.sources.columns import Column, looks_of
 from tercet.tasks.corpus.sources.tables import Row
 
 LONG = [f"It waits in the shallow water for fish number {i}. " * 3 for i in range(100)]

@@ -5,7 +5,7 @@ import pytest
 from tercet.tasks.corpus.sources import files
 from tercet.tasks.corpus.sources.corpora import CorpusConfig, Document
 from tercet.tasks.corpus.sources.hypertext import blocks
-from tercet.tasks.corpus.sources.markdown import html_of
+from tercet.tasks.corpus.sources.pages import markdown_html
 
 PAGE = """\
 ---
@@ -54,7 +54,7 @@ def test_a_folder_of_markdown_becomes_prose(tmp_path: Path) -> None:
 
 
 def prose_of(text: str) -> list[str]:
-    read = [block for block in blocks(html_of(text)) if not block.code and block.level != 0]
+    read = [block for block in blocks(markdown_html(text)) if not block.code and block.level != 0]
     return [
         line
         for block in read

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tercet.tasks.corpus.sources import files, matching
+from tercet.tasks.corpus.sources import files
 from tercet.tasks.corpus.sources.corpora import CorpusConfig, Document
 
 
@@ -32,10 +32,10 @@ def test_a_glob_means_what_it_means_in_python(
     texts: Path, pattern: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wanted = set(glob.glob(f"{texts}/{pattern}", recursive=True))  # noqa: PTH207
-    found = {str(path) for path in matching.matches(f"{texts}/{pattern}")}
+    found = {str(path) for path in files.matches(f"{texts}/{pattern}")}
     assert set(filter(os.path.isfile, found)) == set(filter(os.path.isfile, wanted))
     monkeypatch.chdir(texts)
-    relative = {str(path) for path in matching.matches(pattern)}
+    relative = {str(path) for path in files.matches(pattern)}
     assert {f"{texts}/{path}" for path in relative} == found
 
 

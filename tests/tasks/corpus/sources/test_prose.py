@@ -2,7 +2,7 @@
 
 import pytest
 
-from tercet.tasks.corpus.sources.prose import sentences
+from tercet.tasks.corpus.sources.corpora import split_sentences
 
 
 @pytest.mark.parametrize(
@@ -17,4 +17,4 @@ from tercet.tasks.corpus.sources.prose import sentences
 )
 def test_a_closing_mark_belongs_to_the_sentence_that_it_closes(wanted: list[str]) -> None:
     between = "" if wanted[0][-1] not in ".”" or "他" in wanted[0] else " "
-    assert sentences(between.join(wanted)) == wanted
+    assert split_sentences(between.join(wanted)) == wanted

@@ -10,7 +10,7 @@ from tercet.flows.recipe.file import resolve
 from tercet.flows.recipe.model import Recipe
 from tercet.storage.code import modules_of
 from tercet.tasks.corpus import ingest, labelled
-from tercet.tasks.corpus.kinds.registry import KINDS
+from tercet.tasks.corpus.kind_registry import KINDS
 from tercet.tasks.corpus.sources import files, hub, pydocs
 from tercet.tasks.corpus.sources.corpora import IngestConfig
 from tercet.tasks.corpus.sources.discover import describe
@@ -49,7 +49,7 @@ READER = Reader("count:", digest, read, tables=tables)
 KIND = '''
 """Texts with their doubles."""
 
-from tercet.tasks.corpus.kinds.kind import Kind, Labelled
+from tercet.tasks.corpus.kinds import Kind, Labelled
 
 
 def row(values):

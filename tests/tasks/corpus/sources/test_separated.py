@@ -9,8 +9,7 @@ import pytest
 
 from tercet.tasks.corpus.sources import files, separated, tables
 from tercet.tasks.corpus.sources.corpora import CorpusConfig
-from tercet.tasks.corpus.sources.discover import describe
-from tercet.tasks.corpus.sources.guesses import guesses
+from tercet.tasks.corpus.sources.discover import describe, guesses
 from tercet.tasks.corpus.sources.separated import Dialect, DialectSettings
 
 LIMIT = 20_000

@@ -10,7 +10,7 @@ import pytest
 
 from tercet.tasks.corpus.sources import discover, files, streams
 from tercet.tasks.corpus.sources.corpora import CorpusConfig
-from tercet.tasks.corpus.sources.guesses import guesses
+from tercet.tasks.corpus.sources.discover import guesses
 
 TEXTS = {
     "cp1252": "L’été dernier, le héron s’est posé près de l’étang, où il a plu.",

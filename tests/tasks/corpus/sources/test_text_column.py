@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tercet.tasks.corpus.sources.tables import Row
-from tercet.tasks.corpus.sources.text_column import text_column
+from tercet.tasks.corpus.sources.values import text_column
 
 PROSE = [f"The night clerk cleaned lantern {n} near the pier before the storm." for n in range(40)]
 AGENT = "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/"

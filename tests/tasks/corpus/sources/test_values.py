@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tercet.tasks.corpus.sources import files
-from tercet.tasks.corpus.sources.cells import label_of, missing
 from tercet.tasks.corpus.sources.corpora import CorpusConfig, Document, Fault
+from tercet.tasks.corpus.sources.tables import label_of, missing
 
 BODY = "The heron stands in the water."
 

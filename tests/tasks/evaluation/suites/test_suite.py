@@ -17,7 +17,7 @@ from tercet.tasks.evaluation.suites.suite import (
     task_names,
 )
 from tercet.tasks.evaluation.suites.transfer import TRANSFER_TASKS
-from tercet.tasks.guarding.guard import GuardConfig, read_sentences
+from tercet.tasks.guarding import GuardConfig, read_sentences
 from tercet.tasks.stage import BadInput
 
 PAIRS = "sentence1\tsentence2\tlabel\na\tb\t1\nc\td\t0\n"

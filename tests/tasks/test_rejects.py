@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tercet.storage.store import FullDisk
-from tercet.tasks.isolation import MOST, isolated
+from tercet.tasks.rejects import MOST, isolated
 
 
 def halves(count: int, broken: set[int]) -> tuple[list[int], dict[int, str]]:

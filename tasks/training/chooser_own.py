@@ -1,13 +1,19 @@
-"""The choice of a checkpoint by a set of one's own, on its dev split: graded pairs or queries."""
+"""The choice of a checkpoint by files of one's own, on their dev split: graded pairs or queries, or
+fact order.
+"""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from tercet.models.measures import metrics
 from tercet.tasks.evaluation.encoding import Encoded
 from tercet.tasks.evaluation.suites.beir import find_retrieval_files, read_retrieval_sets
+from tercet.tasks.evaluation.suites.fact_order import find_case_files, read_cases
 from tercet.tasks.evaluation.suites.judged import read_judged
 from tercet.tasks.evaluation.suites.sts_sets import find_set_files, read_sets
-from tercet.tasks.stage import Work
+from tercet.tasks.stage import BadInput, Work
 from tercet.tasks.training.chooser import Chooser, by_scores, by_vectors
 from tercet.tasks.training.train_settings import TrainConfig
 
@@ -40,3 +46,29 @@ def _measure(work: Work, config: TrainConfig) -> tuple[str, "Measure"]:
 
 
 OWN_SET = Chooser(_files, _measure)
+
+
+def _case_files(config: TrainConfig) -> dict[str, Path]:
+    return find_case_files(config.fact_order)
+
+
+def _in_order(work: Work, config: TrainConfig) -> tuple[str, "Measure"]:
+    """The share of dev cases in order, in percent: over several files their mean; and its name."""
+    tasks = read_cases(config.fact_order, ("dev",), required=False)
+    if not tasks:
+        raise BadInput(
+            "train.choose.by is fact_order, but no file of evaluate.fact_order has a case of split "
+            "dev: give one a column `split`, or choose by retrieval."
+        )
+
+    def share_in_order(encoded: Encoded) -> float:
+        sides = [(task.anchors, task.rewordings, task.changed) for task in tasks]
+        shares = [metrics.in_order(*map(encoded.of, texts)).mean() for texts in sides]
+        return 100.0 * float(np.mean(shares))
+
+    name = f"fact_order {tasks[0].name if len(tasks) == 1 else 'mean'} dev all accuracy"
+    texts = [text for task in tasks for text in task.sided_texts()]
+    return name, by_vectors(work, config, texts, share_in_order)
+
+
+FACT_ORDER = Chooser(_case_files, _in_order)

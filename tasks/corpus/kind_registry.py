@@ -1,18 +1,18 @@
-"""The kinds of labelled rows by name. A new one is a module, and a line here."""
+"""The kinds of labelled rows by name. A new one is a `Kind` in `kinds.py`, and a line here."""
 
 from collections.abc import Mapping
 
-from tercet.tasks.corpus.kinds import definitions, entailment, pairs, scored, triplets
-from tercet.tasks.corpus.kinds.kind import Kind
+from tercet.tasks.corpus import kinds
+from tercet.tasks.corpus.kinds import Kind
 
 UNVERSIONED = True
 
 KINDS: Mapping[str, Kind] = {
-    "triplets": triplets.KIND,
-    "pairs": pairs.KIND,
-    "scored": scored.KIND,
-    "definitions": definitions.KIND,
-    "entailment": entailment.KIND,
+    "triplets": kinds.TRIPLETS,
+    "pairs": kinds.PAIRS,
+    "scored": kinds.SCORED,
+    "definitions": kinds.DEFINITIONS,
+    "entailment": kinds.ENTAILMENT,
 }
 
 

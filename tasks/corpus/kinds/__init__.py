@@ -1,1 +1,0 @@
-"""What the rows of a labelled corpus are: one module a kind."""

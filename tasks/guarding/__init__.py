@@ -1,1 +1,0 @@
-"""Finds texts of evaluation sets among the training rows, and leaves them out."""
