@@ -25,5 +25,5 @@ def find(work: Work, made: Rows, configs: Sequence[BaseModel]) -> Iterator[Stage
     if total and total - whole >= FEW * total:
         said = f"{total - whole:,} of {total:,} rows have fewer than {k} negatives, of which "
         said += f"{total - some:,} have none"
-        remedy = "raise negatives.depth, or lower negatives.margin, negatives.skip or negatives.k"
+        remedy = "lower negatives.margin or negatives.k"
         yield StageWarning("few_negatives", work.config.source, total - whole, total, said, remedy)
