@@ -82,8 +82,6 @@ class FitGeneratorConfig(FittedGenerator):
             raise ValueError(f"the key vaegpt is not for the form {self.form}: leave it out")
         if self.judge is not None and self.form != "vaegpt":
             raise ValueError(f"a model of form {self.form} has no judge: leave judge out")
-        if self.judge is not None and self.vaegpt.target_weight == 0:
-            raise ValueError("target_weight: 0 asks no judge: leave judge out, or raise it")
         return self
 
     @property

@@ -149,7 +149,6 @@ def test_what_does_not_fit_is_refused(
         ({"form": "t5", "separator": "<sep>"}, "separator"),
         ({"form": "causal", "vaegpt": {"noise_weight": 1.0}}, "vaegpt"),
         ({"form": "causal", "judge": "y"}, "judge"),
-        ({"form": "vaegpt", "judge": "y", "vaegpt": {"target_weight": 0}}, "target_weight"),
         ({"form": "causal", "pairs": {"corpora": ["a"], "role": "general"}}, "role"),
     ],
 )
