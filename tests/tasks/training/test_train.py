@@ -236,9 +236,3 @@ def test_the_evaluator_is_fitted_on_the_train_split(
     assert told[-1] == (4, 4, "steps")  # 30 sentences in batches of eight
     assert {row["phase"] for row in log} == {"fit_evaluator"}
     assert load_encoder(path).get_embedding_dimension() == 32
-    config = FitEvaluatorConfig(batch_size=8, corpora=("docs",), max_rows=14)
-    _, _, told = call(fit_evaluator.STAGE, config, inputs, tiny_backbone, tmp_path / "docs")
-    assert told[-1] == (2, 2, "steps")
-    config = FitEvaluatorConfig(corpora=("elsewhere",))
-    with pytest.raises(BadInput, match="train split"):
-        call(fit_evaluator.STAGE, config, inputs, tiny_backbone, tmp_path / "none")
