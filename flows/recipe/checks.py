@@ -12,7 +12,6 @@ from tercet.models.encoders.pooling import CNN, cnn_form
 from tercet.models.generation import Method
 from tercet.models.losses.gaussian_decay import TEACHER
 from tercet.models.losses.token_reconstruction import NAME as RECONSTRUCTION
-from tercet.models.rules import headings
 from tercet.models.spelling import suggest
 from tercet.tasks.corpus.kinds.registry import columns_fault
 from tercet.tasks.corpus.sources.registry import reader_of
@@ -140,13 +139,6 @@ def _check_method(recipe: Recipe, method: str) -> None:
         raise Misplaced(
             f"{method} writes queries to passages, and there are none: set `ingest: {{passages: "
             "{}}`, or leave it out",
-            *("synthesise", method),
-        )
-    natural = (settings.like or method) in headings.METHODS
-    if natural and passages is not None and not passages.context:
-        raise Misplaced(
-            f"{method} takes what stands above passages, and `context: false` keeps nothing of "
-            "it: leave context out, or this method",
             *("synthesise", method),
         )
     key = "as_anchor" if found.as_anchor else "unit" if found.unit == "passage" else None
