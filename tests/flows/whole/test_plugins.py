@@ -116,7 +116,7 @@ def ran(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Fau
         content |= {
             "sample": {"rows": 60},
             "llm": {"name": "obeying"},
-            "synthesise": {**own, "few": {"like": "cutoff", "share": 0.2}},
+            "synthesise": {**own, "few": {"like": "cutoff"}},
             "select": {"positive_min": 0.0, "negative_max": 1.0, "fallback_positive": False},
         }
         content["train"]["phases"][0] |= {"max_steps": 2, "rows": "pairs", "loss": "info_nce"}
