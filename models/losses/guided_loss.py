@@ -16,17 +16,14 @@ class GuidedLoss(GISTEmbedLoss):  # type: ignore[misc]
     recovered from the encoder's template, so if it has one, the guide must share it.
 
     Inputs: (anchor, positive), or with the negatives that the rows have; labels are ignored.
-    tau > 0; margin >= 0, in cosine.
     """
 
-    def __init__(
-        self, model: SentenceTransformer, guide: SentenceTransformer, tau: float, margin: float
-    ) -> None:
+    def __init__(self, model: SentenceTransformer, guide: SentenceTransformer) -> None:
         super().__init__(
             model,
             guide,
-            temperature=tau,
-            margin=margin,
+            temperature=0.05,
+            margin=0.0,
             contrast_anchors=False,
             contrast_positives=False,
         )

@@ -9,8 +9,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pydantic import Field
-
 from tercet.models.losses.loss import Loss, Params
 
 if TYPE_CHECKING:
@@ -18,30 +16,16 @@ if TYPE_CHECKING:
     from torch import nn
 
 
-class PairwiseLogistic(Params):
-    """Hyperparameters of the loss `pairwise_logistic`."""
-
-    tau: float = Field(default=0.05, gt=0.0, le=10.0, description="Temperature.")
-    margin: float = Field(
-        default=0.0,
-        ge=0.0,
-        le=2.0,
-        description="By how much cosine the positive should be nearer.",
-    )
-
-
-def build(
-    model: "SentenceTransformer", params: PairwiseLogistic, slots: Mapping[str, Path]
-) -> "nn.Module":
+def build(model: "SentenceTransformer", params: Params, slots: Mapping[str, Path]) -> "nn.Module":
     """The loss module around the encoder."""
     from tercet.models.losses.pairwise_logistic_loss import PairwiseLogisticLoss
 
-    return PairwiseLogisticLoss(model, params.tau, params.margin)
+    return PairwiseLogisticLoss(model)
 
 
 LOSS = Loss(
     name="pairwise_logistic",
-    params=PairwiseLogistic,
+    params=Params,
     build=build,
     texts=("anchor", "positive", "negative"),
     optional=(),

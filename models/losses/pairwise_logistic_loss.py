@@ -7,20 +7,22 @@ import torch
 from sentence_transformers import SentenceTransformer
 from torch import Tensor, nn
 
+TAU = 0.05
+
 
 def pairwise_logistic_loss(
-    anchor: Tensor, positive: Tensor, negative: Tensor, tau: float = 0.05, margin: float = 0.0
+    anchor: Tensor, positive: Tensor, negative: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Mean loss of a batch, and the rows' cosines of positive and negative.
 
-    Row i has softplus((cos(a_i, n_i) - cos(a_i, p_i) + margin) / tau): log 2 where both are as
-    near, about 0 where the positive is nearer by more than the margin and a few tau.
+    Row i has softplus((cos(a_i, n_i) - cos(a_i, p_i)) / tau): log 2 where both are as near, about 0
+    where the positive is nearer by more than a few tau.
 
-    anchor, positive, negative: vectors (batch, dimension), of any length. tau > 0; margin >= 0.
+    anchor, positive, negative: vectors (batch, dimension), of any length.
     """
     cosine = nn.functional.cosine_similarity
     near, far = cosine(anchor, positive, dim=-1), cosine(anchor, negative, dim=-1)
-    loss = nn.functional.softplus((far - near + margin) / tau).mean()
+    loss = nn.functional.softplus((far - near) / TAU).mean()
     return loss, near.detach(), far.detach()
 
 
@@ -32,12 +34,9 @@ class PairwiseLogisticLoss(nn.Module):  # type: ignore[misc]
     `positive` and `negative`.
     """
 
-    def __init__(self, model: SentenceTransformer, tau: float = 0.05, margin: float = 0.0) -> None:
+    def __init__(self, model: SentenceTransformer) -> None:
         super().__init__()
-        if tau <= 0:
-            raise ValueError(f"tau is {tau}: the temperature must be above 0, 0.05 is usual.")
         self.model = model
-        self.tau, self.margin = tau, margin
         self.terms: dict[str, Tensor] = {}
 
     def forward(
@@ -53,16 +52,14 @@ class PairwiseLogisticLoss(nn.Module):  # type: ignore[misc]
         # Cosines over tau need more than bf16's 8 bits: no autocast here.
         with torch.autocast(vectors[0].device.type, enabled=False):
             anchor, positive, negative = (v.float() for v in vectors)
-            loss, near, far = pairwise_logistic_loss(
-                anchor, positive, negative, self.tau, self.margin
-            )
+            loss, near, far = pairwise_logistic_loss(anchor, positive, negative)
         in_order = (near > far).float().mean()
         self.terms = {"in_order": in_order, "positive": near.mean(), "negative": far.mean()}
         return loss
 
     def get_config_dict(self) -> dict[str, Any]:
         """The loss's hyperparameters, as the library's losses report theirs."""
-        return {"tau": self.tau, "margin": self.margin}
+        return {"tau": TAU}
 
     @property
     def citation(self) -> str:
