@@ -452,18 +452,17 @@ def _check_generator(resolved: Resolved, method: str, name: str) -> None:
         )
     params, settings = recipe.synthesise[method].params, recipe.generators[name]
     found = resolved.models["generators", name, "model"]
-    kind = recipe.synthesise[method].like or method
-    if found.form == GENSE and kind not in GENSE_METHODS:
+    if found.form == GENSE and method not in GENSE_METHODS:
         raise Misplaced(
             f"the generator {name!r} is of form {GENSE}, which writes "
             f"{' and '.join(GENSE_METHODS)} alone: name another",
             *(*place, "generator"),
         )
-    if params.get("prompt") and (kind in fitted.FROM_SENTENCE or found.form == GENSE):
+    if params.get("prompt") and (method in fitted.FROM_SENTENCE or found.form == GENSE):
         what = "the words that it was fitted to" if found.form == GENSE else "the sentence alone"
         raise Misplaced(
             f"{method} gives a generator {what}, so this prompt would not be read: leave it "
-            + (f"out, or fit it to this file (prompts.{kind})" if found.form == GENSE else "out"),
+            + (f"out, or fit it to this file (prompts.{method})" if found.form == GENSE else "out"),
             *(*place, "prompt"),
         )
     if params.get("shots") not in (None, prompted.BUILTIN):
@@ -488,5 +487,5 @@ def _check_generator(resolved: Resolved, method: str, name: str) -> None:
             "higher temperature, or ask once",
             *(*place, "per_unit"),
         )
-    fitted.check_method(kind, name, follows_prompts=found.form == GENSE)
+    fitted.check_method(method, name, follows_prompts=found.form == GENSE)
     fitted.check_backend(name, settings.backend, "t5" if found.form == GENSE else str(found.form))
