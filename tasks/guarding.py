@@ -40,6 +40,11 @@ from tercet.tasks.evaluation.suites.task import Task
 from tercet.tasks.rejects import rejects
 from tercet.tasks.stage import BadInput, Config, Stage, Work
 
+# Words in an n-gram. Evaluation sentences with fewer than so many words are only matched exactly.
+ORDER, MIN_WORDS = 4, 6
+# Without stored vectors: the share of n-grams from which a text is encoded.
+SHORTLIST = 0.3
+
 
 class GuardSettings(Config):
     """What counts as contamination, and what happens to it."""
@@ -47,13 +52,6 @@ class GuardSettings(Config):
     action: Literal["remove", "report"] = Field(
         default="remove",
         description="Whether contaminated rows are left out of training or only reported.",
-    )
-    order: int = Field(default=4, ge=2, le=16, description="Words in an n-gram.")
-    min_words: int = Field(
-        default=6,
-        ge=1,
-        le=100,
-        description="Evaluation sentences with fewer words are only matched exactly.",
     )
     ngram: float | None = Field(
         default=0.8,
@@ -66,12 +64,6 @@ class GuardSettings(Config):
         gt=0.0,
         le=1.0,
         description="Cosine with an evaluation sentence; null: not checked.",
-    )
-    shortlist: float = Field(
-        default=0.3,
-        gt=0.0,
-        le=1.0,
-        description="Without stored vectors: share of n-grams from which a text is encoded.",
     )
     encoder: str | None = Field(
         default=None,
@@ -184,8 +176,8 @@ def read_sentences(config: GuardConfig) -> Sentences:
     pairs = np.array(sorted(owned), dtype=np.int64).reshape(-1, 2)
     starts = np.searchsorted(pairs[:, 0], np.arange(len(places) + 1))
     texts = pa.array(places, pa.string())
-    least = min(config.ngram or 1.0, config.shortlist)
-    index = overlap.Index(texts, config.order, config.min_words, least)
+    least = min(config.ngram or 1.0, SHORTLIST)
+    index = overlap.Index(texts, ORDER, MIN_WORDS, least)
     return Sentences(texts, list(names), pairs[:, 1], starts, index)
 
 
@@ -293,7 +285,7 @@ def _found(
         levels.append((EMBEDDING, by_stored(texts, *stored)))
     elif config.embedding_min is not None and "encoder" in work.models:
         sure = np.concatenate([matches.rows for _, matches in levels])
-        weak = shares.filter((shares.scores >= config.shortlist) & ~np.isin(shares.rows, sure))
+        weak = shares.filter((shares.scores >= SHORTLIST) & ~np.isin(shares.rows, sure))
         levels.append((EMBEDDING, by_shortlist(work, sentences, texts, weak)))
     place, name, level, score, sentence = _surest(sentences, levels)
     kinds = pa.array([kind for kind, _ in sentences.names], pa.string())

@@ -382,13 +382,13 @@ def _asked(
         config = prompted.PromptedConfig(**given)
         return prompted.STAGE, config, weights_of(recipe.llm)
     settings, model = recipe.generators[name], resolved.models["generators", name, "model"]
-    decoding, kind = settings.decoding(), given["like"] or method
+    decoding = settings.decoding()
     sampling = asking.sampling_of(decoding, params).model_dump()
-    if kind in fit_gense.METHODS and params.get("prompt") is None:
+    if method in fit_gense.METHODS and params.get("prompt") is None:
         # A small model is asked in the few words that GenSE's is fitted to.
         fit = model.settings
         prompts = fit.prompts if isinstance(fit, FitGenseConfig) else GensePrompts()
-        params = {**params, "prompt": str(prompts.path(kind))}
+        params = {**params, "prompt": str(prompts.path(method))}
     given |= {
         "params": {**params, **sampling},
         "decoding": decoding.model_copy(update=sampling),

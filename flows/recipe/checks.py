@@ -13,7 +13,6 @@ from tercet.models.errors import suggest
 from tercet.models.generation import Method
 from tercet.models.losses.gaussian_decay import TEACHER
 from tercet.models.losses.token_reconstruction import NAME as RECONSTRUCTION
-from tercet.models.rules import headings
 from tercet.tasks.corpus.kind_registry import columns_fault
 from tercet.tasks.corpus.sources.registry import reader_of
 from tercet.tasks.knowledge.extract import ExtractConfig
@@ -140,13 +139,6 @@ def _check_method(recipe: Recipe, method: str) -> None:
         raise Misplaced(
             f"{method} writes queries to passages, and there are none: set `ingest: {{passages: "
             "{}}`, or leave it out",
-            *("synthesise", method),
-        )
-    natural = (settings.like or method) in headings.METHODS
-    if natural and passages is not None and not passages.context:
-        raise Misplaced(
-            f"{method} takes what stands above passages, and `context: false` keeps nothing of "
-            "it: leave context out, or this method",
             *("synthesise", method),
         )
     key = "as_anchor" if found.as_anchor else "unit" if found.unit == "passage" else None
@@ -460,18 +452,17 @@ def _check_generator(resolved: Resolved, method: str, name: str) -> None:
         )
     params, settings = recipe.synthesise[method].params, recipe.generators[name]
     found = resolved.models["generators", name, "model"]
-    kind = recipe.synthesise[method].like or method
-    if found.form == GENSE and kind not in GENSE_METHODS:
+    if found.form == GENSE and method not in GENSE_METHODS:
         raise Misplaced(
             f"the generator {name!r} is of form {GENSE}, which writes "
             f"{' and '.join(GENSE_METHODS)} alone: name another",
             *(*place, "generator"),
         )
-    if params.get("prompt") and (kind in fitted.FROM_SENTENCE or found.form == GENSE):
+    if params.get("prompt") and (method in fitted.FROM_SENTENCE or found.form == GENSE):
         what = "the words that it was fitted to" if found.form == GENSE else "the sentence alone"
         raise Misplaced(
             f"{method} gives a generator {what}, so this prompt would not be read: leave it "
-            + (f"out, or fit it to this file (prompts.{kind})" if found.form == GENSE else "out"),
+            + (f"out, or fit it to this file (prompts.{method})" if found.form == GENSE else "out"),
             *(*place, "prompt"),
         )
     if params.get("shots") not in (None, prompted.BUILTIN):
@@ -496,5 +487,5 @@ def _check_generator(resolved: Resolved, method: str, name: str) -> None:
             "higher temperature, or ask once",
             *(*place, "per_unit"),
         )
-    fitted.check_method(kind, name, follows_prompts=found.form == GENSE)
+    fitted.check_method(method, name, follows_prompts=found.form == GENSE)
     fitted.check_backend(name, settings.backend, "t5" if found.form == GENSE else str(found.form))

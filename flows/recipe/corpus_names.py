@@ -30,10 +30,6 @@ def select_corpora(recipe: Recipe, models: Mapping[Place, Reference]) -> Recipe:
         method: _select(recipe, settings, ("synthesise", method))
         for method, settings in recipe.synthesise.items()
     }
-    evaluator = recipe.evaluator
-    if evaluator is not None and evaluator.fit is not None:
-        fit = _select(recipe, evaluator.fit, ("evaluator", "fit"))
-        evaluator = evaluator.model_copy(update={"fit": fit})
     phases = []
     for index, phase in enumerate(recipe.train.phases):
         parts = []
@@ -45,7 +41,6 @@ def select_corpora(recipe: Recipe, models: Mapping[Place, Reference]) -> Recipe:
     given = {
         "models": made,
         "synthesise": methods,
-        "evaluator": evaluator,
         "train": recipe.train.model_copy(update={"phases": tuple(phases)}),
         "measure_generators": _measured(recipe, models),
     }
@@ -160,14 +155,10 @@ def _judged(recipe: Recipe, pairs: Any, place: Place) -> Any:
 
 def _rewritten(recipe: Recipe, pairs: Any, place: Place) -> Any:
     """With the corpora whose pairs or sentences a generator is fitted to."""
-    if pairs.role is not None:
-        if not (corpora := _of_role(recipe, pairs.role)):
-            raise Misplaced(f"no corpus has the role {pairs.role}: name another", *place, "role")
-        return pairs.model_copy(update={"corpora": corpora, "role": None})
     if not pairs.corpora and not recipe.labelled:
         raise Misplaced(
-            "there are no pairs to fit to: add a corpus of role labelled, or name sentences by "
-            "pairs.role or pairs.corpora, each of which is then its own target",
+            "there are no pairs to fit to: add a corpus of role labelled, or name one of sentences "
+            "under pairs.corpora, each of which is then its own target",
             *place,
         )
     readable = [*recipe.labelled, *recipe.unlabelled]

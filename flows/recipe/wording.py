@@ -37,7 +37,6 @@ PATTERNS = {
     r"^[A-Za-z0-9_.-]+$": f"may hold {_DOTTED}",
     r"^[A-Za-z0-9_-]+$": f"may hold {_DASHED}",
     r"^\d+(\.\d+)?\s?(MB|GB|TB|MiB|GiB|TiB)$": "must be a size such as 2GB or 500MB",
-    "^(domain|general)$": "must be domain or general",
     "^(tag:|ingest@).+$": "must be tag:NAME or ingest@VERSION",
     "^(tag:|graph@).+$": "must be tag:NAME or graph@VERSION",
     "^(tag:|sample@).+$": "must be tag:NAME or sample@VERSION",

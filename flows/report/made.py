@@ -14,7 +14,6 @@ REASONS = {
     "bad_csv": "a record that cannot be parsed",
     "bad_label": "an unknown label",
     "bad_json": "a line that is not a JSON object",
-    "below_negative_min": "too far from the anchor for a hard negative",
     "broad": "answered by a tenth of all that is ranked",
     "below_p_min": "too improbable in its role",
     "beyond_rank_max": "the query finds other passages first",
@@ -109,7 +108,7 @@ REASONS = {
 # Dropped without being at fault.
 SPARE = ("no_pair", "same_text", "surplus", "unused_fallback")
 
-BY_THRESHOLD = ("above_negative_max", "below_negative_min", "below_p_min", "below_positive_min")
+BY_THRESHOLD = ("above_negative_max", "below_p_min", "below_positive_min")
 
 
 def describe_reason(reason: str) -> str:

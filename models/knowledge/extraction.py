@@ -193,30 +193,17 @@ class Mentions:
     categories: tuple[Ints, list[str]]
 
 
-def extract(
-    texts: Sequence[str],
-    lexicon: Lexicon,
-    *,
-    identifiers: bool = True,
-    names: bool = True,
-    numbers: bool = True,
-) -> Mentions:
+def extract(texts: Sequence[str], lexicon: Lexicon) -> Mentions:
     """Entities and quantities of the texts. A text's mentions depend on that text alone.
 
-    identifiers, names, numbers: whether names from code, proper names and quantities are sought.
     Where spans overlap, the longest stays, then the leftmost. An entity of several types takes the
     one that most of its text's other entities share, else its first.
     """
     tokens = tokenise(texts, lexicon.phrases.words, identifiers=True)
-    none = Spans(*(np.zeros(0, dtype=np.int64) for _ in range(4)))
-    found = [
-        _identifiers(tokens) if identifiers else none,
-        _nouns(tokens, lexicon),
-        _names(tokens) if names else none,
-    ]
+    found = [_identifiers(tokens), _nouns(tokens, lexicon), _names(tokens)]
     spans = Spans(*(np.concatenate(each) for each in zip(*map(_columns, found), strict=True)))
     rank = np.repeat(np.arange(3), [len(each.first) for each in found])
-    numeric = _outside_code(quantities.find(tokens.buffer), tokens) if numbers else []
+    numeric = _outside_code(quantities.find(tokens.buffer), tokens)
 
     places = _bounds(tokens, spans, numeric)
     kept = longest_first(*places, np.append(rank, np.full(len(numeric), 3)))

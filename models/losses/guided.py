@@ -9,8 +9,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pydantic import Field
-
 from tercet.models.losses.loss import Loss, Params
 
 if TYPE_CHECKING:
@@ -18,20 +16,7 @@ if TYPE_CHECKING:
     from torch import nn
 
 
-class Guided(Params):
-    """Hyperparameters of the loss `guided`."""
-
-    tau: float = Field(default=0.05, gt=0.0, le=10.0, description="Temperature.")
-    margin: float = Field(
-        default=0.0,
-        ge=0.0,
-        le=2.0,
-        description="A negative is left out if the guide's cosine of it is above that of the "
-        "positive less this.",
-    )
-
-
-def build(model: "SentenceTransformer", params: Guided, slots: Mapping[str, Path]) -> "nn.Module":
+def build(model: "SentenceTransformer", params: Params, slots: Mapping[str, Path]) -> "nn.Module":
     """The loss module around the encoder."""
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.losses import GISTEmbedLoss
@@ -51,17 +36,14 @@ def build(model: "SentenceTransformer", params: Guided, slots: Mapping[str, Path
         recovered from the encoder's template, so if it has one, the guide must share it.
 
         Inputs: (anchor, positive), or with the negatives that the rows have; labels are ignored.
-        tau > 0; margin >= 0, in cosine.
         """
 
-        def __init__(
-            self, model: SentenceTransformer, guide: SentenceTransformer, tau: float, margin: float
-        ) -> None:
+        def __init__(self, model: SentenceTransformer, guide: SentenceTransformer) -> None:
             super().__init__(
                 model,
                 guide,
-                temperature=tau,
-                margin=margin,
+                temperature=0.05,
+                margin=0.0,
                 contrast_anchors=False,
                 contrast_positives=False,
             )
@@ -86,7 +68,7 @@ def build(model: "SentenceTransformer", params: Guided, slots: Mapping[str, Path
             self.guide.eval()
             return self
 
-    return GuidedLoss(model, load_encoder(slots["guide"]), params.tau, params.margin)
+    return GuidedLoss(model, load_encoder(slots["guide"]))
 
 
-LOSS = Loss("guided", Guided, build, slots=("guide",))
+LOSS = Loss("guided", Params, build, slots=("guide",))

@@ -9,8 +9,6 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import Field
-
 from tercet.models.losses.loss import Loss, Params
 
 if TYPE_CHECKING:
@@ -18,39 +16,28 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
 
-class PairwiseLogistic(Params):
-    """Hyperparameters of the loss `pairwise_logistic`."""
-
-    tau: float = Field(default=0.05, gt=0.0, le=10.0, description="Temperature.")
-    margin: float = Field(
-        default=0.0,
-        ge=0.0,
-        le=2.0,
-        description="By how much cosine the positive should be nearer.",
-    )
+TAU = 0.05
 
 
 def pairwise_logistic_loss(
-    anchor: "Tensor", positive: "Tensor", negative: "Tensor", tau: float = 0.05, margin: float = 0.0
+    anchor: "Tensor", positive: "Tensor", negative: "Tensor"
 ) -> "tuple[Tensor, Tensor, Tensor]":
     """Mean loss of a batch, and the rows' cosines of positive and negative.
 
-    Row i has softplus((cos(a_i, n_i) - cos(a_i, p_i) + margin) / tau): log 2 where both are as
-    near, about 0 where the positive is nearer by more than the margin and a few tau.
+    Row i has softplus((cos(a_i, n_i) - cos(a_i, p_i)) / tau): log 2 where both are as near, about 0
+    where the positive is nearer by more than a few tau.
 
-    anchor, positive, negative: vectors (batch, dimension), of any length. tau > 0; margin >= 0.
+    anchor, positive, negative: vectors (batch, dimension), of any length.
     """
     from torch import nn
 
     cosine = nn.functional.cosine_similarity
     near, far = cosine(anchor, positive, dim=-1), cosine(anchor, negative, dim=-1)
-    loss = nn.functional.softplus((far - near + margin) / tau).mean()
+    loss = nn.functional.softplus((far - near) / TAU).mean()
     return loss, near.detach(), far.detach()
 
 
-def build(
-    model: "SentenceTransformer", params: PairwiseLogistic, slots: Mapping[str, Path]
-) -> "nn.Module":
+def build(model: "SentenceTransformer", params: Params, slots: Mapping[str, Path]) -> "nn.Module":
     """The loss module around the encoder."""
     import torch
     from sentence_transformers import SentenceTransformer
@@ -64,14 +51,9 @@ def build(
         cosines `positive` and `negative`.
         """
 
-        def __init__(
-            self, model: SentenceTransformer, tau: float = 0.05, margin: float = 0.0
-        ) -> None:
+        def __init__(self, model: SentenceTransformer) -> None:
             super().__init__()
-            if tau <= 0:
-                raise ValueError(f"tau is {tau}: the temperature must be above 0, 0.05 is usual.")
             self.model = model
-            self.tau, self.margin = tau, margin
             self.terms: dict[str, Tensor] = {}
 
         def forward(
@@ -87,16 +69,14 @@ def build(
             # Cosines over tau need more than bf16's 8 bits: no autocast here.
             with torch.autocast(vectors[0].device.type, enabled=False):
                 anchor, positive, negative = (v.float() for v in vectors)
-                loss, near, far = pairwise_logistic_loss(
-                    anchor, positive, negative, self.tau, self.margin
-                )
+                loss, near, far = pairwise_logistic_loss(anchor, positive, negative)
             in_order = (near > far).float().mean()
             self.terms = {"in_order": in_order, "positive": near.mean(), "negative": far.mean()}
             return loss
 
         def get_config_dict(self) -> dict[str, Any]:
             """The loss's hyperparameters, as the library's losses report theirs."""
-            return {"tau": self.tau, "margin": self.margin}
+            return {"tau": TAU}
 
         @property
         def citation(self) -> str:
@@ -111,12 +91,12 @@ def build(
 }
 """
 
-    return PairwiseLogisticLoss(model, params.tau, params.margin)
+    return PairwiseLogisticLoss(model)
 
 
 LOSS = Loss(
     name="pairwise_logistic",
-    params=PairwiseLogistic,
+    params=Params,
     build=build,
     texts=("anchor", "positive", "negative"),
     optional=(),

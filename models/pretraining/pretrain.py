@@ -25,6 +25,7 @@ from tercet.models.training.phase import Hyperparameters
 
 # The metric's name in the log.
 LOSS = "loss"
+_WARMUP, _WEIGHT_DECAY = 0.06, 0.01
 
 
 @dataclass(frozen=True)
@@ -32,8 +33,6 @@ class Budget:
     """How long and how fast: either tokens of text, or steps."""
 
     learning_rate: float
-    warmup: float
-    weight_decay: float
     cosine: bool
     tokens: int | None
     steps: int | None
@@ -67,8 +66,8 @@ def pretrain(
     hyper = Hyperparameters(
         name=name,
         learning_rate=budget.learning_rate,
-        warmup=budget.warmup,
-        weight_decay=budget.weight_decay,
+        warmup=_WARMUP,
+        weight_decay=_WEIGHT_DECAY,
         max_steps=_steps(budget, batches),
     )
 

@@ -1,8 +1,7 @@
 """The prompted methods: what each asks for, of what, and what its answers are checked for.
 
-A recipe defines further ones with the same words (`synthesise.NAME.prompt`), or uses one of these
-under other names (`synthesise.NAME.like`). Prompts are in `prompts`, in our own words. Worked
-examples must be answered as their method's answers must be.
+A recipe defines further ones with the same words (`synthesise.NAME.prompt`). Prompts are in
+`prompts`, in our own words. Worked examples must be answered as their method's answers must be.
 """
 
 from collections.abc import Sequence

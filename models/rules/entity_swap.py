@@ -35,7 +35,7 @@ from tercet.models.english.words import (
     replaced,
     word_set,
 )
-from tercet.models.generation import JOINT, Method, MethodInput, Output, Several, methods
+from tercet.models.generation import Method, MethodInput, Output, Several, methods
 from tercet.models.knowledge.lexicon import load_pairs
 from tercet.models.knowledge.replacements import POOLS, PREFERRED, Pick, Replacements
 
@@ -323,7 +323,6 @@ _ALIKE = word_set("person place animal food illness plant vehicle building")
 class Swaps(Several):
     """Parameters of `entity_swap`."""
 
-    n_swaps: int = Field(1, ge=1, le=16, description="entities swapped in one generation, at most")
     choice: Pick = Field(
         "nearest",
         description="nearest: the most alike in the graph of some of the type, if their letters "
@@ -382,7 +381,7 @@ def open_graph(nodes: pa.Table, edges: Iterable[pa.RecordBatch]) -> Entities:
 
 
 def entity_swap(given: MethodInput, params: Swaps, seed: int) -> pa.Table:
-    """Entities of the sentence, in a seeded order, swapped in all their mentions there.
+    """An entity of the sentence, in a seeded order, swapped in all its mentions there.
 
     An entity is left alone where one of its mentions is not surely a noun on its own
     (`whole_mentions`).
@@ -392,7 +391,7 @@ def entity_swap(given: MethodInput, params: Swaps, seed: int) -> pa.Table:
     proper name or an identifier, from T_p, of the same class or family, and, if the nearest is
     chosen, of the same `shape`. Where the ring has none such, the entity stays. A further
     generation takes other entities, and other replacements when those run out.
-    `detail` has the first mention and its new node; `old` and `new` hold all swaps.
+    `detail` has the first mention and its new node.
     """
     output = Output()
     texts, ids = given.texts(), given.ids().tolist()
@@ -404,45 +403,30 @@ def entity_swap(given: MethodInput, params: Swaps, seed: int) -> pa.Table:
         depth = max((len(choice.options) for choice in listed), default=0)
         for level in range(depth):
             ready = [choice for choice in listed if level < len(choice.options)]
-            for first in range(0, len(ready), params.n_swaps):
+            for choice in ready:
                 if made < params.per_sentence:
-                    chosen = _distinct(ready[first : first + params.n_swaps], level)
-                    made += _swapped(output, ids[row], text, chosen)
+                    made += _swapped(output, ids[row], text, choice, choice.options[level])
     return output.table()
 
 
-def _distinct(listed: Sequence[Choice], level: int) -> list[tuple[Choice, Option]]:
-    """Each entity with a replacement, from its `level`-th on, that no other one has."""
-    chosen: list[tuple[Choice, Option]] = []
-    for choice in listed:
-        taken = {option[0] for _, option in chosen}
-        left = [option for option in choice.options[level:] if option[0] not in taken]
-        chosen += [(choice, option) for option in left[:1]]
-    return chosen
-
-
-def _swapped(
-    output: Output,
-    sentence_id: int,
-    text: str,
-    chosen: Sequence[tuple[Choice, Option]],
-) -> bool:
-    edits = []
-    for choice, (node_id, new, pool) in chosen:
-        for place in choice.places:
-            said = surface(text, place.start, place.end, choice.lemma, new)
-            edits.append((place.start, place.end, said, place.mention_id, node_id, pool))
-    edits.sort()
+def _swapped(output: Output, sentence_id: int, text: str, choice: Choice, option: Option) -> bool:
+    node_id, entity, pool = option
+    edits = sorted(
+        (
+            place.start,
+            place.end,
+            place.mention_id,
+            surface(text, place.start, place.end, choice.lemma, entity),
+        )
+        for place in choice.places
+    )
     raw = text
-    for start, end, said, *_ in reversed(edits):
-        raw = replaced(raw, start, end, said)
-    firsts = {edit[4]: edit for edit in reversed(edits)}
-    named = sorted(firsts.values())
-    old = JOINT.join([text[edit[0] : edit[1]] for edit in named])
-    new = JOINT.join([edit[2] for edit in named])
-    _, _, _, mention_id, node_id, pool = named[0]
+    for start, end, _, new in reversed(edits):
+        raw = replaced(raw, start, end, new)
     if raw == text:
         return False
+    start, end, mention_id, new = edits[0]
+    old = text[start:end]
     return output.add(sentence_id, raw, "swap_entity", old, new, mention_id, node_id, pool)
 
 
@@ -500,7 +484,7 @@ def choices(
     ids = mentions["mention_id"].to_numpy()[named.lead]
     nodes = mentions["node_id"].to_numpy()[named.lead]
     types = mentions["type"].take(pa.array(named.lead)).to_pylist()
-    needed = params.n_swaps * params.per_sentence
+    needed = params.per_sentence
     turns = int(named.place.max(initial=0)) // needed + 1
     found: dict[int, list[Choice]] = {}
     shaped = np.array([name in _SHAPED for name in types], dtype=bool)

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from pydantic import Field
 
 from tercet.models.english.words import NUMBER_WORDS
 from tercet.models.generation import Method, MethodInput, Output, Several, methods
 from tercet.models.text.word_noise import (
+    SHORT,
     Changed,
     Words,
     cut,
@@ -32,40 +32,26 @@ _FACT = re.compile(
 )
 
 
-class Repetition(Several):
-    """Word repetition: N from [1, max(1, floor(share * (words - 1)))] words are repeated."""
-
-    share: float = Field(0.3, gt=0, le=1, description="share of the words repeated, at most")
-
-
-class Cutoff(Several):
-    """Cutoff: of more than `over` words, N from [1, min(max_words, floor(share * words))] go."""
-
-    over: int = Field(3, ge=1, le=100, description="sentences of so many words stay as they are")
-    max_words: int = Field(6, ge=1, le=100, description="words deleted, at most")
-    share: float = Field(1 / 3, gt=0, lt=1, description="share of the words deleted, at most")
-
-
-def word_repetition(given: MethodInput, params: Repetition, seed: int) -> pa.Table:
-    """Some words repeated in place."""
+def word_repetition(given: MethodInput, params: Several, seed: int) -> pa.Table:
+    """Some words repeated in place, up to 0.3 of them."""
 
     def repeat(words: Words, copy: int) -> Changed:
-        return repeated(words, params.share, seed, copy)
+        return repeated(words, seed, copy)
 
     return _generated(given, params.per_sentence, "word_repetition", 1, repeat)
 
 
-def cutoff(given: MethodInput, params: Cutoff, seed: int) -> pa.Table:
+def cutoff(given: MethodInput, params: Several, seed: int) -> pa.Table:
     """Some words deleted, never a negation, a number, a word of a mention or of a name.
 
-    What the sentence says of what stays. Where there are fewer other words, fewer go; a sentence
-    without any has no row.
+    Of more than three words N from [1, min(6, floor(words / 3))] go. Where there are fewer others,
+    fewer go; a sentence without any has no row.
     """
 
     def delete(words: Words, copy: int) -> Changed:
-        return cut(words, params.share, params.max_words, seed, copy)
+        return cut(words, seed, copy)
 
-    return _generated(given, params.per_sentence, "cutoff", params.over + 1, delete, _can_go)
+    return _generated(given, params.per_sentence, "cutoff", SHORT + 1, delete, _can_go)
 
 
 def word_shuffle(given: MethodInput, params: Several, seed: int) -> pa.Table:
@@ -135,7 +121,7 @@ def _generated(
 
 
 METHODS = methods(
-    Method("word_repetition", "positive", "keeps", word_repetition, Repetition),
-    Method("cutoff", "positive", "keeps", cutoff, Cutoff, ("mentions",)),
+    Method("word_repetition", "positive", "keeps", word_repetition, Several),
+    Method("cutoff", "positive", "keeps", cutoff, Several, ("mentions",)),
     Method("word_shuffle", "positive", "topic", word_shuffle, Several),
 )

@@ -3,7 +3,6 @@
 import re
 
 import pyarrow as pa
-from pydantic import Field
 
 from tercet.models.english.context import BOUNDARY, around, is_number, is_verb_like
 from tercet.models.english.numbers import FRACTIONS, SCALES, Number, in_words, numbers_in
@@ -34,13 +33,11 @@ _LABELS = word_set(
 _YEARS = range(1500, 2101)
 
 
-class Numbers(Params):
-    """Parameters of `number_form`."""
-
-    max_numbers: int = Field(4, ge=1, le=100, description="numbers rewritten, at most")
+# Numbers rewritten in a sentence, at most.
+_MOST = 4
 
 
-def number_form(given: MethodInput, params: Numbers, seed: int) -> pa.Table:
+def number_form(given: MethodInput, params: Params, seed: int) -> pa.Table:
     """The numbers of the sentence's quantity mentions are written otherwise; values stay.
 
     With several, `old` and `new` hold all of them, the mention is the first.
@@ -56,7 +53,7 @@ def number_form(given: MethodInput, params: Numbers, seed: int) -> pa.Table:
         by_row.setdefault(row, []).append((mention_id, node_id, said, start))
     output = Output()
     for row, quantities in by_row.items():
-        changes = _changes(texts[row], quantities)[: params.max_numbers]
+        changes = _changes(texts[row], quantities)[:_MOST]
         if changes:
             raw = texts[row]
             for begin, end, new, _, _ in reversed(changes):
@@ -212,4 +209,4 @@ def _in_short_words(value: int) -> str | None:
     return said if len(said.split()) <= _LONGEST_IN_WORDS else None
 
 
-METHODS = methods(Method("number_form", "positive", "keeps", number_form, Numbers, ("mentions",)))
+METHODS = methods(Method("number_form", "positive", "keeps", number_form, Params, ("mentions",)))

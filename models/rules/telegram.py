@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-from pydantic import Field
 
 from tercet.models import seeding
 from tercet.models.english.context import (
@@ -34,6 +33,7 @@ from tercet.models.english.words import (
     word_set,
 )
 from tercet.models.generation import Method, MethodInput, Output, Several, methods
+from tercet.models.text.word_noise import DELETED, MOST_DELETED, SHORT
 
 _NUMBER = rf"(?:\d|(?:{'|'.join(sorted(NUMBER_WORDS))})\b)"
 _UNIT = "(?:seconds?|minutes?|hours?|days?|nights?|weeks?|months?|years?|decades?|centuries)"
@@ -151,14 +151,6 @@ _PER = word_set(
 _PER |= word_set("lot bit couple pair dozen more less same hundred thousand million")
 
 
-class Telegram(Several):
-    """Of more than `over` words, N from [1, min(max_words, floor(share * words))] go."""
-
-    over: int = Field(3, ge=1, le=100, description="sentences of so many words stay as they are")
-    max_words: int = Field(6, ge=1, le=100, description="words deleted, at most")
-    share: float = Field(1 / 3, gt=0, lt=1, description="share of the words deleted, at most")
-
-
 @dataclass(frozen=True)
 class _Piece:
     """What can go: text[start:end], so many words; article: no more than one."""
@@ -169,8 +161,8 @@ class _Piece:
     article: bool
 
 
-def telegram(given: MethodInput, params: Telegram, seed: int) -> pa.Table:
-    """Some words left out that the sentence can do without.
+def telegram(given: MethodInput, params: Several, seed: int) -> pa.Table:
+    """Some words left out that the sentence can do without, as many as of `cutoff`.
 
     These go first: a word before a noun that says nothing of it ("given", "own"), an adverb that
     only stresses, "that", an auxiliary before a past, "for" before a length of time; and articles
@@ -185,7 +177,7 @@ def telegram(given: MethodInput, params: Telegram, seed: int) -> pa.Table:
     place = (np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)).astype(np.uint64)
     lengths = np.array([len(text.split()) for text in texts], dtype=np.int64)
     # 1/3 of 9 words are three, whatever the rounding of the product.
-    most = np.clip(np.floor(params.share * lengths + 1e-9).astype(np.int64), 1, params.max_words)
+    most = np.clip(np.floor(DELETED * lengths + 1e-9).astype(np.int64), 1, MOST_DELETED)
     least = np.clip(lengths // 8, 1, most)
     article = np.array([piece.article for each in found for piece in each], dtype=bool)
     firsts = (np.cumsum(counts) - counts).tolist()
@@ -197,7 +189,7 @@ def telegram(given: MethodInput, params: Telegram, seed: int) -> pa.Table:
         drawn.append((order, times.tolist()))
     output = Output()
     for row, (text, each, sentence_id) in enumerate(zip(texts, found, ids.tolist(), strict=True)):
-        if lengths[row] <= params.over or not each:
+        if lengths[row] <= SHORT or not each:
             continue
         first, seen = firsts[row], set()
         for order, times in drawn:
@@ -331,4 +323,4 @@ def _is_said_without(here: Around) -> bool:
     return here.after in ("so", "too") and is_adjective_form(here.later)
 
 
-METHODS = methods(Method("telegram", "positive", "keeps", telegram, Telegram, ("mentions",)))
+METHODS = methods(Method("telegram", "positive", "keeps", telegram, Several, ("mentions",)))

@@ -15,6 +15,11 @@ from tercet.models import seeding
 
 _COPY = 1 << 32
 
+# The numbers of Generate-CSE: up to 0.3 of the words are repeated; of more than 3 words up to 6,
+# and at most a third, are deleted.
+REPEATED = 0.3
+SHORT, DELETED, MOST_DELETED = 3, 1 / 3, 6
+
 # The words of all changed sentences, one after another, and how many each has.
 Changed = tuple[npt.NDArray[np.object_], npt.NDArray[np.int64]]
 
@@ -56,20 +61,20 @@ def words_of(
     return Words(ids, flat, free, row, place, counts)
 
 
-def repeated(words: Words, share: float, seed: int, copy: int) -> Changed:
-    """N from [1, max(1, floor(share * (words - 1)))] words of each sentence twice, in place."""
-    most = np.maximum(1, np.floor(share * (words.counts - 1))).astype(np.int64)
+def repeated(words: Words, seed: int, copy: int) -> Changed:
+    """N from [1, max(1, floor(0.3 * (words - 1)))] words of each sentence twice, in place."""
+    most = np.maximum(1, np.floor(REPEATED * (words.counts - 1))).astype(np.int64)
     times = _times(words, seed, "word_repetition", copy, most)
     chosen = words.ranks(seed, "word_repetition", copy) < times[words.row]
     return np.repeat(words.flat, 1 + chosen), words.counts + times
 
 
-def cut(words: Words, share: float, most_words: int, seed: int, copy: int) -> Changed:
-    """Without N from [1, min(most_words, floor(share * words))] of the words that may go."""
+def cut(words: Words, seed: int, copy: int) -> Changed:
+    """Without N from [1, min(6, floor(words / 3))] of the words that may go."""
     # 1/3 of 9 words are three, whatever the rounding of the product.
-    some = np.floor(share * words.counts + 1e-9).astype(np.int64)
+    some = np.floor(DELETED * words.counts + 1e-9).astype(np.int64)
     free = np.bincount(words.row, weights=words.free, minlength=len(words.counts))
-    most = np.minimum(np.clip(some, 1, most_words), free.astype(np.int64))
+    most = np.minimum(np.clip(some, 1, MOST_DELETED), free.astype(np.int64))
     times = np.minimum(_times(words, seed, "cutoff", copy, np.maximum(most, 1)), most)
     gone = words.free & (words.ranks(seed, "cutoff", copy) < times[words.row])
     return words.flat[~gone], words.counts - times

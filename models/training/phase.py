@@ -20,6 +20,7 @@ from tercet.models.encoders.settings import Side
 from tercet.models.losses.loss import Params
 from tercet.models.seeding import Ids
 from tercet.models.text.word_noise import (
+    SHORT,
     cut,
     in_another_order,
     repeated,
@@ -36,11 +37,6 @@ if TYPE_CHECKING:
 OPERATIONS = ("word_shuffle", "cutoff", "word_repetition", "generated")
 # Of a sentence that none of the operations fits: its positive is the sentence itself.
 UNCHANGED = "none"
-
-# The paper's numbers: up to 0.3 of the words are repeated; of more than 3 words up to 6, and at
-# most a third, are deleted.
-_REPEATED = 0.3
-_SHORT, _DELETED, _MOST_DELETED = 3, 1 / 3, 6
 
 
 @dataclass(frozen=True)
@@ -66,7 +62,7 @@ class Drawing:
         fits = np.array(
             [
                 [len(set(words)) > 1 for words in split],
-                [len(words) > _SHORT for words in split],
+                [len(words) > SHORT for words in split],
                 [len(words) > 0 for words in split],
                 (last > first).tolist(),
             ],
@@ -113,9 +109,9 @@ def _changed(
 ) -> list[list[str]]:
     words = words_of(ids, sources)
     if name == "cutoff":
-        return sentences_of(cut(words, _DELETED, _MOST_DELETED, seed, epoch))
+        return sentences_of(cut(words, seed, epoch))
     if name == "word_repetition":
-        return sentences_of(repeated(words, _REPEATED, seed, epoch))
+        return sentences_of(repeated(words, seed, epoch))
     made = sentences_of(shuffled(words, seed, epoch))
     return [in_another_order(new, source) for new, source in zip(made, sources, strict=True)]
 

@@ -7,7 +7,7 @@ encoder and features of whole texts, and these the logits and latents of a langu
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -16,8 +16,6 @@ from tercet.models.pretrained import load_tokenizer
 from tercet.models.training.fit_generator import IGNORED, Encoded, Objective
 from tercet.models.vaegpt.network import Latents, VaeGpt, from_gpt2, frozen_judge
 from tercet.models.vaegpt.settings import VaeGptHyperparameters
-
-Pooling: TypeAlias = Literal["mean", "last"]
 
 
 def kl_to_standard(mean: Tensor, log_variance: Tensor, counted: Tensor) -> Tensor:
@@ -39,14 +37,14 @@ def kl_of_blocks(
     return torch.stack(terms).sum()
 
 
-def soft_tokens(logits: Tensor, temperature: float, gumbel: Tensor | None = None) -> Tensor:
-    """Gumbel-softmax: softmax((logits + g) / temperature), (..., vocabulary).
+def soft_tokens(logits: Tensor, gumbel: Tensor | None = None) -> Tensor:
+    """Gumbel-softmax: softmax(logits + g), (..., vocabulary).
 
     gumbel: g, as the logits; drawn from torch's generator where it is None.
     """
     if gumbel is None:
         gumbel = -torch.empty_like(logits).exponential_().log()
-    return torch.softmax((logits + gumbel) / temperature, dim=-1)
+    return torch.softmax(logits + gumbel, dim=-1)
 
 
 def straight_through(soft: Tensor, table: Tensor) -> Tensor:
@@ -60,32 +58,26 @@ def straight_through(soft: Tensor, table: Tensor) -> Tensor:
     return hard + (mixed - mixed.detach())
 
 
-def sentence_vectors(
-    judge: nn.Module, embeddings: Tensor, counted: Tensor, pooling: Pooling
-) -> Tensor:
-    """The judge's vector of each sentence, (batch, width), of its tokens' embeddings.
+def sentence_vectors(judge: nn.Module, embeddings: Tensor, counted: Tensor) -> Tensor:
+    """The mean of the judge's last states of each sentence, (batch, width), of token embeddings.
 
     counted: (batch, tokens) of truth, at least one in each row, padding on the right.
-    pooling: `mean` of the last layer's states, or the `last` token's state.
     """
     states = judge(
         inputs_embeds=embeddings, attention_mask=counted.long(), use_cache=False
     ).last_hidden_state
-    if pooling == "last":
-        last = counted.sum(-1) - 1
-        return states[torch.arange(len(states), device=states.device), last]
     weights = counted.unsqueeze(-1).to(states)
     return (states * weights).sum(1) / weights.sum(1)
 
 
-def target_loss(predicted: Tensor, target: Tensor, centre: bool = False) -> Tensor:
-    """1 - the mean cosine of two batches of vectors, in [0, 2].
+def target_loss(predicted: Tensor, target: Tensor) -> Tensor:
+    """1 - the mean cosine of two batches of vectors, both less the mean of the targets, in [0, 2].
 
-    centre: both without the mean of the batch's targets. A language model's vectors of any two
-    texts point the same way (cosines of .9 and more), which leaves the plain cosine little
-    to tell; with one row, whose mean is the row itself, the plain cosine is taken.
+    A language model's vectors of any two texts point the same way (cosines of .9 and more), which
+    leaves the plain cosine little to tell; with one row, whose mean is the row itself, the plain
+    cosine is taken.
     """
-    if centre and len(target) > 1:
+    if len(target) > 1:
         middle = target.mean(0)
         predicted, target = predicted - middle, target - middle
     return 1 - nn.functional.cosine_similarity(predicted, target, dim=-1).mean()
@@ -105,7 +97,7 @@ def load_vaegpt(
     paper the original GPT-2. Raises ValueError where one of them is not a GPT-2, or where they do
     not go together.
     """
-    model = from_gpt2(directory, **numbers.of_network())
+    model = from_gpt2(directory, noise_weight=numbers.noise_weight)
     frozen = frozen_judge(judge or directory)
     if judge is not None and _words(judge) != _words(directory):
         raise ValueError(
@@ -145,13 +137,11 @@ def objective_of(
             counted,
         )
         loss = numbers.kl_weight * kl
-        terms = {"kl": kl.detach()}
-        if numbers.target_weight:
-            own = _target_logits(logits, batch)
-            with torch.autocast(logits.device.type, torch.bfloat16, enabled=bf16):
-                target = _judged(judge, own, batch, numbers)
-            loss = loss + numbers.target_weight * target
-            terms["target"] = target.detach()
+        own = _target_logits(logits, batch)
+        with torch.autocast(logits.device.type, torch.bfloat16, enabled=bf16):
+            target = _judged(judge, own, batch)
+        loss = loss + target
+        terms = {"kl": kl.detach(), "target": target.detach()}
         if numbers.cross_entropy:
             entropy = nn.functional.cross_entropy(
                 logits[:, :-1].flatten(0, 1), batch["labels"][:, 1:].flatten(), ignore_index=IGNORED
@@ -171,12 +161,12 @@ def _target_logits(logits: Tensor, batch: Encoded) -> Tensor:
     return logits[torch.arange(len(logits), device=logits.device)[:, None], places]
 
 
-def _judged(judge: Any, logits: Tensor, batch: Encoded, numbers: VaeGptHyperparameters) -> Tensor:
+def _judged(judge: Any, logits: Tensor, batch: Encoded) -> Tensor:
     """1 - the mean cosine of predicted and true target on the judge's vectors."""
     table, counted = judge.get_input_embeddings().weight, batch["target_mask"]
     with torch.no_grad():
-        true = sentence_vectors(judge, table[batch["target_ids"]], counted, numbers.pooling)
-    soft = soft_tokens(logits, numbers.gumbel_temperature)
+        true = sentence_vectors(judge, table[batch["target_ids"]], counted)
+    soft = soft_tokens(logits)
     written = straight_through(soft, table)
-    predicted = sentence_vectors(judge, written, counted, numbers.pooling)
-    return target_loss(predicted.float(), true.float(), numbers.centre)
+    predicted = sentence_vectors(judge, written, counted)
+    return target_loss(predicted.float(), true.float())

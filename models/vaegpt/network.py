@@ -70,7 +70,7 @@ class VaeGpt(GPT2LMHeadModel):  # type: ignore[misc]
 
     `forward` takes GPT-2's arguments, and:
 
-    - noise: epsilon of every block, (batch, tokens of this call, blocks, latent width), so that a
+    - noise: epsilon of every block, (batch, tokens of this call, blocks, hidden width), so that a
       row's draws do not depend on its batch. Without it epsilon is drawn from torch's generator,
       or is 0 where `config.noise` is false.
     - latents: a `Latents` to fill, for training; it has its own epsilon.
@@ -104,7 +104,7 @@ class VaeGpt(GPT2LMHeadModel):  # type: ignore[misc]
         config = self.config
         if not config.noise or config.noise_weight == 0:
             return None
-        width = config.latent_width or config.hidden_size
+        width = config.hidden_size
         drawn = draws.normals(seeds, positions, config.n_layer * width)
         return drawn.unflatten(-1, (config.n_layer, width))
 

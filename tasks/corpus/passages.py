@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from tercet.models import seeding
 from tercet.models.text.passages import context_of, passage_text
@@ -59,11 +59,8 @@ class _Sentence(NamedTuple):
     size: int
 
 
-def sections(document: Document, context: bool) -> Iterator[Section]:
-    """The document's paragraphs between its headings, which are in no section's paragraphs.
-
-    context: whether they are told; else it is empty.
-    """
+def sections(document: Document) -> Iterator[Section]:
+    """The document's paragraphs between its headings, which are in no section's paragraphs."""
     above: list[Heading] = open_headings(h for h in document.headings if h.paragraph < 0)
     headings = {heading.paragraph: heading for heading in document.headings}
     held: list[list[str]] = []
@@ -72,10 +69,10 @@ def sections(document: Document, context: bool) -> Iterator[Section]:
             held.append(paragraph)
             continue
         if held:
-            yield Section(_path(document.title, above) if context else "", held)
+            yield Section(_path(document.title, above), held)
         held, above = [], open_headings([*above, headings[number]])
     if held:
-        yield Section(_path(document.title, above) if context else "", held)
+        yield Section(_path(document.title, above), held)
 
 
 def _path(title: str | None, above: Sequence[Heading]) -> str:
@@ -85,19 +82,14 @@ def _path(title: str | None, above: Sequence[Heading]) -> str:
     return context_of(names)
 
 
-def cut(
-    documents: Sequence[Document], tokens: int, overlap: int, context: bool, count: Count
-) -> list[list[Passage]]:
+def cut(documents: Sequence[Document], tokens: int, count: Count) -> list[list[Passage]]:
     """The passages of each document, in order.
 
     A passage has at most `tokens` with its context, which takes no more than half of them from the
     text. It never spans a heading, and parts no paragraph that has room in one passage; a longer
     one is cut at sentences. A sentence without room is passages of its own, cut at words.
-
-    overlap: at most so many tokens of a passage's end, in whole sentences and never all of them,
-        also begin the next one.
     """
-    read = [list(sections(document, context)) for document in documents]
+    read = [list(sections(document)) for document in documents]
     texts: dict[str, None] = {}
     for section in (one for some in read for one in some):
         texts[section.context] = None
@@ -108,14 +100,14 @@ def cut(
         [
             Passage(section.context, text, sizes[section.context] + size)
             for section in some
-            for text, size in _pieces(section, tokens, overlap, sizes, count)
+            for text, size in _pieces(section, tokens, sizes, count)
         ]
         for some in read
     ]
 
 
 def _pieces(
-    section: Section, tokens: int, overlap: int, sizes: Mapping[str, int], count: Count
+    section: Section, tokens: int, sizes: Mapping[str, int], count: Count
 ) -> Iterator[tuple[str, int]]:
     """The section's texts with their own tokens."""
     room = max(tokens - sizes[section.context], (tokens + 1) // 2)
@@ -125,34 +117,27 @@ def _pieces(
             if sizes[text] <= room:
                 run.append(_Sentence(text, number, sizes[text]))
                 continue
-            yield from _packed(run, room, overlap)
+            yield from _packed(run, room)
             run = []
             parts = _parts(text, room, count)
             yield from zip(parts, count(parts), strict=True)
-    yield from _packed(run, room, overlap)
+    yield from _packed(run, room)
 
 
-def _packed(run: Sequence[_Sentence], room: int, overlap: int) -> Iterator[tuple[str, int]]:
+def _packed(run: Sequence[_Sentence], room: int) -> Iterator[tuple[str, int]]:
     """Sentences, each of which has room, as passages."""
-    start = end = 0
-    while end < len(run):
-        size, stop = sum(one.size for one in run[start:end]), end
+    start = 0
+    while start < len(run):
+        size, stop = 0, start
         while stop < len(run) and size + run[stop].size <= room:
             size += run[stop].size
             stop += 1
         if stop < len(run):
             first, whole = _paragraph(run, stop, room)
-            if end < first and whole <= room:
+            if start < first and whole <= room:
                 stop = first
         yield _joined(run[start:stop]), sum(one.size for one in run[start:stop])
-        begun, start, end = start, stop, stop
-        if end < len(run):
-            first, whole = _paragraph(run, end, room)
-            needed = whole if first == end and whole <= room else run[end].size
-            left = min(overlap, room - needed)
-            while start > begun + 1 and run[start - 1].size <= left:
-                start -= 1
-                left -= run[start].size
+        start = stop
 
 
 def _paragraph(run: Sequence[_Sentence], index: int, room: int) -> tuple[int, int]:
@@ -214,7 +199,7 @@ Columns:
     doc_id: → `documents.doc_id`
     text: its own words: sentences with a blank between them, paragraphs with a line break
     context: title of the file or row and the headings above it, joined by ` > `; empty if there
-        are none, or with `ingest.passages.context: false`
+        are none
     corpus: the corpus's name in the recipe
     source: as in `documents`
     path: the place of its document, as in `documents`
@@ -239,25 +224,6 @@ class PassageSettings(Config):
         description="Most tokens in a passage with its context, by the backbone's tokenizer, "
         "special ones aside; words in a recipe without a backbone",
     )
-    overlap: int = Field(
-        default=0,
-        ge=0,
-        description="At most so many tokens of a passage's end, in whole sentences, also begin the "
-        "next one; up to half of `tokens`",
-    )
-    context: bool = Field(
-        default=True,
-        description="Whether a passage is read with the title and the headings above it; false: "
-        "neither is kept",
-    )
-
-    @model_validator(mode="after")
-    def _consistent(self) -> "PassageSettings":
-        if self.overlap > self.tokens // 2:
-            raise ValueError(
-                f"overlap is more than half of tokens: lower it to {self.tokens // 2} or less"
-            )
-        return self
 
 
 class ReadSettings(IngestSettings):
@@ -321,7 +287,7 @@ def _cut(work: Work) -> Iterator[tuple[str, Document, list[Passage]]]:
     count = _counter(work)
     for corpus in config.corpora:
         for lot in _lots(reader_of(corpus.source).read(corpus, config.max_line_bytes)):
-            found = cut(lot, config.tokens, config.overlap, config.context, count)
+            found = cut(lot, config.tokens, count)
             for document, passages in zip(lot, found, strict=True):
                 yield corpus.name, document, passages
 

@@ -66,9 +66,6 @@ class ExtractConfig(Config):
     lexicon: str = Field(
         "builtin", description="builtin, or the path of a lexicon in our format or WordNet's"
     )
-    identifiers: bool = Field(True, description="names from code are entities (type identifier)")
-    names: bool = Field(True, description="proper names and acronyms are entities (type name)")
-    quantities: bool = Field(True, description="numbers with their units are mentions too")
 
 
 def externals(config: ExtractConfig) -> dict[str, Path]:
@@ -94,14 +91,7 @@ def run(work: Work) -> None:
         ids = batch.column("sentence_id").to_numpy(zero_copy_only=False)
 
         def read(rows: Rows, texts: list[str] = texts) -> tuple[Rows, Mentions]:
-            found = extract(
-                [texts[row] for row in rows.tolist()],
-                lexicon,
-                identifiers=config.identifiers,
-                names=config.names,
-                numbers=config.quantities,
-            )
-            return rows, found
+            return rows, extract([texts[row] for row in rows.tolist()], lexicon)
 
         def refuse(
             row: int, error: Exception, texts: list[str] = texts, ids: seeding.Ids = ids

@@ -48,7 +48,6 @@ class ExtractGenerateSettings(Config):
     types: Names = Field(TYPES, min_length=1, description="what an entity may be: one of these")
     prompt: str | None = Field(None, description="a prompt file (Jinja2) instead of ours")
     max_tokens: int = Field(512, ge=1, le=32768, description="Most tokens in an answer")
-    temperature: float = Field(0, ge=0, le=2, description="Of the sampling; 0: the likeliest token")
 
 
 class ExtractGenerateConfig(ExtractGenerateSettings):
@@ -73,8 +72,8 @@ def externals(config: ExtractGenerateConfig) -> dict[str, Path]:
 
 
 def sampling(config: ExtractGenerateSettings) -> Sampling:
-    """How answers are sampled, whatever the recipe's settings for texts."""
-    return Sampling(temperature=config.temperature, top_p=1, max_tokens=config.max_tokens)
+    """The likeliest tokens, whatever the recipe's settings for texts."""
+    return Sampling(temperature=0, top_p=1, max_tokens=config.max_tokens)
 
 
 def asked(work: Work) -> pa.Table:

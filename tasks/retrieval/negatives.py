@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from tercet.models import seeding
 from tercet.models.encoders.settings import SIDES
@@ -151,6 +151,8 @@ Source: TypeAlias = Literal["queries", "document_pairs", "labelled"]
 
 # Rows of a part, and queries whose passages' vectors are read at once.
 _PART, _QUERIES = 8_192, 256
+# Passages that are looked at for a query, as many as `k` may ask for.
+_DEPTH = 100
 # Passages of a query's own that the search makes room for, at most.
 _MOST_OWN = 1_000
 
@@ -185,23 +187,6 @@ class NegativesSettings(Config):
         description="By what share of the positive's similarity to the query a negative's must be "
         "lower: by cosines, with `by: bm25` by BM25 scores.",
     )
-    skip: int = Field(
-        default=0, ge=0, le=1000, description="How many of the nearest that are left are passed by."
-    )
-    depth: int = Field(
-        default=100, ge=1, le=1000, description="How many of the nearest passages are looked at."
-    )
-    pick: Literal["top", "draw"] = Field(
-        default="top", description="top: the nearest that are left; draw: a draw among them."
-    )
-
-    @model_validator(mode="after")
-    def _deep_enough(self) -> "NegativesSettings":
-        if self.skip + self.k > self.depth:
-            raise ValueError(
-                f"skip and k are more than depth: raise depth to {self.skip + self.k} or more"
-            )
-        return self
 
 
 class NegativesConfig(PassageVectorsConfig, NegativesSettings):
@@ -267,7 +252,7 @@ def run(work: Work) -> None:
     found = _apart(work, rows.append_column("query", pa.array(of, pa.int64())), found)
     highest = (least - work.config.margin * np.abs(least))[found["query"].to_numpy()]
     found = found.filter(pa.array(found["score"].to_numpy() <= highest))
-    _emit(work, rows, *_picked(work, rows["row_id"].to_numpy(), of, found))
+    _emit(work, rows, *_picked(work.config.k, of, found))
 
 
 def _rows_sql(work: Work) -> str:
@@ -323,7 +308,7 @@ def _ranked(
 
     of: the query of each row. vectors: of the rows' anchors and positives.
     """
-    depth, found = work.config.depth + work.spec["own"], []
+    depth, found = _DEPTH + work.spec["own"], []
     if searched.words is not None:
         found.append(bm25.search(searched.words, queries, depth))
     if vectors is None:
@@ -347,7 +332,7 @@ def _ranked(
 
 
 def _apart(work: Work, rows: pa.Table, found: pa.Table) -> pa.Table:
-    """What is found apart from what may answer its query, and of that the first `depth`."""
+    """What is found apart from what may answer its query, and of that the first `_DEPTH`."""
     own = "passage_id" if work.config.source == "queries" else "doc_id"
     # A passage has a line break between paragraphs; in a positive they stand as they were given.
     with connection(work) as db:
@@ -372,35 +357,25 @@ def _apart(work: Work, rows: pa.Table, found: pa.Table) -> pa.Table:
                     OR lower(text) = anchor OR list_contains(string_split(context, ' > '), anchor)
                     OR (words <> [] AND list_has_all({_WORDS.format("context")}, words)))
                 QUALIFY row_number() OVER (PARTITION BY query ORDER BY rank)
-                    <= {work.config.depth}
+                    <= {_DEPTH}
                 ORDER BY query, rank"""
         ).to_arrow_table()
 
 
 def _picked(
-    work: Work, ids: Ids, of: npt.NDArray[np.int32], found: pa.Table
+    k: int, of: npt.NDArray[np.int32], found: pa.Table
 ) -> tuple[npt.NDArray[np.int64], pa.Table]:
     """The row of each negative, and the rows of `found` that they are, in order of rows and ranks.
 
-    ids, of: of each row its id and its query. found: in order of queries and ranks.
+    of: the query of each row. found: in order of queries and ranks.
     """
-    config: NegativesConfig = work.config
     starts, ends = (
         np.searchsorted(found["query"].to_numpy(), of, side=side) for side in ("left", "right")
     )
-    sizes = (ends - starts - config.skip).clip(min=0)
-    if config.pick == "top":
-        sizes = sizes.clip(max=config.k)
+    sizes = (ends - starts).clip(max=k)
     row = np.repeat(np.arange(len(of)), sizes)
     nth = np.arange(len(row)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    place = starts[row] + config.skip + nth
-    if config.pick == "draw":
-        passages = found["passage_id"].to_numpy()[place]
-        order = np.lexsort((seeding.draws(work.seed, "negatives", ids[row], passages), row))
-        # The rows stay in order, so `nth` counts the drawn ones of each.
-        kept = np.sort(order[nth < config.k])
-        row, place = row[kept], place[kept]
-    return row, found.take(pa.array(place))
+    return row, found.take(pa.array(starts[row] + nth))
 
 
 def _emit(work: Work, rows: pa.Table, row: npt.NDArray[np.int64], picked: pa.Table) -> None:

@@ -95,8 +95,7 @@ Columns:
         fallback
     used: how many are in a triplet
     threshold: the threshold as a number, quantiles resolved: `positive_min` for positives,
-        `negative_max` for negatives (without one, `negative_min`); NULL without a threshold, so
-        always without an evaluator
+        `negative_max` for negatives; NULL without a threshold, so always without an evaluator
     similarity_p10: tenth percentile of its candidates' cosines; NULL where they have none
     similarity_median: their median
     similarity_p90: their ninetieth percentile
@@ -121,7 +120,6 @@ class RelationConfig(Config):
     """Thresholds of the methods of one relation; those left out are the general ones."""
 
     positive_min: Bound = Field(None, description="For `keeps` and `topic`")
-    negative_min: Bound = Field(None, description="For `alters` and `other`")
     negative_max: Bound = Field(None, description="For `alters` and `other`")
     p_min: float | None = Field(
         default=None, ge=0.0, le=1.0, description="For `keeps` and `alters`"
@@ -144,7 +142,6 @@ class SelectConfig(Config):
     positive_min: Bound = _cosine(
         "Lowest similarity of a positive (GCSE: 0.9); no bound of queries.", 0.9
     )
-    negative_min: Bound = _cosine("Lowest similarity of a negative; null: none.", None)
     negative_max: Bound = _cosine("Highest similarity of a negative (GCSE: 0.75).", 0.75)
     p_min: float | None = Field(
         default=None,
@@ -193,11 +190,6 @@ class SelectConfig(Config):
     )
     fallback_positive: bool = Field(
         default=True, description="If no positive is accepted, the anchor itself is the positive."
-    )
-    fallback_negative: bool | None = Field(
-        default=None,
-        description="If no negative is accepted, the random candidate is the negative; null: yes "
-        "with pairing: role, the only one that has this.",
     )
     swap_roles: tuple[str, ...] = Field(
         default=(),
@@ -302,7 +294,7 @@ def _bound(db: Any, config: SelectConfig) -> None:
     """Table `bounds`: (role, method) with thresholds as numbers, quantiles resolved."""
     db.execute(
         """CREATE TEMP TABLE bounds(role VARCHAR, method VARCHAR, low DOUBLE, high DOUBLE,
-            swaps BOOLEAN, swap_low DOUBLE, swap_high DOUBLE,
+            swaps BOOLEAN, swap_high DOUBLE,
             p_min DOUBLE, weight DOUBLE, reserved BOOLEAN)"""
     )
     pairs = db.execute("""SELECT role, relation, method, bool_and(query_id IS NOT NULL)
@@ -331,16 +323,15 @@ def _bound(db: Any, config: SelectConfig) -> None:
         positive = role == "positive"
         # Questions are no rewordings: only a threshold that is meant for them is one of theirs.
         own_levels = levels[:2] if queries else levels
-        low = number("positive_min", levels=own_levels) if positive else number("negative_min")
+        low = number("positive_min", levels=own_levels) if positive else None
         high = None if positive else number("negative_max")
         swaps = positive and method in config.swap_roles
-        swap_low = number("negative_min") if swaps else None
         swap_high = number("negative_max") if swaps else None
         # What is only on the topic, or unrelated, neither follows from a sentence nor denies it.
         p_min = number("p_min") if relation in JUDGED else None
         db.execute(
-            "INSERT INTO bounds VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            [role, method, low, high, swaps, swap_low, swap_high, p_min, own.weight, reserved],
+            "INSERT INTO bounds VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            [role, method, low, high, swaps, swap_high, p_min, own.weight, reserved],
         )
 
 
@@ -376,13 +367,11 @@ def _judge(db: Any, config: PairedConfig) -> None:
                 WHEN (CASE s.role WHEN 'positive' THEN p_true ELSE 1 - p_true END) < p_min
                     THEN 'below_p_min'
                 WHEN s.role = 'positive' AND value < low THEN 'below_positive_min'
-                WHEN s.role = 'negative' AND value < low THEN 'below_negative_min'
                 WHEN s.role = 'negative' AND value > high THEN 'above_negative_max'
                 WHEN weight = 0 THEN 'no_weight'
             END AS refused,
             CASE WHEN refused IS NULL THEN s.role
                 WHEN refused IN ('below_positive_min', 'below_p_min') AND swaps AND weight > 0
-                    AND (swap_low IS NULL OR value >= swap_low)
                     AND (swap_high IS NULL OR value <= swap_high)
                     AND (p_min IS NULL OR 1 - p_true >= p_min) THEN 'negative'
             END AS role
@@ -489,15 +478,10 @@ def _by_role(db: Any, config: PairedConfig) -> None:
     positive says; where that does not help, the sentence itself stands in for the positive. Of two
     sides with one text the negative gives way first: a rewording that counts as a contrast does
     more harm than a contrast that is missed. A sentence with nothing accepted still gets one pair
-    when both fallbacks are allowed, as in the paper.
+    when the positive may fall back, too, as in the paper.
     """
     allowed = "TRUE" if config.fallback_positive else "FALSE"
-    spare = "s.candidate_id" if config.fallback_negative is not False else "NULL::UBIGINT"
-    nothing = (
-        "UNION SELECT sentence_id, 1 FROM spare"
-        if config.fallback_positive and config.fallback_negative is not False
-        else ""
-    )
+    nothing = "UNION SELECT sentence_id, 1 FROM spare" if config.fallback_positive else ""
     # A sentence's id is that of its text.
     db.execute(
         f"""CREATE TEMP TABLE met AS
@@ -509,7 +493,7 @@ def _by_role(db: Any, config: PairedConfig) -> None:
                 p.method AS p_method, p.relation AS p_relation, p.value AS p_value,
                 n.candidate_id AS n_id, n.text_id AS n_text, n.method AS n_method,
                 n.relation AS n_relation, n.value AS n_value,
-                {spare} AS s_id, s.text_id AS s_text, s.value AS s_value
+                s.candidate_id AS s_id, s.text_id AS s_text, s.value AS s_value
             FROM ranks
             LEFT JOIN (SELECT * FROM ranked WHERE role = 'positive') p USING (sentence_id, rank)
             LEFT JOIN (SELECT * FROM ranked WHERE role = 'negative') n USING (sentence_id, rank)

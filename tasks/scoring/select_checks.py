@@ -15,7 +15,7 @@ from tercet.tasks.synthesis.methods import METHODS
 Fault: TypeAlias = tuple[str, tuple[str, ...]]
 MEASURES: Sequence[Measure] = ("similarity", "p_true")
 # Thresholds of cosines; the general ones have defaults wherever there is an evaluator.
-COSINES = ("positive_min", "negative_min", "negative_max")
+COSINES = ("positive_min", "negative_max")
 
 
 def scorers(score: Mapping[str, Any], evaluator: bool) -> list[str]:
@@ -75,12 +75,6 @@ def find_faults(
         role = "negatives" if negative else "positives"
         said = (texts, f"{texts} are {role}")
         yield from _idle(thresholds, relation, negative, bool(select.swap_roles), said, place)
-    if select.pairing == "relation" and select.fallback_negative:
-        yield (
-            "with pairing: relation a row without a negative keeps none, so fallback_negative "
-            "never applies: leave it out",
-            ("select", "fallback_negative"),
-        )
     for name in select.methods:
         yield from _of_method(name, select, methods)
     for name in select.swap_roles:
@@ -204,10 +198,9 @@ def _idle(
             f"p_min never applies, since {texts} neither keep nor alter the meaning: leave it out",
             (*place, "p_min"),
         )
-    foreign = () if swapped else ("negative_min", "negative_max")
-    for key in ("positive_min",) if negative else foreign:
-        if getattr(thresholds, key) is not None:
-            yield f"{key} never applies, since {made}: leave it out", (*place, key)
+    key = "positive_min" if negative else "negative_max"
+    if (negative or not swapped) and getattr(thresholds, key) is not None:
+        yield f"{key} never applies, since {made}: leave it out", (*place, key)
 
 
 def _unknown(name: str, methods: Mapping[str, Method], where: str = "") -> str:

@@ -159,7 +159,6 @@ FALLEN_BACK = 0.5
 _THRESHOLDS = {
     "below_positive_min": ("lower", "positive_min"),
     "above_negative_max": ("raise", "negative_max"),
-    "below_negative_min": ("lower", "negative_min"),
     "beyond_rank_max": ("raise", "rank_max"),
 }
 

@@ -82,7 +82,7 @@ def run(work: Work) -> None:
     """
     config: FittedConfig = work.config
     laid = layout_of(work.models[SLOT])
-    check_method(config.kind, config.params["generator"], laid.follows_prompts)
+    check_method(config.method, config.params["generator"], laid.follows_prompts)
     say(work, _template(config), config.decoding)
 
 
@@ -96,17 +96,17 @@ def asks(work: Work) -> Iterator[Request]:
 
 def _template(config: FittedConfig) -> templates.Template | None:
     """The prompt file; none for a method that is answered from the sentence alone."""
-    return None if config.kind in FROM_SENTENCE else template_of(config)
+    return None if config.method in FROM_SENTENCE else template_of(config)
 
 
 def check_model(config: FittedConfig, slot: str, folder: Path) -> None:
     """Raises BadInput or Unusable for a generator that cannot answer the method so."""
     name, words = config.params["generator"], config.params["prompt"]
-    if fault := wording.fault(folder, config.kind, words and Path(words)):
+    if fault := wording.fault(folder, config.method, words and Path(words)):
         step = f"{NAME}.{config.method}"
         raise BadInput(f"{step}: the generator {name!r} cannot be asked this: {fault}.")
     laid = layout_of(folder)
-    check_method(config.kind, name, laid.follows_prompts)
+    check_method(config.method, name, laid.follows_prompts)
     check_backend(name, config.decoding.backend, laid.form)
 
 

@@ -51,11 +51,6 @@ class MethodSettings(Config):
     role: Literal["domain", "general"] | None = Field(
         None, description="Anchors of the corpora with this role, instead of `corpora`"
     )
-    like: str | None = Field(
-        None,
-        description="One of our methods, which this one is under another name, so that a recipe "
-        "may have several of a kind",
-    )
     params: dict[str, Any] = Field(
         default_factory=dict,
         description="The method's own parameters; they may also be written beside `weight`",
@@ -71,15 +66,14 @@ class MethodSettings(Config):
 def method_of(name: str, settings: MethodSettings | None = None) -> Method:
     """The method of that name, as these settings change it.
 
-    It is one of ours, one of ours under another name (`like`), or with a prompt of its own a new
-    one, which asks about every sentence. Raises ValueError if it is none of these.
+    It is one of ours, or with a prompt of its own a new one, which asks about every sentence.
+    Raises ValueError if it is neither.
     """
-    like = (settings and settings.like) or name
     params = settings.params if settings else {}
-    if like in METHODS:
-        base = METHODS[like]
-    elif like != name or not params.get("prompt"):
-        raise ValueError(unknown(like))
+    if name in METHODS:
+        base = METHODS[name]
+    elif not params.get("prompt"):
+        raise ValueError(unknown(name))
     elif params.get("relation") is None:
         raise ValueError(
             f"{name} needs a relation, which says what its texts do to the meaning: keeps or topic "
@@ -88,12 +82,12 @@ def method_of(name: str, settings: MethodSettings | None = None) -> Method:
     else:
         base = prompted.of_sentence(name, params["relation"])
     if not base.prompted:
-        return replace(base, name=name)
+        return base
     if base.each == "passages":
         fixed = ("relation", "unit", "as_anchor")
         if said := [key for key in fixed if params.get(key) not in (None, getattr(base, key))]:
             raise ValueError(
-                f"{like} writes queries, each the anchor of its passage: leave {said[0]} out"
+                f"{name} writes queries, each the anchor of its passage: leave {said[0]} out"
             )
     relation = params.get("relation") or base.relation
     checks, unit = params.get("checks"), params.get("unit", base.unit)
@@ -102,10 +96,9 @@ def method_of(name: str, settings: MethodSettings | None = None) -> Method:
         key = "unit: passage" if unit == "passage" else "as_anchor"
         raise ValueError(f"{key} makes texts that are about another text, so set relation: topic")
     if unit != base.unit and base.needs:
-        raise ValueError(f"{like} draws from what a sentence mentions: leave unit: passage out")
+        raise ValueError(f"{name} draws from what a sentence mentions: leave unit: passage out")
     return replace(
         base,
-        name=name,
         relation=relation,
         purpose=purpose_of(relation),
         checks=base.checks if checks is None else tuple(checks),

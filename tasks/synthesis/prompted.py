@@ -63,8 +63,8 @@ def template_of(config: SynthesiseConfig) -> templates.Template:
     over_sentences = method.each == "sentences" and not method.module
     if own is None and method.unit == "passage" and over_sentences:
         raise Unusable(
-            f"our prompt of {config.kind} is about a sentence: with unit: passage give one of your "
-            "own (prompt: FILE)"
+            f"our prompt of {config.method} is about a sentence: with unit: passage give one of "
+            "your own (prompt: FILE)"
         )
     path = Path(own) if own is not None else templates.prompt_path(method.prompt or "")
     return templates.load(path, method.variables)
@@ -92,7 +92,7 @@ def examples_of(
 
 def _shots_path(config: SynthesiseConfig) -> Path:
     own = config.params["shots"]
-    return templates.shots_path(config.kind) if own == BUILTIN else Path(own)
+    return templates.shots_path(config.method) if own == BUILTIN else Path(own)
 
 
 def run(work: Work) -> None:

@@ -54,11 +54,6 @@ class SynthesiseConfig(MethodSettings):
         return self
 
     @property
-    def kind(self) -> str:
-        """The method's own name, or that of ours which it is under another name."""
-        return self.like or self.method
-
-    @property
     def described(self) -> Method:
         """The method."""
         return method_of(self.method, self)

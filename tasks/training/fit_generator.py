@@ -13,6 +13,7 @@ from tercet.models.vaegpt.settings import VaeGptHyperparameters
 from tercet.tasks.stage import BadInput, Stage, Work
 from tercet.tasks.training.fitting import (
     TRAINING_LOG,
+    WEIGHT_DECAY,
     FittedGenerator,
     hyperparameters_of,
     log_table,
@@ -47,13 +48,6 @@ class FitGeneratorConfig(FittedGenerator):
     vaegpt: VaeGptHyperparameters = Field(
         default=VaeGptHyperparameters(), description="Noise and losses of the form vaegpt."
     )
-    before: str = Field(default="", description="Text before the source.")
-    after: str = Field(default="", description="Text after the source.")
-    separator: str | None = Field(
-        default=None,
-        description="Token between source and target, not of t5; null: the tokenizer's own "
-        "separator or, without one, its end-of-text token.",
-    )
     max_length: int = Field(
         default=128, ge=8, le=8192, description="Tokens of source and target; of t5, of each."
     )
@@ -76,14 +70,10 @@ class FitGeneratorConfig(FittedGenerator):
 
     @model_validator(mode="after")
     def _of_the_form(self) -> "FitGeneratorConfig":
-        if self.form == "t5" and self.separator is not None:
-            raise ValueError("t5 has no separator: leave it out")
         if self.form != "vaegpt" and self.vaegpt != VaeGptHyperparameters():
             raise ValueError(f"the key vaegpt is not for the form {self.form}: leave it out")
         if self.judge is not None and self.form != "vaegpt":
             raise ValueError(f"a model of form {self.form} has no judge: leave judge out")
-        if self.judge is not None and self.vaegpt.target_weight == 0:
-            raise ValueError("target_weight: 0 asks no judge: leave judge out, or raise it")
         return self
 
     @property
@@ -127,7 +117,8 @@ def run(work: Work) -> Path:
         choice = fit_generator.choice_by_rouge(
             fitted, held_out, config.choose_every, config.batch_size
         )
-        hyper, setting = hyperparameters_of(config), setting_of(work, config, choice)
+        hyper = hyperparameters_of(config, weight_decay=WEIGHT_DECAY)
+        setting = setting_of(work, config, choice)
         log = fit_generator.fit(fitted, rows, hyper, setting, config.optimizer)
     except (ValueError, loop.NothingToChoose) as error:
         raise BadInput(f"fit_generator: {config.name}: {error}") from error
@@ -165,16 +156,8 @@ def _opened(work: Work, config: FitGeneratorConfig) -> "Fitted":
         raise ValueError(
             f"max_length is {config.max_length}, and the model has {positions} positions: lower it"
         )
-    separator = None
-    if config.form != "t5":
-        separator = config.separator or tokenizer.sep_token or tokenizer.eos_token
-    layout = Layout(
-        form=config.form,
-        before=config.before,
-        after=config.after,
-        separator=separator,
-        max_length=config.max_length,
-    )
+    separator = None if config.form == "t5" else tokenizer.sep_token or tokenizer.eos_token
+    layout = Layout(form=config.form, separator=separator, max_length=config.max_length)
     return Fitted(model, tokenizer, layout, objective)
 
 
@@ -193,6 +176,6 @@ STAGE = Stage(
     uses=uses,
     apart=(_VAEGPT,),
     # Which models and rows they are is in the step's models and in the corpora by their kind.
-    locations=("init", "judge", "pairs.corpora", "pairs.role"),
+    locations=("init", "judge", "pairs.corpora"),
     check_model=check_model,
 )

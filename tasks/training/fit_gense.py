@@ -21,6 +21,7 @@ from tercet.tasks.training.discriminator_figures import (
 )
 from tercet.tasks.training.fitting import (
     TRAINING_LOG,
+    WEIGHT_DECAY,
     FittedGenerator,
     hyperparameters_of,
     log_table,
@@ -151,7 +152,8 @@ def run(work: Work) -> Path:
     try:
         gense = fitting.opened(work.models["init"], _question(config))
         choice = fitting.choice(gense, chosen_by, config.choose_every, config.batch_size)
-        hyper, setting = hyperparameters_of(config), setting_of(work, config, choice)
+        hyper = hyperparameters_of(config, weight_decay=WEIGHT_DECAY)
+        setting = setting_of(work, config, choice)
         log = fitting.fit(gense, pairs.fit, hyper, setting, config.optimizer)
     except (ValueError, loop.NothingToChoose) as error:
         raise BadInput(f"{stage}: {error}") from error

@@ -97,6 +97,10 @@ class MadeModel(Config):
     name: SkipJsonSchema[str] = ""
 
 
+# Of a generator.
+WEIGHT_DECAY = 0.01
+
+
 class FittedGenerator(MadeModel):
     """The model to start from, and how it is fitted."""
 
@@ -114,7 +118,6 @@ class FittedGenerator(MadeModel):
     warmup: float = Field(
         default=0.06, ge=0.0, le=1.0, description="Share of the steps with a rising learning rate"
     )
-    weight_decay: float = Field(default=0.01, ge=0.0, le=1.0, description="Weight decay of AdamW.")
     precision: Precision = Field(
         "fp32", description="Fp32, or bf16 where the processor or GPU is fast at it."
     )

@@ -6,7 +6,7 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pydantic import Field, model_validator
+from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
 from tercet.models import seeding
@@ -30,15 +30,7 @@ class PairsConfig(Config):
     labelled: SkipJsonSchema[tuple[str, ...]] = ()
     sentences: SkipJsonSchema[tuple[str, ...]] = ()
 
-    corpora: tuple[str, ...] = Field(
-        default=(), description="By name; empty: all labelled ones, or those of `role`."
-    )
-    role: str | None = Field(
-        default=None,
-        pattern="^(domain|general)$",
-        description="Instead of corpora: all sentences of those with this role.",
-    )
-
+    corpora: tuple[str, ...] = Field(default=(), description="By name; empty: all labelled ones.")
     above: Above | None = Field(
         default=None,
         description="Of scored corpora only rows with a label above this, or above a number of "
@@ -61,12 +53,6 @@ class PairsConfig(Config):
     max_validation: int = Field(
         default=256, ge=1, description="Held-out pairs that are answered, drawn by seed."
     )
-
-    @model_validator(mode="after")
-    def _one_choice(self) -> "PairsConfig":
-        if self.corpora and self.role is not None:
-            raise ValueError("give either corpora or role")
-        return self
 
 
 def read_pairs(work: Work, config: PairsConfig, stage: str) -> tuple[pa.Table, pa.Table]:

@@ -307,10 +307,7 @@ def _with_negatives(work: Work, rows: pa.Table, count: int) -> pa.Table:
                 ) ON triplet_id = row_id"""
         ).to_arrow_table()
     if made["negative"].null_count == made.num_rows:
-        raise BadInput(
-            "train: no row has a mined negative: lower negatives.margin or negatives.skip, or "
-            "raise negatives.depth."
-        )
+        raise BadInput("train: no row has a mined negative: lower negatives.margin.")
     return made
 
 

@@ -15,12 +15,14 @@ from tercet.tasks.stage import BadInput, Stage, Work
 from tercet.tasks.training.fitting import TRAINING_LOG, MadeModel, log_table, setting_of
 
 # Given with `init`, these would contradict the model that it names.
-_SHAPE = ("layers", "width", "heads", "vocabulary")
+_SHAPE = ("layers", "width", "vocabulary")
 # From nothing, and with `init`. T5's are relative to the size of its weights (Adafactor).
 _RATES = {"masked": (1e-3, 1e-4), "causal": (1e-3, 1e-4), "t5": (2e-2, 1e-3)}
 _HEAD = 64
 # BERT's share has been found too small, T5's has not.
 _MASKED = {"masked": 0.2, "causal": 0.2, "t5": 0.15}
+# T5's share of the batches whose texts are written as a whole, so that copying is learnt.
+_INFILL = 0.2
 # So many texts measure the held-out loss, and so many at most are read to train a tokenizer.
 _HELD_OUT = 1_000
 _READ = 500_000
@@ -41,11 +43,6 @@ class PretrainConfig(MadeModel):
     )
     layers: int = Field(default=4, ge=1, le=200, description="Of encoder and decoder each in t5.")
     width: int = Field(default=256, ge=8, le=16_384, description="Of the hidden states.")
-    heads: int | None = Field(
-        default=None,
-        ge=1,
-        description="null: one per 64 of the width, or fewer, so that they divide it.",
-    )
     vocabulary: int = Field(
         default=8192, ge=64, le=1_000_000, description="Entries of the tokenizer that is trained."
     )
@@ -61,24 +58,6 @@ class PretrainConfig(MadeModel):
     )
     lr_schedule: Literal["linear", "cosine"] = Field(
         default="linear", description="How the learning rate falls to 0 after the warm-up."
-    )
-    warmup: float = Field(
-        default=0.06, ge=0.0, le=1.0, description="Share of the steps with a rising learning rate."
-    )
-    weight_decay: float = Field(default=0.01, ge=0.0, le=1.0, description="Weight decay of AdamW.")
-    dropout: float = Field(
-        default=0.0,
-        ge=0.0,
-        lt=1.0,
-        description="In this training; what trains the model later finds the usual one in its "
-        "config.",
-    )
-    infill: float = Field(
-        default=0.2,
-        ge=0.0,
-        le=1.0,
-        description="t5: share of the batches whose texts are written as a whole, not only their "
-        "masked spans, so that copying is learnt.",
     )
     precision: Precision = Field(
         "bf16", description="Fp32, or bf16 where the processor or GPU is fast at it."
@@ -116,8 +95,6 @@ class PretrainConfig(MadeModel):
 
     @model_validator(mode="after")
     def _consistent(self) -> "PretrainConfig":
-        if self.heads is not None and self.width % self.heads:
-            raise ValueError(f"width {self.width} is not a multiple of heads {self.heads}")
         if (self.tokens is None) == (self.steps is None):
             raise ValueError("give either tokens or steps")
         given = [key for key in _SHAPE if key in self.model_fields_set]
@@ -140,9 +117,8 @@ class PretrainConfig(MadeModel):
         return self.masked or _MASKED[self.form]
 
     def head_count(self) -> int:
-        """Attention heads of a model that starts from nothing."""
-        if self.heads is not None:
-            return self.heads
+        """Attention heads of a model that starts from nothing: one per 64 of the width, or fewer,
+        so that they divide it."""
         most = max(1, self.width // _HEAD)
         return next(heads for heads in range(most, 0, -1) if self.width % heads == 0)
 
@@ -176,7 +152,7 @@ def run(work: Work) -> Path:
         # A resumed training begins with the same weights, where there is no checkpoint yet.
         torch.manual_seed(loop.phase_seed(work.seed, config.name))
         model, tokenizer = _model(work, None if init is None else transformer_folder(init))
-        network.set_dropout(model, config.dropout)
+        network.set_dropout(model, 0.0)
         longest = min(config.max_length, longest_input(model))
         train, held_out = (
             batches.tokenised(
@@ -186,11 +162,9 @@ def run(work: Work) -> Path:
         )
         if not len(train):
             raise BadInput(_empty(config))
-        task = Task(config.form, config.share, config.infill, longest, config.batch_tokens)
+        task = Task(config.form, config.share, _INFILL, longest, config.batch_tokens)
         budget = pretrain.Budget(
             config.rate,
-            config.warmup,
-            config.weight_decay,
             config.lr_schedule == "cosine",
             config.tokens,
             config.steps,

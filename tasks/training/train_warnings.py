@@ -309,5 +309,5 @@ def find_few_negatives(
     if total and total - whole >= FEW_NEGATIVES * total:
         said = f"{total - whole:,} of {total:,} rows have fewer than {k} negatives, of which "
         said += f"{total - some:,} have none"
-        remedy = "raise negatives.depth, or lower negatives.margin, negatives.skip or negatives.k"
+        remedy = "lower negatives.margin or negatives.k"
         yield StageWarning("few_negatives", work.config.source, total - whole, total, said, remedy)

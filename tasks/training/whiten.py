@@ -36,8 +36,12 @@ Columns:
 """
 
 
+# Training sentences that it is fitted on, at most.
+_TEXTS = 10_000
+
+
 class WhitenSettings(Config):
-    """How far the vectors are whitened, and on how many texts that is fitted."""
+    """How far the vectors are whitened."""
 
     dimensions: int | None = Field(
         default=256, ge=1, description="Directions kept, those of largest variance; null: all."
@@ -48,9 +52,6 @@ class WhitenSettings(Config):
         le=1.0,
         description="Each direction is divided by its standard deviation to this power: 0 leaves "
         "it as it is, 1 whitens.",
-    )
-    texts: int = Field(
-        default=10_000, ge=2, description="Training sentences that it is fitted on, at most."
     )
 
 
@@ -114,7 +115,7 @@ def _texts(work: Work) -> list[str]:
         found = db.sql(f"SELECT sentence_id {where}").fetchnumpy()
         ids = np.asarray(found["sentence_id"], dtype=np.uint64)
         draws = seeding.draws(work.seed, "whitened sentences", ids)
-        chosen = ids[np.argsort(draws, kind="stable")[: config.texts]]
+        chosen = ids[np.argsort(draws, kind="stable")[:_TEXTS]]
         db.register("chosen", pa.table({"sentence_id": chosen}))
         rows = db.sql(
             f"SELECT sentence_id AS row_id, text AS anchor {where} AND sentence_id IN "

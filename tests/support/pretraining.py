@@ -13,7 +13,7 @@ from tercet.models.pretraining.pretrain import Budget, pretrain
 from tercet.models.training.loop import LogRow, Setting
 
 VOCABULARY: dict[Form, int] = {"masked": 90, "causal": 280, "t5": 160}
-BUDGET = Budget(3e-3, 0.1, 0.01, cosine=False, tokens=None, steps=40, measure_steps=10)
+BUDGET = Budget(3e-3, cosine=False, tokens=None, steps=40, measure_steps=10)
 
 
 def trained(

@@ -220,11 +220,13 @@ def test_a_paraphrase_is_found_by_stored_vectors(suite: Path, tmp_path: Path) ->
 
 
 def test_a_paraphrase_on_the_shortlist_is_found_without_stored_vectors(
-    suite: Path, tmp_path: Path
+    suite: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(guarding, "ORDER", 3)
+    monkeypatch.setattr(guarding, "SHORTLIST", 0.2)
     near = "Behind the stone wall, three apple trees were planted by her."
     inputs = {"sentences": sentence_rows(tmp_path, [near, *CLEAN])}
-    config = GuardConfig(suite=suite, tasks=("STS-B",), order=3, shortlist=0.2, embedding_min=0.85)
+    config = GuardConfig(suite=suite, tasks=("STS-B",), embedding_min=0.85)
     models = {"encoder": weights.fetch(MINILM)}
     made = call(guarding.SENTENCES, config, inputs, tmp_path / "work", models)
     assert levels(made["contamination"]) == {near: ("embedding", TEST[1])}

@@ -6,6 +6,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+# As everywhere in GPT-2.
+DROPOUT = 0.1
+# It keeps the KL from vanishing (Zhu et al. 2020, section 3): a dimension's KL is at least
+# GAMMA^2 / 2 on average, whatever its weights; in the range where they find the best perplexity.
+GAMMA = 0.5
+
 
 def noise_share(weight: float, block: int) -> float:
     """W / e^(i+1), the share of block i's latent that joins the hidden state (section 3.1).
@@ -23,17 +29,13 @@ class LatentHead(nn.Module):  # type: ignore[misc]
 
     def __init__(self, config: Any) -> None:
         super().__init__()
-        hidden = config.hidden_size
-        width = config.latent_width or hidden
+        width = config.hidden_size
         self.width = width
-        self.dropout = nn.Dropout(config.latent_dropout)
-        self.mean = nn.Linear(hidden, width)
-        self.log_variance = nn.Linear(hidden, width)
-        self.mean_norm = self.log_variance_norm = None
-        if config.latent_norm:
-            self.mean_norm = FixedScaleNorm(width, config.latent_gamma)
-            self.log_variance_norm = FixedScaleNorm(width, config.latent_gamma)
-        self.back = nn.Linear(width, hidden, bias=False) if width != hidden else None
+        self.dropout = nn.Dropout(DROPOUT)
+        self.mean = nn.Linear(width, width)
+        self.log_variance = nn.Linear(width, width)
+        self.mean_norm = FixedScaleNorm(width, GAMMA)
+        self.log_variance_norm = FixedScaleNorm(width, GAMMA)
 
     def forward(self, hidden: Tensor, counted: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """mu and log sigma^2, each (..., width), of hidden states (..., hidden).
@@ -42,18 +44,12 @@ class LatentHead(nn.Module):  # type: ignore[misc]
         of batch normalisation.
         """
         hidden = self.dropout(hidden)
-        mean, log_variance = self.mean(hidden), self.log_variance(hidden)
-        if self.mean_norm is not None and self.log_variance_norm is not None:
-            mean = self.mean_norm(mean, counted)
-            log_variance = self.log_variance_norm(log_variance, counted)
-        return mean, log_variance
+        mean = self.mean_norm(self.mean(hidden), counted)
+        return mean, self.log_variance_norm(self.log_variance(hidden), counted)
 
     def added(self, mean: Tensor, log_variance: Tensor, epsilon: Tensor | None) -> Tensor:
         """l = mu + sigma epsilon, as wide as the hidden state; without epsilon l = mu."""
-        latent = mean
-        if epsilon is not None:
-            latent = mean + torch.exp(log_variance / 2) * epsilon
-        return latent if self.back is None else self.back(latent)
+        return mean if epsilon is None else mean + torch.exp(log_variance / 2) * epsilon
 
 
 class FixedScaleNorm(nn.Module):  # type: ignore[misc]

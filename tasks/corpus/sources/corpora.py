@@ -29,9 +29,9 @@ class CorpusConfig(Config):
     )
     role: CorpusRole = Field(
         "domain",
-        description="`domain` and `general` corpora give sentences; phases and `evaluator.fit` "
-        "can select by these roles. A `labelled` one gives rows to train on, and "
-        "neither sentences nor anchors. A `pretrain` one is read by `pretrain` alone, "
+        description="`domain` and `general` corpora give sentences; phases and methods can select "
+        "by these roles. A `labelled` one gives rows to train on, and neither sentences nor "
+        "anchors. A `pretrain` one is read by `pretrain` alone, "
         "in a step and a table of its own (`ingest.pretrain`, `pretrain_sentences`): "
         "it gives no anchors, no pairs and no knowledge",
     )

@@ -157,7 +157,6 @@ def test_queries_alone_need_no_evaluator_and_are_read_with_their_passages() -> N
     ("changes", "fault"),
     [
         ({"ingest": {}}, "title .*`ingest"),
-        ({"ingest": {"passages": {"context": False}}}, "title .*`context: false`"),
         ({"synthesise": {}}, r"queries.*\(title, head"),
         ({"train": {"phases": [{"rows": "triplets", "loss": "info_nce"}]}}, "triplets"),
         ({"select": {"pairing": "role"}}, "select.pairing .*title"),

@@ -91,7 +91,7 @@ def test_the_shipped_recipe_reads_sick_and_mrpc_as_senteval_has_them(
 
 
 def test_sentences_that_are_their_own_targets() -> None:
-    step = steps([SICK, FIELD], {"role": "domain"})["fit_generator.writer"]
+    step = steps([SICK, FIELD], {"corpora": ["field"]})["fit_generator.writer"]
     assert step.inputs == {"sentences": ("ingest",)}
     assert step.config.pairs.sentences == ("field",)
     both = steps([SICK, FIELD], {"corpora": ["field", "sick"], "above": 3})["fit_generator.writer"]
@@ -164,7 +164,6 @@ def test_each_generator_is_measured() -> None:
     ("corpora", "pairs", "more", "message"),
     [
         ([FIELD], {}, {}, "pairs"),
-        ([SICK], {"role": "general"}, {}, "role general"),
         ([SICK], {"corpora": ["wiki"]}, {}, "'wiki' .*: sick"),
         ([TERMS], {}, {}, "definitions"),
         ([FIELD], {"corpora": ["field"], "above": 3}, {}, "scored"),
@@ -181,7 +180,7 @@ def test_each_generator_is_measured() -> None:
         ([SICK], {"above": 3}, {"measure_generators": {"encoder": "e"}}, "`generators`"),
         (
             [FIELD],
-            {"role": "domain"},
+            {"corpora": ["field"]},
             {"measure_generators": {"encoder": "e"}, "generators": {"g": {"model": "writer"}}},
             "pairs to measure on",
         ),

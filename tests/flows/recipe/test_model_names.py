@@ -53,7 +53,6 @@ def test_a_string_is_a_model_that_is_taken(tmp_path: Path) -> None:
         ({"a": {"take": "x/y", **MASKED}}, ["models.a"]),
         ({"a": {"pretrain": {"form": "masked", "corpora": ["nli"]}}}, ["field, wiki"]),
         ({"a": {"pretrain": {"form": "masked", "init": "x/y", "layers": 2}}}, ["layers"]),
-        ({"a": {"pretrain": {"form": "masked", "width": 100, "heads": 3}}}, ["heads 3"]),
         (
             {"a": {"fit_generator": {"form": "vaegpt", "init": "b"}}, "b": MASKED},
             ["models.a.fit_generator.init", "masked", "causal"],

@@ -168,7 +168,7 @@ def test_try_plan_and_rows_that_are_known(
 def test_a_generator_made_in_the_recipe_writes_with_noise(
     recipe: Callable[..., Path], causal: Path, tmp_path: Path
 ) -> None:
-    fit = {"form": "vaegpt", "init": str(causal), "separator": "<sep>", "max_length": 96}
+    fit = {"form": "vaegpt", "init": str(causal), "max_length": 96}
     fit |= {"max_steps": 2, "batch_size": 4, "pairs": {"corpora": ["prose"]}}
     # Without draws, noise alone tells the generations of a sentence apart: W of 5 is much of it.
     fit["vaegpt"] = {"noise_weight": 5.0}

@@ -15,7 +15,7 @@ from tiny_run import Finished, copy_of, ended_well, query, states, tercet
 from tercet.models.encoders.encoder import encode, load_encoder
 from tercet.models.encoders.settings import TokenCnnForm
 
-QUICK = {"layers": 1, "width": 32, "heads": 2, "vocabulary": 70, "max_length": 32}
+QUICK = {"layers": 1, "width": 32, "vocabulary": 70, "max_length": 32}
 QUICK |= {"steps": 4, "batch_tokens": 256, "measure_steps": 2, "precision": "fp32"}
 CNN: dict[str, Any] = {"name": "token_cnn", "channels": 8, "filters": 2}
 ANCHORS = {"rows": "anchors", "loss": "info_nce", "batch_size": 8, "max_steps": 1}

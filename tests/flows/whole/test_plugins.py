@@ -116,7 +116,7 @@ def ran(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Fau
         content |= {
             "sample": {"rows": 60},
             "llm": {"name": "obeying"},
-            "synthesise": {**own, "few": {"like": "cutoff", "share": 0.2}},
+            "synthesise": {**own, "cutoff": None},
             "select": {"positive_min": 0.0, "negative_max": 1.0, "fallback_positive": False},
         }
         content["train"]["phases"][0] |= {"max_steps": 2, "rows": "pairs", "loss": "info_nce"}
@@ -136,7 +136,7 @@ def test_they_end_in_triplets_as_their_relation_says(ran: tuple[Path, FaultyServ
     )
     assert ("alters", "headline", "absence", True) in rows
     assert ("topic", "asking", None, True) in rows
-    assert {"few", "asking"} <= {method for _, *pair, _ in rows for method in pair}
+    assert {"cutoff", "asking"} <= {method for _, *pair, _ in rows for method in pair}
 
 
 def test_a_question_is_the_anchor_of_its_passage(ran: tuple[Path, FaultyServer]) -> None:

@@ -126,13 +126,6 @@ def test_quantities_point_to_what_they_count(
     assert _counts(text, lexicon) == expected
 
 
-def test_what_is_switched_off_is_not_found(lexicon: Lexicon) -> None:
-    text = ["John Smith gave n_jobs two dogs."]
-    assert extract(text, lexicon, identifiers=False).text == ["John Smith", "two", "dogs"]
-    assert extract(text, lexicon, names=False).text == ["n_jobs", "two", "dogs"]
-    assert extract(text, lexicon, numbers=False).text == ["John Smith", "n_jobs", "dogs"]
-
-
 def test_the_category_is_the_most_frequent_type(lexicon: Lexicon) -> None:
     texts = ["A dog, a cat and a car.", "Nothing.", "A car and a dog."]
     rows, categories = extract(texts, lexicon).categories

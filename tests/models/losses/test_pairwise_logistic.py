@@ -21,19 +21,17 @@ def vectors(*degrees: float) -> Tensor:
 
 def test_by_hand() -> None:
     anchor, positive, negative = vectors(0, 0), vectors(60, 0), 3 * vectors(0, 90)
-    loss, near, far = pairwise_logistic_loss(anchor, positive, negative, tau=0.5)
+    loss, near, far = pairwise_logistic_loss(anchor, positive, negative)
     # Row 0: cosines 0.5 and 1; row 1: cosines 1 and 0.
-    expected = (math.log(1 + math.exp(1.0)) + math.log(1 + math.exp(-2.0))) / 2
+    expected = (math.log(1 + math.exp(10.0)) + math.log(1 + math.exp(-20.0))) / 2
     assert float(loss) == pytest.approx(expected, abs=1e-12)
     assert near.tolist() == pytest.approx([0.5, 1.0])
     assert far.tolist() == pytest.approx([1.0, 0.0])
 
 
-def test_a_margin_moves_the_point_of_indifference() -> None:
+def test_two_that_are_as_near_are_a_coin_toss() -> None:
     anchor, both = vectors(0), vectors(30)
     assert float(pairwise_logistic_loss(anchor, both, both)[0]) == pytest.approx(math.log(2))
-    loss = pairwise_logistic_loss(anchor, both, both, tau=0.1, margin=0.2)[0]
-    assert float(loss) == pytest.approx(math.log(1 + math.exp(2.0)))
 
 
 def test_other_rows_of_the_batch_play_no_part() -> None:
@@ -60,7 +58,7 @@ def test_around_an_encoder_it_reports_its_terms(tiny_backbone: Path, tiny_texts:
 
     model = SentenceTransformer(str(tiny_backbone), device="cpu")
     loss = loss_named("pairwise_logistic")
-    module = loss.build(model, loss.params.model_validate({"tau": 0.1}), {})
+    module = loss.build(model, loss.params(), {})
     features = [model.preprocess(tiny_texts[i : i + 4]) for i in (0, 0, 4)]
     value = module(features)
     assert float(value.detach()) >= 0
@@ -72,9 +70,3 @@ def test_around_an_encoder_it_reports_its_terms(tiny_backbone: Path, tiny_texts:
     assert float(module.terms["positive"]) == pytest.approx(1.0, abs=1e-5)
     with pytest.raises(ValueError, match="2 columns"):
         module(features[:2])
-
-
-def test_a_temperature_of_nothing_is_refused() -> None:
-    loss = loss_named("pairwise_logistic")
-    with pytest.raises(ValueError, match="temperature"):
-        loss.build(None, loss.params.model_construct(tau=0.0, margin=0.0), {})  # type: ignore[arg-type]

@@ -18,8 +18,8 @@ from tercet.models.vaegpt.network import Latents, from_gpt2, frozen_judge
 from tercet.models.vaegpt.settings import VaeGptHyperparameters
 
 WORDS = ["red", "green", "blue", "one", "two"]
-# Without dropout and noise the network is a function of its input.
-STILL: dict[str, Any] = {"noise_weight": 0.0, "latent_dropout": 0.0}
+# Without noise the network in evaluation is a function of its input.
+STILL: dict[str, Any] = {"noise_weight": 0.0}
 
 
 @pytest.fixture(scope="module")
@@ -43,9 +43,7 @@ def batch(gpt2: Path) -> dict[str, torch.Tensor]:
 
 
 def test_the_loss_is_the_papers(gpt2: Path, batch: dict[str, torch.Tensor]) -> None:
-    numbers = VaeGptHyperparameters(
-        **STILL, kl_weight=0.01, cross_entropy=0.3, gumbel_temperature=0.6, target_weight=0.7
-    )
+    numbers = VaeGptHyperparameters(**STILL, kl_weight=0.01, cross_entropy=0.3)
     torch.manual_seed(1)
     model, objective = load_vaegpt(gpt2, numbers)
     model.eval()
@@ -76,7 +74,7 @@ def test_the_loss_is_the_papers(gpt2: Path, batch: dict[str, torch.Tensor]) -> N
         said = []
         for place in range(length):
             scores = logits[row, start - 1 + place] + gumbel[row, place]
-            said.append(int((scores / 0.6).softmax(-1).argmax()))
+            said.append(int(scores.argmax()))
         with torch.no_grad():
             predicted.append(judge(torch.tensor([said])).last_hidden_state[0].mean(0))
             true.append(judge(ids[None]).last_hidden_state[0].mean(0))
@@ -94,7 +92,7 @@ def test_the_loss_is_the_papers(gpt2: Path, batch: dict[str, torch.Tensor]) -> N
     assert float(terms["kl"]) == pytest.approx(kl, rel=1e-4)
     assert float(terms["cross_entropy"]) == pytest.approx(entropy, rel=1e-4)
     assert float(terms["target"]) == pytest.approx(target, rel=1e-3)
-    assert float(loss.detach()) == pytest.approx(0.7 * target + 0.01 * kl + 0.3 * entropy, rel=1e-3)
+    assert float(loss.detach()) == pytest.approx(target + 0.01 * kl + 0.3 * entropy, rel=1e-3)
 
 
 def test_without_cross_entropy_the_judge_alone_teaches_the_words(
@@ -111,11 +109,10 @@ def test_without_cross_entropy_the_judge_alone_teaches_the_words(
     assert not any(".latent." in name for name in moved)
 
 
-@pytest.mark.parametrize("pooling", ["mean", "last"])
 def test_without_cross_entropy_the_judge_teaches_the_end_too(
-    pooling: Any, gpt2: Path, batch: dict[str, torch.Tensor]
+    gpt2: Path, batch: dict[str, torch.Tensor]
 ) -> None:
-    numbers = VaeGptHyperparameters(**STILL, cross_entropy=0.0, kl_weight=0.0, pooling=pooling)
+    numbers = VaeGptHyperparameters(**STILL, cross_entropy=0.0, kl_weight=0.0)
     model, objective = load_vaegpt(gpt2, numbers)
     kept: list[torch.Tensor] = []
     hook = model.lm_head.register_forward_hook(lambda *given: kept.append(given[-1]))
@@ -199,11 +196,11 @@ def test_kl_is_the_integral() -> None:
 
 def test_gumbel_softmax_literally() -> None:
     logits, gumbel = torch.randn(2, 3, 5), torch.randn(2, 3, 5)
-    soft = fitting.soft_tokens(logits, 0.7, gumbel)
+    soft = fitting.soft_tokens(logits, gumbel)
     for row in range(2):
         for token in range(3):
             powers = [
-                math.exp((float(logits[row, token, v]) + float(gumbel[row, token, v])) / 0.7)
+                math.exp(float(logits[row, token, v]) + float(gumbel[row, token, v]))
                 for v in range(5)
             ]
             for v in range(5):
@@ -215,7 +212,7 @@ def test_gumbel_softmax_literally() -> None:
 def test_the_likeliest_token_is_drawn_as_often_as_the_softmax_says() -> None:
     logits = torch.tensor([1.0, 0.0, -1.0])
     torch.manual_seed(0)
-    drawn = fitting.soft_tokens(logits.expand(20_000, 3), 0.5).argmax(-1)
+    drawn = fitting.soft_tokens(logits.expand(20_000, 3)).argmax(-1)
     shares = torch.bincount(drawn, minlength=3) / 20_000
     assert torch.allclose(shares, logits.softmax(-1), atol=0.015)
 
@@ -235,34 +232,15 @@ def test_straight_through_is_hard_with_a_soft_gradient() -> None:
     assert torch.allclose(got, soft.grad, atol=1e-6)
 
 
-@pytest.mark.parametrize("pooling", ["mean", "last"])
-def test_sentence_vectors_are_those_of_each_sentence_alone(
-    gpt2_of_losses: Path, pooling: fitting.Pooling
-) -> None:
+def test_sentence_vectors_are_those_of_each_sentence_alone(gpt2_of_losses: Path) -> None:
     judge = frozen_judge(gpt2_of_losses)
     ids = torch.tensor([[5, 17, 80, 0], [70, 6, 41, 12]])
     with torch.no_grad():
-        found = fitting.sentence_vectors(judge, judge.wte(ids), COUNTED, pooling)
+        found = fitting.sentence_vectors(judge, judge.wte(ids), COUNTED)
         for row, length in enumerate((3, 4)):
             alone = ids[row : row + 1, :length]
             states = judge(alone).last_hidden_state[0]
-            vector = states.mean(0)
-            if pooling == "last":
-                vector = states[-1]
-            assert torch.allclose(found[row], vector, atol=1e-5)
-
-
-def test_target_loss_literally() -> None:
-    first, second = torch.randn(4, 6), torch.randn(4, 6)
-    cosines = [
-        float(a @ b) / math.sqrt(float(a @ a) * float(b @ b))
-        for a, b in zip(first, second, strict=True)
-    ]
-    assert float(fitting.target_loss(first, second)) == pytest.approx(
-        1 - sum(cosines) / 4, rel=1e-5
-    )
-    assert float(fitting.target_loss(first, first)) == pytest.approx(0, abs=1e-6)
-    assert float(fitting.target_loss(first, -first)) == pytest.approx(2)
+            assert torch.allclose(found[row], states.mean(0), atol=1e-5)
 
 
 def test_centred_cosines_literally() -> None:
@@ -274,35 +252,29 @@ def test_centred_cosines_literally() -> None:
         b = [float(second[row, k]) - middle[k] for k in range(4)]
         dot = sum(x * y for x, y in zip(a, b, strict=True))
         total += dot / math.sqrt(sum(x * x for x in a) * sum(y * y for y in b))
-    found = fitting.target_loss(first, second, centre=True)
+    found = fitting.target_loss(first, second)
     assert float(found) == pytest.approx(1 - total / 3, abs=1e-4)
-    assert float(fitting.target_loss(first, second)) < 0.1
     # A lone row is its own mean.
-    alone = fitting.target_loss(first[:1], second[:1], centre=True)
-    assert float(alone) == pytest.approx(float(fitting.target_loss(first[:1], second[:1])))
-
-
-def _kl_after(gpt2_of_losses: Path, steps: int, norm: bool) -> float:
-    """The KL per block and dimension after some steps that train nothing but it."""
-    torch.manual_seed(0)
-    model = from_gpt2(gpt2_of_losses, latent_norm=norm, latent_dropout=0.0).train()
-    latent = [p for name, p in model.named_parameters() if ".latent." in name]
-    optimizer = torch.optim.Adam(latent, lr=0.03)
-    counted = torch.ones(8, 6).bool()
-    value = torch.tensor(0.0)
-    for _ in range(steps):
-        latents = Latents(counted=counted, keep=True)
-        model(torch.randint(2, 90, (8, 6)), latents=latents)
-        value = fitting.kl_of_blocks(latents.means, latents.log_variances, counted)
-        optimizer.zero_grad()
-        value.backward()
-        optimizer.step()
-    return float(value.detach()) / (2 * 64)
+    alone = fitting.target_loss(first[:1], second[:1])
+    cosine = torch.nn.functional.cosine_similarity(first[:1], second[:1])
+    assert float(alone) == pytest.approx(1 - float(cosine))
 
 
 def test_the_kl_does_not_vanish_with_batch_normalisation(gpt2_of_losses: Path) -> None:
     """After steps that train nothing else; the least that can be left is 0.5^2 / 2 = 0.125,
     a little less where the variance is as small as the normalisation's epsilon.
     """
-    assert _kl_after(gpt2_of_losses, 60, norm=False) < 0.01
-    assert 0.11 < _kl_after(gpt2_of_losses, 60, norm=True) < 0.3
+    torch.manual_seed(0)
+    model = from_gpt2(gpt2_of_losses).train()
+    latent = [p for name, p in model.named_parameters() if ".latent." in name]
+    optimizer = torch.optim.Adam(latent, lr=0.03)
+    counted = torch.ones(8, 6).bool()
+    value = torch.tensor(0.0)
+    for _ in range(60):
+        latents = Latents(counted=counted, keep=True)
+        model(torch.randint(2, 90, (8, 6)), latents=latents)
+        value = fitting.kl_of_blocks(latents.means, latents.log_variances, counted)
+        optimizer.zero_grad()
+        value.backward()
+        optimizer.step()
+    assert 0.11 < float(value.detach()) / (2 * 64) < 0.3

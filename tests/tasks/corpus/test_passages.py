@@ -8,7 +8,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pydantic import ValidationError
 
 from tercet.models import seeding
 from tercet.models.text.words import count_words
@@ -104,13 +103,6 @@ def test_a_page_is_cut_at_its_headings_which_are_context(run: Run, tmp_path: Pat
         for name in ("doc_id", "corpus", "source", "path", "split"):
             assert row[name] == document[name]
     assert tables["rejects"] == []
-    without = run(tmp_path / "a.md", context=False)["passages"]
-    assert [(row["context"], row["text"]) for row in without] == [("", row["text"]) for row in rows]
-    assert (
-        without[2]["passage_id"]
-        == seeding.text_id("No.")
-        == seeding.text_id(passage_text("", "No."))
-    )
 
 
 def test_rows_of_a_table_have_their_title_and_line(run: Run, tmp_path: Path) -> None:
@@ -200,8 +192,3 @@ def test_tokens_are_those_of_the_backbone(run: Run, tmp_path: Path, tiny_backbon
     (tmp_path / "a.txt").write_text(f"{line}\n")
     assert run(tmp_path / "a.txt", tokenizer=tiny_backbone)["passages"][0]["n_tokens"] == 11
     assert run(tmp_path / "a.txt")["passages"][0]["n_tokens"] == count_words(line) == 9
-
-
-def test_an_overlap_of_more_than_half_is_refused() -> None:
-    with pytest.raises(ValidationError, match="overlap"):
-        passages.PassageSettings(tokens=100, overlap=51)

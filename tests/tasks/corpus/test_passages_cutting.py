@@ -17,11 +17,9 @@ def count(texts: Sequence[str]) -> list[int]:
     return [len(text.split()) for text in texts]
 
 
-def passages(
-    paragraphs: list[list[str]], tokens: int = 16, overlap: int = 0, **more: Any
-) -> list[Passage]:
+def passages(paragraphs: list[list[str]], tokens: int = 16, **more: Any) -> list[Passage]:
     document = Document("a.md", "a.md:1", paragraphs, [], **more)
-    return cut([document], tokens, overlap, True, count)[0]
+    return cut([document], tokens, count)[0]
 
 
 def texts(*given: Any, **named: Any) -> list[str]:
@@ -52,27 +50,6 @@ def test_passages_join_to_the_documents_text(
         assert one.n_tokens == sum(count([one.context, one.text])) <= tokens
 
 
-@given(PARAGRAPHS, st.integers(16, 40), st.integers(1, 8))
-@settings(max_examples=200, deadline=None)
-def test_an_overlap_repeats_the_end_of_the_passage_before_and_nothing_else(
-    paragraphs: list[list[str]], tokens: int, overlap: int
-) -> None:
-    # Each word is another, so that a repetition is one of a place.
-    numbered = iter(range(10_000))
-    distinct = [[" ".join(f"{next(numbered)}" for _ in s.split()) for s in p] for p in paragraphs]
-    expected = [word for p in distinct for s in p for word in s.split()]
-    read: list[str] = []
-    for one in passages(distinct, tokens, overlap):
-        own = one.text.split()
-        assert len(own) == one.n_tokens <= tokens
-        again = len(read) - read.index(own[0]) if own[0] in read else 0
-        assert again <= overlap
-        assert own[:again] == read[len(read) - again :]
-        assert len(own) > again
-        read += own[again:]
-    assert read == expected
-
-
 def test_a_paragraph_with_room_in_one_passage_is_not_cut() -> None:
     first, second, third = [words(6, "a")] * 2, [words(5, "b")] * 2, [words(4, "c")]
     assert texts([first, second, third]) == [
@@ -91,15 +68,9 @@ def test_a_longer_paragraph_is_cut_at_sentences_and_its_rest_takes_what_follows(
 
 def test_a_paragraph_of_very_many_sentences_takes_seconds_not_minutes() -> None:
     # Looked through once a passage, it would take 10 ** 9 steps.
-    found = passages([[f"{number}." for number in range(120_000)]], 16, 4)
-    assert len(found) == 10_000
+    found = passages([[f"{number}." for number in range(120_000)]], 16)
+    assert len(found) == 7_500
     assert found[-1].text.endswith(" 119999.")
-
-
-def test_overlap_is_whole_sentences() -> None:
-    sentences = [words(size, sign) for size, sign in ((9, "a"), (5, "b"), (9, "c"), (9, "d"))]
-    a, b, c, d = sentences
-    assert texts([sentences], overlap=6) == [f"{a} {b}", f"{b} {c}", d]
 
 
 def test_a_sentence_without_room_is_passages_of_its_own_cut_at_words() -> None:
@@ -131,12 +102,11 @@ def test_no_passage_spans_a_heading_and_context_is_the_path_to_it() -> None:
     ]
 
 
-def test_a_title_that_is_the_first_heading_is_said_once_and_without_context_never() -> None:
+def test_a_title_that_is_the_first_heading_is_said_once() -> None:
     document = Document(
         "a", "a:1", [["Birds"], ["One."]], [], title="Birds", headings=(Heading(0, 1, "Birds"),)
     )
-    assert list(sections(document, True)) == [("Birds", [["One."]])]
-    assert list(sections(document, False)) == [("", [["One."]])]
+    assert list(sections(document)) == [("Birds", [["One."]])]
 
 
 def test_a_long_context_leaves_half_of_the_budget_to_the_text() -> None:
@@ -149,12 +119,10 @@ def test_a_long_context_leaves_half_of_the_budget_to_the_text() -> None:
 @pytest.mark.parametrize("sign", ["鹭站在浅水里等待", "นกกระสายืนอยู่ในน้ำ"])
 def test_a_script_without_spaces_is_cut_between_its_letters(sign: str) -> None:
     text = sign * 20
-    found = cut([Document("a", "a:1", [[text]], [])], 16, 0, True, lambda t: [len(x) for x in t])
+    found = cut([Document("a", "a:1", [[text]], [])], 16, lambda t: [len(x) for x in t])
     assert "".join(one.text for one in found[0]) == text
     assert {one.n_tokens for one in found[0][:-1]} == {16}
-    by_words = cut(
-        [Document("a", "a:1", [[text]], [])], 16, 0, True, lambda t: [*map(count_words, t)]
-    )
+    by_words = cut([Document("a", "a:1", [[text]], [])], 16, lambda t: [*map(count_words, t)])
     assert "".join(one.text for one in by_words[0]) == text
     assert all(one.n_tokens <= 16 for one in by_words[0])
 
@@ -163,7 +131,7 @@ def test_mixed_scripts_and_data_without_spaces_are_cut_and_whole() -> None:
     draw = random.Random(0)
     pieces = ["鹭", "heron", "x" * 250, " ", "นก", "12.5", "，"]
     text = " ".join("".join(draw.choices(pieces, k=400)).split())
-    found = cut([Document("a", "a:1", [[text]], [])], 200, 0, True, lambda t: [len(x) for x in t])
+    found = cut([Document("a", "a:1", [[text]], [])], 200, lambda t: [len(x) for x in t])
     joined = "".join(one.text for one in found[0])
     assert joined.replace(" ", "") == text.replace(" ", "")
     assert all(one.n_tokens <= 200 for one in found[0])
@@ -172,5 +140,5 @@ def test_mixed_scripts_and_data_without_spaces_are_cut_and_whole() -> None:
 def test_documents_without_text_or_with_headings_alone_have_no_passage() -> None:
     nothing = Document("a", "a:1", [], [])
     bare = Document("a", "a:1", [["Birds"]], [], headings=(Heading(0, 1, "Birds"),))
-    assert cut([nothing, bare], 16, 0, True, count) == [[], []]
-    assert cut([], 16, 0, True, count) == []
+    assert cut([nothing, bare], 16, count) == [[], []]
+    assert cut([], 16, count) == []

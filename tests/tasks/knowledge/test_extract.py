@@ -64,12 +64,9 @@ def test_rows_are_the_same_for_other_batch_sizes(
 def test_a_lexicon_file_is_an_external_and_replaces_ours(tmp_path: Path) -> None:
     path = tmp_path / "mine.tsv"
     path.write_text("noun\ttypes\ncat\tpet\n")
-    config = extract.ExtractConfig(lexicon=str(path), names=False, quantities=False)
+    config = extract.ExtractConfig(lexicon=str(path))
     assert extract.externals(config) == {"lexicon": path}
     assert extract.externals(extract.ExtractConfig()) == {}
     rows = _run(tmp_path, config, TEXTS)["mentions"].to_pylist()
-    assert [(row["text"], row["type"]) for row in rows] == [
-        ("n_jobs", "identifier"),
-        ("Cats", "pet"),
-        ("cats", "pet"),
-    ]
+    found = [(row["text"], row["type"]) for row in rows]
+    assert [one for one in found if one[1] == "pet"] == [("Cats", "pet"), ("cats", "pet")]

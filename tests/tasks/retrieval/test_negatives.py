@@ -8,14 +8,12 @@ import numpy as np
 import pytest
 from datasets import Dataset
 from mined_negatives import WORDS, mined, passage, static_encoder
-from pydantic import ValidationError
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.util import mine_hard_negatives
 
 from tercet.models import seeding
 from tercet.models.text.passages import passage_text
 from tercet.tasks.retrieval import negatives
-from tercet.tasks.retrieval.negatives import NegativesSettings
 from tercet.tasks.stage import BadInput
 
 
@@ -54,13 +52,13 @@ def corpus_and_rows() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     return passages, rows
 
 
-@pytest.mark.parametrize(("k", "skip"), [(1, 0), (4, 0), (4, 2)])
+@pytest.mark.parametrize("k", [1, 4])
 def test_the_ids_are_those_that_sentence_transformers_mines(
-    encoder: Path, tmp_path: Path, k: int, skip: int, monkeypatch: pytest.MonkeyPatch
+    encoder: Path, tmp_path: Path, k: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     passages, rows = corpus_and_rows()
     monkeypatch.setattr(negatives, "_PART", 500)
-    found, _ = mined(tmp_path, encoder, passages, rows, k=k, skip=skip)
+    found, _ = mined(tmp_path, encoder, passages, rows, k=k)
     ours = defaultdict(list)
     for row in found:
         ours[row["triplet_id"]].append(row["passage_id"])
@@ -71,7 +69,6 @@ def test_the_ids_are_those_that_sentence_transformers_mines(
         SentenceTransformer(str(encoder), device="cpu"),
         corpus=[passage_text(row["context"], row["text"]) for row in passages],
         relative_margin=0.05,
-        range_min=skip,
         range_max=100,
         num_negatives=k,
         sampling_strategy="top",
@@ -123,8 +120,6 @@ def test_the_nearest_first_whatever_they_are_found_by(
     assert scores == sorted(scores, reverse=True)
     # BM25 scores beside cosines.
     assert (max(scores) > 1) == (by == "bm25")
-    skipped, _ = mined(tmp_path, encoder, NEAR, rows, by=by, k=3, margin=0.0, skip=1)
-    assert texts(skipped) == [row["text"] for row in NEAR[1:4]]
 
 
 @pytest.mark.parametrize("by", ["vectors", "bm25"])
@@ -189,7 +184,10 @@ def test_no_negative_has_words_of_test(encoder: Path, tmp_path: Path) -> None:
         mined(tmp_path, encoder, shared, rows, **given)
 
 
-def test_no_passage_of_its_own_document_is_a_pairs_negative(encoder: Path, tmp_path: Path) -> None:
+def test_no_passage_of_its_own_document_is_a_pairs_negative(
+    encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(negatives, "_DEPTH", 5)
     own = [passage(f"w1 w2 w3 w4 w5 w{number}", doc=9) for number in range(60, 90)]
     pair = {"pair_id": 5, "doc_id": 9, "query": QUERY, "answer": POSITIVE, "split": "train"}
     others = [
@@ -203,7 +201,6 @@ def test_no_passage_of_its_own_document_is_a_pairs_negative(encoder: Path, tmp_p
         "document_pairs",
         k=3,
         margin=0.0,
-        depth=5,
     )
     # Thirty are nearer, and make no difference to how deep is searched.
     assert ids_of(found) == {5: [row["passage_id"] for row in NEAR[:3]]}
@@ -236,19 +233,12 @@ def test_a_query_keeps_its_own_passage_and_reads_others_as_that(
     assert said[2] in [row["text"] for row in NEAR]
 
 
-def test_a_draw_is_among_the_first_and_the_same_in_any_parts(
+def test_the_negatives_are_the_same_in_any_parts(
     encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     passages, rows = corpus_and_rows()
-    settings = {"k": 3, "skip": 2, "depth": 30, "pick": "draw", "by": "both"}
+    settings = {"k": 3, "by": "both"}
     found, _ = mined(tmp_path, encoder, passages, rows, **settings)
-    nearest, _ = mined(tmp_path, encoder, passages, rows, **{**settings, "pick": "top", "k": 28})
-    first = ids_of(nearest)
-    drawn = ids_of(found)
-    assert all(set(ids) <= set(first[row]) for row, ids in drawn.items())
-    assert sum(ids == first[row][:3] for row, ids in drawn.items()) < 0.05 * len(rows)
-    # In order of the search.
-    assert all(sorted(ids, key=first[row].index) == ids for row, ids in drawn.items())
     monkeypatch.setattr(negatives, "_PART", 100)
     monkeypatch.setattr(negatives, "_BLOCK", 64)
     assert mined(tmp_path, encoder, passages, list(reversed(rows)), **settings)[0] == found
@@ -280,8 +270,3 @@ def test_nothing_to_search_in_is_said(encoder: Path, tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="train"):
         mined(tmp_path, encoder, held_out, [labelled(QUERY, POSITIVE)])
     assert mined(tmp_path, encoder, NEAR, []) == ([], [])
-
-
-def test_depth_must_hold_what_is_skipped_and_taken() -> None:
-    with pytest.raises(ValidationError, match="12"):
-        NegativesSettings(k=10, skip=2, depth=11)

@@ -47,24 +47,15 @@ FAILED: list[Row] = [
     ("config", "texts", "left"),
     [
         ({"fallback_positive": False}, [], "unused_fallback"),
-        ({"fallback_negative": False}, [], "unused_fallback"),
         ({"fallback_positive": False, "positive_min": 0.1}, [("x", "too far", "other")], None),
-        (
-            {"fallback_negative": False, "negative_max": 1.0},
-            [("x", "x", "too near")],
-            "unused_fallback",
-        ),
-        ({"fallback_negative": False, "positive_min": 0.1}, [], "unused_fallback"),
     ],
 )
-def test_each_fallback_can_be_forbidden(
+def test_the_positive_may_be_forbidden_to_fall_back(
     tmp_path: Path, config: dict[str, Any], texts: list[tuple[str, str, str]], left: str | None
 ) -> None:
     result = selected(tmp_path, FAILED, **config)
     assert result.texts() == texts
     assert result.reasons().get("other") == left
-    if config.get("positive_min") and not texts:
-        assert result.reasons()["too far"] == "no_pair"
 
 
 def test_no_threshold_applies_to_the_fallback(tmp_path: Path) -> None:
@@ -139,10 +130,9 @@ def test_roles_are_swapped_only_where_the_config_says_so(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("bounds", "swapped"),
     [
-        ({"negative_min": 0.6}, ["between"]),
-        ({"negative_min": None}, ["between", "far"]),
+        ({}, ["between", "far"]),
         ({"negative_max": None}, ["between", "far", "near"]),
-        ({"methods": {"rewrite": {"negative_min": 0.6, "negative_max": 0.9}}}, ["between", "near"]),
+        ({"methods": {"rewrite": {"negative_max": 0.6}}}, ["far"]),
     ],
 )
 def test_a_swapped_candidate_is_bound_as_a_negative_is(
@@ -210,7 +200,6 @@ def test_every_candidate_is_used_or_refused_once(
         rows,
         per_sentence=per_sentence,
         fallback_positive=fallback,
-        fallback_negative=fallback,
         positive_min=0.6,
         negative_max=0.5,
         swap_roles=("m",),

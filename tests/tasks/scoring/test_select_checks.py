@@ -48,13 +48,12 @@ def test_what_applies_is_not_refused() -> None:
     methods = {
         "cutoff": {"positive_min": 0.5, "weight": 2.0},
         "synonym": {"positive_min": {"quantile": 0.2}, "negative_max": 0.6},
-        "entity_swap": {"negative_max": 0.8, "negative_min": 0.1},
+        "entity_swap": {"negative_max": 0.8},
         "random": {"negative_max": 0.5},
     }
     assert found(methods=methods, swap_roles=["synonym"]) == []
     relations = {"alters": {"negative_max": 1.0}, "keeps": {"positive_min": 0.5}}
     assert found(relations=relations) == []
-    assert found(pairing="role", fallback_negative=True) == []
     # What failed as a positive may serve as a negative then.
     topic = {"topic": {"negative_max": 0.5}}
     assert found(relations=topic, swap_roles=["synonym"]) == []
@@ -69,7 +68,6 @@ def test_what_applies_is_not_refused() -> None:
         ({"methods": {"antonym": {}}}, "methods.antonym"),
         ({"methods": {"negation": {"positive_min": 0.5}}}, "methods.negation.positive_min"),
         ({"methods": {"cutoff": {"negative_max": 0.5}}}, "methods.cutoff.negative_max"),
-        ({"methods": {"cutoff": {"negative_min": 0.5}}}, "methods.cutoff.negative_min"),
         ({"swap_roles": ["cutof"]}, "swap_roles"),
         ({"swap_roles": ["negation"]}, "swap_roles"),
         ({"swap_roles": ["word_shuffle"]}, "swap_roles"),
@@ -81,7 +79,6 @@ def test_what_applies_is_not_refused() -> None:
         ({"p_true": "evaluator"}, "p_true"),
         ({"relations": {"alters": {"positive_min": 0.5}}}, "relations.alters.positive_min"),
         ({"relations": {"topic": {"negative_max": 0.5}}}, "relations.topic.negative_max"),
-        ({"fallback_negative": True}, "fallback_negative"),
         ({"rank_max": 3}, "rank_max"),
     ],
 )
@@ -111,7 +108,7 @@ def test_without_an_evaluator_a_judge_decides() -> None:
         ({"positive_min": 0.0}, "positive_min"),
         ({"negative_max": {"quantile": 0.5}}, "negative_max"),
         ({"relations": {"keeps": {"positive_min": 0.5}}}, "relations.keeps.positive_min"),
-        ({"methods": {"negation": {"negative_min": 0.1}}}, "methods.negation.negative_min"),
+        ({"methods": {"negation": {"negative_max": 0.1}}}, "methods.negation.negative_max"),
         ({"prefer": "similarity"}, "prefer"),
     ],
 )

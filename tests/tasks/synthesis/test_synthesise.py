@@ -146,9 +146,9 @@ def test_random_is_of_another_document_of_train(store: tuple[Path, dict[str, Row
 def test_params_are_checked_and_filled_in() -> None:
     config = SynthesiseConfig(method="next_sentences", **MethodSettings().model_dump())
     assert config.params == {"max_words": 64}
-    assert SynthesiseConfig(method="cutoff", params={"max_words": 2}).params["max_words"] == 2
-    with pytest.raises(ValueError, match="max_word"):
-        SynthesiseConfig(method="cutoff", params={"max_word": 2})
+    assert SynthesiseConfig(method="cutoff", params={"per_sentence": 2}).params["per_sentence"] == 2
+    with pytest.raises(ValueError, match="per_word"):
+        SynthesiseConfig(method="cutoff", params={"per_word": 2})
     with pytest.raises(ValidationError, match="nonsense"):
         SynthesiseConfig(method="nonsense")
 

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 from fitted_generator import WORDS, pairs
 from pydantic import ValidationError
-from tiny_generators import SEPARATOR, tiny_causal, tiny_seq2seq
+from tiny_generators import tiny_causal, tiny_seq2seq
 
 from tercet.models.generators import generator, layout
 from tercet.storage.rows import rows_of
@@ -115,10 +115,8 @@ def test_what_separates_is_the_tokenizers_own(inits: dict[str, Path], tmp_path: 
     # This tokenizer names no separator: then it is the end of text.
     path, _ = fitted(tmp_path / "a", inits["causal"], "causal")
     assert layout.read(path).separator == "<end>"
-    path, _ = fitted(tmp_path / "b", inits["causal"], "causal", separator=SEPARATOR)
-    assert layout.read(path).separator == SEPARATOR
-    path, _ = fitted(tmp_path / "c", inits["t5"], "t5", before="in other words: ")
-    assert (layout.read(path).separator, layout.read(path).before) == (None, "in other words: ")
+    path, _ = fitted(tmp_path / "b", inits["t5"], "t5")
+    assert layout.read(path).separator is None
 
 
 @pytest.mark.parametrize(
@@ -127,7 +125,6 @@ def test_what_separates_is_the_tokenizers_own(inits: dict[str, Path], tmp_path: 
         ("vaegpt", "t5", {}, "GPT-2"),
         ("causal", "t5", {}, "causal"),
         ("t5", "causal", {}, "T5"),
-        ("causal", "causal", {"separator": "<none>"}, "<none>"),
         ("causal", "causal", {"max_length": 256}, "128"),
     ],
 )
@@ -146,11 +143,8 @@ def test_what_does_not_fit_is_refused(
 @pytest.mark.parametrize(
     ("settings", "key"),
     [
-        ({"form": "t5", "separator": "<sep>"}, "separator"),
         ({"form": "causal", "vaegpt": {"noise_weight": 1.0}}, "vaegpt"),
         ({"form": "causal", "judge": "y"}, "judge"),
-        ({"form": "vaegpt", "judge": "y", "vaegpt": {"target_weight": 0}}, "target_weight"),
-        ({"form": "causal", "pairs": {"corpora": ["a"], "role": "general"}}, "role"),
     ],
 )
 def test_settings_that_contradict_each_other(settings: dict[str, Any], key: str) -> None:

@@ -17,7 +17,7 @@ from tercet.tasks.stage import BadInput, Resources, Work
 from tercet.tasks.training import pretrain
 from tercet.tasks.training.pretrain import PretrainConfig
 
-SMALL = {"layers": 1, "width": 32, "heads": 2, "vocabulary": 90, "max_length": 32}
+SMALL = {"layers": 1, "width": 32, "vocabulary": 90, "max_length": 32}
 QUICK = {"batch_tokens": 256, "steps": 6, "measure_steps": 3, "log_steps": 2, "precision": "fp32"}
 
 Order = Callable[..., Work]

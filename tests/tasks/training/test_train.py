@@ -6,13 +6,15 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 from tiny_models import WORDS
 from tiny_t5 import tiny_t5
 from train_stage import call, inputs
 
 from tercet.models.encoders.encoder import encode, load_encoder
-from tercet.storage.rows import Rows
+from tercet.storage.rows import Rows, rows_of
 from tercet.tasks.stage import BadInput, Resources, Work
 from tercet.tasks.training import fit_evaluator, train
 from tercet.tasks.training.fit_evaluator import FitEvaluatorConfig
@@ -131,8 +133,6 @@ def test_draws_are_afresh_in_each_epoch(
     inputs: dict[str, Rows], tmp_path: Path, tiny_backbone: Path
 ) -> None:
     """Three triplets of each of eight sentences: one of them an epoch."""
-    import pyarrow.parquet as pq
-
     table = inputs["triplets"].table("triplets")
     sentences = pa.array([i // 3 for i in range(24)], pa.uint64())
     place = table.schema.get_field_index("sentence_id")
@@ -236,9 +236,9 @@ def test_the_evaluator_is_fitted_on_the_train_split(
     assert told[-1] == (4, 4, "steps")  # 30 sentences in batches of eight
     assert {row["phase"] for row in log} == {"fit_evaluator"}
     assert load_encoder(path).get_embedding_dimension() == 32
-    config = FitEvaluatorConfig(batch_size=8, corpora=("docs",), max_rows=14)
-    _, _, told = call(fit_evaluator.STAGE, config, inputs, tiny_backbone, tmp_path / "docs")
-    assert told[-1] == (2, 2, "steps")
-    config = FitEvaluatorConfig(corpora=("elsewhere",))
+    sentences = inputs["sentences"].table("sentences")
+    held_out = sentences.filter(pc.equal(sentences["split"], "test"))
+    pq.write_table(held_out, tmp_path / "held_out.parquet")
+    nothing = {"sentences": rows_of({"sentences": [tmp_path / "held_out.parquet"]})}
     with pytest.raises(BadInput, match="train split"):
-        call(fit_evaluator.STAGE, config, inputs, tiny_backbone, tmp_path / "none")
+        call(fit_evaluator.STAGE, config, nothing, tiny_backbone, tmp_path / "none")

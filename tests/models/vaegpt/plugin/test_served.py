@@ -54,7 +54,7 @@ def test_with_noise_off_vllm_has_the_logits_of_transformers(
     tiny_causal(tmp_path / "plain", ["red", "green", "blue"], sharpness=0.1)
     torch.manual_seed(0)
     # So much weight that the means alone change the text.
-    model = from_gpt2(tmp_path / "plain", noise_weight=20.0, noise=False, latent_width=32).eval()
+    model = from_gpt2(tmp_path / "plain", noise_weight=20.0, noise=False).eval()
     for name, buffer in model.named_buffers():
         if "running" in name:
             buffer.copy_(torch.rand_like(buffer) + 0.5)
