@@ -97,7 +97,9 @@ def count(
     """Rows of the counts of one training set; prints some of what was found."""
     sentences = distinct(text for task in sets.values() for text in task)
     letters = [re.sub(r"[\W_]+", "", text).lower() for text in sentences]
-    index = overlap.Index(pa.array(sentences), guarding.ORDER, guarding.MIN_WORDS, guarding.SHORTLIST)
+    index = overlap.Index(
+        pa.array(sentences), guarding.ORDER, guarding.MIN_WORDS, guarding.SHORTLIST
+    )
     pairs: dict[str, list[tuple[int, int, float]]] = {level: [] for level in LEVELS}
     for first, level, found in matches(index, texts):
         rows = (found.rows + first).tolist()

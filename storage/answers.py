@@ -619,7 +619,9 @@ class Pool:
             rows: list[tuple[Any, ...]] = self._connection.execute(query).fetchall()
         except duckdb.Error as error:
             said = str(error).strip().splitlines()[0].rstrip(".")
-            raise StoreError(f"{self._store.location}/responses cannot be read: {said}.") from error
+            raise StoreError(
+                "damaged", f"{self._store.location}/responses cannot be read: {said}."
+            ) from error
         return rows
 
 

@@ -278,8 +278,9 @@ class Artifact:
         record = self.record(index)
         if record is None:
             raise StoreError(
+                "gone",
                 f"{self.store.location}/{self.path} was removed while it was being made: "
-                "repeat the command."
+                "repeat the command.",
             )
         return record
 

@@ -21,8 +21,9 @@ def copy(source: Store, target: Store) -> dict[str, int]:
     others = sorted(set(target.list("runs")) - set(source.list("runs")))
     if others:
         raise StoreError(
+            "exists",
             f"{target.location} has runs of its own ({others[0]}): name a new place, or a copy of "
-            f"{source.location}."
+            f"{source.location}.",
         )
     seal_left(source)
     # What is claimed to exist was there before it was listed again.
@@ -75,7 +76,9 @@ def _put_file(source: Store, target: Store, path: str, aside: Path) -> int:
 
 
 def _gone(source: Store, path: str) -> StoreError:
-    return StoreError(f"{source.location}/{path} was deleted meanwhile: repeat the command.")
+    return StoreError(
+        "gone", f"{source.location}/{path} was deleted meanwhile: repeat the command."
+    )
 
 
 def _is_copied(path: str) -> bool:

@@ -112,8 +112,9 @@ def collect(
             for paths in _in_turn(found.objects):
                 if not is_held():
                     raise StoreError(
+                        "busy",
                         f"`tercet gc` stood still for too long, and runs on {store.location} may "
-                        "use what it found meanwhile: repeat the command."
+                        "use what it found meanwhile: repeat the command.",
                     )
                 store.each(store.delete, paths)
             for folder in found.near:

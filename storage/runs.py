@@ -113,14 +113,17 @@ def remove_run(
     """
     with locks.hold(store, COLLECTION, waiting, who="tercet rm"):
         if locks.is_held(store, f"run-{run_id}"):
-            raise StoreError(f"The run {run_id} is going on: stop it first, or wait for its end.")
+            raise StoreError(
+                "busy", f"The run {run_id} is going on: stop it first, or wait for its end."
+            )
         for name in store.list("tags"):
             tagged = store.get_json(f"tags/{name}") or {}
             tag = name.removesuffix(".json")
             # A copy of a tag says another name than its own, and is none.
             if tagged.get("target") == run_id and tagged.get("tag", tag) == tag:
                 raise StoreError(
-                    f"The run {run_id} has the tag {tag!r}: remove that first, tercet untag {tag}."
+                    "conflict",
+                    f"The run {run_id} has the tag {tag!r}: remove that first, tercet untag {tag}.",
                 )
         # Without its start it is no run, whatever becomes of the rest.
         store.delete(f"runs/{run_id}/start.json")
@@ -200,7 +203,9 @@ def resolve_run(store: Store, ref: str | None) -> Run:
     # Not the folders: without a start.json there is no run.
     listed = list_runs(store)
     if not listed:
-        raise UnknownRef(f"{store.location} has no runs yet: start one with `tercet run`.")
+        raise UnknownRef(
+            "not_reached", f"{store.location} has no runs yet: start one with `tercet run`."
+        )
     begun = [run for run in listed if not run["info"].get("refused")] or listed
     if ref is None:
         return begun[0]
@@ -218,11 +223,17 @@ def resolve_run(store: Store, ref: str | None) -> Run:
     if len(matching) == 1:
         return by_id[matching[0]]
     if matching:
-        raise SeveralRuns(f"{len(matching)} runs begin with {ref!r}: write more of the id.")
+        raise SeveralRuns(
+            "bad_value", f"{len(matching)} runs begin with {ref!r}: write more of the id."
+        )
     if tagged is not None:
         what = "which is a version, not a run" if "@" in wanted else "which was removed"
-        raise UnknownRef(f"The tag {name!r} names {wanted}, {what}: `tercet ls` lists the runs.")
-    raise UnknownRef(f"No run, tag or recipe is called {ref!r}: `tercet ls` shows what there is.")
+        raise UnknownRef(
+            "gone", f"The tag {name!r} names {wanted}, {what}: `tercet ls` lists the runs."
+        )
+    raise UnknownRef(
+        "unknown_name", f"No run, tag or recipe is called {ref!r}: `tercet ls` shows what there is."
+    )
 
 
 def _run(store: Store, run_id: str) -> Run | None:
@@ -269,7 +280,8 @@ def set_tag(
     """
     if not _NAME.fullmatch(name):
         raise StoreError(
-            f"{name!r} is not a valid tag: use letters, digits, dot, dash, underscore, at most 100."
+            "bad_value",
+            f"{name!r} is no valid tag: use letters, digits, dot, dash, underscore, at most 100.",
         )
     # Looked for and named at once, or a collection in between would not see the tag.
     with locks.hold(store, COLLECTION, waiting, who="tercet tag"):
@@ -277,7 +289,10 @@ def set_tag(
             found = resolve_ref(store, target)
             target = f"{found.step}@{found.version}"
         elif get_run(store, target) is None:
-            raise UnknownRef(f"There is no run {target!r} to tag: `tercet ls` shows what there is.")
+            raise UnknownRef(
+                "unknown_name",
+                f"There is no run {target!r} to tag: `tercet ls` shows what there is.",
+            )
         noted = {"tag": name, "target": target, "set": now()}
         store.replace(f"tags/{name}.json", json_bytes(noted))
 
@@ -290,7 +305,8 @@ def remove_tag(store: Store, name: str) -> str:
     target, name = get_tag(store, name), name.removeprefix(TAG_PREFIX)
     if target is None:
         raise UnknownRef(
-            f'There is no tag {name!r} to remove: `tercet sql "SELECT * FROM tags"` lists them.'
+            "unknown_name",
+            f'There is no tag {name!r} to remove: `tercet sql "SELECT * FROM tags"` lists them.',
         )
     store.delete(f"tags/{name}.json")
     return target
@@ -324,9 +340,13 @@ def resolve_ref(store: Store, ref: str) -> Artifact:
     """
     tagged, tag = get_tag(store, ref), ref.removeprefix(TAG_PREFIX)
     if tagged is None and tag != ref:
-        raise UnknownRef(f"There is no tag {tag!r} in the store: `tercet tag REF {tag}` sets it.")
+        raise UnknownRef(
+            "unknown_name", f"There is no tag {tag!r} in the store: `tercet tag REF {tag}` sets it."
+        )
     if tagged is not None and "@" not in tagged:
-        raise UnknownRef(f"The tag {tag!r} is a run: name a step or a table, with --run {tag}.")
+        raise UnknownRef(
+            "bad_value", f"The tag {tag!r} is a run: name a step or a table, with --run {tag}."
+        )
     name, _, version = (tagged or ref).partition("@")
     matching = [
         (artifact, tables)
@@ -335,10 +355,11 @@ def resolve_ref(store: Store, ref: str) -> Artifact:
     ]
     if not matching and tagged is not None:
         raise UnknownRef(
-            f"The tag {tag!r} names {tagged}, which was removed: `tercet tag REF {tag}` moves it."
+            "gone",
+            f"The tag {tag!r} names {tagged}, which was removed: `tercet tag REF {tag}` moves it.",
         )
     if not matching:
-        raise UnknownRef(_unknown(store, ref))
+        raise UnknownRef("unknown_name", _unknown(store, ref))
     if version:
         return _single([artifact for artifact, _ in matching], ref, version)
     return _newest(store, name, [artifact for artifact, _ in matching])
@@ -398,7 +419,9 @@ def _single(artifacts: list[Artifact], ref: str, version: str) -> Artifact:
     exact = [artifact for artifact in artifacts if artifact.version == version]
     found = exact or artifacts
     if len(found) > 1:
-        raise UnknownRef(f"{len(found)} versions fit {ref!r}: write more of the version.")
+        raise UnknownRef(
+            "bad_value", f"{len(found)} versions fit {ref!r}: write more of the version."
+        )
     return found[0]
 
 

@@ -101,21 +101,25 @@ def clear_errors(location: str | Path) -> Iterator[None]:
         raise
     except (OSError, BaseError) as error:
         if isinstance(error, BaseError) and "://" in str(location):
-            raise StoreError(bucket.refusal(str(location), error)) from None
+            raise StoreError("unreachable", bucket.refusal(str(location), error)) from None
         number, place = _system_error(error), location
         if "://" in str(location):
             # A copy of it, here.
             place = work_of(str(location))
         if number in _FULL:
             raise FullDisk(
+                "no_space",
                 f"No space is left in {place}: free some and repeat the command, "
-                "what is committed stays."
+                "what is committed stays.",
             ) from error
         if number in _DENIED:
             raise StoreError(
-                f"{place} cannot be written: check its permissions or choose another directory."
+                "refused",
+                f"{place} cannot be written: check its permissions or choose another directory.",
             ) from error
-        raise StoreError(f"{location} cannot be used: {first_line(error)}.") from error
+        raise StoreError(
+            "unreachable", f"{location} cannot be used: {first_line(error)}."
+        ) from error
 
 
 @dataclass(frozen=True)
@@ -169,8 +173,9 @@ class Store:
             if path == MARKER:
                 # No command makes it again.
                 raise StoreError(
+                    "damaged",
                     f"{self.location}/{path} is damaged: put it back from a copy of the store, or "
-                    "from another store of this version of Tercet, which has the same."
+                    "from another store of this version of Tercet, which has the same.",
                 ) from error
             fault = "not JSON" if data.strip() else "empty"
             raise Damaged(f"{self.location}/{path} is damaged ({fault})") from error
@@ -204,7 +209,8 @@ class Store:
                 return standing == data
             time.sleep(0.1 * tried)
         raise StoreError(
-            f"{self.location}/{path} is said to exist but is not there: repeat the command."
+            "damaged",
+            f"{self.location}/{path} is said to exist but is not there: repeat the command.",
         )
 
     def create_json(self, path: str, value: Any) -> bool:
@@ -297,12 +303,14 @@ def open_store(location: str, create: bool = True) -> Store:
     marker = store.get_json(MARKER)
     if marker is None:
         raise StoreError(
-            f"{store.location} is not a store: name one with --store, or run a recipe."
+            "missing_file",
+            f"{store.location} is not a store: name one with --store, or run a recipe.",
         )
     if marker.get("format") != FORMAT:
         raise StoreError(
+            "unreadable",
             f"{store.location} is a store of format {marker.get('format')}, this version reads "
-            f"{FORMAT}: update tercet or use another store."
+            f"{FORMAT}: update tercet or use another store.",
         )
     return store
 
@@ -317,7 +325,7 @@ def is_store(location: str) -> bool:
 def _elsewhere(location: str) -> Store:
     scheme, location = location.partition("://")[0], location.rstrip("/")
     if scheme == "s3" and (fault := bucket.fault(location)):
-        raise StoreError(fault)
+        raise StoreError("bad_value", fault)
     return Store(location, work_of(location), SCHEMES[scheme](location))
 
 
@@ -329,8 +337,9 @@ def _make_elsewhere(store: Store) -> None:
         # If another process has created the store meanwhile, the marker is among them.
         if others and MARKER not in others:
             raise StoreError(
+                "exists",
                 f"{store.location} is not a store and contains other objects ({others[0]}): name "
-                "another prefix."
+                "another prefix.",
             )
         if isinstance(store.objects, Bucket):
             bucket.probe(store.objects)
@@ -345,8 +354,9 @@ def _is_elsewhere(location: str) -> bool:
     # A slash is lost easily, and a directory of that name would be made.
     if (found and scheme not in SCHEMES) or (not found and location.startswith("s3:/")):
         raise StoreError(
+            "bad_value",
             f"{location} is not a local directory, nor in a bucket: name a directory, or "
-            "s3://BUCKET/PREFIX, with --store."
+            "s3://BUCKET/PREFIX, with --store.",
         )
     return bool(found)
 
@@ -355,15 +365,20 @@ def _check_folder(root: Path, create: bool) -> None:
     said = os.fsencode(root).decode("utf-8", "backslashreplace")
     if said != str(root):
         raise StoreError(
+            "bad_value",
             f"The directory {said} is not named in UTF-8, as a catalog's paths must be: choose "
-            "another with --store."
+            "another with --store.",
         )
     with clear_errors(root):
         there, is_folder = root.exists(), root.is_dir()
     if there and not is_folder:
-        raise StoreError(f"{root} is a file, but a store is a directory: name a directory.")
+        raise StoreError(
+            "exists", f"{root} is a file, but a store is a directory: name a directory."
+        )
     if not create and not is_folder:
-        raise StoreError(f"There is no store at {root}: name one with --store, or run a recipe.")
+        raise StoreError(
+            "missing_file", f"There is no store at {root}: name one with --store, or run a recipe."
+        )
 
 
 def _make(root: Path) -> None:
@@ -374,14 +389,17 @@ def _make(root: Path) -> None:
         try:
             root.mkdir(parents=True, exist_ok=True)
         except FileNotFoundError as error:
-            raise StoreError(f"{root} cannot be created: choose another directory.") from error
+            raise StoreError(
+                "refused", f"{root} cannot be created: choose another directory."
+            ) from error
         if not (root / MARKER).exists():
             others = strangers(root)
             # If another process has created the store meanwhile, the marker came first.
             if others and not (root / MARKER).exists():
                 raise StoreError(
+                    "exists",
                     f"{root} is not a store and contains other files ({others[0]}): "
-                    "name an empty or a new directory."
+                    "name an empty or a new directory.",
                 )
             Store(str(root), root, Folder(root)).create_json(MARKER, {"format": FORMAT})
         probe = root / f".probe-{os.getpid()}-{uuid.uuid4().hex}"
@@ -411,8 +429,9 @@ def check_outside(path: Path) -> None:
             continue
         if isinstance(marker, dict) and "format" in marker:
             raise StoreError(
+                "bad_value",
                 f"{path} lies inside the store {folder}, which holds nothing but its own: name a "
-                "place outside."
+                "place outside.",
             )
 
 

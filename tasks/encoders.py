@@ -34,7 +34,7 @@ def load_encoder(work: Work, slot: str, cnn_seed: int | None = None, key: str = 
             prompts=getattr(config, "prompts", None),
         )
     except ValueError as error:
-        raise BadInput(f"{key}: {error}" if key else str(error)) from error
+        raise BadInput("unfit_model", f"{key}: {error}" if key else str(error)) from error
 
 
 MIXES = (0.0, 0.25, 0.5, 0.75, 1.0)
@@ -54,7 +54,9 @@ def load_mix(work: Work, trained: str, mix: float) -> Any:
     try:
         return mix_weights(untouched, load_encoder(work, trained), mix)
     except ValueError as error:
-        raise BadInput(f"choose: {error}; leave `choose` out of the recipe.") from error
+        raise BadInput(
+            "unfit_model", f"choose: {error}; leave `choose` out of the recipe."
+        ) from error
 
 
 def mix_weights(untouched: Any, trained: Any, mix: float) -> Any:

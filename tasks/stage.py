@@ -267,7 +267,10 @@ def package_file(name: str) -> Path:
     except (ImportError, ValueError):
         spec = None
     if spec is None or not spec.submodule_search_locations:
-        raise BadInput(f"{name!r} names the Python package {package!r}, which is not installed.")
+        raise BadInput(
+            "missing_package",
+            f"{name!r} names the Python package {package!r}, which is not installed.",
+        )
     return Path(next(iter(spec.submodule_search_locations))) / inside
 
 

@@ -21,11 +21,14 @@ def load_tokenizer(folder: Path, key: str) -> Any:
         )
     except (OSError, ValueError, KeyError) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise BadInput(f"{key}: no tokenizer can be loaded from {folder}: {reason}") from error
+        raise BadInput(
+            "unreadable", f"{key}: no tokenizer can be loaded from {folder}: {reason}"
+        ) from error
     # Without its files transformers makes one that has only special tokens.
     if len(tokenizer) <= len(tokenizer.all_special_tokens):
         raise BadInput(
+            "missing_file",
             f"{key}: no tokenizer can be loaded from {folder}: its tokenizer.json is missing, or "
-            "the files that it is made from"
+            "the files that it is made from",
         )
     return tokenizer

@@ -41,7 +41,7 @@ def _one_sentence(function: Callable[_P, _T]) -> Callable[_P, _T]:
             if isinstance(error, TercetError):
                 sentence = f"{type(error).__name__}: {error}"
                 # What IPython asks an exception for.
-                error._render_traceback_ = lambda: [sentence]  # type: ignore[union-attr]
+                error._render_traceback_ = lambda: [sentence]  # type: ignore[attr-defined]
             raise
 
     return wrapped
@@ -217,7 +217,10 @@ class Run:
         artifact = find_artifact(store, ref or final_model(store, self.id), self.id)
         folder = artifact.model_dir()
         if folder is None:
-            raise BadInput(f"{artifact.step} makes no model: name a step such as train or whiten.")
+            raise BadInput(
+                "unfit_model",
+                f"{artifact.step} makes no model: name a step such as train or whiten.",
+            )
         return folder
 
 

@@ -112,7 +112,9 @@ def _check_free(store: Store, name: str) -> None:
             taken |= dict.fromkeys(entry.get("tables", {}), "a table")
             taken |= {entry.get("stage", entry["step"]): "a stage", entry["step"]: "a step"}
     if name in taken:
-        raise BadInput(f"{name!r} is {taken[name]} of this store: choose another name for the tag.")
+        raise BadInput(
+            "conflict", f"{name!r} is {taken[name]} of this store: choose another name for the tag."
+        )
 
 
 def _names_by_target(store: Store) -> dict[str, list[str]]:
@@ -297,5 +299,7 @@ def make_report(refs: Sequence[str | None], output: str, store: str) -> None:
                 data = render_report(subjects).encode("utf-8", "replace")
                 sink.write(data)
         except FileNotFoundError as error:
-            raise BadInput(f"{path} cannot be written: name another file (-o FILE).") from error
+            raise BadInput(
+                "refused", f"{path} cannot be written: name another file (-o FILE)."
+            ) from error
     typer.echo(f"{path}: {len(data) / 1_000_000:.1f} MB; it opens without a network connection.")

@@ -40,9 +40,9 @@ def define(
         definitions, or if it has several parts with a dictionary and none is named.
     """
     if format_ not in FORMATS:
-        raise BadInput(f"--format {format_!r} must be one of {', '.join(FORMATS)}.")
+        raise BadInput("unknown_name", f"--format {format_!r} must be one of {', '.join(FORMATS)}.")
     if any(not text.strip() for text in texts):
-        raise BadInput("A description is empty: give a few words, in quotation marks.")
+        raise BadInput("bad_value", "A description is empty: give a few words, in quotation marks.")
     opened = open_store(store, create=False)
     artifact = find_artifact(opened, ref, run_ref)
     folder = encoder_dir(artifact)
@@ -55,7 +55,7 @@ def define(
     try:
         encoder = load_encoder(folder, way.pooling, trust_remote_code=runs_own_code(artifact))
     except ValueError as error:
-        raise BadInput(str(error)) from None
+        raise BadInput("unfit_model", str(error)) from None
     space = read_space(way.space)
     if way.projection is None:
         found = nearest_by_cosine(encoder, space, texts, count)
@@ -105,16 +105,20 @@ def _part(artifact: Artifact, wanted: str | None) -> str:
     step, named = artifact.name, ", ".join(parts)
     if not parts:
         raise BadInput(
+            "unfit_model",
             f"{step} was not trained on definitions, so it cannot say what they define: name a "
-            "phase with the loss definition (tercet define TEXT --model train.PHASE)."
+            "phase with the loss definition (tercet define TEXT --model train.PHASE).",
         )
     if wanted is None and len(parts) > 1:
         raise BadInput(
+            "missing_key",
             f"{step} was trained on several dictionaries: name one of its parts {named} (tercet "
-            f"define TEXT --part {parts[0]})."
+            f"define TEXT --part {parts[0]}).",
         )
     if wanted is not None and wanted not in parts:
-        raise BadInput(f"{step} has no part {wanted!r} with definitions, only {named}.")
+        raise BadInput(
+            "unknown_name", f"{step} has no part {wanted!r} with definitions, only {named}."
+        )
     return wanted or parts[0]
 
 
@@ -168,6 +172,7 @@ def _by_projection(store: Store, artifact: Artifact, folder: Path, part: str) ->
     space = made_model(store, _models(artifact)[f"{part}.{SLOT}"])
     if projection is None or space is None:
         raise BadInput(
-            f"{artifact.name} has lost the files that it finds entries with: run its recipe again."
+            "damaged",
+            f"{artifact.name} has lost the files that it finds entries with: run its recipe again.",
         )
     return _Way(space, projection)

@@ -34,7 +34,7 @@ def show_difference(ref_a: str, ref_b: str, format_: str, store: str) -> None:
     Raises: UnknownRef for an unknown run, BadInput for an unknown format.
     """
     if format_ not in FORMATS:
-        raise BadInput(f"--format {format_!r} must be one of {', '.join(FORMATS)}.")
+        raise BadInput("unknown_name", f"--format {format_!r} must be one of {', '.join(FORMATS)}.")
     with open_runs(open_store(store, create=False), [ref_a, ref_b]) as (a, b):
         recipe = compare_recipes(a.recipe, b.recipe)
         steps = compare_steps(a.store, a.run, b.run)

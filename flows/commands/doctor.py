@@ -187,7 +187,9 @@ def writable(store: str) -> list[Finding]:
     root = _root(store)
     try:
         if root.is_file():
-            raise StoreError(f"{root} is a file, but a store is a directory: name a directory.")
+            raise StoreError(
+                "exists", f"{root} is a file, but a store is a directory: name a directory."
+            )
         if root.is_dir() and ((root / MARKER).exists() or strangers(root)):
             open_store(store, create=False)
         with tempfile.NamedTemporaryFile(dir=_standing(root), prefix=".probe-") as probe:

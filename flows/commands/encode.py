@@ -45,13 +45,20 @@ def encode_table(
     table, target = Path(source).expanduser(), Path(output).expanduser()
     check_file(target)
     if not table.is_file():
-        raise BadInput(f"{source}: no such file; give a table (.csv, .tsv, .jsonl, .parquet).")
+        raise BadInput(
+            "missing_file", f"{source}: no such file; give a table (.csv, .tsv, .jsonl, .parquet)."
+        )
     if format_of(table)[0] == ".txt":
-        raise BadInput(f"{source}: a .txt has no columns; name a .csv, .tsv, .jsonl or .parquet.")
+        raise BadInput(
+            "missing_column",
+            f"{source}: a .txt has no columns; name a .csv, .tsv, .jsonl or .parquet.",
+        )
     read = partial(rows, table, _MAX_BYTES)
     columns = columns_of(table, _MAX_BYTES)
     if column is not None and column not in columns:
-        raise BadInput(f"{source} has no column {column!r}; it has: {', '.join(columns)}.")
+        raise BadInput(
+            "missing_column", f"{source} has no column {column!r}; it has: {', '.join(columns)}."
+        )
     chosen = column or text_column(source, columns, first_rows(read))
     model = model or final_model(open_store(store, create=False), run_ref)
     folder = model_path(model, store, run_ref)
@@ -62,7 +69,7 @@ def encode_table(
     try:
         encoder = load_encoder(folder, device=device("auto"))
     except ValueError as error:
-        raise BadInput(str(error)) from None
+        raise BadInput("unfit_model", str(error)) from None
     kind = pa.list_(pa.float32(), dimension(encoder))
     schema = pa.schema([("id", pa.int64()), ("text", pa.string()), ("vector", kind)])
     texts = _texts(read(columns=[chosen]), chosen)
@@ -83,7 +90,9 @@ def encode_table(
             count += len(batch)
             progress(count, None, "texts")
         if not count:
-            raise BadInput(f"{source} has no text in its column {chosen!r}: name another one.")
+            raise BadInput(
+                "no_rows", f"{source} has no text in its column {chosen!r}: name another one."
+            )
     without = f"; {total - count:,} of {total:,} rows have none" if count < total else ""
     typer.echo(
         f"{count:,} texts of the column {chosen!r} are in {target}, with their vectors{without}."

@@ -141,11 +141,12 @@ def _check_folders(beir: Sequence[str]) -> None:
     for folder in beir:
         if RetrievalSource(source=folder).is_table:
             raise BadInput(
+                "missing_file",
                 f"--beir {folder!r} is no folder in BEIR's layout; a table of questions to a run's "
-                f"passages is asked by --tasks questions:{folder}."
+                f"passages is asked by --tasks questions:{folder}.",
             )
     if len(set(map(name_after, (folder.rstrip("/") for folder in beir)))) < len(beir):
-        raise BadInput("--beir names two folders of one name: rename one.")
+        raise BadInput("conflict", "--beir names two folders of one name: rename one.")
 
 
 def _pooling(name: str | None, prompt: str | None) -> PoolingMode | None:
@@ -155,7 +156,7 @@ def _pooling(name: str | None, prompt: str | None) -> PoolingMode | None:
         if prompt is not None:
             check_prompt(pooling, prompt)
     except ValueError as error:
-        raise BadInput(f"--pooling and --prompt: {error}.") from None
+        raise BadInput("unfit_model", f"--pooling and --prompt: {error}.") from None
     return pooling
 
 
@@ -168,7 +169,9 @@ def _paths(models: Sequence[str], store: str, run_ref: str | None) -> dict[str, 
         same = places.setdefault(path.resolve(), model)
         if model in paths or same != model:
             other = "" if same == model else f" (also as {same!r})"
-            raise BadInput(f"The model {model!r} is given twice{other}: name each model once.")
+            raise BadInput(
+                "conflict", f"The model {model!r} is given twice{other}: name each model once."
+            )
         paths[model] = path
     return paths
 
@@ -195,7 +198,7 @@ def model_path(model: str, store: str, run_ref: str | None) -> Path:
                 f"{model!r} is no step, version or tag of this store, no directory, and cannot be "
                 "fetched from the hub: check its name, --store, the network and HF_TOKEN."
             )
-        raise BadInput(said) from None
+        raise BadInput("bad_value", said) from None
 
 
 def _in_store(model: str, store: str, run_ref: str | None) -> Path | None:
@@ -209,13 +212,13 @@ def _in_store(model: str, store: str, run_ref: str | None) -> Path | None:
         # A tag, a version or a run can only be in the store; a plain name may be on the hub.
         tagged = tagged or get_tag(opened, model) is not None
         if tagged or "@" in model or run_ref is not None:
-            raise BadInput(str(error)) from None
+            raise BadInput("unfit_model", str(error)) from None
         return None
     folder = model_dir(artifact)
     # A transformer without modules of its own, such as one that `pretrain` made, is pooled like a
     # backbone.
     if not any((folder / file).is_file() for file in ("modules.json", "config.json")):
-        raise BadInput(f"{artifact.name} is no encoder: name another model.")
+        raise BadInput("unfit_model", f"{artifact.name} is no encoder: name another model.")
     return folder
 
 
@@ -229,8 +232,9 @@ def _suite(suite: str | None, names: Sequence[str], splits: Sequence[Split]) -> 
     except BadInput as error:
         known_of_run = " or ".join(OF_A_RUN)
         raise BadInput(
+            "unknown_name",
             f"{str(error).rstrip('.')}, or {known_of_run} of a run, or questions:FILE to a run's "
-            f"passages, or {OF_FILES}."
+            f"passages, or {OF_FILES}.",
         ) from None
     inside = [name for name in names or ["sts"] if not name.startswith(MTEB)]
     if not inside:
@@ -238,8 +242,9 @@ def _suite(suite: str | None, names: Sequence[str], splits: Sequence[Split]) -> 
         return None
     if suite is None:
         raise BadInput(
+            "missing_key",
             f"--tasks {','.join(inside)} needs --suite DIR, a directory in SentEval's layout; "
-            f"without a suite only {OF_FILES} and a run's {', '.join(OF_A_RUN)} can be evaluated."
+            f"without a suite only {OF_FILES} and a run's {', '.join(OF_A_RUN)} can be evaluated.",
         )
     folder = Path(suite).expanduser()
     suite_files(folder, names, splits)
@@ -249,7 +254,7 @@ def _suite(suite: str | None, names: Sequence[str], splits: Sequence[Split]) -> 
 def _splits(text: str) -> list[Split]:
     names = _listed(text)
     if not names or not set(names) <= {"dev", "test"}:
-        raise BadInput(f"--splits {text!r} must be test, dev or dev,test.")
+        raise BadInput("unknown_name", f"--splits {text!r} must be test, dev or dev,test.")
     return cast(list[Split], names)
 
 
@@ -260,7 +265,7 @@ def _listed(text: str) -> list[str]:
 
 def _check(option: str, value: str, allowed: Sequence[str]) -> None:
     if value not in allowed:
-        raise BadInput(f"{option} {value!r} must be one of {', '.join(allowed)}.")
+        raise BadInput("unknown_name", f"{option} {value!r} must be one of {', '.join(allowed)}.")
 
 
 def _table(found: pa.Table, precision: str) -> list[str]:

@@ -69,8 +69,9 @@ def export(
         return
     if ref.partition("@")[0] != "graph" and Path(destination).suffix.lower() in FOREIGN:
         raise BadInput(
+            "bad_value",
             f"{destination} is named like a file, but an export is a directory: leave its ending "
-            "out, or write a table's rows to a file with `tercet sql 'FROM TABLE' -o FILE`."
+            "out, or write a table's rows to a file with `tercet sql 'FROM TABLE' -o FILE`.",
         )
     if ref == BEIR:
         _check_alone(BEIR, onnx, int8, public, push is not None)
@@ -82,9 +83,11 @@ def export(
         return
     kind: Literal["model", "dataset"] = "dataset" if is_table(opened, ref) else "model"
     if kind == "dataset" and (onnx or int8):
-        raise BadInput(f"--onnx and --int8 apply to encoders only, but {ref} is a table.")
+        raise BadInput(
+            "no_effect", f"--onnx and --int8 apply to encoders only, but {ref} is a table."
+        )
     if public and push is None:
-        raise BadInput("--public needs --push REPO.")
+        raise BadInput("missing_key", "--public needs --push REPO.")
     target = Path(destination).expanduser()
     check_free(target)
     if push is not None:
@@ -100,7 +103,7 @@ def export(
 
 def _check_alone(what: str, *options: object) -> None:
     if any(options):
-        raise BadInput(f"{what} takes no --onnx, --int8, --push or --public.")
+        raise BadInput("no_effect", f"{what} takes no --onnx, --int8, --push or --public.")
 
 
 def export_model(
@@ -125,10 +128,14 @@ def export_model(
         if ref != "train" or run_ref is not None:
             raise
         raise BadInput(
-            "No run in this store has trained yet: `tercet run RECIPE` makes an encoder."
+            "not_reached",
+            "No run in this store has trained yet: `tercet run RECIPE` makes an encoder.",
         ) from None
     if artifact.step == "graph":
-        raise BadInput(f"The knowledge graph is written to a file: name one that ends in {SUFFIX}.")
+        raise BadInput(
+            "bad_value",
+            f"The knowledge graph is written to a file: name one that ends in {SUFFIX}.",
+        )
     source = encoder_dir(artifact)
     if not anyway:
         _check_verdict(find_run(opened, artifact, run_ref))
@@ -161,7 +168,7 @@ def _check_verdict(run: runs.Run | None) -> None:
     if verdict is None or verdict.word != "worse":
         return
     if not sys.stdin.isatty():
-        raise BadInput(f"{verdict.sentence()} To export it all the same: --anyway.")
+        raise BadInput("refused", f"{verdict.sentence()} To export it all the same: --anyway.")
     typer.confirm(f"{verdict.sentence()} Export it all the same?", abort=True)
 
 
@@ -180,7 +187,9 @@ def encoder_dir(artifact: Artifact) -> Path:
     """The directory of a finished encoder. Raises BadInput for anything else."""
     folder = model_dir(artifact)
     if not (folder / "modules.json").is_file():
-        raise BadInput(f"{artifact.name} is not a sentence encoder: modules.json is missing.")
+        raise BadInput(
+            "unfit_model", f"{artifact.name} is not a sentence encoder: modules.json is missing."
+        )
     return folder
 
 
@@ -190,8 +199,9 @@ def model_dir(artifact: Artifact) -> Path:
     folder = artifact.model_dir()
     if folder is None:
         raise BadInput(
+            "unfit_model",
             f"{artifact.name} contains tables, not a model: `tercet export TABLE DEST` writes a "
-            "table, `tercet export train DEST` an encoder."
+            "table, `tercet export train DEST` an encoder.",
         )
     return folder
 
@@ -205,8 +215,9 @@ def _of_graph(store: Store, ref: str, run_ref: str | None) -> Artifact:
         if ref != "graph":
             raise
         raise BadInput(
+            "not_reached",
             f"{'This store' if run is None else f'Run {run}'} has no knowledge graph: a run makes "
-            "one where its recipe reads it, or with `tercet run RECIPE --until graph`."
+            "one where its recipe reads it, or with `tercet run RECIPE --until graph`.",
         ) from None
 
 
@@ -312,7 +323,7 @@ def _write_in(
     try:
         model = load_encoder(source, form.pooling, prompt=form.prompt, trust_remote_code=trust)
     except ValueError as error:
-        raise BadInput(str(error)) from error
+        raise BadInput("unfit_model", str(error)) from error
     save_encoder(model, aside)
     # Modules that a loss kept beside the encoder.
     _copy_named(artifact, source, aside, "losses/")
@@ -331,12 +342,12 @@ def check_push(repository: str) -> None:
         validate_repo_id(repository)
     except HFValidationError:
         raise BadInput(
-            f"--push {repository!r} is not a hub repository: write OWNER/NAME."
+            "bad_value", f"--push {repository!r} is not a hub repository: write OWNER/NAME."
         ) from None
     if constants.HF_HUB_OFFLINE:
-        raise BadInput("--push needs the hub, but HF_HUB_OFFLINE is set: unset it.")
+        raise BadInput("unreachable", "--push needs the hub, but HF_HUB_OFFLINE is set: unset it.")
     if not os.environ.get(TOKEN):
-        raise BadInput(f"--push needs a token that may write: put it into {TOKEN}.")
+        raise BadInput("refused", f"--push needs a token that may write: put it into {TOKEN}.")
 
 
 def push_folder(
@@ -356,8 +367,9 @@ def push_folder(
         made = api.create_repo(repository, repo_type=kind, private=not public, exist_ok=True)
         if not public and not api.repo_info(made.repo_id, repo_type=kind).private:
             raise BadInput(
+                "exists",
                 f"{folder} is complete, but was not uploaded: {repository} already exists "
-                "and is public. Name another, or pass --public."
+                "and is public. Name another, or pass --public.",
             )
         api.upload_folder(
             repo_id=made.repo_id,
@@ -371,8 +383,9 @@ def push_folder(
             + ([] if public else ["--private"])
         )
         raise StageFailed(
+            "unreachable",
             f"{folder} is complete, but was not uploaded to {repository}: {_reason(error)}. "
-            f"Later: {later}"
+            f"Later: {later}",
         ) from error
     return str(made)
 

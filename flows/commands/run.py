@@ -53,14 +53,14 @@ def run_recipe(arguments: RunArguments, use_server: bool, write: str | None = No
         say(f"\nInterrupted; finished work is kept. Resume with:\n  {command}")
         return 130
     except FullDisk as error:
-        raise FullDisk(f"{describe_failure(error)} Then: {command}") from error
+        raise FullDisk("no_space", f"{describe_failure(error)} Then: {command}") from error
     except (BadInput, StoreError, Unusable):
         raise
     except RequirementNotMet as error:
         print_summary(error.run_id)
         raise
     except Exception as error:
-        raise StageFailed(f"{describe_failure(error)} Resume with: {command}") from error
+        raise StageFailed("lost", f"{describe_failure(error)} Resume with: {command}") from error
     print_summary(run_id)
     return 0
 
@@ -89,8 +89,9 @@ def _check_alone() -> None:
     started = os.environ.get("WORLD_SIZE") or "1"
     if started != "1":
         raise BadInput(
+            "bad_value",
             f"WORLD_SIZE is {started}, but a single process trains, on one device: start tercet "
-            "without accelerate launch or torchrun, or unset WORLD_SIZE."
+            "without accelerate launch or torchrun, or unset WORLD_SIZE.",
         )
 
 

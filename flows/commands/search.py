@@ -56,11 +56,13 @@ def search_passages(
     Raises: as `open_passages`, `search` and `serve_search`, and BadInput for an unknown format.
     """
     if format_ not in FORMATS:
-        raise BadInput(f"--format {format_!r} must be one of {', '.join(FORMATS)}.")
+        raise BadInput("unknown_name", f"--format {format_!r} must be one of {', '.join(FORMATS)}.")
     if query is not None and not query.strip():
-        raise BadInput("The query is empty: give a few words, in quotation marks.")
+        raise BadInput("bad_value", "The query is empty: give a few words, in quotation marks.")
     if query is not None and http is not None:
-        raise BadInput("--http answers the queries that it is sent: leave this one out.")
+        raise BadInput(
+            "no_effect", "--http answers the queries that it is sent: leave this one out."
+        )
     check_options(count, by)
     passages = open_passages(open_store(store, create=False), run_ref)
     if http is not None:
@@ -178,7 +180,7 @@ def serve_search(passages: Passages, port: int) -> None:
             options = {key: values[-1] for key, values in parse_qs(address.query).items()}
             try:
                 if not (count := options.get("count", "5")).isdecimal():
-                    raise BadInput(f"count {count!r} must be a number.")
+                    raise BadInput("bad_value", f"count {count!r} must be a number.")
                 with asking:
                     answer = search(
                         passages, options.get("q", ""), int(count), options.get("by") or None
@@ -210,7 +212,7 @@ def serve_search(passages: Passages, port: int) -> None:
     try:
         server = ThreadingHTTPServer((HOST, port), Handler)
     except (OSError, OverflowError) as error:
-        raise BadInput(f"--http {port}: {error}: choose another port.") from None
+        raise BadInput("busy", f"--http {port}: {error}: choose another port.") from None
     with server:
         typer.echo(f"Search on http://{HOST}:{server.server_port}/ until Ctrl-C.", err=True)
         server.serve_forever()

@@ -48,8 +48,9 @@ def answer(
     opened = open_store(store, create=False)
     if not list_runs(opened):
         raise BadInput(
+            "not_reached",
             f"The store {opened.location} has no runs yet, so there is nothing to query: "
-            "start one with `tercet run quickstart`."
+            "start one with `tercet run quickstart`.",
         )
     try:
         if query is not None:
@@ -67,17 +68,18 @@ def answer(
 def _format(asked: str | None, output: str | None) -> str:
     format_ = asked or FORMATS[0]
     if format_ not in FORMATS:
-        raise BadInput(f"--format {format_!r} must be one of {', '.join(FORMATS)}.")
+        raise BadInput("unknown_name", f"--format {format_!r} must be one of {', '.join(FORMATS)}.")
     ending = Path(output).suffix.removeprefix(".").lower() if output is not None else ""
     if format_ in ("table", "json") and ending in rows_out.FORMATS:
         return ending if format_ == "table" or ending == "jsonl" else format_
     if asked is None and ending not in ("", "txt"):
         raise BadInput(
+            "bad_value",
             f"{output}: no format ends in .{ending}; use {', '.join(rows_out.FORMATS)}, or .txt "
-            "for the table as it is shown."
+            "for the table as it is shown.",
         )
     if format_ == "parquet" and output is None:
-        raise BadInput("Parquet is a binary format: name a file with -o FILE.")
+        raise BadInput("missing_key", "Parquet is a binary format: name a file with -o FILE.")
     return format_
 
 
@@ -90,9 +92,9 @@ def _run(store: Store, run_ref: str | None, query: str, format_: str, output: st
             # What a wrong name may mean, DuckDB knows among all tables.
             _answer(connect(store, run_ref), query, format_, output)
     except SqlError as error:
-        raise BadInput(str(error)) from error
+        raise BadInput(error.kind, str(error)) from error
     except (duckdb.Error, pa.ArrowException) as error:
-        raise BadInput(sql_fault(error)) from error
+        raise BadInput(error.kind, sql_fault(error)) from error
 
 
 def _answer(
@@ -142,7 +144,7 @@ def _batches(reader: pa.RecordBatchReader, stopped: threading.Event) -> Iterator
             return
         except (duckdb.Error, pa.ArrowException, OSError) as error:
             # Arrow reports DuckDB's errors as those of a file.
-            raise BadInput(sql_fault(error)) from error
+            raise BadInput("bad_query", sql_fault(error)) from error
         yield batch
 
 
@@ -184,9 +186,13 @@ def _counted(count: int) -> str:
 def _from_pipe(store: Store, run_ref: str | None, format_: str, output: str | None) -> None:
     queries = list(_queries(sys.stdin))
     if not queries:
-        raise BadInput('There is no query: write tercet sql "SELECT …", or pipe one in.')
+        raise BadInput(
+            "missing_key", 'There is no query: write tercet sql "SELECT …", or pipe one in.'
+        )
     if output is not None and len(queries) > 1:
-        raise BadInput(f"-o takes the rows of a single query, but there are {len(queries)}.")
+        raise BadInput(
+            "bad_value", f"-o takes the rows of a single query, but there are {len(queries)}."
+        )
     for query in queries:
         _run(store, run_ref, query, format_, output)
 
@@ -283,7 +289,7 @@ def _schema(store: Store, run_ref: str | None, table: str) -> list[str]:
             name = ".".join(map(quoted_name, table.split(".")))
             found = connection.execute(f"DESCRIBE {name}").fetchall()
         except duckdb.Error as error:
-            raise BadInput(sql_fault(error)) from error
+            raise BadInput(error.kind, sql_fault(error)) from error
     columns = [(name, kind, meaning(table, name)) for name, kind, *_ in found]
     return text_table.render(["column", "type", "meaning"], columns, text_table.terminal_width())[0]
 

@@ -39,8 +39,9 @@ def remove_runs(refs: Sequence[str], store: str) -> None:
         run_id = runs.resolve_run(opened, ref)["run_id"]
         if not run_id.startswith(ref):
             raise BadInput(
+                "bad_value",
                 f"{ref!r} is a name for run {run_id}: to remove it, name it by its id, tercet rm "
-                f"{run_id}."
+                f"{run_id}.",
             )
         runs.remove_run(opened, run_id, waits)
         typer.echo(f"Run {run_id} is removed.")
@@ -213,7 +214,7 @@ def show_room(store: str, format_: str) -> None:
     Raises BadInput for an unknown format, StoreError.
     """
     if format_ not in FORMATS:
-        raise BadInput(f"--format {format_!r} must be one of {', '.join(FORMATS)}.")
+        raise BadInput("unknown_name", f"--format {format_!r} must be one of {', '.join(FORMATS)}.")
     opened = open_store(store, create=False)
     there = opened.stats("")
     if opened.near != opened:

@@ -35,7 +35,9 @@ def run_study(
     command = again(arguments, vary, arms_file, metric, output, at_once)
     html = Path(output)
     if html.suffix != ".html":
-        raise BadInput(f"-o {output!r} must end in .html; the table is written beside it as .csv.")
+        raise BadInput(
+            "bad_value", f"-o {output!r} must end in .html; the table is written beside it as .csv."
+        )
     check_file(html, replaces=True)
     arms = studies.arms_of(arguments.recipe, vary, arms_file, arguments.overrides)
     if metric is not None:
@@ -108,7 +110,9 @@ def _outcomes(planned: Sequence[PlannedArm], at_once: int, command: str) -> Iter
 
 def _told(outcome: Outcome, command: str) -> Outcome:
     if isinstance(outcome.error, FullDisk):
-        raise FullDisk(f"{describe_failure(outcome.error)} Then: {command}") from outcome.error
+        raise FullDisk(
+            "no_space", f"{describe_failure(outcome.error)} Then: {command}"
+        ) from outcome.error
     if outcome.error is not None:
         say(f"Arm {outcome.planned.arm.name!r} failed: {describe_failure(outcome.error)}")
     return outcome

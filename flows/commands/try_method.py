@@ -53,9 +53,10 @@ def try_method(arguments: RunArguments, method: str, count: int) -> None:
         def ask_nobody(step: Step, make: Make) -> StepResult:
             if step.stage.asks is not None and artifact_of(handle, step.name).manifest() is None:
                 raise BadInput(
+                    "not_reached",
                     f"{method!r} needs the results of {step.name} for the whole corpus, which do "
                     f"not exist yet: try it first (tercet try … --method {EXTRACTION}), then run "
-                    "it (tercet run … --until extract_parse)."
+                    "it (tercet run … --until extract_parse).",
                 )
             return make(silent)
 
@@ -83,7 +84,9 @@ def _show_rows(order: PartOrder, method: str, count: int) -> None:
             rows += _with_anchors(made, work.inputs[each].table(each, columns))
             anchors += len(made["sentence_id"].unique())
     if not rows:
-        raise BadInput(f"{method!r} applies to no anchor of this corpus: there is nothing to show.")
+        raise BadInput(
+            "no_rows", f"{method!r} applies to no anchor of this corpus: there is nothing to show."
+        )
     shown = [
         rows[place * len(rows) // min(count, len(rows))] for place in range(min(count, len(rows)))
     ]
@@ -118,7 +121,9 @@ def _show_answers(order: PartOrder, method: str, count: int) -> None:
     assert order.resources.ask is not None
     requests = list(islice(_requests(order), count))
     if not requests:
-        raise BadInput(f"{method!r} applies to no row of this corpus: there is nothing to ask.")
+        raise BadInput(
+            "no_rows", f"{method!r} applies to no row of this corpus: there is nothing to ask."
+        )
     answers = sorted(order.resources.ask(method, requests), key=lambda answer: answer.place)
     # A method with several kinds of query has examples of each.
     shots = list(dict.fromkeys(shot for request in requests for shot in request.shots))
@@ -144,7 +149,7 @@ def _step(steps: Sequence[Step], method: str) -> Step:
     if method not in names:
         known = f"it has: {', '.join(names)}" if names else "it has none"
         near = suggest(method, names)
-        raise BadInput(f"The recipe has no method {method!r} ({known}){near}.")
+        raise BadInput("unknown_name", f"The recipe has no method {method!r} ({known}){near}.")
     return names[method]
 
 

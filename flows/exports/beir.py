@@ -51,8 +51,9 @@ def export_beir(store: Store, target: Path, run_ref: str | None) -> Written:
         judged = dict(counts.fetchall())
         if not judged:
             raise BadInput(
+                "not_reached",
                 f"{named_run(run)} has no questions: name a table of "
-                "your own under evaluate.retrieval_sets, or another run with --run."
+                "your own under evaluate.retrieval_sets, or another run with --run.",
             )
         documents = _write(folder / "corpus.jsonl", _documents(db))
         asked = "SELECT query_id::VARCHAR AS _id, any_value(query) AS text FROM judged GROUP BY 1"
@@ -79,7 +80,9 @@ def _run(store: Store, run_ref: str | None) -> runs.Run:
             if any(entry["step"] == step for entry in run["steps"]):
                 return run
     whose = f"Run {run_ref} has no" if named else "No run in this store has"
-    raise BadInput(f"{whose} passages: run a recipe with `passages: {{}}` under its `ingest`.")
+    raise BadInput(
+        "not_reached", f"{whose} passages: run a recipe with `passages: {{}}` under its `ingest`."
+    )
 
 
 def _prepare(db: duckdb.DuckDBPyConnection, found: Mapping[str, Rows]) -> str:

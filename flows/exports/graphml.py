@@ -52,7 +52,8 @@ def write_graphml(artifact: Artifact, target: Path) -> tuple[int, int, bool]:
     rows = artifact.rows()
     if "kg_nodes" not in rows.tables or "kg_edges" not in rows.tables:
         raise BadInput(
-            f"{artifact.name} is no knowledge graph: `tercet export graph FILE.graphml`."
+            "unfit_model",
+            f"{artifact.name} is no knowledge graph: `tercet export graph FILE.graphml`.",
         )
     names = {"nodes": rows.sql("kg_nodes"), "edges": rows.sql("kg_edges")}
     with duckdb.connect(config={"memory_limit": "1GB", "threads": 1}) as db:

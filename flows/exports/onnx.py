@@ -37,8 +37,9 @@ def check_installed() -> None:
     missing = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
     if missing:
         raise BadInput(
+            "missing_package",
             f"--onnx and --int8 need the package {missing[0]}, which is not installed: "
-            "pip install 'tercet[onnx]'."
+            "pip install 'tercet[onnx]'.",
         )
 
 
@@ -73,7 +74,7 @@ def add_onnx(
         model = load_encoder(folder, device="cpu", trust_remote_code=trust_remote_code)
         onnx_files.write_onnx(model, place / "model.onnx")
     except ValueError as error:
-        raise BadInput(f"{error}: export without --onnx and --int8.") from error
+        raise BadInput("unfit_model", f"{error}: export without --onnx and --int8.") from error
     if int8:
         path = place / onnx_files.int8_name()
         onnx_files.write_int8(place / "model.onnx", path)
@@ -143,8 +144,9 @@ def _sentences(connection: duckdb.DuckDBPyConnection) -> tuple[str, list[str]]:
         if len(rows) > 2:
             return where, [text for (text,) in rows]
     raise BadInput(
+        "not_reached",
         "--onnx and --int8 measure the files on sentences of the encoder's run, but the store has "
-        "none: export without them."
+        "none: export without them.",
     )
 
 

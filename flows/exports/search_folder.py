@@ -40,9 +40,11 @@ def export_search(store: Store, passages: Passages, target: Path) -> int:
         an existing target.
     """
     if AFTER in passages.missing:
-        raise BadInput(passages.missing[AFTER])
+        raise BadInput("not_reached", passages.missing[AFTER])
     if passages.index.index is None:
-        raise BadInput("The passages have no words to search by: choose another run with --run.")
+        raise BadInput(
+            "no_rows", "The passages have no words to search by: choose another run with --run."
+        )
 
     from tercet.models.encoders.encoder import save_encoder
 

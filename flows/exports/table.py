@@ -63,11 +63,14 @@ def export_table(store: Store, ref: str, target: Path, run_ref: str | None) -> i
                 )
         except (duckdb.Error, pa.ArrowException) as error:
             said = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
-            raise BadInput(f"The table {chosen.table} cannot be read: {said}.") from error
+            raise BadInput(
+                "bad_query", f"The table {chosen.table} cannot be read: {said}."
+            ) from error
         if not written.rows:
             raise BadInput(
+                "no_rows",
                 f"The table {chosen.table} has no rows in this run, so there is nothing to export: "
-                "name another run with --run."
+                "name another run with --run.",
             )
         card = data_card(chosen.table, written, chosen.run, connection, chosen.versions)
         (folder / "README.md").write_text(card, encoding="utf-8")
@@ -119,7 +122,7 @@ def _chosen(store: Store, ref: str, run_ref: str | None) -> _Chosen:
         artifact = runs.resolve_ref(store, ref)
         check_finished(artifact)
         if table not in artifact.rows().tables:
-            raise BadInput(f"{artifact.name} has no table {table}.")
+            raise BadInput("unknown_name", f"{artifact.name} has no table {table}.")
         run = find_run(store, artifact, run_ref)
         return _Chosen(table, run, artifact, (artifact.name,))
     snapshot = read_snapshot(store)
@@ -132,7 +135,9 @@ def _chosen(store: Store, ref: str, run_ref: str | None) -> _Chosen:
             made = tuple(e.name for e in entries)
             return _Chosen(table, run, None, made)
     whose = "No run" if run_ref is None else f"The run {asked[0]['run_id']}"
-    raise BadInput(f"{whose} has reached the table {table}{'' if run_ref is None else ' not'}.")
+    raise BadInput(
+        "not_reached", f"{whose} has reached the table {table}{'' if run_ref is None else ' not'}."
+    )
 
 
 def _rows(

@@ -188,11 +188,13 @@ def check_file(path: Path, replaces: bool = False) -> None:
     """Raises BadInput if no file can be there, or if one is that is not to be replaced."""
     check_outside(path)
     if path.is_dir():
-        raise BadInput(f"{path} is a directory: name a file.")
+        raise BadInput("exists", f"{path} is a directory: name a file.")
     if not replaces and (path.exists() or path.is_symlink()):
-        raise BadInput(f"{path} exists and was not overwritten: name another file.")
+        raise BadInput("exists", f"{path} exists and was not overwritten: name another file.")
     if not path.parent.is_dir():
-        raise BadInput(f"There is no directory {path.parent}: make it, or name another file.")
+        raise BadInput(
+            "missing_file", f"There is no directory {path.parent}: make it, or name another file."
+        )
 
 
 @contextmanager
@@ -222,9 +224,13 @@ def check_free(target: Path) -> None:
     with clear_errors(target):
         if target.is_dir():
             if any(target.iterdir()):
-                raise BadInput(f"{target} exists and is not empty: name a directory that does not.")
+                raise BadInput(
+                    "exists", f"{target} exists and is not empty: name a directory that does not."
+                )
         elif target.exists() or target.is_symlink():
-            raise BadInput(f"{target} is a file: name a directory that does not exist yet.")
+            raise BadInput(
+                "exists", f"{target} is a file: name a directory that does not exist yet."
+            )
 
 
 @contextmanager

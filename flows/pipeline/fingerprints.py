@@ -120,7 +120,7 @@ def model_path(name: str) -> Path:
     try:
         return weights.fetch(name)
     except weights.ModelMissing as error:
-        raise BadInput(str(error)) from None
+        raise BadInput("unfit_model", str(error)) from None
 
 
 def tagged_model(store: Store, name: str) -> Artifact:
@@ -130,8 +130,9 @@ def tagged_model(store: Store, name: str) -> Artifact:
         known = ", ".join(sorted(runs.list_tags(store)))
         none = f"There is no tag {name!r} in this store, only: {known}"
         raise BadInput(
+            "unknown_name",
             f"{none if known else 'This store has no tags'}. Make the model first, and name it: "
-            f"tercet tag STEP@VERSION {name}."
+            f"tercet tag STEP@VERSION {name}.",
         )
     step, _, version = target.partition("@")
     artifact = open_artifact(store, step, version)
@@ -139,8 +140,9 @@ def tagged_model(store: Store, name: str) -> Artifact:
         fault = "is not a model" if artifact.records() else "was removed"
         what = f"{target}, which {fault}" if version else f"the run {target}"
         raise BadInput(
+            "unfit_model",
             f"The tag {name!r} names {what}: tag the step that made the model, as in "
-            f"tercet tag pretrain.NAME@VERSION {name}."
+            f"tercet tag pretrain.NAME@VERSION {name}.",
         )
     return artifact
 
@@ -158,12 +160,13 @@ def kept_artifact(store: Store, step: str, ref: str) -> Artifact:
             reached = {one["step"]: one["version"] for one in runs.resolve_run(store, ref)["steps"]}
             artifact = open_artifact(store, step, str(reached.get(step)))
     except runs.UnknownRef as error:
-        raise BadInput(f"{step}.keep: {error}") from None
+        raise BadInput("unknown_name", f"{step}.keep: {error}") from None
     manifest = artifact.manifest()
     if artifact.step != step or manifest is None or faults_of(artifact):
         raise BadInput(
+            "unknown_name",
             f"{step}.keep: {ref} names no whole version of {step}: leave `keep` out for a run to "
-            f"make one, then `tercet tag {step} NAME`."
+            f"make one, then `tercet tag {step} NAME`.",
         )
     config = manifest["components"]["config"]
     stands_in = config.keys() == {KEEP}
@@ -287,15 +290,16 @@ def _model(source: Model, found: Mapping[str, Fingerprint], store: Store, fetch:
     try:
         path = weights.fetch(source.name) if fetch else weights.cached(source.name)
     except weights.ModelMissing as error:
-        raise BadInput(str(error)) from None
+        raise BadInput("unfit_model", str(error)) from None
     return UNKNOWN if path is None else weights_version(store, source.name, path)
 
 
 def _content(path: Path, store: Store, step: str) -> str:
     if not path.exists():
         raise BadInput(
+            "missing_file",
             f"The file {str(path)!r} that the recipe names for {step} does not exist: "
-            "correct its path, or put the file there."
+            "correct its path, or put the file there.",
         )
     if path.is_dir():
         return fingerprint.tree_digest(path, store)

@@ -101,16 +101,18 @@ def until(steps: Sequence[Step], target: str) -> tuple[Step, ...]:
     if target == "rejects":
         names = list(dict.fromkeys(step.stage.name for step in steps))
         raise BadInput(
+            "bad_value",
             "--until 'rejects': every stage makes this table. Name the stage whose rejects you "
-            f"want, one of {', '.join(names)}."
+            f"want, one of {', '.join(names)}.",
         )
     wanted = [s for s in steps if target in (s.name, s.stage.name) or target in s.stage.tables]
     if not wanted:
         names = sorted({s.stage.name for s in steps} | {t for s in steps for t in s.stage.tables})
         raise BadInput(
+            "unknown_name",
             f"--until {target!r} is neither a stage nor a table of this recipe"
             f"{suggest(target, names)}: "
-            f"choose one of {', '.join(names)}."
+            f"choose one of {', '.join(names)}.",
         )
     by_name = {step.name: step for step in steps}
     keep: set[str] = set()

@@ -33,29 +33,37 @@ _TAKEN = ("mined", "self", "extract")
 def check_keys(recipe: Recipe) -> None:
     """Checks what needs no name of a model or corpus. Raises Misplaced for the first fault."""
     if recipe.seed + recipe.seeds > 2**32:
-        raise Misplaced("seed + seeds must be at most 2³²", "seeds")
+        raise Misplaced("bad_value", "seed + seeds must be at most 2³²", "seeds")
     names = [corpus.name for corpus in recipe.corpora]
     for index, corpus in enumerate(recipe.corpora):
         if corpus.name in names[:index]:
             fault = f"two corpora have the same name, {corpus.name!r}"
-            raise Misplaced(fault, "corpora", index)
+            raise Misplaced("missing_key", fault, "corpora", index)
         if corpus.role == "labelled" and corpus.name in SOURCES:
             raise Misplaced(
+                "conflict",
                 f"{corpus.name} is the name of the recipe's own rows: give the labelled corpus "
                 "another name",
                 *("corpora", index),
             )
         if corpus.kind and (fault := columns_fault(corpus.kind, corpus.columns) or ""):
-            raise Misplaced(fault, "corpora", index, "columns")
+            raise Misplaced("missing_key", fault, "corpora", index, "columns")
     if recipe.ingest.passages is not None and not recipe.unlabelled:
         raise Misplaced(
+            "missing_key",
             "no corpus has documents to cut into passages: leave `passages` out, or add a corpus "
             "of role domain or general",
             *("ingest", "passages"),
         )
     if recipe.evaluate.questions and recipe.ingest.passages is None:
         fault = "questions are asked of passages, and there are none: add ingest: {passages: {}}"
-        raise Misplaced(fault, "evaluate", "retrieval_sets", next(iter(recipe.evaluate.questions)))
+        raise Misplaced(
+            "missing_key",
+            fault,
+            "evaluate",
+            "retrieval_sets",
+            next(iter(recipe.evaluate.questions)),
+        )
     _check_purpose(recipe)
     for method in recipe.synthesise:
         _check_method(recipe, method)
@@ -72,9 +80,12 @@ def check_resolved(resolved: Resolved) -> None:
         for number, part in enumerate(phase.parts):
             _check_rows(resolved, phase.name, part, ("train", "phases", index, "parts", number))
     if recipe.awareness is not None and recipe.ingest.dev == 0:
-        raise Misplaced("`awareness` needs dev sentences, but `ingest.dev` is 0", "awareness")
+        raise Misplaced(
+            "missing_key", "`awareness` needs dev sentences, but `ingest.dev` is 0", "awareness"
+        )
     if recipe.awareness is not None and recipe.awareness.teacher == recipe.backbone:
         raise Misplaced(
+            "conflict",
             "the teacher is the backbone itself, so they always agree: name a stronger model",
             *("awareness", "teacher"),
         )
@@ -85,10 +96,13 @@ def _check_purpose(recipe: Recipe) -> None:
     if recipe.train.phases or recipe.whiten is not None:
         if recipe.backbone is None:
             uses = "training starts from" if recipe.train.phases else "is to be whitened"
-            raise Misplaced(f"the key is missing: name the model that {uses}", "backbone")
+            raise Misplaced(
+                "missing_key", f"the key is missing: name the model that {uses}", "backbone"
+            )
         if not recipe.unlabelled:
             roles = " or ".join(sorted({corpus.role for corpus in recipe.corpora}))
             raise Misplaced(
+                "no_rows",
                 f"every corpus is {roles}, so none gives sentences: add one of role domain or "
                 "general",
                 "corpora",
@@ -96,6 +110,7 @@ def _check_purpose(recipe: Recipe) -> None:
         return
     if all(settings.maker is None for settings in recipe.models.values()):
         raise Misplaced(
+            "missing_key",
             "the key is missing, and nothing under `models` is made either: write `train: {}` to "
             "train with the defaults",
             "train",
@@ -110,7 +125,9 @@ def _check_purpose(recipe: Recipe) -> None:
     ):
         if getattr(recipe, key):
             raise Misplaced(
-                "without `train` nothing uses this key: write `train: {}`, or leave it out", key
+                "no_effect",
+                "without `train` nothing uses this key: write `train: {}`, or leave it out",
+                key,
             )
 
 
@@ -118,6 +135,7 @@ def _check_method(recipe: Recipe, method: str) -> None:
     settings = recipe.synthesise[method]
     if not _METHOD_NAME.fullmatch(method) or method in _TAKEN:
         raise Misplaced(
+            "bad_value",
             f"{method!r} cannot be a method's name: write another, of letters, digits, dashes and "
             "underscores",
             *("synthesise", method),
@@ -127,16 +145,18 @@ def _check_method(recipe: Recipe, method: str) -> None:
     except ValueError as error:
         cause = error.__context__
         if not isinstance(cause, ValidationError):
-            raise Misplaced(str(error), "synthesise", method) from None
+            raise Misplaced("unknown_name", str(error), "synthesise", method) from None
         fault = cause.errors()[0]
         known = ", ".join(method_of(method, settings).params.model_fields) or "none"
         raise Misplaced(
+            "bad_value",
             f"{method}: {of_parameter(fault)} (the method's parameters: {known})",
             *("synthesise", method, *fault["loc"]),
         ) from None
     found, passages = method_of(method, settings), recipe.ingest.passages
     if found.each == "passages" and passages is None:
         raise Misplaced(
+            "missing_key",
             f"{method} writes queries to passages, and there are none: set `ingest: {{passages: "
             "{}}`, or leave it out",
             *("synthesise", method),
@@ -145,6 +165,7 @@ def _check_method(recipe: Recipe, method: str) -> None:
     if recipe.select.pairing == "role" and key is not None:
         own = (key,) if key in settings.params else ()
         raise Misplaced(
+            "conflict",
             "pairing: role pairs texts of one sentence, and this anchor is another: set "
             f"select.pairing to relation, or leave {key if own else method} out",
             *("synthesise", method, *own),
@@ -156,6 +177,7 @@ def check_selection(recipe: Recipe, methods: Mapping[str, Method]) -> None:
     evaluator = recipe.evaluator is not None
     if recipe.mine is not None and recipe.select.pairing == "role":
         raise Misplaced(
+            "conflict",
             "mined negatives stand against positives on the topic, which pairing: role does not "
             "tell apart: leave mine out, or set select.pairing to relation",
             "mine",
@@ -164,6 +186,7 @@ def check_selection(recipe: Recipe, methods: Mapping[str, Method]) -> None:
         m.relation != "topic" or m.each == "passages" for m in methods.values()
     ):
         raise Misplaced(
+            "missing_key",
             "mined negatives stand against positives on the topic, and no method makes any: add "
             "one such as rest_of_paragraph under `synthesise`, or leave mine out",
             "mine",
@@ -171,24 +194,26 @@ def check_selection(recipe: Recipe, methods: Mapping[str, Method]) -> None:
     for name, given in recipe.score.items():
         if name not in SCORERS:
             known = f"{suggest(name, SCORERS)}; known: {', '.join(SCORERS)}"
-            raise Misplaced(f"unknown scorer {name!r}{known}", "score", name)
+            raise Misplaced("unknown_name", f"unknown scorer {name!r}{known}", "score", name)
         try:
             SCORERS[name].stage.config.model_validate(given or {})
         except ValidationError as error:
             fault = error.errors()[0]
             raise Misplaced(
-                f"{name}: {of_parameter(fault)}", "score", name, *fault["loc"]
+                "bad_value", f"{name}: {of_parameter(fault)}", "score", name, *fault["loc"]
             ) from None
     for message, place in find_faults(recipe.score, recipe.select, methods, evaluator):
-        raise Misplaced(message, *place)
+        raise Misplaced("bad_value", message, *place)
     if recipe.mine is not None and not evaluator:
         raise Misplaced(
+            "missing_key",
             "mined negatives are found by the evaluator's vectors, and there is none: name one "
             "under `evaluator`, or leave mine out",
             "mine",
         )
     if recipe.guard.embedding_min is not None and recipe.guard.encoder is None and not evaluator:
         raise Misplaced(
+            "missing_key",
             "the guard has nothing to encode texts with: name guard.encoder or an evaluator, or "
             "leave this key out",
             *("guard", "embedding_min"),
@@ -204,6 +229,7 @@ def _check_choice(recipe: Recipe) -> None:
     for index, phase in enumerate(recipe.train.phases):
         if phase.weight_interpolation:
             raise Misplaced(
+                "conflict",
                 "train.choose measures the weights before the starting ones are blended in, and "
                 "so chooses by others than the phase leaves: leave one of both keys out",
                 *("train", "phases", index, "weight_interpolation"),
@@ -211,6 +237,7 @@ def _check_choice(recipe: Recipe) -> None:
     if choose.by == "fact_order":
         if not recipe.evaluate.fact_order:
             raise Misplaced(
+                "missing_key",
                 "fact_order needs evaluate.fact_order, which names no file: name one with dev "
                 "cases, or choose by retrieval",
                 *(*place, "by"),
@@ -219,6 +246,7 @@ def _check_choice(recipe: Recipe) -> None:
         known = [*CHOOSERS, *recipe.evaluate.sts_sets, *recipe.evaluate.retrieval_sets]
         if choose.by not in known:
             raise Misplaced(
+                "unknown_name",
                 f"there is no {choose.by!r} to choose by{suggest(choose.by, known)}; known: "
                 f"{', '.join(CHOOSERS)}, and the names under evaluate.sts_sets and "
                 "evaluate.retrieval_sets",
@@ -227,18 +255,21 @@ def _check_choice(recipe: Recipe) -> None:
     elif choose.by != "retrieval":
         if recipe.evaluate.suite is None:
             raise Misplaced(
+                "missing_key",
                 f"{choose.by} needs evaluate.suite, which does not name a directory: name one, "
                 "or choose by retrieval",
                 *(*place, "by"),
             )
     elif recipe.ingest.dev == 0:
         raise Misplaced(
+            "missing_key",
             "there are no dev pairs to choose on, since ingest.dev is 0: raise it, or keep "
             "the last step's weights (--set train.choose=null)",
             *place,
         )
     elif not _has_pairs(recipe):
         raise Misplaced(
+            "missing_key",
             "there are no dev pairs to choose on, since no corpus has document pairs (query "
             "and answer): name these columns, or keep the last step's weights "
             "(--set train.choose=null)",
@@ -250,6 +281,7 @@ def _check_candidates(recipe: Recipe) -> None:
     """Candidates are mixes of the backbone's weights and the trained ones."""
     if recipe.choose is not None and recipe.whiten is not None:
         raise Misplaced(
+            "conflict",
             "a whitened encoder has no weights in common with the untouched one to be mixed: "
             "leave choose or whiten out",
             "choose",
@@ -264,12 +296,14 @@ def _check_heads(recipe: Recipe) -> None:
     # Without a pooling the backbone's own stays, which may be one.
     if RECONSTRUCTION in losses and trained is not None and form is None:
         raise Misplaced(
+            "conflict",
             f"the loss {RECONSTRUCTION} decodes vectors of pooling: {CNN}: set this key to {CNN}",
             *("train", "pooling"),
         )
     other = None if measured is None else cnn_form(measured)
     if recipe.train.phases and form is not None and other is not None and other != form:
         raise Misplaced(
+            "conflict",
             f"{CNN} has other numbers here than under train.pooling, and trained weights fit those "
             "alone: write the same in both",
             *("evaluate", "pooling"),
@@ -289,6 +323,7 @@ def _check_rows(resolved: Resolved, phase: str, part: PartConfig, place: Place) 
     draws_texts = rows.draw is not None and rows.reads_triplets
     if draws_texts and all(m.relation != "keeps" for m in resolved.methods.values()):
         raise Misplaced(
+            "missing_key",
             f"the phase {phase!r} draws generations, but no method writes texts that keep the "
             "meaning: list one under `synthesise`, or set the share `generated` to 0",
             *(*place_of_rows, "draw", "generated"),
@@ -298,6 +333,7 @@ def _check_rows(resolved: Resolved, phase: str, part: PartConfig, place: Place) 
         made = "only queries are" if recipe.synthesise else "nothing is"
         other = "rows: queries" if recipe.synthesise else "a labelled corpus or on rows: anchors"
         raise Misplaced(
+            "missing_key",
             f"the phase {phase!r} trains on {rows.source}, but {made} synthesised: list "
             f"methods under `synthesise`, or train on {other}",
             *place_of_rows,
@@ -305,12 +341,14 @@ def _check_rows(resolved: Resolved, phase: str, part: PartConfig, place: Place) 
     if rows.source == "queries" and not resolved.has_queries:
         listed = ", ".join(name for name, one in METHODS.items() if one.each == "passages")
         raise Misplaced(
+            "missing_key",
             f"the phase {phase!r} trains on queries, but no method writes any: list one under "
             f"`synthesise` ({listed}), with `ingest: {{passages: {{}}}}`",
             *place_of_rows,
         )
     if rows.source == "document_pairs" and not _has_pairs(recipe):
         raise Misplaced(
+            "missing_key",
             f"the phase {phase!r} trains on document_pairs, but no corpus has any: name its "
             "columns query and answer",
             *place_of_rows,
@@ -318,12 +356,14 @@ def _check_rows(resolved: Resolved, phase: str, part: PartConfig, place: Place) 
     if rows.source not in SOURCES and rows.source not in labelled:
         known = ", ".join([*SOURCES, *labelled])
         raise Misplaced(
+            "unknown_name",
             f"there are no rows {rows.source!r}: choose one of {known}, or list a labelled "
             "corpus of this name under `corpora`",
             *place_of_rows,
         )
     if rows.positive is not None and "positive" not in loss.texts:
         raise Misplaced(
+            "no_effect",
             f"the loss {part.loss['name']} reads no positive: leave this key out",
             *(*place_of_rows, "positive"),
         )
@@ -333,9 +373,10 @@ def _check_rows(resolved: Resolved, phase: str, part: PartConfig, place: Place) 
     if columns is not None and rows.negatives is not None:
         columns = (*columns, "negative")
     if columns is not None and (fault := unfit(part, columns)):
-        raise Misplaced(fault, *place_of_rows)
+        raise Misplaced("bad_value", fault, *place_of_rows)
     if kind == "scored" and rows.positive is None and "positive" in loss.texts:
         raise Misplaced(
+            "conflict",
             f"the corpus {rows.source!r} is scored, and {part.loss['name']} would take its pairs "
             "of a low label for positives too: write those of a high label alone into a corpus of "
             "kind pairs",
@@ -344,6 +385,7 @@ def _check_rows(resolved: Resolved, phase: str, part: PartConfig, place: Place) 
     reads = part.decays() and TEACHER not in part.models
     if recipe.evaluator is None and rows.source == "triplets" and reads:
         raise Misplaced(
+            "missing_key",
             f"the loss {part.loss['name']} reads the evaluator's cosine of each negative, and "
             "there is no evaluator: name one under `evaluator`, or take another loss such as "
             "info_nce",
@@ -356,12 +398,14 @@ def check_negatives(recipe: Recipe) -> None:
     if recipe.negatives is not None:
         if recipe.ingest.passages is None:
             raise Misplaced(
+                "missing_key",
                 "negatives are mined among passages, and there are none: write `passages: {}` "
                 "under `ingest`, or leave negatives out",
                 "negatives",
             )
         if recipe.negatives.by != "bm25" and recipe.evaluator is None:
             raise Misplaced(
+                "missing_key",
                 "negatives are found by the evaluator's vectors, and there is none: name one under "
                 "`evaluator`, or find them by: bm25",
                 *("negatives", "by"),
@@ -377,23 +421,27 @@ def _check_part(recipe: Recipe, part: PartConfig, wanted: int, place: Place) -> 
     loss = part.resolved()
     if recipe.negatives is None:
         raise Misplaced(
+            "missing_key",
             "nothing mines negatives: write `negatives: {}` in the recipe, or leave this key out",
             *place,
         )
     if wanted > recipe.negatives.k:
         raise Misplaced(
+            "bad_value",
             f"no row has more than {recipe.negatives.k}: raise negatives.k to {wanted}, or lower "
             "this key",
             *place,
         )
     if "negative" in loss.texts and wanted > 1:
         raise Misplaced(
+            "conflict",
             f"the loss {loss.name} takes one negative a row: set this key to 1, or train with "
             "info_nce, which takes any number",
             *place,
         )
     if "negative" not in (*loss.texts, *loss.optional):
         raise Misplaced(
+            "no_effect",
             f"the loss {loss.name} reads no negatives: leave this key out, or train with info_nce",
             *place,
         )
@@ -408,25 +456,30 @@ def check_asking(resolved: Resolved) -> None:
         asking.insert(0, ("extract_generate",))
         if recipe.extract != ExtractConfig():
             raise Misplaced(
+                "conflict",
                 "either rules extract (`extract`) or the language model (`extract_generate`)",
                 "extract_generate",
             )
     if asking and recipe.llm is None:
-        raise Misplaced(f"{asking[0][-1]} asks a language model: name it under `llm`", *asking[0])
+        raise Misplaced(
+            "missing_key", f"{asking[0][-1]} asks a language model: name it under `llm`", *asking[0]
+        )
     for place in asking:
         params = recipe.synthesise[str(place[-1])].params if place[1:] else {}
         times = params.get("per_unit", 1)
         if times > 1 and recipe.llm is not None and not sampling_of(recipe.llm, params).by_seed:
             fault = f"at temperature 0 the model gives the same answer {times} times"
-            raise Misplaced(fault, *place, "per_unit")
+            raise Misplaced("bad_value", fault, *place, "per_unit")
     if recipe.llm is not None and recipe.llm.name is not None and not recipe.run.llm.endpoints:
         raise Misplaced(
+            "missing_key",
             "a model given only by name must be served by an endpoint: list run.llm.endpoints, "
             "or give its files as `model`",
             *("llm", "name"),
         )
     if LLM in recipe.generators:
         raise Misplaced(
+            "conflict",
             "llm is the name of the recipe's language model: give the generator another",
             *("generators", LLM),
         )
@@ -440,6 +493,7 @@ def _check_generator(resolved: Resolved, method: str, name: str) -> None:
     recipe, place = resolved.recipe, ("synthesise", method)
     if resolved.methods[method].each == "passages":
         raise Misplaced(
+            "no_effect",
             f"{method} asks the language model about passages, and a generator answers sentences: "
             "leave generator out",
             *(*place, "generator"),
@@ -447,6 +501,7 @@ def _check_generator(resolved: Resolved, method: str, name: str) -> None:
     if name not in recipe.generators:
         known = ", ".join([LLM, *recipe.generators])
         raise Misplaced(
+            "unknown_name",
             f"there is no generator {name!r}: choose one of {known}, or list it under `generators`",
             *(*place, "generator"),
         )
@@ -454,6 +509,7 @@ def _check_generator(resolved: Resolved, method: str, name: str) -> None:
     found = resolved.models["generators", name, "model"]
     if found.form == GENSE and method not in GENSE_METHODS:
         raise Misplaced(
+            "unfit_model",
             f"the generator {name!r} is of form {GENSE}, which writes "
             f"{' and '.join(GENSE_METHODS)} alone: name another",
             *(*place, "generator"),
@@ -461,12 +517,14 @@ def _check_generator(resolved: Resolved, method: str, name: str) -> None:
     if params.get("prompt") and (method in fitted.FROM_SENTENCE or found.form == GENSE):
         what = "the words that it was fitted to" if found.form == GENSE else "the sentence alone"
         raise Misplaced(
+            "no_effect",
             f"{method} gives a generator {what}, so this prompt would not be read: leave it "
             + (f"out, or fit it to this file (prompts.{method})" if found.form == GENSE else "out"),
             *(*place, "prompt"),
         )
     if params.get("shots") not in (None, prompted.BUILTIN):
         raise Misplaced(
+            "no_effect",
             f"a generator is shown no worked examples: leave shots out, or let {LLM} answer",
             *(*place, "shots"),
         )
@@ -475,6 +533,7 @@ def _check_generator(resolved: Resolved, method: str, name: str) -> None:
         return
     if found.maker != "fit_generator":
         raise Misplaced(
+            "unfit_model",
             f"{settings.model} is made by {found.maker}, which fits no generator: name a model "
             "that fit_generator makes",
             *("generators", name, "model"),
@@ -483,6 +542,7 @@ def _check_generator(resolved: Resolved, method: str, name: str) -> None:
     noise = found.form != GENSE and made.writes_with_noise
     if times > 1 and not noise and not sampling_of(settings.decoding(), params).by_seed:
         raise Misplaced(
+            "bad_value",
             f"at temperature 0 the generator writes the same text {times} times: give it a "
             "higher temperature, or ask once",
             *(*place, "per_unit"),

@@ -54,12 +54,13 @@ def _select(recipe: Recipe, settings: Any, place: Place) -> Any:
     for name in settings.corpora:
         if name not in known:
             fault = f"there is no corpus {name!r}, only: {_listed(recipe.unlabelled)}"
-            raise Misplaced(fault, *place, "corpora")
+            raise Misplaced("missing_key", fault, *place, "corpora")
         if known[name].role == "labelled":
             fault = f"the corpus {name!r} is labelled and gives no sentences: leave it out"
-            raise Misplaced(fault, *place, "corpora")
+            raise Misplaced("missing_key", fault, *place, "corpora")
         if known[name].role == "pretrain":
             raise Misplaced(
+                "no_effect",
                 f"the corpus {name!r} has role pretrain and gives no anchors: leave it out, or "
                 "give it the role general",
                 *(*place, "corpora"),
@@ -68,7 +69,7 @@ def _select(recipe: Recipe, settings: Any, place: Place) -> Any:
         return settings
     if not (corpora := _of_role(recipe, role)):
         fault = f"no corpus has the role {role}: give it to one under `corpora`"
-        raise Misplaced(fault, *place, "role")
+        raise Misplaced("missing_key", fault, *place, "role")
     return settings.model_copy(update={"corpora": settings.corpora or corpora, "role": None})
 
 
@@ -92,6 +93,7 @@ def _of_maker(recipe: Recipe, name: str, settings: ModelSettings) -> ModelSettin
         _select(recipe, made, place)
         if not recipe.unlabelled:
             raise Misplaced(
+                "missing_key",
                 "no corpus gives sentences to count in: add one of role domain or general under "
                 "`corpora`",
                 *place,
@@ -101,7 +103,7 @@ def _of_maker(recipe: Recipe, name: str, settings: ModelSettings) -> ModelSettin
     elif settings.fit_pair is not None:
         if recipe.evaluator is None:
             fault = "there is no evaluator whose vectors it could read: name one"
-            raise Misplaced(fault, "evaluator")
+            raise Misplaced("missing_key", fault, "evaluator")
         made = _judged(recipe, made, place)
     else:
         chosen = _judged if made.form == GENSE else _rewritten
@@ -115,10 +117,12 @@ def _to_pretrain(recipe: Recipe, named: Sequence[str], place: Place) -> tuple[st
     for corpus in named:
         if corpus not in [one.name for one in readable]:
             fault = f"no corpus {corpus!r} has sentences, only: {_listed(readable)}"
-            raise Misplaced(fault, *place, "corpora")
+            raise Misplaced("unknown_name", fault, *place, "corpora")
     if not readable:
         raise Misplaced(
-            "no corpus has sentences to train on: add one of role pretrain under `corpora`", *place
+            "missing_key",
+            "no corpus has sentences to train on: add one of role pretrain under `corpora`",
+            *place,
         )
     every = tuple(corpus.name for corpus in recipe.unlabelled)
     return tuple(named) or _of_role(recipe, "pretrain") or every
@@ -131,25 +135,28 @@ def _judged(recipe: Recipe, pairs: Any, place: Place) -> Any:
     """
     labelled = {corpus.name: corpus for corpus in recipe.labelled}
     if not labelled:
-        raise Misplaced("there are no pairs to fit to: add a corpus of role labelled", *place)
+        raise Misplaced(
+            "missing_key", "there are no pairs to fit to: add a corpus of role labelled", *place
+        )
     learnt = pairs.corpora or tuple(name for name in labelled if name not in pairs.dev)
     named = [(name, "corpora") for name in learnt] + [(name, "dev") for name in pairs.dev]
     for name, key in named:
         if name not in labelled:
             fault = f"no corpus {name!r} has labelled pairs, only: {', '.join(labelled)}"
-            raise Misplaced(fault, *place, key)
+            raise Misplaced("no_rows", fault, *place, key)
         if labelled[name].kind in _WITHOUT_FALSE:
             raise Misplaced(
+                "conflict",
                 f"the corpus {name!r} is of kind {labelled[name].kind}, which says of no pair that "
                 "it is false: name corpora of kind entailment or triplets",
                 *(*place, key),
             )
         if key == "dev" and name in learnt:
             fault = f"the corpus {name!r} is learnt from too: leave it out of one"
-            raise Misplaced(fault, *place, key)
+            raise Misplaced("no_rows", fault, *place, key)
     if not learnt:
         fault = "every labelled corpus is held out: name another to learn from"
-        raise Misplaced(fault, *place, "dev")
+        raise Misplaced("no_rows", fault, *place, "dev")
     return pairs.model_copy(update={"corpora": learnt})
 
 
@@ -157,6 +164,7 @@ def _rewritten(recipe: Recipe, pairs: Any, place: Place) -> Any:
     """With the corpora whose pairs or sentences a generator is fitted to."""
     if not pairs.corpora and not recipe.labelled:
         raise Misplaced(
+            "missing_key",
             "there are no pairs to fit to: add a corpus of role labelled, or name one of sentences "
             "under pairs.corpora, each of which is then its own target",
             *place,
@@ -173,16 +181,17 @@ def _measured(recipe: Recipe, models: Mapping[Place, Reference]) -> Any:
     if settings is None:
         return None
     if not recipe.generators:
-        raise Misplaced("there are no `generators` to measure: leave this out", *place)
+        raise Misplaced("no_effect", "there are no `generators` to measure: leave this out", *place)
     if all(models["generators", name, "model"].form == GENSE for name in recipe.generators):
         raise Misplaced(
+            "no_effect",
             f"the generators are of form {GENSE}, which writes no paraphrases to measure: leave "
             "this out",
             *place,
         )
     if not recipe.labelled:
         fault = "there are no pairs to measure on: add a corpus of role labelled"
-        raise Misplaced(fault, *place)
+        raise Misplaced("missing_key", fault, *place)
     remedy = "or name other corpora"
     chosen = _paraphrases(recipe, recipe.labelled, settings, place, remedy)
     return settings.model_copy(update={"corpora": chosen})
@@ -205,28 +214,30 @@ def _paraphrases(
     for name in names:
         if name not in known:
             fault = f"no corpus {name!r} has pairs to take, only: {_listed(readable)}"
-            raise Misplaced(fault, *place, "corpora")
+            raise Misplaced("no_effect", fault, *place, "corpora")
     chosen = names or tuple(corpus.name for corpus in recipe.labelled)
     for name in chosen:
         if known[name].kind == "definitions":
             raise Misplaced(
+                "unfit_model",
                 f"the corpus {name!r} has definitions, which are no pairs: name other corpora",
                 *(*place, "corpora"),
             )
     scored = [name for name in chosen if known[name].kind == "scored"]
     if above is not None and not scored:
         fault = "only corpora of kind scored have labels to be above: leave this out"
-        raise Misplaced(fault, *place, "above")
+        raise Misplaced("no_effect", fault, *place, "above")
     unknown = [name for name in above if name not in scored] if isinstance(above, dict) else []
     if unknown:
         raise Misplaced(
+            "unknown_name",
             f"{unknown[0]!r} is no corpus of kind scored whose pairs are taken, only: "
             f"{', '.join(scored)}",
             *(*place, "above"),
         )
     for name in scored:
         if remedy is not None and least_of(above, name) is None:
-            raise Misplaced(_ABOVE.format(name, remedy), *place, "above")
+            raise Misplaced("missing_key", _ABOVE.format(name, remedy), *place, "above")
     return chosen
 
 

@@ -11,6 +11,7 @@ import yaml
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from tercet.errors import ErrorKind, TercetError
 from tercet.flows.recipe.checks import check_keys, check_negatives, check_resolved, check_selection
 from tercet.flows.recipe.corpus_names import select_corpora
 from tercet.flows.recipe.fitting import fitted, own_name
@@ -43,14 +44,17 @@ def find(recipe: str) -> Path:
     if path.is_file():
         return path
     if path.is_dir() and recipe not in shipped():
-        raise BadInput(f"{recipe} is a directory: give the path of a recipe's YAML file.")
+        raise BadInput(
+            "bad_value", f"{recipe} is a directory: give the path of a recipe's YAML file."
+        )
     if "/" not in recipe and not recipe.endswith((".yaml", ".yml")):
         path = _SHIPPED / f"{recipe}.yaml"
         if path.is_file():
             return path
     raise BadInput(
+        "unknown_name",
         f"There is no recipe {recipe!r}{suggest(recipe, shipped())}: give a YAML file's path "
-        f"or one of the shipped names: {', '.join(shipped())}."
+        f"or one of the shipped names: {', '.join(shipped())}.",
     )
 
 
@@ -100,7 +104,9 @@ def loaded(
     path = find(recipe)
     node, content = read_yaml(path, "recipe")
     if not isinstance(content, dict):
-        raise BadInput(f"{path} is not a recipe: it must be a mapping with the key `corpora`.")
+        raise BadInput(
+            "bad_value", f"{path} is not a recipe: it must be a mapping with the key `corpora`."
+        )
     chosen = None
     if corpus is not None:
         if path.resolve().parent == _SHIPPED.resolve():
@@ -128,7 +134,7 @@ def loaded(
         typed: dict[str, str] = {o.partition("=")[0].strip(): f"--set {o}" for o in overrides}
         typed |= {"corpora": f"--corpus {corpus}"} if corpus is not None else {}
         typed |= {"seed": f"--seed {seed}"} if seed is not None else {}
-        raise BadInput(_sentence(path, node, content, error, typed)) from None
+        raise BadInput(_kind(error), _sentence(path, node, content, error, typed)) from None
 
 
 def read_yaml(path: Path, what: str) -> tuple[yaml.Node | None, Any]:
@@ -139,9 +145,11 @@ def read_yaml(path: Path, what: str) -> tuple[yaml.Node | None, Any]:
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
-        raise BadInput(f"{path} cannot be read: {error.strerror or error}.") from None
+        raise BadInput("unreadable", f"{path} cannot be read: {error.strerror or error}.") from None
     except UnicodeDecodeError:
-        raise BadInput(f"{path} is not UTF-8 text: save the {what} as UTF-8.") from None
+        raise BadInput(
+            "unreadable", f"{path} is not UTF-8 text: save the {what} as UTF-8."
+        ) from None
     try:
         return parse_yaml(text)
     except yaml.YAMLError as error:
@@ -149,7 +157,7 @@ def read_yaml(path: Path, what: str) -> tuple[yaml.Node | None, Any]:
         where = f"{path}:{mark.line + 1}" if mark else str(path)
         problem = getattr(error, "problem", None) or "cannot be read"
         said = "" if isinstance(error, Refused) else "not valid YAML: "
-        raise BadInput(f"{where}: {said}{problem}.") from None
+        raise BadInput("unreadable", f"{where}: {said}{problem}.") from None
 
 
 def _with_corpus(given: Any, source: str) -> list[Any]:
@@ -171,7 +179,9 @@ def _apply(content: dict[str, Any], override: str) -> None:
     """Sets one `a.b.c=value` in the recipe's mapping; the value is read as YAML."""
     key, equals, value = override.partition("=")
     if not equals or not key.strip():
-        raise BadInput(f"--set {override!r} has no value: write --set stage.key=value.")
+        raise BadInput(
+            "bad_value", f"--set {override!r} has no value: write --set stage.key=value."
+        )
     target: Any = content
     names = key.strip().split(".")
     try:
@@ -188,9 +198,13 @@ def _apply(content: dict[str, Any], override: str) -> None:
         _, parsed = parse_yaml(value)
         target[_place(target, names, len(names) - 1, override)] = parsed
     except (ValueError, IndexError, AttributeError, TypeError):
-        raise BadInput(f"--set {override!r}: the recipe has no key {key!r}.") from None
+        raise BadInput(
+            "unknown_key", f"--set {override!r}: the recipe has no key {key!r}."
+        ) from None
     except yaml.YAMLError:
-        raise BadInput(f"--set {override!r}: {value!r} is not a valid YAML value.") from None
+        raise BadInput(
+            "bad_value", f"--set {override!r}: {value!r} is not a valid YAML value."
+        ) from None
 
 
 def _place(target: Any, names: Sequence[str], depth: int, override: str) -> str | int:
@@ -206,7 +220,9 @@ def _place(target: Any, names: Sequence[str], depth: int, override: str) -> str 
     called = [member.get("name") if isinstance(member, dict) else None for member in target]
     number = called.index(name) if name in called else 0
     numbered = ".".join([*names[:depth], str(number), *names[depth + 1 :]])
-    raise BadInput(f"--set {override!r}: {'.'.join(names[:depth])} is a list: use {numbered}.")
+    raise BadInput(
+        "bad_value", f"--set {override!r}: {'.'.join(names[:depth])} is a list: use {numbered}."
+    )
 
 
 # Keys whose mapping may be written as a single value: `loss: info_nce`.
@@ -244,6 +260,24 @@ def _sentence(
     if kind == "value_error":
         return f"{where}: {key}: {fault['msg'].removeprefix('Value error, ')}."
     return f"{where}: {key} is {shown}, but {wanted(fault)}."
+
+
+# What pydantic's types find, in our kinds; a validator of ours names its own.
+_KINDS: Mapping[str, ErrorKind] = {
+    "extra_forbidden": "unknown_key",
+    "missing": "missing_key",
+    "union_tag_not_found": "missing_key",
+}
+
+
+def _kind(error: ValidationError | Misplaced) -> ErrorKind:
+    if isinstance(error, Misplaced):
+        return error.kind
+    fault = error.errors()[0]
+    raised = fault.get("ctx", {}).get("error")
+    if isinstance(raised, TercetError):
+        return raised.kind
+    return _KINDS.get(fault["type"], "bad_value")
 
 
 def _first(error: ValidationError | Misplaced) -> tuple[ErrorDetails, Location]:

@@ -150,12 +150,14 @@ def with_pair(described: Description, query: str | None, answer: str | None) -> 
     if query is None and answer is None:
         return described
     if query is None or answer is None or query == answer:
-        raise BadInput("--query and --answer name the two columns of a pair: give both")
+        raise BadInput(
+            "missing_key", "--query and --answer name the two columns of a pair: give both"
+        )
     for column in (query, answer):
         if column not in described.columns:
             known = ", ".join(map(repr, described.columns))
             its = f"its columns are {known}" if known else "it has no columns"
-            raise BadInput(f"{described.source} has no column {column!r}: {its}")
+            raise BadInput("missing_column", f"{described.source} has no column {column!r}: {its}")
     labels = {k: v for k, v in described.labels.items() if k not in (query, answer)}
     return replace(described, pair=(query, answer), labels=labels)
 

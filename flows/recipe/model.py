@@ -4,6 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from tercet.errors import InvalidSetting
 from tercet.models.encoders.settings import Prompts
 from tercet.models.generators.settings import GeneratorSettings
 from tercet.models.llm.run_settings import AskingSettings
@@ -111,15 +112,18 @@ class ModelSettings(Config):
             return {"fit_pair": {}}
         for maker, own in content.items() if isinstance(content, dict) else ():
             if isinstance(own, dict) and own.get("name"):
-                raise ValueError(f"the model's name is its key: leave name out of {maker}")
+                raise InvalidSetting(
+                    "no_effect", f"the model's name is its key: leave name out of {maker}"
+                )
         return {"take": content} if isinstance(content, str) else content
 
     @model_validator(mode="after")
     def _one(self) -> "ModelSettings":
         if sum(value is not None for _, value in self) != 1:
             known = ", ".join(name for name in type(self).model_fields if name != "take")
-            raise ValueError(
-                f"name a model to take, or the one stage that makes it, which is one of: {known}"
+            raise InvalidSetting(
+                "missing_key",
+                f"name a model to take, or the one stage that makes it, which is one of: {known}",
             )
         return self
 
@@ -184,7 +188,7 @@ class EvaluatorSettings(Config):
     @model_validator(mode="after")
     def _one(self) -> "EvaluatorSettings":
         if (self.model is None) == (self.fit is None):
-            raise ValueError("needs either `model` or `fit`")
+            raise InvalidSetting("missing_key", "needs either `model` or `fit`")
         return self
 
 

@@ -94,13 +94,13 @@ def find_defined(recipe: Recipe) -> dict[str, Reference]:
     for name, settings in models.items():
         if not NAME.fullmatch(name):
             fault = f"{name!r} is no name for a model: use letters, digits, _ and -"
-            raise Misplaced(fault, "models", name)
+            raise Misplaced("conflict", fault, "models", name)
         if _TAKEN.fullmatch(name):
             fault = f"{name} means something else where a model is named: choose another"
-            raise Misplaced(fault, "models", name)
+            raise Misplaced("conflict", fault, "models", name)
         if name in phases:
             fault = f"a phase has the name {name} too: give one of them another"
-            raise Misplaced(fault, "models", name)
+            raise Misplaced("conflict", fault, "models", name)
         for place, other in settings.models().items():
             _check_spelling(other, models, ("models", name, *place))
     found: dict[str, Reference] = {}
@@ -129,7 +129,7 @@ def _in_order(models: Mapping[str, ModelSettings]) -> list[str]:
         slots = models[chain[0]].models().items()
         place = next(below for below, other in slots if other == chain[1])
         fault = f"models that need each other can never be made: {' → '.join(chain)}"
-        raise Misplaced(fault, "models", chain[0], *place) from None
+        raise Misplaced("conflict", fault, "models", chain[0], *place) from None
 
 
 def _existing(name: str) -> Reference:
@@ -144,11 +144,12 @@ def _check_spelling(name: str, known: Mapping[str, Any], place: Place) -> None:
         return
     if alike := nearest(name, known, _ALIKE):
         fault = f"there is no model {name!r} under `models`; the nearest is {alike!r}"
-        raise Misplaced(fault, *place)
+        raise Misplaced("unknown_name", fault, *place)
     prefix, colon, _ = name.partition(":")
     if not colon or f"{prefix}:" in _PREFIXES or "/" in prefix or Path(name).exists():
         return
     raise Misplaced(
+        "bad_value",
         f"{name!r} has the unknown prefix {prefix + colon!r}: a model may begin with "
         f"{' or '.join(_PREFIXES)}, or is a directory, or a name on the hub",
         *place,
@@ -161,13 +162,14 @@ def _look_up(name: str, known: Mapping[str, Reference], place: Place) -> Referen
     found = known.get(name) or _existing(name)
     if found.maker == "fit_pair":
         raise Misplaced(
+            "unfit_model",
             f"{name!r} judges pairs of vectors and neither encodes nor writes texts: name it under "
             "`score.pair` alone",
             *place,
         )
     if found.maker == "count_tokens" and place[-1] != FREQUENCIES:
         fault = f"{name!r} counts tokens, which is no model that could stand here: name another"
-        raise Misplaced(fault, *place)
+        raise Misplaced("unfit_model", fault, *place)
     return found
 
 
@@ -182,6 +184,7 @@ def _check_forms(settings: ModelSettings, place: Place, found: Mapping[Place, Re
         if before not in (None, needed):
             takes = "starts from" if below[-1] == "init" else "is judged by"
             raise Misplaced(
+                "unfit_model",
                 f"the model {name!r} has the form {before}, but a model of form {form} "
                 f"{takes} one of form {needed}",
                 *(*place, *below),
@@ -206,6 +209,7 @@ def _find_of_phase(
         if name == "evaluator":
             if EVALUATOR not in found:
                 raise Misplaced(
+                    "missing_key",
                     "there is no evaluator to take: name one under `evaluator`, or leave this key "
                     "out",
                     *place,
@@ -213,14 +217,19 @@ def _find_of_phase(
             fixed[name] = found[EVALUATOR]
         if name in [later.name for later in recipe.train.phases[index:]]:
             raise Misplaced(
-                f"the phase {name!r} does not come before this one: name an earlier phase", *place
+                "conflict",
+                f"the phase {name!r} does not come before this one: name an earlier phase",
+                *place,
             )
         given = name in fixed or name in known
         if not given and (alike := nearest(name, earlier, _ALIKE)):
-            raise Misplaced(f"there is no phase {name!r}; the nearest is {alike!r}", *place)
+            raise Misplaced(
+                "unknown_name", f"there is no phase {name!r}; the nearest is {alike!r}", *place
+            )
         model = fixed.get(name) or _look_up(name, known, place)
         if place[-1] == FREQUENCIES and given and model.maker != "count_tokens":
             raise Misplaced(
+                "unfit_model",
                 f"{name!r} is a model, but the loss reads counts of tokens: name one that "
                 "count_tokens makes",
                 *place,
@@ -236,15 +245,17 @@ def _find_judge(scorer: str, config: Any, name: str, known: Mapping[str, Referen
     needed = getattr(config, "made_by", None)
     if needed is not None and found.maker != needed:
         fault = f"{name!r} is not one of `models` that {needed} makes: name one"
-        raise Misplaced(fault, *place)
+        raise Misplaced("unfit_model", fault, *place)
     if found.form == GENSE and getattr(config, "question", None):
         raise Misplaced(
+            "no_effect",
             f"{name!r} judges in the words that it was fitted to: leave this key out, or give them "
             "as its fit_generator.question",
             *("score", scorer, "question"),
         )
     if needed is None and found.maker and found.form != GENSE:
         raise Misplaced(
+            "unfit_model",
             f"{name!r} judges nothing: name a model that fit_generator makes with form: {GENSE}",
             *place,
         )

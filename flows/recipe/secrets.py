@@ -42,9 +42,10 @@ def refuse_secrets(where: str, value: Any) -> None:
     for text in _texts("", value):
         if not _WITHOUT.match(text):
             raise BadInput(
+                "secret",
                 f"{where} must not hold a password, key or token, since it would be kept word for "
                 "word: put it into the environment, as TERCET_LLM_KEY for endpoints "
-                "(run.llm.key_env names another variable) or HF_TOKEN for the hub."
+                "(run.llm.key_env names another variable) or HF_TOKEN for the hub.",
             )
 
 

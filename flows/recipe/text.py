@@ -72,9 +72,11 @@ def check_output(path: Path, text: str | None = None) -> None:
     check_outside(path)
     same = text is not None and path.is_file() and path.read_bytes() == text.encode()
     if path.exists() and not same:
-        raise BadInput(f"{path} exists and was not overwritten: name another file.")
+        raise BadInput("exists", f"{path} exists and was not overwritten: name another file.")
     if not path.parent.is_dir():
-        raise BadInput(f"There is no directory {path.parent}: make it, or name another file.")
+        raise BadInput(
+            "missing_file", f"There is no directory {path.parent}: make it, or name another file."
+        )
 
 
 def write(path: Path, text: str) -> None:

@@ -47,8 +47,9 @@ def measured_form(store: Store, run: Run | None, artifact: Artifact) -> FormSett
             found[form.pooling, form.prompt] = None
     if len(found) > 1:
         raise BadInput(
+            "bad_value",
             f"{artifact.name} was evaluated with several poolings: choose the "
-            "run whose pooling to use with --run."
+            "run whose pooling to use with --run.",
         )
     pooling, prompt = next(iter(found), (None, None))
     return FormSettings(pooling=pooling, prompt=prompt)

@@ -97,8 +97,9 @@ def parse_metric(text: str) -> Metric:
     suite, *rest = text.split()
     if len(rest) < 3:
         raise BadInput(
+            "bad_value",
             f"--metric {text!r} does not name a metric: write suite, task, subset and metric as in "
-            f"the table `evaluations`, such as {DEFAULTS[0]!r}."
+            f"the table `evaluations`, such as {DEFAULTS[0]!r}.",
         )
     return Metric(suite, " ".join(rest[:-2]), rest[-2], rest[-1])
 

@@ -56,9 +56,9 @@ def rows(store: Store, run_ref: str | None, query: str) -> pa.Table:
         with closing(connect(store, run_ref)) as connection:
             return connection.sql(checked(connection, query)).to_arrow_table()
     except SqlError as error:
-        raise BadInput(str(error)) from None
+        raise BadInput("bad_query", str(error)) from None
     except (duckdb.Error, pa.ArrowException) as error:
-        raise BadInput(sql_fault(error)) from None
+        raise BadInput(error.kind, sql_fault(error)) from None
 
 
 def sql_fault(error: Exception) -> str:
@@ -103,14 +103,16 @@ def find_artifact(store: Store, ref: str, run_ref: str | None) -> Artifact:
         artifact = open_artifact(store, entry["step"], entry["version"])
         if artifact.manifest() is None and not artifact.records():
             raise BadInput(
+                "gone",
                 f"{artifact.name}, which run {run['run_id']} reached, was "
-                "removed: run its recipe again."
+                "removed: run its recipe again.",
             )
         return artifact
     reached = sorted({name for entry in run["steps"] for name in _names(entry)})
     raise BadInput(
+        "not_reached",
         f"Run {run['run_id']} has not reached anything called {ref!r}; it has: "
-        f"{', '.join(reached) or 'nothing yet'}."
+        f"{', '.join(reached) or 'nothing yet'}.",
     )
 
 
@@ -139,7 +141,9 @@ def named_run(run: Mapping[str, Any]) -> str:
 def check_finished(artifact: Artifact) -> None:
     """Raises BadInput for an artifact that is not finished."""
     if artifact.manifest() is None:
-        raise BadInput(f"{artifact.name} is not finished: run its recipe again to resume it.")
+        raise BadInput(
+            "not_reached", f"{artifact.name} is not finished: run its recipe again to resume it."
+        )
 
 
 def _names(entry: Mapping[str, Any]) -> set[str]:

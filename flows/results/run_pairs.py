@@ -105,7 +105,9 @@ def own_files(names: Sequence[str], key: str) -> dict[str, str]:
     for file in (name.removeprefix(prefix) for name in names if name.startswith(prefix)):
         name = name_after(file)
         if name in found:
-            raise BadInput(f"--tasks names two files {name!r} of {_MEANT[key]}: rename one.")
+            raise BadInput(
+                "conflict", f"--tasks names two files {name!r} of {_MEANT[key]}: rename one."
+            )
         found[name] = file
     return found
 
@@ -114,13 +116,14 @@ def _run(location: str, run_ref: str | None, what: str) -> tuple[Store, runs.Run
     reads = f"reads the pairs of a run, and {location}"
     if not is_store(location):
         raise BadInput(
-            f"--tasks {what} {reads} is not a store: name one with --store, or run a recipe first."
+            "missing_file",
+            f"--tasks {what} {reads} is not a store: name one with --store, or run a recipe first.",
         )
     store = open_store(location, create=False)
     try:
         run = runs.resolve_run(store, run_ref)
     except runs.UnknownRef as error:
-        raise BadInput(str(error)) from None
+        raise BadInput(error.kind, str(error)) from None
     if run_ref is None:
         # The newest may lack the pairs, such as one that `--until` stopped early. But an encoder
         # that is named `train` is of the newest run that has one: its own pairs are held out.
@@ -153,10 +156,11 @@ def _pairs(
     lacking = [split for split in splits if split not in there]
     if lacking:
         raise BadInput(
+            "not_reached",
             f"{named_run(run)} has no document pairs in split {' or '.join(lacking)}: name "
             "another run with --run or other --splits, or run a recipe whose corpus names the "
             "columns `query` and `answer`, or which measures halves (`evaluate.halves`), and whose "
-            f"`ingest.{lacking[0]}` is large enough."
+            f"`ingest.{lacking[0]}` is large enough.",
         )
     return found
 
@@ -172,8 +176,9 @@ def _awareness(store: Store, run: Mapping[str, Any]) -> list[ScoredTask]:
             made = "found too few entities and quantities for awareness pairs"
             more = " and more dev sentences (`ingest.dev`)"
         raise BadInput(
+            "not_reached",
             f"{named_run(run)} {made}: name another run with --run, or run its recipe with "
-            f"`awareness: {{teacher: MODEL}}`{more}."
+            f"`awareness: {{teacher: MODEL}}`{more}.",
         )
     return found
 
@@ -185,8 +190,9 @@ def _judged(store: Store, run: runs.Run, splits: Sequence[Split]) -> list[Retrie
     }
     if not all(name in rows.tables for name, rows in slots.items()):
         raise BadInput(
+            "not_reached",
             f"{named_run(run)} has not reached its questions: run its recipe again, or name "
-            "another run with --run."
+            "another run with --run.",
         )
     return read_judged(slots, splits)
 
@@ -198,8 +204,9 @@ def _ask(
     made = rows_of_stage(store, run, passages.STAGE.name)
     if passages.STAGE.name not in made.tables:
         raise BadInput(
+            "not_reached",
             f"{named_run(run)} has no passages to ask: name another run with --run, or run its "
-            "recipe with `ingest: {passages: {}}`."
+            "recipe with `ingest: {passages: {}}`.",
         )
     recipe = run["recipe"]
     config = judgements.JudgementsConfig(
@@ -226,7 +233,8 @@ def _files(run: Mapping[str, Any], settings: EvaluateSettings, key: str) -> Mapp
     found: Mapping[str, Any] = getattr(settings, key)
     if not found:
         raise BadInput(
+            "not_reached",
             f"{named_run(run)} names no file under evaluate.{key}: name another run with --run, "
-            f"or a file: --tasks {OF_A_FILE[key]}:FILE."
+            f"or a file: --tasks {OF_A_FILE[key]}:FILE.",
         )
     return found

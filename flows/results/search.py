@@ -133,10 +133,10 @@ def search(passages: Passages, query: str, count: int = 5, by: str | None = None
     Raises: BadInput for an empty query, and a way that there is not.
     """
     if not query.strip():
-        raise BadInput("The query is empty: give a few words, in quotation marks.")
+        raise BadInput("bad_value", "The query is empty: give a few words, in quotation marks.")
     check_options(count, by)
     if by is not None and by in passages.missing:
-        raise BadInput(passages.missing[by])
+        raise BadInput("not_reached", passages.missing[by])
     searched = passages.rows.count(PASSAGES) - len(passages.left_out)
     count = min(count, searched)
     depth, left_out = max(DEPTH, count), passages.left_out
@@ -157,9 +157,9 @@ def search(passages: Passages, query: str, count: int = 5, by: str | None = None
 def check_options(count: int, by: str | None) -> None:
     """Raises BadInput for a way that there is not, and for less than one passage."""
     if by is not None and by not in WAYS:
-        raise BadInput(f"by {by!r} must be one of {', '.join(WAYS)}.")
+        raise BadInput("unknown_name", f"by {by!r} must be one of {', '.join(WAYS)}.")
     if count < 1:
-        raise BadInput(f"count {count} must be 1 or more.")
+        raise BadInput("bad_value", f"count {count} must be 1 or more.")
 
 
 def _run(store: Store, run_ref: str | None) -> runs.Run:
@@ -178,8 +178,9 @@ def _run(store: Store, run_ref: str | None) -> runs.Run:
         if run_ref is None:
             none = f"No run in {store.location} has passages"
         raise BadInput(
+            "not_reached",
             f"{none} to search in: run a recipe with `passages: {{}}` under its `ingest`, or with "
-            "--set 'ingest.passages={}'."
+            "--set 'ingest.passages={}'.",
         )
     return run
 
@@ -208,8 +209,9 @@ def vectors_of(store: Store, run: runs.Run, way: str) -> PassageVectors:
     if step is None:
         encoder = "its trained encoder" if way == AFTER else "the untouched encoder"
         raise BadInput(
+            "not_reached",
             f"Run {name} has no vectors of its passages by {encoder} (step {STEPS[way][-1]}): run "
-            "its recipe, which must train, to the end."
+            "its recipe, which must train, to the end.",
         )
     artifact = find_artifact(store, step, name)
     components = artifact.components()
@@ -255,7 +257,7 @@ def load_as_made(folder: Path, config: passage_vectors.PassageVectorsConfig) -> 
             prompts=config.prompts,
         )
     except ValueError as error:
-        raise BadInput(str(error)) from None
+        raise BadInput("unfit_model", str(error)) from None
 
 
 def _untouched(store: Store, run: runs.Run, version: str) -> Path:
@@ -264,11 +266,12 @@ def _untouched(store: Store, run: runs.Run, version: str) -> Path:
     try:
         folder = weights.cached(name)
     except weights.ModelMissing as error:
-        raise BadInput(str(error)) from None
+        raise BadInput("unfit_model", str(error)) from None
     if folder is None or weights_version(store, name, folder) != version:
         raise BadInput(
+            "gone",
             f"The backbone {name!r} is not here any more as run {run['run_id']} had it: run the "
-            "recipe again."
+            "recipe again.",
         )
     return folder
 

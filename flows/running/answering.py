@@ -106,7 +106,7 @@ def served(config: FittedConfig, folder: Path) -> tuple[LlmSettings, Wire]:
     try:
         render, most = generator.renderer(folder, laid)
     except ValueError as error:
-        raise Unusable(str(error)) from None
+        raise Unusable("unfit_model", str(error)) from None
     llm = LlmSettings(model=str(folder), api="completions", dtype=DTYPES[config.precision])
     return llm, Wire("completions", lists=True, render=render, max_tokens=most)
 

@@ -112,19 +112,20 @@ def arrived(sent: Sent) -> PartOrder:
         found = runs.was_started(store, order.run)
     except StoreError as error:
         if "://" in location:
-            raise BadInput(f"On the node {node}: {error}") from None
+            raise BadInput(error.kind, f"On the node {node}: {error}") from None
         found = False
     if not found:
         raise BadInput(
+            "unreachable",
             f"The node {node} does not see the store {location}: put it into a directory that all "
-            "nodes share under this path, or into a bucket."
+            "nodes share under this path, or into a bucket.",
         )
     _check_software(node, sent.software, _software(order.step, store))
     try:
         _check_externals(order, store)
         models = {slot: _model(order, store, slot) for slot in order.step.models}
     except BadInput as error:
-        raise BadInput(f"On the node {node}: {error}") from None
+        raise BadInput(error.kind, f"On the node {node}: {error}") from None
     return replace(order, store=store, models=models)
 
 
@@ -151,13 +152,15 @@ def _check_software(node: str, wanted: Mapping[str, str], found: Mapping[str, st
     for name, version in wanted.items():
         if name and found[name] != version:
             raise BadInput(
+                "conflict",
                 f"The node {node} has {name} {found[name]}, and the driver {version}: install the "
-                "same versions on every node, as constraints.txt has them."
+                "same versions on every node, as constraints.txt has them.",
             )
     if found != wanted:
         raise BadInput(
+            "conflict",
             f"The node {node} has other code than the driver for what this step makes: install "
-            "the same tree of Tercet, and of packages that add to it, on every node."
+            "the same tree of Tercet, and of packages that add to it, on every node.",
         )
 
 
@@ -166,7 +169,8 @@ def _check_externals(order: PartOrder, store: Store) -> None:
     for name, digest in order.components["externals"].items():
         if found[name] != digest:
             raise BadInput(
-                f"another file lies behind {order.step.name}'s {name!r}: put the driver's there."
+                "conflict",
+                f"another file lies behind {order.step.name}'s {name!r}: put the driver's there.",
             )
 
 
@@ -177,5 +181,7 @@ def _model(order: PartOrder, store: Store, slot: str) -> Path:
     if not isinstance(model, Weights):
         return folder
     if fingerprints.weights_version(store, model.name, folder) != version:
-        raise BadInput(f"the model {model.name!r} has other weights: install the driver's there.")
+        raise BadInput(
+            "conflict", f"the model {model.name!r} has other weights: install the driver's there."
+        )
     return folder

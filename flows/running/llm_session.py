@@ -113,7 +113,7 @@ class LlmSession:
 
     def cancel(self) -> None:
         """Fails every pending request, and aborts a server that is starting."""
-        self._fault = self._fault or Stopped("Asking was cancelled.")
+        self._fault = self._fault or Stopped("lost", "Asking was cancelled.")
         engine, client = self._engine, self._client
         if engine is not None and client is None:
             engine.cancel()
@@ -339,8 +339,9 @@ class LlmSession:
         else:
             return
         raise CeilingReached(
+            "limit",
             f"The ceiling run.llm.{reached} spent on {spent.answers:,} answers, which are kept. "
-            "Raise it to continue."
+            "Raise it to continue.",
         )
 
 

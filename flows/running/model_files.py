@@ -91,8 +91,9 @@ def _check_dimensions(step: Step, by_name: Mapping[str, Step], tagged: Mapping[s
     width = None if folder is None else _width(folder)
     if width is not None and config.dimensions is not None and config.dimensions > width:
         raise BadInput(
+            "bad_value",
             f"{step.name}: whiten.dimensions is {config.dimensions}, but the encoder's vectors "
-            f"have only {width} numbers: lower it to {width} or less."
+            f"have only {width} numbers: lower it to {width} or less.",
         )
 
 
@@ -114,8 +115,9 @@ def _check_cnn(step: Step, by_name: Mapping[str, Step], tagged: Mapping[str, Pat
         has = cnn_form(forms[0]) is not None if forms else folder is not None and _has_cnn(folder)
         if known and not has:
             raise BadInput(
+                "unfit_model",
                 f"{step.name}: pooling: {CNN} needs an encoder that was trained with it, or its "
-                "vectors are random: train that encoder so, or name another pooling here."
+                "vectors are random: train that encoder so, or name another pooling here.",
             )
 
 
@@ -164,8 +166,9 @@ def _check_counts(step: Step, by_name: Mapping[str, Step], tagged: Mapping[str, 
         words = [None if folder is None else _vocabulary(folder) for folder in folders]
         if own != other and (made or (None not in words and words[0] != words[1])):
             raise BadInput(
+                "unfit_model",
                 f"{step.name}: {source.step} counts with another tokenizer than the encoder's: "
-                "name the encoder's backbone as its `tokenizer`."
+                "name the encoder's backbone as its `tokenizer`.",
             )
 
 
@@ -182,7 +185,9 @@ def _check_encoder(step: Step, source: Model, folder: Path) -> None:
     """Raises BadInput for a tag of a model that is no transformer, as `fit_pair`'s is none."""
     files = ("modules.json", "config.json")
     if isinstance(source, Tagged) and not any((folder / file).is_file() for file in files):
-        raise BadInput(f"{step.name}: the model tag:{source.name} is no encoder: name another.")
+        raise BadInput(
+            "unfit_model", f"{step.name}: the model tag:{source.name} is no encoder: name another."
+        )
 
 
 def _check_frozen(step: Step, original: Path) -> None:
@@ -200,8 +205,9 @@ def _check_frozen(step: Step, original: Path) -> None:
     layers = next((count for count in counts if isinstance(count, int) and count > 0), None)
     if layers is not None and frozen >= layers:
         raise BadInput(
+            "bad_value",
             f"{step.name}: frozen_layers: {frozen} of the encoder's {layers} layers leaves none "
-            f"to train: freeze {layers - 1} or fewer."
+            f"to train: freeze {layers - 1} or fewer.",
         )
 
 
@@ -221,9 +227,10 @@ def _check_head(step: Step, layer: str) -> None:
     losses = [part.params() for part in config.phase.parts]
     if any(isinstance(loss, Definition) and loss.start == "copied" for loss in losses):
         raise BadInput(
+            "unfit_model",
             f"{step.name}: the loss definition starts from the layer {layer} of the original "
             "model, which an encoder trained before no longer has: give the phase `backbone: "
-            "base`, or the loss `start: identity`."
+            "base`, or the loss `start: identity`.",
         )
 
 
@@ -235,10 +242,11 @@ def _check_lost_head(step: Step) -> None:
         if not isinstance(loss, Definition) or (loss.start, loss.activation) != ("copied", "auto"):
             continue
         raise BadInput(
+            "unfit_model",
             f"{step.name}: the loss definition starts from the masked-LM head of a RoBERTa, which "
             f"this backbone's files do not have: give the loss `start: {DONOR}` and name a model "
             f"that has it (models: {{{DONOR}: roberta-base}}), or go on without it by `activation: "
-            "tanh`, from the files' pooler if they have one."
+            "tanh`, from the files' pooler if they have one.",
         )
 
 
@@ -258,4 +266,4 @@ def _folder(step: Step, source: Model, tagged: Mapping[str, Path], in_cache: boo
         key = (
             f"generators.{config.params['generator']}: " if isinstance(config, FittedConfig) else ""
         )
-        raise BadInput(f"{key}{error}") from None
+        raise BadInput("unfit_model", f"{key}{error}") from None

@@ -140,7 +140,7 @@ def model_folder(store: Store, step: Step, model: Model, version: str) -> Path:
     else:
         folder, name = open_artifact(store, model.step, version).model_dir(), model.step
     if folder is None:
-        raise BadInput(f"{name} did not leave a model for {step.name!r}.")
+        raise BadInput("lost", f"{name} did not leave a model for {step.name!r}.")
     return folder
 
 
@@ -177,8 +177,9 @@ def _unchanged(order: PartOrder) -> None:
     ]
     if changed:
         raise BadInput(
+            "gone",
             f"The file behind {order.step.name}'s {changed[0]!r} changed during the run: run again "
-            "to rebuild what depends on it."
+            "to rebuild what depends on it.",
         )
 
 

@@ -230,9 +230,10 @@ def _recalled(
         for artifact in known:
             if artifact.manifest() is None or faults_of(artifact):
                 raise BadInput(
+                    "damaged",
                     f"{step.name}@{artifact.version}, which {step.name}@{own.version} builds on, "
                     f"was removed or is damaged: delete {handle.plan.store}/artifacts/{step.name}/"
-                    f"{own.version} and run again."
+                    f"{own.version} and run again.",
                 )
         return known
     found, key = [], fingerprints.recalled_key(own.components)

@@ -92,8 +92,9 @@ def join() -> None:
     except (OSError, RuntimeError, ValueError) as error:
         reason = " ".join(str(error).split())[:200]
         raise BadInput(
+            "unreachable",
             f"The Ray cluster cannot be joined ({reason}): start a node of it on this machine with "
-            "`ray start`, or this command by `ray job submit`."
+            "`ray start`, or this command by `ray job submit`.",
         ) from error
     finally:
         if ours is not None and threading.current_thread() is threading.main_thread():
@@ -219,8 +220,9 @@ class _Way:
         self.empty = 0.0 if room else self.empty + elapsed
         if self.empty > UNSTARTED:
             raise Stopped(
+                "unreachable",
                 f"{self.step}: the Ray cluster has had no {self.kind} for {UNSTARTED:.0f} s: start "
-                "a node of it, and type the same command again."
+                "a node of it, and type the same command again.",
             )
         if not self.reads_model:
             self.lanes = self.lanes or [_Lane()]
@@ -231,8 +233,9 @@ class _Way:
                 if self.lanes or self.coming:
                     break
                 raise Stopped(
+                    "lost",
                     f"{self.step}: the workers of the Ray cluster die before they begin: look at "
-                    "`ray status` and at Ray's logs, and type the same command again."
+                    "`ray status` and at Ray's logs, and type the same command again.",
                 )
             one = {f"num_{self.kind.lower()}s": 1}
             options = {"num_cpus": 0, **one, "max_restarts": 0, **self._elsewhere()}
@@ -330,13 +333,15 @@ class _Way:
         if starved and self.lost[index, starved] > TRIES_OF_MEMORY:
             key = "run.batch_size" if self.reads_model else "run.memory_limit or run.part_rows"
             raise Stopped(
+                "limit",
                 f"{self.step}: the memory of a node ran out for part {index}, twice: lower {key}, "
-                "and type the same command again."
+                "and type the same command again.",
             )
         if self.lost[index, starved] > TRIES:
             raise Stopped(
+                "lost",
                 f"{self.step}: part {index} was lost {TRIES + 1} times, at last as {where}: look "
-                "at `ray status` and at Ray's logs there, and type the same command again."
+                "at `ray status` and at Ray's logs there, and type the same command again.",
             )
         self._again(ref, waiting, where)
 
@@ -370,8 +375,9 @@ def _foreign(step: str, fault: Exception) -> BaseException:
     """The error of a worker that could not even begin."""
     last = str(fault).strip().splitlines()[-1]
     return BadInput(
+        "conflict",
         f"{step}: a worker of the Ray cluster cannot make its parts ({last}): install the driver's "
-        "versions of Tercet and of all that it needs on every node."
+        "versions of Tercet and of all that it needs on every node.",
     )
 
 

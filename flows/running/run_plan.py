@@ -104,7 +104,7 @@ def _existing(location: str, ref: str) -> Store:
     try:
         return open_store(location, create=False)
     except StoreError as error:
-        raise BadInput(f"The recipe takes {ref} from the store: {error}") from None
+        raise BadInput(error.kind, f"The recipe takes {ref} from the store: {error}") from None
 
 
 def _tagged_models(steps: Sequence[Step], location: str) -> dict[str, Path]:

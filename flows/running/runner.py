@@ -137,7 +137,8 @@ def _kept(store: Store, prints: Mapping[str, Fingerprint]) -> list[str]:
     for step, version in kept:
         if open_artifact(store, step, version).manifest() is None:
             raise BadInput(
-                f"{step}@{version}, which the recipe keeps, was deleted meanwhile: run again."
+                "gone",
+                f"{step}@{version}, which the recipe keeps, was deleted meanwhile: run again.",
             )
     return [f"{step}@{version}" for step, version in kept]
 

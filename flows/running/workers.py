@@ -44,8 +44,9 @@ def find_workers(settings: RunSettings) -> Workers | None:
     found = known.get(settings.workers)
     if found is None:
         raise BadInput(
+            "unknown_name",
             f"run.workers: there are no workers {settings.workers!r}: give a number of processes, "
-            f"or one of {', '.join(sorted(known))}."
+            f"or one of {', '.join(sorted(known))}.",
         )
     found.check()
     return found
@@ -69,8 +70,9 @@ def check_answer() -> None:
             socket.create_connection((host.strip("[]"), int(port)), _ANSWER).close()
         except (OSError, ValueError):
             raise BadInput(
+                "unreachable",
                 f"Nothing answers at RAY_ADDRESS ({address}): start the cluster's head with `ray "
-                "start --head`, or correct the address."
+                "start --head`, or correct the address.",
             ) from None
 
 
@@ -84,12 +86,15 @@ def _on_ray(settings: RunSettings, say: Say) -> Executor:
 def check_ray() -> None:
     """Raises BadInput where Ray is missing, or RAY_ADDRESS is that of a cluster elsewhere."""
     if importlib.util.find_spec("ray") is None:
-        raise BadInput("run.workers: ray needs the package ray: pip install 'tercet[ray]'.")
+        raise BadInput(
+            "missing_package", "run.workers: ray needs the package ray: pip install 'tercet[ray]'."
+        )
     address = os.environ.get("RAY_ADDRESS", "")
     if "://" in address:
         raise BadInput(
+            "bad_value",
             f"RAY_ADDRESS is {address}, but a run has to be inside the cluster: start it there, by "
-            "`ray job submit` or on a node, with RAY_ADDRESS=auto."
+            "`ray job submit` or on a node, with RAY_ADDRESS=auto.",
         )
 
 

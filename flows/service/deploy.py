@@ -36,9 +36,11 @@ CRON_FIELD = re.compile(r"[0-9A-Za-z*/,#?-]+")
 def check_schedule(cron: str | None, interval: int | None = None) -> None:
     """Raises BadInput for what is no schedule."""
     if cron is not None and interval is not None:
-        raise BadInput("--cron and --interval exclude each other: give only one.")
+        raise BadInput("conflict", "--cron and --interval exclude each other: give only one.")
     if interval is not None and interval < 1:
-        raise BadInput(f"--interval {interval} is not a number of seconds: give 1 or more.")
+        raise BadInput(
+            "bad_value", f"--interval {interval} is not a number of seconds: give 1 or more."
+        )
     if cron is not None and not (
         len(cron.split()) == CRON_FIELDS and all(map(CRON_FIELD.fullmatch, cron.split()))
     ):
@@ -47,8 +49,9 @@ def check_schedule(cron: str | None, interval: int | None = None) -> None:
 
 def _bad_cron(cron: str) -> BadInput:
     return BadInput(
+        "bad_value",
         f"--cron {cron!r} is not a schedule: give minute, hour, day, month and weekday, "
-        'such as "0 3 * * *".'
+        'such as "0 3 * * *".',
     )
 
 
@@ -57,8 +60,9 @@ def zone_of(asked: str | None) -> str:
     if asked is not None:
         if not _is_zone(asked):
             raise BadInput(
+                "unknown_name",
                 f"--timezone {asked!r} is no time zone: give one by its name, such as "
-                "Europe/Berlin."
+                "Europe/Berlin.",
             )
         return asked
     try:
@@ -68,8 +72,9 @@ def zone_of(asked: str | None) -> str:
         zone = ""
     if not _is_zone(zone):
         raise BadInput(
+            "missing_key",
             "The time zone of this machine has no name that a schedule could use: give one with "
-            "--timezone, such as --timezone Europe/Berlin."
+            "--timezone, such as --timezone Europe/Berlin.",
         )
     return zone
 
@@ -115,9 +120,10 @@ def apply_deployment(deployment: Any, is_shared: bool) -> UUID:
             store = standing.parameters.get("store")
             if is_shared and store not in (None, deployment.parameters["store"]):
                 raise BadInput(
+                    "exists",
                     f"The deployment {deployment.full_name} runs on the store {store}: give this "
                     "recipe a name of its own, or delete that one first, prefect deployment "
-                    f"delete {shlex.quote(deployment.full_name)}."
+                    f"delete {shlex.quote(deployment.full_name)}.",
                 )
         made = UUID(str(deployment.apply()))
         _refuse_unknown(client, made)
@@ -192,14 +198,16 @@ def deploy_recipe(
     for where in (pool, gpu_pool):
         if not _POOL.fullmatch(where):
             raise BadInput(
+                "bad_value",
                 f"{where!r} is no name of a work pool: use letters, digits, spaces, dots and "
-                "dashes, and leave those that begin with prefect to Prefect."
+                "dashes, and leave those that begin with prefect to Prefect.",
             )
     plan = prepare(arguments)
     if not os.environ.get("PREFECT_API_URL"):
         raise BadInput(
+            "missing_key",
             "PREFECT_API_URL is not set: let it name your Prefect server's API, or use "
-            "`tercet serve`, which needs none."
+            "`tercet serve`, which needs none.",
         )
     name = plan.recipe.name
     with server.prefect_server(work_of(arguments.store), say), answering() as client:
@@ -253,8 +261,9 @@ def _block(client: "SyncPrefectClient", name: str) -> UUID:
     schema = found.block_schema if found is not None else None
     if found is None or schema is None or "notify" not in schema.capabilities:
         raise BadInput(
+            "unknown_name",
             f"--notify {name!r} is no notification block of this server: make one under Blocks in "
-            "Prefect's pages, and give it as TYPE/NAME, such as slack-webhook/alerts."
+            "Prefect's pages, and give it as TYPE/NAME, such as slack-webhook/alerts.",
         )
     return UUID(str(found.id))
 
@@ -337,7 +346,7 @@ def serve_recipe(
     store, name = open_store(plan.store), plan.recipe.name
 
     def refuse(holder: str) -> None:
-        raise BadInput(f"The recipe {name} is served already ({holder}): stop that first.")
+        raise BadInput("busy", f"The recipe {name} is served already ({holder}): stop that first.")
 
     # The first of two to end would pause the schedule of both.
     alone = locks.hold(store, f"serve-{name}", refuse, "tercet serve")

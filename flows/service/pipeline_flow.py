@@ -319,9 +319,10 @@ def _check_reschedules(place: "Store", flow_run: "FlowRun") -> None:
             _crash_tasks(client, flow_run, Crashed(message="Its process is gone."))
     if count > automations.RESCHEDULES:
         raise StageFailed(
+            "lost",
             f"This run died and was rescheduled {automations.RESCHEDULES} times, and died again: "
             "look at its machine for what kills it (often memory: lower run.batch_size or "
-            "run.memory_limit), and retry it by hand."
+            "run.memory_limit), and retry it by hand.",
         )
 
 

@@ -194,8 +194,9 @@ def _enter(home: Path, meanwhile: Callable[[Server], None]) -> Server:
         if code not in (None, TAKEN):
             what = "ended at once"
         raise ServerError(
+            "lost",
             f"The Prefect server of this store {what}; `--no-server` runs without one. "
-            f"Its last lines ({home / 'server.log'}):\n{_last_lines(home / 'server.log')}"
+            f"Its last lines ({home / 'server.log'}):\n{_last_lines(home / 'server.log')}",
         )
 
 
@@ -409,21 +410,24 @@ def answering() -> "Iterator[SyncPrefectClient]":
         with get_client(sync_client=True) as client:
             if not _is_api(client):
                 raise BadInput(
+                    "unreachable",
                     f"{address} is no Prefect API: let PREFECT_API_URL name your server's, such as "
-                    "http://127.0.0.1:4200/api."
+                    "http://127.0.0.1:4200/api.",
                 )
             yield client
     except httpx.TransportError as error:
         raise BadInput(
+            "unreachable",
             f"The Prefect server {address} does not answer ({error}): start it, or correct "
-            "PREFECT_API_URL."
+            "PREFECT_API_URL.",
         ) from error
     except PrefectHTTPStatusError as error:
         if error.response.status_code not in (401, 403):
             raise
         raise BadInput(
+            "refused",
             f"The Prefect server {address} refuses the login: put USER:PASSWORD into "
-            "PREFECT_API_AUTH_STRING, or a key into PREFECT_API_KEY."
+            "PREFECT_API_AUTH_STRING, or a key into PREFECT_API_KEY.",
         ) from error
 
 

@@ -89,8 +89,9 @@ class Api:
         log = server.folder(self.store.work) / "server.log"
         if after.api != os.environ["PREFECT_API_URL"]:
             raise server.ServerError(
+                "lost",
                 f"The Prefect server of this store died, and its port was taken: it is now at "
-                f"{after.address}. Start `tercet serve` again."
+                f"{after.address}. Start `tercet serve` again.",
             )
         if before == after:
             return False
@@ -99,8 +100,9 @@ class Api:
             self.restarts.popleft()
         if len(self.restarts) > RESTARTS:
             raise server.ServerError(
+                "lost",
                 f"The Prefect server of this store died {len(self.restarts)} times within an hour: "
-                f"see {log}, then start `tercet serve` again."
+                f"see {log}, then start `tercet serve` again.",
             )
         _tell("The Prefect server of this store had died, and was started again.")
         return True
@@ -126,7 +128,8 @@ def run_scheduled(store: Store, deployment: UUID) -> None:
             pass
         except ObjectNotFound as error:
             raise server.ServerError(
-                "The deployment was deleted from Prefect: start `tercet serve` again to make it."
+                "gone",
+                "The deployment was deleted from Prefect: start `tercet serve` again to make it.",
             ) from error
         finally:
             # A server that is away holds up nobody, and `serve` sets the schedule again.

@@ -80,7 +80,7 @@ def arms_of(
     grid = [_varied(text) for text in vary]
     keys = [key for key, _ in grid]
     if twice := [key for key in keys if keys.count(key) > 1]:
-        raise BadInput(f"--vary {twice[0]} is given twice: list all its values in one.")
+        raise BadInput("conflict", f"--vary {twice[0]} is given twice: list all its values in one.")
     short = short_keys(keys)
     arms = []
     for base in named:
@@ -92,12 +92,13 @@ def arms_of(
             arms.append(Arm(name, base.recipe, changes, values, base.name))
     if len(arms) < 2:
         raise BadInput(
+            "missing_key",
             "A study compares at least two arms: give --vary KEY=[V1, V2] or --arms FILE with two "
-            "arms; for a single one use `tercet run`."
+            "arms; for a single one use `tercet run`.",
         )
     names = [arm.name for arm in arms]
     if twice := [name for name in names if names.count(name) > 1]:
-        raise BadInput(f"Two arms have the name {twice[0]!r}: list each value once.")
+        raise BadInput("conflict", f"Two arms have the name {twice[0]!r}: list each value once.")
     return arms
 
 
@@ -114,13 +115,14 @@ def plan_arms(arms: Sequence[Arm], store: Store, arguments: RunArguments) -> lis
             plan = replace(prepare(own, checked), arm=arm.name)
             prints = fingerprints.fingerprints(plan.steps, plan.recipe.seed, store, fetch=True)
         except BadInput as error:
-            raise BadInput(f"Arm {arm.name!r}: {error}") from None
+            raise BadInput(error.kind, f"Arm {arm.name!r}: {error}") from None
         planned = PlannedArm(arm, plan, {name: str(one.version) for name, one in prints.items()})
         for other in found:
             if other.versions == planned.versions:
                 raise BadInput(
+                    "conflict",
                     f"Arms {other.arm.name!r} and {arm.name!r} are the same run, since no step "
-                    "reads what differs between them: leave one out."
+                    "reads what differs between them: leave one out.",
                 )
         found.append(planned)
     return found
@@ -220,16 +222,21 @@ def short_keys(keys: Sequence[str]) -> dict[str, str]:
 def _named(file: str, recipe: str, common: Sequence[str]) -> list[Arm]:
     path = Path(file)
     if not path.is_file():
-        raise BadInput(f"There is no file of arms {file!r}: give the path of a YAML file.")
+        raise BadInput(
+            "missing_file", f"There is no file of arms {file!r}: give the path of a YAML file."
+        )
     _, content = recipe_file.read_yaml(path, "arms")
     if not isinstance(content, dict) or not content:
-        raise BadInput(f"{path} has no arms: write names, each with the keys that it changes.")
+        raise BadInput(
+            "no_rows", f"{path} has no arms: write names, each with the keys that it changes."
+        )
     arms = []
     for name, changes in content.items():
         if changes is not None and not isinstance(changes, dict):
             raise BadInput(
+                "bad_value",
                 f"{path}: arm {str(name)!r} must be a mapping of recipe keys to values, such as "
-                "select.negative_max: 0.6."
+                "select.negative_max: 0.6.",
             )
         own = {str(key): value for key, value in (changes or {}).items()}
         chosen = own.pop(RECIPE_KEY, recipe)
@@ -244,7 +251,9 @@ def _varied(text: str) -> tuple[str, list[Any]]:
     except yaml.YAMLError:
         values = None
     if not key.strip() or not isinstance(values, list) or not values:
-        raise BadInput(f"--vary {text!r} does not list values: write --vary KEY=[V1, V2].")
+        raise BadInput(
+            "bad_value", f"--vary {text!r} does not list values: write --vary KEY=[V1, V2]."
+        )
     return key.strip(), values
 
 

@@ -92,13 +92,15 @@ def check_metric(metric: Metric, planned: Sequence[PlannedArm]) -> None:
         )
         if not measured or metric.name.removesuffix(GAIN) not in (*RETRIEVAL, *GEOMETRY):
             raise BadInput(
+                "unknown_name",
                 f"No arm has the metric {str(metric)!r}: retrieval has "
-                f"{', '.join(RETRIEVAL)} on the splits of evaluate.splits."
+                f"{', '.join(RETRIEVAL)} on the splits of evaluate.splits.",
             )
     elif metric.suite == "sts" and all(e.suite is None for e in evaluations):
         raise BadInput(
+            "missing_key",
             f"No arm has the metric {str(metric)!r}: evaluate.suite is not set "
-            "(--set evaluate.suite=DIRECTORY)."
+            "(--set evaluate.suite=DIRECTORY).",
         )
     elif metric.suite in ("fact_order", "sts_sets", "retrieval_sets"):
         named = sorted({name for e in evaluations for name in getattr(e, metric.suite)})
@@ -107,8 +109,9 @@ def check_metric(metric: Metric, planned: Sequence[PlannedArm]) -> None:
             task = task.removesuffix(f" {HYBRID}").removesuffix(f" {BM25}")
         if task not in named:
             raise BadInput(
+                "unknown_name",
                 f"No arm has the metric {str(metric)!r}: evaluate.{metric.suite} names "
-                f"{', '.join(named) or 'no file'}."
+                f"{', '.join(named) or 'no file'}.",
             )
 
 
@@ -190,12 +193,15 @@ def _asked(found: Sequence[Found], asked: str | None) -> Metric:
         if parse_metric(text) in there:
             return parse_metric(text)
     if not there:
-        raise BadInput("No arm was evaluated: fix what failed and repeat the command.")
+        raise BadInput("no_rows", "No arm was evaluated: fix what failed and repeat the command.")
     if asked is None:
         # A suite may have none of the usual ones. Tasks come first, and test, as with those.
         return min(there, key=_unusual)
     told = "; ".join(sorted(map(str, there))[:8])
-    raise BadInput(f"No arm has the metric {asked!r}: choose one with --metric, such as {told}.")
+    raise BadInput(
+        "unknown_name",
+        f"No arm has the metric {asked!r}: choose one with --metric, such as {told}.",
+    )
 
 
 def _own(found: Sequence[Found]) -> list[str]:

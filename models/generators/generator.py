@@ -70,18 +70,22 @@ def load(folder: Path, precision: Precision, device: str) -> Generator:
         layout.end_token(tokenizer)
     except (ImportError, *FAULTS) as error:
         said = " ".join(str(error).split()).rstrip(".")
-        raise Unusable(f"The generator in {folder} cannot be loaded: {said}.") from None
+        raise Unusable(
+            "unreadable", f"The generator in {folder} cannot be loaded: {said}."
+        ) from None
     places = getattr(model.config, "max_position_embeddings", None)
     if laid.form != "t5" and places is not None and laid.max_length > places:
         raise Unusable(
+            "bad_value",
             f"{folder / layout.FILE}: max_length is {laid.max_length}, but the model has only "
-            f"{places} positions: lower it."
+            f"{places} positions: lower it.",
         )
     if len(tokenizer) > model.get_input_embeddings().num_embeddings:
         raise Unusable(
+            "unfit_model",
             f"The generator in {folder} has a tokenizer of {len(tokenizer):,} tokens, but only "
             f"{model.get_input_embeddings().num_embeddings:,} embeddings: they do not belong "
-            "together."
+            "together.",
         )
     return Generator(folder, model.to(device).eval(), tokenizer, laid)
 
@@ -96,7 +100,7 @@ def prompts(generator: Generator, requests: Sequence[Request]) -> list[list[int]
         around = [(before, after) for before, _, after in pieces]
         return layout.prompts(tokenizer, laid, [source for _, source, _ in pieces], around)
     except ValueError as error:
-        raise Unusable(f"The generator in {generator.folder}: {error}") from None
+        raise Unusable("unfit_model", f"The generator in {generator.folder}: {error}") from None
 
 
 def parted(request: Request) -> tuple[str, str, str]:
@@ -131,8 +135,9 @@ def texts(
         written = decode(generator.model, asked, seeds, limits, end, how, check)
     except NotFinite:
         raise Unusable(
+            "damaged",
             f"The generator in {generator.folder} computes no numbers (NaN): it is spoilt; fit it "
-            "again, or use precision: fp32."
+            "again, or use precision: fp32.",
         ) from None
     raws = tokenizer.batch_decode(
         [one.tokens for one in written],
@@ -275,4 +280,4 @@ class Local:
 
     def _check(self) -> None:
         if self._closed.is_set():
-            raise Stopped("The generator was closed while it wrote.")
+            raise Stopped("lost", "The generator was closed while it wrote.")

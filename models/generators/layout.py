@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from tercet.errors import InvalidSetting
 from tercet.models.pretraining.forms import form_fault
 
 if TYPE_CHECKING:
@@ -46,7 +47,9 @@ class Layout(BaseModel):
     @model_validator(mode="after")
     def _separated(self) -> "Layout":
         if (self.separator is None) != (self.form == "t5"):
-            raise ValueError("`separator` belongs to a causal model, and such a model needs it")
+            raise InvalidSetting(
+                "missing_key", "`separator` belongs to a causal model, and such a model needs it"
+            )
         return self
 
 

@@ -5,6 +5,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from tercet.errors import InvalidSetting
 from tercet.models.llm.settings import Sampling
 from tercet.models.machine import Precision
 
@@ -78,16 +79,18 @@ class GeneratorSettings(BaseModel):
         if self.backend == "vllm":
             for key, plain in (("top_k", 0), ("beams", 1), ("no_repeat", 0), ("max_new", None)):
                 if getattr(self, key) not in (None, plain):
-                    raise ValueError(
+                    raise InvalidSetting(
+                        "no_effect",
                         f"vLLM samples plainly and knows no `{key}`: leave it out, or use "
-                        "backend: transformers"
+                        "backend: transformers",
                     )
             return self
         how = self.decoding()
         if how.beams > 1 and 0 < how.top_k < 2 * how.beams:
-            raise ValueError(
+            raise InvalidSetting(
+                "bad_value",
                 f"{how.beams} beams need a top_k of {2 * how.beams} or more (or 0): they draw so "
-                "many tokens at once"
+                "many tokens at once",
             )
         return self
 

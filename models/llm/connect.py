@@ -81,8 +81,9 @@ def _key(key_env: str) -> str | None:
     key = os.environ.get(key_env, "").strip()
     if not (key.isascii() and key.isprintable()):
         raise Unusable(
+            "bad_value",
             f"The key in the environment variable {key_env} holds characters that no header can"
-            " carry: set it again, as one line of printable ASCII."
+            " carry: set it again, as one line of printable ASCII.",
         )
     return key or None
 
@@ -119,7 +120,9 @@ def _looked_at(endpoint: Endpoint, key_env: str) -> Found:
         return Found(endpoint, {}, error)
     if status >= 500:
         said = f"The endpoint {endpoint.shown} answers HTTP {status} at /models: start what is"
-        return Found(endpoint, {}, Stopped(f"{said} behind it, or correct run.llm.endpoints."))
+        return Found(
+            endpoint, {}, Stopped("unreachable", f"{said} behind it, or correct run.llm.endpoints.")
+        )
     listed = answer.get("data") if isinstance(answer, dict) else None
     models = {
         str(entry["id"]): entry
@@ -132,14 +135,16 @@ def _looked_at(endpoint: Endpoint, key_env: str) -> Found:
     names = [name for name, entry in models.items() if not entry.get("parent")]
     if status in (401, 403):
         raise Unusable(
+            "refused",
             f"The endpoint {endpoint.shown} refuses the key: put the right one into the environment"
-            f" variable {key_env}."
+            f" variable {key_env}.",
         )
     if status != 200 or len(names) != 1:
         said = f"lists {len(names)} models" if status == 200 else f"answers HTTP {status}"
         raise Unusable(
+            "unreachable",
             f"The endpoint {endpoint.shown} {said} at /models: name the one you mean as llm.name,"
-            " and check that the address ends in /v1."
+            " and check that the address ends in /v1.",
         )
     return Found(replace(endpoint, model=names[0]), _about(models[names[0]]))
 
@@ -179,8 +184,9 @@ def _get(endpoint: Endpoint, url: "httpx.URL") -> tuple[int, Any]:
         found = httpx.get(url, headers=headers, timeout=_SECONDS, trust_env=not inside)
     except httpx.HTTPError as error:
         raise never_to_be_had(error, endpoint) or Stopped(
+            "unreachable",
             f"The endpoint {endpoint.shown} does not answer ({type(error).__name__}): "
-            "start it, or correct run.llm.endpoints."
+            "start it, or correct run.llm.endpoints.",
         ) from None
     except (ImportError, ValueError) as error:
         raise no_proxy(error) from None
@@ -221,14 +227,15 @@ def chat_renderer(
 
     if not has_chat_template(model):
         raise Unusable(
+            "unfit_model",
             f"The model {model} has no chat template: set llm.api: completions, or use a chat "
-            "model."
+            "model.",
         )
     try:
         tokenizer = AutoTokenizer.from_pretrained(model, local_files_only=True)
     except (OSError, ValueError) as error:
         reason = str(error).splitlines()[0]
-        raise Unusable(f"The tokenizer of {model} cannot be read: {reason}") from None
+        raise Unusable("unreadable", f"The tokenizer of {model} cannot be read: {reason}") from None
 
     def render(requests: Sequence[Request]) -> list[str]:
         if not requests:
@@ -240,8 +247,9 @@ def chat_renderer(
             )
         except Exception as error:
             raise Unusable(
+                "unreadable",
                 f"The chat template of {model} fails ({type(error).__name__}: {error}): check "
-                "llm.template_kwargs, or set llm.api: completions."
+                "llm.template_kwargs, or set llm.api: completions.",
             ) from None
         return texts
 

@@ -10,6 +10,8 @@ import re
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from tercet.errors import InvalidSetting
+
 
 class _Settings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -40,7 +42,7 @@ class EngineSettings(_Settings):
         for name in options:
             fault = option_fault(name)
             if fault is not None:
-                raise ValueError(f"the option {name!r} {fault}")
+                raise InvalidSetting("bad_value", f"the option {name!r} {fault}")
         return options
 
 
@@ -75,10 +77,12 @@ class AskingSettings(_Settings):
     @model_validator(mode="after")
     def _priced(self) -> "AskingSettings":
         if self.max_cost is not None and self.price_in is None and self.price_out is None:
-            raise ValueError("`max_cost` needs `price_in` or `price_out`")
+            raise InvalidSetting("missing_key", "`max_cost` needs `price_in` or `price_out`")
         for url in self.endpoints:
             if not url.startswith(("http://", "https://")):
-                raise ValueError(f"the endpoint {url!r} is not an http:// or https:// address")
+                raise InvalidSetting(
+                    "bad_value", f"the endpoint {url!r} is not an http:// or https:// address"
+                )
         return self
 
 

@@ -4,6 +4,8 @@ from typing import Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from tercet.errors import InvalidSetting
+
 # Those of a request that an endpoint may not take, or call otherwise. Of two that it does not take
 # together the first is left out.
 Parameter: TypeAlias = Literal[
@@ -67,15 +69,16 @@ class LlmSettings(_Settings):
     @model_validator(mode="after")
     def _one(self) -> "LlmSettings":
         if (self.model is None) == (self.name is None):
-            raise ValueError("needs either `model` or `name`")
+            raise InvalidSetting("missing_key", "needs either `model` or `name`")
         if self.name is not None:
             for key in ("quantization", "adapter", "max_model_len", "dtype"):
                 if getattr(self, key) not in (None, "auto"):
-                    raise ValueError(
-                        f"`{key}` belongs to `model`: with `name` the endpoint decides"
+                    raise InvalidSetting(
+                        "no_effect", f"`{key}` belongs to `model`: with `name` the endpoint decides"
                     )
         if self.api == "completions" and self.template_kwargs:
-            raise ValueError(
-                "`template_kwargs` belongs to `api: chat`: a base model has no template"
+            raise InvalidSetting(
+                "no_effect",
+                "`template_kwargs` belongs to `api: chat`: a base model has no template",
             )
         return self

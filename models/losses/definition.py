@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 import pyarrow as pa
 from pydantic import Field, model_validator
 
+from tercet.errors import InvalidSetting
 from tercet.models.losses.loss import Loss, Params
 
 if TYPE_CHECKING:
@@ -72,9 +73,10 @@ class Definition(Params):
     @model_validator(mode="after")
     def _whole(self) -> "Definition":
         if self.ica is not None and self.entries == "words":
-            raise ValueError(
+            raise InvalidSetting(
+                "no_effect",
                 "ica is for spaces built from definitions: leave it out, or set entries to mean or "
-                "cls"
+                "cls",
             )
         return self
 

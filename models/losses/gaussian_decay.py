@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 import pyarrow as pa
 from pydantic import Field, model_validator
 
+from tercet.errors import InvalidSetting
 from tercet.models.losses.loss import Loss, Params
 
 if TYPE_CHECKING:
@@ -50,9 +51,10 @@ class GaussianDecay(Params):
     @model_validator(mode="after")
     def _same_space(self) -> "GaussianDecay":
         if self.head and self.sigma_cosine > 0:
-            raise ValueError(
+            raise InvalidSetting(
+                "conflict",
                 "head: true with the Gaussian decay would compare the student's cosine after the "
-                "head with the teacher's, which has none: leave out head, or set sigma_cosine: 0"
+                "head with the teacher's, which has none: leave out head, or set sigma_cosine: 0",
             )
         return self
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import ConfigDict, Field, model_validator
 
+from tercet.errors import InvalidSetting
 from tercet.models.losses.loss import Loss, Other, Params, around, fill_other
 
 if TYPE_CHECKING:
@@ -38,8 +39,9 @@ class Matryoshka(Params):
     @model_validator(mode="after")
     def _no_head(self) -> "Matryoshka":
         if self.within.get("head"):
-            raise ValueError(
-                "head: true projects whole vectors, not their first numbers: leave head out"
+            raise InvalidSetting(
+                "conflict",
+                "head: true projects whole vectors, not their first numbers: leave head out",
             )
         return self
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
+from tercet.errors import InvalidSetting
 from tercet.models.losses.loss import Loss, Other, Params, around, fill_other
 
 if TYPE_CHECKING:
@@ -65,7 +66,9 @@ class TokenReconstruction(Params):
     @model_validator(mode="after")
     def _something_to_weigh(self) -> "TokenReconstruction":
         if self.adaptive and self.slope == 0:
-            raise ValueError("slope: 0 weighs all tokens alike: set adaptive: false instead")
+            raise InvalidSetting(
+                "bad_value", "slope: 0 weighs all tokens alike: set adaptive: false instead"
+            )
         return self
 
 

@@ -133,7 +133,8 @@ def check_shots(examples: Sequence[Example], checks: Sequence[Check]) -> None:
         if fault is not None:
             reason, because = fault
             raise Unusable(
-                f"{example.place}: parse would refuse this answer ({reason}: {because}): mend it"
+                "bad_row",
+                f"{example.place}: parse would refuse this answer ({reason}: {because}): mend it",
             )
 
 

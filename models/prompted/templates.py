@@ -58,31 +58,40 @@ def load(path: Path, variables: Collection[str]) -> Template:
         code = environment.compile(environment.parse(text), path.name, str(path))
     except TemplateSyntaxError as error:
         said = " ".join(str(error.message).split()).rstrip(".")
-        raise Unusable(f"prompt file {path}, line {error.lineno}: {said}; mend it there") from None
+        raise Unusable(
+            "unreadable", f"prompt file {path}, line {error.lineno}: {said}; mend it there"
+        ) from None
     except (RecursionError, SyntaxError, MemoryError, OverflowError) as error:
         raise Unusable(
+            "unreadable",
             f"prompt file {path} is too deeply nested to be read ({type(error).__name__}): "
-            "make it simpler"
+            "make it simpler",
         ) from None
     if [*meta.find_referenced_templates(tree)]:
-        raise Unusable(f"prompt file {path} names another file: write out what it takes from there")
+        raise Unusable(
+            "bad_value",
+            f"prompt file {path} names another file: write out what it takes from there",
+        )
     named = meta.find_undeclared_variables(tree)
     unknown = sorted(named - set(variables), key=lambda name: (_line(tree, name), name))
     if unknown:
         raise Unusable(
+            "unknown_name",
             f"prompt file {path}, line {_line(tree, unknown[0])}: unknown variable "
-            f"{unknown[0]!r}; known are {known}"
+            f"{unknown[0]!r}; known are {known}",
         )
     if not named:
         raise Unusable(
+            "no_rows",
             f"prompt file {path} names no variable, so that all rows would ask the same: "
-            f"put in some of {known}"
+            f"put in some of {known}",
         )
     halved = _halved(tree)
     if halved is not None:
         raise Unusable(
+            "unreadable",
             f"prompt file {path}, line {halved}: an escape there is half a character, which no "
-            "request can carry: write the character itself"
+            "request can carry: write the character itself",
         )
     compiled = environment.template_class.from_code(environment, code, environment.globals)
     return Template(path, compiled, frozenset(named))
@@ -102,7 +111,9 @@ def render(template: Template, values: Mapping[str, Any]) -> str:
     except Exception as error:  # a filter may raise anything
         said = " ".join(str(error).split()).rstrip(".") or type(error).__name__
         where = f"{template.path}{_place(error, template.path)}"
-        raise Unusable(f"prompt file {where}: cannot be rendered: {said}; mend it there") from None
+        raise Unusable(
+            "unreadable", f"prompt file {where}: cannot be rendered: {said}; mend it there"
+        ) from None
 
 
 @lru_cache(maxsize=1)
@@ -124,12 +135,16 @@ def _text(path: Path) -> str:
         # White space at the end adds nothing, and keeps a base model from its first word.
         return path.read_bytes().decode("utf-8-sig").rstrip()
     except FileNotFoundError:
-        raise Unusable(f"there is no prompt file {path}: mend its path") from None
+        raise Unusable("missing_file", f"there is no prompt file {path}: mend its path") from None
     except OSError as error:
-        raise Unusable(f"prompt file {path} cannot be read: {error.strerror}") from None
+        raise Unusable(
+            "unreadable", f"prompt file {path} cannot be read: {error.strerror}"
+        ) from None
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
-        raise Unusable(f"prompt file {path}, line {line}: not UTF-8; save it as UTF-8") from None
+        raise Unusable(
+            "unreadable", f"prompt file {path}, line {line}: not UTF-8; save it as UTF-8"
+        ) from None
 
 
 def _line(tree: "nodes.Template", name: str) -> int:
@@ -193,7 +208,9 @@ def load_shots(
     found = list(_examples(path, template, own, optional))
     if not found:
         what = f"of kind {own['kind']}" if "kind" in own else "for this method"
-        raise Unusable(f"shots file {path} has no example {what}: add one, or set shots: null")
+        raise Unusable(
+            "unknown_name", f"shots file {path} has no example {what}: add one, or set shots: null"
+        )
     return found
 
 
@@ -203,9 +220,11 @@ def _examples(
     try:
         lines = path.read_bytes().decode("utf-8-sig").split("\n")
     except FileNotFoundError:
-        raise Unusable(f"there is no shots file {path}: mend its path") from None
+        raise Unusable("missing_file", f"there is no shots file {path}: mend its path") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise Unusable(f"shots file {path} cannot be read ({error}): save it as UTF-8") from None
+        raise Unusable(
+            "unreadable", f"shots file {path} cannot be read ({error}): save it as UTF-8"
+        ) from None
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
@@ -218,8 +237,9 @@ def _examples(
             values[_ANSWER] = values.pop(_QUERY)
         if not isinstance(values, dict) or not str(values.get(_ANSWER) or "").strip():
             raise Unusable(
+                "bad_row",
                 f"{place}: write a JSON object of the prompt's variables and an answer, as in "
-                '{"sentence": "…", "answer": "…"}'
+                '{"sentence": "…", "answer": "…"}',
             )
         answer = str(values.pop(_ANSWER)).strip()
         if any(own.get(name, value) != value for name, value in values.items()):
@@ -229,7 +249,8 @@ def _examples(
         missing = sorted(template.named - values.keys())
         if missing:
             raise Unusable(
+                "bad_row",
                 f"{place} lacks the variable {missing[0]!r}, which the prompt file "
-                f"{template.path} names: add it"
+                f"{template.path} names: add it",
             )
         yield Example(place, values, Shot(render(template, values), answer))

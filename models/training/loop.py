@@ -89,8 +89,9 @@ class Chooser:
         """Puts the best weights into the module; returns their step."""
         if self._best is None:
             raise NothingToChoose(
+                "damaged",
                 f"train: {self._choice.metric} could not be measured after any step, since the "
-                "model gives NaN or cannot tell texts apart: lower the learning rate."
+                "model gives NaN or cannot tell texts apart: lower the learning rate.",
             )
         step = self._best[0]
         weights = checkpoints.read_tensors(self._directory, _name(step))

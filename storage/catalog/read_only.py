@@ -51,14 +51,14 @@ def checked(connection: duckdb.DuckDBPyConnection, text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise SqlError("The query is not UTF-8 text.") from error
+        raise SqlError("unreadable", "The query is not UTF-8 text.") from error
     if "\0" in text:
-        raise SqlError("The query contains a NUL character.")
+        raise SqlError("bad_query", "The query contains a NUL character.")
     statements = _statements(connection, text)
     if not statements:
-        raise SqlError("The query is empty.")
+        raise SqlError("bad_query", "The query is empty.")
     if len(statements) > 1:
-        raise SqlError(f"{_ALLOWED}: these are {len(statements)} statements.")
+        raise SqlError("not_read_only", f"{_ALLOWED}: these are {len(statements)} statements.")
     kind = statements[0].type
     if kind == duckdb.StatementType.SELECT:
         _check_select(connection, text)
@@ -66,11 +66,12 @@ def checked(connection: duckdb.DuckDBPyConnection, text: str) -> str:
         _check_explained(connection, text)
     elif kind == duckdb.StatementType.MULTI:
         raise SqlError(
+            "not_read_only",
             f"{_ALLOWED}: DuckDB turns this into several statements; a PIVOT stays one if its "
-            "values are named, ON column IN (…)."
+            "values are named, ON column IN (…).",
         )
     else:
-        raise SqlError(f"{_ALLOWED}: this is {kind.name}.")
+        raise SqlError("not_read_only", f"{_ALLOWED}: this is {kind.name}.")
     return text
 
 
@@ -78,7 +79,7 @@ def _statements(connection: duckdb.DuckDBPyConnection, text: str) -> list[duckdb
     try:
         return list(connection.extract_statements(text))
     except duckdb.Error as error:
-        raise SqlError(f"The query cannot be read: {_sentence(error)}.") from error
+        raise SqlError("bad_query", f"The query cannot be read: {_sentence(error)}.") from error
 
 
 def _check_select(connection: duckdb.DuckDBPyConnection, text: str) -> None:
@@ -92,9 +93,11 @@ def _check_select(connection: duckdb.DuckDBPyConnection, text: str) -> None:
         if isinstance(node, dict):
             kind = node.get("type")
             if isinstance(kind, str) and kind.endswith("_NODE") and kind not in _READING:
-                raise SqlError(f"{_ALLOWED}: this contains {kind.partition('_')[0]}.")
+                raise SqlError(
+                    "not_read_only", f"{_ALLOWED}: this contains {kind.partition('_')[0]}."
+                )
             if "info_type" in node:
-                raise SqlError(f"{_ALLOWED}: this contains {node['info_type']}.")
+                raise SqlError("not_read_only", f"{_ALLOWED}: this contains {node['info_type']}.")
             if kind == "TABLE_FUNCTION":
                 _check_function(connection, node)
             waiting += node.values()
@@ -107,11 +110,13 @@ def _tree(connection: duckdb.DuckDBPyConnection, text: str) -> Any:
             found = cursor.execute("SELECT json_serialize_sql($1::VARCHAR)", [text]).fetchall()
         tree = json.loads(found[0][0])
     except (duckdb.Error, ValueError) as error:
-        raise SqlError(f"The query cannot be read: {_sentence(error)}.") from error
+        raise SqlError("bad_query", f"The query cannot be read: {_sentence(error)}.") from error
     except RecursionError as error:
-        raise SqlError("The query cannot be read: it is nested too deeply.") from error
+        raise SqlError("bad_query", "The query cannot be read: it is nested too deeply.") from error
     if tree["error"] or len(tree["statements"]) != 1:
-        raise SqlError(f"{_ALLOWED}: {tree.get('error_message', 'this is something else')}.")
+        raise SqlError(
+            "not_read_only", f"{_ALLOWED}: {tree.get('error_message', 'this is something else')}."
+        )
     return tree
 
 
@@ -130,7 +135,9 @@ def _check_function(connection: duckdb.DuckDBPyConnection, node: dict[str, Any])
         ).fetchall()
     # DuckDB itself reports unknown names, and suggests the intended one.
     if builtin and (name,) not in macros:
-        raise SqlError(f"{_ALLOWED}: the function {name} is not known to be read-only.")
+        raise SqlError(
+            "not_read_only", f"{_ALLOWED}: the function {name} is not known to be read-only."
+        )
 
 
 def _check_words(text: str) -> None:
@@ -143,7 +150,9 @@ def _check_words(text: str) -> None:
         before = words[max(index - 2, 0) : index]
         body = before[-1:] == ["("] and before[0] in {"AS", "MATERIALIZED"}
         if word in _CHANGES and (body or before[-1:] == [")"]):
-            raise SqlError(f"{_ALLOWED}: this contains {word} (quote it if it is a name).")
+            raise SqlError(
+                "not_read_only", f"{_ALLOWED}: this contains {word} (quote it if it is a name)."
+            )
 
 
 def _check_explained(connection: duckdb.DuckDBPyConnection, text: str) -> None:
@@ -172,10 +181,10 @@ def _check_explained(connection: duckdb.DuckDBPyConnection, text: str) -> None:
                 continue
             readings += 1
             if [one.type for one in statements] != [duckdb.StatementType.SELECT]:
-                raise SqlError(f"{_ALLOWED}: this EXPLAIN is of something else.")
+                raise SqlError("not_read_only", f"{_ALLOWED}: this EXPLAIN is of something else.")
             _check_select(connection, inner)
     if not readings:
-        raise SqlError(f"{_ALLOWED}: this EXPLAIN is of something else.")
+        raise SqlError("not_read_only", f"{_ALLOWED}: this EXPLAIN is of something else.")
 
 
 def _words(text: str) -> list[tuple[int, str, bool]]:

@@ -96,7 +96,7 @@ class BucketFiles(AbstractFileSystem):  # type: ignore[misc]
             with clear_errors(self._store.location):
                 yield
         except FileNotFoundError:
-            raise StoreError(f"{path} is not there") from None
+            raise StoreError("gone", f"{path} is not there") from None
 
     def _open(self, path: str, mode: str = "rb", **_: Any) -> IO[bytes]:
         if mode != "rb":

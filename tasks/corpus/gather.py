@@ -201,7 +201,7 @@ def gather(config: IngestConfig, folder: Path, rejects: Rejects, progress: Progr
                     batch = _Batch()
                     progress(counts[1], None, "sentences read")
             if not usable:
-                raise BadInput(_nothing_usable(corpus, faults))
+                raise BadInput("no_rows", _nothing_usable(corpus, faults))
         batch.write(gathered, counts, files)
     gathered.close()
     _compare(gathered, folder, config.common)

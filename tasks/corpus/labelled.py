@@ -146,8 +146,9 @@ def check_labelled(config: LabelledConfig) -> None:
             empty = empty and next(table.rows(list(columns.values())), None) is None
         if empty:
             raise BadInput(
+                "no_rows",
                 f"{corpus.source}: the labelled corpus {corpus.name!r} is empty; name a table with "
-                "rows"
+                "rows",
             )
 
 
@@ -162,23 +163,26 @@ def columns_of(corpus: CorpusConfig, kind: Kind, table: Table) -> dict[str, str]
         for ours, theirs in corpus.columns.items():
             if theirs not in table.columns:
                 raise BadInput(
+                    "missing_column",
                     f"{table.name} has no column {theirs!r} ({ours} of corpus {corpus.name!r}); "
-                    f"its columns are {listed}"
+                    f"its columns are {listed}",
                 )
         return dict(corpus.columns)
     found = layout_of(kind, table.columns)
     if found is None:
         usual = " or ".join(", ".join(layout.values()) for layout in kind.layouts)
         raise BadInput(
+            "missing_column",
             f"{table.name} has none of the layouts of kind {corpus.kind} ({usual}); name the "
-            f"columns of corpus {corpus.name!r} under `columns`: its columns are {listed}"
+            f"columns of corpus {corpus.name!r} under `columns`: its columns are {listed}",
         )
     unread = [name for name in kind.unread if name in table.columns and name not in found.values()]
     if unread:
         raise BadInput(
+            "missing_column",
             f"{table.name} has a column {unread[0]!r}, which kind {corpus.kind} would leave unread "
             f"here: name the columns of corpus {corpus.name!r} under `columns`, with `label` only "
-            "for classes of inference, or take kind: scored"
+            "for classes of inference, or take kind: scored",
         )
     return found
 
@@ -209,8 +213,9 @@ def run(work: Work) -> None:
             if not _keep(corpus, rows, kept[-1], held_out, rejects, faults):
                 why = ", ".join(f"{count} {reason}" for reason, count in faults.most_common(3))
                 raise BadInput(
+                    "no_rows",
                     f"{corpus.source}: no row of the labelled corpus {corpus.name!r} can be used "
-                    f"({why}); look at its columns and its encoding"
+                    f"({why}); look at its columns and its encoding",
                 )
             read.unlink()
         _emit(db, work, [str(path) for path in kept])

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import Field, model_validator
 
+from tercet.errors import InvalidSetting
 from tercet.models import seeding
 from tercet.tasks.corpus.anchors import ANCHOR_COLUMNS, anchor_draws, eligible
 from tercet.tasks.stage import BadInput, Config, Stage, Work
@@ -91,7 +92,7 @@ class SampleSettings(Config):
     @model_validator(mode="after")
     def _consistent(self) -> "SampleSettings":
         if self.min_words > self.max_words:
-            raise ValueError("min_words is larger than max_words")
+            raise InvalidSetting("bad_value", "min_words is larger than max_words")
         return self
 
 
@@ -158,9 +159,10 @@ def run(work: Work) -> None:
     if not any(anchors):
         names = ", ".join(draws)
         raise BadInput(
+            "no_rows",
             f"no training sentence of {names} has {config.min_words} to {config.max_words} words "
             f"and {max(context.values())} others in its document, so there are no anchors: widen "
-            "sample.min_words and sample.max_words, lower sample.min_context_sentences, or add text"
+            "min_words and max_words, lower sample.min_context_sentences, or add text",
         )
     shares = [
         {"corpus": corpus.name, "role": corpus.role, "sentences": count, "anchors": taken}

@@ -246,9 +246,10 @@ def _judge(work: Work, pairs: list[_Pair]) -> None:
     cosines = _cosines(work, pairs)
     if not np.isfinite(cosines).any():
         raise BadInput(
+            "damaged",
             f"The teacher at {work.models['teacher']} gives no finite cosine for any of "
             f"{len(pairs)} pairs: its weights are damaged; name another one under "
-            "awareness.teacher."
+            "awareness.teacher.",
         )
     teacher = tree_digest(work.models["teacher"])
     for kind in KINDS:

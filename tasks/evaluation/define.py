@@ -126,7 +126,7 @@ def run(work: Work) -> None:
     try:
         found = {arm: ranks(scores, owners) for arm, scores in arms.items()}
     except ValueError as error:
-        raise BadInput(f"define: {config.name}: {error}") from error
+        raise BadInput("unfit_model", f"define: {config.name}: {error}") from error
     rows = [{**shared, "n": len(held), **row} for row in _figures(found, work.seed)]
     work.emit("definition_figures", pa.Table.from_pylist(rows, DEFINITION_FIGURES))
     for arm, places in found.items():

@@ -88,8 +88,9 @@ def encode_texts(work: Work, model: Any, texts: Iterable[Sided]) -> tuple[Encode
         faulty += int((~np.isfinite(made).all(axis=1)).sum())
     if faulty:
         raise BadInput(
+            "damaged",
             f"The encoder at {work.models['model']} gives NaN or infinity for {faulty} of "
-            f"{len(distinct)} texts: its weights are damaged or its training diverged."
+            f"{len(distinct)} texts: its weights are damaged or its training diverged.",
         )
     mode = pooling_of(model)
     places = {sided: place for place, sided in enumerate(distinct)}

@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pydantic import Field, field_validator
 
+from tercet.errors import InvalidSetting
 from tercet.models.encoders.settings import FormSettings, Prompts, Sided
 from tercet.models.machine import Precision
 from tercet.models.measures import probe
@@ -153,7 +154,7 @@ class EvaluateSettings(FormSettings, Config):
         try:
             return task_names(asked)
         except BadInput as error:
-            raise ValueError(str(error)) from None
+            raise InvalidSetting("bad_value", str(error)) from None
 
 
 def list_tasks(config: EvaluateSettings) -> tuple[str, ...]:
@@ -480,7 +481,7 @@ class LabelTask(Task):
                 probe.Sample(encoded.own(texts), labels),
             )
         except ValueError as error:
-            raise BadInput(f"{self.name} cannot be evaluated: {error}.") from None
+            raise BadInput("unfit_model", f"{self.name} cannot be evaluated: {error}.") from None
         nearest = probe.predicted(
             encoded.of(self.train.texts), self.train.labels, encoded.of(texts)
         )

@@ -397,8 +397,9 @@ def baseline_ranks(rows: Rows, pairs: Pairs) -> npt.NDArray[np.int32]:
     absent = int((~np.isin(pairs.ids, ids)).sum())
     if absent:
         raise BadInput(
+            "no_rows",
             f"The baseline lacks {absent} of {len(pairs.ids)} pairs, so nothing can be "
-            "compared: evaluate it on the same pairs (same seed and max_pairs)."
+            "compared: evaluate it on the same pairs (same seed and max_pairs).",
         )
     ranks: npt.NDArray[np.int32] = table["rank"].to_numpy().astype(np.int32)
     return np.take(ranks, np.searchsorted(ids, pairs.ids))

@@ -139,9 +139,10 @@ def rescore(scores: Sequence[Scores], items: pa.Table) -> list[Scores]:
             )
             if own.num_rows != len(part.values):
                 raise BadInput(
+                    "no_rows",
                     f"The baseline has {own.num_rows} of the {len(part.values)} items of "
                     f"{task.data.task} ({part.subset}), so nothing can be compared: evaluate it on "
-                    "the same suite."
+                    "the same suite.",
                 )
             parts.append(replace(part, values=own.sort_by("item")["value"].to_numpy()))
         found.append(replace(task, parts=tuple(parts)))
@@ -207,7 +208,7 @@ def _sampled(
         found = resampling.sampled(*_measure(task, metric, parts), resamples, stream)
     except ValueError as error:
         where = data.task if subset == "all" else f"{data.task} ({subset})"
-        raise BadInput(f"{where} cannot be evaluated: {error}.") from None
+        raise BadInput("unfit_model", f"{where} cannot be evaluated: {error}.") from None
     return Sampled(100.0 * found.value, 100.0 * found.draws)
 
 

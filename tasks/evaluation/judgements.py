@@ -150,7 +150,7 @@ def _judge(
     left_out += [Unusable(rows[one], "no_judgement", detail, one[1]) for one in unanswered]
     left_out += _broad(unit, relevant, rows, passages)
     if not relevant:
-        raise BadInput(_none_found(one, asked, left_out, passages))
+        raise BadInput("no_rows", _none_found(one, asked, left_out, passages))
     splits, texts, places = zip(*relevant, strict=True)
     table = pa.table(
         [
@@ -218,8 +218,9 @@ def _check_splits(
     needed = {"dev"} if name == config.chosen_on else set(config.splits)
     if there.isdisjoint(needed):
         raise BadInput(
+            "no_rows",
             f"{one.source} has no question of split {' or '.join(sorted(needed))}: write it into "
-            f"the column `split` of some rows (without it all are test)."
+            f"the column `split` of some rows (without it all are test).",
         )
 
 

@@ -74,8 +74,9 @@ def _sample(work: Work, documents: pa.Table, corpus: str, column: str) -> pa.Tab
     values: set[str] = set(documents["label"].to_pylist())
     if len(values) > MOST_VALUES:
         raise BadInput(
+            "bad_value",
             f"The column {column!r} of corpus {corpus!r} has {len(values):,} values, and labels "
-            f"have at most {MOST_VALUES}: name a column of few values, or leave `labels` out."
+            f"have at most {MOST_VALUES}: name a column of few values, or leave `labels` out.",
         )
     said = f"column {column!r} of corpus {corpus!r}"
     kept = _frequent(work, documents, values, said)

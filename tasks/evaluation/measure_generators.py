@@ -206,7 +206,7 @@ def _cosines(
         of_words = generated.mean_word_vectors(model, list(place))
         of_texts = encoder.encode(model, list(place), work.resources.batch_size)
     except ValueError as error:
-        raise BadInput(f"measure_generators.encoder: {error}") from error
+        raise BadInput("unfit_model", f"measure_generators.encoder: {error}") from error
     source, target = (np.array([place[text] for text in side]) for side in (sources, targets))
     found = {}
     for arm, own in _places(place, arms).items():
@@ -234,7 +234,7 @@ def _judged(work: Work, arms: Mapping[_Arm, Texts]) -> dict[_Arm, tuple["Values"
             model, tokenizer, list(place), work.resources.batch_size
         )
     except ValueError as error:
-        raise BadInput(f"measure_generators.judge: {error}") from error
+        raise BadInput("unfit_model", f"measure_generators.judge: {error}") from error
     of = _places(place, arms)
     return {arm: (losses[own].sum(1), counts[own].sum(1)) for arm, own in of.items()}
 
@@ -250,7 +250,10 @@ def _places(place: Mapping[str, int], arms: Mapping[_Arm, Texts]) -> dict[_Arm, 
 def check_model(config: MeasureGeneratorsConfig, slot: str, folder: Path) -> None:
     """Raises BadInput for a judge that is no causal model."""
     if slot == "judge" and (fault := form_fault(folder, "causal")):
-        raise BadInput(f"measure_generators.{slot}: the model at {folder} cannot judge: {fault}.")
+        raise BadInput(
+            "unfit_model",
+            f"measure_generators.{slot}: the model at {folder} cannot judge: {fault}.",
+        )
 
 
 STAGE = Stage(

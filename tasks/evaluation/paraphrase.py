@@ -83,8 +83,9 @@ def _pairs(work: Work) -> pa.Table:
     table = sample(table, "row_id", config.max_rows, work.seed, "measured pairs").combine_chunks()
     if table.num_rows < 2:
         raise BadInput(
+            "no_rows",
             f"paraphrase: {config.name}: {table.num_rows} of the labelled rows can be "
-            "measured on, and two are the least: look at measure_generators.above and corpora."
+            "measured on, and two are the least: look at measure_generators.above and corpora.",
         )
     columns = ["row_id", "anchor", "positive"]
     return table.select(columns).rename_columns(["row_id", "source", "target"])
@@ -133,7 +134,7 @@ def _answers(work: Work, ids: seeding.Ids, sources: Sequence[str]) -> list[list[
             said |= new
             work.resources.progress(len(said), len(every), "texts")
     except Unusable as error:
-        raise BadInput(f"paraphrase: {config.name}: {error}") from error
+        raise BadInput("unfit_model", f"paraphrase: {config.name}: {error}") from error
     return [[said[row, copy] for copy in range(copies)] for row in range(len(sources))]
 
 

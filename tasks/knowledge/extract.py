@@ -116,7 +116,7 @@ def lexicon_of(lexicon: str, stage: str) -> Lexicon:
     try:
         return load_lexicon(None if lexicon == "builtin" else Path(lexicon))
     except ValueError as error:
-        raise BadInput(f"{stage}.lexicon: {error}") from None
+        raise BadInput("unreadable", f"{stage}.lexicon: {error}") from None
 
 
 def mentions(found: Mentions, sentence_ids: seeding.Ids) -> pa.Table:

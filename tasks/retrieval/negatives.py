@@ -61,8 +61,9 @@ def train_passages(work: Work) -> TrainPassages:
     if not len(ids):
         none = "no passage is in the split train"
         raise BadInput(
+            "no_rows",
             f"negatives: {'every passage of train has words of dev or test' if there else none}: "
-            "lower ingest.dev and ingest.test, add documents, or leave `negatives` out."
+            "lower ingest.dev and ingest.test, add documents, or leave `negatives` out.",
         )
     vectors = words = None
     if work.config.by != "bm25":

@@ -75,7 +75,7 @@ def _opened(work: Work) -> "Judge":
     try:
         return judge.load(work.models["model"], config.precision, device, config.question)
     except ValueError as error:
-        raise BadInput(f"score.{SCORER.name}: {error}.") from error
+        raise BadInput("unfit_model", f"score.{SCORER.name}: {error}.") from error
 
 
 def _score(work: Work, judge: "Judge", known: pa.Table, batch: pa.RecordBatch) -> None:
@@ -94,11 +94,11 @@ def check_model(config: GenseConfig, slot: str, folder: Path) -> None:
     """Raises BadInput for a model that does not judge, or in no words that are known."""
     other = config.question is not None and form_fault(folder, "t5")
     if other:
-        raise BadInput(f"score.gense: the model at {folder} cannot judge: {other}.")
+        raise BadInput("unfit_model", f"score.gense: the model at {folder} cannot judge: {other}.")
     try:
         wording.question_of(folder, config.question)
     except ValueError as error:
-        raise BadInput(f"score.gense: {error}.") from None
+        raise BadInput("unfit_model", f"score.gense: {error}.") from None
 
 
 STAGE = Stage(

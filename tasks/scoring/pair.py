@@ -35,8 +35,9 @@ def run(work: Work) -> None:
     def judge(first: Floats, second: Floats) -> Floats:
         if first.shape[1] != model.dimension:
             raise BadInput(
+                "unfit_model",
                 f"score.pair: the discriminator reads vectors of {model.dimension} numbers, and "
-                f"the evaluator's have {first.shape[1]}: fit it again for this evaluator."
+                f"the evaluator's have {first.shape[1]}: fit it again for this evaluator.",
             )
         return np.asarray(model.probabilities(first, second))
 
@@ -47,7 +48,7 @@ def _model(work: Work) -> discriminators.PairModel:
     try:
         return discriminators.read(work.models["discriminator"])
     except ValueError as error:
-        raise BadInput(f"score.pair: {error}.") from error
+        raise BadInput("unfit_model", f"score.pair: {error}.") from error
 
 
 STAGE = Stage(

@@ -281,7 +281,7 @@ def _scorers(db: Any, scores: str, measure: str, named: str | None) -> list[str]
     query = f"SELECT DISTINCT scorer FROM {scores} WHERE measure = ? ORDER BY scorer"
     found = [row[0] for row in db.execute(query, [measure]).fetchall()]
     if len(found) > 1:
-        raise BadInput(f"select: {several(measure, found)}.")
+        raise BadInput("bad_value", f"select: {several(measure, found)}.")
     return found
 
 

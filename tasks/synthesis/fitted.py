@@ -52,16 +52,17 @@ def layout_of(folder: Path) -> Layout:
     try:
         return layout.read(folder)
     except ValueError as error:
-        raise Unusable(str(error)) from None
+        raise Unusable("unfit_model", str(error)) from None
 
 
 def check_method(method: str, generator: str, follows_prompts: bool) -> None:
     """Raises Unusable if the method needs instructions and this generator follows none."""
     if method not in FROM_SENTENCE and not follows_prompts:
         raise Unusable(
+            "unfit_model",
             f"{method} needs instructions, and the generator {generator!r} was fitted to answer "
             f"bare sentences: use it for {', '.join(FROM_SENTENCE)}, or leave `generator` out, so "
-            "that the language model answers."
+            "that the language model answers.",
         )
 
 
@@ -69,8 +70,9 @@ def check_backend(generator: str, backend: Backend, form: str) -> None:
     """Raises Unusable if vLLM is to serve a T5."""
     if backend == "vllm" and form == "t5":
         raise Unusable(
+            "unfit_model",
             f"The generator {generator!r} is a T5, which vLLM cannot serve: give it backend: "
-            "transformers."
+            "transformers.",
         )
 
 
@@ -104,7 +106,9 @@ def check_model(config: FittedConfig, slot: str, folder: Path) -> None:
     name, words = config.params["generator"], config.params["prompt"]
     if fault := wording.fault(folder, config.method, words and Path(words)):
         step = f"{NAME}.{config.method}"
-        raise BadInput(f"{step}: the generator {name!r} cannot be asked this: {fault}.")
+        raise BadInput(
+            "unfit_model", f"{step}: the generator {name!r} cannot be asked this: {fault}."
+        )
     laid = layout_of(folder)
     check_method(config.method, name, laid.follows_prompts)
     check_backend(name, config.decoding.backend, laid.form)

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
+from tercet.errors import InvalidSetting
 from tercet.models.errors import suggest
 from tercet.models.generation import Method, purpose_of
 from tercet.models.plugins import with_installed
@@ -59,7 +60,7 @@ class MethodSettings(Config):
     @model_validator(mode="after")
     def _one_choice(self) -> "MethodSettings":
         if self.corpora and self.role is not None:
-            raise ValueError("give corpora or role, but not both")
+            raise InvalidSetting("conflict", "give corpora or role, but not both")
         return self
 
 

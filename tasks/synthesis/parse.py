@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field, model_validator
 
+from tercet.errors import InvalidSetting
 from tercet.models import seeding
 from tercet.models.generation import DETAIL
 from tercet.models.prompted.checks import faults, unwrapped
@@ -75,7 +76,7 @@ class ParseConfig(Config):
     @model_validator(mode="after")
     def _consistent(self) -> "ParseConfig":
         if self.min_words > self.max_words:
-            raise ValueError("min_words is larger than max_words")
+            raise InvalidSetting("bad_value", "min_words is larger than max_words")
         return self
 
 

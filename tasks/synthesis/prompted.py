@@ -59,12 +59,15 @@ def template_of(config: SynthesiseConfig) -> templates.Template:
     """The user's own prompt file, or ours. Raises Unusable for an invalid one."""
     method, own = config.described, config.params["prompt"]
     if own is None and method.prompt is None:
-        raise Unusable(f"{config.method} has no prompt of ours: give it one (prompt: FILE)")
+        raise Unusable(
+            "missing_key", f"{config.method} has no prompt of ours: give it one (prompt: FILE)"
+        )
     over_sentences = method.each == "sentences" and not method.module
     if own is None and method.unit == "passage" and over_sentences:
         raise Unusable(
+            "missing_key",
             f"our prompt of {config.method} is about a sentence: with unit: passage give one of "
-            "your own (prompt: FILE)"
+            "your own (prompt: FILE)",
         )
     path = Path(own) if own is not None else templates.prompt_path(method.prompt or "")
     return templates.load(path, method.variables)

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field, field_validator
 
+from tercet.errors import InvalidSetting
 from tercet.models import seeding
 from tercet.models.encoders.settings import FormSettings, Prompts
 from tercet.models.machine import Precision
@@ -128,7 +129,9 @@ class ChooseSettings(Config):
     @classmethod
     def _candidate(cls, mix: float) -> float:
         if mix not in MIXES:
-            raise ValueError(f"must be one of {', '.join(format(mix, 'g') for mix in MIXES)}")
+            raise InvalidSetting(
+                "bad_value", f"must be one of {', '.join(format(mix, 'g') for mix in MIXES)}"
+            )
         return mix
 
 

@@ -53,9 +53,10 @@ def _retrieval(work: Work, config: TrainConfig) -> "tuple[str, Measure]":
     pairs = pairs_of_split(work.inputs["document_pairs"], "dev", config.max_pairs, work.seed)
     if pairs.num_rows < 2:
         raise BadInput(
+            "no_rows",
             f"train.choose.by is retrieval, but the corpora have {pairs.num_rows} document pairs "
             "in split dev: raise ingest.dev, name the columns query and answer of a corpus, or "
-            "set train.choose to null."
+            "set train.choose to null.",
         )
     queries: list[str] = pairs["query"].to_pylist()
     answers: list[str] = pairs["answer"].to_pylist()
@@ -75,8 +76,9 @@ def _suite_files(config: TrainConfig) -> dict[str, Path]:
     assert config.choose is not None
     if config.suite is None:
         raise BadInput(
+            "missing_key",
             f"train.choose.by is {config.choose.by}, but evaluate.suite names no directory that "
-            "has its dev set: name one, or choose by retrieval."
+            "has its dev set: name one, or choose by retrieval.",
         )
     return sts.KIND.files(suite_root(config.suite.expanduser()), config.choose.by, ("dev",))
 

@@ -57,8 +57,9 @@ def _in_order(work: Work, config: TrainConfig) -> tuple[str, "Measure"]:
     tasks = read_cases(config.fact_order, ("dev",), required=False)
     if not tasks:
         raise BadInput(
+            "no_rows",
             "train.choose.by is fact_order, but no file of evaluate.fact_order has a case of split "
-            "dev: give one a column `split`, or choose by retrieval."
+            "dev: give one a column `split`, or choose by retrieval.",
         )
 
     def share_in_order(encoded: Encoded) -> float:

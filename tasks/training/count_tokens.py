@@ -70,8 +70,9 @@ def run(work: Work) -> Path:
         ).to_arrow_table()
     if not found.num_rows:
         raise BadInput(
+            "no_rows",
             f"count_tokens.{config.name}: the train split of {', '.join(config.corpora)} has no "
-            "text to count: check the corpora that the recipe names, and what ingest rejected."
+            "text to count: check the corpora that the recipe names, and what ingest rejected.",
         )
     counts = found["count"].to_numpy()
     shares = counts / counts.sum()

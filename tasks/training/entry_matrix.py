@@ -137,7 +137,7 @@ def run(work: Work) -> Path:
                 rounds = turn.rounds
         matrix.flush()  # type: ignore[attr-defined]
     except ValueError as error:
-        raise BadInput(f"entry_matrix: {config.name}: {error}") from error
+        raise BadInput("unfit_model", f"entry_matrix: {config.name}: {error}") from error
     _emit_shape(work, matrix, ids, texts, {"definitions": found.num_rows, "ica_rounds": rounds})
     return folder
 
@@ -153,8 +153,9 @@ def definitions(work: Work, corpus: str, stage: str) -> pa.Table:
     found = found.filter(pc.greater(pc.fill_null(pc.list_value_length(found["entries"]), 0), 0))
     if not found.num_rows:
         raise BadInput(
+            "no_rows",
             f"{stage}: the corpus {corpus!r} has no definitions with entries: name one of kind "
-            "definitions."
+            "definitions.",
         )
     return found.sort_by("row_id").combine_chunks()
 

@@ -55,7 +55,8 @@ def _sentences(work: Work) -> pa.Table:
         ).to_arrow_table()
     if not rows.num_rows:
         raise BadInput(
-            "fit_evaluator: the train split has no sentences to fit on: see what ingest rejected."
+            "no_rows",
+            "fit_evaluator: the train split has no sentences to fit on: see what ingest rejected.",
         )
     return rows
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from pydantic import Field, model_validator
 
+from tercet.errors import InvalidSetting
 from tercet.models.generators import layout as layouts
 from tercet.models.generators.layout import Layout
 from tercet.models.machine import computed_in
@@ -71,9 +72,13 @@ class FitGeneratorConfig(FittedGenerator):
     @model_validator(mode="after")
     def _of_the_form(self) -> "FitGeneratorConfig":
         if self.form != "vaegpt" and self.vaegpt != VaeGptHyperparameters():
-            raise ValueError(f"the key vaegpt is not for the form {self.form}: leave it out")
+            raise InvalidSetting(
+                "no_effect", f"the key vaegpt is not for the form {self.form}: leave it out"
+            )
         if self.judge is not None and self.form != "vaegpt":
-            raise ValueError(f"a model of form {self.form} has no judge: leave judge out")
+            raise InvalidSetting(
+                "no_effect", f"a model of form {self.form} has no judge: leave judge out"
+            )
         return self
 
     @property
@@ -92,7 +97,8 @@ def check_model(config: FitGeneratorConfig, slot: str, folder: Path) -> None:
     if fault := pretraining.form_fault(folder, form) or _unfit(folder, config):
         fault = fault.replace(f"form: {form}", f"form: {config.form}")
         raise BadInput(
-            f"fit_generator.{config.name}: the model at {folder} cannot be its {slot}: {fault}."
+            "unfit_model",
+            f"fit_generator.{config.name}: the model at {folder} cannot be its {slot}: {fault}.",
         )
 
 
@@ -121,7 +127,7 @@ def run(work: Work) -> Path:
         setting = setting_of(work, config, choice)
         log = fit_generator.fit(fitted, rows, hyper, setting, config.optimizer)
     except (ValueError, loop.NothingToChoose) as error:
-        raise BadInput(f"fit_generator: {config.name}: {error}") from error
+        raise BadInput("unfit_model", f"fit_generator: {config.name}: {error}") from error
     work.emit("training_log", log_table(log, config.name, work.seed))
     return layouts.save(work.scratch / "model", fitted.model, fitted.tokenizer, fitted.layout)
 

@@ -109,7 +109,8 @@ def check_model(config: FitGenseConfig, slot: str, folder: Path) -> None:
     if fault := form_fault(folder, "t5"):
         fault = fault.replace("form: t5", "form: gense")
         raise BadInput(
-            f"fit_generator.{config.name}: the model at {folder} cannot be its {slot}: {fault}."
+            "unfit_model",
+            f"fit_generator.{config.name}: the model at {folder} cannot be its {slot}: {fault}.",
         )
 
 
@@ -126,7 +127,9 @@ def _template(config: FitGenseConfig, method: str) -> str:
     try:
         return wording.template_in(config.prompts.path(method))
     except ValueError as error:
-        raise BadInput(f"fit_generator.{config.name}.prompts.{method}: {error}.") from None
+        raise BadInput(
+            "unfit_model", f"fit_generator.{config.name}.prompts.{method}: {error}."
+        ) from None
 
 
 def _question(config: FitGenseConfig) -> Question:
@@ -156,7 +159,7 @@ def run(work: Work) -> Path:
         setting = setting_of(work, config, choice)
         log = fitting.fit(gense, pairs.fit, hyper, setting, config.optimizer)
     except (ValueError, loop.NothingToChoose) as error:
-        raise BadInput(f"{stage}: {error}") from error
+        raise BadInput("unfit_model", f"{stage}: {error}") from error
     work.emit("training_log", log_table(log, config.name, work.seed))
     platt = _measured(work, gense, pairs)
     question = gense.question.model_copy(update={"slope": platt.slope, "shift": platt.shift})

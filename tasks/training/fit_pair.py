@@ -73,7 +73,7 @@ def run(work: Work) -> Path:
         }
         model = discriminators.fitted(parts["fit"], parts["validation"])
     except ValueError as error:
-        raise BadInput(f"{stage}: {error}") from error
+        raise BadInput("unfit_model", f"{stage}: {error}") from error
     logits = discriminators.pair_logits(model, parts["test"])
     cosines = {name: discriminators.cosines(part) for name, part in parts.items()}
     emit_figures(work, config.name, judged, logits, model.calibration, cosines)

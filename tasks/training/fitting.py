@@ -187,6 +187,6 @@ def fitted(
             model, hyper, parts, setting_of(work, config, choice, seed), mini_batch
         )
     except (ValueError, loop.NothingToChoose) as error:
-        raise BadInput(str(error)) from error
+        raise BadInput("unfit_model", str(error)) from error
     work.emit("training_log", log_table(trained.log, hyper.name, seed))
     return save_encoder(model, work.scratch / "model", trained.kept), trained

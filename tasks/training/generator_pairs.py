@@ -64,8 +64,9 @@ def read_pairs(work: Work, config: PairsConfig, stage: str) -> tuple[pa.Table, p
     found = pa.concat_tables([*_labelled(work, config, stage), *_sentences(work, config)])
     if not found.num_rows:
         raise BadInput(
+            "no_rows",
             f"{stage}: there are no pairs to fit to: check the corpora that pairs names, and what "
-            "ingest refused."
+            "ingest refused.",
         )
     ids = pa.array(seeding.text_ids(found["anchor"].to_pylist(), found["positive"].to_pylist()))
     pairs = pa.table({"row_id": ids, "source": found["anchor"], "target": found["positive"]})
@@ -77,8 +78,9 @@ def read_pairs(work: Work, config: PairsConfig, stage: str) -> tuple[pa.Table, p
     rows, held_out = pairs.filter(pa.array(~held)), pairs.filter(pa.array(held))
     if not rows.num_rows or not held_out.num_rows:
         raise BadInput(
+            "no_rows",
             f"{stage}: of {pairs.num_rows} pairs {held_out.num_rows} are held out and "
-            f"{rows.num_rows} are left to fit to: give more pairs, or another pairs.validation."
+            f"{rows.num_rows} are left to fit to: give more pairs, or another pairs.validation.",
         )
     most = config.max_validation
     return rows, sample(held_out, "row_id", most, work.seed, f"{_HELD_OUT} sample")
@@ -111,7 +113,7 @@ def paraphrases(
                 f"the corpus {empty} has no pairs: look at why its rows were refused (SELECT "
                 "reason, count(*) FROM rejects GROUP BY reason)"
             )
-        raise BadInput(f"{stage}: {reason}.")
+        raise BadInput("unfit_model", f"{stage}: {reason}.")
     return table
 
 

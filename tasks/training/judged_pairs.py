@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field, model_validator
 
+from tercet.errors import InvalidSetting
 from tercet.models import seeding
 from tercet.models.seeding import sample
 from tercet.tasks.corpus.held_out import same_words
@@ -65,7 +66,9 @@ class JudgedConfig(Config):
     @model_validator(mode="after")
     def _some_left(self) -> "JudgedConfig":
         if self.validation + self.test >= 1.0:
-            raise ValueError("validation and test hold out every anchor: lower one of them")
+            raise InvalidSetting(
+                "bad_value", "validation and test hold out every anchor: lower one of them"
+            )
         return self
 
 
@@ -118,7 +121,9 @@ def read_judged(work: Work, corpora: Sequence[str], config: JudgedConfig, stage:
     for name, part in parts.items():
         true = pc.sum(part["true"]).as_py() or 0
         if not true or true == part.num_rows:
-            raise BadInput(f"{stage}: {_lacking(name, source[name], part.num_rows, true)}.")
+            raise BadInput(
+                "no_rows", f"{stage}: {_lacking(name, source[name], part.num_rows, true)}."
+            )
     return Judged(**parts)
 
 
@@ -144,9 +149,10 @@ def _check_corpora(pairs: pa.Table, stage: str) -> None:
     if known and len(known) < shares.num_rows:
         row = min(known, key=lambda one: one["corpus"])
         raise BadInput(
+            "no_rows",
             f"{stage}: every pair of the corpus {row['corpus']!r} is "
             f"{'true' if row['true_max'] else 'false'}, and other corpora have both kinds: a judge "
-            "would learn to tell the corpora apart; name the others alone under corpora."
+            "would learn to tell the corpora apart; name the others alone under corpora.",
         )
 
 

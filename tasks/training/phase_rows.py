@@ -116,7 +116,9 @@ def part_rows(
         with connection(work) as db:
             found = db.sql(rows_sql(work, part)).to_arrow_table()
     if not found.num_rows:
-        raise BadInput(f"train: phase {phase} has no rows to train on: {_remedy(part.rows)}.")
+        raise BadInput(
+            "no_rows", f"train: phase {phase} has no rows to train on: {_remedy(part.rows)}."
+        )
     slot = _GUARDED.get(source, _GUARDED_LABELLED)
     found = drop_contaminated(work, found, slot, f"train: phase {phase}")
     if part.rows.negatives is not None:
@@ -127,7 +129,9 @@ def part_rows(
         # After the guard, which knows whole sentences.
         found = _cut_in_two(found)
         if not found.num_rows:
-            raise BadInput(f"train: phase {phase} has no rows to train on: {_TOO_SHORT}.")
+            raise BadInput(
+                "no_rows", f"train: phase {phase} has no rows to train on: {_TOO_SHORT}."
+            )
     rows = shaped(found, loss, part.rows.max_rows, work.seed)
     read = [name for name in (*loss.slots, *loss.may_read) if name in part.models]
     slots = {name: work.models[f"{part.name}.{name}"] for name in read}
@@ -173,8 +177,9 @@ def _drawing(work: Work, draw: DrawConfig, phase: str) -> Drawing:
             ).to_arrow_table()
         if not found.num_rows:
             raise BadInput(
+                "no_rows",
                 f"train: phase {phase} draws generated texts, and no triplet has one that keeps "
-                "the meaning: set draw.generated: 0, or loosen select's thresholds."
+                "the meaning: set draw.generated: 0, or loosen select's thresholds.",
             )
         slot = _GUARDED["triplets"]
         kept = drop_contaminated(work, found, slot, f"train: phase {phase}")
@@ -307,7 +312,7 @@ def _with_negatives(work: Work, rows: pa.Table, count: int) -> pa.Table:
                 ) ON triplet_id = row_id"""
         ).to_arrow_table()
     if made["negative"].null_count == made.num_rows:
-        raise BadInput("train: no row has a mined negative: lower negatives.margin.")
+        raise BadInput("no_rows", "train: no row has a mined negative: lower negatives.margin.")
     return made
 
 

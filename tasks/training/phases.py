@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
 
+from tercet.errors import InvalidSetting
 from tercet.models.losses.gaussian_decay import TEACHER
 from tercet.models.losses.loss import Loss, Params
 from tercet.models.losses.registry import fill_loss, loss_named, loss_of, params_of
@@ -72,7 +73,9 @@ class DrawConfig(Config):
     @model_validator(mode="after")
     def _something(self) -> "DrawConfig":
         if not sum(self.model_dump().values()):
-            raise ValueError("all shares are 0, so that there is nothing to draw: raise one")
+            raise InvalidSetting(
+                "bad_value", "all shares are 0, so that there is nothing to draw: raise one"
+            )
         return self
 
 
@@ -134,33 +137,39 @@ class RowsConfig(Config):
     @model_validator(mode="after")
     def _consistent(self) -> "RowsConfig":
         if self.draw is not None and (self.source != "anchors" or self.positive is not None):
-            raise ValueError(
+            raise InvalidSetting(
+                "no_effect",
                 "only rows from anchors, without `positive`, have one drawn for them: leave draw "
-                "out"
+                "out",
             )
         if self.corpora and self.role is not None:
-            raise ValueError("give corpora or role, but not both")
+            raise InvalidSetting("conflict", "give corpora or role, but not both")
         if self.one_per is not None and self.source not in OF_TRIPLETS:
-            raise ValueError(
+            raise InvalidSetting(
+                "no_effect",
                 f"one_per chooses among a sentence's triplets, and rows from {self.source} have "
-                "none: leave it out"
+                "none: leave it out",
             )
         if self.negatives is not None and self.source in (*OF_TRIPLETS, "anchors"):
-            raise ValueError(
+            raise InvalidSetting(
+                "no_effect",
                 f"negatives are mined for queries, document_pairs and labelled corpora, not for "
-                f"{self.source}: leave negatives out"
+                f"{self.source}: leave negatives out",
             )
         if self.positive == "half" and self.source != "anchors":
-            raise ValueError(
-                f"positive: half cuts sentences in two, for rows from anchors, not {self.source}"
+            raise InvalidSetting(
+                "no_effect",
+                f"positive: half cuts sentences in two, for rows from anchors, not {self.source}",
             )
         if self.relation and self.source not in OF_TRIPLETS:
-            raise ValueError(
-                f"rows from {self.source} have no relation, which triplets alone have: leave it out"
+            raise InvalidSetting(
+                "no_effect",
+                f"rows from {self.source} have no relation, as triplets alone have: leave it out",
             )
         if self.source not in SOURCES and (self.corpora or self.role is not None):
-            raise ValueError(
-                f"rows from {self.source} are one corpus already: leave corpora and role out"
+            raise InvalidSetting(
+                "no_effect",
+                f"rows from {self.source} are one corpus already: leave corpora and role out",
             )
         return self
 
@@ -208,7 +217,9 @@ class PartConfig(Config):
     def _slots_filled(self) -> "PartConfig":
         slots = self.resolved().slots
         if lacking := [slot for slot in slots if slot not in self.models]:
-            raise ValueError(f"the loss {self.loss['name']} reads the model {lacking[0]}: name it")
+            raise InvalidSetting(
+                "missing_key", f"the loss {self.loss['name']} reads the model {lacking[0]}: name it"
+            )
         # With other hyperparameters it may read one that it does not need now.
         known = [
             slot
@@ -216,7 +227,9 @@ class PartConfig(Config):
             for slot in (*loss.slots, *loss.may_read)
         ]
         if unknown := [name for name in self.models if name not in known]:
-            raise ValueError(f"the loss {self.loss['name']} reads no model {unknown[0]}")
+            raise InvalidSetting(
+                "no_effect", f"the loss {self.loss['name']} reads no model {unknown[0]}"
+            )
         return self
 
     def params(self) -> Params:
@@ -264,7 +277,9 @@ class PhaseConfig(Hyperparameters):
         flat = {key: content[key] for key in ("rows", "loss", "models") if key in content}
         if "parts" in content:
             if flat:
-                raise ValueError(f"`{next(iter(flat))}` belongs in each of the phase's `parts`")
+                raise InvalidSetting(
+                    "bad_value", f"`{next(iter(flat))}` belongs in each of the phase's `parts`"
+                )
             return content
         kept = {key: value for key, value in content.items() if key not in flat}
         return {**kept, "parts": [{"name": content.get("name", "triplets"), **flat}]}
@@ -273,14 +288,17 @@ class PhaseConfig(Hyperparameters):
     def _distinct(self) -> "PhaseConfig":
         for name, count in Counter(part.name for part in self.parts).items():
             if count > 1:
-                raise ValueError(f"two parts have the name {name}: give each part its own name")
+                raise InvalidSetting(
+                    "conflict", f"two parts have the name {name}: give each part its own name"
+                )
         shares = [part.share for part in self.parts]
         part_sizes(self.batch_size, [1] * len(shares), shares)
         given = [share for share in shares if share is not None]
         # A hundredth is left for thirds.
         if given and abs(sum(given) - 1) > 0.01:
-            raise ValueError(
-                f"the parts' shares of a batch add up to {sum(given):.4g}: make them add up to 1"
+            raise InvalidSetting(
+                "bad_value",
+                f"the parts' shares of a batch add up to {sum(given):.4g}: make them add up to 1",
             )
         return self
 
@@ -291,9 +309,10 @@ class PhaseConfig(Hyperparameters):
             return self
         for part in self.parts:
             if part.resolved().states:
-                raise ValueError(
+                raise InvalidSetting(
+                    "no_effect",
                     f"the loss {part.loss['name']} reads the states of all tokens of a batch, "
-                    "which mini_batch does not keep: leave mini_batch out"
+                    "which mini_batch does not keep: leave mini_batch out",
                 )
         return self
 

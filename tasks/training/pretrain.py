@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field, model_validator
 
+from tercet.errors import InvalidSetting
 from tercet.models import seeding
 from tercet.models.machine import Precision
 from tercet.models.pretraining.forms import Form, form_fault, transformer_folder
@@ -96,10 +97,12 @@ class PretrainConfig(MadeModel):
     @model_validator(mode="after")
     def _consistent(self) -> "PretrainConfig":
         if (self.tokens is None) == (self.steps is None):
-            raise ValueError("give either tokens or steps")
+            raise InvalidSetting("conflict", "give either tokens or steps")
         given = [key for key in _SHAPE if key in self.model_fields_set]
         if self.init is not None and given:
-            raise ValueError(f"with init the model has its own {given[0]}: leave {given[0]} out")
+            raise InvalidSetting(
+                "no_effect", f"with init the model has its own {given[0]}: leave {given[0]} out"
+            )
         return self
 
     def models(self) -> dict[str, str]:
@@ -127,7 +130,8 @@ def check_model(config: PretrainConfig, slot: str, folder: Path) -> None:
     """Raises BadInput if the training cannot go on from the model in this directory."""
     if fault := form_fault(folder, config.form):
         raise BadInput(
-            f"pretrain.{config.name}: the model at {folder} cannot be its {slot}: {fault}"
+            "unfit_model",
+            f"pretrain.{config.name}: the model at {folder} cannot be its {slot}: {fault}",
         )
 
 
@@ -161,7 +165,7 @@ def run(work: Work) -> Path:
             for split, most in (("train", None), ("dev", _HELD_OUT))
         )
         if not len(train):
-            raise BadInput(_empty(config))
+            raise BadInput("no_rows", _empty(config))
         task = Task(config.form, config.share, _INFILL, longest, config.batch_tokens)
         budget = pretrain.Budget(
             config.rate,
@@ -175,7 +179,7 @@ def run(work: Work) -> Path:
             config.name, model, tokenizer, train, held_out, task, budget, setting
         )
     except (ValueError, loop.NothingToChoose) as error:
-        raise BadInput(f"pretrain.{config.name}: {error}") from error
+        raise BadInput("unfit_model", f"pretrain.{config.name}: {error}") from error
     work.emit("training_log", log_table(log, config.name, work.seed))
     return network.save(model, tokenizer, work.scratch / "model")
 
@@ -221,7 +225,7 @@ def _texts(work: Work, split: str, most: int | None) -> Iterator[list[str]]:
         if found:
             yield found
     if not total and split == "train":
-        raise BadInput(_empty(config))
+        raise BadInput("no_rows", _empty(config))
 
 
 def _rows(work: Work, split: str, columns: list[str]) -> Iterator[pa.RecordBatch]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import Field, model_validator
 
+from tercet.errors import InvalidSetting
 from tercet.models.encoders.settings import FormSettings, Prompts
 from tercet.models.machine import Precision
 from tercet.tasks.evaluation.suites.own import RetrievalSource, StsSet
@@ -84,9 +85,13 @@ class TrainSettings(EncoderSettings):
         counts = Counter(phase.name for phase in self.phases)
         for name, count in counts.items():
             if count > 1:
-                raise ValueError(f"two phases have the name {name}: give each phase its own name")
+                raise InvalidSetting(
+                    "conflict", f"two phases have the name {name}: give each phase its own name"
+                )
             if _TAKEN.fullmatch(name):
-                raise ValueError(f"{name} already means something else: give the phase a name")
+                raise InvalidSetting(
+                    "conflict", f"{name} already means something else: give the phase a name"
+                )
         return self
 
 

@@ -24,11 +24,12 @@ def drop_contaminated(work: Work, rows: pa.Table, slot: str, stage: str) -> pa.T
     kept = rows.filter(pc.invert(bad))
     if rows.num_rows and not kept.num_rows:
         raise BadInput(
+            "no_rows",
             f"{stage}: the guard has removed all {rows.num_rows} rows, since each has a text of an "
             "evaluation set (SELECT level, task, count(*) FROM contamination GROUP BY ALL): train "
             "on other texts; or set guard.action to report, which trains on them and makes figures "
             "of these sets transductive: of texts that the encoder has seen. Higher thresholds "
-            "(guard.embedding_min, guard.ngram) free no text of level exact or near."
+            "(guard.embedding_min, guard.ngram) free no text of level exact or near.",
         )
     return kept
 
@@ -47,8 +48,9 @@ def shaped(rows: pa.Table, loss: Loss, max_rows: int | None, seed: int) -> pa.Ta
     missing += [name for name in loss.labels if name not in rows.column_names]
     if missing:
         raise BadInput(
+            "no_rows",
             f"train: the loss {loss.name} needs {' and '.join(missing)}, which not all of its rows "
-            "have: take other rows or another loss."
+            "have: take other rows or another loss.",
         )
     kept = [name for columns in loss.columns_of(there).values() for name in columns]
     if "group" in rows.column_names:

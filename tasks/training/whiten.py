@@ -88,7 +88,7 @@ def run(work: Work) -> Path:
             raise ValueError("the encoder gives NaN or infinity: its training has diverged")
         fitted = whitening(vectors, config.dimensions, config.power)
     except ValueError as error:
-        raise BadInput(f"whiten: {error}") from error
+        raise BadInput("unfit_model", f"whiten: {error}") from error
     whiten(model, fitted)
     count = len(fitted.variances)
     kept = np.arange(count) < fitted.dimensions

@@ -27,14 +27,15 @@ def silence(servers: Sequence[Server], patience: float, last: str, n_answers: in
     """The error when these servers answered nothing for `patience` seconds."""
     names = ", ".join(server.shown for server in servers)
     return Stopped(
+        "unreachable",
         f"{names} answered nothing for {patience:g} s (last: {last}); {n_answers} answers of this"
-        " run are safe, and the same command continues from there."
+        " run are safe, and the same command continues from there.",
     )
 
 
 def hopeless(server: Server, rows: int, error: str) -> Stopped:
     """The error when the first rows all failed. error: of the last of them."""
-    return Stopped(f"{server.shown} answers none of the first {rows} rows: {error}")
+    return Stopped("unreachable", f"{server.shown} answers none of the first {rows} rows: {error}")
 
 
 # Failures in succession, without an answer, after which an endpoint has to prove that it works.
@@ -306,7 +307,7 @@ class Dispatch:
         """Drops the endpoint. Raises Unusable if none is left."""
         server.out = why
         if all(other.out is not None for other in self.servers):
-            raise Unusable(" ".join(str(other.out) for other in self.servers))
+            raise Unusable("lost", " ".join(str(other.out) for other in self.servers))
 
     def _busy(self, server: Server, rows: list[Row], error: RequestError, sent_at: float) -> None:
         """The endpoint is busy, or always claims to be for one row."""
@@ -523,7 +524,7 @@ class Client:
         caller = Caller()
         with self._lock:
             if self._ended or self._dispatch.stopped is not None:
-                raise self._dispatch.stopped or Stopped("The client was closed.")
+                raise self._dispatch.stopped or Stopped("lost", "The client was closed.")
             self._callers.add(caller)
         return caller
 
@@ -565,10 +566,10 @@ class Client:
             await self._end.wait()
         except Exception as fault:
             error = fault
-        self._dispatch.stop(error or Stopped("The client was closed."))
+        self._dispatch.stop(error or Stopped("lost", "The client was closed."))
         with self._lock:
             self._ended = True
             stopped = self._dispatch.stopped
             for caller in self._callers:
-                caller.answers.put(stopped or Stopped("The client was closed."))
+                caller.answers.put(stopped or Stopped("lost", "The client was closed."))
         await self._dispatch.close()

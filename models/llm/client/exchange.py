@@ -58,15 +58,20 @@ class Endpoint:
     def __post_init__(self) -> None:
         if self.key and not (self.key.isascii() and self.key.isprintable()):
             raise Unusable(
-                "An endpoint's key holds characters that no header can carry: correct it."
+                "bad_value",
+                "An endpoint's key holds characters that no header can carry: correct it.",
             )
         try:
             host = httpx.URL(self.url).host
         except httpx.InvalidURL as error:
-            raise Unusable(f"An endpoint's address cannot be read ({error}): correct it.") from None
+            raise Unusable(
+                "bad_value", f"An endpoint's address cannot be read ({error}): correct it."
+            ) from None
         if not host:
             address = self.url.partition("?")[0]
-            raise Unusable(f"The endpoint {address!r} names no host: write http://HOST:PORT/v1.")
+            raise Unusable(
+                "bad_value", f"The endpoint {address!r} names no host: write http://HOST:PORT/v1."
+            )
 
     @property
     def shown(self) -> str:
@@ -239,8 +244,9 @@ class ConnectionPool:
 def no_proxy(error: Exception) -> Unusable:
     """The error if no client can be made: the environment names an unusable proxy."""
     return Unusable(
+        "bad_value",
         f"The proxy that the environment names (ALL_PROXY, HTTPS_PROXY, HTTP_PROXY) cannot be used"
-        f" ({error}): name an http:// one, or except the endpoint's host by NO_PROXY."
+        f" ({error}): name an http:// one, or except the endpoint's host by NO_PROXY.",
     )
 
 
@@ -250,15 +256,17 @@ def never_to_be_had(error: BaseException, endpoint: Endpoint) -> Unusable | None
     while cause is not None:
         if isinstance(cause, ssl.SSLCertVerificationError):
             return Unusable(
+                "refused",
                 f"The certificate of the endpoint {endpoint.shown} cannot be trusted"
                 f" ({cause.verify_message}): replace it, or name its authority's file in the"
-                " environment variable SSL_CERT_FILE."
+                " environment variable SSL_CERT_FILE.",
             )
         # A name server that fails now may work later.
         if isinstance(cause, socket.gaierror) and cause.errno != socket.EAI_AGAIN:
             return Unusable(
+                "unreachable",
                 f"The host of the endpoint {endpoint.shown} cannot be found ({cause.strerror}):"
-                " correct run.llm.endpoints."
+                " correct run.llm.endpoints.",
             )
         cause = cause.__cause__ or cause.__context__
     return None
@@ -277,7 +285,7 @@ def _refusal(response: httpx.Response, endpoint: Endpoint, key_env: str) -> Requ
         spent = (
             f"The quota of the endpoint {endpoint.shown} is spent ({what}: {detail}): add to it."
         )
-        return RequestError("refused", what, detail, unusable=Unusable(spent))
+        return RequestError("refused", what, detail, unusable=Unusable("limit", spent))
     if status in (429, 503):
         pause = retry_after(response.headers.get("Retry-After"), time.time)
         return RequestError("busy", what, detail, pause)
@@ -287,17 +295,19 @@ def _refusal(response: httpx.Response, endpoint: Endpoint, key_env: str) -> Requ
     if status in (401, 402, 403):
         held = "was not accepted" if endpoint.key else "is needed"
         unusable = Unusable(
+            "refused",
             f"The endpoint {endpoint.shown} denies access ({what}: {detail}): a key {held}; put"
-            f" the right one into the environment variable {key_env}."
+            f" the right one into the environment variable {key_env}.",
         )
     elif status == 404:
         unusable = Unusable(
+            "unknown_name",
             f"The endpoint {endpoint.shown} does not know the model {endpoint.model!r} or the"
-            f" address ({what}: {detail}): check `llm.name`, and that the address ends in /v1."
+            f" address ({what}: {detail}): check `llm.name`, and that the address ends in /v1.",
         )
     elif status < 400:
         place = response.headers.get("Location", "nowhere").partition("?")[0]
         unusable = Unusable(
-            f"The endpoint {endpoint.shown} has moved to {place}: give that address."
+            "bad_value", f"The endpoint {endpoint.shown} has moved to {place}: give that address."
         )
     return RequestError("refused", what, detail, unusable=unusable)

@@ -171,11 +171,13 @@ class Server:
     def _refusing(self, error: RequestError) -> Unusable:
         if "chat template" in error.detail.lower():
             return Unusable(
-                f"The model of {self.shown} has no chat template: set `llm.api: completions`."
+                "unfit_model",
+                f"The model of {self.shown} has no chat template: set `llm.api: completions`.",
             )
         return Unusable(
+            "refused",
             f"The endpoint {self.shown} refuses every request ({error}): correct what it"
-            " names in the recipe's `llm`."
+            " names in the recipe's `llm`.",
         )
 
     def push_back(self, rows: Sequence[Row]) -> bool:

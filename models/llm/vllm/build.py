@@ -98,8 +98,9 @@ def interpreter(given: str | None) -> Path:
         python = Path(given).expanduser().absolute()
         if not python.is_file():
             raise Unusable(
+                "missing_file",
                 f"run.llm.engine.python is {given!r}, where there is no interpreter: give the "
-                "bin/python of an environment that has vLLM."
+                "bin/python of an environment that has vLLM.",
             )
         return python
     for place in (Path.cwd(), Path(sys.prefix).parent):
@@ -121,8 +122,9 @@ def look(python: Path) -> VllmBuild | None:
         found = json.loads(done.stdout.splitlines()[-1])
     except (OSError, ValueError, IndexError, subprocess.SubprocessError) as error:
         raise Unusable(
+            "unreadable",
             f"The interpreter {python} does not run ({type(error).__name__}): give another as "
-            "run.llm.engine.python."
+            "run.llm.engine.python.",
         ) from None
     if found is None:
         return None
@@ -136,8 +138,9 @@ def find(given: str | None) -> VllmBuild:
     build = look(python)
     if build is None:
         raise Unusable(
+            "missing_package",
             f"There is no vLLM in {python}: run `make vllm` or `pip install vllm` in an "
             "environment of its own and name its bin/python as run.llm.engine.python, or give "
-            "run.llm.endpoints."
+            "run.llm.endpoints.",
         )
     return build

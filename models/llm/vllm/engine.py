@@ -101,7 +101,7 @@ class Engine:
             raise
         if self._stopping.is_set():
             # Whatever seems to have ended it: we did.
-            fault = Stopped("vLLM was stopped while it started.")
+            fault = Stopped("lost", "vLLM was stopped while it started.")
         if fault is not None:
             self._end()
             raise fault
@@ -113,7 +113,7 @@ class Engine:
     def check(self) -> None:
         """Raises: Stopped when the server is dead and will not be restarted."""
         if self._dead is not None:
-            raise Stopped(self._dead)
+            raise Stopped("lost", self._dead)
 
     def cancel(self) -> None:
         """Kills the server without waiting, even while another thread starts it: `start` raises.
@@ -153,9 +153,10 @@ class Engine:
             if not wait_for_memory(lambda: not gpu_memory_held(held), _MEMORY_SECONDS):
                 left = gpu_memory_held(held)
                 raise Stopped(
+                    "busy",
                     f"vLLM has ended, but {sum(left.values())} MB of GPU memory are still held by "
                     f"its processes {', '.join(map(str, left))}: end them (nvidia-smi), and run "
-                    "again."
+                    "again.",
                 )
             back = f"its {sum(held.values())} MB of GPU memory are free"
         else:
@@ -214,8 +215,9 @@ class Engine:
         while not self._stopping.is_set():
             if process is None or process.poll() is not None:
                 return Unusable(
+                    "lost",
                     f"vLLM ended before it could serve {self._model}: {self._why()} "
-                    f"(its log: {self.log})."
+                    f"(its log: {self.log}).",
                 )
             # A server too busy to say what it serves is asked again.
             if _is_healthy(self._port) and (listed := _page(self._port, "/v1/models")) is not None:
@@ -224,8 +226,9 @@ class Engine:
                     return foreign
             if time.monotonic() > deadline:
                 return Stopped(
+                    "lost",
                     f"vLLM did not answer within {seconds:g} s: raise "
-                    f"run.llm.engine.start_seconds, or see what it waits for in {self.log}."
+                    f"run.llm.engine.start_seconds, or see what it waits for in {self.log}.",
                 )
             self._stopping.wait(_LOOK_SECONDS)
         return None
@@ -239,9 +242,10 @@ class Engine:
         if self.name in names or self._stopping.is_set():
             return None
         return Unusable(
+            "busy",
             f"Another server answers on port {self._port}, which serves "
             f"{', '.join(map(str, names)) or 'no model'} and not {self.name}: stop it, or name "
-            "another run.llm.engine.port."
+            "another run.llm.engine.port.",
         )
 
     def _watch(self) -> None:
@@ -374,8 +378,9 @@ def _free_port(wanted: int) -> int:
             probe.bind((HOST, wanted))
         except OSError as error:
             raise Unusable(
+                "busy",
                 f"run.llm.engine.port {wanted} is not available ({error.strerror}): name another, "
-                "or 0 for any free one."
+                "or 0 for any free one.",
             ) from None
         return int(probe.getsockname()[1])
 
@@ -487,8 +492,9 @@ def command(
     noisy = is_vaegpt(model)
     if noisy and (lacks := fault(build.plugin, build.python)):
         raise Unusable(
+            "missing_package",
             f"The generator in {model} is a VAEGPT, and {build.python} has {lacks}, or take "
-            "backend: transformers."
+            "backend: transformers.",
         )
     options: dict[str, _Value] = {
         "dtype": resolved_dtype(llm, build),
@@ -572,13 +578,16 @@ def _rank(adapter: Path) -> int:
         rank = int(json.loads((adapter / "adapter_config.json").read_text(encoding="utf-8"))["r"])
     except OSError:
         raise Unusable(
-            f"llm.adapter: {adapter} holds no LoRA adapter (adapter_config.json is missing)."
+            "missing_file",
+            f"llm.adapter: {adapter} holds no LoRA adapter (adapter_config.json is missing).",
         ) from None
     except (ValueError, KeyError, TypeError):
         raise Unusable(
-            f"llm.adapter: adapter_config.json in {adapter} names no rank `r`."
+            "unreadable", f"llm.adapter: adapter_config.json in {adapter} names no rank `r`."
         ) from None
     fitting = [allowed for allowed in _LORA_RANKS if allowed >= rank]
     if not fitting:
-        raise Unusable(f"llm.adapter: its rank {rank} is above vLLM's highest, {_LORA_RANKS[-1]}.")
+        raise Unusable(
+            "bad_value", f"llm.adapter: its rank {rank} is above vLLM's highest, {_LORA_RANKS[-1]}."
+        )
     return fitting[0]

@@ -6,6 +6,7 @@ from typing import Annotated, Literal, NamedTuple, TypeAlias
 
 from pydantic import Field, model_validator
 
+from tercet.errors import InvalidSetting
 from tercet.models.text.words import fold
 from tercet.tasks.corpus.kind_registry import KINDS
 from tercet.tasks.corpus.sources.separated import DialectSettings
@@ -104,19 +105,26 @@ class CorpusConfig(Config):
     @model_validator(mode="after")
     def _consistent(self) -> "CorpusConfig":
         if (self.query is None) != (self.answer is None):
-            raise ValueError("query and answer name the two columns of a pair: give both or none")
+            raise InvalidSetting(
+                "missing_key", "query and answer name the two columns of a pair: give both or none"
+            )
         if self.labels is not None and self.labels in (self.text, self.query, self.answer):
-            raise ValueError("labels and a text are the same column: labels never train")
+            raise InvalidSetting(
+                "conflict", "labels and a text are the same column: labels never train"
+            )
         if self.held_out is not None and self.kind != "definitions":
-            raise ValueError("held_out is for labelled corpora of kind definitions: leave it out")
+            raise InvalidSetting(
+                "no_effect", "held_out is for labelled corpora of kind definitions: leave it out"
+            )
         if self.role == "pretrain":
             self._refuse(("share", "min_context_sentences", "query", "answer", "labels"))
         if self.role == "labelled":
             self._check_labelled()
         elif self.kind is not None or self.columns:
             key = "columns" if self.kind is None else "kind"
-            raise ValueError(
-                f"{key} is for labelled corpora: add role: labelled, or leave {key} out"
+            raise InvalidSetting(
+                "no_effect",
+                f"{key} is for labelled corpora: add role: labelled, or leave {key} out",
             )
         return self
 
@@ -187,9 +195,11 @@ class IngestSettings(Config):
     @model_validator(mode="after")
     def _consistent(self) -> "IngestSettings":
         if self.min_words > self.max_words:
-            raise ValueError("min_words is larger than max_words")
+            raise InvalidSetting("bad_value", "min_words is larger than max_words")
         if self.dev + self.test >= 1.0:
-            raise ValueError("dev and test leave nothing to train on: their sum must be below 1")
+            raise InvalidSetting(
+                "bad_value", "dev and test leave nothing to train on: their sum must be below 1"
+            )
         return self
 
 
@@ -202,7 +212,7 @@ class IngestConfig(IngestSettings):
     def _distinct(self) -> "IngestConfig":
         names = [corpus.name for corpus in self.corpora]
         if len(set(names)) < len(names):
-            raise ValueError("two corpora have the same name")
+            raise InvalidSetting("conflict", "two corpora have the same name")
         return self
 
 

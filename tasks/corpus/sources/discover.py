@@ -141,7 +141,9 @@ def _sampled(source: str, limit: int | None) -> Description:
         seen = _seen(source, table.columns, islice(table.all_rows(), limit))
     read = _read(readings)
     if not read["lengths"]:
-        raise BadInput(f"{source}: none of its first rows holds text; name its column")
+        raise BadInput(
+            "missing_column", f"{source}: none of its first rows holds text; name its column"
+        )
     return Description(
         source=source,
         format=source.partition(":")[0],
@@ -207,7 +209,7 @@ def _files(source: str, limit: int | None) -> Description:
         faults = [reading for reading in readings if isinstance(reading, Fault)]
         if faults:
             hint = f"the first of them: {faults[0].detail}"
-        raise BadInput(f"{first}: none of its first rows holds text; {hint}")
+        raise BadInput("missing_column", f"{first}: none of its first rows holds text; {hint}")
     if form not in PLAIN:
         is_prose = read["mean_sentences"] >= PROSE_SENTENCES
     rows, exact = _count_documents(named, readings) if several else _count_rows(named, first, form)
@@ -259,7 +261,10 @@ def _seen(where: str, columns: Sequence[str], rows: Iterator[Row]) -> dict[str, 
     worded = [column for column in columns if not _numbers(column, sample)]
     if columns and not worded:
         named = ", ".join(map(repr, columns))
-        raise BadInput(f"{where}: no column holds text; its columns, {named}, hold numbers alone")
+        raise BadInput(
+            "missing_column",
+            f"{where}: no column holds text; its columns, {named}, hold numbers alone",
+        )
     text = text_column(where, worded, first)
     looks = looks_of(columns, sample, text)
     pairs = pairs_of(columns, sample, looks, text)

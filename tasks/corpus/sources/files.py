@@ -68,7 +68,8 @@ def files_of(source: str) -> list[tuple[str, Path]]:
         found = once(base, (path for path in matches(source) if path.is_file()))
         if not found:
             raise BadInput(
-                f"{source}: no file matches{_where(source)}; check the pattern and the folder"
+                "missing_file",
+                f"{source}: no file matches{_where(source)}; check the pattern and the folder",
             )
         named = [(readable_name(base, path), path) for path in found]
     else:
@@ -76,14 +77,17 @@ def files_of(source: str) -> list[tuple[str, Path]]:
         if not _is_there(source):
             from tercet.tasks.corpus.sources.registry import known_sources
 
-            raise BadInput(f"{source}: no such file{_where(source)}; give {known_sources()}")
+            raise BadInput(
+                "missing_file", f"{source}: no such file{_where(source)}; give {known_sources()}"
+            )
         named = [(readable_name(path.parent, path), path)]
         if path.is_dir():
             kinds = kinds_of(path)
             if not kinds:
                 known = ", ".join(FORMATS)
                 raise BadInput(
-                    f"{path} has no files that a reader knows ({known}): name another folder"
+                    "missing_file",
+                    f"{path} has no files that a reader knows ({known}): name another folder",
                 )
             named = next(iter(kinds.values()))
     for _, path in named:
@@ -97,7 +101,7 @@ def _is_there(source: str) -> bool:
     except OSError as error:
         if error.errno == errno.ENAMETOOLONG:
             return False
-        raise BadInput(f"{source} cannot be read: {error.strerror}") from None
+        raise BadInput("unreadable", f"{source} cannot be read: {error.strerror}") from None
 
 
 def _where(source: str) -> str:
@@ -184,7 +188,7 @@ def check(corpus: CorpusConfig, max_bytes: int) -> None:
                 wanted_columns(corpus, table, sample)
     if empty:
         what = NO_ROWS if header else "is empty"
-        raise BadInput(f"{corpus.source} {what}; name files with text")
+        raise BadInput("no_rows", f"{corpus.source} {what}; name files with text")
 
 
 def read(corpus: CorpusConfig, max_bytes: int) -> Iterator[Reading]:
@@ -216,9 +220,10 @@ def tables(corpus: CorpusConfig, max_bytes: int) -> Iterator[Table]:
         table = None if form in PAGES else table_of(corpus, name, path, max_bytes)
         if table is None or (form in PLAIN and len(table.columns) == 1):
             raise BadInput(
+                "missing_column",
                 f"{path}: lines of text have no columns, which the labelled corpus "
                 f"{corpus.name!r} needs; save it as .tsv, .csv, .jsonl or .parquet, or as .txt "
-                "with tabs and a header"
+                "with tabs and a header",
             )
         if table.columns or next(table.all_rows(), None) is not None:
             yield table

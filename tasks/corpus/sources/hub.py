@@ -52,8 +52,9 @@ def place_of(source: str) -> Place:
     parts = name.split("/")
     if not all(parts) or len(parts) > 3:
         raise BadInput(
+            "bad_value",
             f"{source}: write hf:OWNER/NAME, hf:OWNER/NAME/CONFIG or hf:DIRECTORY, each with "
-            ":SPLIT behind it unless that is train"
+            ":SPLIT behind it unless that is train",
         )
     return Place("/".join(parts[:2]), parts[2] if len(parts) == 3 else None, split, False)
 
@@ -119,15 +120,16 @@ def _open(source: str, place: Place) -> Any:
     except Exception as error:
         if place.local or isinstance(error, ValueError):
             raise BadInput(
-                f"{source}: the data set cannot be opened ({_first_line(error)})"
+                "unreachable", f"{source}: the data set cannot be opened ({_first_line(error)})"
             ) from None
         raise _unreachable(source, error) from None
 
 
 def _unreachable(source: str, error: Exception) -> BadInput:
     return BadInput(
+        "unreachable",
         f"{source}: the hub does not give this data set ({_first_line(error)}); check its name and "
-        "the network, or save it as .parquet and name that file"
+        "the network, or save it as .parquet and name that file",
     )
 
 
@@ -161,8 +163,9 @@ def _raw_rows(source: str, dataset: Any) -> Iterator[dict[str, Any]]:
             yield raw
     except Exception as error:
         raise BadInput(
+            "unreadable",
             f"{source}: the rows behind row {number} cannot be read ({_first_line(error)}); run "
-            "again, or save the data set as .parquet and name that file"
+            "again, or save the data set as .parquet and name that file",
         ) from None
 
 

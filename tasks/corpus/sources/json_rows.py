@@ -6,6 +6,7 @@ from itertools import chain, starmap
 from pathlib import Path
 from typing import Any
 
+from tercet.errors import InvalidSetting
 from tercet.models.text.words import encodable, fold
 from tercet.tasks.corpus.sources.streams import (
     CHUNK,
@@ -99,12 +100,13 @@ def _whole(path: Path) -> Any:
             held += len(piece)
     if held > MOST_BYTES:
         raise BadInput(
-            f"{path} holds more than {MOST_BYTES:,} bytes, and would be held as a whole: {_HINT}"
+            "limit",
+            f"{path} holds more than {MOST_BYTES:,} bytes, and would be held as a whole: {_HINT}",
         )
     try:
         said = b"".join(pieces).decode("utf-8")
     except UnicodeDecodeError:
-        raise BadInput(f"{path} is damaged: some of it is not UTF-8") from None
+        raise BadInput("unreadable", f"{path} is damaged: some of it is not UTF-8") from None
     if not fold(said):
         return []
     try:
@@ -113,7 +115,7 @@ def _whole(path: Path) -> Any:
         hint = "look at it there"
         if str(error).startswith("Extra data"):
             hint = "if it has a row a line, let its name end in .jsonl"
-        raise BadInput(f"{path} is no JSON ({str(error)[:SHOWN]}): {hint}") from None
+        raise BadInput("unreadable", f"{path} is no JSON ({str(error)[:SHOWN]}): {hint}") from None
 
 
 def _listed(path: Path, value: Any) -> list[Any]:
@@ -128,11 +130,15 @@ def _listed(path: Path, value: Any) -> list[Any]:
         return next(iter(found.values()))
     if found:
         known = ", ".join(map(repr, found))
-        raise BadInput(f"{path} has several lists of rows ({known}): write one of them as .jsonl")
+        raise BadInput(
+            "unreadable", f"{path} has several lists of rows ({known}): write one of them as .jsonl"
+        )
     objects = [one for one in there.values() if isinstance(one, dict) and not _by_number(one)]
     if len(objects) == len(there) > 1:
         return [{"id": key, **row} for key, row in zip(there, objects, strict=True)]
-    raise BadInput(f"{path} holds no list of rows, that is of objects, nor a key with one: {_HINT}")
+    raise BadInput(
+        "no_rows", f"{path} holds no list of rows, that is of objects, nor a key with one: {_HINT}"
+    )
 
 
 def _by_number(column: dict[str, Any]) -> bool:
@@ -149,9 +155,9 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     read: dict[str, Any] = {}
     for key, value in pairs:
         if key in read and read[key] != value:
-            raise ValueError(f"the key {key!r} stands twice")
+            raise InvalidSetting("unreadable", f"the key {key!r} stands twice")
         if not encodable(key):
-            raise ValueError(f"the key {key!r} is not valid Unicode")
+            raise InvalidSetting("unreadable", f"the key {key!r} is not valid Unicode")
         read[key] = value
     return read
 

@@ -58,7 +58,7 @@ def tables(corpus: CorpusConfig, max_bytes: int) -> Iterator[Table]:
     try:
         state = path.stat()
     except OSError as error:
-        raise BadInput(f"{path} cannot be read: {error.strerror or error}") from None
+        raise BadInput("unreadable", f"{path} cannot be read: {error.strerror or error}") from None
     synsets = _synsets(path, state.st_mtime_ns, state.st_size)
     rows = partial(_rows, synsets, max_bytes)
     # A wordnet has entries such as null and nan.
@@ -103,8 +103,9 @@ def _rows_of(path: Path, lexicons: Sequence[Any]) -> Iterator[_Synset]:
         for name, count in ids.most_common(1):
             if count > 1:
                 raise BadInput(
+                    "bad_row",
                     f"{path} has {count} {what} with the id {name!r} in the lexicon "
-                    f"{lexicons[0]['id']!r}: which of them is meant cannot be told"
+                    f"{lexicons[0]['id']!r}: which of them is meant cannot be told",
                 )
     lemmas = {
         entry["id"]: entry["lemma"]["writtenForm"]
@@ -128,7 +129,8 @@ def _loaded(path: Path) -> Any:
         from wn import lmf
     except ImportError:
         raise BadInput(
-            f"{path}: wordnets need the package wn: pip install 'tercet[wordnet]'"
+            "missing_package",
+            f"{path}: wordnets need the package wn: pip install 'tercet[wordnet]'",
         ) from None
     try:
         with path.open("rb") as file, tempfile.NamedTemporaryFile(suffix=".xml") as plain:
@@ -147,7 +149,7 @@ def _loaded(path: Path) -> Any:
         # A damaged archive is an OSError too, but none of the system's.
         if isinstance(error, OSError) and error.strerror:
             what = f"cannot be read: {error.strerror}"
-        raise BadInput(f"{path} {what}") from None
+        raise BadInput("unreadable", f"{path} {what}") from None
 
 
 READER = table_reader(PREFIX, f"{PREFIX}FILE.xml", digest, tables, portable)

@@ -65,8 +65,9 @@ def packages_of(corpus: CorpusConfig) -> list[str]:
     found = [name for name in DEFAULT_PACKAGES if _installed(name) is not None]
     if not found:
         raise BadInput(
+            "missing_package",
             f"corpus {corpus.name!r}: none of the usual packages is installed; name some under "
-            "`packages`"
+            "`packages`",
         )
     return found
 
@@ -90,8 +91,9 @@ def check(corpus: CorpusConfig, max_bytes: int) -> None:
     for name in packages_of(corpus):
         if not source_files(name):
             raise BadInput(
+                "no_rows",
                 f"package {name!r} of corpus {corpus.name!r} lists no .py files in its RECORD "
-                "(an editable install?); name another one"
+                "(an editable install?); name another one",
             )
 
 
@@ -139,8 +141,9 @@ def read(corpus: CorpusConfig, max_bytes: int) -> Iterator[Reading]:
 def tables(corpus: CorpusConfig, max_bytes: int) -> Iterator[Table]:
     """None: docstrings are not a table."""
     raise BadInput(
+        "conflict",
         f"corpus {corpus.name!r}: docstrings carry no labels; name a table as the source of a "
-        "labelled corpus, or give this one another role"
+        "labelled corpus, or give this one another role",
     )
 
 
@@ -312,14 +315,15 @@ def _distribution(package: str) -> metadata.Distribution:
         return metadata.distribution(owners[package][0])
     close = difflib.get_close_matches(package, {*DEFAULT_PACKAGES, *owners}, n=1)
     hint = f"did you mean {close[0]!r}?" if close else "install it, or name another one"
-    raise BadInput(f"package {package!r} is not installed here; {hint}")
+    raise BadInput("missing_package", f"package {package!r} is not installed here; {hint}")
 
 
 def _record(package: str) -> str:
     record = _distribution(package).read_text("RECORD")
     if record is None:
         raise BadInput(
-            f"package {package!r} has no RECORD file (not installed by pip?); leave it out"
+            "no_rows",
+            f"package {package!r} has no RECORD file (not installed by pip?); leave it out",
         )
     return record
 

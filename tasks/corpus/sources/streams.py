@@ -89,11 +89,14 @@ def format_of(path: Path) -> tuple[str, str]:
     """
     known = known_format(path)
     if known is None and path.suffix.lower() in DOCUMENTS:
-        raise BadInput(f"{path}: documents of this kind are read with {DOCUMENTS_EXTRA}")
+        raise BadInput(
+            "missing_package", f"{path}: documents of this kind are read with {DOCUMENTS_EXTRA}"
+        )
     if known is None:
         raise BadInput(
+            "unreadable",
             f"{path}: no reader for this kind of file; use {', '.join(FORMATS)}, "
-            f"plain or with {' or '.join(COMPRESSIONS)} behind it"
+            f"plain or with {' or '.join(COMPRESSIONS)} behind it",
         )
     return known
 
@@ -139,9 +142,11 @@ def readable(path: Path) -> Iterator[None]:
         if number == errno.ENOSPC:  # of whoever writes what is read here
             raise
         if isinstance(error, OSError) and number is not None:
-            raise BadInput(f"{path} cannot be read: {error.strerror or error}") from None
+            raise BadInput(
+                "unreadable", f"{path} cannot be read: {error.strerror or error}"
+            ) from None
         raise BadInput(
-            f"{path}: the compressed data are damaged ({error}); fetch it again"
+            "unreadable", f"{path}: the compressed data are damaged ({error}); fetch it again"
         ) from None
 
 
@@ -292,7 +297,9 @@ def text_start(path: Path, chunk: bytes) -> bytes:
     """The first chunk without UTF-8's byte order mark; anything but text is an error."""
     for magic, kind, suffix in _MAGIC:
         if chunk.startswith(magic):
-            raise BadInput(f"{path} holds {kind}, not text: let its name end in {suffix}")
+            raise BadInput(
+                "unreadable", f"{path} holds {kind}, not text: let its name end in {suffix}"
+            )
     if chunk[:4096].count(0) * 4 > len(chunk[:4096]) > 8:
-        raise BadInput(f"{path} is binary, no text: leave it out")
+        raise BadInput("unreadable", f"{path} is binary, no text: leave it out")
     return chunk.removeprefix(codecs.BOM_UTF8)

@@ -142,7 +142,9 @@ def _separated_rows(
     for number, record in separated.records(path, max_bytes, dialect):
         if header is None:
             if not isinstance(record, list):
-                raise BadInput(f"{path}: its header, line {number}, cannot be read: {record[1]}")
+                raise BadInput(
+                    "unreadable", f"{path}: its header, line {number}, cannot be read: {record[1]}"
+                )
             header = [name.strip(" ") for name in record]
         elif not isinstance(record, list):
             yield Row(number, {}, record)
@@ -159,7 +161,9 @@ def _refuse_twice(path: Path, there: Sequence[str], columns: Sequence[str] | Non
     """Refuse a column that is wanted and whose name several have."""
     counts = Counter(there)
     if twice := [name for name in columns or () if counts[name] > 1]:
-        raise BadInput(f"{path} has {counts[twice[0]]} columns {twice[0]!r}: rename all but one")
+        raise BadInput(
+            "conflict", f"{path} has {counts[twice[0]]} columns {twice[0]!r}: rename all but one"
+        )
 
 
 def _parquet_bytes(path: Path) -> BinaryIO:
@@ -169,7 +173,9 @@ def _parquet_bytes(path: Path) -> BinaryIO:
         try:
             return path.open("rb")
         except OSError as error:
-            raise BadInput(f"{path} cannot be read: {error.strerror or error}") from None
+            raise BadInput(
+                "unreadable", f"{path} cannot be read: {error.strerror or error}"
+            ) from None
     whole = cast(BinaryIO, tempfile.TemporaryFile())  # noqa: SIM115
     with open_bytes(path) as stream:
         shutil.copyfileobj(stream, whole, CHUNK)
@@ -184,7 +190,9 @@ def _whole(path: Path) -> Iterator[None]:
         yield
     except (pa.ArrowException, OSError) as error:
         first = str(error).splitlines()[0]
-        raise BadInput(f"{path} is not a whole Parquet file ({first}); fetch it again") from None
+        raise BadInput(
+            "unreadable", f"{path} is not a whole Parquet file ({first}); fetch it again"
+        ) from None
 
 
 def _parquet_file(path: Path, source: BinaryIO) -> pq.ParquetFile:
@@ -345,10 +353,12 @@ def checked_rows(
     names = columns_of(path, _LONGEST_ROW) if needed else []
     missing = [column for column in needed if column not in names]
     if missing:
-        raise BadInput(f"{path} has no column {missing[0]!r}: it needs {', '.join(needed)}.")
+        raise BadInput(
+            "missing_column", f"{path} has no column {missing[0]!r}: it needs {', '.join(needed)}."
+        )
     wanted = [*needed, *(column for column in optional if column in names)]
     for row in rows(path, _LONGEST_ROW, wanted or None):
         where = f"{path}, line {row.number}"
         if row.fault is not None:
-            raise BadInput(f"{where}: {row.fault[1]}.")
+            raise BadInput("bad_row", f"{where}: {row.fault[1]}.")
         yield where, row.values

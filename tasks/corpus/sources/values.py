@@ -64,8 +64,9 @@ def wanted_columns(corpus: CorpusConfig, table: Table, sample: Sequence[Row]) ->
         wanted = getattr(corpus, key)
         if wanted is not None and wanted not in columns:
             raise BadInput(
+                "missing_column",
                 f"{where} has no column {wanted!r} ({key} of corpus {corpus.name!r}); its columns "
-                f"are {', '.join(map(repr, columns))}"
+                f"are {', '.join(map(repr, columns))}",
             )
     text = corpus.text
     if text is None and corpus.query is None:
@@ -74,7 +75,7 @@ def wanted_columns(corpus: CorpusConfig, table: Table, sample: Sequence[Row]) ->
     chosen = Columns(text, corpus.query, corpus.answer, corpus.labels)
     for name in chosen.named():
         if (count := columns.count(name)) > 1:
-            raise BadInput(f"{where} has {count} columns {name!r}: rename all but one")
+            raise BadInput("conflict", f"{where} has {count} columns {name!r}: rename all but one")
     return chosen
 
 
@@ -90,7 +91,9 @@ def check_tables(corpus: CorpusConfig, tables: Iterable[Table]) -> None:
             wanted_columns(corpus, table, sample)
             empty = False
     if empty:
-        raise BadInput(f"{corpus.source}: the corpus {corpus.name!r} is empty; name one with rows")
+        raise BadInput(
+            "no_rows", f"{corpus.source}: the corpus {corpus.name!r} is empty; name one with rows"
+        )
 
 
 def read_tables(corpus: CorpusConfig, tables: Iterable[Table]) -> Iterator[Reading]:
@@ -144,8 +147,9 @@ def refuse_columns(corpus: CorpusConfig, what: str) -> None:
     for key in Columns._fields:
         if getattr(corpus, key) is not None:
             raise BadInput(
+                "missing_column",
                 f"{what} and no columns: leave out `{key}` of corpus {corpus.name!r}, or name a "
-                ".jsonl, .json, .csv, .tsv or .parquet file"
+                ".jsonl, .json, .csv, .tsv or .parquet file",
             )
 
 
@@ -258,13 +262,13 @@ def text_column(where: str, columns: Sequence[str], sample: Iterable[Row]) -> st
     if filled or (plain and max(prose.values(), default=0.0) < _LEAST):
         return NAMES[0] if NAMES[0] in (filled or plain) else (filled or plain)[0]
     if not looked_at:
-        raise BadInput(f"{where} {NO_ROWS}; name a table with rows")
+        raise BadInput("no_rows", f"{where} {NO_ROWS}; name a table with rows")
     if not found:
         hint = f"its columns are {', '.join(map(repr, columns))}"
         faults = [row.fault for row in looked_at if row.fault is not None]
         if len(faults) == len(looked_at):
             hint = f"none of its first rows can be read ({faults[0][1]})"
-        raise BadInput(f"{where}: no column holds text; {hint}")
+        raise BadInput("missing_column", f"{where}: no column holds text; {hint}")
     named = [column for column in _by_name(found) if prose[column] >= _LEAST]
     if named:
         return named[0]

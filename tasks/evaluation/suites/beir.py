@@ -207,20 +207,23 @@ def beir_files(folder: Path, judgements: str) -> dict[str, Path]:
         there = [path for end in _ENDS if (path := folder / (name + end)).is_file()]
         if len(there) > 1:
             raise BadInput(
-                f"{str(folder)!r} holds {there[0].name} and {there[1].name}: remove one."
+                "conflict",
+                f"{str(folder)!r} holds {there[0].name} and {there[1].name}: remove one.",
             )
         if not there and folder.is_file():
             raise BadInput(
+                "missing_file",
                 f"{str(folder)!r} is neither a folder in BEIR's layout nor a table of questions "
-                "(.csv, .tsv, .jsonl or .parquet): name one of these."
+                "(.csv, .tsv, .jsonl or .parquet): name one of these.",
             )
         if not there:
             have = sorted(path.name.split(".")[0] for path in (folder / "qrels").glob("*.tsv*"))
             splits = f" (qrels has the splits {', '.join(have)})" if have else ""
             raise BadInput(
+                "missing_file",
                 f"{name} is missing from the retrieval set {str(folder)!r}{splits}: a folder in "
                 "BEIR's layout has corpus.jsonl, queries.jsonl and qrels/SPLIT.tsv, plain or "
-                "compressed."
+                "compressed.",
             )
         found[name] = there[0]
     return found
@@ -241,8 +244,9 @@ def read_beir(name: str, folder: Path, split: Split, judgements: str) -> Retriev
     for number, query, document, grade in _judgements(qrels):
         if query not in queries:
             raise BadInput(
+                "bad_row",
                 f"{qrels}, line {number}: the query {query!r} is not in {asked.name}: add it, or "
-                "remove the line."
+                "remove the line.",
             )
         place = place_of.get(document)
         if place is None:
@@ -250,12 +254,15 @@ def read_beir(name: str, folder: Path, split: Split, judgements: str) -> Retriev
         grades.setdefault(query, {})[place] = grade
     used = [query for query in queries if any(g > 0 for g in grades.get(query, {}).values())]
     if not used:
-        raise BadInput(f"{qrels} has no document with a grade above 0, so nothing can be found.")
+        raise BadInput(
+            "no_rows", f"{qrels} has no document with a grade above 0, so nothing can be found."
+        )
     relevant = {place for query in used for place, grade in grades[query].items() if grade > 0}
     if all(place < 0 for place in relevant):
         raise BadInput(
+            "no_rows",
             f"None of the {len(relevant)} relevant documents of {qrels} is in {corpus}: their ids "
-            "belong to another corpus."
+            "belong to another corpus.",
         )
     # As BEIR has it: in Quora and ArguAna it is the query itself. One that is judged to answer has
     # only its number in common with the query.
@@ -281,20 +288,24 @@ def _texts(path: Path, titled: bool) -> dict[str, str]:
     for row in tables.rows(path, _MAX_BYTES):
         where = f"{path}, line {row.number}"
         if row.fault:
-            raise BadInput(f"{where}: {row.fault[1]}: correct the line or remove it.")
+            raise BadInput("bad_row", f"{where}: {row.fault[1]}: correct the line or remove it.")
         key, text = row.values.get("_id"), row.values.get("text")
         title = row.values.get("title") if titled else ""
         if isinstance(key, int):
             key = str(key)
         if not isinstance(key, str) or not isinstance(text, str):
-            raise BadInput(f"{where}: an object with the texts `_id` and `text` is needed.")
+            raise BadInput(
+                "bad_row", f"{where}: an object with the texts `_id` and `text` is needed."
+            )
         if key in found:
-            raise BadInput(f"{where}: the id {key!r} occurs a second time: ids are to be distinct.")
+            raise BadInput(
+                "bad_row", f"{where}: the id {key!r} occurs a second time: ids are to be distinct."
+            )
         if not titled and not text.strip():
-            raise BadInput(f"{where}: the query {key!r} is empty.")
+            raise BadInput("bad_row", f"{where}: the query {key!r} is empty.")
         found[key] = f"{title or ''} {text}".strip()
     if not found:
-        raise BadInput(f"{path} is empty.")
+        raise BadInput("no_rows", f"{path} is empty.")
     return found
 
 
@@ -314,8 +325,9 @@ def _judgements(path: Path) -> Iterator[tuple[int, str, str, int]]:
         except ValueError:
             if line.number > 1:
                 raise BadInput(
+                    "bad_row",
                     f"{path}, line {line.number}: query, document and a whole number, separated "
-                    f"by tabs, are needed, not {line.text[:80]!r}."
+                    f"by tabs, are needed, not {line.text[:80]!r}.",
                 ) from None
             continue
         yield found

@@ -61,8 +61,9 @@ def read_task(root: Path, name: str) -> PairTask:
     for label, what in ((1.0, "says the same (label 1)"), (0.0, "differs (label 0)")):
         if not (labels == label).any():
             raise BadInput(
+                "no_rows",
                 f"{path} holds {len(labels)} pairs and none that {what}: average precision needs "
-                "both."
+                "both.",
             )
     return PairTask(name, tuple(f for f, _, _ in found), tuple(s for _, s, _ in found), labels)
 
@@ -73,7 +74,7 @@ def _label(value: Any, where: str) -> float:
     except (TypeError, ValueError):
         number = np.nan
     if number not in (0.0, 1.0):
-        raise BadInput(f"{where}: the label {value!r} is neither 0 nor 1.")
+        raise BadInput("bad_row", f"{where}: the label {value!r} is neither 0 nor 1.")
     return number
 
 

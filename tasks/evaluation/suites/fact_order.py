@@ -98,8 +98,9 @@ def read_cases(
         chosen = [split for split in _SPLITS if split in splits and cases[split]]
         if required and not chosen:
             raise BadInput(
+                "no_rows",
                 f"{file} has no case of split {' or '.join(splits)}: give it a column `split`, or "
-                f"name another split in evaluate.splits."
+                f"name another split in evaluate.splits.",
             )
         found += [
             OrderTask(name, split, *map(tuple, zip(*cases[split], strict=True))) for split in chosen
@@ -112,13 +113,17 @@ def _cases(path: Path) -> dict[Split, list[tuple[str, str, str, str]]]:
     for where, values in checked_rows(path, _NEEDED, ("split",)):
         anchor, rewording, changed, kind = (text_in(values, column, where) for column in _NEEDED)
         if len({anchor, rewording, changed}) < len(_TEXTS):
-            raise BadInput(f"{where}: {', '.join(_TEXTS)} must be three different texts.")
+            raise BadInput(
+                "bad_row", f"{where}: {', '.join(_TEXTS)} must be three different texts."
+            )
         if kind in _TAKEN:
-            raise BadInput(f"{where}: {kind!r} cannot be the name of a kind: take another.")
+            raise BadInput(
+                "bad_row", f"{where}: {kind!r} cannot be the name of a kind: take another."
+            )
         split = values.get("split", "test")
         if split not in _SPLITS:
-            raise BadInput(f"{where}: the split {split!r} is neither dev nor test.")
+            raise BadInput("bad_row", f"{where}: the split {split!r} is neither dev nor test.")
         found[split].append((anchor, rewording, changed, kind))
     if not any(found.values()):
-        raise BadInput(f"{path} holds no case: there is nothing to evaluate on.")
+        raise BadInput("no_rows", f"{path} holds no case: there is nothing to evaluate on.")
     return found

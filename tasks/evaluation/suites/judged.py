@@ -39,8 +39,9 @@ def read_judged(
     lost = passages.num_rows - vectors.count("passage_vectors")
     if lost:
         raise BadInput(
+            "damaged",
             f"The encoder gives NaN or infinity for {lost:,} of {passages.num_rows:,} passages: "
-            "its weights are damaged or its training diverged."
+            "its weights are damaged or its training diverged.",
         )
     return [replace(task, vectors=partial(read_blocks, vectors)) for task in tasks]
 

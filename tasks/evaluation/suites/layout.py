@@ -33,8 +33,9 @@ def suite_root(directory: Path) -> Path:
         else "does not exist"
     )
     raise BadInput(
+        "missing_file",
         f"The suite's directory {str(directory)!r} {what}: give one in SentEval's layout "
-        "(downstream/STS/STS12-en-test/…, downstream/SICK/…)."
+        "(downstream/STS/STS12-en-test/…, downstream/SICK/…).",
     )
 
 
@@ -44,8 +45,9 @@ def needed(root: Path, names: Iterable[str]) -> dict[str, Path]:
     for path in found.values():
         if not path.is_file():
             raise BadInput(
+                "missing_file",
                 f"The file {str(path)!r} is missing from the suite: add it, or leave its task out "
-                "of `tasks`."
+                "of `tasks`.",
             )
     return found
 
@@ -61,7 +63,9 @@ def lines(path: Path, fallback: str | None = None) -> list[str]:
     except UnicodeDecodeError as error:
         if fallback is None:
             line = data[: error.start].count(b"\n") + 1
-            raise BadInput(f"{path}, line {line}: not UTF-8; convert the file.") from None
+            raise BadInput(
+                "unreadable", f"{path}, line {line}: not UTF-8; convert the file."
+            ) from None
         text = data.decode(fallback)
     found = [line.removesuffix("\r") for line in text.split("\n")]
     return found[:-1] if found and found[-1] == "" else found
@@ -75,8 +79,9 @@ def locate(file: str, what: str, holds: str) -> Path:
     path = file_path(file)
     if not path.is_file():
         raise BadInput(
+            "missing_file",
             f"The file {file!r} of {what} does not exist: give the path of a table with "
-            f"{holds}, or {PACKAGE}PACKAGE/FILE."
+            f"{holds}, or {PACKAGE}PACKAGE/FILE.",
         )
     return path
 
@@ -86,8 +91,9 @@ def columns(line: str, least: int, path: Path, number: int) -> list[str]:
     found = line.split("\t")
     if len(found) < least:
         raise BadInput(
+            "bad_row",
             f"{path}, line {number}: {len(found)} columns separated by tabs where {least} are "
-            "needed."
+            "needed.",
         )
     return found
 
@@ -95,7 +101,7 @@ def columns(line: str, least: int, path: Path, number: int) -> list[str]:
 def check_texts(texts: Sequence[str], path: Path, number: int) -> None:
     """Raises BadInput if one is empty."""
     if not all(text.strip() for text in texts):
-        raise BadInput(f"{path}, line {number}: a sentence is empty.")
+        raise BadInput("bad_row", f"{path}, line {number}: a sentence is empty.")
 
 
 def is_text(value: object) -> TypeGuard[str]:
@@ -107,7 +113,7 @@ def text_in(values: Mapping[str, Any], column: str, where: str) -> str:
     """The text in a row's column. Raises BadInput if there is none."""
     value = values.get(column)
     if not is_text(value):
-        raise BadInput(f"{where}: {column} holds no text.")
+        raise BadInput("bad_row", f"{where}: {column} holds no text.")
     return value
 
 
@@ -144,8 +150,9 @@ def named_files(root: Path, folder: str, suffixes: Sequence[str]) -> dict[str, P
         name = stem.removesuffix(suffix)
         if name in found:
             raise BadInput(
+                "conflict",
                 f"{str(root / folder)!r} holds {found[name].name} and {path.name}, two files of "
-                f"one task {name!r}: remove one."
+                f"one task {name!r}: remove one.",
             )
         found[name] = path
     return found
@@ -157,7 +164,8 @@ def named_file(root: Path, folder: str, suffixes: Sequence[str], name: str) -> P
     if name not in found:
         known = f"; there are {', '.join(found)}" if found else ""
         raise BadInput(
+            "missing_file",
             f"The file {str(root / folder / name) + suffixes[0]!r} is missing from the suite"
-            f"{known}: add it, or leave its task out of `tasks`."
+            f"{known}: add it, or leave its task out of `tasks`.",
         )
     return found[name]

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field, model_validator
 
+from tercet.errors import InvalidSetting
 from tercet.tasks.evaluation.suites.layout import Split
 from tercet.tasks.stage import Config
 
@@ -71,9 +72,10 @@ class RetrievalSource(Config):
     @model_validator(mode="after")
     def _splits_of_a_folder(self) -> "RetrievalSource":
         if self.is_table and (self.dev, self.test) != ("dev", "test"):
-            raise ValueError(
+            raise InvalidSetting(
+                "no_effect",
                 "dev and test name files of a folder's qrels: leave them out, and write dev or "
-                f"test into a column `{SPLIT}` of the table"
+                f"test into a column `{SPLIT}` of the table",
             )
         return self
 

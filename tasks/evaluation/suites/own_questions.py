@@ -140,8 +140,9 @@ def read_questions(one: RetrievalSource) -> Questions:
     if not rows:
         first = "".join(f" (row {one.row}: {one.detail})" for one in unusable[:1])
         raise BadInput(
+            "no_rows",
             f"{path} holds no question of the splits dev and test{first}: give each row a "
-            f"question, and leave the column `{SPLIT}` out or write dev or test into it."
+            f"question, and leave the column `{SPLIT}` out or write dev or test into it.",
         )
     return Questions(columns, rows, unusable, unread)
 
@@ -226,9 +227,10 @@ def _columns(path: Path) -> dict[str, tuple[str, ...]]:
     if "question" not in found or found.keys().isdisjoint({"file", "id", "quote"}):
         listed = ", ".join(map(repr, header)) or "none"
         raise BadInput(
+            "missing_column",
             f"{path} needs a column `question`, and `file` (a document's path), `id` (that of a "
             f"table's row) or `quote` (words of the passage); its columns are {listed}: rename "
-            "them."
+            "them.",
         )
     return found
 

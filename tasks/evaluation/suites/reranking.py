@@ -125,8 +125,9 @@ def from_mteb(name: str) -> RankedTask:
     except Exception as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise BadInput(
+            "unreachable",
             f"The data of {MTEB}{name} are not available: {reason}. Put them into "
-            f"{FOLDER}/{name}.jsonl, or leave the task out of `tasks`."
+            f"{FOLDER}/{name}.jsonl, or leave the task out of `tasks`.",
         ) from error
     return _task(MTEB + name, MTEB + name, queries)
 
@@ -145,16 +146,21 @@ def _mteb_task(name: str) -> Any:
         mteb = importlib.import_module("mteb")
     except ImportError as error:
         raise BadInput(
+            "missing_package",
             f"The task {MTEB}{name} needs the package mteb ({error}): pip install mteb, or put "
-            f"the data into {FOLDER}/{name}.jsonl."
+            f"the data into {FOLDER}/{name}.jsonl.",
         ) from None
     try:
         task = mteb.get_task(name)
     except KeyError:
-        raise BadInput(f"The package mteb has no task {name!r}: see its list of tasks.") from None
+        raise BadInput(
+            "unknown_name", f"The package mteb has no task {name!r}: see its list of tasks."
+        ) from None
     kind = str(task.metadata.type)
     if kind != "Reranking":
-        raise BadInput(f"{MTEB}{name} is a task of {kind}, and only Reranking is read from mteb.")
+        raise BadInput(
+            "bad_value", f"{MTEB}{name} is a task of {kind}, and only Reranking is read from mteb."
+        )
     return task
 
 
@@ -178,7 +184,7 @@ def _joined(where: str, data: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Queries with the texts of their candidates; a title stands before its text."""
     ranked = data.get("top_ranked")
     if ranked is None:
-        raise BadInput(f"{where}: there are no candidates to rank, only a corpus.")
+        raise BadInput("no_rows", f"{where}: there are no candidates to rank, only a corpus.")
     corpus = {
         row["id"]: f"{row.get('title') or ''} {row['text']}".strip() for row in data["corpus"]
     }
@@ -208,15 +214,16 @@ def _task(
             )
         ]
         if not sides[0]:
-            raise BadInput(f"{where}: the query holds no text.")
+            raise BadInput("bad_row", f"{where}: the query holds no text.")
         if sides[1] and sides[2]:
             queries.append(RankedQuery(*sides))
         else:
             skipped += 1
     if not queries:
         raise BadInput(
+            "no_rows",
             f"{source} holds no query with positive and negative candidates: there is nothing to "
-            "evaluate on."
+            "evaluate on.",
         )
     return RankedTask(name, tuple(queries), skipped)
 
@@ -224,10 +231,10 @@ def _task(
 def _texts(value: Any, key: str, where: str) -> tuple[str, ...]:
     if not isinstance(value, list | tuple):
         what = "is missing" if value is None else f"is a {type(value).__name__}"
-        raise BadInput(f"{where}: {key} {what}, where a list of texts is needed.")
+        raise BadInput("bad_row", f"{where}: {key} {what}, where a list of texts is needed.")
     for text in value:
         if not is_text(text):
-            raise BadInput(f"{where}: {key} holds {text!r}, which is not text.")
+            raise BadInput("bad_row", f"{where}: {key} holds {text!r}, which is not text.")
     return tuple(value)
 
 

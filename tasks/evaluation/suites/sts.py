@@ -136,14 +136,15 @@ def _score(text: str, low: float, high: float, path: Path, line: int) -> float:
         value = math.nan
     if not low <= value <= high:
         raise BadInput(
-            f"{path}, line {line}: the score {text.strip()!r} is not from {low:g} to {high:g}."
+            "bad_row",
+            f"{path}, line {line}: the score {text.strip()!r} is not from {low:g} to {high:g}.",
         )
     return value
 
 
 def _scored(path: Path, rows: Sequence[tuple[str, str, float]], name: str) -> ScoredPairs:
     if not rows:
-        raise BadInput(f"{path} holds no scored pair: there is nothing to evaluate on.")
+        raise BadInput("no_rows", f"{path} holds no scored pair: there is nothing to evaluate on.")
     first, second, scores = zip(*rows, strict=True)
     return ScoredPairs(name, first, second, np.array(scores, dtype=np.float64))
 
@@ -155,8 +156,9 @@ def _read_year_part(stem: str, source: Path, gold: Path) -> ScoredPairs:
         short, long = (gold, source) if len(scores) < len(pairs) else (source, gold)
         least, most = sorted((len(pairs), len(scores)))
         raise BadInput(
+            "bad_row",
             f"{short}, line {least + 1}: missing; the file has {least} lines and {long.name} has "
-            f"{most}, and they belong together line by line."
+            f"{most}, and they belong together line by line.",
         )
     rows = []
     for number, (pair, score) in enumerate(zip(pairs, scores, strict=True), start=1):
@@ -184,7 +186,9 @@ def _read_sick(path: Path) -> ScoredPairs:
     wanted = ("sentence_A", "sentence_B", "relatedness_score")
     missing = [name for name in wanted if name not in header]
     if missing:
-        raise BadInput(f"{path}, line 1: the header lacks the column {missing[0]}.")
+        raise BadInput(
+            "missing_column", f"{path}, line 1: the header lacks the column {missing[0]}."
+        )
     a, b, score = (header.index(name) for name in wanted)
     rows = []
     for number, line in enumerate(table[1:], start=2):

@@ -65,8 +65,9 @@ def read_sets(
         if required and not chosen:
             where = f" of split {' or '.join(splits)}" if any(pairs.values()) else ""
             raise BadInput(
+                "no_rows",
                 f"{one.source} has no pair{where} that can be used{_why(skipped)}: correct its "
-                f"columns of texts, numbers or `{SPLIT}`, or measure another split."
+                f"columns of texts, numbers or `{SPLIT}`, or measure another split.",
             )
         for split in chosen:
             first, second, scores = zip(*pairs[split], strict=True)
@@ -75,8 +76,9 @@ def read_sets(
                 if len(scores) >= FEWEST:
                     fault = f"all {len(scores)} pairs of split {split} have the score {scores[0]:g}"
                 raise BadInput(
+                    "no_rows",
                     f"{one.source}: {fault}{_why(skipped)}; a rank correlation needs {FEWEST} or "
-                    "more, of different scores."
+                    "more, of different scores.",
                 )
             part = ScoredPairs(name, first, second, np.array(scores, dtype=np.float64))
             found.append(ScoredTask(name, split, (part,), skipped, SUITE))
@@ -147,7 +149,9 @@ def _columns(
         sample = list(islice(tables.rows(path, _MAX_BYTES, None, names), tables.SAMPLE_ROWS))
         found = layout_of(SCORED, header) or _by_content(header, sample)
         if found is None and any(_with_comma(name, sample) for name in header):
-            raise BadInput(f"{path} writes numbers with a comma: write them with a decimal point.")
+            raise BadInput(
+                "bad_row", f"{path} writes numbers with a comma: write them with a decimal point."
+            )
     else:
         found = one.columns.model_dump()
         absent = [theirs for theirs in found.values() if theirs not in header]
@@ -157,9 +161,10 @@ def _columns(
         return found
     listed = ", ".join(map(repr, header)) or "none"
     raise BadInput(
+        "missing_column",
         f"{path} does not have {lacking} (its columns are {listed}): call them sentence1, "
         f"sentence2 and score, or name them in the recipe (evaluate.{SUITE}.{name}: {{source: "
-        "FILE, columns: {anchor: …, positive: …, label: …}})."
+        "FILE, columns: {anchor: …, positive: …, label: …}}).",
     )
 
 

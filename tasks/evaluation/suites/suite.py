@@ -30,8 +30,9 @@ def task_names(asked: Sequence[str]) -> tuple[str, ...]:
         prefixed = any(name.startswith(p) and _is_plain(name.removeprefix(p)) for p in _PREFIXES)
         if name not in (*_NAMED, *GROUPS) and not prefixed:
             raise BadInput(
+                "unknown_name",
                 f"There is no task {name!r} to evaluate on: choose {', '.join(GROUPS)}, or some of "
-                f"{', '.join(_NAMED)}, or {', '.join(p + 'NAME' for p in _PREFIXES)}."
+                f"{', '.join(_NAMED)}, or {', '.join(p + 'NAME' for p in _PREFIXES)}.",
             )
     # The four of reranking may have the prefix that other files there need.
     plain = {f"{reranking.FOLDER}:{name}": name for name in reranking.RERANKING_TASKS}
@@ -63,8 +64,9 @@ def resolve(directory: Path, names: Sequence[str], splits: Sequence[Split]) -> t
         ]
         if not members:
             raise BadInput(
+                "missing_file",
                 f"The suite {str(root)!r} holds no task of {group!r}: add its files, or leave "
-                f"{group!r} out of `tasks`."
+                f"{group!r} out of `tasks`.",
             )
         found += [name for name in members if name not in found]
     return task_names(found)
@@ -114,8 +116,9 @@ def read_suite(
     ]
     if not found:
         raise BadInput(
+            "no_rows",
             f"None of the tasks {', '.join(names)} has a split {' or '.join(splits)}: add `test` "
-            "to `splits`, or STS-B or SICK-R to `tasks`."
+            "to `splits`, or STS-B or SICK-R to `tasks`.",
         )
     return found
 

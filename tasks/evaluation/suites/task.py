@@ -141,8 +141,9 @@ def check_spread(spread: float, what: str, of: str) -> None:
     """Raises BadInput where similarities do not differ."""
     if spread <= TIE:
         raise BadInput(
+            "damaged",
             f"{what} is undefined: the encoder gives all {of} one similarity, so its vectors do "
-            "not tell texts apart (collapsed training?)."
+            "not tell texts apart (collapsed training?).",
         )
 
 

@@ -136,7 +136,7 @@ class LabelledTask(Task):
         try:
             return probe.accuracy_items(*samples)
         except ValueError as error:
-            raise BadInput(f"{self.name} cannot be evaluated: {error}.") from None
+            raise BadInput("unfit_model", f"{self.name} cannot be evaluated: {error}.") from None
 
     def scores(self, encoded: "Encoded") -> list[Scores]:
         """Right or wrong on each example, by a classifier on the model's own vectors."""
@@ -170,8 +170,9 @@ def _read_two_files(paths: Sequence[Path]) -> Examples:
         whole = sum(text != _EMPTY for text in found)
         if whole < _LEAST:
             raise BadInput(
+                "no_rows",
                 f"{paths[label]} holds {whole} sentences: a class needs {_LEAST} at least, so that "
-                "each fold has one."
+                "each fold has one.",
             )
         texts += found
         labels += [label] * len(found)
@@ -193,7 +194,7 @@ def _read_trec(path: Path) -> Examples:
     for number, line in enumerate(lines(path, _LATIN), start=1):
         label, colon, rest = line.strip().partition(":")
         if not colon:
-            raise BadInput(f"{path}, line {number}: there is no colon after the label.")
+            raise BadInput("bad_row", f"{path}, line {number}: there is no colon after the label.")
         rows.append((str(number), label, rest.partition(" ")[2]))
     return _examples(path, rows, _TREC_CLASSES)
 
@@ -202,7 +203,9 @@ def _read_mrpc(path: Path) -> Examples:
     """Columns behind a header: quality (0 or 1), two ids, two sentences."""
     table = lines(path)
     if table and table[0].split("\t")[0].strip() in _TWO_CLASSES:
-        raise BadInput(f"{path}, line 1: the header (Quality, #1 ID, …) is missing.")
+        raise BadInput(
+            "missing_column", f"{path}, line 1: the header (Quality, #1 ID, …) is missing."
+        )
     rows = []
     for number, line in enumerate(table[1:], start=2):
         found = columns(line, 5, path, number)
@@ -221,14 +224,15 @@ _READERS: dict[str, tuple[Callable[[Path], Examples], tuple[str, ...], int]] = {
 def _examples(path: Path, rows: Sequence[tuple[str, ...]], classes: Sequence[str]) -> Examples:
     """rows: a label, then one text or two, with the number of the line in front."""
     if not rows:
-        raise BadInput(f"{path} holds no example: there is nothing to evaluate on.")
+        raise BadInput("no_rows", f"{path} holds no example: there is nothing to evaluate on.")
     labels, sides = [], []
     for number, label, *texts in rows:
         check_texts(texts, path, int(number))
         if label.strip() not in classes:
             raise BadInput(
+                "bad_row",
                 f"{path}, line {number}: the label {label.strip()!r} is none of "
-                f"{', '.join(classes)}."
+                f"{', '.join(classes)}.",
             )
         labels.append(classes.index(label.strip()))
         sides.append([_blanks(text) for text in texts])
@@ -241,8 +245,9 @@ def _check_classes(path: Path, train: Examples, classes: Sequence[str], least: i
     for label, name in enumerate(classes):
         if counts[label] < least:
             raise BadInput(
+                "no_rows",
                 f"{path} holds {counts[label]} examples of class {name!r} where {least} are "
-                "needed: the file is incomplete."
+                "needed: the file is incomplete.",
             )
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from commands_store import make_artifact
@@ -24,7 +25,7 @@ def built(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         counts.append(made.documents)
         return made
 
-    monkeypatch.setattr(search, "bm25", type("counted", (), {"build": counting}))
+    monkeypatch.setattr(search, "bm25", SimpleNamespace(**(vars(bm25) | {"build": counting})))
     return counts
 
 
