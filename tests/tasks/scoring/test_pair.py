@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from awareness_corpus import emitted, stored
+from failures import fails
 
 from tercet.models import seeding
 from tercet.models.discriminators import pair as pairs
@@ -14,7 +15,6 @@ from tercet.models.discriminators.calibration import Platt
 from tercet.models.discriminators.pair import PairModel
 from tercet.storage.rows import rows_of
 from tercet.tasks.scoring import embed, pair
-from tercet.tasks.stage import BadInput
 
 TEXTS = [f"Text {number}." for number in range(12)]
 LEFT_OUT = "A text that nobody has encoded."
@@ -74,5 +74,5 @@ def test_each_candidate_has_the_models_probability_with_its_sentence_first(tmp_p
 
 
 def test_vectors_of_another_evaluator_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match=r"4.*6"):
+    with fails("unfit_model", "4", "6"):
         scored(tmp_path, of_model=4)
