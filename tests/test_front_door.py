@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from failures import fails
 from report_store import write_run
 
 import tercet
@@ -64,13 +65,13 @@ def test_figures_have_a_row_for_each_seed_with_the_gain(tmp_path: Path) -> None:
 
 
 def test_faults_are_sentences(tmp_path: Path) -> None:
-    with pytest.raises(tercet.StoreError, match="no store"):
+    with fails("missing_file"):
         tercet.open(str(tmp_path / "none"))
     write_run(tmp_path / "store", {})
     store = tercet.open(str(tmp_path / "store"))
-    with pytest.raises(tercet.BadInput, match="SELECT"):
+    with fails("bad_query", "SELECT"):
         store.sql("DROP TABLE sentences")
-    with pytest.raises(tercet.BadInput, match="makes no model"):
+    with fails("unfit_model"):
         store.run().model("everything")
-    with pytest.raises(tercet.BadInput, match="the nearest is"):
+    with fails("unknown_key"):
         tercet.run("quickstart", str(tmp_path / "store"), {"select.per_sentense.x": 1})

@@ -80,7 +80,7 @@ def test_what_is_text_stays(text: str) -> None:
 def test_messages_and_failures_are_printable(capsys: pytest.CaptureFixture[str]) -> None:
     say(HARM)
     assert capsys.readouterr().err == f"{SHOWN}\n"
-    assert failures.describe_failure(BadInput(HARM)) == SHOWN
+    assert failures.describe_failure(BadInput("bad_value", HARM)) == SHOWN
     assert SHOWN in failures.describe_failure(ValueError(HARM))
 
 

@@ -10,6 +10,7 @@ import duckdb
 import pytest
 import s3_server
 from answers_pool import answer, digest
+from failures import fails
 from faulty_server import until
 from obstore.exceptions import GenericError
 from processes import ROWS, SCHEMAS, staged, two_parts
@@ -86,7 +87,7 @@ def test_what_is_no_store_says_so(bucket: s3_server.Proxy, monkeypatch: pytest.M
             open_store(location, create=False)
         assert "\n" not in str(caught.value)
     s3_bucket.Bucket(place).put("letters.txt", b"", absent=True)
-    with pytest.raises(StoreError, match="letters"):
+    with fails("exists", "letters"):
         open_store(place)
     opened = open_store(f"{place}/below/")
     assert open_store(f"{place}/below", create=False) == opened
@@ -98,12 +99,12 @@ def test_what_is_no_store_says_so(bucket: s3_server.Proxy, monkeypatch: pytest.M
         # Without a key, the client asks the cloud that its machine may be in for one.
         asked = GenericError("Error performing PUT http://169.254.169.254/latest/api/token")
         without.setattr(s3_bucket.obstore, "get", Mock(side_effect=asked))
-        with pytest.raises(StoreError, match="AWS_ACCESS_KEY_ID"):
+        with fails("unreachable", "AWS_ACCESS_KEY_ID"):
             open_store(place)
     monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{s3_server.free_port()}")
     monkeypatch.setitem(s3_bucket.RETRIES, "max_retries", 0)
     monkeypatch.setattr(s3_bucket, "_WAITS", ())
-    with pytest.raises(StoreError, match="AWS_ENDPOINT_URL"):
+    with fails("unreadable", "AWS_ENDPOINT_URL"):
         open_store(place)
 
 
@@ -115,7 +116,7 @@ def test_what_is_no_store_says_so(bucket: s3_server.Proxy, monkeypatch: pytest.M
     ],
 )
 def test_a_place_that_a_client_understands_in_its_own_way_is_none(place: str) -> None:
-    with pytest.raises(StoreError, match="s3://BUCKET") as caught:
+    with fails("exists", "s3://BUCKET") as caught:
         open_store(f"s3://{place}")
     assert "\n" not in str(caught.value)
     assert "secret" not in str(caught.value)

@@ -28,7 +28,7 @@ def run(work: Work) -> None:
     """One row. spec: x, and `does` for a part that fails, is killed, takes long, or waits."""
     does = work.spec.get("does")
     if does == "fail":
-        raise BadInput("the part is bad: mend it.")
+        raise BadInput("bad_value", "the part is bad: mend it.")
     if does == "refuse":
         raise ConnectionRefusedError("the scorer refuses")
     if does == "die":

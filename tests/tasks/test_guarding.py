@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from beir_folder import write_beir
+from failures import fails
 
 from tercet.flows.pipeline.fingerprints import without
 from tercet.models import seeding, weights
@@ -20,7 +21,7 @@ from tercet.tasks.evaluation.suites.own import RetrievalSource, StsSet
 from tercet.tasks.guarding import CONTAMINATION, GuardConfig, externals
 from tercet.tasks.scoring.embed import embeddings_table
 from tercet.tasks.scoring.select import TRIPLETS
-from tercet.tasks.stage import REJECTS, BadInput, Resources, Stage, Work
+from tercet.tasks.stage import REJECTS, Resources, Stage, Work
 from tercet.tasks.training import fit_evaluator, train
 from tercet.tasks.training.fit_evaluator import FitEvaluatorConfig
 from tercet.tasks.training.phases import PhaseConfig
@@ -281,7 +282,7 @@ def test_a_suite_without_its_dev_files_is_looked_for_with_those_it_has(
     (suite / "STS" / "STSBenchmark" / "sts-dev.csv").unlink()
     config = GuardConfig(suite=suite, tasks=("STS-B",))
     assert set(externals(config)) == {"STS/STSBenchmark/sts-test.csv"}
-    with pytest.raises(BadInput, match=r"sts-dev\.csv"):
+    with fails("missing_file", "sts-dev.csv"):
         externals(config.model_copy(update={"splits": ("dev",)}))
 
 
@@ -322,14 +323,14 @@ def test_nothing_left_to_train_on_is_said_in_one_sentence(
         "guarded_triplets": contamination(tmp_path, texts),
     }
     models = {"backbone": tiny_backbone}
-    with pytest.raises(BadInput, match="fit_evaluator: the guard has removed all 4 rows") as told:
+    with fails("no_rows", "fit_evaluator", "4") as told:
         call(fit_evaluator.STAGE, FitEvaluatorConfig(), inputs, tmp_path / "a", models)
     # No threshold frees a text that is the same.
     assert "set guard.action to report" in str(told.value)
     assert "transductive" in str(told.value)
     assert "(guard.embedding_min, guard.ngram) free no text of level exact" in str(told.value)
     config = TrainConfig(phase=PhaseConfig.model_validate({}))
-    with pytest.raises(BadInput, match="train: phase triplets: the guard has removed all 1 rows"):
+    with fails("no_rows", "1"):
         call(train.STAGE, config, inputs, tmp_path / "b", models)
 
 

@@ -42,7 +42,7 @@ def test_what_is_no_matter_of_rows_is_raised_at_once() -> None:
 
     def make(rows: Any) -> None:
         calls.append(len(rows))
-        raise FullDisk("No space is left.")
+        raise FullDisk("no_space", "No space is left.")
 
     with pytest.raises(FullDisk):
         list(isolated(np.arange(64), make, lambda row, error: None))

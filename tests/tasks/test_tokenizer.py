@@ -2,9 +2,8 @@
 
 from pathlib import Path
 
-import pytest
+from failures import fails
 
-from tercet.tasks.stage import BadInput
 from tercet.tasks.tokenizer import load_tokenizer
 
 
@@ -13,5 +12,5 @@ def test_a_models_own_is_loaded(tiny_backbone: Path) -> None:
 
 
 def test_a_folder_without_one_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match=r"^ingest\.passages"):
+    with fails("unreadable", "ingest.passages"):
         load_tokenizer(tmp_path, "ingest.passages")

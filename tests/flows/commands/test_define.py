@@ -6,6 +6,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from commands_store import make_artifact, make_run
+from failures import fails
 
 from tercet.flows.commands import define
 from tercet.flows.results.queries import find_artifact
@@ -110,6 +111,6 @@ def test_code_of_a_backbone_runs_only_where_the_recipe_let_it(
         raise ValueError("it is enough to have asked")
 
     monkeypatch.setattr("tercet.models.encoders.encoder.load_encoder", load)
-    with pytest.raises(BadInput, match="it is enough"):
+    with fails("unfit_model"):
         define.define(["a word"], "train@wild", None, 3, "table", str(tmp_path / "store"), None)
     assert asked == [allowed]

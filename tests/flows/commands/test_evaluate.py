@@ -11,6 +11,7 @@ import pytest
 from beir_folder import write_beir
 from cards_store import birds_store, plain_encoder
 from commands_store import make_artifact, small_store
+from failures import fails
 from typer.testing import CliRunner
 
 from tercet.flows.cli import app
@@ -282,12 +283,12 @@ def test_a_name_that_is_nowhere_says_where_it_was_sought(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def missing(name: str) -> Path:
-        raise weights.ModelMissing(f"The model {name!r} is not available.")
+        raise weights.ModelMissing("missing_file", f"The model {name!r} is not available.")
 
     monkeypatch.setattr(weights, "fetch", missing)
     store, _ = small_store(tmp_path / "store")
     for name in ("trian", "owner/name"):
-        with pytest.raises(BadInput, match=f"'{name}'"):
+        with fails("bad_value", name):
             model_path(name, store.location, None)
 
 
@@ -302,13 +303,13 @@ def test_a_name_is_the_stores_before_it_is_the_hubs(
     assert of_tag == model_path("herons", store.location, None)
     assert of_tag == model_path("train", store.location, None)
     for ref in ("train", "none"):
-        with pytest.raises(BadInput, match=f"'{ref}'"):
+        with fails("unfit_model", ref):
             model_path(f"tag:{ref}", store.location, None)
     assert model_path("owner/name", store.location, None) == Path("hub/owner/name")
     assert model_path("bert-base", store.location, None) == Path("hub/bert-base")
     assert model_path("bert-base", str(tmp_path / "none"), None) == Path("hub/bert-base")
     shutil.rmtree(store.local("artifacts/train/bbbb2222"))
-    with pytest.raises(BadInput, match="'herons' names train@bbbb2222"):
+    with fails("unfit_model", "'herons'", "train@bbbb2222"):
         model_path("herons", store.location, None)
 
 
@@ -323,7 +324,7 @@ def test_a_pretrained_model_of_the_store_is_taken_and_what_is_no_encoder_is_not(
     made = make_artifact(store, "pretrain.small", "cccc3333", {}, model=pretrained)
     assert model_path("pretrain.small@cccc", store.location, None) == made.model_dir()
     make_artifact(store, "fit_pair", "dddd4444", {}, model=pair)
-    with pytest.raises(BadInput, match="fit_pair@dddd4444"):
+    with fails("unfit_model", "fit_pair@dddd4444"):
         model_path("fit_pair@dddd4444", store.location, None)
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 from commands_store import lines_of, tercet
+from failures import fails
 
 from tercet.flows.commands.init import write_recipe
 from tercet.flows.recipe import file as recipe_file
@@ -157,10 +158,10 @@ def test_a_file_that_exists_is_never_touched(tmp_path: Path) -> None:
     corpus, output = tmp_path / "herons.txt", tmp_path / "recipe.yaml"
     corpus.write_text("\n".join(LINES))
     output.write_text("mine")
-    with pytest.raises(BadInput, match="exists"):
+    with fails("exists"):
         write_recipe(str(corpus), str(output))
     assert output.read_text() == "mine"
-    with pytest.raises(BadInput, match="no directory"):
+    with fails("missing_file"):
         write_recipe(str(corpus), str(tmp_path / "no" / "recipe.yaml"))
 
 

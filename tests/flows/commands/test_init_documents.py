@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 from commands_store import tercet
+from failures import fails
 
 from tercet.flows.commands.init import write_recipe
 from tercet.flows.pipeline.compile import compile_steps
 from tercet.flows.recipe import file as recipe_file
 from tercet.flows.recipe.file import resolve
-from tercet.tasks.stage import BadInput
 
 LINES = [f"Heron number {i} stands in the shallow water and waits." for i in range(40)]
 
@@ -106,5 +106,5 @@ def test_questions_that_are_named_are_measured(notes: Path, tmp_path: Path) -> N
     assert done.returncode == 0
     assert list(recipe_file.load(str(output)).evaluate.retrieval_sets) == ["asked"]
     own.write_text('{"query": "Who waits?"}\n')
-    with pytest.raises(BadInput, match="needs a column"):
+    with fails("missing_column"):
         write_recipe(str(notes), str(tmp_path / "other.yaml"), questions=str(own))

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from commands_store import make_run, small_store
+from failures import fails
 from searched_store import Searched, searched
 from typer.testing import CliRunner
 
@@ -13,7 +14,6 @@ import tercet
 from tercet.flows.cli import app
 from tercet.flows.commands.search import search_passages
 from tercet.flows.results.search import FOUND, open_passages, search
-from tercet.tasks.stage import BadInput
 
 __all__ = ["searched"]
 
@@ -69,7 +69,7 @@ def test_json_and_python_have_whole_texts_and_scores(searched: Searched) -> None
     assert all(row["text"] in "\n".join(searched.texts) for row in rows)
     one = tercet.open(store).search(QUERY, count=1, by="bm25").to_pylist()
     assert [row["bm25"] for row in one] == [1]
-    with pytest.raises(tercet.BadInput, match="The query is empty"):
+    with fails("bad_value"):
         tercet.open(store).search(" ")
 
 
@@ -87,12 +87,12 @@ def test_what_a_run_does_not_have_yet_is_told_beside_what_it_has(
 
 def test_what_cannot_be_searched_is_one_sentence(searched: Searched, tmp_path: Path) -> None:
     store = searched.store.location
-    with pytest.raises(BadInput, match="--format 'xml' must be one of table, csv, json"):
+    with fails("unknown_name", "--format", "'xml'"):
         search_passages(QUERY, 5, None, "xml", store, None)
-    with pytest.raises(BadInput, match="The query is empty"):
+    with fails("bad_value"):
         search_passages("", 5, None, "table", store, None)
     other, run = small_store(tmp_path / "other")
-    with pytest.raises(BadInput, match="has no passages to search in: run a recipe with"):
+    with fails("not_reached"):
         search_passages(QUERY, 5, None, "table", other.location, run)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
+from failures import fails
 from study_arms import REPEATED
 from tiny_run import LIMIT, Finished, copy_of, start, tercet
 
@@ -55,7 +56,7 @@ def test_an_arm_that_fails_validation_is_named_before_anything_runs(
 
 
 def test_arms_that_are_the_same_run_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match=r"'epochs=1' .*'epochs=1\.0'"):
+    with fails("conflict", "'epochs=1'", "'epochs=1.0'"):
         run_study(
             given("quickstart", tmp_path / "store"),
             ["train.phases.0.epochs=[1, 1.0]"],

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from failures import fails
 from tiny_run import documents, write_corpus, write_recipe
 
 from tercet.flows.commands.try_method import try_method
 from tercet.flows.running.arguments import RunArguments
 from tercet.storage.artifacts import all_artifacts
 from tercet.storage.store import open_store
-from tercet.tasks.stage import BadInput
 
 
 @pytest.fixture
@@ -55,5 +55,5 @@ def test_rows_of_a_rule_with_their_anchors_and_nothing_kept(
 
 
 def test_a_method_that_the_recipe_lacks(arguments: RunArguments) -> None:
-    with pytest.raises(BadInput, match=r"'synonym' .*entity_swap"):
+    with fails("unknown_name", "'synonym'", "entity_swap"):
         try_method(arguments, "synonym", 1)

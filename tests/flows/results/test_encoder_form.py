@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from commands_store import make_artifact, make_run
+from failures import fails
 from own_code import own_code
 from tiny_models import WORDS
 
@@ -24,7 +25,6 @@ from tercet.models.encoders.settings import FormSettings, PoolingMode, Prompts
 from tercet.storage.artifacts import open_artifact
 from tercet.storage.runs import resolve_run
 from tercet.storage.store import Store, open_store
-from tercet.tasks.stage import BadInput
 
 TEXTS = ["the old file is open", "read a row of the array"]
 
@@ -171,7 +171,7 @@ def test_an_auto_map_without_its_code_needs_no_trust(tmp_path: Path, tiny_backbo
 
 def test_evaluations_that_disagree_are_one_sentence(tmp_path: Path, tiny_backbone: Path) -> None:
     store = _measured(tmp_path, tiny_backbone, one={"pooling": "mean"}, two={"pooling": "max"})
-    with pytest.raises(BadInput, match="pooling"):
+    with fails("bad_value", "pooling"):
         export("train", str(tmp_path / "out"), store.location, None)
     assert not (tmp_path / "out").exists()
 

@@ -6,11 +6,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from commands_store import make_artifact, make_run, small_store
+from failures import fails
 
 from tercet.flows.results.run_pairs import own_files, read_pairs
 from tercet.tasks.corpus.passages import PASSAGES
 from tercet.tasks.evaluation.judgements import JUDGEMENTS
-from tercet.tasks.stage import BadInput
 
 
 @pytest.fixture
@@ -72,11 +72,11 @@ def test_a_table_asks_a_run_that_exists_already(store: str, tmp_path: Path) -> N
 
 def test_what_it_lacks_is_said(store: str, tmp_path: Path) -> None:
     asked = {"q": str(tmp_path / "q.csv")}
-    with pytest.raises(BadInput, match="--run"):
+    with fails("not_reached", "--run"):
         read_pairs(store, "birds", [], ["test"], asked)
-    with pytest.raises(BadInput, match=r"evaluate\.retrieval_sets"):
+    with fails("not_reached", "evaluate.retrieval_sets"):
         read_pairs(store, "birds", ["retrieval_sets"], ["test"])
-    with pytest.raises(BadInput, match="--tasks questions:FILE"):
+    with fails("missing_file", "--tasks", "FILE"):
         read_pairs(str(tmp_path / "none"), None, [], ["test"], asked)
-    with pytest.raises(BadInput, match="'q'"):
+    with fails("conflict", "'q'"):
         own_files(["questions:q.csv", "questions:x/q.csv"], "retrieval_sets")

@@ -7,10 +7,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from failures import fails
 
 from tercet.flows.running import answering
 from tercet.flows.running.answering import check_engine, digested, identity
-from tercet.models.errors import Unusable
 from tercet.models.generators.settings import GeneratorSettings
 from tercet.models.llm.messages import Request
 from tercet.models.llm.run_settings import AskingSettings
@@ -110,7 +110,7 @@ def test_a_missing_vllm_is_told_where_a_model_never_answered(tmp_path: Path) -> 
         check_engine(store, recipe, [(config, COMPONENTS)])
 
     step = SimpleNamespace(llm=LlmSettings(model="small"))
-    with pytest.raises(Unusable, match="vLLM"):
+    with fails("missing_package", "vLLM"):
         check(step)
     check(step, endpoints=["http://127.0.0.1:9/v1"])
     # It writes in this process.

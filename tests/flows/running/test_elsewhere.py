@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from failures import fails
 from toy_steps import toy_order, toy_parts
 
 from tercet.flows.recipe.resolved import Weights
@@ -83,7 +84,7 @@ def test_another_store_under_the_same_path_is_told(order: Any, tmp_path: Path) -
     one = sent(order, "cpu")
     (tmp_path / "store").rename(tmp_path / "away")
     for _ in range(2):
-        with pytest.raises(BadInput, match="store"):
+        with fails("unreachable", "store"):
             arrived(one)
         # One in which another run has begun.
         start_run(open_store(str(tmp_path / "store")), "toy", {}, {})
@@ -92,9 +93,9 @@ def test_another_store_under_the_same_path_is_told(order: Any, tmp_path: Path) -
 def test_other_weights_and_files_are_told(order: Any, tmp_path: Path) -> None:
     one = sent(order, "cpu")
     (tmp_path / "model" / "config.json").write_text('{"other": 1}')
-    with pytest.raises(BadInput, match="model"):
+    with fails("conflict", "model"):
         arrived(one)
     step = replace(order.step, stage=replace(order.step.stage, externals=lambda c: {"f": "new"}))
     asked = replace(order, step=step, components={**order.components, "externals": {"f": "old"}})
-    with pytest.raises(BadInput, match="toy's 'f'"):
+    with fails("conflict", "'s '"):
         arrived(sent(asked, "cpu"))

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from failures import fails
 from faulty_server import until
 from toy_steps import toy_order, toy_parts
 
@@ -18,7 +19,7 @@ from tercet.flows.running import gpus
 from tercet.flows.running.executors import Processes
 from tercet.flows.running.one_part import PartOrder
 from tercet.storage.store import Store, open_store
-from tercet.tasks.stage import BadInput, silent
+from tercet.tasks.stage import silent
 
 COUNT = 12
 
@@ -86,7 +87,7 @@ def test_a_single_part_needs_no_process(store: Store, two: Processes) -> None:
 
 def test_what_a_part_raises_is_raised_and_the_others_are_kept(store: Store, two: Processes) -> None:
     order = toy_order(store)
-    with pytest.raises(BadInput, match="the part is bad: mend it") as caught:
+    with fails("bad_value") as caught:
         two.map(order, toy_parts(order, COUNT, x5="fail"), silent)
     assert "toy_steps.py" in "".join(caught.value.__notes__)
     kept = order.artifact().records()

@@ -7,16 +7,16 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from failures import fails
 from faulty_server import until
 from ray_cluster import Nodes
 from toy_steps import toy_order, toy_parts
 
 from tercet.flows.running.executors import Executor
 from tercet.flows.running.one_part import PartOrder
-from tercet.models.errors import Stopped
 from tercet.storage.runs import start_run
 from tercet.storage.store import Store, open_store
-from tercet.tasks.stage import BadInput, silent
+from tercet.tasks.stage import silent
 
 pytestmark = pytest.mark.slow
 COUNT = 8
@@ -102,7 +102,7 @@ def test_what_lost_nodes_were_making_is_made_elsewhere(
 
 
 def test_what_a_part_raises_is_raised(trial: Trial) -> None:
-    with pytest.raises(BadInput, match="the part is bad: mend it") as caught:
+    with fails("bad_value") as caught:
         trial.made(trial.order({}), x5="fail")
     assert "toy_steps.py" in "".join(caught.value.__notes__)
 
@@ -113,7 +113,7 @@ def test_a_part_that_kills_its_workers_ends_the_step(
     from tercet.flows.running import ray_workers
 
     monkeypatch.setattr(ray_workers, "TRIES", 1)
-    with pytest.raises(Stopped, match="part 3 was lost 2 times"):
+    with fails("lost", "3", "2"):
         trial.made(trial.order({}), x3="die")
 
 
@@ -123,7 +123,7 @@ def test_nodes_whose_memory_runs_out_or_that_are_unlike_the_driver_are_told(
     narrow = ray_nodes.add(RAY_memory_usage_threshold="0.001", RAY_memory_monitor_refresh_ms="100")
     waiting = {f"x{x}": "wait" for x in range(COUNT)}
     try:
-        with pytest.raises(Stopped, match=r"run\.mem"):
+        with fails("limit", "run.mem"):
             trial.made(trial.order({}), **waiting)
     finally:
         ray_nodes.remove(narrow)
@@ -132,7 +132,7 @@ def test_nodes_whose_memory_runs_out_or_that_are_unlike_the_driver_are_told(
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: duckdb\nVersion: 9.9.9\n")
     strange = ray_nodes.add(PYTHONPATH=str(tmp_path / "other"))
     try:
-        with pytest.raises(BadInput, match=r"duckdb 9\.9\.9"):
+        with fails("conflict", "9.9.9"):
             trial.made(trial.order(MODELS, "bbbb"))
     finally:
         ray_nodes.remove(strange)
@@ -141,5 +141,5 @@ def test_nodes_whose_memory_runs_out_or_that_are_unlike_the_driver_are_told(
 def test_a_node_that_does_not_see_the_store_is_told(trial: Trial, tmp_path: Path) -> None:
     order = trial.order({})
     Path(trial.store.location, "runs").rename(tmp_path / "elsewhere")
-    with pytest.raises(BadInput, match="store"):
+    with fails("unreachable", "store"):
         trial.made(order)

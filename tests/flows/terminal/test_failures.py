@@ -14,14 +14,14 @@ from tercet.tasks.stage import BadInput
 @pytest.mark.parametrize(
     ("error", "code"),
     [
-        (BadInput("no"), 2),
-        (StoreError("no"), 2),
-        (Unusable("no"), 2),
+        (BadInput("bad_value", "no"), 2),
+        (StoreError("bad_value", "no"), 2),
+        (Unusable("bad_value", "no"), 2),
         (typer.BadParameter("no"), 2),
         # A kind of StoreError, but one that a person mends by making room: the run can go on.
-        (FullDisk("no"), 1),
-        (StageFailed("no"), 1),
-        (Stopped("no"), 1),
+        (FullDisk("no_space", "no"), 1),
+        (StageFailed("no_space", "no"), 1),
+        (Stopped("bad_value", "no"), 1),
         (RuntimeError("no"), 1),
         (KeyboardInterrupt(), 130),
         (typer.Abort(), 130),
@@ -35,8 +35,8 @@ def test_exit_codes(error: BaseException, code: int) -> None:
 @pytest.mark.parametrize(
     ("error", "said"),
     [
-        (BadInput("a.txt: no\n  such   file"), "a.txt: no such file"),
-        (Stopped("The ceiling is reached."), "The ceiling is reached."),
+        (BadInput("bad_value", "a.txt: no\n  such   file"), "a.txt: no such file"),
+        (Stopped("bad_value", "The ceiling is reached."), "The ceiling is reached."),
         (KeyError("x"), "KeyError: 'x' (--debug shows where)"),
         (ValueError(), "ValueError: no message (--debug shows where)"),
         (

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from failures import fails
 from spoilt_models import spoilt
 from tiny_generators import SEPARATOR, tiny_causal, tiny_seq2seq
 from tiny_models import WORDS
@@ -73,7 +74,7 @@ def test_a_ceiling_loses_nothing_that_is_written(causal: Path) -> None:
     def record(request: Request, answer: Answer) -> None:
         kept.append(answer.place)
         if len(kept) > 2:
-            raise CeilingReached("That was enough.")
+            raise CeilingReached("no_space", "That was enough.")
 
     local = Local(causal, "fp32", "cpu", "tiny@1", 8, record)
     with pytest.raises(CeilingReached):
@@ -163,7 +164,7 @@ def _copy(folder: Path, to: Path) -> Path:
 def test_what_cannot_be_a_generator_is_said(
     causal: Path, tiny_backbone: Path, tmp_path: Path
 ) -> None:
-    with pytest.raises(Unusable, match=r"generator\.json"):
+    with fails("unreadable", "generator.json"):
         generator.load(tiny_backbone, "fp32", "cpu")
     folder = _copy(causal, tmp_path)
     for laid, said in (

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from failures import fails
 from faulty_server import FaultyServer, silent_port
 
 from tercet.models.errors import Stopped, Unusable
@@ -51,7 +52,7 @@ def test_a_key_that_no_header_can_carry_is_told_by_its_variable(
     key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MY_KEY", key)
-    with pytest.raises(Unusable, match="MY_KEY") as raised:
+    with fails("bad_value", "MY_KEY") as raised:
         find_endpoints(asked_at("http://host/v1"), NAMED)
     assert key not in str(raised.value)
 
@@ -113,7 +114,7 @@ def test_two_models_under_one_name_are_told() -> None:
 
 def test_a_page_of_endless_brackets_is_no_answer() -> None:
     nested = {"/v1/models": b"[" * 200_000, "/version": b"[" * 200_000}
-    with FaultyServer(pages=nested) as server, pytest.raises(Unusable, match="0 models"):
+    with FaultyServer(pages=nested) as server, fails("unreachable", "0"):
         find_endpoints(asked_at(server.url), FILES)
 
 
@@ -137,7 +138,7 @@ def test_a_proxy_of_an_unknown_kind_is_told(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("ALL_PROXY", "socks4://127.0.0.1:1")
     for name in ("NO_PROXY", "no_proxy"):
         monkeypatch.delenv(name, raising=False)
-    with pytest.raises(Unusable, match="proxy"):
+    with fails("bad_value", "proxy"):
         find_endpoints(asked_at("http://10.255.0.1/v1"), FILES)
 
 
@@ -184,7 +185,7 @@ def test_a_template_inside_the_tokenizers_config(model: Path) -> None:
 
 def test_a_model_without_a_template_says_what_to_set(model: Path) -> None:
     (model / "chat_template.jinja").unlink()
-    with pytest.raises(Unusable, match=r"llm\.api"):
+    with fails("unfit_model", "llm.api"):
         chat_renderer(model, {})
     (model / "tokenizer_config.json").unlink()
     assert not has_chat_template(model)
@@ -192,5 +193,5 @@ def test_a_model_without_a_template_says_what_to_set(model: Path) -> None:
 
 def test_a_template_that_fails_is_told(model: Path) -> None:
     (model / "chat_template.jinja").write_text("{{ raise_exception('no users here') }}")
-    with pytest.raises(Unusable, match=r"no users here.*llm\.template_kwargs"):
+    with fails("unreadable", "llm.template_kwargs"):
         chat_renderer(model, {})(asked("red"))

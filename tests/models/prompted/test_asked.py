@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from failures import fails
 
 from tercet.models import seeding
-from tercet.models.errors import Unusable
 from tercet.models.generation import MethodInput
 from tercet.models.prompted import templates
 from tercet.models.prompted.asked import Question
@@ -100,8 +100,8 @@ def test_a_users_own_queries_serve_for_every_kind_unless_they_name_one(tmp_path:
         "What do herons eat?",
     ]
     # A search of words is no question.
-    with pytest.raises(Unusable, match=r"1.*no_question"):
+    with fails("bad_row", "1", "no_question"):
         check_shots(examples(own, "question"), QUESTION.checks)
     own.write_text(json.dumps(lines[1]))
-    with pytest.raises(Unusable, match="keyword"):
+    with fails("unknown_name", "keyword"):
         examples(own, "keyword")

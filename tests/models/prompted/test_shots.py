@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from failures import fails
 
-from tercet.models.errors import Unusable
 from tercet.models.prompted import templates
 from tercet.models.prompted.methods import METHODS, check_shots
 from tercet.models.prompted.templates import Example, load_shots, shots_path
@@ -62,18 +62,18 @@ def test_parameters_stand_for_what_a_line_leaves_out(tmp_path: Path) -> None:
     "line", ["no JSON", ["a"], {"sentence": "A bell."}, {"answer": "A bell."}], ids=repr
 )
 def test_a_line_that_is_no_example_is_told(tmp_path: Path, line: Any) -> None:
-    with pytest.raises(Unusable, match=r"own\.jsonl, line 2"):
+    with fails("bad_row", "own.jsonl", "line 2"):
         of(tmp_path, KEPT, line)
 
 
 def test_a_file_without_examples_is_told(tmp_path: Path) -> None:
-    with pytest.raises(Unusable, match="own"):
+    with fails("unknown_name", "own"):
         of(tmp_path, {**KEPT, "edit": "minimal"}, edit="rewrite")
     template = templates.load(tmp_path / "own.jinja", ("sentence",))
-    with pytest.raises(Unusable, match="none"):
+    with fails("missing_file", "none"):
         load_shots(tmp_path / "none.jsonl", template, {})
     (tmp_path / "own.jsonl").write_bytes("ä".encode("latin-1"))
-    with pytest.raises(Unusable, match="UTF-8"):
+    with fails("unreadable", "UTF-8"):
         load_shots(tmp_path / "own.jsonl", template, {})
 
 
@@ -87,7 +87,7 @@ def test_an_answer_that_parse_would_refuse_is_told(tmp_path: Path) -> None:
         ({**KEPT, "answer": "the bell of the tower rang twice"}, [], "same_as_source"),
         (KEPT | gong, ["new_entity"], "missing_entity"),
     ):
-        with pytest.raises(Unusable, match=rf"line 2.*{reason}"):
+        with fails("bad_row", "line 2", reason):
             check_shots(of(tmp_path, KEPT, line), checks)
 
 

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from failures import fails
 from pydantic import ValidationError
 
 from tercet.models import seeding
 from tercet.tasks.corpus import gather, ingest
 from tercet.tasks.corpus.sources.corpora import IngestConfig
-from tercet.tasks.stage import REJECTS, BadInput, Resources, Work
+from tercet.tasks.stage import REJECTS, Resources, Work
 
 Tables = dict[str, pa.Table]
 Run = Callable[..., Tables]
@@ -317,7 +318,7 @@ def test_equal_sentences_of_two_corpora_stay_with_the_first(run: Run, tmp_path: 
 def test_a_corpus_without_a_usable_sentence_is_told(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text("One two.\n")
-    with pytest.raises(BadInput, match=r"no sentence of corpus 'a' can be used \(1 too_short\)"):
+    with fails("no_rows", "'a'", "1", "too_short"):
         run([{"name": "a", "source": str(path)}])
 
 

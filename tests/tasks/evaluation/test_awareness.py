@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 import pytest
 from awareness_corpus import corpus, emitted, inputs_of, sentences_of, stored
 from evaluation_stage import words
+from failures import fails
 
 from tercet.models import seeding
 from tercet.storage.code import code_digests
@@ -21,7 +22,6 @@ from tercet.storage.rows import Rows, rows_of
 from tercet.tasks.evaluation import awareness, evaluate
 from tercet.tasks.evaluation.awareness import AWARENESS_PAIRS, AwarenessConfig
 from tercet.tasks.evaluation.suites.sts import read_awareness
-from tercet.tasks.stage import BadInput
 
 
 @pytest.fixture
@@ -236,7 +236,7 @@ def test_cosines_that_are_no_numbers_are_rejects(encoder, inputs, teacher, fault
 
 def test_a_damaged_teacher_is_named(encoder, inputs, teacher) -> None:
     encoder.embed = lambda text: np.full(8, np.nan)
-    with pytest.raises(BadInput, match=r"awareness.teacher"):
+    with fails("damaged", "awareness.teacher"):
         aware(inputs, teacher)
 
 
@@ -245,7 +245,7 @@ def test_a_teacher_that_cannot_be_loaded_is_named(encoder, inputs, teacher) -> N
         raise ValueError("No sentence encoder can be loaded from here: it is empty")
 
     encoder.load_encoder = load_encoder
-    with pytest.raises(BadInput, match=r"awareness.teacher"):
+    with fails("unfit_model", "awareness.teacher"):
         aware(inputs, teacher)
 
 

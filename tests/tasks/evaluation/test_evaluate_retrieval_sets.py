@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 from beir_folder import write_beir
 from evaluation_stage import encoder, model, run_stage, words
+from failures import fails
 
 from tercet.flows.pipeline.fingerprints import without
 from tercet.tasks.evaluation.evaluate import STAGE, EvaluateConfig, externals
-from tercet.tasks.stage import BadInput
 
 __all__ = ["encoder", "model"]
 
@@ -95,5 +95,5 @@ def test_a_split_without_judgements_is_left_out_and_a_set_without_any_is_refused
     assert {task for task, _ in figures(out["evaluations"])} == {
         "ours", "ours bm25", "ours hybrid",
     }  # fmt: skip
-    with pytest.raises(BadInput, match=r"qrels/dev.tsv"):
+    with fails("missing_file", "qrels/dev.tsv"):
         measured(tmp_path, model, folder, splits=["dev"])

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from failures import fails
 from fitted_generator import WORDS, pairs
 from tiny_generators import tiny_causal
 
@@ -18,7 +19,7 @@ from tercet.tasks.corpus.labelled import LABELLED
 from tercet.tasks.evaluation import measure_generators, paraphrase
 from tercet.tasks.evaluation.measure_generators import MeasureGeneratorsConfig
 from tercet.tasks.evaluation.paraphrase import ParaphraseConfig
-from tercet.tasks.stage import BadInput, Config, Resources, Stage, Work
+from tercet.tasks.stage import Config, Resources, Stage, Work
 
 DECODING = Decoding(beams=1, no_repeat=0, max_tokens=6)
 
@@ -168,14 +169,14 @@ def test_killed_among_its_texts_it_asks_for_the_rest_alone(
 
 
 def test_bad_input(causal: Path, tiny_backbone: Path, tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="two"):
+    with fails("no_rows", "two"):
         written(tmp_path / "a", causal, above=18.0)
-    with pytest.raises(BadInput, match="99"):
+    with fails("unfit_model", "99"):
         written(tmp_path / "z", causal, above=99.0)
-    with pytest.raises(BadInput, match="paraphrase"):
+    with fails("unfit_model", "paraphrase"):
         written(tmp_path / "b", tiny_backbone)
     texts = written(tmp_path / "c", causal, max_rows=3)
-    with pytest.raises(BadInput, match=r"measure_generators\.encoder"):
+    with fails("unfit_model", "measure_generators.encoder"):
         measured(tmp_path / "d", {"encoder": tmp_path}, texts)
-    with pytest.raises(BadInput, match=r"measure_generators\.judge"):
+    with fails("unfit_model", "measure_generators.judge"):
         measured(tmp_path / "e", {"encoder": tiny_backbone, "judge": tiny_backbone}, texts)

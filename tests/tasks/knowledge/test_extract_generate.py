@@ -9,10 +9,9 @@ from typing import Any
 import jsonschema
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
+from failures import fails
 
 from tercet.models import seeding
-from tercet.models.errors import Unusable
 from tercet.models.llm.messages import Answer, Request
 from tercet.models.llm.settings import LlmSettings
 from tercet.storage.rows import rows_of
@@ -166,7 +165,7 @@ def test_a_prompt_of_ones_own(tmp_path: Path) -> None:
     own = extract_generate.externals(ExtractGenerateConfig(llm=LLM))["prompt"]
     assert (own.name, own.is_file()) == ("extract.jinja", True)
     path.write_text("{{ sentence }} {{ entities }}")
-    with pytest.raises(Unusable, match="entities"):
+    with fails("unknown_name", "entities"):
         generated(tmp_path, model, prompt=str(path))
 
 

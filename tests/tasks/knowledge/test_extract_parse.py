@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from awareness_corpus import emitted, stored
+from failures import fails
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -19,7 +20,6 @@ from tercet.models.knowledge.answers import read
 from tercet.storage.rows import rows_of
 from tercet.tasks.knowledge import extract, extract_parse
 from tercet.tasks.knowledge.extract_parse import STAGE, ExtractParseConfig
-from tercet.tasks.stage import BadInput
 
 TEXTS = [
     "The two dogs of Anna Meyer ate 5 kg of rice in 1997.",
@@ -198,7 +198,7 @@ def test_a_lexicon_of_ones_own(tmp_path: Path) -> None:
     nodes = extracted(tmp_path, raws, texts, config=config)["mentions"]["node_id"].to_pylist()
     assert nodes == seeding.text_ids(["entity"] * 2, ["widget", "dogs"]).tolist()
     gone = CONFIG.model_copy(update={"lexicon": str(tmp_path / "gone.tsv")})
-    with pytest.raises(BadInput, match=r"extract_parse\.lexicon: .*gone\.tsv"):
+    with fails("unreadable", "extract_parse.lexicon", "gone.tsv"):
         extracted(tmp_path, raws, texts, config=gone)
 
 

@@ -9,12 +9,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from failures import fails
 
 from tercet.models import seeding
 from tercet.models.encoders.encoder import encode, load_encoder
 from tercet.storage.rows import Rows, rows_of
 from tercet.tasks.scoring import embed
-from tercet.tasks.stage import BadInput, Loaded, Resources, Stage, Work
+from tercet.tasks.stage import Loaded, Resources, Stage, Work
 
 Tables = dict[str, list[pa.Table]]
 
@@ -144,7 +145,7 @@ def test_a_missing_evaluator_is_one_sentence(inputs: dict[str, Rows], tmp_path: 
     (spec,) = call(embed.STAGE, inputs, tmp_path, {}, plan=True, part_rows=500)["specs"]
     empty = tmp_path / "nothing"
     empty.mkdir()
-    with pytest.raises(BadInput, match="nothing"):
+    with fails("unfit_model", "nothing"):
         call(embed.STAGE, inputs, tmp_path, spec, models={"evaluator": empty})
 
 

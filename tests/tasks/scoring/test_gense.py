@@ -8,13 +8,13 @@ import pyarrow as pa
 import pytest
 import torch
 from awareness_corpus import emitted, stored
+from failures import fails
 from fitted_gense import init, opened, pairs
 
 from tercet.models.t5 import judge, wording
 from tercet.storage.rows import rows_of
 from tercet.tasks.scoring import gense
 from tercet.tasks.scoring.gense import GenseConfig
-from tercet.tasks.stage import BadInput
 
 
 @pytest.fixture(scope="module")
@@ -109,5 +109,5 @@ def test_a_spoilt_judge_scores_nothing(tmp_path: Path, model: Path) -> None:
 
 
 def test_a_model_that_judges_nothing_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match=r"score\.gense"):
+    with fails("unfit_model", "score.gense"):
         scored(tmp_path, init(tmp_path / "t5"), ["keeps"])

@@ -7,12 +7,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from awareness_corpus import emitted, stored
+from failures import fails
 
 from tercet.models import discriminators, seeding
 from tercet.models.discriminators import PairModel, Platt
 from tercet.storage.rows import rows_of
 from tercet.tasks.scoring import embed, pair
-from tercet.tasks.stage import BadInput
 
 TEXTS = [f"Text {number}." for number in range(12)]
 LEFT_OUT = "A text that nobody has encoded."
@@ -72,5 +72,5 @@ def test_each_candidate_has_the_models_probability_with_its_sentence_first(tmp_p
 
 
 def test_vectors_of_another_evaluator_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match=r"4.*6"):
+    with fails("unfit_model", "4", "6"):
         scored(tmp_path, of_model=4)

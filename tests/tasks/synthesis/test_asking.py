@@ -8,10 +8,10 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from failures import fails
 from stages import emitted
 from synthesis_stage import corpus, shares, stored
 
-from tercet.models.errors import Unusable
 from tercet.models.llm.messages import Answer, Request
 from tercet.models.llm.settings import LlmSettings, Sampling
 from tercet.models.prompted import asked, templates
@@ -158,7 +158,7 @@ def test_shots_are_ours_with_our_prompt_and_told_before_anything_is_asked(
         assert ("shots" in prompted.externals(config)) == bool(shown)
     (tmp_path / "own.jsonl").write_text('{"sentence": "A b.", "answer": "a b"}')
     config = PromptedConfig(method="rewrite", params={"shots": shots}, llm=LLM)
-    with pytest.raises(Unusable, match=r"own\.jsonl, line 1"):
+    with fails("bad_row", "own.jsonl", "line 1"):
         prompted.externals(config)
 
 
@@ -253,7 +253,7 @@ def test_a_prompt_file_that_breaks_at_many_rows_is_at_fault(
         {"sentence": "s", "words": []}
     ] * broken
     rows = list(enumerate(values))
-    with pytest.raises(Unusable, match=r"own.jinja"):
+    with fails("unreadable", "own.jinja"):
         asked_with("{{ sentence }} {{ words[1] }}", rows, tmp_path, Echo())
     made, rejects = asked_with("{{ sentence }} {{ words[1] }}", rows[:-1], tmp_path, Echo())
     assert (len(made), len(rejects)) == (good, broken - 1)

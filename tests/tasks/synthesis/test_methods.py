@@ -1,8 +1,8 @@
 """A method as a recipe or a package describes it."""
 
 import pytest
+from failures import fails
 
-from tercet.models.errors import Unusable
 from tercet.models.generation import Method, Prompted
 from tercet.models.prompted.asked import each_sentence
 from tercet.tasks.synthesis import methods, prompted
@@ -28,11 +28,11 @@ def test_a_method_of_a_package_keeps_what_it_declares(monkeypatch: pytest.Monkey
     assert (found.unit, found.as_anchor) == ("passage", True)
     assert found.variables == ("tone", "passage")
     assert check_params("ask", MethodSettings())["unit"] == "passage"
-    with pytest.raises(Unusable, match="ask"):
+    with fails("missing_key", "ask"):
         prompted.template_of(SynthesiseConfig(method="ask"))
 
 
 def test_a_prompt_of_ours_is_about_a_sentence() -> None:
     config = SynthesiseConfig(method="paraphrase", params={"unit": "passage", "relation": "topic"})
-    with pytest.raises(Unusable, match="paraphrase"):
+    with fails("missing_key", "paraphrase"):
         prompted.template_of(config)

@@ -6,6 +6,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from failures import fails
 from fitted_generator import WORDS, pairs
 from pydantic import ValidationError
 from tiny_generators import tiny_causal, tiny_seq2seq
@@ -13,7 +14,7 @@ from tiny_generators import tiny_causal, tiny_seq2seq
 from tercet.models.generators import generator, layout
 from tercet.storage.rows import rows_of
 from tercet.tasks.corpus.labelled import LABELLED
-from tercet.tasks.stage import BadInput, Resources, Work
+from tercet.tasks.stage import Resources, Work
 from tercet.tasks.training import fit_generator
 from tercet.tasks.training.fit_generator import FitGeneratorConfig
 from tercet.tasks.training.generator_pairs import PairsConfig
@@ -136,7 +137,7 @@ def test_what_does_not_fit_is_refused(
     inits: dict[str, Path],
     tmp_path: Path,
 ) -> None:
-    with pytest.raises(BadInput, match=f"^fit_generator: writer: .*{word}"):
+    with fails("unfit_model", "fit_generator", word):
         fitted(tmp_path / "work", inits[init], form, **settings)
 
 

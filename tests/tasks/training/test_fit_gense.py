@@ -6,6 +6,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from failures import fails
 from fitted_gense import init, pairs
 from pydantic import ValidationError
 from tiny_generators import tiny_causal
@@ -16,7 +17,7 @@ from tercet.models.llm.settings import Sampling
 from tercet.models.t5 import judge, wording
 from tercet.storage.rows import rows_of
 from tercet.tasks.corpus.labelled import LABELLED
-from tercet.tasks.stage import BadInput, Resources, Work
+from tercet.tasks.stage import Resources, Work
 from tercet.tasks.training import fit_gense
 from tercet.tasks.training.fit_gense import FitGenseConfig, GensePairs
 from tercet.tasks.training.judged_pairs import read_judged
@@ -138,13 +139,13 @@ def test_pairs_held_out_for_the_figures_move_no_weight(t5: Path, tmp_path: Path)
 def test_pairs_without_contradictions_are_refused(t5: Path, tmp_path: Path) -> None:
     rows = triplets()
     without = rows.set_column(5, "negative", pa.nulls(rows.num_rows, pa.string()))
-    with pytest.raises(BadInput, match="false"):
+    with fails("no_rows", "false"):
         fitted(tmp_path / "work", t5, without)
 
 
 def test_a_checkpoint_of_another_form_is_refused(tmp_path: Path) -> None:
     causal = tiny_causal(tmp_path / "causal", ["true", "false"])
-    with pytest.raises(BadInput, match=r"fit_generator\.writer: .*gense"):
+    with fails("unfit_model", "fit_generator.writer"):
         fitted(tmp_path / "work", causal)
 
 
@@ -172,5 +173,5 @@ def test_it_learns_in_the_words_of_the_recipe(t5: Path, tmp_path: Path) -> None:
     assert fit_gense.STAGE.externals(config) == {"prompts.entailment": own}
     assert "prompts.entailment" in fit_gense.STAGE.locations
     own.write_text("{{ sentence }} {{ sentence }}")
-    with pytest.raises(BadInput, match=r"writer\.prompts\.entailment"):
+    with fails("unfit_model", "writer.prompts.entailment"):
         fit_gense.STAGE.externals(config)

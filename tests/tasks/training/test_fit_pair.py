@@ -7,13 +7,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pytest
+from failures import fails
 from inference_pairs import THINGS, labelled, rows
 
 from tercet.models import discriminators
 from tercet.models.encoders import encoder
 from tercet.tasks import encoders
 from tercet.tasks.scoring.embed import EmbedConfig
-from tercet.tasks.stage import BadInput, Resources, Work
+from tercet.tasks.stage import Resources, Work
 from tercet.tasks.training import fit_pair
 from tercet.tasks.training.fit_pair import FitPairConfig
 from tercet.tasks.training.judged_pairs import JudgedConfig, read_judged
@@ -153,7 +154,7 @@ def test_a_killed_fit_encodes_only_what_is_missing(
 @pytest.mark.usefixtures("evaluator")
 def test_labels_without_contradictions_are_one_sentence(tmp_path: Path) -> None:
     given = [{**row, "negative": None} for row in rows(100)]
-    with pytest.raises(BadInput, match=r"fit_pair: judge: .*false"):
+    with fails("no_rows", "fit_pair"):
         fitted(tmp_path, given)
 
 
@@ -164,5 +165,5 @@ def test_an_evaluator_that_gives_no_numbers_is_one_sentence(
     monkeypatch.setattr(
         encoder, "encode", lambda model, texts, *_: np.full((len(texts), 3), np.nan, np.float32)
     )
-    with pytest.raises(BadInput, match="NaN"):
+    with fails("unfit_model", "NaN"):
         fitted(tmp_path, rows(100))

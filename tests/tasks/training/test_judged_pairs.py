@@ -7,12 +7,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from failures import fails
 from inference_pairs import labelled, rows
-from pydantic import ValidationError
 
 from tercet.models import seeding
 from tercet.storage.rows import Rows, rows_of
-from tercet.tasks.stage import BadInput, Resources, Work
+from tercet.tasks.stage import Resources, Work
 from tercet.tasks.training.judged_pairs import JUDGED, Judged, JudgedConfig, read_judged
 
 Given = list[dict[str, object]]
@@ -133,7 +133,7 @@ def test_held_out_pairs_have_a_limit_too(tmp_path: Path) -> None:
 
 
 def test_too_few_anchors_to_hold_any_out(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="held out"):
+    with fails("no_rows"):
         read(tmp_path, rows(3))
 
 
@@ -144,7 +144,7 @@ def test_a_sample_of_one_kind_is_refused_too(tmp_path: Path) -> None:
     ]
     judged, _ = read(tmp_path / "all", given)
     assert all(0 < sum(part["true"].to_pylist()) < part.num_rows for part in judged)
-    with pytest.raises(BadInput, match="validation"):
+    with fails("no_rows", "validation"):
         read(tmp_path / "some", given, max_held_out=10)
 
 
@@ -153,12 +153,12 @@ def test_a_corpus_of_one_kind_beside_others_is_refused(
     tmp_path: Path, side: str, said: str
 ) -> None:
     answers = [{**row, side: None} for row in rows(60, seed=2, corpus="more")]
-    with pytest.raises(BadInput, match=f"'more' is {said}"):
+    with fails("no_rows", "'more'", said):
         read(tmp_path, [*rows(60), *answers])
 
 
 def test_something_must_be_left_to_fit_to() -> None:
-    with pytest.raises(ValidationError, match="validation"):
+    with fails("bad_value", "validation"):
         JudgedConfig(validation=0.5, test=0.5)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from failures import fails
 from inference_pairs import labelled
 from inference_pairs import rows as inference_rows
 from train_stage import inputs
@@ -16,7 +17,7 @@ from tercet.models.losses.registry import LOSSES, loss_named
 from tercet.storage.rows import Rows, rows_of
 from tercet.tasks.corpus.ingest import DOCUMENT_PAIRS, DOCUMENTS
 from tercet.tasks.scoring.select import TRIPLETS
-from tercet.tasks.stage import BadInput, Resources, Work
+from tercet.tasks.stage import Resources, Work
 from tercet.tasks.training.phase_rows import DRAWS, draws_table, part_rows
 from tercet.tasks.training.phases import PartConfig, PhaseConfig
 
@@ -49,7 +50,7 @@ def test_triplets_and_pairs_by_corpus_and_number(inputs: dict[str, Rows], tmp_pa
     assert len(set(few)) == 5
     assert few == rows_from(inputs, tmp_path, max_rows=5)["row_id"].to_pylist()
     assert set(few) < set(rows_from(inputs, tmp_path, max_rows=9)["row_id"].to_pylist())
-    with pytest.raises(BadInput, match="select"):
+    with fails("no_rows", "select"):
         rows_from(inputs, tmp_path, corpora=["elsewhere"])
 
 
@@ -74,7 +75,7 @@ def test_queries_are_a_source_of_their_own(inputs: dict[str, Rows], tmp_path: Pa
     assert rows_from(given, tmp_path)["row_id"].to_pylist() == list(range(1, 24))
     assert rows_from(given, tmp_path, **{"from": "pairs"}).num_rows == 23
     assert rows_from(given, tmp_path, **{"from": "queries"}, corpora=["docs"]).num_rows == 1
-    with pytest.raises(BadInput, match="queries"):
+    with fails("no_rows", "queries"):
         rows_from(given, tmp_path, **{"from": "queries"}, corpora=["other"])
     part = PartConfig.model_validate({"name": "p", "rows": "queries", "loss": "info_nce"})
     sides = part_rows(work_on(given, tmp_path), "main", part).sides
@@ -87,7 +88,7 @@ def test_a_query_that_the_guard_has_found_is_not_trained_on(
     found = pa.table({"text": ["a query"], "removed": [True]})
     given = with_queries(inputs, tmp_path)
     given["guarded_triplets"] = written(tmp_path, "contamination", found)
-    with pytest.raises(BadInput, match="guard"):
+    with fails("no_rows", "guard"):
         rows_from(given, tmp_path, **{"from": "queries"})
 
 
@@ -100,7 +101,7 @@ def test_a_contradiction_without_an_entailment_is_no_row_of_a_phase(
     assert rows.num_rows == 3
     assert rows["positive"].null_count == 0
     nothing = {**inputs, "labelled": labelled(tmp_path / "none", given[3:])}
-    with pytest.raises(BadInput, match="nli"):
+    with fails("no_rows", "nli"):
         rows_from(nothing, tmp_path, **{"from": "nli"})
 
 
@@ -137,7 +138,7 @@ def test_sentences_too_short_to_be_cut(inputs: dict[str, Rows], tmp_path: Path) 
     place = table.column_names.index("text")
     short = table.set_column(place, "text", pa.array(["two words"] * table.num_rows))
     given = {**inputs, "sentences": written(tmp_path, "sentences", short)}
-    with pytest.raises(BadInput, match="8 words"):
+    with fails("no_rows", "8"):
         rows_from(given, tmp_path, **{"from": "anchors"}, positive="half")
 
 
@@ -150,7 +151,7 @@ def test_generated_texts_are_drawn_only_where_there_are_some(
     place = table.column_names.index("relation")
     others = table.set_column(place, "relation", pa.array(["topic"] * table.num_rows))
     given = {**inputs, "triplets": written(tmp_path, "triplets", others)}
-    with pytest.raises(BadInput, match="generated"):
+    with fails("no_rows", "generated"):
         rows_from(given, tmp_path, "nt_xent", **source)
     source = {"from": "anchors", "draw": {"generated": 0}}
     assert rows_from(given, tmp_path, "nt_xent", **source).num_rows
@@ -206,9 +207,9 @@ def test_rows_of_a_labelled_corpus(inputs: dict[str, Rows], tmp_path: Path) -> N
     assert nli["label"][1].as_py() == 0.5
     qa = rows_from(given, tmp_path, **{"from": "qa"})
     assert qa.to_pydict() == {"row_id": [2], "anchor": ["q"], "positive": ["qq"]}
-    with pytest.raises(BadInput, match="negative"):
+    with fails("no_rows", "negative"):
         rows_from(given, tmp_path, "gaussian_decay", **{"from": "qa"})
-    with pytest.raises(BadInput, match="none"):
+    with fails("no_rows", "none"):
         rows_from(given, tmp_path, **{"from": "none"})
 
 
@@ -272,7 +273,7 @@ def test_triplets_of_a_relation(inputs: dict[str, Rows], tmp_path: Path) -> None
     assert strict["row_id"].to_pylist() == [i for i in range(24) if i % 3]
     topic = rows_from(inputs, tmp_path, **{"from": "pairs"}, relation=["topic", "keeps"])
     assert topic["row_id"].to_pylist() == [i for i in range(24) if not i % 3]
-    with pytest.raises(BadInput, match="relation"):
+    with fails("no_rows", "relation"):
         rows_from(inputs, tmp_path, relation="keeps")
 
 

@@ -6,13 +6,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from failures import fails
 
 from tercet.models.training.phase import PartRows
 from tercet.storage.rows import Rows, rows_of
 from tercet.tasks.corpus.ingest import DOCUMENT_PAIRS
 from tercet.tasks.corpus.labelled import LABELLED
 from tercet.tasks.retrieval.negatives import NEGATIVES
-from tercet.tasks.stage import BadInput, Resources, Work
+from tercet.tasks.stage import Resources, Work
 from tercet.tasks.training.phase_rows import part_rows
 from tercet.tasks.training.phases import PartConfig
 
@@ -89,5 +90,5 @@ def test_where_no_row_has_any_the_margin_is_to_blame(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(globals(), "MINED", MINED[4:])
-    with pytest.raises(BadInput, match=r"negatives\.margin"):
+    with fails("no_rows", "negatives.margin"):
         of_part(tmp_path, "document_pairs", 1)

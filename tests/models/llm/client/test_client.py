@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 from asking_client import CHAT, KEY, LISTS, SAMPLING, Record, client, poison, requests
+from failures import fails
 from faulty_server import FaultyServer, Reply, Seen, error, says, silent_port, until
 
 from tercet.models.errors import Stopped
@@ -307,12 +308,12 @@ def test_a_list_in_which_a_ceiling_is_reached_is_recorded_to_its_end() -> None:
     def record(request: Request, answer: Answer) -> None:
         told.append(answer.place)
         if len(told) >= 3:
-            raise Stopped("enough was spent")
+            raise Stopped("bad_value", "enough was spent")
 
     with (
         FaultyServer() as server,
         client(server, wire=LISTS, record=record, concurrency=8) as asking,
-        pytest.raises(Stopped, match="enough"),
+        fails("bad_value", "enough"),
     ):
         list(asking.ask(requests(1000)))
     assert sorted(told) == list(range(8))

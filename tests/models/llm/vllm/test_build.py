@@ -6,9 +6,8 @@ import sys
 import venv
 from pathlib import Path
 
-import pytest
+from failures import fails
 
-from tercet.models.errors import Unusable
 from tercet.models.llm.run_settings import EngineSettings
 from tercet.models.llm.settings import LlmSettings
 from tercet.models.llm.vllm.build import Plugin, VllmBuild, is_vaegpt, look
@@ -33,7 +32,7 @@ def test_prefixes_are_not_cached_and_the_plugin_must_be_there(tmp_path: Path) ->
     (tmp_path / "config.json").write_text('{"model_type": "vaegpt"}')
     assert "--no-enable-prefix-caching" in words(tmp_path, "current")
     for plugin in ("missing", "stale"):
-        with pytest.raises(Unusable, match="plugin"):
+        with fails("missing_package", "plugin"):
             words(tmp_path, plugin)
 
 

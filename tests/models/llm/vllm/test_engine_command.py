@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from failures import fails
 from pydantic import ValidationError
 
-from tercet.models.errors import Unusable
 from tercet.models.llm.run_settings import EngineSettings
 from tercet.models.llm.settings import LlmSettings
 from tercet.models.llm.vllm import build as vllm_build
@@ -140,7 +140,7 @@ def test_the_environment_of_vllm_is_found_beside_tercets_own(
 def test_an_adapter_has_a_name_and_a_rank(tmp_path: Path) -> None:
     adapter = tmp_path / "polite"
     adapter.mkdir()
-    with pytest.raises(Unusable, match=r"llm\.adapter"):
+    with fails("missing_file", "llm.adapter"):
         options(GPU, {}, adapter=str(adapter))
     for rank, allowed in [(4, "8"), (8, "8"), (24, "32")]:
         (adapter / "adapter_config.json").write_text(json.dumps({"r": rank}))
@@ -150,10 +150,10 @@ def test_an_adapter_has_a_name_and_a_rank(tmp_path: Path) -> None:
         assert found["--served-model-name"] == "some-one"
         assert "--enable-lora" in found
     (adapter / "adapter_config.json").write_text(json.dumps({"r": 513}))
-    with pytest.raises(Unusable, match="512"):
+    with fails("bad_value", "512"):
         options(GPU, {}, adapter=str(adapter))
     (adapter / "adapter_config.json").write_text("{}")
-    with pytest.raises(Unusable, match="rank"):
+    with fails("unreadable", "rank"):
         options(GPU, {}, adapter=str(adapter))
 
 

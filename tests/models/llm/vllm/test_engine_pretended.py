@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 from engines import SECONDS, engine, group, record, until
+from failures import fails
 
 from tercet.models.errors import Stopped, Unusable
 from tercet.models.llm.run_settings import EngineSettings
@@ -137,7 +138,7 @@ def test_memory_of_its_own_processes_is_awaited_with_a_pretended_driver_and_serv
     (tmp_path / "pids").write_text(str(number))
     if stuck:
         (tmp_path / "stuck").touch()
-        with pytest.raises(Stopped, match=rf"4000 MB .*{number}"):
+        with fails("busy", "4000", number):
             started.stop()
     else:
         started.stop()
@@ -166,7 +167,7 @@ def test_a_pretended_server_that_falls_silent_is_started_again(
     # Of a supervisor that is killed nothing stands in the log.
     os.kill(record(tmp_path / "run")["supervisor"], signal.SIGKILL)
     assert until(lambda: any("second time" in line for line in said))
-    with pytest.raises(Stopped, match="SIGKILL"):
+    with fails("lost", "SIGKILL"):
         started.check()
 
 
@@ -175,7 +176,7 @@ def test_a_foreign_server_on_the_port_is_told_with_a_pretended_one(
 ) -> None:
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "foreign").touch()
-    with pytest.raises(Unusable, match="foreign"):
+    with fails("busy", "foreign"):
         pretended[0].start()
     assert not (tmp_path / "run" / RECORD).exists()
 
@@ -205,7 +206,7 @@ def test_a_pretended_server_that_is_too_busy_to_say_what_it_serves_is_asked_agai
 
 
 def test_a_pretended_server_that_takes_too_long_is_ended(tiny_llm: Path, tmp_path: Path) -> None:
-    with pytest.raises(Stopped, match="start_seconds"):
+    with fails("lost", "start_seconds"):
         behaving(tiny_llm, tmp_path, 1.5, "mute").start()
     lines = [" ".join(one.info["cmdline"] or []) for one in psutil.process_iter(["cmdline"])]
     assert not [line for line in lines if str(tmp_path / "python") in line]
@@ -217,7 +218,7 @@ def test_a_start_that_is_cancelled_says_so_also_where_the_end_is_seen_first(
 ) -> None:
     def ended(self: Engine) -> Unusable:
         self.cancel()
-        return Unusable("vLLM ended before it could serve.")
+        return Unusable("bad_value", "vLLM ended before it could serve.")
 
     monkeypatch.setattr(Engine, "_await_health", ended)
     with pytest.raises(Stopped):

@@ -8,10 +8,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from failures import fails
 
 from tercet.tasks.corpus.sources import discover, files
 from tercet.tasks.corpus.sources.corpora import CorpusConfig, Document
-from tercet.tasks.stage import BadInput
 
 
 def test_lines_of_sentences(tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_docstrings_of_packages() -> None:
 
 
 def test_bad_sources_are_told(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="no such file"):
+    with fails("missing_file"):
         discover.describe(str(tmp_path / "none.txt"))
 
 
@@ -109,7 +109,7 @@ def test_lines_of_what_nobody_sees_are_blank(nothing: str, place: int, tmp_path:
     found = discover.describe(str(path))
     assert (found.rows, found.exact, found.prose) == (3, True, False)
     path.write_text(f"{nothing}\n{nothing}")
-    with pytest.raises(BadInput, match="is empty"):
+    with fails("no_rows"):
         discover.describe(str(path))
 
 

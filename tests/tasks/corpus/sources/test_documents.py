@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pypandoc
 import pytest
+from failures import fails
 
 from tercet.tasks.corpus.sources import files, pages, streams
 from tercet.tasks.corpus.sources.corpora import CorpusConfig, Document, Fault, Reading
-from tercet.tasks.stage import BadInput
 
 PAGE = """\
 # Herons
@@ -90,5 +90,5 @@ def test_a_document_without_the_extra_tells_how_to_get_it(
 ) -> None:
     monkeypatch.setattr(streams, "_reads_documents", lambda: False)
     (tmp_path / "a.docx").touch()
-    with pytest.raises(BadInput, match="documents of this kind are read with pip install"):
+    with fails("missing_package"):
         read(tmp_path / "a.docx")

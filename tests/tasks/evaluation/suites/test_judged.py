@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from evaluation_stage import encoder, model, run_stage, words
+from failures import fails
 
 from tercet.models import seeding
 from tercet.storage.rows import Rows, rows_of
@@ -16,7 +17,6 @@ from tercet.tasks.corpus.passages import PASSAGES
 from tercet.tasks.evaluation.judgements import JUDGEMENTS
 from tercet.tasks.evaluation.suites.judged import judged_tasks, read_judged
 from tercet.tasks.retrieval.passage_vectors import PASSAGE_VECTORS
-from tercet.tasks.stage import BadInput
 
 __all__ = ["encoder", "model"]
 
@@ -103,5 +103,5 @@ def test_passages_are_not_encoded_again_where_they_have_vectors(
     columns = ["task", "metric", "value", "data_digest"]
     assert found.select(columns) == own.select(columns)
     pq.write_table(pq.read_table(tmp_path / "v.parquet").slice(1), tmp_path / "v.parquet")
-    with pytest.raises(BadInput, match="1 of 5 passages"):
+    with fails("damaged", "1", "5"):
         run_stage(tmp_path / "c", model, [], retrieval=False, more=inputs)
