@@ -249,8 +249,10 @@ def errors() -> str:
     sentences: dict[str, set[str]] = {kind: set() for kind, _ in kinds}
     for room in ("tercet", "flows", "tasks", "models", "storage"):
         for path in (DOCS.parent / room).rglob("*.py"):
-            for kind, sentence in _sentences(ast.parse(path.read_text(encoding="utf-8"))):
-                sentences[kind].add(sentence)
+            for function in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(function, ast.FunctionDef):
+                    for kind, sentence in _sentences(function):
+                        sentences[kind].add(sentence)
     lines = [ERRORS]
     for kind, meaning in kinds:
         lines += [f"## {kind}\n", f"{meaning[0].upper()}{meaning[1:]}.\n"]
@@ -258,18 +260,21 @@ def errors() -> str:
     return "\n".join(lines)
 
 
-def _sentences(tree: ast.Module) -> Iterator[tuple[str, str]]:
-    """The kind and the sentence of each failure that is raised with both written out."""
-    for node in ast.walk(tree):
-        if (
-            isinstance(node, ast.Call)
-            and _RAISED.fullmatch(getattr(node.func, "id", getattr(node.func, "attr", "")))
-            and len(node.args) > 1
-            and isinstance(node.args[0], ast.Constant)
-            and isinstance(node.args[0].value, str)
-            and _written(node.args[1]).strip("{…}")
-        ):
-            yield node.args[0].value, _written(node.args[1])
+def _sentences(function: ast.FunctionDef) -> Iterator[tuple[str, str]]:
+    """The kind and the sentence of each failure, also where a variable holds the sentence."""
+    variables: dict[str, list[ast.expr]] = {}
+    for node in ast.walk(function):
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            variables.setdefault(node.targets[0].id, []).append(node.value)
+    for node in ast.walk(function):
+        if not isinstance(node, ast.Call) or len(node.args) < 2:
+            continue
+        kind, message = node.args[:2]
+        raised = _RAISED.fullmatch(getattr(node.func, "id", getattr(node.func, "attr", "")))
+        if raised and isinstance(kind, ast.Constant) and isinstance(kind.value, str):
+            for text in variables.get(getattr(message, "id", ""), [message]):
+                if _written(text).strip("{…}"):
+                    yield kind.value, _written(text)
 
 
 def _written(text: ast.expr) -> str:

@@ -79,7 +79,7 @@ def check_words(words: Sequence[str]) -> None:
         if said not in words:
             raise BadInput(
                 "bad_value",
-                f"The word {said!r} is not UTF-8: rename the file, or name its folder or a glob.",
+                f"The argument {said!r} is not UTF-8: rename the file, or name its folder.",
             )
 
 

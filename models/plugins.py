@@ -40,14 +40,14 @@ def with_installed(group: str, own: Sequence[T]) -> dict[str, T]:
         except Exception as error:
             raise Unusable(
                 "unreadable",
-                f"{who} cannot be loaded ({type(error).__name__}: {error}): mend that package, or "
+                f"{who} cannot be loaded ({type(error).__name__}: {error}): fix that package, or "
                 "uninstall it",
             ) from error
         if not isinstance(made, kind):
             raise Unusable(
                 "unreadable",
                 f"{who} is a {type(made).__name__}, and not a {kind.__name__} of "
-                f"{kind.__module__}: mend that package, or uninstall it",
+                f"{kind.__module__}: fix that package, or uninstall it",
             )
         name: str = made.name
         if name in found:
@@ -55,7 +55,7 @@ def with_installed(group: str, own: Sequence[T]) -> dict[str, T]:
             whose = f"one of {package_of(other)}" if other else "one of ours"
             raise Unusable(
                 "conflict",
-                f"{who} is called {name!r}, like {whose}: rename it, or uninstall the package",
+                f"{who} has the name {name!r}, as has {whose}: rename it, or uninstall the package",
             )
         found[name] = replace(made, module=point.module)
     return found

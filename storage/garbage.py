@@ -113,7 +113,7 @@ def collect(
                 if not is_held():
                     raise StoreError(
                         "busy",
-                        f"`tercet gc` stood still for too long, and runs on {store.location} may "
+                        f"`tercet gc` paused for too long, and runs on {store.location} may "
                         "use what it found meanwhile: repeat the command.",
                     )
                 store.each(store.delete, paths)

@@ -366,8 +366,8 @@ def _check_folder(root: Path, create: bool) -> None:
     if said != str(root):
         raise StoreError(
             "bad_value",
-            f"The directory {said} is not named in UTF-8, as a catalog's paths must be: choose "
-            "another with --store.",
+            f"The name of the directory {said} is not UTF-8, which a catalog's paths must be: "
+            "choose another with --store.",
         )
     with clear_errors(root):
         there, is_folder = root.exists(), root.is_dir()

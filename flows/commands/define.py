@@ -173,6 +173,6 @@ def _by_projection(store: Store, artifact: Artifact, folder: Path, part: str) ->
     if projection is None or space is None:
         raise BadInput(
             "damaged",
-            f"{artifact.name} has lost the files that it finds entries with: run its recipe again.",
+            f"{artifact.name} lacks the files that find its entries: run its recipe again.",
         )
     return _Way(space, projection)

@@ -61,7 +61,7 @@ def search_passages(
         raise BadInput("bad_value", "The query is empty: give a few words, in quotation marks.")
     if query is not None and http is not None:
         raise BadInput(
-            "no_effect", "--http answers the queries that it is sent: leave this one out."
+            "no_effect", "--http answers queries that are sent to it: leave this one out."
         )
     check_options(count, by)
     passages = open_passages(open_store(store, create=False), run_ref)

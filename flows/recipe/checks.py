@@ -166,7 +166,7 @@ def _check_method(recipe: Recipe, method: str) -> None:
         own = (key,) if key in settings.params else ()
         raise Misplaced(
             "conflict",
-            "pairing: role pairs texts of one sentence, and this anchor is another: set "
+            "pairing: role pairs texts of one sentence, but this method changes the anchor: set "
             f"select.pairing to relation, or leave {key if own else method} out",
             *("synthesise", method, *own),
         )
@@ -230,8 +230,8 @@ def _check_choice(recipe: Recipe) -> None:
         if phase.weight_interpolation:
             raise Misplaced(
                 "conflict",
-                "train.choose measures the weights before the starting ones are blended in, and "
-                "so chooses by others than the phase leaves: leave one of both keys out",
+                "train.choose measures the weights before they are blended with the starting ones, "
+                "so it would choose by weights that are not kept: leave out one of the two keys",
                 *("train", "phases", index, "weight_interpolation"),
             )
     if choose.by == "fact_order":
@@ -304,8 +304,8 @@ def _check_heads(recipe: Recipe) -> None:
     if recipe.train.phases and form is not None and other is not None and other != form:
         raise Misplaced(
             "conflict",
-            f"{CNN} has other numbers here than under train.pooling, and trained weights fit those "
-            "alone: write the same in both",
+            f"{CNN} differs from train.pooling, which the weights are trained with: write the same "
+            "in both",
             *("evaluate", "pooling"),
         )
 

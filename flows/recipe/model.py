@@ -123,7 +123,7 @@ class ModelSettings(Config):
             known = ", ".join(name for name in type(self).model_fields if name != "take")
             raise InvalidSetting(
                 "missing_key",
-                f"name a model to take, or the one stage that makes it, which is one of: {known}",
+                f"name a model, or one of the stages that make one: {known}",
             )
         return self
 

@@ -270,8 +270,8 @@ def _untouched(store: Store, run: runs.Run, version: str) -> Path:
     if folder is None or weights_version(store, name, folder) != version:
         raise BadInput(
             "gone",
-            f"The backbone {name!r} is not here any more as run {run['run_id']} had it: run the "
-            "recipe again.",
+            f"The backbone {name!r} has changed or gone since run {run['run_id']}: run the recipe "
+            "again.",
         )
     return folder
 

@@ -170,7 +170,7 @@ def _check_externals(order: PartOrder, store: Store) -> None:
         if found[name] != digest:
             raise BadInput(
                 "conflict",
-                f"another file lies behind {order.step.name}'s {name!r}: put the driver's there.",
+                f"{order.step.name}'s {name!r} is not the driver's file: copy the driver's there.",
             )
 
 

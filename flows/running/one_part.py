@@ -140,7 +140,7 @@ def model_folder(store: Store, step: Step, model: Model, version: str) -> Path:
     else:
         folder, name = open_artifact(store, model.step, version).model_dir(), model.step
     if folder is None:
-        raise BadInput("lost", f"{name} did not leave a model for {step.name!r}.")
+        raise BadInput("lost", f"{name} left no model for {step.name!r}.")
     return folder
 
 

@@ -206,7 +206,7 @@ def deploy_recipe(
     if not os.environ.get("PREFECT_API_URL"):
         raise BadInput(
             "missing_key",
-            "PREFECT_API_URL is not set: let it name your Prefect server's API, or use "
+            "PREFECT_API_URL is not set: set it to your Prefect server's API, or use "
             "`tercet serve`, which needs none.",
         )
     name = plan.recipe.name

@@ -411,7 +411,7 @@ def answering() -> "Iterator[SyncPrefectClient]":
             if not _is_api(client):
                 raise BadInput(
                     "unreachable",
-                    f"{address} is no Prefect API: let PREFECT_API_URL name your server's, such as "
+                    f"{address} is no Prefect API: set PREFECT_API_URL to your server's, such as "
                     "http://127.0.0.1:4200/api.",
                 )
             yield client

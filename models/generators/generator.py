@@ -136,7 +136,7 @@ def texts(
     except NotFinite:
         raise Unusable(
             "damaged",
-            f"The generator in {generator.folder} computes no numbers (NaN): it is spoilt; fit it "
+            f"The generator in {generator.folder} computes NaN: fit it "
             "again, or use precision: fp32.",
         ) from None
     raws = tokenizer.batch_decode(

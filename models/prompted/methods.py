@@ -134,7 +134,7 @@ def check_shots(examples: Sequence[Example], checks: Sequence[Check]) -> None:
             reason, because = fault
             raise Unusable(
                 "bad_row",
-                f"{example.place}: parse would refuse this answer ({reason}: {because}): mend it",
+                f"{example.place}: parse would refuse this ({reason}: {because}): correct it",
             )
 
 

@@ -59,7 +59,7 @@ def load(path: Path, variables: Collection[str]) -> Template:
     except TemplateSyntaxError as error:
         said = " ".join(str(error.message).split()).rstrip(".")
         raise Unusable(
-            "unreadable", f"prompt file {path}, line {error.lineno}: {said}; mend it there"
+            "unreadable", f"prompt file {path}, line {error.lineno}: {said}; correct it there"
         ) from None
     except (RecursionError, SyntaxError, MemoryError, OverflowError) as error:
         raise Unusable(
@@ -70,7 +70,7 @@ def load(path: Path, variables: Collection[str]) -> Template:
     if [*meta.find_referenced_templates(tree)]:
         raise Unusable(
             "bad_value",
-            f"prompt file {path} names another file: write out what it takes from there",
+            f"prompt file {path} includes another file: copy the text into this one",
         )
     named = meta.find_undeclared_variables(tree)
     unknown = sorted(named - set(variables), key=lambda name: (_line(tree, name), name))
@@ -112,7 +112,7 @@ def render(template: Template, values: Mapping[str, Any]) -> str:
         said = " ".join(str(error).split()).rstrip(".") or type(error).__name__
         where = f"{template.path}{_place(error, template.path)}"
         raise Unusable(
-            "unreadable", f"prompt file {where}: cannot be rendered: {said}; mend it there"
+            "unreadable", f"prompt file {where}: cannot be rendered: {said}; correct it there"
         ) from None
 
 
@@ -135,7 +135,9 @@ def _text(path: Path) -> str:
         # White space at the end adds nothing, and keeps a base model from its first word.
         return path.read_bytes().decode("utf-8-sig").rstrip()
     except FileNotFoundError:
-        raise Unusable("missing_file", f"there is no prompt file {path}: mend its path") from None
+        raise Unusable(
+            "missing_file", f"there is no prompt file {path}: correct its path"
+        ) from None
     except OSError as error:
         raise Unusable(
             "unreadable", f"prompt file {path} cannot be read: {error.strerror}"
@@ -220,7 +222,7 @@ def _examples(
     try:
         lines = path.read_bytes().decode("utf-8-sig").split("\n")
     except FileNotFoundError:
-        raise Unusable("missing_file", f"there is no shots file {path}: mend its path") from None
+        raise Unusable("missing_file", f"there is no shots file {path}: correct its path") from None
     except (OSError, UnicodeDecodeError) as error:
         raise Unusable(
             "unreadable", f"shots file {path} cannot be read ({error}): save it as UTF-8"

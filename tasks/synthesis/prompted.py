@@ -60,13 +60,13 @@ def template_of(config: SynthesiseConfig) -> templates.Template:
     method, own = config.described, config.params["prompt"]
     if own is None and method.prompt is None:
         raise Unusable(
-            "missing_key", f"{config.method} has no prompt of ours: give it one (prompt: FILE)"
+            "missing_key", f"{config.method} has no built-in prompt: give it one (prompt: FILE)"
         )
     over_sentences = method.each == "sentences" and not method.module
     if own is None and method.unit == "passage" and over_sentences:
         raise Unusable(
             "missing_key",
-            f"our prompt of {config.method} is about a sentence: with unit: passage give one of "
+            f"the built-in prompt of {config.method} is about a sentence: with unit: passage give "
             "your own (prompt: FILE)",
         )
     path = Path(own) if own is not None else templates.prompt_path(method.prompt or "")

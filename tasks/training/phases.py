@@ -73,9 +73,7 @@ class DrawConfig(Config):
     @model_validator(mode="after")
     def _something(self) -> "DrawConfig":
         if not sum(self.model_dump().values()):
-            raise InvalidSetting(
-                "bad_value", "all shares are 0, so that there is nothing to draw: raise one"
-            )
+            raise InvalidSetting("bad_value", "all shares are 0, so nothing is drawn: raise one")
         return self
 
 

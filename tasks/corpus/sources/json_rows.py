@@ -136,9 +136,7 @@ def _listed(path: Path, value: Any) -> list[Any]:
     objects = [one for one in there.values() if isinstance(one, dict) and not _by_number(one)]
     if len(objects) == len(there) > 1:
         return [{"id": key, **row} for key, row in zip(there, objects, strict=True)]
-    raise BadInput(
-        "no_rows", f"{path} holds no list of rows, that is of objects, nor a key with one: {_HINT}"
-    )
+    raise BadInput("no_rows", f"{path} holds neither a list of objects nor a key with one: {_HINT}")
 
 
 def _by_number(column: dict[str, Any]) -> bool:
@@ -155,7 +153,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     read: dict[str, Any] = {}
     for key, value in pairs:
         if key in read and read[key] != value:
-            raise InvalidSetting("unreadable", f"the key {key!r} stands twice")
+            raise InvalidSetting("unreadable", f"the key {key!r} occurs twice")
         if not encodable(key):
             raise InvalidSetting("unreadable", f"the key {key!r} is not valid Unicode")
         read[key] = value

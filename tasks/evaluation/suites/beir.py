@@ -299,7 +299,7 @@ def _texts(path: Path, titled: bool) -> dict[str, str]:
             )
         if key in found:
             raise BadInput(
-                "bad_row", f"{where}: the id {key!r} occurs a second time: ids are to be distinct."
+                "bad_row", f"{where}: the id {key!r} occurs a second time: ids must be distinct."
             )
         if not titled and not text.strip():
             raise BadInput("bad_row", f"{where}: the query {key!r} is empty.")
