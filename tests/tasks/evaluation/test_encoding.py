@@ -4,11 +4,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 
 from tercet.models.encoders.encoder import encode, load_encoder
 from tercet.models.encoders.settings import Prompts
-from tercet.tasks.evaluation import encoding
 from tercet.tasks.evaluation.encoding import Encoded, encode_texts
 from tercet.tasks.evaluation.evaluate import EvaluateConfig
 from tercet.tasks.stage import Resources, Work
@@ -26,15 +24,9 @@ def encoded(folder: Path, model: Any, texts: list[Any]) -> Encoded:
     return found
 
 
-@pytest.mark.parametrize("block", [2, 100])
 def test_a_text_on_both_sides_has_a_vector_for_each(
-    tiny_backbone: Path,
-    tiny_texts: list[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    block: int,
+    tiny_backbone: Path, tiny_texts: list[str], tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(encoding, "_BLOCK", block)
     model = load_encoder(tiny_backbone, prompts=PROMPTS)
     texts = tiny_texts[:5]
     sided = [(text, side) for text in texts for side in ("query", None, "document", "query")]

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from evaluation_stage import encoder, model, run_stage, words
 from failures import fails
+from stages import stored
 
 from tercet.models import seeding
-from tercet.storage.rows import Rows, rows_of
+from tercet.storage.rows import Rows
 from tercet.tasks.corpus.passages import PASSAGES
 from tercet.tasks.evaluation.judgements import JUDGEMENTS
 from tercet.tasks.evaluation.suites.judged import judged_tasks, read_judged
@@ -53,10 +53,7 @@ def judgements(*rows: tuple[str, str, str, str, int]) -> pa.Table:
 
 @pytest.fixture
 def inputs(tmp_path: Path) -> dict[str, Rows]:
-    found = {"passages": passages(), "judgements": judgements(*ASKED)}
-    for name, table in found.items():
-        pq.write_table(table, tmp_path / f"{name}.parquet")
-    return {name: rows_of({name: [tmp_path / f"{name}.parquet"]}) for name in found}
+    return stored(tmp_path, passages=passages(), judgements=judgements(*ASKED))
 
 
 def test_a_file_counts_once(inputs: dict[str, Rows]) -> None:
@@ -93,15 +90,14 @@ def test_passages_are_not_encoded_again_where_they_have_vectors(
     tmp_path: Path, encoder: SimpleNamespace, model: Path, inputs: dict[str, Rows]
 ) -> None:
     own = run_stage(tmp_path / "a", model, [], retrieval=False, more=inputs)["evaluations"]
-    made = [words(text) for _, text in TEXTS]
-    table = pa.table({"vector": [vector / np.linalg.norm(vector) for vector in made]})
-    pq.write_table(table.cast(pa.schema([PASSAGE_VECTORS.field("vector")])), tmp_path / "v.parquet")
-    inputs["passage_vectors"] = rows_of({"passage_vectors": [tmp_path / "v.parquet"]})
+    vectors = [words(text) / np.linalg.norm(words(text)) for _, text in TEXTS]
+    table = pa.table({"vector": vectors}).cast(pa.schema([PASSAGE_VECTORS.field("vector")]))
+    inputs |= stored(tmp_path, passage_vectors=table)
     encoder.seen.clear()
     found = run_stage(tmp_path / "b", model, [], retrieval=False, more=inputs)["evaluations"]
     assert encoder.seen == ["a b", "m"]
     columns = ["task", "metric", "value", "data_digest"]
     assert found.select(columns) == own.select(columns)
-    pq.write_table(pq.read_table(tmp_path / "v.parquet").slice(1), tmp_path / "v.parquet")
+    inputs |= stored(tmp_path, passage_vectors=table.slice(1))
     with fails("damaged", "1", "5"):
         run_stage(tmp_path / "c", model, [], retrieval=False, more=inputs)
