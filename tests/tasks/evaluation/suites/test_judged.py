@@ -20,16 +20,18 @@ from tercet.tasks.retrieval.passage_vectors import PASSAGE_VECTORS
 
 __all__ = ["encoder", "model"]
 
-# By shared words, "a b" is nearest to passages 0, 1 and 2; the rest are further from it each.
+# By shared words, "cats dogs" is nearest to passages 0, 1 and 2; the rest are further from it each.
 TEXTS = [
-    ("x.md", "a b"),
-    ("x.md", "a b c"),
-    ("y.md", "b a d e"),
-    ("z.md", "a q q q q"),
-    ("z.md", "m"),
+    ("x.md", "cats dogs"),
+    ("x.md", "cats dogs cows"),
+    ("y.md", "dogs cats hens pigs"),
+    ("z.md", "cats newts newts newts newts"),
+    ("z.md", "moles"),
 ]
-ASKED = [("mine", "a b", "test", "file", 2), ("mine", "m", "test", "file", 3)]
-ASKED += [("mine", "m", "test", "file", 4), ("mine", "q", "dev", "file", 3)]
+ASKED = [("mine", "cats dogs", "test", "file", 2), ("mine", "moles", "test", "file", 3)]
+ASKED += [("mine", "moles", "test", "file", 4), ("mine", "newts", "dev", "file", 3)]
+# No passage has a word of it.
+ASKED.append(("mine", "owls", "dev", "file", 3))
 
 
 def passages() -> pa.Table:
@@ -58,10 +60,14 @@ def inputs(tmp_path: Path) -> dict[str, Rows]:
 
 def test_a_file_counts_once(inputs: dict[str, Rows]) -> None:
     test, dev = read_judged(inputs, ("dev", "test"), "mine")
-    assert (test.title, test.queries, test.units) == ("mine", ("a b", "m"), (0, 0, 1, 2, 2))
+    assert (test.title, test.queries, test.units) == (
+        "mine",
+        ("cats dogs", "moles"),
+        (0, 0, 1, 2, 2),
+    )
     assert test.judged == ({1: 1}, {2: 3})
     assert test.documents == tuple(text for _, text in TEXTS)
-    assert (dev.title, dev.queries, dev.judged) == ("mine dev", ("q",), ({2: 4},))
+    assert (dev.title, dev.queries, dev.judged) == ("mine dev", ("newts", "owls"), ({2: 4}, {2: 5}))
     assert read_judged(inputs, ("test",), "other") == []
     assert read_judged({}, ("test",)) == []
 
@@ -86,6 +92,29 @@ def test_the_figures_are_of_files(
     assert {task for task, _ in found} == {"mine", "mine bm25", "mine hybrid"}
 
 
+def test_items_join_with_judgements_and_ranks_that_name_the_first_passage(
+    tmp_path: Path, encoder: SimpleNamespace, model: Path, inputs: dict[str, Rows]
+) -> None:
+    pairs = [("one two", "one three", "test"), ("four", "four five", "test")]
+    out = run_stage(tmp_path / "work", model, pairs, more=inputs, splits=["dev", "test"])
+    items = out["evaluation_items"].to_pylist()
+    asked = set(inputs["judgements"].table("judgements")["query_id"].to_pylist())
+    assert {i["query_id"] for i in items if i["suite"] == "retrieval_sets"} == asked
+    assert {i["query_id"] for i in items if i["suite"] != "retrieval_sets"} <= {None}
+    by_item = {(i["task"], i["item"]): i["query_id"] for i in items}
+    ranks = {}
+    for row in out["question_ranks"].to_pylist():
+        assert by_item[row["task"], row["item"]] == row["query_id"]
+        ranks[row["task"].split()[0], row["query"], row["way"]] = row
+    for way in ("encoder", "bm25", "hybrid"):
+        row = ranks["mine", "cats dogs", way]
+        # The best answer's file comes second.
+        assert (row["rank"], row["first_id"], row["first"]) == (2, 10, "cats dogs")
+        assert ranks["mine", "moles", way]["rank"] == 1
+    lost = ranks["mine", "owls", "bm25"]
+    assert (lost["rank"], lost["first_id"], lost["first"]) == (None, None, None)
+
+
 def test_passages_are_not_encoded_again_where_they_have_vectors(
     tmp_path: Path, encoder: SimpleNamespace, model: Path, inputs: dict[str, Rows]
 ) -> None:
@@ -95,7 +124,7 @@ def test_passages_are_not_encoded_again_where_they_have_vectors(
     inputs |= stored(tmp_path, passage_vectors=table)
     encoder.seen.clear()
     found = run_stage(tmp_path / "b", model, [], retrieval=False, more=inputs)["evaluations"]
-    assert encoder.seen == ["a b", "m"]
+    assert encoder.seen == ["cats dogs", "moles"]
     columns = ["task", "metric", "value", "data_digest"]
     assert found.select(columns) == own.select(columns)
     inputs |= stored(tmp_path, passage_vectors=table.slice(1))
