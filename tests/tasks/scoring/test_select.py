@@ -10,9 +10,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from selection import Result, Row, selected
 
-from tercet.tasks.corpus import held_out as held_out_texts
-from tercet.tasks.scoring import select as candidates
-
 Config = dict[str, Any]
 Reasons = dict[str, str]
 
@@ -340,16 +337,15 @@ def test_every_candidate_is_used_or_refused_once(
     assert len({t["triplet_id"] for t in result.triplets}) == len(result.triplets)
 
 
-def test_eight_words_over_the_end_of_a_batch_are_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(held_out_texts, "BATCH_ROWS", 2)
-    monkeypatch.setattr(candidates, "_ROWS", 2)
-    held_out = [f"u{i} v{i} w{i}" for i in range(9)]
-    rows: list[Row] = [p("m", " ".join(held_out[i : i + 3]), 0.95, of=f"x{i}") for i in range(7)]
-    rows.append(p("m", f"{held_out[3]} {held_out[5]} {held_out[7]}", 0.95, of="x0"))
+def test_eight_words_over_the_end_of_a_batch_are_found(tmp_path: Path) -> None:
+    """Of held-out sentences, and of candidates: more than are read at once."""
+    held_out = [f"u{i} v{i} w{i}" for i in range(65_700)]
+    rows: list[Row] = [
+        p("m", " ".join(held_out[i : i + 3]), 0.95, of=f"x{i}") for i in range(57_000, 65_600)
+    ]
+    rows.append(p("m", f"{held_out[3]} {held_out[5]} {held_out[7]}", 0.95, of="x57000"))
     reasons = selected(tmp_path, rows, held_out=held_out).reasons()
-    assert Counter(reasons.values()) == {"held_out_text": 7, "no_pair": 1}
+    assert Counter(reasons.values()) == {"held_out_text": 8_600, "no_pair": 1}
 
 
 def test_what_has_no_candidate_has_no_id(tmp_path: Path) -> None:

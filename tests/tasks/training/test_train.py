@@ -99,17 +99,6 @@ def test_an_encoder_decoder_trains_through_phases_by_its_first_decoder_state(
     assert float(np.abs(vectors - encode(first, tiny_texts[:5])).max()) > 1e-4
 
 
-def test_the_same_seed_gives_the_same_encoder(
-    inputs: dict[str, Rows], tmp_path: Path, tiny_backbone: Path
-) -> None:
-    phase = {"batch_size": 8, "max_steps": 2}
-    weights = [
-        trained(inputs, tiny_backbone, tmp_path / name, phase)[0] / "model.safetensors"
-        for name in ("a", "b")
-    ]
-    assert weights[0].read_bytes() == weights[1].read_bytes()
-
-
 def test_parts_of_two_sources_train_in_one_batch(
     inputs: dict[str, Rows], tmp_path: Path, tiny_backbone: Path
 ) -> None:

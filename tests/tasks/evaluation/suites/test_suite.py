@@ -141,12 +141,6 @@ def test_dev_is_a_split_of_two_tasks_alone(whole):
         read_suite(whole, ["STS12", "MR"], ("dev",))
 
 
-def test_a_suite_may_hold_one_kind_alone(suite, tmp_path):
-    (tmp_path / "mine").mkdir()
-    shutil.move(suite / "pairs", tmp_path / "mine" / "pairs")
-    assert [task.name for task in read_suite(tmp_path / "mine", ["all"])] == ["quora"]
-
-
 def test_reads_all_kinds_and_leaves_out_unscored_pairs(whole):
     found = read_suite(whole.parent, ["all"])
     assert [(task.suite, task.name) for task in found] == [
