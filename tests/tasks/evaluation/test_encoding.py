@@ -15,12 +15,12 @@ PROMPTS = Prompts(query="the old file ", document="red ")
 
 
 def encoded(folder: Path, model: Any, texts: list[Any]) -> Encoded:
-    told: list[int] = []
-    resources = Resources(progress=lambda done, total, unit: told.append(done))
+    steps: list[int] = []
+    resources = Resources(progress=lambda done, total, unit: steps.append(done))
     work = Work(EvaluateConfig(), 0, {}, {}, {}, resources, folder, lambda *_: None)
     found, _ = encode_texts(work, model, texts)
-    assert told == sorted(told)
-    assert told[-1] == len(found.vectors)
+    assert steps == sorted(steps)
+    assert steps[-1] == len(found.vectors)
     return found
 
 

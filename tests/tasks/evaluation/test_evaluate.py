@@ -21,11 +21,11 @@ from evaluation_stage import (
     write_year,
 )
 from failures import fails
+from small_suites import SICK_HEADER, YEARS
 
 from tercet.tasks.evaluation import evaluate
 from tercet.tasks.evaluation.evaluate import EvaluateConfig
 from tercet.tasks.evaluation.evaluation_rows import LEAST
-from tercet.tasks.evaluation.suites import sts as suites
 
 __all__ = ["encoder", "model"]
 
@@ -175,15 +175,14 @@ def test_the_three_settings_of_a_year(tmp_path, encoder, model):
 def test_the_average_of_the_seven(tmp_path, encoder, model):
     suite = write_stsb(tmp_path, STSB)
     rows = [(str(score), a, b) for score, a, b in STSB]
-    for number, (task, stems) in enumerate(suites._YEARS.items()):
+    for number, (task, stems) in enumerate(YEARS.items()):
         # Each year is one pair longer, so that `wmean` is another than `mean`.
         files = {stem: rows[i % 2 :] for i, stem in enumerate(stems)}
         files[stems[0]] = [*rows, *[("1", "a fish", f"some fish {i}") for i in range(number)]]
         write_year(suite, task, files)
     (suite / "SICK").mkdir()
     lines = [f"{i}\t{a}\t{b}\t{1 + s / 2}\tN\n" for i, (s, a, b) in enumerate(STSB)]
-    header = "pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment\n"
-    (suite / "SICK" / "SICK_test_annotated.txt").write_text(header + "".join(lines))
+    (suite / "SICK" / "SICK_test_annotated.txt").write_text(SICK_HEADER + "".join(lines))
     table = evaluate_model(model, suite)
     for setting in ("all", "mean", "wmean"):
         by_task = {

@@ -73,8 +73,8 @@ def test_a_search_is_at_its_ceiling_by_vectors_alone(found: Any) -> None:
 
 
 def test_judged_documents_that_are_not_there_are_counted(found: Any) -> None:
-    said = "ours: 1,203 relevant documents are not in corpus.jsonl and count as not found"
-    missing = {"stage": "evaluate", "reason": "no_document", "detail": said}
+    detail = "ours: 1,203 relevant documents are not in corpus.jsonl and count as not found"
+    missing = {"stage": "evaluate", "reason": "no_document", "detail": detail}
     unasked = {"stage": "evaluate", "reason": "no_judgement", "detail": "ours: 3 of 9 queries"}
     (warning,) = found(figure("mrr", 50.0), rejects=[missing, unasked])
     assert (warning.kind, warning.key, warning.count) == ("no_document", "ours", 1203)

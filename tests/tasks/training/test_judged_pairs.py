@@ -169,5 +169,7 @@ def test_a_pair_of_dev_whose_anchor_is_learnt_from_is_a_reject(tmp_path: Path) -
     dev[0]["anchor"] = f"{str(rows(60)[0]['anchor']).upper()} !"
     judged, rejects = read(tmp_path, [*rows(60), *dev], dev=("more",))
     assert dev[0]["anchor"] not in {anchor for anchor, _, _ in pairs(judged)}
-    told = {(row["stage"], row["reason"]) for row in rejects if row["text"] == dev[0]["positive"]}
-    assert told == {("fit_pair", "known_anchor")}
+    reasons = {
+        (row["stage"], row["reason"]) for row in rejects if row["text"] == dev[0]["positive"]
+    }
+    assert reasons == {("fit_pair", "known_anchor")}

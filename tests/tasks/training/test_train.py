@@ -38,11 +38,11 @@ def test_a_phase_leaves_a_plain_encoder_that_moved(
     inputs: dict[str, Rows], tmp_path: Path, tiny_backbone: Path, tiny_texts: list[str]
 ) -> None:
     phase = {"name": "main", "batch_size": 8, "epochs": 2, "word_repetition": True}
-    path, log, told = trained(
+    path, log, steps = trained(
         inputs, tiny_backbone, tmp_path / "work", phase, pooling="cls", log_steps=2
     )
     assert [(row["phase"], row["step"]) for row in log] == [("main", 2), ("main", 4), ("main", 6)]
-    assert told == [(i, 6, "steps") for i in range(1, 7)]
+    assert steps == [(i, 6, "steps") for i in range(1, 7)]
     assert set(log[-1]["terms"]) == GATE
     assert log[-1]["terms"]["teacher_negative"] == pytest.approx(0.9)
     files = {str(file.relative_to(path)) for file in path.rglob("*") if file.is_file()}
@@ -187,8 +187,8 @@ def test_the_evaluator_is_fitted_on_the_train_split(
     inputs: dict[str, Rows], tmp_path: Path, tiny_backbone: Path
 ) -> None:
     config = FitEvaluatorConfig(batch_size=8, log_steps=1)
-    path, log, told = call(fit_evaluator.STAGE, config, inputs, tiny_backbone, tmp_path / "all")
-    assert told[-1] == (4, 4, "steps")  # 30 sentences in batches of eight
+    path, log, steps = call(fit_evaluator.STAGE, config, inputs, tiny_backbone, tmp_path / "all")
+    assert steps[-1] == (4, 4, "steps")  # 30 sentences in batches of eight
     assert {row["phase"] for row in log} == {"fit_evaluator"}
     assert load_encoder(path).get_embedding_dimension() == 32
     sentences = inputs["sentences"].table("sentences")

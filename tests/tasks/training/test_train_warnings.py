@@ -50,7 +50,7 @@ def found(
 Told = list[tuple[str, str | None, int, int]]
 
 
-def told(warnings: list[StageWarning]) -> Told:
+def kinds_of(warnings: list[StageWarning]) -> Told:
     return [(one.kind, one.key, one.count, one.total) for one in warnings]
 
 
@@ -80,7 +80,7 @@ def nli(*labels: float | None) -> dict[str, Any]:
 def test_rows_without_a_negative_do_not_count_for_a_loss_that_needs_one(tmp_path: Path) -> None:
     tables = {"triplets": triplets("a", *[None] * 100), "rejects": {"reason": ["surplus"]}}
     phase = {"name": "both", "batch_size": 8, "loss": "gaussian_decay"}
-    ((kind, key, count, _),) = told(found(tmp_path, phase, tables))
+    ((kind, key, count, _),) = kinds_of(found(tmp_path, phase, tables))
     assert (kind, key, count) == ("few_rows", "both", 1)
     assert found(tmp_path, {**phase, "loss": "info_nce"}, tables) == []
 
@@ -103,7 +103,7 @@ def test_rows_of_a_dictionary_are_not_sampled(tmp_path: Path) -> None:
     phase = {"name": "step1", "batch_size": 8, "rows": {"from": "terms"}, "loss": "info_nce"}
     assert found(tmp_path, phase, tables) == []
     phase["rows"] = {"from": "terms", "max_rows": 10}
-    assert told(found(tmp_path, phase, tables)) == [("few_rows", "step1", 10, 64)]
+    assert kinds_of(found(tmp_path, phase, tables)) == [("few_rows", "step1", 10, 64)]
 
 
 NLI: dict[str, Any] = {"rows": "nli"}
@@ -132,7 +132,9 @@ def test_rows_without_a_cosine_are_told(
     name = "labelled" if "corpus" in table else "triplets"
     tables = {name: table, "rejects": {"reason": pa.array([], pa.string())}}
     kinds = ("undecayed", "plain_cosines")
-    assert told([one for one in found(tmp_path, phase, tables) if one.kind in kinds]) == expected
+    assert (
+        kinds_of([one for one in found(tmp_path, phase, tables) if one.kind in kinds]) == expected
+    )
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from failures import fails
-from small_suites import query, write_transfer
-from sts_suite import SICK_HEADER, write_suite
+from small_suites import SICK_HEADER, query, write_sts, write_transfer
 
 from tercet.tasks.evaluation.suites import layout, transfer
 from tercet.tasks.evaluation.suites.layout import text_form
@@ -31,7 +30,7 @@ PAIRS = "sentence1\tsentence2\tlabel\na\tb\t1\nc\td\t0\n"
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
     """A suite with tasks of all kinds."""
-    root = write_suite(tmp_path_factory.mktemp("whole") / "downstream")
+    root = write_sts(tmp_path_factory.mktemp("whole") / "downstream")
     write_transfer(root)
     (root / "reranking").mkdir()
     for name in ("Mind", "Other"):
