@@ -7,9 +7,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
-from stages import emitted
+from stages import emitted, stored
 
 from tercet.models import seeding
 from tercet.storage.rows import Rows, rows_of
@@ -60,11 +59,14 @@ def encoder(monkeypatch):
         fake.loaded.append((path, pooling, max_length, device, trust_remote_code))
         return [SimpleNamespace(), SimpleNamespace(pooling_mode=pooling or "mean")]
 
-    def encode(model, texts, batch_size, precision, progress, normalise, side):
-        assert not normalise
+    def encode(model, texts, batch_size=64, precision="", progress=None, normalise=True, side=None):
         fake.seen += texts
-        progress(len(texts))
-        return np.array([fake.embed(text) for text in texts], dtype=np.float32)
+        if progress:
+            progress(len(texts))
+        rows = np.array([fake.embed(text) for text in texts], dtype=np.float32)
+        with np.errstate(invalid="ignore"):
+            lengths = np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
+            return rows / lengths if normalise else rows
 
     fake.load_encoder, fake.encode = load_encoder, encode
     fake.distinct_side = lambda model, side: None
@@ -98,10 +100,8 @@ def many_pairs(count: int, split: str = "test") -> list[tuple[str, str, str]]:
 
 def written(folder: Path, tables: dict[str, pa.Table], *names: str) -> Rows:
     """Some of the tables as files that a stage reads."""
-    files = {name: folder / f"{name}.parquet" for name in names}
-    for name, file in files.items():
-        pq.write_table(tables[name], file)
-    return rows_of({name: [file] for name, file in files.items()})
+    stored(folder, **{name: tables[name] for name in names})
+    return rows_of({name: [folder / f"{name}.parquet"] for name in names})
 
 
 def run_stage(
@@ -116,12 +116,8 @@ def run_stage(
     **config,
 ):
     """The tables that the stage emits for these pairs. more: rows of other slots."""
-    tmp_path.mkdir(exist_ok=True)
-    file = tmp_path / "pairs.parquet"
-    pq.write_table(pairs_table(pairs), file)
-    inputs = {"document_pairs": rows_of({"document_pairs": [file]})}
     asked = QUESTIONS.empty_table() if questions is None else questions
-    inputs["questions"] = written(tmp_path, {"questions": asked}, "questions")
+    inputs = stored(tmp_path, document_pairs=pairs_table(pairs), questions=asked)
     if baseline is not None:
         inputs["baseline"] = written(tmp_path, baseline, "retrieval_ranks", "evaluation_items")
     if awareness is not None:

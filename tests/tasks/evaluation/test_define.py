@@ -5,19 +5,18 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 import torch
+from stages import emitted, stored
 
 from tercet.models.encoders.encoder import encode, load_encoder, save_encoder
 from tercet.models.encoders.entry_space import create_space
 from tercet.models.losses.definition_loss import Projection
-from tercet.storage.rows import Rows, rows_of
+from tercet.storage.rows import Rows
 from tercet.tasks.corpus.held_out import HELD_OUT_DEFINITIONS
 from tercet.tasks.corpus.labelled import LABELLED
 from tercet.tasks.evaluation import define
 from tercet.tasks.evaluation.define import DefineConfig
-from tercet.tasks.stage import REJECTS, Resources, Work
 
 WIDTH = 32
 # Entry 2 has lost its row.
@@ -26,20 +25,24 @@ TAUGHT = [("red file", [0]), ("blue value", [1]), ("old text row", [3]), ("green
 HELD = [("the red file", [0]), ("a row of text", [1, 3]), ("number", [2])]
 
 
+def given(folder: Path, taught: list[Any], held: list[Any], *more: Any) -> dict[str, Rows]:
+    """Rows of (row_id, text, entries), and other rows held out."""
+    names, shared = ("row_id", "anchor", "entries"), {"corpus": "words", "kind": "definitions"}
+    rows = [dict(zip(names, row, strict=True)) | shared for row in taught]
+    held_out = [dict(zip(names, row, strict=True)) | {"corpus": "words"} for row in held]
+    return stored(
+        folder,
+        labelled=pa.Table.from_pylist(rows, LABELLED),
+        held_out_definitions=pa.Table.from_pylist([*held_out, *more], HELD_OUT_DEFINITIONS),
+    )
+
+
 @pytest.fixture
 def inputs(tmp_path: Path) -> dict[str, Rows]:
-    shared = {"corpus": "words", "kind": "definitions"}
-    taught = [{"row_id": i, **shared, "anchor": a, "entries": e} for i, (a, e) in enumerate(TAUGHT)]
-    held = [{"row_id": 9 - i, "corpus": "words", "anchor": a, "entries": e}
-            for i, (a, e) in enumerate(HELD)]  # fmt: skip
-    held.append({"row_id": 50, "corpus": "other", "anchor": "list", "entries": [0]})
-    tables = {
-        "labelled": pa.Table.from_pylist(taught, LABELLED),
-        "held_out_definitions": pa.Table.from_pylist(held, HELD_OUT_DEFINITIONS),
-    }
-    for name, table in tables.items():
-        pq.write_table(table, tmp_path / f"{name}.parquet")
-    return {name: rows_of({name: [tmp_path / f"{name}.parquet"]}) for name in tables}
+    taught = [(i, *row) for i, row in enumerate(TAUGHT)]
+    held = [(9 - i, *row) for i, row in enumerate(HELD)]
+    other = {"row_id": 50, "corpus": "other", "anchor": "list", "entries": [0]}
+    return given(tmp_path, taught, held, other)
 
 
 @pytest.fixture
@@ -51,33 +54,27 @@ def models(tmp_path: Path, tiny_backbone: Path) -> dict[str, Path]:
     (trained / "losses").mkdir(exist_ok=True)
     projection = Projection(WIDTH, WIDTH, "tanh", 2.0)
     save_file(projection.state_dict(), trained / "losses" / "projection.safetensors")
-    space = tmp_path / "space"
-    matrix = create_space(space, np.array(ENTRY_IDS), list("abde"), WIDTH)
-    matrix[:] = np.random.default_rng(2).normal(size=matrix.shape)
-    matrix.flush()  # type: ignore[attr-defined]
-    own = tmp_path / "own"
-    rows = create_space(own, np.array(ENTRY_IDS), list("abde"), WIDTH)
-    rows[:] = np.random.default_rng(3).normal(size=rows.shape)
+    models = {"trained": trained, "encoder": tiny_backbone}
+    for seed, slot in ((2, "entry_matrix"), (3, "own_entries")):
+        models[slot] = spaced(tmp_path / slot, ENTRY_IDS, np.random.default_rng(seed))
+    return models
+
+
+def spaced(folder: Path, ids: list[int], draw: np.random.Generator) -> Path:
+    """Random rows of these entries."""
+    rows = create_space(folder, np.array(ids), [f"e{i}" for i in ids], WIDTH)
+    rows[:] = draw.normal(size=rows.shape)
     rows.flush()  # type: ignore[attr-defined]
-    return {
-        "trained": trained, "encoder": tiny_backbone, "entry_matrix": space, "own_entries": own,
-    }  # fmt: skip
+    return folder
 
 
 def made(
     inputs: dict[str, Rows], models: dict[str, Path], scratch: Path, **settings: Any
 ) -> dict[str, list[dict[str, Any]]]:
     """The rows of each table."""
-    found: dict[str, list[dict[str, Any]]] = {}
-    schemas = {**define.STAGE.tables, "rejects": REJECTS}
-
-    def emit(name: str, table: pa.Table) -> None:
-        assert schemas[name] == table.schema
-        found.setdefault(name, []).extend(table.to_pylist())
-
-    given = {"name": "first", "part": "first", "corpus": "words", **settings}
-    define.run(Work(DefineConfig(**given), 3, inputs, models, {}, Resources(), scratch, emit))
-    return found
+    config = DefineConfig(**{"name": "first", "part": "first", "corpus": "words", **settings})
+    tables = emitted(define.STAGE, config, inputs, scratch, models)
+    return {name: table.to_pylist() for name, table in tables.items()}
 
 
 def rank(scores: Any, own: list[int]) -> int:
@@ -110,25 +107,6 @@ def test_what_has_lost_its_entry_is_a_reject_and_words_find_the_others(
 WORDS = ["red", "blue", "green", "old", "file", "row", "text", "value", "column", "number"]
 
 
-def many(folder: Path, draw: np.random.Generator) -> tuple[dict[str, Rows], list[str]]:
-    """Forty entries with a definition each, 25 more held out of the first entries; their texts."""
-    said = [" ".join(draw.choice(WORDS, 4).tolist()) + f" {i}" for i in range(65)]
-    shared = {"corpus": "words", "kind": "definitions"}
-    taught = [{"row_id": i, **shared, "anchor": said[i], "entries": [i]} for i in range(40)]
-    held = [
-        {"row_id": 100 + i, "corpus": "words", "anchor": said[40 + i], "entries": [i]}
-        for i in range(25)
-    ]
-    tables = {
-        "labelled": pa.Table.from_pylist(taught, LABELLED),
-        "held_out_definitions": pa.Table.from_pylist(held, HELD_OUT_DEFINITIONS),
-    }
-    folder.mkdir()
-    for name, table in tables.items():
-        pq.write_table(table, folder / f"{name}.parquet")
-    return {n: rows_of({n: [folder / f"{n}.parquet"]}) for n in tables}, said[40:]
-
-
 def test_each_arm_has_an_encoder_and_a_pooling_of_its_own(
     tmp_path: Path, tiny_backbone: Path
 ) -> None:
@@ -137,8 +115,12 @@ def test_each_arm_has_an_encoder_and_a_pooling_of_its_own(
 
     from tercet.models.encoders.entry_space import read_space
 
+    # Forty entries with a definition each, 25 more held out of the first entries.
     draw = np.random.default_rng(7)
-    inputs, texts = many(tmp_path / "many", draw)
+    every = [" ".join(draw.choice(WORDS, 4).tolist()) + f" {i}" for i in range(65)]
+    taught, texts = [(i, every[i], [i]) for i in range(40)], every[40:]
+    held = [(100 + i, text, [i]) for i, text in enumerate(texts)]
+    inputs = given(tmp_path / "many", taught, held)
     torch.manual_seed(8)
     model = load_encoder(tiny_backbone, "cls")
     with torch.no_grad():
@@ -150,10 +132,7 @@ def test_each_arm_has_an_encoder_and_a_pooling_of_its_own(
     save_file(projection.state_dict(), trained / "losses" / "projection.safetensors")
     models = {"trained": trained, "encoder": tiny_backbone}
     for slot in ("entry_matrix", "own_entries"):
-        models[slot] = tmp_path / slot
-        rows = create_space(models[slot], np.arange(40), [f"e{i}" for i in range(40)], WIDTH)
-        rows[:] = draw.normal(size=rows.shape)
-        rows.flush()  # type: ignore[attr-defined]
+        models[slot] = spaced(tmp_path / slot, list(range(40)), draw)
     spaces = {slot: read_space(models[slot]).matrix for slot in ("entry_matrix", "own_entries")}
 
     def vectors(folder: Path, pooling: Any) -> torch.Tensor:
@@ -218,9 +197,8 @@ def test_what_the_guard_removes_gives_the_words_nothing(
     inputs: dict[str, Rows], models: dict[str, Path], tmp_path: Path
 ) -> None:
     removed = pa.table({"text": ["red file"], "removed": [True]})
-    pq.write_table(removed, tmp_path / "found.parquet")
-    guarded = rows_of({"contamination": [tmp_path / "found.parquet"]})
-    found = made({**inputs, "guarded_labelled": guarded}, models, tmp_path)
+    guarded = {"guarded_labelled": stored(tmp_path, contamination=removed)["contamination"]}
+    found = made({**inputs, **guarded}, models, tmp_path)
     ranks = {(row["arm"], row["row_id"]): row["rank"] for row in found["definition_ranks"]}
     # Among four entries that share no word with it.
     assert ranks["words", 9] == 2.5
@@ -231,5 +209,5 @@ def test_where_nothing_is_held_out_a_reject_says_so(
 ) -> None:
     found = made(inputs, models, tmp_path, corpus="third")
     (reject,) = found.pop("rejects")
-    assert (reject["stage"], reject["reason"], reject["row_id"]) == ("define", "no_held_out", None)
-    assert not found
+    assert (reject["reason"], reject["row_id"]) == ("no_held_out", None)
+    assert not any(found.values())

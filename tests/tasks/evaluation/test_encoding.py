@@ -4,11 +4,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 
 from tercet.models.encoders.encoder import encode, load_encoder
 from tercet.models.encoders.settings import Prompts
-from tercet.tasks.evaluation import encoding
 from tercet.tasks.evaluation.encoding import Encoded, encode_texts
 from tercet.tasks.evaluation.evaluate import EvaluateConfig
 from tercet.tasks.stage import Resources, Work
@@ -17,24 +15,18 @@ PROMPTS = Prompts(query="the old file ", document="red ")
 
 
 def encoded(folder: Path, model: Any, texts: list[Any]) -> Encoded:
-    told: list[int] = []
-    resources = Resources(progress=lambda done, total, unit: told.append(done))
+    steps: list[int] = []
+    resources = Resources(progress=lambda done, total, unit: steps.append(done))
     work = Work(EvaluateConfig(), 0, {}, {}, {}, resources, folder, lambda *_: None)
     found, _ = encode_texts(work, model, texts)
-    assert told == sorted(told)
-    assert told[-1] == len(found.vectors)
+    assert steps == sorted(steps)
+    assert steps[-1] == len(found.vectors)
     return found
 
 
-@pytest.mark.parametrize("block", [2, 100])
 def test_a_text_on_both_sides_has_a_vector_for_each(
-    tiny_backbone: Path,
-    tiny_texts: list[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    block: int,
+    tiny_backbone: Path, tiny_texts: list[str], tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(encoding, "_BLOCK", block)
     model = load_encoder(tiny_backbone, prompts=PROMPTS)
     texts = tiny_texts[:5]
     sided = [(text, side) for text in texts for side in ("query", None, "document", "query")]

@@ -1,15 +1,11 @@
-"""The stage `evaluate` on document pairs and STS; the other suites: `test_evaluate_suites`."""
+"""The stage `evaluate` on document pairs, questions and STS."""
 
 from collections import Counter
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
-from beir_folder import write_beir
 from evaluation_stage import (
     STSB,
     constant,
@@ -25,15 +21,11 @@ from evaluation_stage import (
     write_year,
 )
 from failures import fails
+from small_suites import SICK_HEADER, YEARS
 
-from tercet.models import seeding
-from tercet.storage.rows import Rows, rows_of
-from tercet.tasks.corpus.passages import PASSAGES
 from tercet.tasks.evaluation import evaluate
 from tercet.tasks.evaluation.evaluate import EvaluateConfig
-from tercet.tasks.evaluation.evaluation_rows import EVALUATIONS, RETRIEVAL_RANKS
-from tercet.tasks.evaluation.judgements import JUDGEMENTS
-from tercet.tasks.evaluation.suites import sts as suites
+from tercet.tasks.evaluation.evaluation_rows import LEAST
 
 __all__ = ["encoder", "model"]
 
@@ -66,8 +58,6 @@ def test_retrieval_by_hand(tmp_path, encoder, model):
     row = out["evaluations"].to_pylist()[0]
     assert (row["phase"], row["n"], row["seed"], row["pooling"]) == ("base", 3, 1, "mean")
     assert row["ci_low"] <= row["value"] <= row["ci_high"]
-    assert out["evaluations"].schema == EVALUATIONS
-    assert out["retrieval_ranks"].schema == RETRIEVAL_RANKS
 
 
 def test_splits_are_measured_each_among_its_own_answers(tmp_path, encoder, model):
@@ -108,12 +98,8 @@ def test_gains_over_a_baseline_are_paired(tmp_path, encoder, model):
     same = run_stage(tmp_path / "c", model, pairs, baseline=after)
     gains = [r for r in same["evaluations"].to_pylist() if r["metric"].endswith("_gain")]
     assert [(r["value"], r["ci_low"], r["ci_high"]) for r in gains] == [(0, 0, 0)] * 3
-
-
-def test_a_baseline_of_other_pairs_is_refused(tmp_path, encoder, model):
-    before = run_stage(tmp_path / "a", model, many_pairs(20))
-    with fails("no_rows", "10", "30"):
-        run_stage(tmp_path / "b", model, many_pairs(30), baseline=before)
+    with fails("no_rows", "10", "70"):
+        run_stage(tmp_path / "d", model, many_pairs(70), baseline=before)
 
 
 def test_max_pairs_draws_by_seed_whatever_the_order(tmp_path, encoder, model):
@@ -150,7 +136,6 @@ def test_spearman_alignment_and_uniformity_of_stsb(tmp_path, encoder, model):
     # Of any four of these pairs, those drawn are in order; and geometry has no interval.
     assert rows["spearman"]["ci_low"] == rows["spearman"]["ci_high"] == 100
     assert rows["alignment"]["ci_low"] is None
-    assert table.schema == EVALUATIONS
 
 
 def test_the_three_settings_of_a_year(tmp_path, encoder, model):
@@ -187,18 +172,17 @@ def test_the_three_settings_of_a_year(tmp_path, encoder, model):
     }  # fmt: skip
 
 
-def test_the_average_of_the_seven_and_texts_encoded_once(tmp_path, encoder, model):
+def test_the_average_of_the_seven(tmp_path, encoder, model):
     suite = write_stsb(tmp_path, STSB)
     rows = [(str(score), a, b) for score, a, b in STSB]
-    for number, (task, stems) in enumerate(suites._YEARS.items()):
+    for number, (task, stems) in enumerate(YEARS.items()):
         # Each year is one pair longer, so that `wmean` is another than `mean`.
         files = {stem: rows[i % 2 :] for i, stem in enumerate(stems)}
         files[stems[0]] = [*rows, *[("1", "a fish", f"some fish {i}") for i in range(number)]]
         write_year(suite, task, files)
     (suite / "SICK").mkdir()
     lines = [f"{i}\t{a}\t{b}\t{1 + s / 2}\tN\n" for i, (s, a, b) in enumerate(STSB)]
-    header = "pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment\n"
-    (suite / "SICK" / "SICK_test_annotated.txt").write_text(header + "".join(lines))
+    (suite / "SICK" / "SICK_test_annotated.txt").write_text(SICK_HEADER + "".join(lines))
     table = evaluate_model(model, suite)
     for setting in ("all", "mean", "wmean"):
         by_task = {
@@ -209,20 +193,15 @@ def test_the_average_of_the_seven_and_texts_encoded_once(tmp_path, encoder, mode
         seven = [value for task, value in by_task.items() if task != "STS"]
         assert len(seven) == 7
         assert by_task["STS"] == pytest.approx(np.mean(seven))
-    assert len(encoder.seen) == len(set(encoder.seen))
     one = evaluate_model(model, suite, ["STS12", "SICK-R"])
     assert "STS" not in one["task"].to_pylist()
 
 
-def test_code_of_the_model_runs_if_the_config_allows_it(tmp_path, encoder, model):
-    run_stage(tmp_path, model, many_pairs(5), trust_remote_code=True)
-    assert [loaded[-1] for loaded in encoder.loaded] == [True]
-
-
-def test_pooling_and_length_reach_the_encoder(tmp_path, encoder, model):
+def test_pooling_length_and_the_models_code_reach_the_encoder(tmp_path, encoder, model):
     suite = write_stsb(tmp_path, STSB)
-    table = evaluate_model(model, suite, ["STS-B"], pooling="cls", max_length=32)
-    assert encoder.loaded == [(model, "cls", 32, "cpu", False)]
+    more = {"pooling": "cls", "max_length": 32, "trust_remote_code": True}
+    table = evaluate_model(model, suite, ["STS-B"], **more)
+    assert encoder.loaded == [(model, "cls", 32, "cpu", True)]
     assert set(table["pooling"].to_pylist()) == {"cls"}
 
 
@@ -258,83 +237,46 @@ def test_the_packaged_minilm_has_its_known_figures(minilm: Path, shared_data: Pa
     assert found["wmean"] == pytest.approx(81.2, abs=0.1)
 
 
-# By shared words "cats dogs" is nearest to x.md; its answer is y.md, the second of three files.
-TEXTS = [("x.md", "cats dogs"), ("x.md", "cats dogs cows"), ("y.md", "dogs cats hens pigs")]
-TEXTS += [("z.md", "newts")]
+def questions(**asked: list[tuple[str, str, str]]) -> pa.Table:
+    tables = []
+    for name, rows in asked.items():
+        table = pairs_table(rows)
+        tables.append(table.append_column("question", pa.array([name] * len(rows))))
+    return pa.concat_tables(tables)
 
 
-@pytest.fixture
-def inputs(tmp_path: Path) -> dict[str, Rows]:
-    passages = [
-        dict.fromkeys(PASSAGES.names)
-        | {"passage_id": 10 + place, "doc_id": place, "corpus": "c", "source": source}
-        | {"context": "", "text": text}
-        for place, (source, text) in enumerate(TEXTS)
-    ]
-    judgements = [
-        {"task": "mine", "query_id": seeding.text_id(query), "query": query, "unit": "file"}
-        | {"split": split, "passage_id": passage}
-        for query, split, passage in (
-            ("cats dogs", "test", 12),
-            ("newts", "dev", 13),
-            ("owls", "test", 13),
-        )
-    ]
-    rows = {"passages": (passages, PASSAGES), "judgements": (judgements, JUDGEMENTS)}
-    for name, (table, schema) in rows.items():
-        pq.write_table(pa.Table.from_pylist(table, schema), tmp_path / f"{name}.parquet")
-    return {name: rows_of({name: [tmp_path / f"{name}.parquet"]}) for name in rows}
+def test_each_question_is_a_task_of_its_own(tmp_path, encoder, model):
+    natural = many_pairs(6)
+    asked = questions(
+        name=[*many_pairs(LEAST), *many_pairs(LEAST - 1, "dev")], other=many_pairs(LEAST + 3)
+    )
+    base = run_stage(tmp_path / "a", model, natural, questions=asked, splits=["dev", "test"])
+    rows = base["evaluations"].to_pylist()
+    found = {(r["task"], r["subset"]): r for r in rows if r["metric"] == "recall@1"}
+    # Too few of dev.
+    assert set(found) == {("document_pairs", "test"), ("name", "test"), ("other", "test")}
+    assert found["name", "test"]["n"] == LEAST
+    assert found["other", "test"]["n"] == LEAST + 3
+    alone = run_stage(tmp_path / "b", model, natural, splits=["dev", "test"])
+    assert [r for r in rows if r["task"] == "document_pairs"] == alone["evaluations"].to_pylist()
+    ranks = base["retrieval_ranks"].to_pylist()
+    assert {row["task"] for row in ranks} == {"document_pairs", "name", "other"}
+    trained = run_stage(
+        tmp_path / "c", model, natural, baseline=base, questions=asked, splits=["dev", "test"]
+    )
+    rows = [r for r in trained["evaluations"].to_pylist() if r["metric"] == "recall@1_gain"]
+    gains = {row["task"]: row["value"] for row in rows}
+    assert gains == {"document_pairs": 0.0, "name": 0.0, "other": 0.0}
 
 
-def by_query(table: pa.Table) -> dict[tuple[str, str, str], dict[str, Any]]:
-    return {(row["task"], row["query"], row["way"]): row for row in table.to_pylist()}
-
-
-def test_the_best_answers_file_is_ranked_and_the_first_passage_named(
-    tmp_path: Path, encoder: SimpleNamespace, model: Path, inputs: dict[str, Rows]
-) -> None:
-    splits = ["dev", "test"]
-    out = run_stage(tmp_path / "work", model, [], retrieval=False, more=inputs, splits=splits)
-    rows = by_query(out["question_ranks"])
-    assert len(rows) == 3 * 3
-    for way in ("encoder", "bm25", "hybrid"):
-        asked = rows["mine", "cats dogs", way]
-        assert (asked["rank"], asked["first_id"], asked["first"]) == (2, 10, "cats dogs")
-        assert rows["mine dev", "newts", way]["rank"] == 1
-    # No passage has a word of it.
-    lost = rows["mine", "owls", "bm25"]
-    assert (lost["rank"], lost["first_id"], lost["first"]) == (None, None, None)
-
-
-def test_items_join_with_judgements_and_ranks(
-    tmp_path: Path, encoder: SimpleNamespace, model: Path, inputs: dict[str, Rows]
-) -> None:
-    pairs = [("one two", "one three", "test"), ("four", "four five", "test")]
-    out = run_stage(tmp_path / "work", model, pairs, more=inputs)
-    asked = inputs["judgements"].table("judgements").to_pylist()
-    ids = {row["query_id"] for row in asked if row["split"] == "test"}
-    items = out["evaluation_items"].to_pylist()
-    assert {i["query_id"] for i in items if i["suite"] == "retrieval_sets"} == ids
-    assert {i["query_id"] for i in items if i["suite"] != "retrieval_sets"} <= {None}
-    by_item = {(i["task"], i["item"]): i["query_id"] for i in items}
-    for row in out["question_ranks"].to_pylist():
-        assert by_item[row["task"], row["item"]] == row["query_id"]
-
-
-def test_a_set_in_beirs_layout_names_the_first_text(
-    tmp_path: Path, encoder: SimpleNamespace, model: Path
-) -> None:
-    documents = {"1": "a b c", "2": "x y " + "z " * 200, "3": "x y"}
-    folder = write_beir(tmp_path / "ours", documents, {"q": "x y"}, {"test": [("q", "2", 1)]})
-    sets = {"ours": str(folder)}
-    out = run_stage(tmp_path / "work", model, [], retrieval=False, retrieval_sets=sets)
-    row = by_query(out["question_ranks"])["ours", "x y", "encoder"]
-    assert (row["rank"], row["first_id"], row["first"]) == (2, None, "x y")
-    assert row["query_id"] == seeding.text_id("x y")
-
-
-def test_dev_has_a_task_name_of_its_own(tmp_path, encoder, model):
-    suite = write_stsb(tmp_path, STSB)
-    write_stsb(tmp_path, STSB[::-1], "dev")
-    table = evaluate_model(model, suite, ["STS-B"], splits=("test", "dev"))
-    assert set(table["task"].to_pylist()) == {"STS-B", "STS-B dev"}
+def test_the_nearest_answer_stands_beside_the_rank(tmp_path, encoder, model):
+    rows = [("a b", "a c", "test"), ("d e", "a b", "test"), ("f g", "f h", "test")]
+    ids = pairs_table(rows)["pair_id"].to_pylist()
+    out = run_stage(tmp_path / "a", model, rows)["retrieval_ranks"].sort_by("pair_id").to_pylist()
+    found = {row["pair_id"]: (row["nearest_id"], row["nearest_similarity"]) for row in out}
+    assert found[ids[0]] == (ids[1], pytest.approx(1, abs=1e-6))
+    assert found[ids[2]] == (ids[2], pytest.approx(0.5, abs=1e-6))
+    assert {row["rank"] for row in out if row["pair_id"] == ids[0]} == {2}
+    encoder.embed = constant
+    out = run_stage(tmp_path / "b", model, rows)["retrieval_ranks"].to_pylist()
+    assert {row["nearest_id"] for row in out} < set(ids)

@@ -1,6 +1,5 @@
 """The stage `evaluate` on all suites: figures, items, gains, and several models side by side."""
 
-import json
 import shutil
 from pathlib import Path
 
@@ -24,12 +23,11 @@ from evaluation_stage import (
 )
 from failures import fails
 from sklearn.metrics import average_precision_score, f1_score
+from small_suites import query, write_transfer
 
 from tercet.tasks.evaluation import encoding
 from tercet.tasks.evaluation.evaluation_rows import draw_pairs
-from tercet.tasks.evaluation.items import EVALUATION_ITEMS
 from tercet.tasks.evaluation.suites.sts import read_awareness
-from tercet.tasks.stage import BadInput
 
 __all__ = ["encoder", "model"]
 
@@ -51,16 +49,9 @@ def write_pairs(root: Path, name: str = "ours") -> Path:
 def write_reranking(root: Path, *names: str) -> Path:
     """Two queries: one in two wordings with its answer first, one with its answer second."""
     (root / "reranking").mkdir(parents=True)
-    queries = [
-        {
-            "query": ["mend a tyre", "bake bread"],
-            "positive": ["bake bread now"],
-            "negative": ["mend shoes", "sail boats"],
-        },
-        {"query": "red boat", "positive": ["boat"], "negative": ["red boat race", "fish"]},
-    ]
+    lines = query(["mend a tyre", "bake bread"], ["bake bread now"], ["mend shoes", "sail boats"])
+    lines += query("red boat", ["boat"], ["red boat race", "fish"])
     for name in names:
-        lines = "".join(json.dumps(query) + "\n" for query in queries)
         (root / "reranking" / f"{name}.jsonl").write_text(lines)
     return root
 
@@ -75,15 +66,6 @@ def write_mrpc(root: Path) -> Path:
             second = f"he said w{i} ." if same else f"no such x{i} !"
             rows.append(f"{i % 2}\t{i}\t{i}\the said w{i} .\t{second}")
         (root / "MRPC" / f"msr_paraphrase_{name}.txt").write_text("\n".join(rows) + "\n")
-    return root
-
-
-def write_sst(root: Path) -> Path:
-    folder = root / "SST" / "binary"
-    folder.mkdir(parents=True)
-    for part in ("train", "dev", "test"):
-        rows = [f"a {'good' if i % 2 else 'poor'} film {part} {i} .\t{i % 2}\n" for i in range(20)]
-        (folder / f"sentiment-{part}").write_text("".join(rows))
     return root
 
 
@@ -110,7 +92,6 @@ def test_pairs_by_hand(tmp_path, encoder, model):
     assert row["value"] == pytest.approx(100 * (1 + 2 / 3) / 2)
     assert row["value"] == pytest.approx(100 * average_precision_score(gold, cosines))
     assert (row["n"], row["text_form"], len(row["data_digest"])) == (4, "lower", 16)
-    assert out["evaluation_items"].schema == EVALUATION_ITEMS
 
 
 def test_reranking_by_hand_and_the_average_of_four(tmp_path, encoder, model):
@@ -134,13 +115,10 @@ def test_reranking_by_hand_and_the_average_of_four(tmp_path, encoder, model):
 def test_queries_with_nothing_to_rank_are_told(tmp_path, encoder, model):
     suite = write_reranking(tmp_path / "suite", "AskUbuntu", "ours")
     with (suite / "reranking" / "ours.jsonl").open("a") as file:
-        for sides in ({"positive": []}, {"negative": []}, {"positive": [], "negative": []}):
-            query = {"query": "red", "positive": ["red boat"], "negative": ["fish"], **sides}
-            file.write(json.dumps(query) + "\n")
+        file.write(query("red", []) + query("red", negative=[]) + query("red", [], []))
     out = measured(tmp_path, model, suite, "reranking")
-    told = [row for row in out["rejects"].to_pylist() if row["reason"] == "no_ranking"]
-    assert len(told) == 1
-    assert told[0]["detail"].endswith("3")
+    (row,) = (row for row in out["rejects"].to_pylist() if row["reason"] == "no_ranking")
+    assert row["detail"].endswith("3")
 
 
 def test_transfer_has_what_was_right_and_the_f1_of_mrpc(tmp_path, encoder, model):
@@ -152,8 +130,8 @@ def test_transfer_has_what_was_right_and_the_f1_of_mrpc(tmp_path, encoder, model
     found = values(out["evaluations"], task="MRPC", subset="all")
     assert found["accuracy"] == pytest.approx(100 * np.mean(right))
     labels = np.arange(30) % 2
-    said = np.where(np.array(right) > 0, labels, 1 - labels)
-    assert found["f1"] == pytest.approx(100 * f1_score(labels, said))
+    guesses = np.where(np.array(right) > 0, labels, 1 - labels)
+    assert found["f1"] == pytest.approx(100 * f1_score(labels, guesses))
     assert {row["n"] for row in out["evaluations"].to_pylist()} == {30}
     # One of seven makes no average.
     assert set(out["evaluations"]["task"].to_pylist()) == {"MRPC"}
@@ -164,7 +142,7 @@ def test_transfer_has_what_was_right_and_the_f1_of_mrpc(tmp_path, encoder, model
 def test_a_classifier_gets_the_vectors_as_the_model_gives_them(tmp_path, encoder, model):
     """Lengths tell the classes apart here; of length one the vectors are all the same."""
     encoder.embed = lambda text: np.array([3.0, 4.0]) * (2 if "good" in text else 0.1)
-    out = measured(tmp_path, model, write_sst(tmp_path / "suite"), "SST-2")
+    out = measured(tmp_path, model, write_transfer(tmp_path / "suite"), "SST-2")
     assert values(out["evaluations"])["accuracy"] == 100
 
 
@@ -173,17 +151,11 @@ def awareness(kinds: tuple[str, ...] = ("entity", "quantity"), each: int = 30) -
     rows = []
     for kind in kinds:
         for i in range(each):
-            anchor = " ".join(f"{kind}{i}w{j}" for j in range(8))
-            text = " ".join([*anchor.split()[: 1 + i % 8], f"{kind}{i}"])
-            rows.append(
-                {
-                    "pair_id": len(rows),
-                    "kind": kind,
-                    "anchor": anchor,
-                    "text": text,
-                    "teacher_similarity": (i % 8) / 8 - (0.9 if kind == "quantity" else 0),
-                }
-            )
+            words = [f"{kind}{i}w{j}" for j in range(8)]
+            text = " ".join([*words[: 1 + i % 8], f"{kind}{i}"])
+            row = {"pair_id": len(rows), "kind": kind, "anchor": " ".join(words), "text": text}
+            similarity = (i % 8) / 8 - (0.9 if kind == "quantity" else 0)
+            rows.append(row | {"teacher_similarity": similarity})
     return pa.Table.from_pylist(rows)
 
 
@@ -208,7 +180,7 @@ def whole_suite(root: Path) -> Path:
     suite = write_stsb(root, STSB * 3)
     rows = [(str(score), a, b) for score, a, b in STSB]
     write_year(suite, "STS13", {"FNWN": rows, "headlines": rows[::-1], "OnWN": rows})
-    write_sst(suite)
+    write_transfer(suite)
     write_reranking(suite, "ours")
     return write_pairs(suite)
 
@@ -331,10 +303,9 @@ def test_pairs_of_a_run_are_measured_as_its_stage_does(tmp_path, encoder, model)
     )
     found = [row for row in table.to_pylist() if row["model"] == "one"]
     assert len(stage) == 15
-    told = ("suite", "task", "subset", "metric", "value", "ci_low", "ci_high", "n", "data_digest")
-    assert [[row[key] for key in told] for row in found] == [
-        [row[key] for key in told] for row in stage
-    ]
+    keys = ("suite", "task", "subset", "metric", "value", "ci_low", "ci_high", "n", "data_digest")
+    shown = [[[row[key] for key in keys] for row in rows_of_one] for rows_of_one in (found, stage)]
+    assert shown[0] == shown[1]
     gains = [row for row in table.to_pylist() if row["metric"].endswith("_gain")]
     assert {(row["task"], row["subset"]) for row in gains} == {
         ("document_pairs", "test"),
@@ -347,15 +318,15 @@ def test_pairs_of_a_run_are_measured_as_its_stage_does(tmp_path, encoder, model)
 @pytest.mark.parametrize(
     ("task", "file", "content"),
     [
-        ("STS13", "STS/STS13-en-test/STS.gs.headlines.txt", "3\n" * len(STSB)),
-        ("STS13", "STS/STS13-en-test/STS.gs.headlines.txt", "1" + "\n" * len(STSB)),
-        ("STS-B", "STS/STSBenchmark/sts-test.csv", "g\tf\ty\t1\t1\ta b\ta c\n"),
+        ("STS13", "STS13-en-test/STS.gs.headlines.txt", "3\n" * len(STSB)),
+        ("STS13", "STS13-en-test/STS.gs.headlines.txt", "1" + "\n" * len(STSB)),
+        ("STS-B", "STSBenchmark/sts-test.csv", "g\tf\ty\t1\t1\ta b\ta c\n"),
     ],
 )
 def test_scores_without_a_correlation_are_named(tmp_path, encoder, model, task, file, content):
     suite = whole_suite(tmp_path / "suite")
-    (suite / file).write_text(content)
-    with pytest.raises(BadInput, match=task):
+    (suite / "STS" / file).write_text(content)
+    with fails("unfit_model", task):
         measured(tmp_path, model, suite, task)
 
 
@@ -383,17 +354,5 @@ def test_a_vector_that_is_no_vector_is_counted(tmp_path, encoder, model, task, f
 
 def test_a_constant_encoder_classifies_as_the_commonest_class(tmp_path, encoder, model):
     encoder.embed = constant
-    out = measured(tmp_path, model, write_sst(tmp_path / "suite"), "SST-2")
+    out = measured(tmp_path, model, write_transfer(tmp_path / "suite"), "SST-2")
     assert values(out["evaluations"])["accuracy"] == 50
-
-
-def test_few_pairs_have_a_figure_and_no_interval(tmp_path, encoder, model):
-    """Of two pairs half of the resamples have one alone."""
-    suite = write_stsb(tmp_path, STSB[:2])
-    (row,) = (
-        row
-        for row in measured(tmp_path, model, suite, "STS-B")["evaluations"].to_pylist()
-        if (row["metric"], row["subset"]) == ("spearman", "all")
-    )
-    assert row["value"] == pytest.approx(100)
-    assert (row["ci_low"], row["ci_high"]) == (None, None)

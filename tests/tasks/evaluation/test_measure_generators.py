@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from failures import fails
 from fitted_generator import WORDS, pairs
+from stages import emitted, stored
 from tiny_generators import tiny_causal
 
 from tercet.models.generators import generator
@@ -19,7 +19,7 @@ from tercet.tasks.corpus.labelled import LABELLED
 from tercet.tasks.evaluation import measure_generators, paraphrase
 from tercet.tasks.evaluation.measure_generators import MeasureGeneratorsConfig
 from tercet.tasks.evaluation.paraphrase import ParaphraseConfig
-from tercet.tasks.stage import Config, Resources, Stage, Work
+from tercet.tasks.stage import Resources
 
 DECODING = Decoding(beams=1, no_repeat=0, max_tokens=6)
 
@@ -29,50 +29,29 @@ def causal(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tiny_causal(tmp_path_factory.mktemp("causal") / "tiny", WORDS)
 
 
-def work(folder: Path, stage: Stage, config: Config, **given: Any) -> dict[str, pa.Table]:
-    """The tables that the stage makes."""
-    tables: dict[str, pa.Table] = {}
-    folder.mkdir(parents=True, exist_ok=True)
-    resources = Resources(batch_size=7)
-    stage.run(
-        Work(
-            **given,
-            config=config,
-            seed=3,
-            spec={},
-            resources=resources,
-            scratch=folder,
-            emit=tables.__setitem__,
-        )
-    )
-    return {name: table.cast(stage.tables[name]) for name, table in tables.items()}
-
-
 def written(folder: Path, model: Path, name: str = "g", **settings: Any) -> pa.Table:
-    folder.mkdir(parents=True, exist_ok=True)
+    blank = dict.fromkeys(LABELLED.names) | {"corpus": "trial", "kind": "scored"}
     rows = [
-        {**row, "anchor": row["source"], "positive": row["target"], "corpus": "trial", "label": n}
+        {**blank, "row_id": row["row_id"], "anchor": row["source"], "positive": row["target"]}
+        | {"label": n}
         for n, row in enumerate(pairs(20).to_pylist())
     ]
-    for row in rows:
-        row |= {"kind": "scored", "negative": None, "entries": None}
-    pq.write_table(pa.Table.from_pylist(rows, schema=LABELLED), folder / "labelled.parquet")
     given = {"corpora": ("trial",), "per_source": 2, "decoding": DECODING}
     config = ParaphraseConfig(name=name, **{**given, **settings})
-    inputs = {"labelled": rows_of({"labelled": [folder / "labelled.parquet"]})}
-    models = {"generator": model}
-    return work(folder, paraphrase.STAGE, config, inputs=inputs, models=models)["generator_texts"]
+    inputs = stored(folder, labelled=pa.Table.from_pylist(rows, schema=LABELLED))
+    more = {"models": {"generator": model}, "resources": Resources(batch_size=7)}
+    return emitted(paraphrase.STAGE, config, inputs, folder, **more)["generator_texts"]
 
 
 def measured(folder: Path, models: dict[str, Path], *texts: pa.Table) -> list[dict[str, Any]]:
-    folder.mkdir(parents=True, exist_ok=True)
-    files = [folder / f"{number}.parquet" for number in range(len(texts))]
-    for table, file in zip(texts, files, strict=True):
-        pq.write_table(table, file)
-    config = MeasureGeneratorsConfig(bootstrap=100)
+    names = [f"texts{number}" for number in range(len(texts))]
+    stored(folder, **dict(zip(names, texts, strict=True)))
+    files = [folder / f"{name}.parquet" for name in names]
     inputs = {"texts": rows_of({"generator_texts": files})}
-    made = work(folder, measure_generators.STAGE, config, inputs=inputs, models=models)
-    return made["generator_metrics"].to_pylist()
+    config = MeasureGeneratorsConfig(bootstrap=100)
+    more = {"models": models, "resources": Resources(batch_size=7)}
+    tables = emitted(measure_generators.STAGE, config, inputs, folder, **more)
+    return list(tables["generator_metrics"].to_pylist())
 
 
 def test_figures_of_generators_and_their_controls(

@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
+from stages import stored
 
 from tercet.storage.rows import rows_of
 from tercet.tasks.evaluation import warnings
@@ -29,11 +29,14 @@ def found(tmp_path: Path) -> Any:
     """Looks for warnings over these figures, of the untouched or the trained model."""
 
     def _found(*rows: dict[str, Any], trained: bool = False, **config: Any) -> list[StageWarning]:
-        files = {name: [tmp_path / f"{name}.parquet"] for name in ("evaluations", "rejects")}
-        pq.write_table(pa.Table.from_pylist(list(rows), EVALUATIONS), files["evaluations"][0])
         left_out = [dict.fromkeys(REJECTS.names) | one for one in config.pop("rejects", [])]
-        pq.write_table(pa.Table.from_pylist(left_out, REJECTS), files["rejects"][0])
-        made = rows_of(files)
+        stored(
+            tmp_path,
+            evaluations=pa.Table.from_pylist(list(rows), EVALUATIONS),
+            rejects=pa.Table.from_pylist(left_out, REJECTS),
+        )
+        names = ("evaluations", "rejects")
+        made = rows_of({name: [tmp_path / f"{name}.parquet"] for name in names})
         inputs = {"baseline": made} if trained else {}
         of_step = EvaluateConfig.model_validate(config.pop("evaluate", {}))
         models = {"model": tmp_path}
@@ -70,8 +73,8 @@ def test_a_search_is_at_its_ceiling_by_vectors_alone(found: Any) -> None:
 
 
 def test_judged_documents_that_are_not_there_are_counted(found: Any) -> None:
-    said = "ours: 1,203 relevant documents are not in corpus.jsonl and count as not found"
-    missing = {"stage": "evaluate", "reason": "no_document", "detail": said}
+    detail = "ours: 1,203 relevant documents are not in corpus.jsonl and count as not found"
+    missing = {"stage": "evaluate", "reason": "no_document", "detail": detail}
     unasked = {"stage": "evaluate", "reason": "no_judgement", "detail": "ours: 3 of 9 queries"}
     (warning,) = found(figure("mrr", 50.0), rejects=[missing, unasked])
     assert (warning.kind, warning.key, warning.count) == ("no_document", "ours", 1203)

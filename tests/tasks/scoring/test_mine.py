@@ -5,12 +5,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
+from stages import stored
 
 from tercet.models import seeding
-from tercet.models.generation import DETAIL
-from tercet.storage.rows import rows_of
 from tercet.tasks.scoring import mine
 from tercet.tasks.scoring.embed import embeddings_table
 from tercet.tasks.scoring.mine import MineConfig, nearest_below
@@ -22,46 +20,35 @@ from tercet.tasks.synthesis.parse import CANDIDATES
 Topic = tuple[str, int, str, float, float]
 
 
-def mined(folder: Path, topics: list[Topic], parts: int = 1, **config: Any) -> tuple[Any, Any]:
-    """The candidates and scores of all parts, by anchor."""
+def mined(folder: Path, topics: list[Topic], parts: int = 1, **config: Any) -> Any:
+    """The mined texts and their scores, of all parts, by anchor."""
     degrees = {anchor: at for anchor, _, _, at, _ in topics}
     degrees |= {positive: at for _, _, positive, _, at in topics}
     angles = np.radians(list(degrees.values()))
     vectors = np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
     ids = pa.array(seeding.text_ids(list(degrees)), pa.uint64())
-    pq.write_table(embeddings_table(ids, vectors), folder / "e.parquet")
-    anchors = list(dict.fromkeys(topic[0] for topic in topics))
     docs = {topic[0]: topic[1] for topic in topics}
-    sentences = pa.table(
-        {
-            "sentence_id": pa.array(seeding.text_ids(anchors), pa.uint64()),
-            "text": anchors,
-            "doc_id": pa.array([docs[anchor] for anchor in anchors], pa.uint64()),
-        }
-    )
-    pq.write_table(sentences, folder / "s.parquet")
-    owners = seeding.text_ids([topic[0] for topic in topics])
+    anchors = list(docs)
+    sentences = {
+        "sentence_id": pa.array(seeding.text_ids(anchors), pa.uint64()),
+        "text": anchors,
+        "doc_id": pa.array(docs.values(), pa.uint64()),
+    }
+    common = {"role": "positive", "relation": "topic", "method": "rest_of_paragraph"}
     rows = [
-        {
-            "candidate_id": place,
-            "sentence_id": int(owner),
-            "role": "positive",
-            "relation": "topic",
-            "method": "rest_of_paragraph",
-            "text": topic[2],
-        }
-        for place, (owner, topic) in enumerate(zip(owners, topics, strict=True))
+        {"candidate_id": place, "sentence_id": seeding.text_id(topic[0]), "text": topic[2]} | common
+        for place, topic in enumerate(topics)
     ]
     # What is not topical neither asks nor answers.
     rows.append({**rows[0], "candidate_id": 99, "relation": "keeps", "text": topics[-1][2]})
-    pq.write_table(pa.Table.from_pylist(rows, CANDIDATES), folder / "c.parquet")
-    found: dict[str, list[pa.Table]] = {}
-    inputs = {
-        "candidates": rows_of({"candidates": [folder / "c.parquet"]}),
-        "sentences": rows_of({"sentences": [folder / "s.parquet"]}),
-        "embeddings": rows_of({"embeddings": [folder / "e.parquet"]}),
-    }
-    emit = lambda name, table: found.setdefault(name, []).append(table)  # noqa: E731
+    inputs = stored(
+        folder,
+        embeddings=embeddings_table(ids, vectors),
+        sentences=pa.table(sentences),
+        candidates=pa.Table.from_pylist(rows, CANDIDATES),
+    )
+    tables: dict[str, list[pa.Table]] = {}
+    emit = lambda name, table: tables.setdefault(name, []).append(table)  # noqa: E731
     work = Work(MineConfig(**config), 1, inputs, {}, {}, Resources(), folder, emit)
     specs = mine.plan(work)
     assert len(specs) == parts
@@ -69,19 +56,19 @@ def mined(folder: Path, topics: list[Topic], parts: int = 1, **config: Any) -> t
         work.spec.clear()  # type: ignore[attr-defined]
         work.spec.update(spec)  # type: ignore[attr-defined]
         mine.run(work)
-    candidates = pa.concat_tables(found["candidates"]).cast(CANDIDATES)
-    scores = pa.concat_tables(found["scores"]).cast(SCORES)
+    candidates = pa.concat_tables(tables["candidates"]).cast(CANDIDATES)
+    scores = pa.concat_tables(tables["scores"]).cast(SCORES)
     names = dict(zip(seeding.text_ids(anchors).tolist(), anchors, strict=True))
     values = dict(zip(scores["candidate_id"].to_pylist(), scores["value"].to_pylist(), strict=True))
-    by_anchor: dict[str, dict[str, float]] = {}
+    found: dict[str, dict[str, float]] = {}
     for row in candidates.to_pylist():
         assert (row["role"], row["relation"], row["method"]) == ("negative", "other", "mined")
-        assert row["detail"]["operation"] == "mined"
-        assert row["generation_id"] is None
-        by_anchor.setdefault(names[row["sentence_id"]], {})[row["text"]] = values[
-            row["candidate_id"]
-        ]
-    return by_anchor, candidates
+        assert (row["detail"]["operation"], row["generation_id"]) == ("mined", None)
+        # As `parse` would number it.
+        own = seeding.text_id(str(row["sentence_id"]), "mined", "negative", row["text"])
+        assert row["candidate_id"] == own
+        found.setdefault(names[row["sentence_id"]], {})[row["text"]] = values[own]
+    return found
 
 
 TOPICS: list[Topic] = [
@@ -92,7 +79,7 @@ TOPICS: list[Topic] = [
 
 
 def test_the_nearest_below_the_positives_share(tmp_path: Path) -> None:
-    found, _ = mined(tmp_path, TOPICS, below=0.95)
+    found = mined(tmp_path, TOPICS, below=0.95)
     # a's positive has cos 40 = 0.766, so the cap is 0.728: b's at 45 degrees has 0.707.
     assert found["a"] == {"of b": pytest.approx(np.cos(np.radians(45)), abs=1e-6)}
     # b's has cos 45: of those at most 0.672 the nearest is a's, at 50 degrees.
@@ -103,14 +90,14 @@ def test_the_nearest_below_the_positives_share(tmp_path: Path) -> None:
 
 def test_texts_of_the_same_document_and_of_several_are_left_out(tmp_path: Path) -> None:
     near: list[Topic] = [*TOPICS, ("d", 1, "mine too", 100, 44), ("e", 5, "of b", 30, 45)]
-    found, _ = mined(tmp_path, near, below=0.95)
+    found = mined(tmp_path, near, below=0.95)
     # "mine too" is of a's document, "of b" now stands in two.
     assert found["a"].keys() == {"of c"}
 
 
 def test_each_positive_has_its_own(tmp_path: Path) -> None:
     topics: list[Topic] = [*TOPICS, ("a", 1, "far of a", 0, 72)]
-    found, _ = mined(tmp_path, topics, below=0.95)
+    found = mined(tmp_path, topics, below=0.95)
     assert set(found["a"]) == {"of b", "b"}
 
 
@@ -120,18 +107,10 @@ def test_parts_give_what_one_gives(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         (f"a{i}", i // 3, f"p{i}", float(rng.uniform(0, 360)), float(rng.uniform(0, 360)))
         for i in range(40)
     ]
-    whole, _ = mined(tmp_path, topics)
+    whole = mined(tmp_path, topics)
     monkeypatch.setattr(mine, "_PART", 13)
     monkeypatch.setattr(mine, "_BLOCK", 7)
-    assert mined(tmp_path, topics, parts=4)[0] == whole
-
-
-def test_mined_ids_are_those_of_parse(tmp_path: Path) -> None:
-    _, candidates = mined(tmp_path, TOPICS)
-    row = candidates.to_pylist()[0]
-    own = seeding.text_id(str(row["sentence_id"]), "mined", "negative", row["text"])
-    assert row["candidate_id"] == own
-    assert candidates.schema.field("detail").type == DETAIL
+    assert mined(tmp_path, topics, parts=4) == whole
 
 
 def unit(rng: np.random.Generator, rows: int) -> np.ndarray:
@@ -140,31 +119,22 @@ def unit(rng: np.random.Generator, rows: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("block", [1, 7, 40, 100])
-def test_it_finds_what_a_search_row_by_row_finds(
-    block: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(mine, "_QUERIES", 5)
+def test_it_finds_what_a_search_row_by_row_finds(block: int) -> None:
     rng = np.random.default_rng(block)
-    queries, pool = unit(rng, 23), unit(rng, 60)
-    docs = rng.integers(0, 9, 23).astype(np.uint64)
+    # More than are asked at once.
+    queries, pool = unit(rng, 523), unit(rng, 60)
+    docs = rng.integers(0, 9, 523).astype(np.uint64)
     owners = np.sort(rng.integers(0, 9, 60)).astype(np.uint64)
-    caps = rng.uniform(-1, 1, (23, 3)).astype(np.float32)
+    caps = rng.uniform(-1, 1, (523, 3)).astype(np.float32)
     caps[4, 2] = np.nan
     blocks = [(pool[i : i + block], owners[i : i + block]) for i in range(0, 60, block)]
     rows, cosines = nearest_below(queries, docs, caps, blocks)
-    for i in range(23):
+    cosine = queries @ pool.T
+    for i in range(523):
         for k in range(3):
-            allowed = {
-                j: float(queries[i] @ pool[j])
-                for j in range(60)
-                if owners[j] != docs[i] and queries[i] @ pool[j] < caps[i, k]
-            }
-            if not allowed:
-                assert rows[i, k] == -1
-                assert cosines[i, k] == -np.inf
-                continue
-            assert rows[i, k] == max(allowed, key=allowed.__getitem__)
-            assert cosines[i, k] == pytest.approx(max(allowed.values()), abs=1e-6)
+            near = np.where((owners != docs[i]) & (cosine[i] < caps[i, k]), cosine[i], -np.inf)
+            assert cosines[i, k] == pytest.approx(near.max(), abs=1e-6)
+            assert rows[i, k] == (-1 if np.isinf(near.max()) else near.argmax())
     assert rows[4, 2] == -1
 
 

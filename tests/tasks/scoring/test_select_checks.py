@@ -1,105 +1,105 @@
 """What a recipe says of scorers and selection is refused where it applies to nothing."""
 
+import re
 from typing import Any
 
 import pytest
 
-from tercet.tasks.scoring.evaluator import EvaluatorConfig
-from tercet.tasks.scoring.score import SCORES, STAGE_NAME, Measure, Scorer
-from tercet.tasks.scoring.scorers import SCORERS
 from tercet.tasks.scoring.select import SelectConfig
 from tercet.tasks.scoring.select_checks import find_faults, scorers, unused
-from tercet.tasks.stage import Stage, Work
+from tercet.tasks.synthesis.answer_warnings import threshold_keys
 from tercet.tasks.synthesis.methods import method_of
 
+Score = dict[str, dict[str, Any] | None]
 SYNTHESISED = ("cutoff", "synonym", "entity_swap", "negation")
+GENSE: Score = {"gense": {"model": "t5"}}
+BOTH: Score = {**GENSE, "pair": {"model": "judge"}}
+RANKED: Score = {"round_trip": {}}
 
 
 def found(
-    score: dict[str, dict[str, Any] | None] | None = None,
-    synthesised: tuple[str, ...] = SYNTHESISED,
-    evaluator: bool = True,
-    **select: Any,
+    score: Score, synthesised: tuple[str, ...] = SYNTHESISED, evaluator: bool = True, **select: Any
 ) -> list[str]:
     """Place of each fault."""
     if not evaluator:
         # As the recipe's defaults are then.
         select = {"positive_min": None, "negative_max": None, **select}
     methods = {name: method_of(name) for name in synthesised}
-    given = find_faults(score or {}, SelectConfig(**select), methods, evaluator)
+    given = find_faults(score, SelectConfig(**select), methods, evaluator)
     return [".".join(place) for _, place in given]
 
 
-@pytest.fixture
-def others(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two more scorers: `lexical` gives similarities, `guess` gives probabilities."""
-
-    def nothing(work: Work) -> None:
-        raise AssertionError("nobody is scored here")
-
-    measures: dict[str, Measure] = {"lexical": "similarity", "guess": "p_true"}
-    for name, measure in measures.items():
-        stage = Stage(STAGE_NAME, EvaluatorConfig, {"scores": SCORES}, nothing)
-        monkeypatch.setitem(SCORERS, name, Scorer(name, measure, stage))  # type: ignore[arg-type]
-
-
-def test_what_applies_is_not_refused() -> None:
-    assert found() == []
-    methods = {
-        "cutoff": {"positive_min": 0.5, "weight": 2.0},
-        "synonym": {"positive_min": {"quantile": 0.2}, "negative_max": 0.6},
-        "entity_swap": {"negative_max": 0.8},
-        "random": {"negative_max": 0.5},
-    }
-    assert found(methods=methods, swap_roles=["synonym"]) == []
-    relations = {"alters": {"negative_max": 1.0}, "keeps": {"positive_min": 0.5}}
-    assert found(relations=relations) == []
-    # What failed as a positive may serve as a negative then.
-    topic = {"topic": {"negative_max": 0.5}}
-    assert found(relations=topic, swap_roles=["synonym"]) == []
-    # Where a file's triplets are trained on, nothing is synthesised and nothing selected.
-    assert found(methods={"cutoff": {"positive_min": 0.5}}, synthesised=()) == []
+@pytest.mark.parametrize(
+    ("score", "select"),
+    [
+        ({}, {}),
+        ({}, {"methods": {
+            "cutoff": {"positive_min": 0.5, "weight": 2.0},
+            "synonym": {"positive_min": {"quantile": 0.2}, "negative_max": 0.6},
+            "entity_swap": {"negative_max": 0.8}, "random": {"negative_max": 0.5},
+        }, "swap_roles": ["synonym"]}),
+        ({}, {"relations": {"alters": {"negative_max": 1.0}, "keeps": {"positive_min": 0.5}}}),
+        # What failed as a positive may serve as a negative then.
+        ({}, {"relations": {"topic": {"negative_max": 0.5}}, "swap_roles": ["synonym"]}),
+        # Where a file's triplets are trained on, nothing is synthesised and nothing selected.
+        ({}, {"methods": {"cutoff": {"positive_min": 0.5}}, "synthesised": ()}),
+        (GENSE, {"p_min": 0.5}),
+        (BOTH, {"p_min": 0.5, "p_true": "gense"}),
+        # Without an evaluator a judge decides.
+        (GENSE, {"evaluator": False, "p_min": 0.9}),
+        (GENSE, {"evaluator": False, "relations": {"keeps": {"p_min": 0.9}}}),
+        # A model that only makes others, or a training on labelled rows, scores nothing.
+        ({}, {"evaluator": False, "synthesised": ()}),
+        (RANKED, {"synthesised": ("title", "cutoff"), "rank_max": 3, "rank": "fused"}),
+    ],
+)  # fmt: skip
+def test_what_applies_is_not_refused(score: Score, select: dict[str, Any]) -> None:
+    assert found(score, **select) == []
 
 
 @pytest.mark.parametrize(
-    ("select", "place"),
+    ("score", "select", "place"),
     [
-        ({"methods": {"cutof": {}}}, "methods.cutof"),
-        ({"methods": {"antonym": {}}}, "methods.antonym"),
-        ({"methods": {"negation": {"positive_min": 0.5}}}, "methods.negation.positive_min"),
-        ({"methods": {"cutoff": {"negative_max": 0.5}}}, "methods.cutoff.negative_max"),
-        ({"swap_roles": ["cutof"]}, "swap_roles"),
-        ({"swap_roles": ["negation"]}, "swap_roles"),
-        ({"swap_roles": ["word_shuffle"]}, "swap_roles"),
-        ({"p_min": 0.5}, "p_min"),
-        ({"prefer": "p_true"}, "prefer"),
-        ({"relations": {"keeps": {"p_min": 0.5}}}, "relations.keeps.p_min"),
-        ({"methods": {"cutoff": {"p_min": 0.5}}}, "methods.cutoff.p_min"),
-        ({"similarity": "lexical"}, "similarity"),
-        ({"p_true": "evaluator"}, "p_true"),
-        ({"relations": {"alters": {"positive_min": 0.5}}}, "relations.alters.positive_min"),
-        ({"relations": {"topic": {"negative_max": 0.5}}}, "relations.topic.negative_max"),
-        ({"rank_max": 3}, "rank_max"),
+        ({}, {"methods": {"cutof": {}}}, "methods.cutof"),
+        ({}, {"methods": {"antonym": {}}}, "methods.antonym"),
+        ({}, {"methods": {"negation": {"positive_min": 0.5}}}, "methods.negation.positive_min"),
+        ({}, {"methods": {"cutoff": {"negative_max": 0.5}}}, "methods.cutoff.negative_max"),
+        ({}, {"swap_roles": ["cutof"]}, "swap_roles"),
+        ({}, {"swap_roles": ["negation"]}, "swap_roles"),
+        ({}, {"swap_roles": ["word_shuffle"]}, "swap_roles"),
+        ({}, {"p_min": 0.5}, "p_min"),
+        ({}, {"prefer": "p_true"}, "prefer"),
+        ({}, {"relations": {"keeps": {"p_min": 0.5}}}, "relations.keeps.p_min"),
+        ({}, {"methods": {"cutoff": {"p_min": 0.5}}}, "methods.cutoff.p_min"),
+        ({}, {"similarity": "lexical"}, "similarity"),
+        ({}, {"p_true": "evaluator"}, "p_true"),
+        (BOTH, {"p_min": 0.5}, "p_true"),
+        ({}, {"relations": {"alters": {"positive_min": 0.5}}}, "relations.alters.positive_min"),
+        ({}, {"relations": {"topic": {"negative_max": 0.5}}}, "relations.topic.negative_max"),
+        ({}, {"rank_max": 3}, "rank_max"),
+        (RANKED, {"synthesised": ("title",), "rank": "bm25"}, "rank"),
     ],
 )
-def test_what_cannot_apply_is_refused(select: dict[str, Any], place: str) -> None:
-    assert found(**select) == [f"select.{place}"]
+def test_what_cannot_apply_is_refused(score: Score, select: dict[str, Any], place: str) -> None:
+    assert found(score, **select) == [f"select.{place}"]
 
 
-def test_an_evaluator_is_a_scorer_wherever_there_is_one() -> None:
-    assert scorers({}, True) == scorers({"evaluator": None}, True) == ["evaluator"]
-    assert scorers({"gense": None}, False) == ["gense"]
-
-
-GENSE = {"gense": {"model": "t5"}}
-
-
-def test_without_an_evaluator_a_judge_decides() -> None:
-    assert found(GENSE, evaluator=False) == ["synthesise"]
-    assert found(GENSE, evaluator=False, p_min=0.9) == []
-    assert found(GENSE, evaluator=False, relations={"keeps": {"p_min": 0.9}}) == []
-    # A model that only makes others, or a training on labelled rows, scores nothing.
-    assert found(synthesised=(), evaluator=False) == []
+@pytest.mark.parametrize(
+    ("score", "select", "place"),
+    [
+        (GENSE, {"evaluator": False}, "synthesise"),
+        (BOTH, {"evaluator": False, "p_min": 0.9, "p_true": "gense"}, "score.pair"),
+        ({**GENSE, "evaluator": None}, {"evaluator": False, "p_min": 0.9}, "score.evaluator"),
+        (RANKED, {"rank_max": 3}, "score.round_trip"),
+        (RANKED, {"synthesised": ("title",), "evaluator": False}, "score.round_trip"),
+        ({"round_trip": {"precision": "bf16"}}, {"synthesised": ("title",)}, "score.round_trip"),
+    ],
+)
+def test_a_scorer_that_lacks_what_it_reads_is_refused(
+    score: Score, select: dict[str, Any], place: str
+) -> None:
+    (fault,) = found(score, **select)
+    assert fault.startswith(place)
 
 
 @pytest.mark.parametrize(
@@ -119,48 +119,39 @@ def test_what_compares_cosines_is_refused_without_an_evaluator(
     assert found(GENSE, p_min=0.9, **select) == []
 
 
-@pytest.mark.parametrize("name", ["evaluator", "pair"])
-def test_a_scorer_that_reads_vectors_needs_an_evaluator(name: str) -> None:
-    config = {"model": "judge"} if name == "pair" else None
-    given = {**GENSE, name: config}
-    assert f"score.{name}" in found(given, evaluator=False, p_min=0.9, p_true="gense")
+def test_an_evaluator_is_a_scorer_wherever_there_is_one() -> None:
+    assert scorers({}, True) == scorers({"evaluator": None}, True) == ["evaluator"]
+    assert scorers({"gense": None}, False) == ["gense"]
 
 
-@pytest.mark.usefixtures("others")
-def test_several_scorers_of_a_measure_are_told_apart_by_name() -> None:
-    score: dict[str, dict[str, Any] | None] = {"lexical": None}
-    assert found(score) == ["select.similarity"]
-    assert found(score, similarity="lexical") == []
-    assert found(score, similarity="evaluator") == []
+@pytest.mark.parametrize(
+    ("score", "select", "names"),
+    [
+        (GENSE, {}, ["gense", "select.p_min"]),
+        (GENSE, {"methods": {"cutoff": {"p_min": 0.5}}}, []),
+        (GENSE, {"relations": {"keeps": {"p_min": 0.5}}}, []),
+        (GENSE, {"p_min": 0.5}, []),
+        ({"evaluator": None}, {}, []),
+        (RANKED, {}, ["select.rank_max"]),
+        (RANKED, {"rank_max": 1}, []),
+    ],
+)
+def test_a_measure_that_nothing_selects_by_is_named(
+    score: Score, select: dict[str, Any], names: list[str]
+) -> None:
+    message = unused(score, SelectConfig.model_validate(select))
+    assert (message is None) == (not names)
+    assert [name for name in names if name not in str(message)] == []
 
 
-@pytest.mark.usefixtures("others")
-def test_a_probability_may_be_asked_for_where_somebody_gives_it() -> None:
-    assert found({"guess": None}, p_min=0.5) == []
-    assert found({"guess": None}, p_min=0.5, p_true="guess") == []
-
-
-@pytest.mark.usefixtures("others")
-def test_a_probability_that_nothing_selects_by_is_named() -> None:
-    said = unused({"guess": None, "lexical": None}, SelectConfig())
-    assert said is not None
-    assert ("guess" in said, "lexical" in said, "select.p_min" in said) == (True, False, True)
-    methods = {"cutoff": {"p_min": 0.5}}
-    assert unused({"guess": None}, SelectConfig.model_validate({"methods": methods})) is None
-    relations = {"keeps": {"p_min": 0.5}}
-    assert unused({"guess": None}, SelectConfig.model_validate({"relations": relations})) is None
-    assert unused({"guess": None}, SelectConfig(p_min=0.5)) is None
-    assert unused({"lexical": None}, SelectConfig()) is None
-
-
-def test_ranks_need_queries_an_evaluator_and_no_settings() -> None:
-    ranked: dict[str, dict[str, Any] | None] = {"round_trip": {}}
-    asked = ("title", "cutoff")
-    assert found(ranked, asked, rank_max=3, rank="fused") == []
-    assert found(ranked, rank_max=3) == ["score.round_trip"]
-    assert found(ranked, ("title",), evaluator=False) == ["score.round_trip"]
-    (place,) = found({"round_trip": {"precision": "bf16"}}, asked)
-    assert place.startswith("score.round_trip")
-    assert found({"round_trip": {}}, ("title",), rank="bm25") == ["select.rank"]
-    assert "select.rank_max" in str(unused({"round_trip": None}, SelectConfig()))
-    assert unused({"round_trip": None}, SelectConfig(rank_max=1)) is None
+def test_a_warning_names_beside_the_general_key_each_that_takes_its_place() -> None:
+    relations = {"topic": {"positive_min": 0.2}, "keeps": {"positive_min": 0.5}}
+    methods = {"cutoff": {"positive_min": 0.4}, "negation": {"weight": 2.0}}
+    config = SelectConfig.model_validate({"relations": relations, "methods": methods})
+    keys = threshold_keys("positive_min", config.model_dump(mode="json"))
+    assert re.findall(r"select[\w.]+", keys) == [
+        "select.positive_min",
+        "select.relations.topic.positive_min",
+        "select.relations.keeps.positive_min",
+        "select.methods.cutoff.positive_min",
+    ]

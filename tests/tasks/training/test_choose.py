@@ -5,22 +5,21 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from beir_folder import write_beir
 from safetensors.torch import load_file
 from searched_store import other_encoder, passages
+from stages import ran, stored
 
 from tercet.models import seeding
 from tercet.models.encoders.encoder import encode, load_encoder
 from tercet.models.measures.cautious_choice import choose_candidate, cross_fitted
 from tercet.models.text.passages import passage_text
-from tercet.storage.rows import Rows, rows_of
+from tercet.storage.rows import Rows
 from tercet.tasks.encoders import MIXES, mix_weights
 from tercet.tasks.evaluation.judgements import JUDGEMENTS
 from tercet.tasks.evaluation.suites.own import RetrievalSource
 from tercet.tasks.retrieval.passage_vectors import PASSAGE_VECTORS
-from tercet.tasks.stage import Resources, Work
 from tercet.tasks.training import choose
 from tercet.tasks.training.choose import ChooseConfig, slot_of
 
@@ -52,17 +51,14 @@ def inputs(models: dict[str, Path], tiny_texts: list[str], tmp_path: Path) -> di
     rows.append({**rows[0], "query": "of dev", "query_id": 1, "split": "dev"})
     tables = {"passages": table, "judgements": pa.Table.from_pylist(rows, JUDGEMENTS)}
     texts = [passage_text(row["context"], row["text"]) for row in table.to_pylist()]
+    vectors = {}
     for mix in MIXES:
-        vectors = encode(mixed(models, mix), texts, side="document")
-        columns = [table["passage_id"], list(vectors)]
-        tables[slot_of(mix)] = pa.table(columns, schema=PASSAGE_VECTORS)
-    found = {}
-    for slot, rows_of_slot in tables.items():
-        path = tmp_path / f"{slot}.parquet"
-        pq.write_table(rows_of_slot, path)
-        name = "passage_vectors" if slot.startswith("vectors") else slot
-        found[slot] = rows_of({name: [path]})
-    return found
+        columns = [table["passage_id"], list(encode(mixed(models, mix), texts, side="document"))]
+        of_mix = stored(
+            tmp_path / f"{mix}", passage_vectors=pa.table(columns, schema=PASSAGE_VECTORS)
+        )
+        vectors[slot_of(mix)] = of_mix["passage_vectors"]
+    return stored(tmp_path, **tables) | vectors
 
 
 def queries(texts: list[str]) -> list[str]:
@@ -77,15 +73,8 @@ def chosen(
     inputs: dict[str, Rows], models: dict[str, Path], scratch: Path, **settings: Any
 ) -> tuple[Path, Tables]:
     """The directory of the encoder, and the rows of the tables."""
-    found: dict[str, list[pa.Table]] = {}
-    scratch.mkdir()
-    emit = lambda name, table: found.setdefault(name, []).append(table)  # noqa: E731
     config = ChooseConfig(bootstrap=200, **settings)
-    work = Work(config, 3, inputs, models, {}, Resources(), scratch, emit)
-    path = choose.run(work)
-    tables = {name: pa.concat_tables(parts) for name, parts in found.items()}
-    for name, table in tables.items():
-        assert table.schema.names == choose.STAGE.tables[name].names
+    path, tables = ran(choose.STAGE, config, inputs, scratch, models)
     return path, {name: table.to_pylist() for name, table in tables.items()}
 
 
@@ -144,7 +133,7 @@ def test_without_questions_the_default_is_shipped(
     (choice,) = tables["choices"]
     assert (choice["chosen_by"], choice["mix"], choice["gain"]) == ("default", mix, None)
     assert [row["mix"] for row in tables["candidate_encoders"] if row["chosen"]] == [mix]
-    assert "passage_vectors" not in tables
+    assert tables["passage_vectors"] == []
     assert_weights(path, models, mix)
     if mix in (0, 1):
         source = models["model" if mix else "untouched"]
@@ -158,16 +147,11 @@ def test_29_questions_and_those_of_one_document_choose_nothing(
     inputs: dict[str, Rows], models: dict[str, Path], tmp_path: Path
 ) -> None:
     table = inputs["judgements"].table("judgements")
+    place = table.schema.get_field_index("passage_id")
     one = pa.array([table["passage_id"][0].as_py()] * table.num_rows, pa.uint64())
-    for name, rows in {
-        "few": table.slice(0, 29),
-        "one document": table.set_column(
-            table.schema.get_field_index("passage_id"), "passage_id", one
-        ),
-    }.items():
-        file = tmp_path / f"{name}.parquet"
-        pq.write_table(rows, file)
-        given = {**inputs, "judgements": rows_of({"judgements": [file]})}
+    own = table.set_column(place, "passage_id", one)
+    for name, rows in {"few": table.slice(0, 29), "one document": own}.items():
+        given = {**inputs, **stored(tmp_path / f"{name} given", judgements=rows)}
         _, tables = chosen(given, models, tmp_path / name, mix=0.75)
         assert [(row["chosen_by"], row["mix"]) for row in tables["choices"]] == [("default", 0.75)]
         # What the questions say is there all the same.

@@ -4,15 +4,13 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from failures import fails
 from spoilt_models import spoilt
+from stages import ran, stored
 from transformers import AutoTokenizer
 
 from tercet.models.losses.token_frequencies import read_frequencies
-from tercet.storage.rows import rows_of
-from tercet.tasks.stage import Resources, Work
 from tercet.tasks.training import count_tokens
 
 ROWS = [
@@ -27,45 +25,34 @@ def counted(
     tmp_path: Path, tokenizer: Path, *corpora: str, rows: list[Any] = ROWS
 ) -> tuple[Path, list[dict[str, Any]]]:
     """The directory, and the rows of the table."""
-    columns = dict(
-        zip(("text", "corpus", "split"), map(list, zip(*rows, strict=True)), strict=True)
-    )
-    pq.write_table(pa.table(columns), tmp_path / "sentences.parquet")
-    (tmp_path / "scratch").mkdir(exist_ok=True)
-    emitted: list[pa.Table] = []
-    folder = count_tokens.run(
-        Work(
-            config=count_tokens.CountTokensConfig(tokenizer="x", name="counts", corpora=corpora),
-            seed=7,
-            inputs={"sentences": rows_of({"sentences": [tmp_path / "sentences.parquet"]})},
-            models={"tokenizer": tokenizer},
-            spec={},
-            resources=Resources(),
-            scratch=tmp_path / "scratch",
-            emit=lambda table, rows: emitted.append(rows),
-        )
-    )
-    return folder, pa.concat_tables(emitted).to_pylist()
+    names = ("text", "corpus", "split")
+    columns = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
+    inputs = stored(tmp_path, sentences=pa.table(columns))
+    config = count_tokens.CountTokensConfig(tokenizer="x", name="counts", corpora=corpora)
+    models = {"tokenizer": tokenizer}
+    folder, tables = ran(count_tokens.STAGE, config, inputs, tmp_path / "scratch", models)
+    (table,) = (table for name, table in tables.items() if name != "rejects")
+    return folder, table.to_pylist()
 
 
-@pytest.mark.parametrize("batch", [1, 2_000])
+# At once, and more than are read at once.
+@pytest.mark.parametrize("times", [1, 1_000])
 def test_tokens_of_the_training_sentences_alone_are_counted(
-    tmp_path: Path, tiny_backbone: Path, monkeypatch: pytest.MonkeyPatch, batch: int
+    tmp_path: Path, tiny_backbone: Path, times: int
 ) -> None:
-    monkeypatch.setattr(count_tokens, "_BATCH", batch)
-    folder, rows = counted(tmp_path, tiny_backbone, "docs")
-    told = {row["token"]: (row["count"], row["frequency"]) for row in rows}
+    folder, rows = counted(tmp_path, tiny_backbone, "docs", rows=ROWS * times)
+    found = {row["token"]: (row["count"], row["frequency"]) for row in rows}
     # No special tokens; what the vocabulary lacks is one token.
     wanted = {"the": 3, "old": 1, "file": 1, "[UNK]": 1}
-    assert told == {token: (n, pytest.approx(n / 6)) for token, n in wanted.items()}
+    assert found == {token: (n * times, pytest.approx(n / 6)) for token, n in wanted.items()}
     assert [row["token_id"] for row in rows] == sorted(row["token_id"] for row in rows)
     assert {row["model"] for row in rows} == {"counts"}
     tokenizer = AutoTokenizer.from_pretrained(tiny_backbone)
-    found = read_frequencies(folder, tokenizer)
-    assert len(found) == len(tokenizer)
-    assert found.sum() == pytest.approx(1)
-    assert found[tokenizer.convert_tokens_to_ids("the")] == pytest.approx(0.5)
-    assert found[tokenizer.convert_tokens_to_ids("green")] == 0
+    shares = read_frequencies(folder, tokenizer)
+    assert len(shares) == len(tokenizer)
+    assert shares.sum() == pytest.approx(1)
+    assert shares[tokenizer.convert_tokens_to_ids("the")] == pytest.approx(0.5)
+    assert shares[tokenizer.convert_tokens_to_ids("green")] == 0
     _, both = counted(tmp_path, tiny_backbone, "docs", "other")
     assert sum(row["count"] for row in both) == 9
 

@@ -5,17 +5,16 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from failures import fails
+from stages import ran, stored
 
 from tercet.models.encoders import encoder as encoding
 from tercet.models.encoders.encoder import encode, load_encoder
 from tercet.models.encoders.entry_space import read_space
-from tercet.storage.rows import Rows, rows_of
+from tercet.storage.rows import Rows
 from tercet.tasks import encoders
 from tercet.tasks.corpus.labelled import ENTRIES, LABELLED
-from tercet.tasks.stage import BadInput, Resources, Work
 from tercet.tasks.training import entry_matrix
 from tercet.tasks.training.entry_matrix import EntryMatrixConfig
 
@@ -30,6 +29,11 @@ DEFINITIONS = [
 ]
 
 
+def given(folder: Path, rows: list[dict[str, Any]], texts: list[str]) -> dict[str, Rows]:
+    entries = pa.table({"entry_id": range(len(texts)), "text": texts}).cast(ENTRIES)
+    return stored(folder, labelled=pa.Table.from_pylist(rows, LABELLED), entries=entries)
+
+
 @pytest.fixture
 def inputs(tmp_path: Path) -> dict[str, Rows]:
     rows: list[dict[str, Any]] = [
@@ -38,28 +42,16 @@ def inputs(tmp_path: Path) -> dict[str, Rows]:
     ]
     rows.append({"row_id": 77, "corpus": "other", "anchor": "a new column", "entries": [2]})
     rows.append({"row_id": 78, "corpus": "pairs", "anchor": "a large list"})
-    pq.write_table(pa.Table.from_pylist(rows, LABELLED), tmp_path / "labelled.parquet")
-    entries = pa.table({"entry_id": range(5), "text": ENTRY}).cast(ENTRIES)
-    pq.write_table(entries, tmp_path / "entries.parquet")
-    slots = ("labelled", "entries")
-    return {name: rows_of({name: [tmp_path / f"{name}.parquet"]}) for name in slots}
+    return given(tmp_path, rows, ENTRY)
 
 
 def made(
     inputs: dict[str, Rows], model: Path, scratch: Path, **settings: Any
 ) -> tuple[Path, dict[str, list[dict[str, Any]]]]:
     """The folder of the space, and the rows of each table."""
-    found: dict[str, list[dict[str, Any]]] = {}
-    schemas = {**entry_matrix.STAGE.tables, "rejects": None}
-
-    def emit(name: str, table: pa.Table) -> None:
-        assert schemas[name] in (None, table.schema)
-        found.setdefault(name, []).extend(table.to_pylist())
-
-    scratch.mkdir(exist_ok=True)
     config = EntryMatrixConfig(**{"name": "first", "corpus": "words", **settings})
-    work = Work(config, 3, inputs, {"encoder": model}, {}, Resources(), scratch, emit)
-    return entry_matrix.run(work), found
+    path, tables = ran(entry_matrix.STAGE, config, inputs, scratch, {"encoder": model})
+    return path, {name: table.to_pylist() for name, table in tables.items()}
 
 
 @pytest.mark.parametrize("entries", ["mean", "cls"])
@@ -88,9 +80,9 @@ def test_an_entrys_row_is_the_mean_over_its_definitions(
         directions = np.linalg.svd(lying)[2][:2]
         places = np.array([[points[text][column] for column in columns] for text in space.texts])
         assert np.allclose(np.abs(places), np.abs(lying @ directions.T), atol=1e-6)
+    assert found["rejects"] == []
     whose = {(row["name"], row["seed"]) for rows in found.values() for row in rows}
     assert whose == {("first", None)}
-    assert "rejects" not in found
 
 
 def test_vectors_keep_their_lengths_where_the_encoder_normalises(
@@ -143,15 +135,11 @@ def test_what_the_guard_has_found_is_left_out_and_an_entry_without_definition_is
     inputs: dict[str, Rows], tmp_path: Path, tiny_backbone: Path
 ) -> None:
     removed = pa.table({"text": ["one of the values", "old"], "removed": [True, True]})
-    pq.write_table(removed, tmp_path / "found.parquet")
-    guarded = rows_of({"contamination": [tmp_path / "found.parquet"]})
-    given = {**inputs, "guarded_labelled": guarded}
-    folder, found = made(given, tiny_backbone, tmp_path / "work")
+    guarded = {"guarded_labelled": stored(tmp_path, contamination=removed)["contamination"]}
+    folder, found = made({**inputs, **guarded}, tiny_backbone, tmp_path / "work")
     assert read_space(folder).texts == ["blue", "file name", "text"]
     (reject,) = found["rejects"]
-    assert (reject["stage"], reject["reason"], reject["text"]) == (
-        "entry_matrix", "no_definition", "value",
-    )  # fmt: skip
+    assert (reject["reason"], reject["text"]) == ("no_definition", "value")
 
 
 def test_a_killed_stage_goes_on_behind_its_last_block(
@@ -177,20 +165,6 @@ def test_a_killed_stage_goes_on_behind_its_last_block(
     assert np.array_equal(resumed.matrix, whole.matrix)
 
 
-@pytest.mark.parametrize(
-    ("settings", "word"), [({"corpus": "pairs"}, "'pairs'"), ({"ica": 0.26}, "ica")]
-)
-def test_what_cannot_be_is_refused(
-    inputs: dict[str, Rows],
-    tmp_path: Path,
-    tiny_backbone: Path,
-    settings: dict[str, Any],
-    word: str,
-) -> None:
-    with pytest.raises(BadInput, match=f"entry_matrix: first: .*{word}"):
-        made(inputs, tiny_backbone, tmp_path / "work", **settings)
-
-
 def test_the_asked_for_deviation_is_that_of_every_component(
     tmp_path: Path, tiny_backbone: Path, tiny_texts: list[str]
 ) -> None:
@@ -198,12 +172,8 @@ def test_the_asked_for_deviation_is_that_of_every_component(
         {"row_id": i, "corpus": "words", "anchor": text, "entries": [i]}
         for i, text in enumerate(tiny_texts)
     ]
-    pq.write_table(pa.Table.from_pylist(rows, LABELLED), tmp_path / "labelled.parquet")
-    entries = pa.table({"entry_id": range(200), "text": [f"e{i}" for i in range(200)]})
-    pq.write_table(entries.cast(ENTRIES), tmp_path / "entries.parquet")
-    slots = ("labelled", "entries")
-    given = {name: rows_of({name: [tmp_path / f"{name}.parquet"]}) for name in slots}
-    folder, found = made(given, tiny_backbone, tmp_path / "work", ica=0.26)
+    words = given(tmp_path, rows, [f"e{i}" for i in range(200)])
+    folder, found = made(words, tiny_backbone, tmp_path / "work", ica=0.26)
     space = read_space(folder)
     matrix = space.matrix.numpy()
     # What made the rows so is kept: training can start from it.
@@ -221,13 +191,18 @@ def test_the_asked_for_deviation_is_that_of_every_component(
     assert figures["ica_rounds"] >= 1
 
 
-def test_an_encoder_without_a_transformer_gives_no_entries(
+def test_what_gives_no_entries_is_refused(
     inputs: dict[str, Rows], tmp_path: Path, tiny_backbone: Path
 ) -> None:
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import StaticEmbedding
     from tokenizers import Tokenizer
 
+    with fails("no_rows", "entry_matrix", "'pairs'"):
+        made(inputs, tiny_backbone, tmp_path / "work", corpus="pairs")
+    with fails("unfit_model", "entry_matrix", "ica"):
+        made(inputs, tiny_backbone, tmp_path / "work", ica=0.26)
+    # An encoder without a transformer.
     tokenizer = Tokenizer.from_file(str(tiny_backbone / "tokenizer.json"))
     weights = np.zeros((tokenizer.get_vocab_size(), 8), np.float32)
     SentenceTransformer(modules=[StaticEmbedding(tokenizer, weights)]).save(str(tmp_path / "made"))

@@ -4,25 +4,22 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from failures import fails
 from fitted_gense import init, pairs
 from pydantic import ValidationError
+from stages import ran, stored
 from tiny_generators import tiny_causal
 
 from tercet.models.generators import generator, layout
 from tercet.models.llm.messages import Request
 from tercet.models.llm.settings import Sampling
 from tercet.models.t5 import judge, wording
-from tercet.storage.rows import rows_of
 from tercet.tasks.corpus.labelled import LABELLED
 from tercet.tasks.stage import Resources, Work
 from tercet.tasks.training import fit_gense
 from tercet.tasks.training.fit_gense import FitGenseConfig, GensePairs
 from tercet.tasks.training.judged_pairs import read_judged
-
-TABLES = {"training_log", "discriminator_metrics", "reliability"}
 
 
 @pytest.fixture(scope="module")
@@ -48,8 +45,6 @@ def fitted(
     folder: Path, start: Path, rows: pa.Table | None = None, **settings: Any
 ) -> tuple[Path, dict[str, pa.Table]]:
     """The model's directory and the tables."""
-    folder.mkdir(parents=True, exist_ok=True)
-    pq.write_table(triplets() if rows is None else rows, folder / "labelled.parquet")
     numbers = {"max_length": 32, "batch_size": 16, "max_steps": 4, "choose_every": 2}
     config = FitGenseConfig(
         init="x",
@@ -58,19 +53,8 @@ def fitted(
         pairs=GensePairs(corpora=("nli",), validation=0.25, test=0.25),
         **{**numbers, "log_steps": 2, **settings},  # type: ignore[arg-type]
     )
-    tables: dict[str, list[pa.Table]] = {}
-    emit = lambda name, table: tables.setdefault(name, []).append(table)  # noqa: E731
-    inputs = {"labelled": rows_of({"labelled": [folder / "labelled.parquet"]})}
-    resources = Resources()
-    models = {"init": start}
-    path = fit_gense.STAGE.run(Work(config, 3, inputs, models, {}, resources, folder, emit))
-    assert path is not None
-    schemas = fit_gense.STAGE.tables
-    return path, {
-        name: pa.concat_tables(t).cast(schemas[name])
-        for name, t in tables.items()
-        if name in TABLES
-    }
+    inputs = stored(folder, labelled=triplets() if rows is None else rows)
+    return ran(fit_gense.STAGE, config, inputs, folder, {"init": start})
 
 
 def test_it_leaves_a_generator_and_a_judge(t5: Path, tmp_path: Path) -> None:
@@ -106,15 +90,9 @@ def test_it_leaves_a_generator_and_a_judge(t5: Path, tmp_path: Path) -> None:
     assert sum(row["pairs"] for row in reliability) == held_out
 
 
-def test_the_same_seed_gives_the_same_model(t5: Path, tmp_path: Path) -> None:
-    weights = [fitted(tmp_path / name, t5)[0] / "model.safetensors" for name in ("a", "b")]
-    assert weights[0].read_bytes() == weights[1].read_bytes()
-
-
 def test_pairs_held_out_for_the_figures_move_no_weight(t5: Path, tmp_path: Path) -> None:
     rows = triplets()
-    pq.write_table(rows, tmp_path / "labelled.parquet")
-    inputs = {"labelled": rows_of({"labelled": [tmp_path / "labelled.parquet"]})}
+    inputs = stored(tmp_path, labelled=rows)
     work = Work(None, 3, inputs, {}, {}, Resources(), tmp_path, lambda *_: None)
     own = GensePairs(corpora=("nli",), validation=0.25, test=0.25)
     parts = read_judged(work, own.corpora, own, "fit_generator: writer")
@@ -132,27 +110,18 @@ def test_pairs_held_out_for_the_figures_move_no_weight(t5: Path, tmp_path: Path)
         return (path / "model.safetensors").read_bytes()
 
     whole = weights("")
+    # The same seed gives the same model.
     assert weights("test") == whole != weights("fit")
     assert weights("", learning_rate=2e-3) != whole
 
 
-def test_pairs_without_contradictions_are_refused(t5: Path, tmp_path: Path) -> None:
+def test_pairs_or_a_checkpoint_that_cannot_be_fitted_are_refused(t5: Path, tmp_path: Path) -> None:
     rows = triplets()
     without = rows.set_column(5, "negative", pa.nulls(rows.num_rows, pa.string()))
     with fails("no_rows", "false"):
-        fitted(tmp_path / "work", t5, without)
-
-
-def test_a_checkpoint_of_another_form_is_refused(tmp_path: Path) -> None:
-    causal = tiny_causal(tmp_path / "causal", ["true", "false"])
+        fitted(tmp_path / "pairs", t5, without)
     with fails("unfit_model", "fit_generator.writer"):
-        fitted(tmp_path / "work", causal)
-
-
-def test_the_defaults_are_the_papers() -> None:
-    given = FitGenseConfig(form="gense", init="t5-base")
-    assert (given.batch_size, given.learning_rate, given.epochs) == (256, 5e-5, 10)
-    assert (given.choose_every, given.models()) == (500, {"init": "t5-base"})
+        fitted(tmp_path / "form", tiny_causal(tmp_path / "causal", ["true", "false"]))
     with pytest.raises(ValidationError, match="separator"):
         FitGenseConfig.model_validate({"form": "gense", "init": "x", "separator": "<sep>"})
 

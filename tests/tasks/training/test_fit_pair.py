@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 import pytest
 from failures import fails
 from inference_pairs import THINGS, labelled, rows
+from stages import ran
 
 from tercet.models import discriminators
 from tercet.models.encoders import encoder
@@ -29,6 +29,7 @@ class Evaluator:
         self.loaded: list[tuple[Any, ...]] = []
         self.encoded: list[str] = []
         self.fails_at: int | None = None
+        self.scale = 1.0
         monkeypatch.setattr(encoder, "load_encoder", self._load)
         monkeypatch.setattr(encoder, "encode", self._encode)
 
@@ -42,7 +43,7 @@ class Evaluator:
         self.encoded += texts
         found = np.array([[float(thing in text) for thing in THINGS] for text in texts])
         noise = np.array([[len(text) % 7, text.count("e")] for text in texts])
-        return np.hstack([found, 0.05 * noise + 0.1]).astype(np.float32)
+        return self.scale * np.hstack([found, 0.05 * noise + 0.1]).astype(np.float32)
 
 
 @pytest.fixture
@@ -51,33 +52,19 @@ def evaluator(monkeypatch: pytest.MonkeyPatch) -> Evaluator:
 
 
 def fitted(folder: Path, given: Given, **settings: Any) -> tuple[Path, dict[str, Any]]:
-    tables: dict[str, pa.Table] = {}
-    (folder / "scratch").mkdir(parents=True, exist_ok=True)
     encoding = EmbedConfig(max_length=77, pooling="mean").model_dump()
     own = {"corpora": ("nli",), "validation": 0.25, "test": 0.25, **settings, **encoding}
     config = FitPairConfig(name="judge", **own)
-    work = Work(
-        config=config,
-        seed=3,
-        inputs={"labelled": labelled(folder, given)},
-        models={"evaluator": folder / "evaluator"},
-        spec={},
-        resources=Resources(),
-        scratch=folder / "scratch",
-        emit=tables.__setitem__,
-        stage="fit_pair",
-    )
-    directory = fit_pair.STAGE.run(work)
-    assert directory is not None
-    for name, schema in fit_pair.STAGE.tables.items():
-        assert tables[name].schema == schema
-    return directory, {name: table.to_pylist() for name, table in tables.items()}
+    inputs, models = {"labelled": labelled(folder, given)}, {"evaluator": folder / "evaluator"}
+    path, tables = ran(fit_pair.STAGE, config, inputs, folder / "scratch", models)
+    return path, {name: table.to_pylist() for name, table in tables.items()}
 
 
 def test_it_leaves_a_discriminator_that_knows_the_things(
     tmp_path: Path, evaluator: Evaluator
 ) -> None:
     directory, tables = fitted(tmp_path, rows(400))
+    encoded = list(evaluator.encoded)
     model = discriminators.read(directory)
     assert model.dimension == len(THINGS) + 2
     first, same, other = evaluator._encode(
@@ -91,6 +78,11 @@ def test_it_leaves_a_discriminator_that_knows_the_things(
     assert set(auc) == {"discriminator", "hypothesis", "pair_words", "cosine"}
     assert auc["discriminator"] > 0.99
     assert auc["hypothesis"] < 0.7
+    # Vectors are made as `embed` makes them, and each text once.
+    ((path, pooling, max_length, device, remote, prompt),) = evaluator.loaded
+    assert (path, pooling, max_length) == (tmp_path / "evaluator", "mean", 77)
+    assert (device, remote, prompt) == ("cpu", False, None)
+    assert len(encoded) == len(set(encoded))
     assert {row["discriminator"] for row in tables["reliability"]} == {"judge"}
 
 
@@ -125,16 +117,6 @@ def test_pairs_held_out_for_the_figures_move_no_weight(tmp_path: Path) -> None:
     assert not np.array_equal(swapped("fit")[0], weights)
 
 
-def test_vectors_are_made_as_embed_makes_them_and_each_text_once(
-    tmp_path: Path, evaluator: Evaluator
-) -> None:
-    fitted(tmp_path, rows(200))
-    ((path, pooling, max_length, device, remote, prompt),) = evaluator.loaded
-    assert (path, pooling, max_length) == (tmp_path / "evaluator", "mean", 77)
-    assert (device, remote, prompt) == ("cpu", False, None)
-    assert len(evaluator.encoded) == len(set(evaluator.encoded))
-
-
 def test_a_killed_fit_encodes_only_what_is_missing(
     tmp_path: Path, evaluator: Evaluator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -151,19 +133,11 @@ def test_a_killed_fit_encodes_only_what_is_missing(
     assert np.array_equal(next(weights), next(weights))
 
 
-@pytest.mark.usefixtures("evaluator")
-def test_labels_without_contradictions_are_one_sentence(tmp_path: Path) -> None:
-    given = [{**row, "negative": None} for row in rows(100)]
-    with fails("no_rows", "fit_pair"):
-        fitted(tmp_path, given)
-
-
-def test_an_evaluator_that_gives_no_numbers_is_one_sentence(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_labels_or_vectors_that_nothing_can_be_fitted_to(
+    tmp_path: Path, evaluator: Evaluator
 ) -> None:
-    monkeypatch.setattr(encoder, "load_encoder", lambda *given, **_: "model")
-    monkeypatch.setattr(
-        encoder, "encode", lambda model, texts, *_: np.full((len(texts), 3), np.nan, np.float32)
-    )
-    with fails("unfit_model", "NaN"):
-        fitted(tmp_path, rows(100))
+    with fails("no_rows", "fit_pair"):
+        fitted(tmp_path, [{**row, "negative": None} for row in rows(100)])
+    evaluator.scale = np.nan
+    with fails("unfit_model", "fit_pair"):
+        fitted(tmp_path / "none", rows(100))

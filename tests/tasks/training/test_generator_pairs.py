@@ -4,10 +4,9 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from failures import fails
+from stages import stored
 
-from tercet.storage.rows import rows_of
 from tercet.tasks.corpus.labelled import LABELLED
 from tercet.tasks.stage import Resources, Work
 from tercet.tasks.training.generator_pairs import PairsConfig, paraphrases, read_pairs
@@ -26,7 +25,6 @@ def work(folder: Path, seed: int = 3, bad: tuple[str, ...] = ()) -> Work:
         }
         for number in range(70)
     ]
-    pq.write_table(pa.Table.from_pylist(rows, schema=LABELLED), folder / "labelled.parquet")
     sentences = pa.table(
         {
             "text": [f"sentence {number}" for number in range(30)],
@@ -34,18 +32,13 @@ def work(folder: Path, seed: int = 3, bad: tuple[str, ...] = ()) -> Work:
             "split": ["train"] * 18 + ["dev", "test"] + ["train"] * 10,
         }
     )
-    pq.write_table(sentences, folder / "sentences.parquet")
     found = pa.table(
         {"text": pa.array(bad, pa.string()), "removed": pa.array([True] * len(bad), pa.bool_())}
     )
-    pq.write_table(found, folder / "contamination.parquet")
-    emit = lambda name, table: None  # noqa: E731
-    inputs = {
-        "labelled": rows_of({"labelled": [folder / "labelled.parquet"]}),
-        "sentences": rows_of({"sentences": [folder / "sentences.parquet"]}),
-        "guarded_labelled": rows_of({"contamination": [folder / "contamination.parquet"]}),
-    }
-    return Work(None, seed, inputs, {}, {}, Resources(), folder, emit)
+    labelled = pa.Table.from_pylist(rows, schema=LABELLED)
+    inputs = stored(folder, labelled=labelled, sentences=sentences, contamination=found)
+    inputs["guarded_labelled"] = inputs.pop("contamination")
+    return Work(None, seed, inputs, {}, {}, Resources(), folder, lambda *_: None)
 
 
 def read(folder: Path, **settings: Any) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
@@ -79,9 +72,7 @@ def test_labels_above(tmp_path: Path) -> None:
 
 
 def test_a_label_above_which_each_corpus_is_taken(tmp_path: Path) -> None:
-    folder = tmp_path / "rows"
-    folder.mkdir()
-    given = work(folder).inputs["labelled"].table("labelled").to_pylist()
+    given = work(tmp_path).inputs["labelled"].table("labelled").to_pylist()
     rows = [
         {**row, "corpus": "twins", "kind": "scored", "label": row["row_id"] % 2}
         if row["corpus"] == "other"

@@ -5,13 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from failures import fails
 from inference_pairs import labelled, rows
+from stages import stored
 
 from tercet.models import seeding
-from tercet.storage.rows import Rows, rows_of
+from tercet.storage.rows import Rows
 from tercet.tasks.stage import Resources, Work
 from tercet.tasks.training.judged_pairs import JUDGED, Judged, JudgedConfig, read_judged
 
@@ -23,17 +23,9 @@ def read(
 ) -> tuple[Judged, list[dict[str, Any]]]:
     """What is read of the corpora nli and more, and the rejects."""
     emitted: list[dict[str, Any]] = []
-    work = Work(
-        config=None,
-        seed=5,
-        inputs={"labelled": labelled(folder, given), **(inputs or {})},
-        models={},
-        spec={},
-        resources=Resources(),
-        scratch=folder,
-        emit=lambda name, table: emitted.extend(table.to_pylist()),
-        stage="fit_pair",
-    )
+    emit = lambda name, table: emitted.extend(table.to_pylist())  # noqa: E731
+    slots = {"labelled": labelled(folder, given), **(inputs or {})}
+    work = Work(None, 5, slots, {}, {}, Resources(), folder, emit, "fit_pair")
     corpora = [name for name in ("nli", "more") if name not in numbers.get("dev", ())]
     return read_judged(work, corpora, JudgedConfig(**numbers), "fit_pair: judge"), emitted
 
@@ -59,36 +51,29 @@ def test_a_positive_is_true_and_a_negative_false(tmp_path: Path) -> None:
         assert ids == seeding.text_ids(*texts).tolist()
 
 
+def plain(anchor: object) -> str:
+    return str(anchor).lower().rstrip(" !.")
+
+
 def test_no_anchor_stands_on_two_sides_whatever_other_rows_there_are(tmp_path: Path) -> None:
-    def sides(judged: Judged) -> dict[str, str]:
-        return {
-            anchor: name
-            for name, part in judged._asdict().items()
-            for anchor in part["anchor"].to_pylist()
-        }
-
-    judged, _ = read(tmp_path / "all", rows(200), validation=0.2, test=0.2)
-    anchors = [set(part["anchor"].to_pylist()) for part in judged]
-    assert len(anchors[0] | anchors[1] | anchors[2]) == sum(map(len, anchors))
-    shares = [len(of) / 200 for of in anchors]
-    assert shares == pytest.approx([0.6, 0.2, 0.2], abs=0.08)
-    fewer, _ = read(tmp_path / "half", rows(200)[::-2], validation=0.2, test=0.2)
-    every = sides(judged)
-    assert sides(fewer) == {anchor: every[anchor] for anchor in sides(fewer)}
-
-
-def test_an_anchor_in_two_spellings_stands_on_one_side(tmp_path: Path) -> None:
+    """Nor does it in two spellings."""
     given = rows(200)
     again = [
         {**row, "row_id": row["row_id"] + 10_000, "anchor": f"{str(row['anchor']).upper()} !"}
         for row in given
     ]
-    judged, _ = read(tmp_path, [*given, *again], validation=0.2, test=0.2)
-    sides = [
-        {anchor.lower().rstrip(" !.") for anchor in part["anchor"].to_pylist()} for part in judged
-    ]
-    assert all(sides)
-    assert sum(len(side) for side in sides) == len({row["anchor"] for row in given})
+    sides: list[dict[str, str]] = []
+    for name, some in (("all", [*given, *again]), ("half", given[::-2])):
+        judged, _ = read(tmp_path / name, some, validation=0.2, test=0.2)
+        parts = {
+            side: {plain(anchor) for anchor in part["anchor"].to_pylist()}
+            for side, part in judged._asdict().items()
+        }
+        sides.append({anchor: side for side, part in parts.items() for anchor in part})
+        assert len(sides[-1]) == sum(map(len, parts.values()))
+    shares = [list(sides[0].values()).count(side) / 200 for side in Judged._fields]
+    assert shares == pytest.approx([0.6, 0.2, 0.2], abs=0.08)
+    assert sides[1] == {anchor: sides[0][anchor] for anchor in sides[1]}
 
 
 def test_rows_with_one_side_only_and_repeated_pairs(tmp_path: Path) -> None:
@@ -111,50 +96,53 @@ def test_a_pair_that_is_true_and_false_is_a_reject(tmp_path: Path) -> None:
 def test_texts_of_evaluation_sets_are_left_out(tmp_path: Path) -> None:
     given = rows(60)
     found = pa.table({"text": [given[3]["negative"]], "removed": [True]})
-    pq.write_table(found, tmp_path / "found.parquet")
-    guarded = rows_of({"contamination": [str(tmp_path / "found.parquet")]})
+    guarded = stored(tmp_path, contamination=found)["contamination"]
     judged, _ = read(tmp_path, given, {"guarded_labelled": guarded})
     assert given[3]["negative"] not in {text for _, text, _ in pairs(judged)}
 
 
-def test_a_sample_takes_from_the_pairs_to_fit_to_alone(tmp_path: Path) -> None:
-    every, _ = read(tmp_path / "all", rows(100))
-    some, _ = read(tmp_path / "some", rows(100), max_rows=30)
+def test_a_sample_takes_from_the_pairs_to_fit_to_alone_and_held_out_pairs_have_a_limit(
+    tmp_path: Path,
+) -> None:
+    every, some, limited = (
+        read(tmp_path / name, rows(200), **numbers)[0]
+        for name, numbers in (
+            ("all", {}),
+            ("some", {"max_rows": 30}),
+            ("limited", {"validation": 0.3, "test": 0.3, "max_held_out": 20}),
+        )
+    )
     assert some.fit.num_rows == 30
     assert set(some.fit["row_id"].to_pylist()) < set(every.fit["row_id"].to_pylist())
     assert some.validation.equals(every.validation)
     assert some.test.equals(every.test)
+    assert [part.num_rows for part in limited][1:] == [20, 20]
+    assert limited.fit.num_rows > 100
 
 
-def test_held_out_pairs_have_a_limit_too(tmp_path: Path) -> None:
-    judged, _ = read(tmp_path, rows(200), validation=0.3, test=0.3, max_held_out=20)
-    assert [part.num_rows for part in judged][1:] == [20, 20]
-    assert judged.fit.num_rows > 100
+def one_kind(given: Given, side: str, every: int = 0) -> Given:
+    """The rows without a side, but for one of so many."""
+    return [row if every and n % every == 0 else {**row, side: None} for n, row in enumerate(given)]
 
 
-def test_too_few_anchors_to_hold_any_out(tmp_path: Path) -> None:
-    with fails("no_rows"):
-        read(tmp_path, rows(3))
-
-
-def test_a_sample_of_one_kind_is_refused_too(tmp_path: Path) -> None:
-    given = [
-        {**row, "positive": row["positive"] if n % 25 == 0 else None}
-        for n, row in enumerate(rows(500))
-    ]
-    judged, _ = read(tmp_path / "all", given)
-    assert all(0 < sum(part["true"].to_pylist()) < part.num_rows for part in judged)
-    with fails("no_rows", "validation"):
-        read(tmp_path / "some", given, max_held_out=10)
-
-
-@pytest.mark.parametrize(("side", "said"), [("negative", "true"), ("positive", "false")])
-def test_a_corpus_of_one_kind_beside_others_is_refused(
-    tmp_path: Path, side: str, said: str
-) -> None:
-    answers = [{**row, side: None} for row in rows(60, seed=2, corpus="more")]
-    with fails("no_rows", "'more'", said):
-        read(tmp_path, [*rows(60), *answers])
+@pytest.mark.parametrize(
+    ("given", "numbers", "names"),
+    [
+        # Too few anchors to hold any out.
+        (rows(3), {}, []),
+        ([*rows(60), *one_kind(rows(60, seed=2, corpus="more"), "negative")], {}, ["more", "true"]),
+        (
+            [*rows(60), *one_kind(rows(60, seed=2, corpus="more"), "positive")],
+            {},
+            ["more", "false"],
+        ),
+        # All have some of both kinds, and the sample has not.
+        (one_kind(rows(500), "positive", 25), {"max_held_out": 10}, ["validation"]),
+    ],
+)
+def test_bad_corpora(tmp_path: Path, given: Given, numbers: Any, names: list[str]) -> None:
+    with fails("no_rows", *names):
+        read(tmp_path, given, **numbers)
 
 
 def test_something_must_be_left_to_fit_to() -> None:
@@ -181,5 +169,7 @@ def test_a_pair_of_dev_whose_anchor_is_learnt_from_is_a_reject(tmp_path: Path) -
     dev[0]["anchor"] = f"{str(rows(60)[0]['anchor']).upper()} !"
     judged, rejects = read(tmp_path, [*rows(60), *dev], dev=("more",))
     assert dev[0]["anchor"] not in {anchor for anchor, _, _ in pairs(judged)}
-    told = {(row["stage"], row["reason"]) for row in rejects if row["text"] == dev[0]["positive"]}
-    assert told == {("fit_pair", "known_anchor")}
+    reasons = {
+        (row["stage"], row["reason"]) for row in rejects if row["text"] == dev[0]["positive"]
+    }
+    assert reasons == {("fit_pair", "known_anchor")}

@@ -9,6 +9,8 @@ from pydantic import ValidationError
 from tercet.tasks.training.phases import PhaseConfig, unfit
 from tercet.tasks.training.train_settings import TrainSettings
 
+NOTHING = {"word_shuffle": 0, "cutoff": 0, "word_repetition": 0, "generated": 0}
+
 
 def phase(**content: Any) -> PhaseConfig:
     return PhaseConfig.model_validate(content)
@@ -49,8 +51,14 @@ def test_a_phase_is_the_same_after_it_was_recorded() -> None:
         ({"parts": [{"name": "a", "share": 0.5}, {"name": "b", "share": 0.3}]}, ()),
         ({"parts": [{"name": "a"}, {"name": "b"}], "batch_size": 3}, ()),
         ({"name": "two words"}, ("name",)),
+        # Draws of positives that cannot be.
+        ({"loss": "nt_xent", "rows": {"from": "pairs", "draw": {}}}, ("parts", 0, "rows")),
+        ({"loss": "nt_xent", "rows": {"from": "anchors", "positive": "half", "draw": {}}},
+         ("parts", 0, "rows")),
+        ({"loss": "nt_xent", "rows": {"from": "anchors", "draw": NOTHING}},
+         ("parts", 0, "rows", "draw")),
     ],
-)
+)  # fmt: skip
 def test_faults_have_their_place(content: Any, place: tuple[Any, ...]) -> None:
     with pytest.raises(ValidationError) as raised:
         PhaseConfig.model_validate(content)

@@ -7,16 +7,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 import pytest
 from failures import fails
+from stages import ran, stored
 from tiny_models import WORDS
 from tiny_t5 import tiny_t5
 from train_stage import call, inputs
 
 from tercet.models.encoders.encoder import encode, load_encoder
-from tercet.storage.rows import Rows, rows_of
-from tercet.tasks.stage import Resources, Work
+from tercet.storage.rows import Rows
 from tercet.tasks.training import fit_evaluator, train
 from tercet.tasks.training.fit_evaluator import FitEvaluatorConfig
 from tercet.tasks.training.phases import PhaseConfig
@@ -39,11 +38,11 @@ def test_a_phase_leaves_a_plain_encoder_that_moved(
     inputs: dict[str, Rows], tmp_path: Path, tiny_backbone: Path, tiny_texts: list[str]
 ) -> None:
     phase = {"name": "main", "batch_size": 8, "epochs": 2, "word_repetition": True}
-    path, log, told = trained(
+    path, log, steps = trained(
         inputs, tiny_backbone, tmp_path / "work", phase, pooling="cls", log_steps=2
     )
     assert [(row["phase"], row["step"]) for row in log] == [("main", 2), ("main", 4), ("main", 6)]
-    assert told == [(i, 6, "steps") for i in range(1, 7)]
+    assert steps == [(i, 6, "steps") for i in range(1, 7)]
     assert set(log[-1]["terms"]) == GATE
     assert log[-1]["terms"]["teacher_negative"] == pytest.approx(0.9)
     files = {str(file.relative_to(path)) for file in path.rglob("*") if file.is_file()}
@@ -100,17 +99,6 @@ def test_an_encoder_decoder_trains_through_phases_by_its_first_decoder_state(
     assert float(np.abs(vectors - encode(first, tiny_texts[:5])).max()) > 1e-4
 
 
-def test_the_same_seed_gives_the_same_encoder(
-    inputs: dict[str, Rows], tmp_path: Path, tiny_backbone: Path
-) -> None:
-    phase = {"batch_size": 8, "max_steps": 2}
-    weights = [
-        trained(inputs, tiny_backbone, tmp_path / name, phase)[0] / "model.safetensors"
-        for name in ("a", "b")
-    ]
-    assert weights[0].read_bytes() == weights[1].read_bytes()
-
-
 def test_parts_of_two_sources_train_in_one_batch(
     inputs: dict[str, Rows], tmp_path: Path, tiny_backbone: Path
 ) -> None:
@@ -130,97 +118,63 @@ def test_parts_of_two_sources_train_in_one_batch(
     assert [row["step"] for row in log] == list(range(1, 9))
 
 
+def drawn(
+    inputs: dict[str, Rows], backbone: Path, scratch: Path, phase: dict[str, Any], **more: Any
+) -> dict[str, list[dict[str, Any]]]:
+    """The rows of each table."""
+    config = TrainConfig(phase=PhaseConfig.model_validate(phase), **more)
+    _, tables = ran(train.STAGE, config, inputs, scratch, {"backbone": backbone})
+    return {name: table.to_pylist() for name, table in tables.items()}
+
+
 def test_draws_are_afresh_in_each_epoch(
     inputs: dict[str, Rows], tmp_path: Path, tiny_backbone: Path
 ) -> None:
     """Three triplets of each of eight sentences: one of them an epoch."""
     table = inputs["triplets"].table("triplets")
-    sentences = pa.array([i // 3 for i in range(24)], pa.uint64())
     place = table.schema.get_field_index("sentence_id")
-    pq.write_table(
-        table.set_column(place, "sentence_id", sentences), inputs["triplets"].files("triplets")[0]
-    )
-    tables: dict[str, list[pa.Table]] = {}
-    rows = {"one_per": "sentence"}
-    config = TrainConfig(
-        phase=PhaseConfig.model_validate(
-            {"name": "main", "rows": rows, "batch_size": 4, "epochs": 3}
-        )
-    )
-    emit = lambda name, found: tables.setdefault(name, []).append(found)  # noqa: E731
-    work = Work(config, 3, inputs, {"backbone": tiny_backbone}, {}, Resources(), tmp_path, emit)
-    train.run(work)
-    (draws,) = tables["draws"]
-    negatives = [row for row in draws.to_pylist() if row["method"] == "negation"]
-    epochs = {
-        epoch: {r["sentence_id"]: r["candidate_id"] for r in negatives if r["epoch"] == epoch}
-        for epoch in {row["epoch"] for row in negatives}
-    }
-    assert [len(chosen) for chosen in epochs.values()] == [8, 8, 8]
-    for chosen in epochs.values():
-        assert all((negative - 200) // 3 == sentence for sentence, negative in chosen.items())
-    assert len({tuple(sorted(chosen.items())) for chosen in epochs.values()}) == 3
-    assert max(row["step"] for found in tables["training_log"] for row in found.to_pylist()) == 6
+    sentences = pa.array([i // 3 for i in range(24)], pa.uint64())
+    given = stored(tmp_path, triplets=table.set_column(place, "sentence_id", sentences))
+    phase = {"name": "main", "rows": {"one_per": "sentence"}, "batch_size": 4, "epochs": 3}
+    tables = drawn({**inputs, **given}, tiny_backbone, tmp_path, phase)
+    epochs: list[dict[int, int]] = [{}, {}, {}]
+    for row in tables["draws"]:
+        if row["method"] == "negation":
+            assert (row["candidate_id"] - 200) // 3 == row["sentence_id"]
+            assert epochs[row["epoch"]].setdefault(row["sentence_id"], row["candidate_id"])
+    assert [len(chosen) for chosen in epochs] == [8, 8, 8]
+    assert len({tuple(sorted(chosen.items())) for chosen in epochs}) == 3
+    assert max(row["step"] for row in tables["training_log"]) == 6
 
 
 def test_positives_are_drawn_afresh_in_each_epoch(
     inputs: dict[str, Rows], tmp_path: Path, tiny_backbone: Path
 ) -> None:
-    tables: dict[str, list[pa.Table]] = {}
-    phase = {
-        "name": "main",
-        "rows": {"from": "anchors", "draw": {"cutoff": 0}},
-        "loss": {"name": "nt_xent", "head": True},
-        "batch_size": 8,
-        "epochs": 3,
-    }
-    config = TrainConfig(phase=PhaseConfig.model_validate(phase), model_seed=9)
-    emit = lambda name, found: tables.setdefault(name, []).append(found)  # noqa: E731
-    work = Work(config, 3, inputs, {"backbone": tiny_backbone}, {}, Resources(), tmp_path, emit)
-    train.run(work)
-    drawn = pa.concat_tables(tables["drawn_pairs"]).cast(train.DRAWN_PAIRS)
-    assert set(drawn["seed"].to_pylist()) == {9}
-    rows = drawn.to_pylist()
-    epochs = [{r["sentence_id"]: r for r in rows if r["epoch"] == epoch} for epoch in range(3)]
+    rows = {"from": "anchors", "draw": {"cutoff": 0}}
+    phase = {"rows": rows, "loss": {"name": "nt_xent", "head": True}, "batch_size": 8, "epochs": 3}
+    found = drawn(inputs, tiny_backbone, tmp_path, phase, model_seed=9)["drawn_pairs"]
+    assert {row["seed"] for row in found} == {9}
+    epochs = [{r["sentence_id"]: r["text"] for r in found if r["epoch"] == n} for n in range(3)]
     # The 30 anchors, each once an epoch.
-    assert [len(of_epoch) for of_epoch in epochs] == [30, 30, 30]
-    assert len({tuple(r["text"] for r in of_epoch.values()) for of_epoch in epochs}) == 3
+    assert [len(texts) for texts in epochs] == [30, 30, 30]
+    assert len({tuple(texts.values()) for texts in epochs}) == 3
     sentences = {
         row["sentence_id"]: row["text"]
         for row in inputs["sentences"].table("sentences").to_pylist()
     }
     triplets = inputs["triplets"].table("triplets").to_pylist()
     kept = {t["positive_id"]: t for t in triplets if t["relation"] == "alters"}
-    assert {row["operation"] for row in rows} == {"word_shuffle", "word_repetition", "generated"}
-    for row in rows:
-        source, made = sentences[row["sentence_id"]], row["text"]
+    assert {row["operation"] for row in found} == {"word_shuffle", "word_repetition", "generated"}
+    for row in found:
+        source, text = sentences[row["sentence_id"]], row["text"]
         if row["operation"] == "generated":
             # What is on the topic alone is no generation of the sentence.
             triplet = kept[row["candidate_id"]]
-            assert (triplet["sentence_id"], triplet["positive"]) == (row["sentence_id"], made)
+            assert (triplet["sentence_id"], triplet["positive"]) == (row["sentence_id"], text)
         else:
             assert row["candidate_id"] is None
-            assert set(made.split()) == set(source.split())
-            assert made != source
-
-
-@pytest.mark.parametrize(
-    ("rows", "said"),
-    [
-        ({"from": "pairs", "draw": {}}, "draw"),
-        ({"from": "anchors", "positive": "half", "draw": {}}, "positive"),
-        (
-            {
-                "from": "anchors",
-                "draw": {"word_shuffle": 0, "cutoff": 0, "word_repetition": 0, "generated": 0},
-            },
-            "shares",
-        ),
-    ],
-)
-def test_a_draw_that_cannot_be(rows: dict[str, Any], said: str) -> None:
-    with pytest.raises(ValueError, match=said):
-        PhaseConfig.model_validate({"rows": rows, "loss": "nt_xent"})
+            assert set(text.split()) == set(source.split())
+            assert text != source
 
 
 def test_a_missing_backbone_is_named(inputs: dict[str, Rows], tmp_path: Path) -> None:
@@ -233,13 +187,11 @@ def test_the_evaluator_is_fitted_on_the_train_split(
     inputs: dict[str, Rows], tmp_path: Path, tiny_backbone: Path
 ) -> None:
     config = FitEvaluatorConfig(batch_size=8, log_steps=1)
-    path, log, told = call(fit_evaluator.STAGE, config, inputs, tiny_backbone, tmp_path / "all")
-    assert told[-1] == (4, 4, "steps")  # 30 sentences in batches of eight
+    path, log, steps = call(fit_evaluator.STAGE, config, inputs, tiny_backbone, tmp_path / "all")
+    assert steps[-1] == (4, 4, "steps")  # 30 sentences in batches of eight
     assert {row["phase"] for row in log} == {"fit_evaluator"}
     assert load_encoder(path).get_embedding_dimension() == 32
     sentences = inputs["sentences"].table("sentences")
-    held_out = sentences.filter(pc.equal(sentences["split"], "test"))
-    pq.write_table(held_out, tmp_path / "held_out.parquet")
-    nothing = {"sentences": rows_of({"sentences": [tmp_path / "held_out.parquet"]})}
+    nothing = stored(tmp_path, sentences=sentences.filter(pc.equal(sentences["split"], "test")))
     with fails("no_rows"):
         call(fit_evaluator.STAGE, config, nothing, tiny_backbone, tmp_path / "none")

@@ -7,18 +7,24 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
+from stages import stored
 from tokenizers import Tokenizer, models
 
 from tercet.storage.rows import rows_of
 from tercet.tasks.corpus import labelled
+from tercet.tasks.guarding import GuardConfig
 from tercet.tasks.scoring.select import SelectConfig
 from tercet.tasks.stage import Resources, Work
 from tercet.tasks.training.fitting import TRAINING_LOG
 from tercet.tasks.training.phases import PhaseConfig
 from tercet.tasks.training.train_settings import TrainConfig
-from tercet.tasks.training.train_warnings import find_before, find_beforehand, find_lost
+from tercet.tasks.training.train_warnings import (
+    find_before,
+    find_beforehand,
+    find_lost,
+    find_transductive,
+)
 from tercet.tasks.warning import StageWarning
 
 BLANK = {"anchor": "text", "positive": "text"}
@@ -32,10 +38,8 @@ def found(
     **select: Any,
 ) -> list[StageWarning]:
     """What is told of a phase whose rows come from these tables of one earlier step."""
-    files = {name: [folder / f"{name}.parquet"] for name in tables}
-    for name, columns in tables.items():
-        pq.write_table(pa.table(columns), files[name][0])
-    rows = rows_of(files)
+    stored(folder, **{name: pa.table(columns) for name, columns in tables.items()})
+    rows = rows_of({name: [folder / f"{name}.parquet"] for name in tables})
     config = TrainConfig(phase=PhaseConfig.model_validate(phase), prompts=prompts or {})
     models = {"backbone": folder}
     slots = dict.fromkeys(("triplets", "labelled", "document_pairs"), rows)
@@ -46,7 +50,7 @@ def found(
 Told = list[tuple[str, str | None, int, int]]
 
 
-def told(warnings: list[StageWarning]) -> Told:
+def kinds_of(warnings: list[StageWarning]) -> Told:
     return [(one.kind, one.key, one.count, one.total) for one in warnings]
 
 
@@ -73,18 +77,10 @@ def nli(*labels: float | None) -> dict[str, Any]:
     }
 
 
-def undecayed(folder: Path, table: dict[str, Any], **phase: Any) -> Told:
-    """What is told of rows of one table about the teacher's cosines."""
-    name = "labelled" if "corpus" in table else "triplets"
-    tables = {name: table, "rejects": {"reason": pa.array([], pa.string())}}
-    wanted = ("undecayed", "plain_cosines")
-    return told([one for one in found(folder, phase, tables) if one.kind in wanted])
-
-
 def test_rows_without_a_negative_do_not_count_for_a_loss_that_needs_one(tmp_path: Path) -> None:
     tables = {"triplets": triplets("a", *[None] * 100), "rejects": {"reason": ["surplus"]}}
     phase = {"name": "both", "batch_size": 8, "loss": "gaussian_decay"}
-    ((kind, key, count, _),) = told(found(tmp_path, phase, tables))
+    ((kind, key, count, _),) = kinds_of(found(tmp_path, phase, tables))
     assert (kind, key, count) == ("few_rows", "both", 1)
     assert found(tmp_path, {**phase, "loss": "info_nce"}, tables) == []
 
@@ -107,32 +103,38 @@ def test_rows_of_a_dictionary_are_not_sampled(tmp_path: Path) -> None:
     phase = {"name": "step1", "batch_size": 8, "rows": {"from": "terms"}, "loss": "info_nce"}
     assert found(tmp_path, phase, tables) == []
     phase["rows"] = {"from": "terms", "max_rows": 10}
-    assert told(found(tmp_path, phase, tables)) == [("few_rows", "step1", 10, 64)]
+    assert kinds_of(found(tmp_path, phase, tables)) == [("few_rows", "step1", 10, 64)]
 
 
-def test_rows_without_a_cosine_are_told(tmp_path: Path) -> None:
-    expected = [("undecayed", "triplets", 2, 3)]
-    assert undecayed(tmp_path, nli(None, None, 0.5), rows="nli") == expected
-    expected = [("undecayed", "triplets", 2, 2)]
-    assert undecayed(tmp_path, triplets("text", "text", None, cosines=None)) == expected
-    # Stored cosines are of the plain anchors.
-    ((kind, *_),) = undecayed(tmp_path, nli(0.1), rows="nli", word_repetition=True)
-    assert kind == "plain_cosines"
+NLI: dict[str, Any] = {"rows": "nli"}
+AROUND = {"name": "token_reconstruction", "decoder": False, "with": {"name": "gaussian_decay"}}
 
 
-def test_nothing_is_told_where_all_is_well_or_nothing_decays(tmp_path: Path) -> None:
-    assert undecayed(tmp_path, nli(0.1, 0.5), rows="nli") == []
-    assert undecayed(tmp_path, triplets("text", None)) == []
-    none = nli(None, None)
-    for loss in ("info_nce", {"name": "gaussian_decay", "sigma_cosine": 0}):
-        assert undecayed(tmp_path, none, rows="nli", loss=loss) == []
-    teacher = {"models": {"teacher": ""}}
-    assert undecayed(tmp_path, none, rows="nli", word_repetition=True, **teacher) == []
-
-
-def test_a_loss_around_the_decay_is_told_too(tmp_path: Path) -> None:
-    loss = {"name": "token_reconstruction", "decoder": False, "with": {"name": "gaussian_decay"}}
-    assert len(undecayed(tmp_path, nli(None), rows="nli", loss=loss)) == 1
+@pytest.mark.parametrize(
+    ("table", "phase", "expected"),
+    [
+        (nli(None, None, 0.5), NLI, [("undecayed", "triplets", 2, 3)]),
+        (triplets("text", "text", None, cosines=None), {}, [("undecayed", "triplets", 2, 2)]),
+        # Stored cosines are of the plain anchors.
+        (nli(0.1), {**NLI, "word_repetition": True}, [("plain_cosines", "triplets", 1, 1)]),
+        (nli(None), {**NLI, "loss": AROUND}, [("undecayed", "triplets", 1, 1)]),
+        # All is well, or nothing decays.
+        (nli(0.1, 0.5), NLI, []),
+        (triplets("text", None), {}, []),
+        (nli(None, None), {**NLI, "loss": "info_nce"}, []),
+        (nli(None, None), {**NLI, "loss": {"name": "gaussian_decay", "sigma_cosine": 0}}, []),
+        (nli(None), {**NLI, "word_repetition": True, "models": {"teacher": ""}}, []),
+    ],
+)
+def test_rows_without_a_cosine_are_told(
+    tmp_path: Path, table: dict[str, Any], phase: dict[str, Any], expected: Told
+) -> None:
+    name = "labelled" if "corpus" in table else "triplets"
+    tables = {name: table, "rejects": {"reason": pa.array([], pa.string())}}
+    kinds = ("undecayed", "plain_cosines")
+    assert (
+        kinds_of([one for one in found(tmp_path, phase, tables) if one.kind in kinds]) == expected
+    )
 
 
 @pytest.mark.parametrize(
@@ -158,39 +160,41 @@ def test_it_is_told_beforehand_where_the_columns_show_it(
     assert [(step, warning.kind) for step, warning in before] == [("train", one) for one in kinds]
 
 
-@pytest.mark.parametrize(("long", "cut"), [(9, False), (10, True)])
+def pairs(queries: list[str], answers: list[str]) -> dict[str, dict[str, Any]]:
+    count = len(queries)
+    columns = {"pair_id": list(range(count)), "query": queries, "answer": answers}
+    return {"document_pairs": {**columns, "split": ["train"] * count}}
+
+
+PAIRS = {"rows": "document_pairs", "loss": "info_nce", "batch_size": 4}
+
+
+@pytest.mark.parametrize(
+    ("long", "longest", "expected"),
+    [(9, 32, []), (10, 32, [("cut", 10, 200)]), (10, 33, [])],
+)
 def test_texts_that_are_longer_than_max_length_are_told(
-    tmp_path: Path, long: int, cut: bool
+    tmp_path: Path, long: int, longest: int, expected: list[Any]
 ) -> None:
-    passage = " ".join(["word"] * 33)
-    columns = {"query": ["a question"] * 100, "answer": [passage] * long + ["short"] * (100 - long)}
-    table = {"pair_id": list(range(100)), **columns, "split": ["train"] * 100}
-    phase = {"rows": "document_pairs", "loss": "info_nce", "batch_size": 4, "max_length": 32}
-    warnings = found(tmp_path, phase, {"document_pairs": table})
-    assert [(one.kind, one.count, one.total) for one in warnings] == [("cut", 10, 200)] * cut
-    assert found(tmp_path, phase | {"max_length": 33}, {"document_pairs": table}) == []
+    answers = [" ".join(["word"] * 33)] * long + ["short"] * (100 - long)
+    phase = {**PAIRS, "max_length": longest}
+    warnings = found(tmp_path, phase, pairs(["a question"] * 100, answers))
+    assert [(one.kind, one.count, one.total) for one in warnings] == expected
 
 
 @pytest.mark.parametrize(("known", "kinds"), [(["水泵"], []), ([], ["unknown"])])
 def test_words_that_the_tokenizer_lacks_are_told(
     tmp_path: Path, known: list[str], kinds: list[str]
 ) -> None:
-    columns = {"query": ["Pumpe 水泵"] * 100, "answer": ["水泵"] * 100, "split": ["train"] * 100}
-    phase = {"rows": "document_pairs", "loss": "info_nce", "batch_size": 4}
     vocabulary = {word: n for n, word in enumerate(["[UNK]", *known])}
     tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
     tokenizer.save(str(tmp_path / "tokenizer.json"))
-    pairs = {"pair_id": list(range(100)), **columns}
-    warnings = found(tmp_path, phase, {"document_pairs": pairs})
+    warnings = found(tmp_path, PAIRS, pairs(["Pumpe 水泵"] * 100, ["水泵"] * 100))
     assert [one.kind for one in warnings] == kinds
 
 
 def test_rows_that_do_not_use_the_prompts_of_the_encoder_are_told(tmp_path: Path) -> None:
-    pairs = {
-        **{"pair_id": list(range(900)), "split": ["train"] * 900},
-        **{"query": ["a"] * 900, "answer": ["b"] * 900},
-    }
-    tables = {"triplets": triplets(*["a"] * 900), "document_pairs": pairs}
+    tables = {"triplets": triplets(*["a"] * 900), **pairs(["a"] * 900, ["b"] * 900)}
     parts = [{"name": rows, "rows": rows, "loss": "info_nce"} for rows in tables]
     phase = {"parts": parts, "batch_size": 8}
     assert found(tmp_path, phase, tables) == []
@@ -211,22 +215,48 @@ def lost(folder: Path, *trainings: tuple[str, list[float | None], int | None]) -
         for phase, losses, kept in trainings
         for step, loss in zip(range(10, 10_000, 10), losses, strict=False)
     ]
-    path = folder / "log.parquet"
-    pq.write_table(pa.Table.from_pylist(rows, TRAINING_LOG), path)
+    log = stored(folder, training_log=pa.Table.from_pylist(rows, TRAINING_LOG))["training_log"]
     work = Work(None, 0, {}, {}, {}, Resources(), folder, lambda name, rows: None)
-    return [one.message for one in find_lost(work, rows_of({"training_log": [path]}), [])]
+    return [one.message for one in find_lost(work, log, [])]
 
 
-def test_a_training_that_ended_at_a_nan_names_its_step_and_the_one_kept(tmp_path: Path) -> None:
-    (message,) = lost(
-        tmp_path, ("writer", [3.0, 2.0, math.nan], 20), ("other", [3.0, math.nan, 2.0], 20)
-    )
-    assert re.findall(r"writer|\d+", message) == ["writer", "42", "30", "20"]
-    assert len(lost(tmp_path, ("writer", [3.0, math.inf], 10))) == 1
+@pytest.mark.parametrize(
+    ("trainings", "names"),
+    [
+        # The training, its seed, the step and the one kept; the other went on.
+        (
+            [("writer", [3.0, 2.0, math.nan], 20), ("other", [3.0, math.nan, 2.0], 20)],
+            ["writer", "42", "30", "20"],
+        ),
+        ([("writer", [3.0, math.inf], 10)], ["writer", "42", "20", "10"]),
+        # Measured on dev at step 40, where no loss was logged.
+        ([("writer", [3.0, 2.0, math.nan, None], 20)], ["writer", "42", "30", "20"]),
+        ([("writer", [3.0, math.inf], 20)], []),
+    ],
+)
+def test_a_training_that_ended_at_a_nan_names_its_step_and_the_one_kept(
+    tmp_path: Path, trainings: Any, names: list[str]
+) -> None:
+    assert re.findall(r"writer|other|\d+", " ".join(lost(tmp_path, *trainings))) == names
 
 
-def test_only_steps_with_a_loss_are_told(tmp_path: Path) -> None:
-    # Measured on dev at step 40, where no loss was logged.
-    (message,) = lost(tmp_path, ("writer", [3.0, 2.0, math.nan, None], 20))
-    assert re.findall(r"\d+", message) == ["42", "30", "20"]
-    assert lost(tmp_path, ("writer", [3.0, math.inf], 20)) == []
+@pytest.mark.parametrize(
+    ("action", "tasks", "count", "names"),
+    [
+        ("report", ["STS-B", "STS14", "STS14"], 2, ["STS14 2", "STS-B 1"]),
+        ("report", ["a", "b", "c", "d", "e", "f"], 3, ["2 more"]),
+        ("remove", ["STS-B"], 0, []),
+        ("report", [], 0, []),
+    ],
+)
+def test_what_the_guard_leaves_in_training_makes_figures_transductive(
+    tmp_path: Path, action: str, tasks: list[str], count: int, names: list[str]
+) -> None:
+    config = GuardConfig.model_validate({"suite": Path(), "tasks": (), "action": action})
+    texts = pa.array([number // 2 for number in range(len(tasks))], pa.uint64())
+    table = pa.table({"text_id": texts, "task": pa.array(tasks, pa.string())})
+    rows = stored(tmp_path, contamination=table)["contamination"]
+    work = Work(config, 0, {}, {}, {}, Resources(), tmp_path, lambda name, rows: None)
+    warnings = list(find_transductive(work, rows, []))
+    assert [(one.kind, one.count) for one in warnings] == [("transductive", count)] * bool(count)
+    assert [name for name in names if name not in warnings[0].message] == []

@@ -5,15 +5,15 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
+from failures import fails
+from stages import ran, stored
 from train_stage import inputs
 
 from tercet.models.encoders.encoder import encode, load_encoder
-from tercet.storage.rows import Rows, rows_of
-from tercet.tasks.stage import BadInput, Resources, Work
+from tercet.storage.rows import Rows
 from tercet.tasks.training import whiten
-from tercet.tasks.training.whiten import WHITENING, WhitenConfig
+from tercet.tasks.training.whiten import WhitenConfig
 
 __all__ = ["inputs"]
 
@@ -22,16 +22,10 @@ def whitened(
     inputs: dict[str, Rows], encoder: Path, scratch: Path, **settings: Any
 ) -> tuple[Path, list[dict[str, Any]]]:
     """The directory of the whitened encoder, and the rows of `whitening`."""
-    found: dict[str, pa.Table] = {}
-    scratch.mkdir()
     config = WhitenConfig(**settings)
-    work = Work(
-        config, 3, inputs, {"encoder": encoder}, {}, Resources(), scratch, found.__setitem__
-    )
-    path = whiten.run(work)
-    assert found["whitening"].schema == WHITENING
-    assert set(found["whitening"]["seed"].to_pylist()) == {config.model_seed or 3}
-    return path, found["whitening"].to_pylist()
+    path, tables = ran(whiten.STAGE, config, inputs, scratch, {"encoder": encoder})
+    assert set(tables["whitening"]["seed"].to_pylist()) == {3}
+    return path, tables["whitening"].to_pylist()
 
 
 def test_the_train_sentences_are_whitened(
@@ -53,55 +47,24 @@ def test_the_train_sentences_are_whitened(
     assert rows[3]["factor"] == pytest.approx(rows[3]["variance"] ** -0.5)
 
 
-def test_it_is_fitted_on_the_corpora_and_on_so_many_texts(
-    inputs: dict[str, Rows],
-    tmp_path: Path,
-    tiny_backbone: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(whiten, "_TEXTS", 9)
-    found = {
-        name: whitened(inputs, tiny_backbone, tmp_path / name, dimensions=4, **settings)[1]
-        for name, settings in {
-            "docs": {"corpora": ("docs",)},
-            "few": {},
-            "again": {},
-        }.items()
-    }
-    assert {name: rows[0]["texts"] for name, rows in found.items()} == {
-        "docs": 9,
-        "few": 9,
-        "again": 9,
-    }
-    assert found["few"] == found["again"]
-
-
-def test_what_the_guard_has_found_is_left_out(
+def test_it_is_fitted_on_the_corpora_without_what_the_guard_has_found(
     inputs: dict[str, Rows], tmp_path: Path, tiny_backbone: Path, tiny_texts: list[str]
 ) -> None:
     removed = pa.table({"text": tiny_texts[:6], "removed": [True] * 5 + [False]})
-    pq.write_table(removed, tmp_path / "found.parquet")
-    guarded = rows_of({"contamination": [tmp_path / "found.parquet"]})
-    _, rows = whitened(
-        {**inputs, "guarded_sentences": guarded}, tiny_backbone, tmp_path / "work", dimensions=4
-    )
-    assert rows[0]["texts"] == 25
+    guarded = {"guarded_sentences": stored(tmp_path, contamination=removed)["contamination"]}
+    for name, corpora, given, count in (
+        ("docs", ("docs",), {}, 15),
+        ("guarded", (), guarded, 25),
+    ):
+        settings = {"dimensions": 4, "corpora": corpora}
+        _, rows = whitened({**inputs, **given}, tiny_backbone, tmp_path / name, **settings)
+        assert rows[0]["texts"] == count
 
 
-@pytest.mark.parametrize(
-    ("settings", "said"),
-    [
-        ({"dimensions": 33, "corpora": ("docs",)}, "whiten.dimensions is 33"),
-        ({"dimensions": 20, "corpora": ("docs",)}, "whiten.dimensions is 20"),
-        ({"dimensions": None, "corpora": ("docs",)}, "whiten.dimensions is 32"),
-    ],
-)
-def test_too_much_asked_is_refused(
-    inputs: dict[str, Rows],
-    tmp_path: Path,
-    tiny_backbone: Path,
-    settings: dict[str, Any],
-    said: str,
+@pytest.mark.parametrize(("dimensions", "named"), [(33, 33), (20, 20), (None, 32)])
+def test_more_dimensions_than_there_are_texts_or_numbers(
+    inputs: dict[str, Rows], tmp_path: Path, tiny_backbone: Path, dimensions: Any, named: int
 ) -> None:
-    with pytest.raises(BadInput, match=said):
+    settings = {"dimensions": dimensions, "corpora": ("docs",)}
+    with fails("unfit_model", "whiten.dimensions", named):
         whitened(inputs, tiny_backbone, tmp_path / "work", **settings)

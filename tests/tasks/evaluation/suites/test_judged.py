@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from evaluation_stage import encoder, model, run_stage, words
 from failures import fails
+from stages import stored
 
 from tercet.models import seeding
-from tercet.storage.rows import Rows, rows_of
+from tercet.storage.rows import Rows
 from tercet.tasks.corpus.passages import PASSAGES
 from tercet.tasks.evaluation.judgements import JUDGEMENTS
 from tercet.tasks.evaluation.suites.judged import judged_tasks, read_judged
@@ -20,16 +20,18 @@ from tercet.tasks.retrieval.passage_vectors import PASSAGE_VECTORS
 
 __all__ = ["encoder", "model"]
 
-# By shared words, "a b" is nearest to passages 0, 1 and 2; the rest are further from it each.
+# By shared words, "cats dogs" is nearest to passages 0, 1 and 2; the rest are further from it each.
 TEXTS = [
-    ("x.md", "a b"),
-    ("x.md", "a b c"),
-    ("y.md", "b a d e"),
-    ("z.md", "a q q q q"),
-    ("z.md", "m"),
+    ("x.md", "cats dogs"),
+    ("x.md", "cats dogs cows"),
+    ("y.md", "dogs cats hens pigs"),
+    ("z.md", "cats newts newts newts newts"),
+    ("z.md", "moles"),
 ]
-ASKED = [("mine", "a b", "test", "file", 2), ("mine", "m", "test", "file", 3)]
-ASKED += [("mine", "m", "test", "file", 4), ("mine", "q", "dev", "file", 3)]
+ASKED = [("mine", "cats dogs", "test", "file", 2), ("mine", "moles", "test", "file", 3)]
+ASKED += [("mine", "moles", "test", "file", 4), ("mine", "newts", "dev", "file", 3)]
+# No passage has a word of it.
+ASKED.append(("mine", "owls", "dev", "file", 3))
 
 
 def passages() -> pa.Table:
@@ -53,18 +55,19 @@ def judgements(*rows: tuple[str, str, str, str, int]) -> pa.Table:
 
 @pytest.fixture
 def inputs(tmp_path: Path) -> dict[str, Rows]:
-    found = {"passages": passages(), "judgements": judgements(*ASKED)}
-    for name, table in found.items():
-        pq.write_table(table, tmp_path / f"{name}.parquet")
-    return {name: rows_of({name: [tmp_path / f"{name}.parquet"]}) for name in found}
+    return stored(tmp_path, passages=passages(), judgements=judgements(*ASKED))
 
 
 def test_a_file_counts_once(inputs: dict[str, Rows]) -> None:
     test, dev = read_judged(inputs, ("dev", "test"), "mine")
-    assert (test.title, test.queries, test.units) == ("mine", ("a b", "m"), (0, 0, 1, 2, 2))
+    assert (test.title, test.queries, test.units) == (
+        "mine",
+        ("cats dogs", "moles"),
+        (0, 0, 1, 2, 2),
+    )
     assert test.judged == ({1: 1}, {2: 3})
     assert test.documents == tuple(text for _, text in TEXTS)
-    assert (dev.title, dev.queries, dev.judged) == ("mine dev", ("q",), ({2: 4},))
+    assert (dev.title, dev.queries, dev.judged) == ("mine dev", ("newts", "owls"), ({2: 4}, {2: 5}))
     assert read_judged(inputs, ("test",), "other") == []
     assert read_judged({}, ("test",)) == []
 
@@ -89,19 +92,41 @@ def test_the_figures_are_of_files(
     assert {task for task, _ in found} == {"mine", "mine bm25", "mine hybrid"}
 
 
+def test_items_join_with_judgements_and_ranks_that_name_the_first_passage(
+    tmp_path: Path, encoder: SimpleNamespace, model: Path, inputs: dict[str, Rows]
+) -> None:
+    pairs = [("one two", "one three", "test"), ("four", "four five", "test")]
+    out = run_stage(tmp_path / "work", model, pairs, more=inputs, splits=["dev", "test"])
+    items = out["evaluation_items"].to_pylist()
+    asked = set(inputs["judgements"].table("judgements")["query_id"].to_pylist())
+    assert {i["query_id"] for i in items if i["suite"] == "retrieval_sets"} == asked
+    assert {i["query_id"] for i in items if i["suite"] != "retrieval_sets"} <= {None}
+    by_item = {(i["task"], i["item"]): i["query_id"] for i in items}
+    ranks = {}
+    for row in out["question_ranks"].to_pylist():
+        assert by_item[row["task"], row["item"]] == row["query_id"]
+        ranks[row["task"].split()[0], row["query"], row["way"]] = row
+    for way in ("encoder", "bm25", "hybrid"):
+        row = ranks["mine", "cats dogs", way]
+        # The best answer's file comes second.
+        assert (row["rank"], row["first_id"], row["first"]) == (2, 10, "cats dogs")
+        assert ranks["mine", "moles", way]["rank"] == 1
+    lost = ranks["mine", "owls", "bm25"]
+    assert (lost["rank"], lost["first_id"], lost["first"]) == (None, None, None)
+
+
 def test_passages_are_not_encoded_again_where_they_have_vectors(
     tmp_path: Path, encoder: SimpleNamespace, model: Path, inputs: dict[str, Rows]
 ) -> None:
     own = run_stage(tmp_path / "a", model, [], retrieval=False, more=inputs)["evaluations"]
-    made = [words(text) for _, text in TEXTS]
-    table = pa.table({"vector": [vector / np.linalg.norm(vector) for vector in made]})
-    pq.write_table(table.cast(pa.schema([PASSAGE_VECTORS.field("vector")])), tmp_path / "v.parquet")
-    inputs["passage_vectors"] = rows_of({"passage_vectors": [tmp_path / "v.parquet"]})
+    vectors = [words(text) / np.linalg.norm(words(text)) for _, text in TEXTS]
+    table = pa.table({"vector": vectors}).cast(pa.schema([PASSAGE_VECTORS.field("vector")]))
+    inputs |= stored(tmp_path, passage_vectors=table)
     encoder.seen.clear()
     found = run_stage(tmp_path / "b", model, [], retrieval=False, more=inputs)["evaluations"]
-    assert encoder.seen == ["a b", "m"]
+    assert encoder.seen == ["cats dogs", "moles"]
     columns = ["task", "metric", "value", "data_digest"]
     assert found.select(columns) == own.select(columns)
-    pq.write_table(pq.read_table(tmp_path / "v.parquet").slice(1), tmp_path / "v.parquet")
+    inputs |= stored(tmp_path, passage_vectors=table.slice(1))
     with fails("damaged", "1", "5"):
         run_stage(tmp_path / "c", model, [], retrieval=False, more=inputs)
