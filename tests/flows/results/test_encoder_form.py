@@ -58,10 +58,10 @@ def test_an_encoder_with_prompts_says_how_its_sides_are_encoded(
     store = _measured(tmp_path, tiny_backbone, prompts, encoder={"pooling": "mean"})
     export("train", str(tmp_path / "out"), store.location, None)
     card, out = (tmp_path / "out" / "README.md").read_text(), capsys.readouterr().out
-    for said in (card, out):
-        assert "model.encode_query(" in said
-        assert "model.encode_document(" in said
-        assert "model.encode(" not in said
+    for text in (card, out):
+        assert "model.encode_query(" in text
+        assert "model.encode_document(" in text
+        assert "model.encode(" not in text
     assert load_encoder(tmp_path / "out").prompts == {"query": "find: ", "document": ""}
 
 
@@ -144,8 +144,8 @@ def test_a_backbone_with_code_of_its_own_is_exported_and_its_trust_is_told(
     found = encode(load_encoder(tmp_path / "out", trust_remote_code=True), TEXTS)
     expected = load_encoder(backbone, measured, trust_remote_code=True)
     np.testing.assert_array_equal(found, encode(expected, TEXTS))
-    for said in (capsys.readouterr().out, (tmp_path / "out" / "README.md").read_text()):
-        assert "trust_remote_code=True)" in said
+    for text in (capsys.readouterr().out, (tmp_path / "out" / "README.md").read_text()):
+        assert "trust_remote_code=True)" in text
 
 
 @pytest.mark.slow
