@@ -25,7 +25,7 @@ def test_a_model_that_was_loading_when_it_was_cancelled_is_not_asked(tmp_path, m
     )
     run = SimpleNamespace(llm=AskingSettings(), device="cpu", batch_size=2)
     store = open_store(str(tmp_path / "store"))
-    session = LlmSession(store, SimpleNamespace(name="small", run=run), "r", lambda said: None)
+    session = LlmSession(store, SimpleNamespace(name="small", run=run), "r", lambda text: None)
     ended = []
 
     class Loading:
@@ -58,11 +58,11 @@ def test_remains_are_swept_though_a_live_process_has_their_ports_number(tmp_path
     for name, server in (("gone", ended.pid), ("going", ended.pid), ("alive", os.getpid())):
         folder = store.work / "scratch" / f"{ENGINE}{name}"
         folder.mkdir(parents=True)
-        said = {"server": server, "supervisor": None, "port": os.getpid()}
-        (folder / "vllm.json").write_text(json.dumps(said))
+        state = {"server": server, "supervisor": None, "port": os.getpid()}
+        (folder / "vllm.json").write_text(json.dumps(state))
     run = SimpleNamespace(llm=AskingSettings(), device="cpu", batch_size=2)
     # Of a run that goes on, in another container perhaps, nobody knows the processes.
     with locks.hold(store, "run-going"):
-        LlmSession(store, SimpleNamespace(name="small", run=run), "r", lambda said: None)
+        LlmSession(store, SimpleNamespace(name="small", run=run), "r", lambda text: None)
     left = {folder.name for folder in (store.work / "scratch").glob(f"{ENGINE}*")}
     assert left == {f"{ENGINE}alive", f"{ENGINE}going"}
