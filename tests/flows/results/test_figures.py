@@ -363,29 +363,28 @@ def test_the_report_shows_verdicts_by_generator_and_method(tmp_path: Path) -> No
             ]
         )
     ]
-    scores = [
-        {"candidate_id": i, "scorer": "pair", "measure": "p_true", "value": value}
-        for i, value in enumerate([0.98, 0.5, 0.25, 0.1])
-    ]
-    run = write_run(
-        tmp_path / "store",
-        {
-            "discriminator_metrics": metrics(),
-            "reliability": [
-                {"discriminator": "judge", "p_low": 0.95, "p_high": 1.0, "pairs": 50}
-                | {"mean_p": 0.98, "share_true": 0.96, "ci_low": 0.91, "ci_high": 0.99}
-            ],
-            "candidates": candidates,
-            "generations": [
-                {"generation_id": i, "model": "/models/writer" if i < 2 else None} for i in range(4)
-            ],
-            "scores": scores,
-            "rejects": [
-                {"stage": "select", "row_id": 1, "reason": "below_p_min"},
-                {"stage": "select", "row_id": 2, "reason": "surplus"},
-            ],
-        },
-    )
+    by_scorer = {"pair": [0.98, 0.5, 0.25, 0.1], "own": [0.125, 0.75]}
+    bin_of_p = {"discriminator": "judge", "p_low": 0.95, "p_high": 1.0, "pairs": 50}
+    models = ["/models/writer", "/models/writer", None, None]
+    tables = {
+        "discriminator_metrics": metrics(),
+        "reliability": [
+            bin_of_p | {"mean_p": 0.98, "share_true": 0.96, "ci_low": 0.91, "ci_high": 0.99}
+        ],
+        "candidates": candidates,
+        "generations": [{"generation_id": i, "model": model} for i, model in enumerate(models)],
+        "scores": [
+            {"candidate_id": i, "scorer": name, "measure": "p_true", "value": value}
+            for name, values in by_scorer.items()
+            for i, value in enumerate(values)
+        ],
+        "rejects": [
+            {"stage": "select", "row_id": 1, "reason": "below_p_min"},
+            {"stage": "select", "row_id": 2, "reason": "surplus"},
+        ],
+    }
+    recipe = {"select": {"p_true": "pair", "p_min": 0.5}}
+    run = write_run(tmp_path / "store", tables, recipe=recipe)
     with open_runs(open_store(str(tmp_path / "store")), [run]) as subjects:
         figures, _, reliability, verdicts = discriminators(subjects).blocks
     assert isinstance(figures, Table)
@@ -393,39 +392,11 @@ def test_the_report_shows_verdicts_by_generator_and_method(tmp_path: Path) -> No
     assert isinstance(verdicts, Table)
     assert figures.rows[0][:3] == ["the discriminator", "0.910", "0.900 to 0.920"]
     assert reliability.rows == [["0.95 to 1.00", 50, "0.980", "0.960", "0.910 to 0.990"]]
+    # Refusals are put to the scorer that decides.
     assert verdicts.rows == [
+        ["own", "writer", "paraphrase", "positive", 2, "0.438", None, None],
         ["pair", "writer", "paraphrase", "positive", 2, "0.740", 1, 1],
         ["pair", "rule", "negation", "negative", 1, "0.750", 0, 0],
-    ]
-
-
-def test_refusals_are_put_to_the_scorer_that_decides(tmp_path: Path) -> None:
-    kept = {"method": "paraphrase", "role": "positive", "relation": "keeps", "sentence_id": 1}
-    by_scorer = {"pair": (0.875, 0.25), "own": (0.125, 0.75)}
-    run = write_run(
-        tmp_path / "store",
-        {
-            "discriminator_metrics": metrics(),
-            "candidates": [
-                {**kept, "candidate_id": i, "generation_id": i, "text": f"text {i}"} for i in (0, 1)
-            ],
-            "generations": [{"generation_id": i, "model": None} for i in (0, 1)],
-            "scores": [
-                {"candidate_id": i, "scorer": name, "measure": "p_true", "value": value}
-                for name, values in by_scorer.items()
-                for i, value in enumerate(values)
-            ],
-            "rejects": [{"stage": "select", "row_id": 1, "reason": "below_p_min"}],
-        },
-        recipe={"select": {"p_true": "pair", "p_min": 0.5}},
-    )
-    with open_runs(open_store(str(tmp_path / "store")), [run]) as subjects:
-        verdicts = discriminators(subjects).blocks[-1]
-    assert isinstance(verdicts, Table)
-    of_both = ["rule", "paraphrase", "positive", 2]
-    assert verdicts.rows == [
-        ["own", *of_both, "0.438", None, None],
-        ["pair", *of_both, "0.562", 1, 1],
     ]
 
 
