@@ -9,6 +9,7 @@ from failures import fails
 
 from tercet.flows.commands.plan import show_plan
 from tercet.flows.pipeline.compile import compile_steps, left_out, steps_to_run
+from tercet.flows.pipeline.retrieval import EVALUATOR, evaluator_vectors
 from tercet.flows.pipeline.step import Step, until
 from tercet.flows.recipe import file as recipe_file
 from tercet.flows.recipe.file import resolve
@@ -142,13 +143,14 @@ def test_the_plan_says_where_bf16_is_computed_in_fp32(
     assert "bf16" not in " ".join(prepare(arguments).notes)
 
 
+TRAIN: dict[str, Any] = {"phases": [{"rows": "anchors", "loss": "info_nce"}]}
 SEARCHED: dict[str, Any] = {
     "corpora": CONTENT["corpora"],
     "models": None,
     "backbone": "org/model",
     "evaluator": None,
     "synthesise": None,
-    "train": {"phases": [{"rows": "anchors", "loss": "info_nce"}]},
+    "train": TRAIN,
 }
 PASSAGES = {"passages": {"tokens": 64}}
 SETS = {"retrieval_sets": {"beir": "folder", "mine": "mine.csv"}}
@@ -186,9 +188,99 @@ def test_a_table_of_questions_is_matched_once_and_measured_by_each_evaluation() 
 
 
 def test_a_checkpoint_is_chosen_by_its_questions_of_dev() -> None:
-    train = {**SEARCHED["train"], "choose": {"by": "mine"}}
+    train = {**TRAIN, "choose": {"by": "mine"}}
     found = steps(**{**SEARCHED, "train": train}, ingest=PASSAGES, evaluate=SETS)
     assert found["judgements"].config.model_dump()["chosen_on"] == "mine"
     assert found["train"].inputs["judgements"] == ("judgements",)
     assert found["train"].inputs["passages"] == ("passages",)
     assert found["train"].config.model_dump()["retrieval_sets"] == {}
+
+
+EVALUATED: dict[str, Any] = {"evaluator": {"model": "org/model"}, "ingest": PASSAGES}
+
+
+def encoding(**changes: Any) -> dict[str, Step]:
+    """The steps of a recipe with passages and an evaluator."""
+    return steps(**{**SEARCHED, **EVALUATED, **changes})
+
+
+def vectors(**changes: Any) -> dict[str, Step]:
+    found = encoding(**changes)
+    return {name: step for name, step in found.items() if step.stage.name == "passage_vectors"}
+
+
+def test_the_encoder_before_and_after_makes_vectors_of_all_passages() -> None:
+    found = vectors(seeds=2)
+    assert {name: step.models["encoder"] for name, step in found.items()} == {
+        "passage_vectors.base": Weights("org/model"),
+        "passage_vectors.encoder": Made("train"),
+        "passage_vectors.encoder.seed43": Made("train.seed43"),
+    }
+    assert {step.inputs["passages"] for step in found.values()} == {("passages",)}
+    assert vectors(ingest={}) == {}
+
+
+def test_a_whitened_encoder_makes_them_after_it() -> None:
+    assert vectors(whiten={})["passage_vectors.encoder"].models == {"encoder": Made("whiten")}
+    only = vectors(train={"phases": []}, whiten={})
+    assert {name: step.models["encoder"] for name, step in only.items()} == {
+        "passage_vectors.base": Weights("org/model"),
+        "passage_vectors.encoder": Made("whiten"),
+    }
+
+
+def test_they_are_made_as_the_encoder_is_measured() -> None:
+    found = vectors(
+        evaluate={"pooling": "cls", "max_length": 48, "precision": "bf16"},
+        prompts={"document": "text: "},
+        train={**TRAIN, "trust_remote_code": True},
+    )
+    for step in found.values():
+        assert step.config.model_dump(exclude={"cnn_seed", "mix", "prompt"}) == {
+            "pooling": "cls",
+            "max_length": 48,
+            "precision": "bf16",
+            "prompts": {"query": None, "document": "text: "},
+            "trust_remote_code": True,
+        }
+    train = {**TRAIN, "pooling": "token_cnn"}
+    drawn = vectors(evaluate={"pooling": "token_cnn"}, train=train, whiten={})
+    seeds = {name: step.config.model_dump()["cnn_seed"] for name, step in drawn.items()}
+    assert seeds == {"passage_vectors.base": 42, "passage_vectors.encoder": None}
+
+
+def test_the_evaluators_are_made_only_where_they_are_read() -> None:
+    assert EVALUATOR not in encoding()
+    content = {"corpora": CONTENT["corpora"][:1], "backbone": "org/model", "train": TRAIN}
+    content |= {**EVALUATED, "embed": {"max_length": 32, "pooling": "cls"}}
+    recipe = Recipe.model_validate({"name": "r", **content})
+    resolved = resolve(recipe)
+    (step,) = evaluator_vectors(recipe, resolved.evaluator)
+    assert (step.name, step.models) == (EVALUATOR, {"encoder": Weights("org/model")})
+    assert step.config.model_dump(include={"max_length", "pooling"}) == {
+        "max_length": None,
+        "pooling": "cls",
+    }
+    assert evaluator_vectors(recipe, None) == []
+
+
+def test_a_round_trip_reads_them_and_encodes_queries_alike() -> None:
+    asked = {
+        "synthesise": {"title": None},
+        "score": {"round_trip": None},
+        "embed": {"pooling": "cls", "max_length": 32},
+        "prompts": {"query": "find: "},
+    }
+    found = encoding(**asked)
+    scorer, vectors = found["score.round_trip"], found[EVALUATOR]
+    assert scorer.inputs == {
+        "candidates": ("parse",),
+        "passages": ("passages",),
+        "passage_vectors": (EVALUATOR,),
+    }
+    assert (scorer.config, scorer.models) == (vectors.config, vectors.models)
+    assert scorer.config.model_dump()["prompts"]["query"] == "find: "
+    assert found["select"].inputs["scores"] == ("score.evaluator",)
+    bounded = encoding(**asked, select={"rank_max": 3})
+    assert bounded["select"].inputs["scores"] == ("score.evaluator", "score.round_trip")
+    assert [name for name in found if found[name] != bounded[name]] == ["select"]

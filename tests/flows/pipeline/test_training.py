@@ -225,3 +225,28 @@ def test_a_phase_that_draws_generations_reads_triplets_too(tmp_path: Path) -> No
             recipe(tmp_path, phase % "{}", *changes)
     assert set(steps(tmp_path, phase % "{cutoff: 1}", *none)["train"].inputs) == set(others.inputs)
     assert "select" not in steps(tmp_path, phase % "{generated: 0}", *none)
+
+
+def test_a_choice_follows_each_training_and_is_what_is_measured(tmp_path: Path) -> None:
+    (tmp_path / "mine.csv").write_text("question,file\nwhat?,field.txt\n")
+    sets = f"evaluate.retrieval_sets={tmp_path / 'mine.csv'}"
+    asked = ("choose={}", "seeds=2", "ingest.passages={}")
+    found = steps(tmp_path, *asked, sets)
+    for seed, trained in (("", "train.main"), (".seed43", "train.main.seed43")):
+        choice, after = found[f"choose{seed}"], found[f"evaluate.encoder{seed}"]
+        assert choice.models == {"model": Made(trained), "untouched": BACKBONE}
+        names = ["base", *(f"mix{mix}{seed}" for mix in (25, 50, 75, 100))]
+        for mix, name in zip((0, 25, 50, 75, 100), names, strict=True):
+            assert choice.inputs[f"vectors{mix}"] == (f"passage_vectors.{name}",)
+        assert after.models == {"model": Made(choice.name)}
+        assert after.inputs["choices"] == after.inputs["passage_vectors"] == (choice.name,)
+    assert "passage_vectors.encoder" not in found
+    # Without questions to the passages these are encoded once, by what was chosen.
+    plain = steps(tmp_path, *asked)
+    assert plain["passage_vectors.encoder"].models == {"encoder": Made("choose")}
+    assert "passage_vectors.mix25" not in plain
+    assert "choices" in plain["evaluate.encoder"].inputs
+    with fails("conflict", "whiten"):
+        steps(tmp_path, "choose={}", "whiten={}")
+    with fails("bad_value", "choose.mix", "0.25"):
+        steps(tmp_path, "choose={}", "choose.mix=0.3")
