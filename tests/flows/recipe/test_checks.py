@@ -96,12 +96,11 @@ def test_what_reads_vectors_of_candidates_is_refused_without_an_evaluator(
 
 
 def test_without_decay_no_cosine_is_needed() -> None:
-    phase = {**GAUSSIAN, "loss": {"name": "gaussian_decay", "sigma_cosine": 0}}
-    assert resolve(Recipe.model_validate({**JUDGED, "train": {"phases": [phase]}}))
-    taught = {**GAUSSIAN, "models": {"teacher": "a/teacher"}}
-    assert resolve(Recipe.model_validate({**JUDGED, "train": {"phases": [taught]}}))
-    encoder = {"encoder": "a/guard", "embedding_min": 0.9}
-    assert resolve(Recipe.model_validate({**JUDGED, "guard": encoder}))
+    flat = {"loss": {"name": "gaussian_decay", "sigma_cosine": 0}}
+    for phase in (flat, {"models": {"teacher": "a/teacher"}}):
+        assert resolve(Recipe.model_validate({**JUDGED, "train": {"phases": [GAUSSIAN | phase]}}))
+    guard = {"encoder": "a/guard", "embedding_min": 0.9}
+    assert resolve(Recipe.model_validate({**JUDGED, "guard": guard}))
 
 
 @pytest.mark.parametrize("declared", [{"as_anchor": True}, {"unit": "passage"}])
@@ -240,24 +239,16 @@ def test_each_source_has_a_step_of_its_own() -> None:
     }
     assert mined["negatives.labelled"].config.corpora == ("clicks", "other")  # type: ignore[attr-defined]
     assert found["train"].inputs["negatives"] == tuple(mined)
+    by_words = {step.name: step for step in steps(negatives={"by": "bm25"}, without="evaluator")}
+    assert by_words["negatives.document_pairs"].models == {}
+    assert "passage_vectors.evaluator" not in by_words
     vectors = found["passage_vectors.evaluator"]
     for step in mined.values():
         assert step.models == vectors.models
         assert step.inputs["passage_vectors"] == (vectors.name,)
 
 
-def test_by_words_no_vector_is_made() -> None:
-    found = {step.name: step for step in steps(negatives={"by": "bm25"}, without="evaluator")}
-    assert found["negatives.document_pairs"].models == {}
-    assert "passage_vectors.evaluator" not in found
-
-
 def test_what_no_part_reads_is_made_on_demand_alone() -> None:
-    every = steps("queries")
-    names = {step.name for step in every}
-    assert {"negatives", "passage_vectors.evaluator"} <= names
-    run = {step.name for step in steps_to_run(every)}
-    assert not {"negatives", "passage_vectors.evaluator"} & run
-    assert {"negatives", "passage_vectors.evaluator"} <= {
-        step.name for step in steps_to_run(every, "negatives")
-    }
+    every, mined = steps("queries"), {"negatives", "passage_vectors.evaluator"}
+    assert not mined & {step.name for step in steps_to_run(every)}
+    assert mined <= {step.name for step in steps_to_run(every, "negatives")}

@@ -74,10 +74,13 @@ def test_before_after_and_gain_by_seed() -> None:
     assert (found.first.model, found.first.digest) == ("encoder-1", "d")
     gain, low, high = found.gain()
     assert gain == 5.0
+    # Over two seeds, not over the queries.
     assert low is not None
     assert high is not None
-    assert low < 4.0 < 6.0 < high, "over two seeds, not over the queries"
+    assert low < 4.0 < 6.0 < high
     assert seeds([found]) == [1, 2]
+    (found,) = read_figures(stored([row("base", 60.0), row("encoder", 61.5)]))
+    assert found.gain() == (1.5, None, None)
 
 
 def test_the_figures_of_one_model_also_of_an_earlier_phase() -> None:
@@ -89,11 +92,6 @@ def test_the_figures_of_one_model_also_of_an_earlier_phase() -> None:
     assert found.gain() == (2.0, None, None)
 
 
-def test_a_gain_without_a_row_is_the_difference() -> None:
-    (found,) = read_figures(stored([row("base", 60.0), row("encoder", 61.5)]))
-    assert found.gain() == (1.5, None, None)
-
-
 def test_of_too_few_questions_there_is_no_interval() -> None:
     few = stored([{**one, "n": 29} for one in ROWS])
     (found,) = read_figures(few)
@@ -103,12 +101,9 @@ def test_of_too_few_questions_there_is_no_interval() -> None:
     assert found.gain() == (6.0, None, None)
 
 
-def test_undefined_values_are_left_out() -> None:
+def test_test_stands_before_dev_geometry_apart_and_undefined_values_nowhere() -> None:
     nan = float("nan")
     assert read_figures(stored([row("encoder", nan), row("encoder", nan, "recall@1_gain")])) == []
-
-
-def test_test_stands_before_dev_and_geometry_apart() -> None:
     rows = [
         row("encoder", 1.0, "alignment"),
         row("encoder", 1.0, subset="dev"),
@@ -278,14 +273,11 @@ def test_the_training_stands_before_its_controls() -> None:
     assert "+2.0 (+0.0 to +4.0)" in defined_in_words(one)
 
 
-def test_several_seeds_are_a_mean_without_an_interval() -> None:
+def test_several_seeds_or_too_few_definitions_have_no_interval() -> None:
     (one,) = defined(connection_of_definitions(rows((42, 44))))
     assert one.seeds == 2
     assert one.figures["own_entries"]["mrr"] == (22.25, None, None)
     assert "+4.0 by" in defined_in_words(one)
-
-
-def test_of_too_few_definitions_a_gain_has_no_interval() -> None:
     (one,) = defined(connection_of_definitions([{**row, "n": 20} for row in rows()]))
     assert one.figures["words"]["mrr"] == (18.25, None, None)
     assert "+3.0 (too few)" in defined_in_words(one)
@@ -432,18 +424,12 @@ def test_generators_stand_apart_from_the_controls_that_they_share() -> None:
     assert values["perplexity"] is None
     assert found.gains == {"plain": [], "vae": [Gain("words replaced at random", 2.5, 1.5, 3.5)]}
     assert "+2.5 points (+1.5 to +3.5)" in gains_in_words("vae", found.gains["vae"])
-
-
-def test_of_too_few_pairs_a_gain_has_no_interval() -> None:
-    found = measured_generators(connection_of_generated(2.5, n=9))
-    assert found is not None
-    assert "+2.5 points (too few)" in gains_in_words("vae", found.gains["vae"])
-
-
-def test_without_a_gain_there_is_none() -> None:
-    found = measured_generators(connection_of_generated(None))
-    assert found is not None
-    assert found.gains["vae"] == []
+    few = measured_generators(connection_of_generated(2.5, n=9))
+    assert few is not None
+    assert "+2.5 points (too few)" in gains_in_words("vae", few.gains["vae"])
+    without = measured_generators(connection_of_generated(None))
+    assert without is not None
+    assert without.gains["vae"] == []
 
 
 def test_a_run_without_these_tables_measured_nothing() -> None:
