@@ -73,7 +73,7 @@ def test_prompts_reach_all_that_reads_or_keeps_them(tmp_path: Path) -> None:
         "train.warm", "train.pairs", "train.main", "whiten", "evaluate.base", "evaluate.encoder"
     }  # fmt: skip
     for name in changed:
-        assert after[name].config.prompts.given() == {"query": "find: "}  # type: ignore[attr-defined]
+        assert after[name].config.prompts.given() == {"query": "find: "}
 
 
 def test_each_phase_starts_from_the_one_before_and_reads_what_its_parts_need(

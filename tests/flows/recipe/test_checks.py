@@ -50,7 +50,7 @@ def test_no_step_is_chosen_by_other_weights_than_are_left() -> None:
     phase = {"name": "pairs", "rows": "nli", "loss": "info_nce", "weight_interpolation": 0.3}
     with fails("conflict") as error:
         recipe([pairs], {"phases": [phase], "choose": {"by": "STS-B"}})
-    assert error.value.location[-1] == "weight_interpolation"  # type: ignore[attr-defined]
+    assert error.value.location[-1] == "weight_interpolation"
     assert recipe([pairs], {"phases": [phase]})
 
 
@@ -111,7 +111,7 @@ def test_pairing_by_role_is_refused_where_an_anchor_is_no_sentence(
     own = {**declared, "relation": "topic", "prompt": "ask.jinja"}
     with fails("conflict") as error:
         resolve(Recipe.model_validate({**role, "synthesise": {"mine": own}}))
-    assert error.value.location == ("synthesise", "mine", *declared)  # type: ignore[attr-defined]
+    assert error.value.location == ("synthesise", "mine", *declared)
 
 
 ASKED: dict[str, Any] = {
@@ -215,7 +215,7 @@ def by_name(of: Any) -> dict[str, Step]:
 def test_what_does_not_fit_is_refused(given: Any, kind: ErrorKind, name: str, place: str) -> None:
     with fails(kind, name) as error:
         steps(**given)
-    assert place in error.value.location  # type: ignore[attr-defined]
+    assert place in error.value.location
 
 
 @pytest.mark.parametrize("source", ["anchors", "triplets"])
@@ -232,12 +232,12 @@ def test_each_source_has_a_step_of_its_own() -> None:
     ]
     found = {step.name: step for step in steps(train={"phases": [{"parts": parts}]})}
     mined = {name: step for name, step in found.items() if name.startswith("negatives")}
-    assert {(name, step.config.source) for name, step in mined.items()} == {  # type: ignore[attr-defined]
+    assert {(name, step.config.source) for name, step in mined.items()} == {
         ("negatives", "queries"),
         ("negatives.document_pairs", "document_pairs"),
         ("negatives.labelled", "labelled"),
     }
-    assert mined["negatives.labelled"].config.corpora == ("clicks", "other")  # type: ignore[attr-defined]
+    assert mined["negatives.labelled"].config.corpora == ("clicks", "other")
     assert found["train"].inputs["negatives"] == tuple(mined)
     by_words = {step.name: step for step in steps(negatives={"by": "bm25"}, without="evaluator")}
     assert by_words["negatives.document_pairs"].models == {}

@@ -71,12 +71,11 @@ def rows_of(name: str, source: str) -> list[tuple[str, str | None, str | tuple[s
 STRICT = ("triplets", None, ("alters",))
 
 
-def test_sentences_are_cut_in_two_where_the_recipe_takes_natural_pairs(reviews: str) -> None:
+def test_sentences_are_cut_in_two_or_train_with_themselves_if_they_are_short(
+    reviews: str, tmp_path: Path
+) -> None:
     assert rows_of("quickstart", reviews) == [("anchors", "domain", "half"), STRICT]
     assert rows_of("gcse", reviews) == [("triplets", None, ())]
-
-
-def test_short_sentences_train_with_themselves(tmp_path: Path) -> None:
     rows = [[f"Heron {i} waits in the water."] for i in range(60)]
     titles = write_csv(tmp_path / "titles.csv", ["title"], rows)
     assert rows_of("quickstart", titles) == [("anchors", "domain", ()), STRICT]

@@ -219,7 +219,7 @@ def test_one_model_writes_and_judges(tmp_path: Path) -> None:
     fit = found["fit_generator.writer"]
     assert fit.stage is fit_gense.STAGE
     assert fit.inputs == {"labelled": ("labelled",), "guarded_labelled": ("guard.labelled",)}
-    assert fit.config.pairs.corpora == ("nli",)  # type: ignore[attr-defined]
+    assert fit.config.pairs.corpora == ("nli",)
     for method in ("entailment", "contradiction"):
         config: Any = found[f"synthesise.{method}"].config
         assert found[f"synthesise.{method}"].models == {"generator": Made("fit_generator.writer")}
@@ -235,7 +235,7 @@ def test_one_model_writes_and_judges(tmp_path: Path) -> None:
 def test_a_model_fitted_to_words_of_the_recipe_is_asked_in_them(tmp_path: Path) -> None:
     found = steps(tmp_path, GENSE, **fitted(prompts={"entailment": "own.jinja"}))
     prompts = [found[f"synthesise.{method}"].config for method in ("entailment", "contradiction")]
-    asked = [config.params["prompt"] for config in prompts]  # type: ignore[attr-defined]
+    asked = [config.params["prompt"] for config in prompts]
     assert asked == ["own.jinja", str(wording.prompt_path("contradiction"))]
 
 
@@ -259,7 +259,7 @@ def test_it_reads_the_evaluators_vectors_and_the_scorer_those_that_are_stored(
     fit, score = found["fit_pair.judge"], found["score.pair"]
     assert fit.inputs == {"labelled": ("labelled",)}
     assert fit.models == {"evaluator": Weights("some/encoder")}
-    assert (fit.config.corpora, fit.config.max_length) == (("nli",), 64)  # type: ignore[attr-defined]
+    assert (fit.config.corpora, fit.config.max_length) == (("nli",), 64)
     assert score.models == {"discriminator": Made("fit_pair.judge")}
     assert set(score.inputs) == {"candidates", "embeddings"}
     assert found["select"].inputs["scores"] == ("score.evaluator", "score.pair")
@@ -269,7 +269,7 @@ def test_it_reads_the_evaluators_vectors_and_the_scorer_those_that_are_stored(
 
 def test_a_bare_key_means_all_labelled_corpora(tmp_path: Path) -> None:
     found = steps(tmp_path, JUDGED, corpora=[FIELD, NLI], models={"judge": {"fit_pair": None}})
-    assert found["fit_pair.judge"].config.corpora == ("nli",)  # type: ignore[attr-defined]
+    assert found["fit_pair.judge"].config.corpora == ("nli",)
 
 
 def test_a_recipe_may_make_the_discriminator_alone(tmp_path: Path) -> None:

@@ -225,7 +225,7 @@ def test_columns_and_dialects_are_told_once_for_all_files(tmp_path: Path) -> Non
     ingest: Any = SimpleNamespace(name="ingest", config=config)
     (guess,) = runner.guesses_of_tables(ingest)
     assert [part for part in ("'c'", "'Remark'", "'|'") if part not in guess] == []
-    assert not runner.guesses_of_tables(SimpleNamespace(name="sample", config=GraphConfig()))  # type: ignore[arg-type]
+    assert not runner.guesses_of_tables(SimpleNamespace(name="sample", config=GraphConfig()))
 
 
 @pytest.mark.parametrize("source", ["package:tercet.recipes/plain_english.txt", "p.txt"])
