@@ -94,9 +94,9 @@ def test_an_export_has_the_pooling_that_was_measured_and_the_card_says_so(
     assert "cls" in card
     out = capsys.readouterr().out
     assert (tmp_path / "out" / "losses" / "head.safetensors").read_bytes() == b"weights"
-    own = form.pooling == "mask"
-    assert (tmp_path / "out" / "tercet_template_encoder.py").is_file() == own
-    assert ("trust_remote_code=True" in card) == ("trust_remote_code=True" in out) == own
+    masked = form.pooling == "mask"
+    assert (tmp_path / "out" / "tercet_template_encoder.py").is_file() == masked
+    assert ("trust_remote_code=True" in card) == ("trust_remote_code=True" in out) == masked
 
 
 @pytest.mark.parametrize("pooling", [None, "cls"])

@@ -192,6 +192,13 @@ def test_few_draws_are_told_with_the_reasons() -> None:
     db = connection(3, 100, *refused, ("select", "below_positive_min"))
     draw = {"word_shuffle": 1, "cutoff": 1, "word_repetition": 1, "generated": 1}
     (sentence,) = figures.describe_draws(db, recipe(**draw))
+    # As many as are meant need no reason, and without generated texts there is nothing to say.
+    for generated, enough in ((44, False), (45, True)):
+        half = recipe(cutoff=1, generated=1)
+        (other,) = figures.describe_draws(connection(generated, 100), half)
+        assert ("per_unit" not in other) == enough
+    assert not [*figures.describe_draws(connection(0, 10), recipe(cutoff=1))]
+    assert not [*figures.describe_draws(known_tables(), half)]
     for part in (
         "3.0%",
         "25.0%",
@@ -200,17 +207,6 @@ def test_few_draws_are_told_with_the_reasons() -> None:
         "same_as_source 6, cut_off 3, below_positive_min 1",
     ):
         assert part in sentence
-
-
-@pytest.mark.parametrize(("generated", "enough"), [(44, False), (45, True)])
-def test_as_many_as_meant_need_no_reason(generated: int, enough: bool) -> None:
-    (sentence,) = figures.describe_draws(connection(generated, 100), recipe(cutoff=1, generated=1))
-    assert ("per_unit" not in sentence) == enough
-
-
-def test_without_generated_texts_nothing_is_told() -> None:
-    assert not [*figures.describe_draws(connection(0, 10), recipe(cutoff=1))]
-    assert not [*figures.describe_draws(known_tables(), recipe(generated=1))]
 
 
 @pytest.mark.parametrize(
