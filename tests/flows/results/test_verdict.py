@@ -8,7 +8,6 @@ import yaml
 from cards_store import evaluation
 from commands_store import make_run
 from figure_rows import stored
-from known_tables import known_tables
 
 from tercet.flows.recipe import file as recipe_file
 from tercet.flows.recipe.model import Recipe
@@ -92,11 +91,9 @@ def test_a_worse_set_outweighs_a_better_one(recipe: Recipe) -> None:
     other = gained("ndcg@10", DOWN, **{**OWN, "task": "other"})
     verdict = read_verdict(stored(gained("ndcg@10", UP, **OWN) + other), recipe)
     assert verdict is not None
-    assert (verdict.word, verdict.gain, verdict.low, verdict.high, verdict.n) == (
-        "worse", -5.0, -6.0, -4.0, 50,
-    )  # fmt: skip
-    assert verdict.figure is not None
-    assert "other" in verdict.figure
+    interval = (verdict.gain, verdict.low, verdict.high)
+    assert (verdict.word, interval, verdict.n) == ("worse", (-5.0, -6.0, -4.0), 50)
+    assert "other" in str(verdict.figure)
 
 
 def test_pairs_whose_titles_were_trained_on_do_not_decide(recipe: Recipe) -> None:
@@ -120,7 +117,6 @@ def test_the_same_gain_with_each_seed_is_a_verdict(recipe: Recipe) -> None:
 
 def test_without_a_trained_encoder_there_is_no_verdict(recipe: Recipe) -> None:
     assert read_verdict(stored([evaluation("m0", "base", "ndcg@10", 60.0, **OWN)]), recipe) is None
-    assert read_verdict(known_tables(), recipe) is None
 
 
 def test_the_record_of_a_run_gives_the_same_verdict_back(tmp_path: Path) -> None:

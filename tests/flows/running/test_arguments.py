@@ -14,6 +14,9 @@ def test_words_start_the_same_run_again() -> None:
         *("--set", "a.b=1", "--set", "c=[1, 2]", "--store", "st"),
     ]
     assert RunArguments("quickstart").words() == ["quickstart"]
+    # Prefect keeps them as JSON.
+    parameters = RunArguments("quickstart", overrides=("a=1",)).parameters()
+    assert json.loads(json.dumps(parameters)) == parameters
 
 
 def test_the_store_is_that_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -21,9 +24,3 @@ def test_the_store_is_that_of_the_environment(monkeypatch: pytest.MonkeyPatch) -
     assert usual_store() == "s3://bucket/ours"
     monkeypatch.setenv("TERCET_STORE", "")
     assert usual_store() == DEFAULT_STORE
-
-
-def test_the_parameters_are_of_json() -> None:
-    given = RunArguments("quickstart", overrides=("a=1",))
-    parameters = given.parameters()
-    assert json.loads(json.dumps(parameters)) == parameters

@@ -1,6 +1,5 @@
 """An order on another machine: what must be the same there, and how a difference is told."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ from tercet.flows.running.elsewhere import Sent, arrived, making, sent
 from tercet.storage.fingerprint import tree_digest
 from tercet.storage.runs import start_run
 from tercet.storage.store import open_store
-from tercet.tasks.stage import BadInput
 
 
 @pytest.fixture
@@ -64,20 +62,11 @@ def test_the_build_of_a_library_is_no_difference(
     assert arrived(here).step == order.step
 
 
-@pytest.mark.parametrize(
-    ("differs", "message"),
-    [
-        (lambda one: {**one, "duckdb": "0.1"}, "duckdb .*0.1"),
-        (lambda one: {**one, "": "other"}, "code"),
-    ],
-    ids=["library", "code"],
-)
-def test_other_software_is_told(
-    differs: Callable[[dict[str, str]], dict[str, str]], message: str, order: Any
-) -> None:
-    one = sent(order, "cpu")
-    with pytest.raises(BadInput, match=message):
-        arrived(replace(one, software=differs(dict(one.software))))
+@pytest.mark.parametrize(("library", "name"), [("duckdb", "duckdb"), ("", "code")])
+def test_other_software_is_told(library: str, name: str, order: Any) -> None:
+    here = sent(order, "cpu")
+    with fails("conflict", name):
+        arrived(replace(here, software={**here.software, library: "0.1"}))
 
 
 def test_another_store_under_the_same_path_is_told(order: Any, tmp_path: Path) -> None:
@@ -97,5 +86,5 @@ def test_other_weights_and_files_are_told(order: Any, tmp_path: Path) -> None:
         arrived(one)
     step = replace(order.step, stage=replace(order.step.stage, externals=lambda c: {"f": "new"}))
     asked = replace(order, step=step, components={**order.components, "externals": {"f": "old"}})
-    with fails("conflict", "'s '"):
+    with fails("conflict"):
         arrived(sent(asked, "cpu"))

@@ -7,19 +7,22 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
+import pyarrow as pa
 import pytest
 from failures import fails
 from faulty_server import until
 from toy_steps import toy_order, toy_parts
 
+from tercet.flows.pipeline.step import Step
 from tercet.flows.running import gpus
 from tercet.flows.running.executors import Processes
-from tercet.flows.running.one_part import PartOrder
+from tercet.flows.running.one_part import PartOrder, commit_part
 from tercet.storage.store import Store, open_store
-from tercet.tasks.stage import silent
+from tercet.tasks.stage import Config, Resources, Stage, Work, silent
 
 COUNT = 12
 
@@ -53,11 +56,11 @@ def made(order: PartOrder, column: str) -> list[object]:
 
 def test_two_steps_share_their_processes_and_nothing_loaded(store: Store, two: Processes) -> None:
     orders = [toy_order(store, version) for version in ("aaaa", "bbbb")]
-    told: list[tuple[int, int | None, str]] = []
+    seen: list[tuple[int, int | None, str]] = []
     for order in orders:
-        two.map(order, toy_parts(order, COUNT), lambda *said: told.append(said))
+        two.map(order, toy_parts(order, COUNT), lambda *progress: seen.append(progress))
         assert made(order, "x") == list(range(COUNT))
-    assert told == [(1, 1, "parts")] * 2 * COUNT
+    assert seen == [(1, 1, "parts")] * 2 * COUNT
     first, second = (set(made(order, "pid")) for order in orders)
     assert first == second == children(os.getpid())
     assert len(first) == 2
@@ -95,9 +98,7 @@ def test_what_a_part_raises_is_raised_and_the_others_are_kept(store: Store, two:
     assert 5 not in kept
 
 
-def test_a_killed_worker_is_one_sentence_and_the_next_step_goes_on(
-    store: Store, two: Processes
-) -> None:
+def test_after_a_killed_worker_the_next_step_goes_on(store: Store, two: Processes) -> None:
     order = toy_order(store)
     with pytest.raises(RuntimeError, match=r"run\.workers"):
         two.map(order, toy_parts(order, COUNT, x3="die"), silent)
@@ -109,7 +110,7 @@ def test_a_killed_worker_is_one_sentence_and_the_next_step_goes_on(
 def test_an_interrupt_does_not_wait_for_parts(store: Store, two: Processes) -> None:
     order = toy_order(store)
 
-    def interrupted(*said: object) -> None:
+    def interrupted(*progress: object) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -130,12 +131,16 @@ if __name__ == "__main__":
 """
 
 
+def program(tmp_path: Path, store: Store, text: str) -> subprocess.Popen[bytes]:
+    """A script of this text that is running."""
+    path = tmp_path / "script.py"
+    path.write_text(text)
+    surroundings = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "support")}
+    return subprocess.Popen([sys.executable, str(path), store.location], env=surroundings)
+
+
 def test_workers_of_a_killed_run_end_by_themselves(store: Store, tmp_path: Path) -> None:
-    program = tmp_path / "killed.py"
-    program.write_text(KILLED)
-    support = Path(__file__).parents[2] / "support"
-    surroundings = {**os.environ, "PYTHONPATH": str(support)}
-    run = subprocess.Popen([sys.executable, str(program), store.location], env=surroundings)
+    run = program(tmp_path, store, KILLED)
     scratch = toy_order(store).artifact().scratch()
     assert until(lambda: len(list(scratch.glob("*/waits"))) == 2)
     workers = children(run.pid)
@@ -146,13 +151,9 @@ def test_workers_of_a_killed_run_end_by_themselves(store: Store, tmp_path: Path)
 
 
 def test_a_script_needs_no_guard(store: Store, tmp_path: Path) -> None:
-    program = tmp_path / "script.py"
     unguarded = KILLED.replace('if __name__ == "__main__":', "if True:")
-    program.write_text(unguarded.replace('2, x0="wait", x1="wait"', "4"))
-    support = Path(__file__).parents[2] / "support"
-    surroundings = {**os.environ, "PYTHONPATH": str(support)}
-    words = [sys.executable, str(program), store.location]
-    subprocess.run(words, check=True, timeout=240, env=surroundings)
+    text = unguarded.replace('2, x0="wait", x1="wait"', "4")
+    assert program(tmp_path, store, text).wait(240) == 0
     assert made(toy_order(store), "x") == list(range(4))
 
 
@@ -162,7 +163,7 @@ def test_an_error_of_a_part_is_told_as_it_is(
     """Also one of a pipe; and the other workers end without a word."""
     order = toy_order(store)
     with pytest.raises(ConnectionRefusedError, match="the scorer refuses"):
-        two.map(order, toy_parts(order, COUNT, x5="refuse"), lambda *said: time.sleep(0.1))
+        two.map(order, toy_parts(order, COUNT, x5="refuse"), lambda *progress: time.sleep(0.1))
     assert "Traceback" not in capfd.readouterr().err
 
 
@@ -192,16 +193,49 @@ def test_a_stand_in_for_a_gpu_serves_one_process_at_a_time(
     store: Store, two_gpus: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
-    said: list[str] = []
+    lines: list[str] = []
     order = toy_order(store, "aaaa", "cuda", {"encoder": Path("nowhere")})
     parts = toy_parts(order, 1)
     with gpus.turn(gpus.cards(), print):
-        mapping = threading.Thread(
-            target=Processes(2, said.append).map, args=(order, parts, silent)
-        )
+        pool = Processes(2, lines.append)
+        mapping = threading.Thread(target=pool.map, args=(order, parts, silent))
         mapping.start()
-        assert until(lambda: bool(said))
+        assert until(lambda: bool(lines))
         assert not order.artifact().records()
     mapping.join()
-    assert "GPU 1" in said[0]
+    assert "GPU 1" in lines[0]
     assert made(order, "x") == [0]
+
+
+def test_two_attempts_at_one_part_do_not_disturb_each_other(store: Store) -> None:
+    both = threading.Barrier(2, timeout=60)
+
+    def run(work: Work) -> None:
+        for start in range(0, 30, 10):
+            work.emit("numbers", pa.table({"x": range(start, start + 10)}))
+            both.wait()
+
+    stage = Stage("count", Config, {"numbers": pa.schema([("x", pa.int64())])}, run)
+    components = {"stage": "count", "config": {}, "code": "", "libraries": {}, "externals": {}}
+    order = PartOrder(
+        store=store,
+        step=Step(stage.name, stage, Config()),
+        version="aaaa",
+        seed=1,
+        components={**components, "inputs": {}, "models": {}},
+        inputs={},
+        schemas={},
+        models={},
+        model_digests={},
+        resources=Resources(part_rows=10),
+    )
+    artifact = order.artifact()
+    (entry,) = artifact.adopt_plan([{"spec": {}}])
+    with ThreadPoolExecutor(2) as pool:
+        attempts = [pool.submit(commit_part, order, order.part(0, entry), silent) for _ in range(2)]
+        for attempt in attempts:
+            attempt.result()
+    assert artifact.rows().table("numbers")["x"].to_pylist() == list(range(30))
+    there = {path for path in store.sizes(artifact.path) if "/data/" in path}
+    assert there == {file["path"] for file in artifact.records()[0]["tables"]["numbers"]}
+    assert [path.name for path in artifact.scratch().iterdir()] == ["part-00000"]

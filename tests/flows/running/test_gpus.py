@@ -35,37 +35,30 @@ def test_cards_are_read_and_those_that_are_cut_give_their_pieces() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "found"),
+    ("named", "cards", "found"),
     [
-        (None, [("0", FIRST), ("1", SECOND)]),
-        ("1", [("1", SECOND)]),
-        ("1, 0", [("1", SECOND), ("0", FIRST)]),
+        (None, TWO, [("0", FIRST), ("1", SECOND)]),
+        ("1, 0", TWO, [("1", SECOND), ("0", FIRST)]),
         # As in CUDA: what follows one that is not there does not count.
-        ("0,7,1", [("0", FIRST)]),
-        ("-1,0", []),
-        ("", []),
-        ("NoDevFiles", []),
-        ("0,0", [("0", FIRST)]),
-        (FIRST, [(FIRST, FIRST)]),
-        (SECOND[:8], [(SECOND[:8], SECOND)]),
-        ("MIG-GPU-1234/1/0", [("MIG-GPU-1234/1/0", "MIG-GPU-1234/1/0")]),
+        ("0,7,1", TWO, [("0", FIRST)]),
+        ("-1,0", TWO, []),
+        ("", TWO, []),
+        ("NoDevFiles", TWO, []),
+        ("0,0", TWO, [("0", FIRST)]),
+        (SECOND[:8], TWO, [(SECOND[:8], SECOND)]),
+        ("MIG-GPU-1234/1/0", TWO, [("MIG-GPU-1234/1/0", "MIG-GPU-1234/1/0")]),
+        # Without a list the numbers are kept; instances are cards of their own.
+        ("2,3", [], [("2", "2"), ("3", "3")]),
+        (None, CUT, [("MIG-aaaa", "MIG-aaaa"), ("MIG-bbbb", "MIG-bbbb"), ("1", SECOND)]),
+        ("MIG-b,1", CUT, [("MIG-b", "MIG-bbbb"), ("1", SECOND)]),
+        # CUDA takes the first instance of a card that is named by its number.
+        ("0", CUT, [("0", "MIG-aaaa")]),
     ],
 )
 def test_only_the_cards_that_the_user_named_are_used(
-    told: str | None, found: list[tuple[str, str]]
+    named: str | None, cards: list[list[Card]], found: list[tuple[str, str]]
 ) -> None:
-    assert [(card.name, card.key) for card in visible(told, TWO)] == found
-
-
-def test_instances_are_cards_of_their_own() -> None:
-    assert [card.name for card in visible(None, CUT)] == ["MIG-aaaa", "MIG-bbbb", "1"]
-    assert [card.key for card in visible("MIG-b,1", CUT)] == ["MIG-bbbb", SECOND]
-    # CUDA takes the first instance of a card that is named by its number.
-    assert visible("0", CUT) == (Card("0", "MIG-aaaa"),)
-
-
-def test_without_a_list_the_numbers_are_kept() -> None:
-    assert visible("2,3", []) == (Card("2", "2"), Card("3", "3"))
+    assert [(card.name, card.key) for card in visible(named, cards)] == found
 
 
 def test_each_process_has_a_card_and_where_there_are_too_few_it_is_shared() -> None:
@@ -149,7 +142,7 @@ def built(tmp_path, monkeypatch):
 
     def install(version, sees=None):
         (tmp_path / "version.py").write_text(f"__version__ = '2.13.0'\ndebug = False\n{version}")
-        spec = SimpleNamespace(origin=str(tmp_path / "__init__.py"))
+        spec = version and SimpleNamespace(origin=str(tmp_path / "__init__.py"))
         monkeypatch.setattr(importlib.util, "find_spec", lambda name: spec)
         cuda = SimpleNamespace(is_available=lambda: sees)
         torch = None if sees is None else SimpleNamespace(cuda=cuda)
@@ -159,27 +152,19 @@ def built(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("version", "build"), [(CPU, None), (CUDA, "CUDA 13.0"), (ROCM, "ROCm 6.4")]
+    ("version", "build", "sees", "found"),
+    [
+        (CPU, None, None, "cpu"),
+        (CUDA, "CUDA 13.0", True, "cuda"),
+        (CUDA, "CUDA 13.0", False, "cpu"),
+        (ROCM, "ROCm 6.4", True, "cuda"),
+    ],
 )
-def test_the_build_is_read_without_importing_torch(built, version, build):
+def test_auto_asks_torch_unless_it_is_the_build_for_the_cpu(built, version, build, sees, found):
     built(version)
     assert torch_build() == build
-
-
-@pytest.mark.parametrize(
-    ("version", "sees", "found"),
-    [(CPU, None, "cpu"), (CUDA, True, "cuda"), (CUDA, False, "cpu"), (ROCM, True, "cuda")],
-)
-def test_auto_asks_torch_unless_it_is_the_build_for_the_cpu(built, version, sees, found):
     built(version, sees)
     assert device("auto") == found
-
-
-def test_what_the_recipe_names_is_taken(built):
-    built(CUDA)
     assert device("cuda:1") == "cuda:1"
-
-
-def test_without_torch_it_is_the_cpu(monkeypatch):
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    built(None)
     assert device("auto") == "cpu"

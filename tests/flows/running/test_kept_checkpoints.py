@@ -56,12 +56,12 @@ def test_a_training_killed_on_a_machine_that_is_gone_goes_on(
     assert until(is_there)
     os.killpg(child.pid, signal.SIGKILL)
     child.wait()
-    said: list[str] = []
+    lines: list[str] = []
     seen: list[int] = []
     checkpoints = artifact.scratch() / "part-00000" / "checkpoints"
-    with kept_in_bucket(artifact, said.append):
+    with kept_in_bucket(artifact, lines.append):
         weights, log = train("causal", checkpoints, progress=lambda done, *_: seen.append(done))
-    assert "s3://bucket" in said[0]
+    assert "s3://bucket" in lines[0]
     assert seen[0] == 11
     whole, undisturbed = train("causal", tmp_path / "whole")
     assert same_weights(weights, whole)

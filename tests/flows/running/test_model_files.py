@@ -2,6 +2,8 @@
 
 import json
 import shutil
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,24 +11,39 @@ import numpy as np
 import pytest
 from failures import fails
 from safetensors.numpy import save_file
+from tiny_generators import tiny_causal
 
 from tercet.flows.pipeline.step import Step
 from tercet.flows.recipe.resolved import Made, Model, Tagged, Weights
 from tercet.flows.running.model_files import check_model_files
 from tercet.models.discriminators import PairModel, Platt, write
 from tercet.models.encoders import encoder
-from tercet.tasks.evaluation import evaluate
+from tercet.models.generators import layout
+from tercet.models.generators.layout import Layout
+from tercet.models.generators.settings import Decoding
+from tercet.models.t5 import wording
+from tercet.models.t5.wording import Question
+from tercet.tasks.evaluation import evaluate, measure_generators
 from tercet.tasks.evaluation.evaluate import EvaluateConfig
-from tercet.tasks.scoring import embed
+from tercet.tasks.evaluation.measure_generators import MeasureGeneratorsConfig
+from tercet.tasks.scoring import embed, gense
 from tercet.tasks.scoring.embed import EmbedConfig
+from tercet.tasks.scoring.gense import GenseConfig
+from tercet.tasks.synthesis import fitted
+from tercet.tasks.synthesis.fitted import FittedConfig
 from tercet.tasks.training import (
     count_tokens,
     fit_evaluator,
+    fit_generator,
+    fit_gense,
     pretrain,
     whiten,
 )
 from tercet.tasks.training.count_tokens import CountTokensConfig
 from tercet.tasks.training.fit_evaluator import FitEvaluatorConfig
+from tercet.tasks.training.fit_generator import FitGeneratorConfig
+from tercet.tasks.training.fit_gense import FitGenseConfig
+from tercet.tasks.training.generator_pairs import PairsConfig
 from tercet.tasks.training.pretrain import PretrainConfig
 from tercet.tasks.training.train import STAGE
 from tercet.tasks.training.train_settings import TrainConfig
@@ -34,12 +51,30 @@ from tercet.tasks.training.whiten import WhitenConfig
 
 
 def trained(name: str, backbone: Model, pooling: Any = None, **loss: Any) -> Step:
-    part = {"name": "p", "rows": "terms", "models": {"entry_matrix": ""}}
-    part |= {"loss": {"name": "definition", **loss}}
-    config = TrainConfig.model_validate(
-        {"phase": {"name": "p", "parts": [part]}, "pooling": pooling}
-    )
+    models = {"entry_matrix": "", **({"donor": ""} if loss.get("start") == "donor" else {})}
+    part = {"name": "p", "rows": "terms", "models": models, "loss": {"name": "definition", **loss}}
+    phase = {"name": "p", "parts": [part]}
+    config = TrainConfig.model_validate({"phase": phase, "pooling": pooling})
     return Step(name, STAGE, config, {}, {"backbone": backbone})
+
+
+def pretrained(name: str, **models: Model) -> Step:
+    numbers = {"learning_rate": 1e-4, "masked": 0.2}
+    config = PretrainConfig.model_validate({"name": "m", "form": "masked", **numbers})
+    return Step(name, pretrain.STAGE, config, {}, models)
+
+
+def model(folder: Path, config: dict[str, Any], *layers: str) -> Path:
+    """A directory with this config and a weight of each layer."""
+    folder.mkdir(exist_ok=True)
+    (folder / "config.json").write_text(json.dumps(config))
+    tensors = {f"{layer}.weight": np.zeros(2) for layer in (*layers, "embeddings")}
+    save_file(tensors, folder / "model.safetensors")
+    return folder
+
+
+def width_of(backbone: Path) -> int:
+    return int(json.loads((backbone / "config.json").read_text())["hidden_size"])
 
 
 @pytest.mark.parametrize(
@@ -56,9 +91,7 @@ def trained(name: str, backbone: Model, pooling: Any = None, **loss: Any) -> Ste
 def test_a_head_that_training_has_lost_is_not_copied(
     tmp_path: Path, layers: tuple[str, ...], lost: str | None
 ) -> None:
-    (tmp_path / "config.json").write_text("{}")
-    tensors = {f"{layer}.{kind}": np.zeros(2) for layer in layers for kind in ("weight", "bias")}
-    save_file(tensors, tmp_path / "model.safetensors")
+    model(tmp_path, {}, *layers)
     first = trained("train.a", Weights(str(tmp_path)))
     fresh = trained("train.b", Weights(str(tmp_path)))
     identity = trained("train.c", Made("train.a"), start="identity")
@@ -75,14 +108,9 @@ def test_a_head_that_training_has_lost_is_not_copied(
 def test_nor_one_of_a_model_that_the_run_pretrains_or_an_evaluator_that_it_fits(
     tmp_path: Path,
 ) -> None:
-    (tmp_path / "config.json").write_text("{}")
-    save_file({"lm_head.dense.weight": np.zeros(2)}, tmp_path / "model.safetensors")
-    numbers = {"learning_rate": 1e-4, "masked": 0.2}
-    masked = PretrainConfig.model_validate({"name": "m", "form": "masked", **numbers})
-    made = Step("pretrain.m", pretrain.STAGE, masked, {}, {})
-    fits = FitEvaluatorConfig()
-    original = {"backbone": Weights(str(tmp_path))}
-    evaluator = Step("fit_evaluator", fit_evaluator.STAGE, fits, {}, original)
+    original = {"backbone": Weights(str(model(tmp_path, {}, "lm_head.dense")))}
+    made = pretrained("pretrain.m")
+    evaluator = Step("fit_evaluator", fit_evaluator.STAGE, FitEvaluatorConfig(), {}, original)
     first = trained("train.a", Made("pretrain.m"))
     identity = trained("train.b", Made("train.a"), start="identity")
     check_model_files([made, first, identity], {})
@@ -94,10 +122,21 @@ def test_nor_one_of_a_model_that_the_run_pretrains_or_an_evaluator_that_it_fits(
             check_model_files(steps, {})
 
 
+def test_a_roberta_without_its_masked_head_is_refused(tmp_path: Path) -> None:
+    for number, layers in enumerate((("pooler.dense",), ())):
+        lost = Weights(str(model(tmp_path / str(number), {"model_type": "roberta"}, *layers)))
+        with fails("unfit_model"):
+            check_model_files([trained("train", lost)], {})
+        for loss in ({"start": "donor"}, {"start": "identity"}, {"activation": "tanh"}):
+            check_model_files([trained("train", lost, **loss)], {})
+    for kind, layer in (("roberta", "lm_head.dense"), ("bert", "pooler.dense")):
+        whole = model(tmp_path / kind, {"model_type": kind}, layer)
+        check_model_files([trained("train", Weights(str(whole)))], {})
+
+
 @pytest.mark.parametrize("key", ["num_hidden_layers", "n_layers"])
 def test_all_layers_cannot_be_frozen(tmp_path: Path, key: str) -> None:
-    (tmp_path / "config.json").write_text(f'{{"{key}": 3}}')
-    save_file({"weight": np.zeros(2)}, tmp_path / "model.safetensors")
+    model(tmp_path, {key: 3})
 
     def frozen(count: int, backbone: Model) -> Step:
         config = TrainConfig.model_validate({"phase": {"name": "p", "frozen_layers": count}})
@@ -123,7 +162,7 @@ def whitened(dimensions: int | None, encoder: Model, **form: Any) -> Step:
 
 
 def test_whitening_keeps_no_more_directions_than_there_are(tiny_backbone: Path) -> None:
-    width = json.loads((tiny_backbone / "config.json").read_text())["hidden_size"]
+    width = width_of(tiny_backbone)
     here = Weights(str(tiny_backbone))
     first = trained("train.a", here, start="identity")
     second = trained("train.b", Made("train.a"), start="identity")
@@ -155,21 +194,16 @@ def test_a_width_that_the_files_do_not_tell_is_left_to_the_run(
         {"type": f"sentence_transformers.models.{kind}", "path": f"{number}_{kind}"}
         for number, kind in enumerate(modules or ())
     ]
+    model(tmp_path, {"hidden_size": 8})
     (tmp_path / "1_Pooling").mkdir()
     (tmp_path / "1_Pooling" / "config.json").write_text('{"pooling_mode": "mean"}')
     (tmp_path / "modules.json").write_text(json.dumps(listed) if modules else "[3]")
-    (tmp_path / "config.json").write_text('{"hidden_size": 8}')
-    save_file({"weight": np.zeros(2)}, tmp_path / "model.safetensors")
-    step = whitened(9, Weights(str(tmp_path)))
-    if known:
-        with fails("bad_value", "8"):
-            check_model_files([step], {})
-    else:
-        check_model_files([step], {})
+    with fails("bad_value", "8") if known else nullcontext():
+        check_model_files([whitened(9, Weights(str(tmp_path)))], {})
 
 
 @pytest.mark.parametrize(
-    ("said", "joined"),
+    ("pooling", "joined"),
     [
         ({"pooling_mode": "cls"}, False),
         ({"pooling_mode": ["cls", "mean"]}, True),
@@ -178,20 +212,14 @@ def test_a_width_that_the_files_do_not_tell_is_left_to_the_run(
     ],
 )
 def test_poolings_that_are_joined_are_wider(
-    tiny_backbone: Path, tmp_path: Path, said: dict[str, Any], joined: bool
+    tiny_backbone: Path, tmp_path: Path, pooling: dict[str, Any], joined: bool
 ) -> None:
-    width = json.loads((tiny_backbone / "config.json").read_text())["hidden_size"]
-    check_model_files(
-        [whitened(width + 1, Weights(str(tiny_backbone)), pooling=["cls", "mean"])], {}
-    )
+    wider = width_of(tiny_backbone) + 1
+    check_model_files([whitened(wider, Weights(str(tiny_backbone)), pooling=["cls", "mean"])], {})
     encoder.load_encoder(tiny_backbone, "mean").save_pretrained(str(tmp_path / "own"))
-    (tmp_path / "own" / "1_Pooling" / "config.json").write_text(json.dumps(said))
-    step = whitened(width + 1, Weights(str(tmp_path / "own")))
-    if joined:
-        check_model_files([step], {})
-    else:
-        with fails("bad_value", "dimensions"):
-            check_model_files([step], {})
+    (tmp_path / "own" / "1_Pooling" / "config.json").write_text(json.dumps(pooling))
+    with nullcontext() if joined else fails("bad_value", "dimensions"):
+        check_model_files([whitened(wider, Weights(str(tmp_path / "own")))], {})
 
 
 def reconstructing(backbone: Model, tokenizer: Model) -> list[Step]:
@@ -210,16 +238,13 @@ def test_tokens_are_counted_with_the_encoders_own_tokenizer(
     copied = shutil.copytree(tiny_backbone, tmp_path / "copied")
     other = shutil.copytree(tiny_backbone, tmp_path / "other")
     file = other / "tokenizer.json"
-    said = json.loads(file.read_text())
-    said["model"]["vocab"].popitem()
-    file.write_text(json.dumps(said))
+    content = json.loads(file.read_text())
+    content["model"]["vocab"].popitem()
+    file.write_text(json.dumps(content))
     nothing = shutil.copytree(tiny_backbone, tmp_path / "nothing")
     (nothing / "tokenizer.json").unlink()
-    masked = PretrainConfig.model_validate(
-        {"name": "m", "form": "masked", "learning_rate": 1e-4, "masked": 0.2}
-    )
-    fresh = Step("pretrain.fresh", pretrain.STAGE, masked, {}, {})
-    on = Step("pretrain.on", pretrain.STAGE, masked, {}, {"init": Weights(str(copied))})
+    fresh = pretrained("pretrain.fresh")
+    on = pretrained("pretrain.on", init=Weights(str(copied)))
     here = Weights(str(tiny_backbone))
     for backbone, tokenizer in [
         (here, here),
@@ -255,9 +280,8 @@ def test_states_are_not_pooled_by_a_cnn_that_was_never_trained(
         return Step("evaluate.encoder", evaluate.STAGE, config, slots, {"model": source})
 
     def of_texts(source: Model) -> Step:
-        return Step(
-            "embed", embed.STAGE, EmbedConfig.model_validate(form), {}, {"evaluator": source}
-        )
+        config = EmbedConfig.model_validate(form)
+        return Step("embed", embed.STAGE, config, {}, {"evaluator": source})
 
     same = trained("train.a", here, start="identity")
     by_cnn = trained("train.a", here, "token_cnn", start="identity")
@@ -268,11 +292,133 @@ def test_states_are_not_pooled_by_a_cnn_that_was_never_trained(
     sound += [[before, of_encoder(made)] for before in (by_cnn, as_it_was)]
     for steps in sound:
         check_model_files(steps, kept)
-    masked = PretrainConfig(name="own", form="masked", learning_rate=1e-3, masked=0.2)
-    own = Step("pretrain.own", pretrain.STAGE, masked, {}, {})
+    own = pretrained("pretrain.own")
     from_own = trained("train.a", Made("pretrain.own"), start="identity")
     faulty = [[of_texts(here)], [same, of_encoder(made)], [by_mean, of_encoder(made)]]
     faulty += [[own, from_own, of_encoder(made)]]
     for steps in faulty:
         with fails("unfit_model", "token_cnn"):
             check_model_files(steps, kept)
+
+
+LAYOUT = Layout(form="t5", max_length=32, follows_prompts=True)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A directory with a question, as a model of form gense has it."""
+    model(tmp_path, {})
+    wording.write(tmp_path, Question(max_length=32, asked=wording.asked()))
+    layout.write(tmp_path, LAYOUT)
+    return tmp_path
+
+
+def writing(method: str, generator: Model, **params: Any) -> Step:
+    config = FittedConfig(
+        method=method,
+        params={"generator": "t5", **params},
+        decoding=Decoding(),
+        precision="fp32",
+    )
+    name = f"synthesise.{method}"
+    return Step(name, fitted.STAGE, config, {}, {"generator": generator})
+
+
+def own(method: str) -> dict[str, str]:
+    return {"prompt": str(wording.prompt_path(method))}
+
+
+def test_a_generator_writes_what_it_was_fitted_to(folder: Path) -> None:
+    here = Weights(str(folder))
+    check_model_files([writing(name, here, **own(name)) for name in wording.asked()], {})
+    tagged = writing("paraphrase", Tagged("earlier"))
+    # What is to be made, or has not been tagged yet, cannot be looked at.
+    check_model_files([tagged, writing("paraphrase", Made("fit_generator.writer"))], {})
+    for step in (writing("paraphrase", here), tagged):
+        with fails("unfit_model", "synthesise.paraphrase"):
+            check_model_files([step], {"earlier": folder})
+    other = folder / "own.jinja"
+    other.write_text("So: {{ sentence }}")
+    with fails("unfit_model", "prompt"):
+        check_model_files([writing("entailment", here, prompt=str(other))], {})
+    with fails("unfit_model", "nowhere"):
+        check_model_files([writing("entailment", here, prompt="nowhere")], {})
+
+
+def judging(folder: Path, **given: Any) -> Step:
+    config = GenseConfig(model="x", **given)
+    return Step("score.gense", gense.STAGE, config, {}, {"model": Weights(str(folder))})
+
+
+def test_a_judge_has_a_question(folder: Path) -> None:
+    check_model_files([judging(folder)], {})
+    (folder / wording.FILE).unlink()
+    with fails("unfit_model", "score.gense"):
+        check_model_files([judging(folder)], {})
+
+
+def test_a_decoder_alone_is_no_start(tmp_path: Path) -> None:
+    init = tiny_causal(tmp_path / "gpt", ["red"])
+    config = FitGenseConfig(init="x", name="writer", form="gense")
+    step = Step("fit_generator.writer", fit_gense.STAGE, config, {}, {"init": Weights(str(init))})
+    with fails("unfit_model", "fit_generator.writer", init, "5"):
+        check_model_files([step], {})
+
+
+@pytest.mark.parametrize(
+    ("form", "length", "name"),
+    [("causal", 64, None), ("vaegpt", 64, None), ("t5", 64, "T5"), ("causal", 4096, "max_length")],
+)
+def test_a_generators_init_is_looked_at(
+    tmp_path: Path, form: str, length: int, name: str | None
+) -> None:
+    init = tiny_causal(tmp_path / "gpt", ["red"])
+    config = FitGeneratorConfig(
+        init="x", name="own", form=form, max_length=length, pairs=PairsConfig()
+    )
+    step = Step("fit_generator.own", fit_generator.STAGE, config, {}, {"init": Tagged("small")})
+    with nullcontext() if name is None else fails("unfit_model", "fit_generator.own", name):
+        check_model_files([step], {"small": init})
+
+
+def test_vaegpt_starts_from_a_gpt2_alone(tmp_path: Path) -> None:
+    other = {"model_type": "opt", "architectures": ["OPTForCausalLM"]}
+    (tmp_path / "config.json").write_text(json.dumps(other))
+    config = FitGeneratorConfig(init="x", name="own", form="vaegpt", pairs=PairsConfig())
+    step = Step("fit_generator.own", fit_generator.STAGE, config, {}, {"init": Tagged("opt")})
+    with fails("unfit_model", "vaegpt"):
+        check_model_files([step], {"opt": tmp_path})
+    models = {"init": Tagged("small"), "judge": Tagged("opt")}
+    tagged = {"small": tiny_causal(tmp_path / "gpt", ["red"]), "opt": tmp_path}
+    with fails("unfit_model", "judge"):
+        check_model_files([replace(step, models=models)], tagged)
+
+
+def test_the_judge_of_generators_is_a_causal_model(tmp_path: Path, tiny_backbone: Path) -> None:
+    step = Step(
+        "measure_generators",
+        measure_generators.STAGE,
+        MeasureGeneratorsConfig(),
+        {},
+        {"encoder": Weights(str(tiny_backbone)), "judge": Weights(str(tiny_backbone))},
+    )
+    with fails("unfit_model", "measure_generators.judge"):
+        check_model_files([step], {})
+    right = tiny_causal(tmp_path / "gpt", ["red"])
+    models = {**step.models, "judge": Weights(str(right))}
+    check_model_files([replace(step, models=models)], {})
+
+
+def test_a_t5_from_elsewhere_judges_in_words_of_the_recipe(tmp_path: Path) -> None:
+    asked = judging(model(tmp_path, {"model_type": "t5"}), question={"before": "If "})
+    check_model_files([asked], {})
+    with fails("unfit_model", "score.gense.question"):
+        check_model_files([judging(tmp_path)], {})
+    here = Weights(str(tmp_path))
+    with fails("unfit_model", "entailment.prompt"):
+        check_model_files([writing("entailment", here, **own("entailment"))], {})
+    layout.write(tmp_path, LAYOUT)
+    check_model_files([writing("entailment", here, prompt=str(tmp_path / "own.jinja"))], {})
+    model(tmp_path, {"model_type": "bert"})
+    with fails("unfit_model", "BERT"):
+        check_model_files([asked], {})

@@ -22,20 +22,20 @@ def test_a_stand_in_for_two_cards_serves_a_job_each(monkeypatch: pytest.MonkeyPa
     """The jobs say what they see; threads are shared, and a failure stops no other."""
     monkeypatch.setenv(THREADS, "6")
     jobs = [(report, (does,)) for does in ("a", "fail", "b", "die")]
-    told: list[list[Any]] = [[], [], [], []]
+    heard: list[list[Any]] = [[], [], [], []]
     for place, what in run_jobs(jobs, 2, CARDS):
-        told[place].append(what)
-    assert {told[place][0][0] for place in (0, 1)} == {"3", "MIG-7"}
-    assert {seen[0][1] for seen in told} == {"3"}
-    assert (told[0][1], told[2][1]) == (Ended("a"), Ended("b"))
-    assert str(told[1][1].error) == "the job is bad"
-    assert "killed" in str(told[3][1].error)
+        heard[place].append(what)
+    assert {heard[place][0][0] for place in (0, 1)} == {"3", "MIG-7"}
+    assert {seen[0][1] for seen in heard} == {"3"}
+    assert (heard[0][1], heard[2][1]) == (Ended("a"), Ended("b"))
+    assert str(heard[1][1].error) == "the job is bad"
+    assert "killed" in str(heard[3][1].error)
     assert os.environ[THREADS] == "6"
 
 
 def test_closed_it_ends_what_runs_and_begins_nothing_more() -> None:
     jobs = run_jobs([(report, ("wait",))] * 3, 2, ())
-    pids = [told[2] for _, told in (next(jobs), next(jobs))]
+    pids = [heard[2] for _, heard in (next(jobs), next(jobs))]
     jobs.close()
     assert not any(psutil.pid_exists(pid) for pid in pids)
     with pytest.raises(StopIteration):
@@ -45,8 +45,8 @@ def test_closed_it_ends_what_runs_and_begins_nothing_more() -> None:
 GOES_ON = """
 from toy_jobs import report
 from tercet.flows.running.processes import run_jobs
-for _, told in run_jobs([(report, ("wait",))] * 2, 2, ()):
-    print(told[2], flush=True)
+for _, heard in run_jobs([(report, ("wait",))] * 2, 2, ()):
+    print(heard[2], flush=True)
 """
 
 

@@ -28,8 +28,8 @@ BOTH = pytest.mark.parametrize("models", [{}, MODELS], ids=["tasks", "actors"])
 class Trial:
     """A store, and what the workers say while they make something in it."""
 
-    def __init__(self, store: Store, workers: Executor, said: list[str]) -> None:
-        self.store, self.workers, self.said = store, workers, said
+    def __init__(self, store: Store, workers: Executor, lines: list[str]) -> None:
+        self.store, self.workers, self.lines = store, workers, lines
         self.run_id = start_run(store, "toy", {}, {})
 
     def order(self, models: Mapping[str, Path], version: str = "aaaa") -> PartOrder:
@@ -48,9 +48,9 @@ def workers(ray_nodes: Nodes) -> Iterator[tuple[Executor, list[str]]]:
     """Workers that stay in the cluster from test to test, and what they say."""
     from tercet.flows.running.ray_workers import RayWorkers
 
-    said: list[str] = []
-    with closing(RayWorkers("cpu", said.append)) as made:
-        yield made, said
+    lines: list[str] = []
+    with closing(RayWorkers("cpu", lines.append)) as made:
+        yield made, lines
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ def trial(
 def test_a_worker_loads_once_for_all_of_its_parts(trial: Trial, models: Mapping[str, Path]) -> None:
     loaded = trial.made(trial.order(models), **{f"x{x}": "share" for x in range(COUNT)})
     assert len(set(loaded)) == 2
-    assert trial.said == []
+    assert trial.lines == []
 
 
 @BOTH
@@ -97,8 +97,8 @@ def test_what_lost_nodes_were_making_is_made_elsewhere(
         for node in (dead, hung):
             ray_nodes.remove(node)
     # Of the one that hangs Ray says nothing in time, or nothing at all.
-    assert f"its worker died on the node {dead.node_id}" in "\n".join(trial.said)
-    assert f"on the node {hung.node_id}" in "\n".join(trial.said)
+    assert f"its worker died on the node {dead.node_id}" in "\n".join(trial.lines)
+    assert f"on the node {hung.node_id}" in "\n".join(trial.lines)
 
 
 def test_what_a_part_raises_is_raised(trial: Trial) -> None:

@@ -5,157 +5,125 @@ import shutil
 from pathlib import Path
 
 import pytest
+from failures import fails
 from spoilt_models import spoilt
 from tiny_generators import tiny_causal
 from tiny_run import Tiny
 
+from tercet.errors import ErrorKind
 from tercet.flows.running.arguments import RunArguments
 from tercet.flows.running.run_plan import prepare
-from tercet.models.errors import Unusable
-from tercet.tasks.stage import BadInput
 
-REWRITE = "synthesise={rewrite: }"
-ENDPOINT = "run.llm.endpoints=[http://127.0.0.1:9/v1]"
-SMALL = "generators={small: {model: FOLDER/writer}}"
-COUNTS = "models={counts: {count_tokens: {tokenizer: BACKBONE}}}"
-CNN = "{name: token_cnn, channels: 8, filters: 2}"
-REBUILT = "{rows: anchors, loss: token_reconstruction, models: {frequencies: counts}}"
-PRETRAINED = "{pretrain: {form: masked, steps: 4}}"
-
-# Overrides of the tiny recipe, in which FOLDER, BACKBONE and LLM stand for paths; words of what is
-# said.
-REFUSED: dict[str, tuple[list[str], str]] = {
-    "no language model": ([REWRITE], "name it under `llm`"),
-    "a name without endpoint": ([REWRITE, "llm={name: x}"], r"run\.llm\.endpoints"),
-    "model and name": ([REWRITE, "llm={model: LLM, name: x}"], "either `model` or `name`"),
-    "no model there": ([REWRITE, "llm={model: FOLDER/nowhere}"], "nowhere"),
-    "no weights": ([REWRITE, "llm={model: FOLDER/bare}"], "safetensors"),
-    "no types": ([REWRITE, "llm={model: LLM}", "extract_generate={types: []}"], "types"),
-    "a type twice": (
-        [REWRITE, "llm={model: LLM}", "extract_generate={types: [place, Place]}"],
-        "twice",
+# What the rows below abbreviate; FOLDER, BACKBONE and LLM are paths.
+SHORT = {
+    "ASKED": "synthesise={rewrite: }",
+    "WITH_LLM": "synthesise={rewrite: } & llm={model: LLM}",
+    "SMALL": "generators={small: {model: FOLDER/writer}}",
+    "COUNTS": "models={counts: {count_tokens: {tokenizer: BACKBONE}}}",
+    "REBUILT": "{rows: anchors, loss: token_reconstruction, models: {frequencies: counts}}",
+    "PRETRAINED": "{pretrain: {form: masked, steps: 4}}",
+    "CNN": "{name: token_cnn, channels: 8, filters: 2}",
+}
+# Overrides of the tiny recipe; the kind of the failure and what it names.
+REFUSED: list[tuple[str, ErrorKind, str]] = [
+    ("ASKED", "missing_key", "synthesise.rewrite: "),
+    ("ASKED & llm={name: x}", "missing_key", "run.llm.endpoints"),
+    ("ASKED & llm={model: LLM, name: x}", "missing_key", "llm: "),
+    ("ASKED & llm={model: FOLDER/nowhere}", "unfit_model", "nowhere"),
+    ("ASKED & llm={model: FOLDER/bare}", "unfit_model", "safetensors"),
+    ("WITH_LLM & extract_generate={types: [place, Place]}", "bad_value", "'Place'"),
+    ("WITH_LLM & extract={lexicon: x} & extract_generate={}", "conflict", "extract"),
+    ("WITH_LLM & run.llm={max_cost: 3}", "missing_key", "price_in"),
+    ("WITH_LLM & run.llm={endpoints: ['127.0.0.1:8000']}", "bad_value", "endpoint"),
+    (
+        "llm={model: LLM} & synthesise={rewrite: {per_unit: 3, temperature: 0}}",
+        "bad_value",
+        "synthesise.rewrite.per_unit: ",
     ),
-    "two extractions": (
-        [REWRITE, "llm={model: LLM}", "extract={names: false}", "extract_generate={}"],
-        "either rules extract",
+    (
+        "ASKED & llm={name: x, dtype: bfloat16} & run.llm.endpoints=[http://127.0.0.1:9/v1]",
+        "no_effect",
+        "`dtype`",
     ),
-    "cost without price": ([REWRITE, "llm={model: LLM}", "run.llm={max_cost: 3}"], "price_in"),
-    "no address": (
-        [REWRITE, "llm={model: LLM}", "run.llm={endpoints: ['127.0.0.1:8000']}"],
-        "not an http",
+    (
+        "ASKED & llm={model: LLM, api: completions, template_kwargs: {thinking: false}}",
+        "no_effect",
+        "`template_kwargs`",
     ),
-    "one answer thrice": (
-        ["llm={model: LLM}", "synthesise={rewrite: {per_unit: 3, temperature: 0}}"],
-        "same answer 3 times",
+    ("SMALL & synthesise={paraphrase: {generator: big}}", "unknown_name", "llm, small"),
+    ("SMALL & synthesise={rewrite: {generator: small}}", "unfit_model", "'small'"),
+    (
+        "SMALL & synthesise={paraphrase: {generator: small, prompt: own.jinja}}",
+        "no_effect",
+        "synthesise.paraphrase.prompt: ",
     ),
-    "dtype of an endpoint": (
-        [REWRITE, "llm={name: x, dtype: bfloat16}", ENDPOINT],
-        "belongs to `model`",
+    ("generators={llm: {model: x}}", "conflict", "generators.llm: "),
+    (
+        "generators={small: {model: ./nowhere}} & synthesise={paraphrase: {generator: small}}",
+        "unfit_model",
+        "generators.small: ",
     ),
-    "template of a base model": (
-        [REWRITE, "llm={model: LLM, api: completions, template_kwargs: {thinking: false}}"],
-        "belongs to `api: chat`",
+    (
+        "generators={small: {model: BACKBONE}} & synthesise={paraphrase: {generator: small}}",
+        "unfit_model",
+        "generator.json",
     ),
-    "no such generator": (
-        [SMALL, "synthesise={paraphrase: {generator: big}}"],
-        "choose one of llm, small",
+    (
+        "models={writer: {fit_generator: {form: causal, init: FOLDER/writer, "
+        "pairs: {corpora: [prose]}}}} & generators={small: {model: writer}} & "
+        "synthesise={rewrite: {generator: small}}",
+        "unfit_model",
+        "'small'",
     ),
-    "instructions for a generator": (
-        [SMALL, "synthesise={rewrite: {generator: small}}"],
-        "rewrite needs instructions",
-    ),
-    "a prompt for a generator": (
-        [SMALL, "synthesise={paraphrase: {generator: small, prompt: own.jinja}}"],
-        "would not be read",
-    ),
-    "a generator called llm": (["generators={llm: {model: x}}"], "give the generator"),
-    "no generator there": (
-        ["generators={small: {model: ./nowhere}}", "synthesise={paraphrase: {generator: small}}"],
-        r"generators\.small: There is no model",
-    ),
-    "an encoder as a generator": (
-        ["generators={small: {model: BACKBONE}}", "synthesise={paraphrase: {generator: small}}"],
-        r"has no generator\.json",
-    ),
-    "instructions for a made generator": (
-        [
-            "models={writer: {fit_generator: "
-            "{form: causal, init: FOLDER/writer, pairs: {corpora: [prose]}}}}",
-            "generators={small: {model: writer}}",
-            "synthesise={rewrite: {generator: small}}",
-        ],
-        "rewrite needs instructions",
-    ),
-    "a generator without wording": (
-        ["generators={t5: {model: FOLDER/writer}}", "synthesise={entailment: {generator: t5}}"],
+    (
+        "generators={t5: {model: FOLDER/writer}} & synthesise={entailment: {generator: t5}}",
+        "unfit_model",
         "entailment",
     ),
-    "frequencies of nothing": (
-        ["train.phases=[{rows: anchors, loss: token_reconstruction}]"],
-        "reads the model frequencies: name it",
+    ("train.phases=[{rows: anchors, loss: token_reconstruction}]", "missing_key", "frequencies"),
+    ("COUNTS & backbone=counts", "unfit_model", "backbone: 'counts'"),
+    (
+        "models={counts: {count_tokens: {tokenizer: x}}, "
+        "again: {count_tokens: {tokenizer: counts}}}",
+        "unfit_model",
+        "models.again.count_tokens.tokenizer: ",
     ),
-    "a count as the backbone": ([COUNTS, "backbone=counts"], "'counts' counts tokens"),
-    "a count as a tokenizer": (
-        [
-            "models={counts: {count_tokens: {tokenizer: x}}, "
-            "again: {count_tokens: {tokenizer: counts}}}"
-        ],
-        r"models\.again\.count_tokens\.tokenizer: 'counts' counts tokens",
+    (
+        "models={counts: {count_tokens: {tokenizer: x, corpora: [nowhere]}}}",
+        "missing_key",
+        "models.counts.count_tokens.corpora: ",
     ),
-    "a count of no corpus": (
-        ["models={counts: {count_tokens: {tokenizer: x, corpora: [nowhere]}}}"],
-        "no corpus 'nowhere'",
+    (
+        "models={counts: PRETRAINED} & train.phases=[REBUILT]",
+        "unfit_model",
+        "train.phases.0.models.frequencies: ",
     ),
-    "a model as frequencies": (
-        [f"models={{counts: {PRETRAINED}}}", f"train.phases=[{REBUILT}]"],
-        "is a model, but the loss reads",
+    (
+        "COUNTS & train={pooling: CNN, phases: [REBUILT]} & evaluate.pooling=token_cnn",
+        "conflict",
+        "evaluate.pooling: ",
     ),
-    "a count without tokenizer": (["models={counts: {count_tokens: {}}}"], "tokenizer' is missing"),
-    "two numbers of a pooling": (
-        [COUNTS, f"train={{pooling: {CNN}, phases: [{REBUILT}]}}", "evaluate.pooling=token_cnn"],
-        r"evaluate\.pooling: token_cnn has other numbers",
+    ("COUNTS & train={pooling: mean, phases: [REBUILT]}", "conflict", "train.pooling: "),
+    ("evaluate.pooling={name: token_cnn, chanels: 3}", "bad_value", "evaluate.pooling: chanels"),
+    ("awareness={teacher: x} & ingest.dev=0", "missing_key", "`ingest.dev`"),
+    ("awareness={teacher: BACKBONE}", "conflict", "awareness.teacher: "),
+    ("seeds=2 & seed=4294967295", "bad_value", "seeds: "),
+    ("models={bad: {pretrain: {form: causal, init: BACKBONE}}}", "unfit_model", "pretrain.bad: "),
+    ("models={bad: {pretrain: {form: masked, init: FOLDER/custom}}}", "unfit_model", "auto_map"),
+    (
+        "models={small: PRETRAINED, bad: {pretrain: {form: t5, init: small}}}",
+        "unfit_model",
+        "models.bad.pretrain.init: ",
     ),
-    "a loss of another pooling": (
-        [COUNTS, f"train={{pooling: mean, phases: [{REBUILT}]}}"],
-        r"train\.pooling: the loss token_reconstruction",
-    ),
-    "a slip in a pooling": (["evaluate.pooling={name: token_cnn, chanels: 3}"], "chanels"),
-    "a pooling out of range": (
-        ["train.pooling={name: token_cnn, channels: 1}"],
-        r"train\.pooling: channels",
-    ),
-    "no teacher": (["awareness={}"], r"awareness\.teacher"),
-    "no rows of awareness": (["awareness={teacher: x, rows: 0}"], r"awareness\.rows"),
-    "awareness without dev": (
-        ["awareness={teacher: x}", "ingest.dev=0"],
-        "needs dev sentences",
-    ),
-    "awareness of oneself": (["awareness={teacher: BACKBONE}"], "they always agree"),
-    "no seeds": (["seeds=0"], "seeds is 0"),
-    "half a seed": (["seeds=2.5"], r"seeds is 2\.5"),
-    "seeds beyond the last": (["seeds=2", f"seed={2**32 - 1}"], "must be at most 2"),
-    "an init of another form": (
-        ["models={bad: {pretrain: {form: causal, init: BACKBONE}}}"],
-        "form: causal needs a decoder",
-    ),
-    "an init with code": (
-        ["models={bad: {pretrain: {form: masked, init: FOLDER/custom}}}"],
-        "auto_map",
-    ),
-    "an init still to be made": (
-        [f"models={{small: {PRETRAINED}, bad: {{pretrain: {{form: t5, init: small}}}}}}"],
-        r"models\.bad\.pretrain\.init: the model 'small'",
-    ),
-    "a dictionary in no known form": (
-        [
-            "corpora=[{name: lines, source: FOLDER/terms.jsonl, text: gloss}, "
-            "{name: terms, source: FOLDER/terms.jsonl, role: labelled, kind: definitions}]",
-            "train.phases=[{rows: terms, loss: {name: definition, entries: cls}, "
-            "models: {entry_matrix: base}}]",
-        ],
+    (
+        "corpora=[{name: lines, source: FOLDER/terms.jsonl, text: gloss}, {name: terms, "
+        "source: FOLDER/terms.jsonl, role: labelled, kind: definitions}] & "
+        "train.phases=[{rows: terms, loss: {name: definition, entries: cls}, "
+        "models: {entry_matrix: base}}]",
+        "missing_column",
         "'headword', 'gloss'",
     ),
-}
+]
 
 
 @pytest.fixture(scope="module")
@@ -170,18 +138,24 @@ def folder(tiny_backbone: Path, tiny_llm: Path, tmp_path_factory: pytest.TempPat
     return made
 
 
-@pytest.mark.parametrize("case", REFUSED)
+@pytest.mark.parametrize(("overrides", "kind", "name"), REFUSED)
 def test_a_recipe_that_cannot_run_names_what_is_at_fault(
-    case: str, tiny: Tiny, tiny_llm: Path, folder: Path, tmp_path: Path
+    overrides: str,
+    kind: ErrorKind,
+    name: str,
+    tiny: Tiny,
+    tiny_llm: Path,
+    folder: Path,
+    tmp_path: Path,
 ) -> None:
-    overrides, words = REFUSED[case]
-    for name, path in {"FOLDER": folder, "BACKBONE": tiny.backbone, "LLM": tiny_llm}.items():
-        overrides = [override.replace(name, str(path)) for override in overrides]
+    paths = {"FOLDER": folder, "BACKBONE": tiny.backbone, "LLM": tiny_llm}
+    for short, text in {**SHORT, **paths}.items():
+        overrides = overrides.replace(short, str(text))
     # The tiny recipe's bounds of a method that most of these do without.
-    overrides = ["select.methods={}", *overrides]
+    typed = ("select.methods={}", *overrides.split(" & "))
     store = tmp_path / "store"
-    with pytest.raises((BadInput, Unusable), match=words) as error:
-        prepare(RunArguments(str(tiny.recipe), str(store), tuple(overrides)))
+    with fails(kind, name) as error:
+        prepare(RunArguments(str(tiny.recipe), str(store), typed))
     assert "\n" not in str(error.value)
     assert not store.exists()
     assert not list(folder.rglob("ran"))
