@@ -198,7 +198,7 @@ def model_path(model: str, store: str, run_ref: str | None) -> Path:
                 f"{model!r} is no step, version or tag of this store, no directory, and cannot be "
                 "fetched from the hub: check its name, --store, the network and HF_TOKEN."
             )
-        raise BadInput("bad_value", said) from None
+        raise BadInput(error.kind, said) from None
 
 
 def _in_store(model: str, store: str, run_ref: str | None) -> Path | None:

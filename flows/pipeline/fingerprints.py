@@ -120,7 +120,7 @@ def model_path(name: str) -> Path:
     try:
         return weights.fetch(name)
     except weights.ModelMissing as error:
-        raise BadInput("unfit_model", str(error)) from None
+        raise BadInput(error.kind, str(error)) from None
 
 
 def tagged_model(store: Store, name: str) -> Artifact:
@@ -290,7 +290,7 @@ def _model(source: Model, found: Mapping[str, Fingerprint], store: Store, fetch:
     try:
         path = weights.fetch(source.name) if fetch else weights.cached(source.name)
     except weights.ModelMissing as error:
-        raise BadInput("unfit_model", str(error)) from None
+        raise BadInput(error.kind, str(error)) from None
     return UNKNOWN if path is None else weights_version(store, source.name, path)
 
 

@@ -54,10 +54,10 @@ def _select(recipe: Recipe, settings: Any, place: Place) -> Any:
     for name in settings.corpora:
         if name not in known:
             fault = f"there is no corpus {name!r}, only: {_listed(recipe.unlabelled)}"
-            raise Misplaced("missing_key", fault, *place, "corpora")
+            raise Misplaced("unknown_name", fault, *place, "corpora")
         if known[name].role == "labelled":
             fault = f"the corpus {name!r} is labelled and gives no sentences: leave it out"
-            raise Misplaced("missing_key", fault, *place, "corpora")
+            raise Misplaced("no_effect", fault, *place, "corpora")
         if known[name].role == "pretrain":
             raise Misplaced(
                 "no_effect",
@@ -143,7 +143,7 @@ def _judged(recipe: Recipe, pairs: Any, place: Place) -> Any:
     for name, key in named:
         if name not in labelled:
             fault = f"no corpus {name!r} has labelled pairs, only: {', '.join(labelled)}"
-            raise Misplaced("no_rows", fault, *place, key)
+            raise Misplaced("unknown_name", fault, *place, key)
         if labelled[name].kind in _WITHOUT_FALSE:
             raise Misplaced(
                 "conflict",
@@ -153,7 +153,7 @@ def _judged(recipe: Recipe, pairs: Any, place: Place) -> Any:
             )
         if key == "dev" and name in learnt:
             fault = f"the corpus {name!r} is learnt from too: leave it out of one"
-            raise Misplaced("no_rows", fault, *place, key)
+            raise Misplaced("conflict", fault, *place, key)
     if not learnt:
         fault = "every labelled corpus is held out: name another to learn from"
         raise Misplaced("no_rows", fault, *place, "dev")
@@ -214,7 +214,7 @@ def _paraphrases(
     for name in names:
         if name not in known:
             fault = f"no corpus {name!r} has pairs to take, only: {_listed(readable)}"
-            raise Misplaced("no_effect", fault, *place, "corpora")
+            raise Misplaced("unknown_name", fault, *place, "corpora")
     chosen = names or tuple(corpus.name for corpus in recipe.labelled)
     for name in chosen:
         if known[name].kind == "definitions":

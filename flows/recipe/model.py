@@ -122,8 +122,8 @@ class ModelSettings(Config):
         if sum(value is not None for _, value in self) != 1:
             known = ", ".join(name for name in type(self).model_fields if name != "take")
             raise InvalidSetting(
-                "missing_key",
-                f"name a model, or one of the stages that make one: {known}",
+                "conflict",
+                f"give one of: a model's name, or a stage that makes one ({known})",
             )
         return self
 

@@ -266,7 +266,7 @@ def _untouched(store: Store, run: runs.Run, version: str) -> Path:
     try:
         folder = weights.cached(name)
     except weights.ModelMissing as error:
-        raise BadInput("unfit_model", str(error)) from None
+        raise BadInput(error.kind, str(error)) from None
     if folder is None or weights_version(store, name, folder) != version:
         raise BadInput(
             "gone",

@@ -266,4 +266,4 @@ def _folder(step: Step, source: Model, tagged: Mapping[str, Path], in_cache: boo
         key = (
             f"generators.{config.params['generator']}: " if isinstance(config, FittedConfig) else ""
         )
-        raise BadInput("unfit_model", f"{key}{error}") from None
+        raise BadInput(error.kind, f"{key}{error}") from None

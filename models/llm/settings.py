@@ -69,7 +69,7 @@ class LlmSettings(_Settings):
     @model_validator(mode="after")
     def _one(self) -> "LlmSettings":
         if (self.model is None) == (self.name is None):
-            raise InvalidSetting("missing_key", "needs either `model` or `name`")
+            raise InvalidSetting("conflict", "give either `model` or `name`")
         if self.name is not None:
             for key in ("quantization", "adapter", "max_model_len", "dtype"):
                 if getattr(self, key) not in (None, "auto"):
