@@ -1,10 +1,13 @@
+import json
 import random
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from asking_client import CHAT, KEY, LISTS, SAMPLING, Record, client, poison, requests
+from even_time import now
 from failures import fails
 from faulty_server import FaultyServer, Reply, Seen, error, says, silent_port, until
 
@@ -13,11 +16,14 @@ from tercet.models.llm.messages import Answer, Request
 from tercet.models.llm.settings import Sampling
 from tercet.models.llm.wire import ANSWER, Wire
 
+WAYS = pytest.mark.parametrize("wire", [CHAT, LISTS], ids=["chat", "lists"])
 
-@pytest.mark.parametrize("wire", [CHAT, LISTS], ids=["chat", "lists"])
+
+@WAYS
 def test_every_row_is_answered_once_with_its_own_answer(wire: Wire) -> None:
     record = Record()
     with FaultyServer() as server, client(server, wire=wire, record=record) as asking:
+        assert list(asking.ask(iter(()))) == []
         answers = list(asking.ask(requests(500)))
     assert sorted(a.place for a in answers) == record.places() == list(range(500))
     end = ANSWER.upper() if wire is LISTS else ""
@@ -71,17 +77,6 @@ def test_requests_are_taken_as_answers_are() -> None:
         # Twice the concurrency and a batch wait or are open, and what is taken is not yet asked.
         assert taken <= 50 + 2 * 32 + 2 * 8
         answers.close()
-
-
-def test_a_twentieth_of_poisonous_rows_neither_stops_nor_slows_the_others() -> None:
-    record = Record()
-    with (
-        FaultyServer(poison(error(500)), delay=0.01) as server,
-        client(server, wire=LISTS, record=record, tries=2) as asking,
-    ):
-        list(asking.ask(requests(1000, lambda i: "poison" if i % 20 == 0 else "row")))
-    assert record.places() == list(range(1000))
-    assert sorted(record.failed()) == list(range(0, 1000, 20))
 
 
 def test_rows_that_alone_are_left_and_always_fail_do_not_stop_the_run() -> None:
@@ -179,7 +174,7 @@ def test_endpoints_share_the_work() -> None:
     assert min(from_whom[one.url], from_whom[two.url]) > 300
 
 
-@pytest.mark.parametrize("wire", [CHAT, LISTS], ids=["chat", "lists"])
+@WAYS
 def test_a_server_that_dies_and_comes_back_is_asked_again_only_for_what_was_open(
     wire: Wire,
 ) -> None:
@@ -360,7 +355,150 @@ def test_a_closed_client_asks_no_more() -> None:
             list(asking.ask(requests(1)))
 
 
-def test_nothing_to_ask_asks_nothing() -> None:
-    with FaultyServer() as server, client(server) as asking:
-        assert list(asking.ask(iter(()))) == []
-    assert server.log == []
+@WAYS
+def test_a_slow_server_gets_no_more_than_it_answers_in_time(wire: Wire) -> None:
+    """It takes whatever comes and answers 50 rows a second: 200 at once would time out."""
+    free_at = 0.0
+
+    def behave(seen: Seen) -> Reply:
+        nonlocal free_at
+        free_at = max(free_at, now()) + 0.02 * len(seen.prompts)
+        return Reply(body=says(seen), after=free_at - now())
+
+    record = Record()
+    with (
+        FaultyServer(behave) as server,
+        client(
+            server, wire=wire, record=record, concurrency=500, list_size=64, timeout=2
+        ) as asking,
+    ):
+        assert len(list(asking.ask(requests(200)))) == 200
+    assert record.failed() == {}
+    assert set(server.times_asked().values()) == {1}
+    # A second's worth, half of the timeout, and a few that were measured late.
+    assert max(seen.open_rows for seen in server.log) <= 70
+
+
+def test_an_endpoint_that_only_fails_stops_with_the_count_of_what_is_safe() -> None:
+    record = Record()
+    with (
+        FaultyServer(lambda seen: error(500, "no memory") if seen.number >= 20 else None) as server,
+        client(server, record=record, patience=1.5, concurrency=4) as asking,
+        fails("unreachable", "20"),
+    ):
+        list(asking.ask(requests(1000)))
+    assert sum(a.finish_reason == "stop" for a in record.answers) == 20
+
+
+def test_an_endpoint_that_asks_for_an_hour_is_not_waited_for() -> None:
+    began = now()
+    with (
+        FaultyServer(lambda seen: error(429, "quota", Retry_After="3600")) as server,
+        client(server, patience=1) as asking,
+        fails("unreachable", "quota"),
+    ):
+        list(asking.ask(requests(100)))
+    assert now() - began < 10
+    # And a word, whether it is really so.
+    assert len(server.log) <= 32 + 1
+
+
+def test_what_check_raises_ends_all_asking() -> None:
+    def dead() -> None:
+        raise Stopped("bad_value", "the engine is dead")
+
+    with silent_port() as port, client(f"http://127.0.0.1:{port}/v1", check=dead) as asking:
+        for _ in range(2):
+            with fails("bad_value", "engine"):
+                list(asking.ask(requests(10)))
+
+
+# What stands in the place of a text, in a chat and in a completion.
+NOTHING: list[tuple[dict[str, Any], str]] = [
+    ({"content": None}, ""),
+    ({"content": None, "reasoning_content": "Hm.", "reasoning": "Hm."}, "<think>Hm.</think>"),
+    ({"content": "\u200b\x00"}, "\ufeff \x07"),
+]
+
+
+def silent(
+    message: dict[str, Any], text: str, when: Callable[[str], bool], finish: str = "stop"
+) -> Callable[[Seen], Reply]:
+    """Answers rightly but for these prompts."""
+
+    def behave(seen: Seen) -> Reply:
+        answer = json.loads(says(seen))
+        for choice in answer["choices"]:
+            if when(seen.prompts[choice["index"]]):
+                choice["finish_reason"] = finish
+                if "message" in choice:
+                    choice["message"] = message
+                else:
+                    choice["text"] = text
+        return Reply(body=json.dumps(answer).encode())
+
+    return behave
+
+
+def poisonous(place: int) -> str:
+    return "poison" if place in (7, 8) else "row"
+
+
+@WAYS
+@pytest.mark.parametrize(("message", "text"), NOTHING)
+def test_a_row_without_a_text_is_tried_again_and_fails(
+    wire: Wire, message: dict[str, Any], text: str
+) -> None:
+    record = Record()
+    with (
+        FaultyServer(silent(message, text, lambda prompt: "poison" in prompt)) as server,
+        client(server, wire=wire, record=record, tries=3) as asking,
+    ):
+        list(asking.ask(requests(20, poisonous)))
+    assert record.places() == list(range(20))
+    assert set(record.failed()) == {7, 8}
+    assert {a.n_tokens > 0 for a in record.answers} == {True}
+    times = {prompt.split()[1]: count for prompt, count in server.times_asked().items()}
+    assert {place for place, count in times.items() if count > 1} == {"7", "8"}
+    assert (times["7"], times["8"]) == (3, 3)
+
+
+@WAYS
+def test_a_text_that_comes_at_the_second_try_is_the_answer(wire: Wire) -> None:
+    record, seen = Record(), set[str]()
+
+    def first(prompt: str) -> bool:
+        new = prompt not in seen
+        seen.add(prompt)
+        return new
+
+    with (
+        FaultyServer(silent({"content": None}, "", first)) as server,
+        client(server, wire=wire, record=record, tries=2) as asking,
+    ):
+        list(asking.ask(requests(20)))
+    assert record.places() == list(range(20))
+    assert record.failed() == {}
+
+
+@WAYS
+def test_thoughts_that_took_all_the_room_are_not_paid_for_again(wire: Wire) -> None:
+    record = Record()
+    message = {"content": None, "reasoning_content": "Hm"}
+    behave = silent(message, "</think>", lambda prompt: "poison" in prompt, "length")
+    with FaultyServer(behave) as server, client(server, wire=wire, record=record) as asking:
+        list(asking.ask(requests(20, poisonous)))
+    assert set(record.failed()) == {7, 8}
+    assert all("max_tokens" in message for message in record.failed().values())
+    assert {answer.attempts for answer in record.answers} == {1}
+
+
+@WAYS
+def test_a_model_that_never_says_anything_ends_in_failed_rows(wire: Wire) -> None:
+    record = Record()
+    with (
+        FaultyServer(silent({"content": None}, "", lambda prompt: True)) as server,
+        client(server, wire=wire, record=record, tries=2) as asking,
+    ):
+        list(asking.ask(requests(20)))
+    assert sorted(record.failed()) == record.places() == list(range(20))
