@@ -31,7 +31,6 @@ def driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], N
     [
         (None, 1200),
         ("0", 1000),
-        ("1, 0", 1200),
         ("GPU-bb", 200),
         # Parts of GPUs cannot be told apart here, so all count.
         ("MIG-1234", 1200),
@@ -66,9 +65,3 @@ def test_without_a_driver_there_is_no_gpu(tmp_path: Path, monkeypatch: pytest.Mo
 def test_what_each_process_holds_on_all_gpus(driver: Callable[..., None]) -> None:
     driver("7, 100\n8, 50\n7, 20\n9, [N/A]\n?, 5\n")
     assert engine.gpu_memory_held([7, 9, 10]) == {7: 120, 9: 0}
-
-
-def test_memory_is_awaited_until_the_time_is_over() -> None:
-    answers = iter([False, True])
-    assert engine.wait_for_memory(lambda: next(answers), 60.0)
-    assert not engine.wait_for_memory(lambda: False, 0.0)
