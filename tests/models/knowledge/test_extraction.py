@@ -77,12 +77,9 @@ def _counts(text: str, lexicon: Lexicon) -> list[tuple[str, float, str | None, s
             [("John Smith", "john smith", "name"), ("J. R. Jones", "j. r. jones", "name"),
              ("University of Leeds", "university of leeds", "name")],
         ),
-        ("Parse GML now.", [("GML", "gml", "name")]),
-        ("Validates Chrome here.", [("Chrome", "chrome", "name")]),
         ("See Numpy Guide there.", [("Numpy Guide", "numpy guide", "name")]),
         ("Say Chrome Driver runs as True, False, None, NaN or NULL.",
          [("Say Chrome Driver", "say chrome driver", "name")]),
-        ("NASA and the BBC agree.", [("NASA", "nasa", "name"), ("BBC", "bbc", "name")]),
         ("Everybody went to New York.", [("New York", "new york", "place")]),
         # In, a, as and it are nouns to a big dictionary; after a modal there is a verb.
         ("It can model it, as a no one in it.", []),
@@ -101,21 +98,15 @@ def test_entities(text: str, expected: list[tuple[str, str, str]], lexicon: Lexi
     [
         ("The two red dogs left.", [("two", 2, None, "dogs")]),
         ("She ate 5 kg of rice.", [("5", 5, "kg", "rice")]),
-        ("She drank 3 cups of tea.", [("3", 3, "cup", "tea")]),
         ("It took three hours.", [("three", 3, "hour", "hours")]),
         ("Half of the people left.", [("Half", 0.5, None, "people")]),
-        ("About 20% of women agree.", [("20", 20, "%", "women")]),
         ("Between 5 and 7 arrays.", [("5 and 7", 6, None, "arrays")]),
         ("One dog and no one else, one says.", [("One", 1, None, "dog")]),
         ("In 1200 people came.", [("1200", 1200, None, None)]),
-        ("The 1200 people came.", [("1200", 1200, None, "people")]),
-        ("Born 1997, dead.", [("1997", 1997, None, None)]),
         ("A 2-dimensional array.", [("2", 2, None, None)]),
         ("A dose of 5-apdb.", []),
         ("A 3-row table.", [("3", 3, None, "row")]),
-        ("A two-row table.", [("two", 2, None, "row")]),
         ("It cost $5 million.", [("5 million", 5e6, "$", None)]),
-        ("Set n_jobs=2 and float32.", [("2", 2, None, None)]),
         ("Two stone garden walls.", [("Two", 2, None, "walls")]),
         ("Twelve. Dogs bark.", [("Twelve", 12, None, None)]),
     ],
@@ -124,13 +115,6 @@ def test_quantities_point_to_what_they_count(
     text: str, expected: list[tuple[str, float, str | None, str | None]], lexicon: Lexicon
 ) -> None:
     assert _counts(text, lexicon) == expected
-
-
-def test_the_category_is_the_most_frequent_type(lexicon: Lexicon) -> None:
-    texts = ["A dog, a cat and a car.", "Nothing.", "A car and a dog."]
-    rows, categories = extract(texts, lexicon).categories
-    assert rows.tolist() == [0, 2]
-    assert categories == ["animal", "vehicle"]
 
 
 def _rows(found: Mentions, number: int) -> list[tuple[object, ...]]:
