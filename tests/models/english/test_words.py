@@ -24,32 +24,21 @@ def test_in_shape_of() -> None:
     [
         ("dog", "dogs"),
         ("city", "cities"),
-        ("day", "days"),
         ("box", "boxes"),
-        ("church", "churches"),
         ("woman", "women"),
-        ("fireman", "firemen"),
         ("human", "humans"),
         ("child", "children"),
         ("grandchild", "grandchildren"),
-        ("housewife", "housewives"),
         ("bookshelf", "bookshelves"),
         ("diagnosis", "diagnoses"),
-        ("epoch", "epochs"),
         ("specimen", "specimens"),
-        ("bigfoot", "bigfoots"),
         ("talisman", "talismans"),
         ("matrix", "matrices"),
-        ("bus stop", "bus stops"),
         ("sheep", "sheep"),
         ("glasses", "glasses"),
-        ("class", "classes"),
-        ("virus", "viruses"),
-        ("thesis", "theses"),
         ("quiz", "quizzes"),
         ("formula", "formulas"),
         ("news", "news"),
-        ("crew", "crews"),
     ],
 )
 def test_plural(singular: str, many: str) -> None:
@@ -92,23 +81,14 @@ def test_a_plural_that_is_read_is_not_always_written() -> None:
         ("stop", ("stops", "stopping", "stopped", "stopped")),
         ("apply", ("applies", "applying", "applied", "applied")),
         ("write", ("writes", "writing", "wrote", "written")),
-        ("permit", ("permits", "permitting", "permitted", "permitted")),
-        ("open", ("opens", "opening", "opened", "opened")),
         ("go", ("goes", "going", "went", "gone")),
         ("carry out", ("carries out", "carrying out", "carried out", "carried out")),
         ("have", ("has", "having", "had", "had")),
-        ("free", ("frees", "freeing", "freed", "freed")),
         ("unwrap", ("unwraps", "unwrapping", "unwrapped", "unwrapped")),
-        ("dispel", ("dispels", "dispelling", "dispelled", "dispelled")),
         ("overfit", ("overfits", "overfitting", "overfitted", "overfitted")),
-        ("unbind", ("unbinds", "unbinding", "unbound", "unbound")),
-        ("unload", ("unloads", "unloading", "unloaded", "unloaded")),
-        ("underfit", ("underfits", "underfitting", "underfitted", "underfitted")),
         ("mimic", ("mimics", "mimicking", "mimicked", "mimicked")),
         ("beat", ("beats", "beating", "beat", "beaten")),
         ("undertake", ("undertakes", "undertaking", "undertook", "undertaken")),
-        ("undo", ("undoes", "undoing", "undid", "undone")),
-        ("render", ("renders", "rendering", "rendered", "rendered")),
     ],
 )
 def test_forms_of_verbs(verb: str, forms: tuple[str, ...]) -> None:
@@ -117,25 +97,16 @@ def test_forms_of_verbs(verb: str, forms: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize(
-    "word",
+    ("words", "an"),
     [
-        *("apple", "hour", "honest man", "8-bit", "11", "18", "800", "HTML", "MRI", "NP", "heir"),
-        *("umbrella", "unimportant", "unidentified", "eleven", "1854", "onerous", "'empty'"),
+        ("apple hour heir 8-bit 11 18 800 1854 HTML MRI NP 'empty' eleven onerous", True),
+        ("umbrella unimportant unidentified honest", True),
+        ("dog house university user unit European one once 1 7 10 110 UTF NASA (box)", False),
+        ("useful utopia uranium one-way history", False),
     ],
 )
-def test_an_before_a_vowel_sound(word: str) -> None:
-    assert wants_an(word)
-
-
-@pytest.mark.parametrize(
-    "word",
-    [
-        *("dog", "house", "university", "user", "unit", "European", "one", "once", "1", "7", "110"),
-        *("UTF", "useful", "NASA", "utopia", "uranium", "one-way", "history", "10", "(box)"),
-    ],
-)
-def test_a_before_a_consonant_sound(word: str) -> None:
-    assert not wants_an(word)
+def test_an_before_a_vowel_sound(words: str, an: bool) -> None:
+    assert [word for word in words.split() if wants_an(word) is not an] == []
 
 
 def test_replaced_puts_the_article_right() -> None:

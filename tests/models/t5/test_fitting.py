@@ -115,15 +115,6 @@ def test_in_bf16_the_loss_stays_a_number(tmp_path: Path) -> None:
     assert all(row["loss"] is None or row["loss"] < 20 for row in log)
 
 
-def test_a_batch_does_not_depend_on_those_before(gense: Gense) -> None:
-    examples = gense.examples(pairs().sort_by("row_id"))
-    later = Feed(examples, 16, 2)[7].inputs
-    feed = Feed(examples, 16, 2)
-    first = [feed[step].inputs for step in range(8)][7]
-    for half in ("written", "judged"):
-        assert all(torch.equal(later[half][name], first[half][name]) for name in later[half])
-
-
 def said(gense: Gense, batch: dict[str, Tensor]) -> list[tuple[str, str]]:
     """What the encoder reads and what the decoder should write, without padding."""
     read = [
@@ -173,7 +164,9 @@ def test_half_of_each_batch_judges_and_each_round_has_every_pair_in_both(
         assert seen == wanted
         orders.append([batch.inputs["judged"]["input_ids"].tolist() for batch in batches])
     assert orders[0] != orders[1]
-    assert feed[3].inputs["judged"]["input_ids"].tolist() == orders[0][3]
+    # A batch does not depend on those before it.
+    alone = Feed(examples, 10, 0)[3].inputs["judged"]["input_ids"]
+    assert alone.tolist() == feed[3].inputs["judged"]["input_ids"].tolist() == orders[0][3]
 
 
 def test_a_long_sentence_is_cut_and_its_template_is_not(tmp_path: Path) -> None:

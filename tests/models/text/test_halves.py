@@ -26,6 +26,8 @@ def test_a_sentence_without_a_pause_is_cut_in_its_middle() -> None:
 
 
 def test_what_is_too_short_has_no_halves() -> None:
+    # One far too short side is no side of its own.
+    assert halves(["Well.", f"{TEN} {TEN}."], 20) is not None
     assert halves([TEN], 20) is None
     assert halves(["Yes indeed.", "No."], 20) is None
     assert halves(["日本語の文。" * 3], 20) is None
@@ -42,7 +44,3 @@ def test_a_script_without_spaces_is_cut_between_letters_at_a_pause() -> None:
     first, second = halves([thai], 8) or ("", "")
     assert first + second == thai
     assert not unicodedata.combining(second[0])
-
-
-def test_sentences_with_one_far_too_short_side_are_cut_as_one() -> None:
-    assert halves(["Well.", f"{TEN} {TEN}."], 20) is not None

@@ -21,10 +21,8 @@ def column(text: str) -> pa.ChunkedArray:
         ("Он читает книгу.", "He reads a book.", True),
         ("He reads a book.", "Он читает книгу.", True),
         ("Het reads Толстой in the original.", "He reads Tolstoy.", False),
-        ("彼は本を読む。", "He reads a book.", True),
         ("彼は本を読む。", "彼は新しい本を書く。", False),
         ("Crème brûlée was served.", "Cream was served.", False),
-        ("12 + 30 = 42", "Он читает книгу.", False),
         ("Он читает книгу.", "12 + 30 = 42", False),
     ],
 )
