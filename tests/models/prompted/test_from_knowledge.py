@@ -279,19 +279,6 @@ def test_a_number_becomes_another_of_its_form(
     assert seen == (words if news is None else set(news.replace(" ", "")))
 
 
-def test_a_random_value_is_of_any_size() -> None:
-    given = with_graph(["It took [3#:days] [days=day:time]."])
-    seen = [
-        int(asked("quantity_revision", given, seed, value="random")[0]["values"]["new"])
-        for seed in range(200)
-    ]
-    assert 3 not in seen
-    assert min(seen) > 1
-    sizes = Counter(len(str(value)) for value in seen)
-    assert set(sizes) == {1, 2, 3, 4}
-    assert min(sizes.values()) > 25
-
-
 @pytest.mark.parametrize(
     ("text", "count"),
     [

@@ -1,6 +1,8 @@
-"""A quantity changed: what is a statement, and what its number may become."""
+"""A quantity changed: what is a statement, and what its number may become, near it or at random."""
 
 import itertools
+import re
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -8,7 +10,7 @@ from hypothesis import strategies as st
 from rules_given import alone, generated
 
 from tercet.models.english.numbers import in_words, numbers_in
-from tercet.models.rules.other_numbers import other_number
+from tercet.models.rules.other_numbers import Value, other_number
 from tercet.models.rules.quantity_change import changed
 
 
@@ -106,13 +108,14 @@ NUMBERS = st.one_of(
 @given(NUMBERS, DRAWS)
 def test_quantity_change_always_changes_the_value(number: str, draws: list[int]) -> None:
     text = f"They saw {number} dogs."
-    change = changed(text, number, 9, None, draws)
-    if change is not None:
-        raw, old, new = change
-        assert raw == text.replace(old, new, 1)
-        before, after = numbers_in(text), numbers_in(raw)
-        assert len(after) == len(before) == 1
-        assert after[0].value != before[0].value
+    for value in ("near", "random"):
+        change = changed(text, number, 9, None, draws, value)
+        if change is not None:
+            raw, old, new = change
+            assert raw == text.replace(old, new, 1)
+            (before,), (after,) = numbers_in(text), numbers_in(raw)
+            assert before.value != after.value
+            assert "/" in number or before.form == after.form
 
 
 def test_numbers_in_words_of_any_make_end_in_another_or_in_none() -> None:
@@ -123,3 +126,56 @@ def test_numbers_in_words_of_any_make_end_in_another_or_in_none() -> None:
             for number in numbers_in(text):
                 new = other_number(text, number.start, number.end, number, 5, "near")
                 assert new is None or numbers_in(new)
+
+
+def others(text: str, value: Value, count: int = 2000) -> set[str]:
+    """What many draws put in the place of the text's first number."""
+    number = numbers_in(text)[0]
+    # Multiples of a large odd number: draws whose every bit varies.
+    draws = [n * 0x9E3779B97F4A7C15 % 2**64 for n in range(count)]
+    numbers = [other_number(text, number.start, number.end, number, d, value) for d in draws]
+    return {one for one in numbers if one is not None}
+
+
+def whole(low: int, high: int) -> Callable[[str], bool]:
+    return lambda number: number.isdigit() and low <= int(number) <= high
+
+
+def fits(pattern: str) -> Callable[[str], bool]:
+    return lambda number: re.fullmatch(pattern, number) is not None
+
+
+@pytest.mark.parametrize(
+    ("text", "fit", "widest"),
+    [
+        ("It has 3 wheels.", whole(1, 9999), 1000),
+        ("It opened in 1987.", whole(1500, 2026), 1600),
+        ("He died in 1066.", whole(1000, 2026), 1900),
+        ("On May 12 it rained.", whole(2, 28), 28),
+        ("It grew by 5 %.", whole(2, 99), 90),
+        ("It cost 1,250 euros.", fits(r"\d{1,3}|\d,\d{3}"), None),
+        ("It cost 2.75 euros.", fits(r"\d{1,4}\.\d{2}"), None),
+        ("Agent 007 came.", fits(r"00\d"), None),
+        ("She ate 2/5 of it.", fits(r"[1-4]/5"), None),
+    ],
+)
+def test_a_random_number_is_what_the_old_one_was(
+    text: str, fit: Callable[[str], bool], widest: int | None
+) -> None:
+    found = others(text, "random")
+    assert all(map(fit, found)), found
+    if widest is not None:
+        assert max(map(int, found)) > widest * 0.9
+
+
+def test_random_words_are_words_up_to_ninety_nine() -> None:
+    found = others("They saw two dogs.", "random")
+    assert {"three", "seventeen", "twenty", "forty-seven"} <= found
+    values = {int(numbers_in(one)[0].value) for one in found}
+    assert values == set(range(2, 100))
+    assert "twenty one" in others("They saw thirty two dogs.", "random")
+
+
+def test_a_number_near_the_old_one_has_its_size() -> None:
+    assert others("It has 3 wheels.", "near") == set("123456789")
+    assert max(abs(int(one) - 1987) for one in others("It opened in 1987.", "near")) <= 60
