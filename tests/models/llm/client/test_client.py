@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from asking_client import CHAT, KEY, LISTS, SAMPLING, Record, client, poison, requests
+from asking_client import CHAT, KEY, LISTS, SAMPLING, Record, answered, client, poison, requests
 from even_time import now
 from failures import fails
 from faulty_server import FaultyServer, Reply, Seen, error, says, silent_port, until
@@ -80,12 +80,9 @@ def test_requests_are_taken_as_answers_are() -> None:
 
 
 def test_rows_that_alone_are_left_and_always_fail_do_not_stop_the_run() -> None:
-    record = Record()
-    with (
-        FaultyServer(poison(error(500))) as server,
-        client(server, record=record, tries=3, patience=30) as asking,
-    ):
-        list(asking.ask(requests(30, lambda i: "poison" if i >= 10 else "row")))
+    rows = requests(30, lambda i: "poison" if i >= 10 else "row")
+    with FaultyServer(poison(error(500))) as server:
+        record = answered(server, rows=rows, tries=3, patience=30)
     assert sorted(record.failed()) == list(range(10, 30))
 
 
@@ -105,7 +102,6 @@ def test_a_row_that_hangs_does_not_hold_the_others_up() -> None:
 def test_an_outage_fails_no_row(monkeypatch: pytest.MonkeyPatch) -> None:
     # A row's second try waits long enough for those of others to tell that it is an outage.
     monkeypatch.setattr(random, "random", lambda: 0.99)
-    record = Record()
     words = 0
 
     def behave(seen: Seen) -> Reply | None:
@@ -113,51 +109,31 @@ def test_an_outage_fails_no_row(monkeypatch: pytest.MonkeyPatch) -> None:
         words += seen.prompts == ["Say yes."]
         return error(502) if seen.number >= 50 and words < 4 else None
 
-    with (
-        FaultyServer(behave, delay=0.02) as server,
+    with FaultyServer(behave, delay=0.02) as server:
         # Many rows are handed over at once: others wait whenever one has failed.
-        client(server, record=record, tries=2, concurrency=4, list_size=256) as asking,
-    ):
-        list(asking.ask(requests(300)))
-    assert record.places() == list(range(300))
+        record = answered(server, rows=requests(300), tries=2, concurrency=4, list_size=256)
     # Rows that fail are waited with, the endpoint is asked a word until it answers.
     assert record.failed() == {}
     assert server.times_asked()["Say yes."] == words == 4
 
 
 def test_after_a_list_with_a_wrong_number_of_answers_prompts_go_alone() -> None:
-    record = Record()
 
     def first_only(seen: Seen) -> Reply | None:
         return Reply(200, says(seen, 1)) if len(seen.prompts) > 1 else None
 
-    with (
-        FaultyServer(first_only) as server,
-        client(server, wire=LISTS, record=record) as asking,
-    ):
-        list(asking.ask(requests(200)))
-    assert record.places() == list(range(200))
+    with FaultyServer(first_only) as server:
+        record = answered(server, rows=requests(200), wire=LISTS)
     assert record.failed() == {}
     assert sum(len(seen.prompts) > 1 for seen in server.log) <= 4
     assert all(a.raw == f"ROW {a.place}{ANSWER.upper()}" for a in record.answers)
 
 
 def test_a_dead_endpoints_share_goes_to_the_other() -> None:
-    record = Record()
     checks = []
-    with (
-        silent_port() as port,
-        FaultyServer(delay=0.005) as server,
-        client(
-            f"http://127.0.0.1:{port}/v1",
-            server,
-            record=record,
-            tries=1,
-            check=lambda: checks.append(1),
-        ) as asking,
-    ):
-        list(asking.ask(requests(300)))
-    assert record.places() == list(range(300))
+    with silent_port() as port, FaultyServer(delay=0.005) as server:
+        down, check = f"http://127.0.0.1:{port}/v1", lambda: checks.append(1)
+        record = answered(down, server, rows=requests(300), tries=1, check=check)
     assert record.failed() == {}
     assert {a.endpoint for a in record.answers} == {server.url}
     assert {a.attempts for a in record.answers} == {1}
@@ -365,14 +341,9 @@ def test_a_slow_server_gets_no_more_than_it_answers_in_time(wire: Wire) -> None:
         free_at = max(free_at, now()) + 0.02 * len(seen.prompts)
         return Reply(body=says(seen), after=free_at - now())
 
-    record = Record()
-    with (
-        FaultyServer(behave) as server,
-        client(
-            server, wire=wire, record=record, concurrency=500, list_size=64, timeout=2
-        ) as asking,
-    ):
-        assert len(list(asking.ask(requests(200)))) == 200
+    settings: dict[str, Any] = {"concurrency": 500, "list_size": 64, "timeout": 2}
+    with FaultyServer(behave) as server:
+        record = answered(server, rows=requests(200), wire=wire, **settings)
     assert record.failed() == {}
     assert set(server.times_asked().values()) == {1}
     # A second's worth, half of the timeout, and a few that were measured late.
@@ -449,13 +420,8 @@ def poisonous(place: int) -> str:
 def test_a_row_without_a_text_is_tried_again_and_fails(
     wire: Wire, message: dict[str, Any], text: str
 ) -> None:
-    record = Record()
-    with (
-        FaultyServer(silent(message, text, lambda prompt: "poison" in prompt)) as server,
-        client(server, wire=wire, record=record, tries=3) as asking,
-    ):
-        list(asking.ask(requests(20, poisonous)))
-    assert record.places() == list(range(20))
+    with FaultyServer(silent(message, text, lambda prompt: "poison" in prompt)) as server:
+        record = answered(server, rows=requests(20, poisonous), wire=wire, tries=3)
     assert set(record.failed()) == {7, 8}
     assert {a.n_tokens > 0 for a in record.answers} == {True}
     times = {prompt.split()[1]: count for prompt, count in server.times_asked().items()}
@@ -465,29 +431,24 @@ def test_a_row_without_a_text_is_tried_again_and_fails(
 
 @WAYS
 def test_a_text_that_comes_at_the_second_try_is_the_answer(wire: Wire) -> None:
-    record, seen = Record(), set[str]()
+    seen = set[str]()
 
     def first(prompt: str) -> bool:
         new = prompt not in seen
         seen.add(prompt)
         return new
 
-    with (
-        FaultyServer(silent({"content": None}, "", first)) as server,
-        client(server, wire=wire, record=record, tries=2) as asking,
-    ):
-        list(asking.ask(requests(20)))
-    assert record.places() == list(range(20))
+    with FaultyServer(silent({"content": None}, "", first)) as server:
+        record = answered(server, rows=requests(20), wire=wire, tries=2)
     assert record.failed() == {}
 
 
 @WAYS
 def test_thoughts_that_took_all_the_room_are_not_paid_for_again(wire: Wire) -> None:
-    record = Record()
     message = {"content": None, "reasoning_content": "Hm"}
     behave = silent(message, "</think>", lambda prompt: "poison" in prompt, "length")
-    with FaultyServer(behave) as server, client(server, wire=wire, record=record) as asking:
-        list(asking.ask(requests(20, poisonous)))
+    with FaultyServer(behave) as server:
+        record = answered(server, rows=requests(20, poisonous), wire=wire)
     assert set(record.failed()) == {7, 8}
     assert all("max_tokens" in message for message in record.failed().values())
     assert {answer.attempts for answer in record.answers} == {1}
@@ -495,10 +456,6 @@ def test_thoughts_that_took_all_the_room_are_not_paid_for_again(wire: Wire) -> N
 
 @WAYS
 def test_a_model_that_never_says_anything_ends_in_failed_rows(wire: Wire) -> None:
-    record = Record()
-    with (
-        FaultyServer(silent({"content": None}, "", lambda prompt: True)) as server,
-        client(server, wire=wire, record=record, tries=2) as asking,
-    ):
-        list(asking.ask(requests(20)))
-    assert sorted(record.failed()) == record.places() == list(range(20))
+    with FaultyServer(silent({"content": None}, "", lambda prompt: True)) as server:
+        record = answered(server, rows=requests(20), wire=wire, tries=2)
+    assert sorted(record.failed()) == list(range(20))

@@ -4,7 +4,7 @@ import os
 import signal
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
@@ -14,7 +14,7 @@ from failures import fails
 
 from tercet.models.llm.run_settings import EngineSettings
 from tercet.models.llm.settings import LlmSettings
-from tercet.models.llm.vllm.engine import RECORD, Engine
+from tercet.models.llm.vllm.engine import RECORD, Engine, gpu_memory_held, gpu_memory_used
 
 pytestmark = pytest.mark.usefixtures("patient")
 
@@ -199,3 +199,60 @@ def test_a_pretended_server_that_takes_too_long_is_ended(tiny_llm: Path, tmp_pat
     commands = [" ".join(one.info["cmdline"] or []) for one in psutil.process_iter(["cmdline"])]
     assert not [command for command in commands if str(tmp_path / "python") in command]
     assert not (tmp_path / "run" / RECORD).exists()
+
+
+TWO_GPUS = "0, GPU-aaaa, 1000\n1, GPU-bbbb, 200\n"
+
+
+@pytest.fixture
+def driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Lets nvidia-smi say this."""
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+
+    def says(text: str, code: int = 0) -> None:
+        program = f"print({text!r}, end='')\nraise SystemExit({code})"
+        pretended_program(tmp_path / "nvidia-smi", program)
+
+    return says
+
+
+@pytest.mark.parametrize(
+    ("visible", "used"),
+    [
+        (None, 1200),
+        ("0", 1000),
+        ("GPU-bb", 200),
+        # Parts of GPUs cannot be told apart here, so all count.
+        ("MIG-1234", 1200),
+    ],
+)
+def test_only_the_visible_ones_count(
+    driver: Callable[..., None], monkeypatch: pytest.MonkeyPatch, visible: str | None, used: int
+) -> None:
+    driver(TWO_GPUS)
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    assert gpu_memory_used() == used
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [("", 0), (TWO_GPUS, 1), ("0, GPU-aaaa, [N/A]\n", 0), ("No GPU\n", 0)],
+)
+def test_a_driver_that_does_not_know_says_nothing(
+    driver: Callable[..., None], text: str, code: int
+) -> None:
+    driver(text, code)
+    assert gpu_memory_used() is None
+
+
+def test_without_a_driver_there_is_no_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert gpu_memory_used() is None
+    assert gpu_memory_held([1]) == {}
+
+
+def test_what_each_process_holds_on_all_gpus(driver: Callable[..., None]) -> None:
+    driver("7, 100\n8, 50\n7, 20\n9, [N/A]\n?, 5\n")
+    assert gpu_memory_held([7, 9, 10]) == {7: 120, 9: 0}
