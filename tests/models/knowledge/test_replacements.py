@@ -180,7 +180,7 @@ def test_networkx_has_every_node_and_edge() -> None:
 
 
 # Entities and their types, one mapping a sentence.
-Said_of_even_draws = Sequence[Mapping[str, str]]
+Marked = Sequence[Mapping[str, str]]
 
 # Two thirds of the things stand beside the hub, of which `seldom` knows nothing: it shares one
 # neighbour, shelf, with three others.
@@ -190,7 +190,7 @@ SAID += [{name: "thing", "shelf": "place"} for name in ("seldom", "t50", "t51", 
 SAID += [{"alone": "thing", "cellar": "place"}]
 
 
-def pools(said: Said_of_even_draws, entity: str) -> tuple[set[str], set[str]]:
+def pools(said: Marked, entity: str) -> tuple[set[str], set[str]]:
     """T_r and T_p of the entity, by the letter of eqs. 5-7."""
     types: dict[str, set[str]] = {}
     soft: dict[str, set[str]] = {}
@@ -267,7 +267,7 @@ def test_the_second_is_as_even_as_the_first_and_the_rest_of_t_r_follows(
     tries=st.sampled_from([1, 3, 12]),
 )
 @settings(max_examples=60, deadline=None)
-def test_pools_are_those_of_the_equations(said: Said_of_even_draws, k: int, tries: int) -> None:
+def test_pools_are_those_of_the_equations(said: Marked, k: int, tries: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(replacements, "_TRIES", tries)
         patch.setattr(replacements, "_ROWS", 2)
@@ -294,7 +294,7 @@ def test_pools_are_those_of_the_equations(said: Said_of_even_draws, k: int, trie
                 assert all((text in preferred) == (n < near) for n, text in enumerate(texts))
 
 
-def test_a_row_draws_alone_and_a_new_member_moves_few_draws_of_even_draws() -> None:
+def test_an_even_draw_is_a_rows_own_and_a_new_member_moves_few() -> None:
     said = [{f"t{n}": "thing", "hub": "place"} for n in range(1000)]
     before = drawn(graph(*said), "t5", 2000)
     ids, row = np.array([node("t5")], dtype=np.uint64), np.array([77], dtype=np.uint64)

@@ -47,7 +47,7 @@ def test_a_key_is_taken_without_the_white_space_around_it(monkeypatch: pytest.Mo
         assert found.endpoint == Endpoint("http://host/v1", "m", key)
 
 
-@pytest.mark.parametrize("key", ["wörd", "two\nlines", "a\x07bell"])
+@pytest.mark.parametrize("key", ["wörd", "two\nlines"])
 def test_a_key_that_no_header_can_carry_is_told_by_its_variable(
     key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -59,10 +59,7 @@ def test_the_record_of_a_sentence() -> None:
         ],
         "quantities": [{"text": "3", "value": 3, "unit": None, "counts": "apples"}],
     }
-    assert row["detail"] == {
-        "operation": "write_from_knowledge",
-        **dict.fromkeys(("old", "new", "mention_id", "node_id", "pool")),
-    }
+    assert row["detail"]["operation"] == "write_from_knowledge"
 
 
 def test_a_record_names_an_entity_once_and_the_category_that_was_extracted() -> None:
@@ -237,7 +234,6 @@ def test_the_new_entity_is_written_in_the_number_and_place_of_the_old_one() -> N
     given = with_graph(["[Dogs=dog:animal] bark."], ANIMALS)
     (row,) = asked("entity_revision", given)
     assert (row["values"]["old"], row["values"]["new"]) == ("Dogs", "Foxes")
-    assert row["detail"]["new"] == "Foxes"
 
 
 def test_further_rows_take_other_entities_first_and_then_other_replacements() -> None:
