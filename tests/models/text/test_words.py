@@ -1,4 +1,4 @@
-"""Words of texts, in Python and in SQL, their runs, and where a text is cut in halves."""
+"""Words of texts, in Python and in SQL, their runs, halves and language."""
 
 import unicodedata
 
@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tercet.models import seeding
 from tercet.models.text.halves import halves
+from tercet.models.text.languages import is_english, share_of_english
 from tercet.models.text.shingles import grams, spaced, word_hashes
 from tercet.models.text.words import count_words, is_unspaced, words_sql
 
@@ -117,3 +118,18 @@ def test_a_script_without_spaces_is_cut_between_letters_at_a_pause() -> None:
     first, second = halves([thai], 8) or ("", "")
     assert first + second == thai
     assert not unicodedata.combining(second[0])
+
+
+ENGLISH = "The pump that feeds the boiler is run by the controller in the cellar of the house. "
+GERMAN = "Die Pumpe, die den Kessel speist, wird von der Steuerung im Keller des Hauses geregelt. "
+
+
+def test_english_is_told_from_another_language() -> None:
+    assert is_english([ENGLISH] * 10)
+    assert not is_english([GERMAN] * 10)
+
+
+def test_a_few_words_show_no_language() -> None:
+    assert share_of_english([GERMAN]) is None
+    assert not is_english([ENGLISH])
+    assert not is_english([])
