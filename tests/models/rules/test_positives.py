@@ -1,11 +1,15 @@
 from collections import Counter
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rules_given import alone, generated, said, sentences
 
+from tercet.models import seeding
 from tercet.models.english.numbers import in_words, numbers_in
+from tercet.models.generation import Pool
 from tercet.models.rules.number_form import rewritten
 
 DOCUMENTS = [
@@ -220,3 +224,34 @@ def test_number_form_keeps_the_value(value: int, form: str, words: bool) -> None
     if change is not None:
         assert change[1] != number
         assert [n.value for n in numbers_in(f"saw {change[1]} dogs")] == [value]
+
+
+def pool_of(rows: pa.Table) -> Pool:
+    ids = rows["sentence_id"].to_numpy()
+    texts = dict(zip(ids.tolist(), rows["text"].to_pylist(), strict=True))
+    order = np.argsort(seeding.mix(ids))
+    return Pool(
+        seeding.mix(ids)[order],
+        ids[order],
+        rows["doc_id"].to_numpy()[order],
+        lambda wanted: [texts[i] for i in wanted.tolist()],
+    )
+
+
+def test_random_where_one_document_is_nearly_all() -> None:
+    rows = sentences([[[f"big {s}" for s in range(50)]], [["other"]]])
+    found = {row["source"]: row["raw"] for row in generated("random", rows, pool=pool_of(rows))}
+    assert {found[f"big {s}"] for s in range(50)} == {"other"}
+    assert found["other"].startswith("big")
+    lonely = sentences([[["a", "b"]]])
+    assert generated("random", lonely, pool=pool_of(lonely)) == []
+
+
+def test_random_moves_little_when_the_pool_grows() -> None:
+    rows = sentences([[[f"d{d}"]] for d in range(300)])
+    before = {row["source"]: row["raw"] for row in generated("random", rows, pool=pool_of(rows))}
+    more = sentences([[[f"d{d}"]] for d in range(303)])
+    after = {row["source"]: row["raw"] for row in generated("random", rows, pool=pool_of(more))}
+    moved = [source for source in before if before[source] != after[source]]
+    assert all(after[source] in ("d300", "d301", "d302") for source in moved)
+    assert len(moved) < 20
