@@ -153,8 +153,8 @@ def test_words_of_a_number_have_its_value(value: int) -> None:
 
 @given(st.integers(0, 10**12), st.booleans())
 def test_digits_of_a_number_have_its_value(value: int, thousands: bool) -> None:
-    said = f"{value:,}" if thousands else str(value)
-    assert [number.value for number in numbers_in(said)] == [value]
+    words = f"{value:,}" if thousands else str(value)
+    assert [number.value for number in numbers_in(words)] == [value]
 
 
 def test_in_words_refuses_what_it_cannot_say() -> None:

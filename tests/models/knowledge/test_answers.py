@@ -35,9 +35,11 @@ def answer(
     )
 
 
-def told(text: str, said: str) -> tuple[list[tuple[str, int]], list[tuple[str, str | None]]]:
+def places_and_faults(
+    text: str, raw: str
+) -> tuple[list[tuple[str, int]], list[tuple[str, str | None]]]:
     """The texts with their starts, and the faults, of one answer."""
-    found, faults = read([said], [text], ALLOWED)
+    found, faults = read([raw], [text], ALLOWED)
     for start, end, words in zip(found.start, found.end, found.text, strict=True):
         assert text[start:end] == words
     ends = sorted(zip(found.start.tolist(), found.end.tolist(), strict=True))
@@ -97,13 +99,13 @@ def test_the_schema_takes_what_is_wanted_and_nothing_else() -> None:
 def test_entities(
     text: str, entities: list[Any], places: list[tuple[str, int]], faults: list[str]
 ) -> None:
-    found, wrong = told(text, answer(*entities))
+    found, wrong = places_and_faults(text, answer(*entities))
     assert found == places
     assert [reason for reason, _ in wrong] == faults
 
 
 @pytest.mark.parametrize(
-    ("text", "said", "expected"),
+    ("text", "raw", "expected"),
     [
         ("It weighs 5 kg.", ("5", 5), ("5", 5.0, "measure", "kg")),
         ("It weighs 5 kg.", ("5 kg", 5.0), ("5", 5.0, "measure", "kg")),
@@ -123,8 +125,8 @@ def test_entities(
         ("It weighs 5 kg.", ("6", 6), "not_in_text"),
     ],
 )
-def test_quantities(text: str, said: tuple[str, Any], expected: Any) -> None:
-    found, faults = read([answer(quantities=[said])], [text], ALLOWED)
+def test_quantities(text: str, raw: tuple[str, Any], expected: Any) -> None:
+    found, faults = read([answer(quantities=[raw])], [text], ALLOWED)
     if isinstance(expected, str):
         assert ([fault.reason for fault in faults], found.text) == ([expected], [])
         return
@@ -170,7 +172,7 @@ def test_a_number_that_needs_a_noun_counts_one() -> None:
 
 
 @pytest.mark.parametrize(
-    "said",
+    "raw",
     [
         "{}",
         'Here is the JSON:\n```json\n{"entities": [{"text": "dog", "type": "animal"}]}\n```\nDone.',
@@ -178,30 +180,30 @@ def test_a_number_that_needs_a_noun_counts_one() -> None:
         'Of {a} dog: {\n"entities": [{"text": "dog", "type": "animal"}]} {"entities": []}',
     ],
 )
-def test_json_among_other_words(said: str) -> None:
-    found, faults = read([said], ["A dog."], ALLOWED)
-    assert found.text == (["dog"] if "dog" in said else [])
+def test_json_among_other_words(raw: str) -> None:
+    found, faults = read([raw], ["A dog."], ALLOWED)
+    assert found.text == (["dog"] if "dog" in raw else [])
     assert [fault.reason for fault in faults] == ["unknown_category"]
 
 
 @pytest.mark.parametrize(
-    "said",
+    "raw",
     [
         *("", "nothing", "[]", "null", "5", '"text"', "{", '{"entities": [', "NaN"),
         *("[" * 100_000, '{"a":' * 100_000, "{" + "\x00" + "}"),
     ],
 )
-def test_what_is_no_json_object(said: str) -> None:
-    found, faults = read([said], ["A dog."], ALLOWED)
+def test_what_is_no_json_object(raw: str) -> None:
+    found, faults = read([raw], ["A dog."], ALLOWED)
     assert [(fault.reason, fault.text) for fault in faults] == [("not_json", None)]
     assert found.text == []
     assert found.categories[1] == []
 
 
 def test_long_answers_are_read_in_no_time() -> None:
-    for said in ("```" + " " * 200_000, "{ " * 100_000, '{"' * 100_000, "```json " * 50_000):
+    for raw in ("```" + " " * 200_000, "{ " * 100_000, '{"' * 100_000, "```json " * 50_000):
         start = time.thread_time()
-        assert read([said], ["A dog."], ALLOWED)[0].text == []
+        assert read([raw], ["A dog."], ALLOWED)[0].text == []
         assert time.thread_time() - start < 1
 
 
@@ -231,13 +233,13 @@ def test_a_quantity_before_an_entity_is_no_part_of_it(
 
 
 def test_one_bad_item_does_not_lose_the_others() -> None:
-    said = """{"category": ["nature"], "entities": [5, null, {"text": 7}, {"type": "animal"}, [],
+    raw = """{"category": ["nature"], "entities": [5, null, {"text": 7}, {"type": "animal"}, [],
         {"text": "dog", "type": {"of": "animal"}}, {"text": "cat", "type": "animal", "age": NaN}],
         "quantities": [{"text": "two", "value": NaN}, {"text": "two", "value": 1e999},
         {"text": "two", "value": -Infinity}, {"text": "two", "value": %s}, "two",
         {"text": "two", "value": 2, "counts": {"text": "cat"}, "unit": 5}]}"""
     text = "A dog and two of a cat."
-    found, faults = read([said % ("9" * 6000)], [text], ALLOWED)
+    found, faults = read([raw % ("9" * 6000)], [text], ALLOWED)
     assert found.text == ["two", "cat"]
     assert [fault.reason for fault in faults] == [
         *("unknown_category", "not_json", "not_json", "not_json", "not_json", "not_json"),

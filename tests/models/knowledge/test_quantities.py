@@ -6,7 +6,7 @@ from tercet.models.knowledge.quantities import find
 
 
 @pytest.mark.parametrize(
-    ("text", "said", "value", "form", "unit"),
+    ("text", "words", "value", "form", "unit"),
     [
         ("it weighs 5 kg", "5", 5, "measure", "kg"),
         ("2GB of memory", "2", 2, "measure", "GB"),
@@ -38,9 +38,9 @@ from tercet.models.knowledge.quantities import find
         ("30 square miles", "30", 30, "measure", "square mile"),
     ],
 )
-def test_forms(text: str, said: str, value: float, form: str, unit: str | None) -> None:
+def test_forms(text: str, words: str, value: float, form: str, unit: str | None) -> None:
     (found,) = find(text)
-    assert text[found.start : found.end] == said
+    assert text[found.start : found.end] == words
     assert found.value == pytest.approx(value)
     assert (found.form, found.unit) == (form, unit)
     assert not found.needs_noun

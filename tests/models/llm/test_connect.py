@@ -106,10 +106,10 @@ def test_two_models_under_one_name_are_told() -> None:
     ):
         alike = asked_at(first.url, same.url, third.url, silent.url)
         assert difference(find_endpoints(alike, NAMED)) is None
-        told = difference(find_endpoints(asked_at(first.url, same.url, second.url), FILES))
-    assert told is not None
-    assert all(word in told for word in (first.url, second.url, "first", "second"))
-    assert same.url not in told
+        message = difference(find_endpoints(asked_at(first.url, same.url, second.url), FILES))
+    assert message is not None
+    assert all(word in message for word in (first.url, second.url, "first", "second"))
+    assert same.url not in message
 
 
 def test_a_page_of_endless_brackets_is_no_answer() -> None:

@@ -286,7 +286,7 @@ SOURCE_DAMAGE = "A plain sentence."
 
 
 @pytest.mark.parametrize(
-    ("said", "meant"),
+    ("raw", "meant"),
     [
         ("The caf\\u00e9 is open.", "The café is open."),
         ("A \\ud83d\\ude00 smile.", "A 😀 smile."),
@@ -302,18 +302,18 @@ SOURCE_DAMAGE = "A plain sentence."
         ("One\r\nTwo\u2028Three", "One\nTwo Three"),
     ],
 )
-def test_what_is_plain_is_mended(said: str, meant: str) -> None:
-    assert mended(said, SOURCE_DAMAGE) == (meant, False)
+def test_what_is_plain_is_mended(raw: str, meant: str) -> None:
+    assert mended(raw, SOURCE_DAMAGE) == (meant, False)
 
 
 @pytest.mark.parametrize(
-    "said",
+    "raw",
     ["The caf\ufffd is open.", "Half a \\ud83d smile.", "The cafÃ© is open.", "It isnâ€™t so.",
      "It isn\u00e2\u0080\u0099t so.", "Ð¿Ñ€Ð¸Ð²ÐµÑ‚ to you", "ä¸­æ–‡ is spoken.", "A ðŸ˜€ smile.",
      "The cafÃƒÂ© is open.", "Twenty Â°C outside.", "\\xc3\\xa9tude"],
 )  # fmt: skip
-def test_what_is_lost_or_garbled_is_found(said: str) -> None:
-    assert mended(said, SOURCE_DAMAGE)[1]
+def test_what_is_lost_or_garbled_is_found(raw: str) -> None:
+    assert mended(raw, SOURCE_DAMAGE)[1]
 
 
 @pytest.mark.parametrize(
@@ -332,8 +332,8 @@ def test_what_the_sentence_has_itself_stays() -> None:
 
 
 @given(st.text(), st.text())
-def test_whatever_is_said_is_clean_afterwards(said: str, source: str) -> None:
-    text, _ = mended(said, source)
+def test_whatever_is_said_is_clean_afterwards(raw: str, source: str) -> None:
+    text, _ = mended(raw, source)
     assert not [c for c in text if (c < " " and c != "\n") or "\x7f" <= c <= "\x9f"]
     assert "\ufeff" not in text
     assert mended(text, text)[0] == text

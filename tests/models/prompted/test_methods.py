@@ -101,12 +101,12 @@ def test_our_own_prompts_say_all_of_a_row(name: str, params: dict[str, str]) -> 
         assert "sentence alone" in prompt
         assert "\n\n\n" not in prompt
         assert "None" not in prompt
-        said = prompt.removesuffix(f"Sentence: {row['source']}").split("\n\n", 1)[1]
+        rest = prompt.removesuffix(f"Sentence: {row['source']}").split("\n\n", 1)[1]
         for key in ("old", "new", "type", "counted", "unit", "category"):
             if key in row["values"] and name != "from_changed_knowledge":
-                assert row["values"][key] in said
+                assert row["values"][key] in rest
         for item in (*row["values"].get("entities", []), *row["values"].get("quantities", [])):
-            assert item["text"] in said
+            assert item["text"] in rest
     # The instruction comes first and is one for all rows, so that a server reads it once.
     instructions = {prompt.split("\n\n", 1)[0] for prompt in prompts}
     assert len(instructions) == 1

@@ -1,7 +1,7 @@
 """A negation put in or taken out, and the sentences that are left alone."""
 
 import pytest
-from rules_given import alone, generated, said
+from rules_given import alone, generated, raws
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ from rules_given import alone, generated, said
     ],
 )
 def test_negation(text: str, wanted: str) -> None:
-    assert said("negation", text) == [wanted]
+    assert raws("negation", text) == [wanted]
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_negation(text: str, wanted: str) -> None:
     ],
 )
 def test_negation_leaves_what_it_would_break(text: str) -> None:
-    assert said("negation", text) == []
+    assert raws("negation", text) == []
 
 
 def test_negation_behind_an_auxiliary() -> None:
@@ -107,5 +107,5 @@ def test_negation_says_what_it_did() -> None:
     rows = generated("negation", alone(["It is not here.", "It is here."]))
     assert [row["detail"]["operation"] for row in rows] == ["remove_negation", "insert_negation"]
     assert (rows[0]["detail"]["old"], rows[0]["detail"]["new"]) == ("not", "")
-    two = said("negation", "It is here if it was there.", per_sentence=3)
+    two = raws("negation", "It is here if it was there.", per_sentence=3)
     assert len(set(two)) == len(two) == 2

@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rules_given import alone, generated, said, sentences
+from rules_given import alone, generated, raws, sentences
 
 from tercet.models import seeding
 from tercet.models.english.numbers import in_words, numbers_in
@@ -128,7 +128,7 @@ def test_synonym_leaves_what_has_several_senses(text: str) -> None:
     ],
 )
 def test_number_form_leaves_what_counts_nothing(text: str) -> None:
-    assert said("number_form", text) == []
+    assert raws("number_form", text) == []
 
 
 WORDS = st.lists(st.sampled_from(["red", "dog", "ran", "far", "up", "x"]), min_size=1, max_size=30)
@@ -183,12 +183,12 @@ def _cut(text: str, seed: int) -> list[dict[str, str]]:
     ],
 )
 def test_synonym(text: str, wanted: set[str]) -> None:
-    assert set(said("synonym", text)) <= wanted
-    assert bool(said("synonym", text)) == bool(wanted)
+    assert set(raws("synonym", text)) <= wanted
+    assert bool(raws("synonym", text)) == bool(wanted)
 
 
 def test_several_synonyms_of_a_sentence_differ() -> None:
-    several = said("synonym", "They purchased a large building.", words=1, per_sentence=3)
+    several = raws("synonym", "They purchased a large building.", words=1, per_sentence=3)
     assert len(set(several)) == len(several) >= 2
 
 
@@ -211,7 +211,7 @@ def test_several_synonyms_of_a_sentence_differ() -> None:
     ],
 )
 def test_number_form(text: str, wanted: str) -> None:
-    assert said("number_form", text) == [wanted]
+    assert raws("number_form", text) == [wanted]
 
 
 @given(st.integers(0, 10**9), st.sampled_from(["{}", "{:,}"]), st.booleans())

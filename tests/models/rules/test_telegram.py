@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rules_given import alone, generated, said
+from rules_given import alone, generated, raws
 
 from tercet.models.rules import telegram
 
@@ -71,7 +71,7 @@ def test_a_telegram_does_without(
 
 
 def test_a_telegram_corrects_the_article() -> None:
-    texts = said("telegram", "They live in a particular office now.", per_sentence=4)
+    texts = raws("telegram", "They live in a particular office now.", per_sentence=4)
     assert any("in an office" in text for text in texts)
 
 

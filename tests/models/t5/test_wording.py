@@ -44,10 +44,10 @@ def test_of_two_long_sentences_the_longer_is_cut_first(
     # The words and the end take 9 tokens of 23.
     texts = " ".join(["red"] * first), " ".join(["cat"] * second)
     (ids,) = wording.questions(tokenizer, question(max_length=23), [texts[0]], [texts[1]])
-    said = tokenizer.decode(ids).split()
-    assert (said.count("red"), said.count("cat")) == kept
-    assert said[:2] == ["Known", ":"]
-    assert said[-5:] == ["True", "or", "false", "?", "</s>"]
+    tokens = tokenizer.decode(ids).split()
+    assert (tokens.count("red"), tokens.count("cat")) == kept
+    assert tokens[:2] == ["Known", ":"]
+    assert tokens[-5:] == ["True", "or", "false", "?", "</s>"]
     with pytest.raises(ValueError, match="max_length"):
         wording.questions(tokenizer, question(max_length=10), ["red"], ["cat"])
 

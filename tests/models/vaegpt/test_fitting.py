@@ -71,12 +71,12 @@ def test_the_loss_is_the_papers(gpt2: Path, batch: dict[str, torch.Tensor]) -> N
         assert int(ids[-1]) == model.config.eos_token_id
         for place, token in enumerate(ids.tolist()):
             entropies.append(-float(logits[row, start - 1 + place].log_softmax(-1)[token]))
-        said = []
+        drawn = []
         for place in range(length):
             scores = logits[row, start - 1 + place] + gumbel[row, place]
-            said.append(int(scores.argmax()))
+            drawn.append(int(scores.argmax()))
         with torch.no_grad():
-            predicted.append(judge(torch.tensor([said])).last_hidden_state[0].mean(0))
+            predicted.append(judge(torch.tensor([drawn])).last_hidden_state[0].mean(0))
             true.append(judge(ids[None]).last_hidden_state[0].mean(0))
     middle = torch.stack(true).mean(0)
     cosine = torch.nn.functional.cosine_similarity

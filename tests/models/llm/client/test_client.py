@@ -247,11 +247,11 @@ def test_a_caller_that_stops_early_cancels_what_it_has_open() -> None:
 
 def test_what_record_raises_ends_all_asking() -> None:
     fault = OSError("the disk is full")
-    told = []
+    recorded = []
 
     def record(request: Request, answer: Answer) -> None:
-        told.append(answer)
-        if len(told) == 20:
+        recorded.append(answer)
+        if len(recorded) == 20:
             raise fault
 
     ends: list[BaseException] = []
@@ -269,16 +269,16 @@ def test_what_record_raises_ends_all_asking() -> None:
         for thread in threads:
             thread.join(300)
         # And what was open then.
-        assert 20 <= len(told) <= 20 + 31
+        assert 20 <= len(recorded) <= 20 + 31
     assert ends == [fault, fault]
 
 
 def test_a_list_in_which_a_ceiling_is_reached_is_recorded_to_its_end() -> None:
-    told = []
+    recorded = []
 
     def record(request: Request, answer: Answer) -> None:
-        told.append(answer.place)
-        if len(told) >= 3:
+        recorded.append(answer.place)
+        if len(recorded) >= 3:
             raise Stopped("bad_value", "enough was spent")
 
     with (
@@ -287,7 +287,7 @@ def test_a_list_in_which_a_ceiling_is_reached_is_recorded_to_its_end() -> None:
         fails("bad_value", "enough"),
     ):
         list(asking.ask(requests(1000)))
-    assert sorted(told) == list(range(8))
+    assert sorted(recorded) == list(range(8))
 
 
 def test_each_answer_is_recorded_before_it_is_seen() -> None:
@@ -295,7 +295,7 @@ def test_each_answer_is_recorded_before_it_is_seen() -> None:
     with FaultyServer() as server, client(server, record=record) as asking:
         for n, answer in enumerate(asking.ask(requests(200))):
             assert len(record.answers) > n
-            assert any(told is answer for told in record.answers)
+            assert any(one is answer for one in record.answers)
 
 
 def test_a_fault_of_the_requests_themselves_reaches_the_caller() -> None:
