@@ -1,6 +1,6 @@
 """A client against servers of a test's own, and what it told."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
@@ -79,3 +79,12 @@ def once(*replies: Reply, when: Callable[[Seen], bool] = lambda seen: True) -> A
 
 def poison(reply: Reply) -> Callable[[Seen], Reply | None]:
     return lambda seen: reply if any("poison" in prompt for prompt in seen.prompts) else None
+
+
+def answered(*servers: FaultyServer | str, rows: Iterable[Request], **settings: Any) -> Record:
+    """What the client told of these rows, each of which was answered or given up once."""
+    listed, record = list(rows), Record()
+    with client(*servers, record=record, **settings) as asking:
+        list(asking.ask(iter(listed)))
+    assert record.places() == [row.place for row in listed]
+    return record

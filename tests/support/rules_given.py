@@ -75,6 +75,6 @@ def generated(
     return [row | {"source": texts[row["sentence_id"]]} for row in table.to_pylist()]
 
 
-def said(method: str, text: str, **params: Any) -> list[str]:
+def raws(method: str, text: str, **params: Any) -> list[str]:
     """The texts that a method generates for one sentence."""
     return [row["raw"] for row in generated(method, alone([text]), params)]

@@ -82,15 +82,12 @@ def test_a_users_file_of_our_form(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "line"),
     [
-        (b"word,type\na,b\n", 1),
         (b"", 1),
         (b"noun\ttypes\n", None),
         (b"noun\ttypes\ncat\tanimal\ndog\n", 3),
-        (b"noun\ttypes\ncat\t\n", 2),
         (b"noun\ttypes\tcolour\ncat\tanimal\tred\n", 1),
         (b"noun\ttypes\ncat\tanimal\nd\xffg\tanimal\n", 3),
         (WORDNET.encode() + b"8-x\tx\tnoun.act\tthing\td\te\n", 9),
-        (WORDNET.encode() + b"8-n\tn\n", 9),
         (b"\x1f\x8bbroken", None),
         (None, None),
     ],

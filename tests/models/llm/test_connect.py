@@ -47,7 +47,7 @@ def test_a_key_is_taken_without_the_white_space_around_it(monkeypatch: pytest.Mo
         assert found.endpoint == Endpoint("http://host/v1", "m", key)
 
 
-@pytest.mark.parametrize("key", ["wörd", "two\nlines", "a\x07bell"])
+@pytest.mark.parametrize("key", ["wörd", "two\nlines"])
 def test_a_key_that_no_header_can_carry_is_told_by_its_variable(
     key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -106,10 +106,10 @@ def test_two_models_under_one_name_are_told() -> None:
     ):
         alike = asked_at(first.url, same.url, third.url, silent.url)
         assert difference(find_endpoints(alike, NAMED)) is None
-        told = difference(find_endpoints(asked_at(first.url, same.url, second.url), FILES))
-    assert told is not None
-    assert all(word in told for word in (first.url, second.url, "first", "second"))
-    assert same.url not in told
+        message = difference(find_endpoints(asked_at(first.url, same.url, second.url), FILES))
+    assert message is not None
+    assert all(word in message for word in (first.url, second.url, "first", "second"))
+    assert same.url not in message
 
 
 def test_a_page_of_endless_brackets_is_no_answer() -> None:
@@ -153,7 +153,6 @@ def asked(*prompts: str, **more: Any) -> list[Request]:
 
 
 def test_shots_and_prompts_become_turns_of_the_chat(tiny_llm: Path) -> None:
-    assert has_chat_template(tiny_llm)
     render = chat_renderer(tiny_llm, {})
     assert render(asked("red", "one\ntwo {{ three }}")) == [
         "<user>red<assistant>",
@@ -161,37 +160,25 @@ def test_shots_and_prompts_become_turns_of_the_chat(tiny_llm: Path) -> None:
     ]
     shown = asked("red", shots=(Shot("blue", "sky"),))
     assert render(shown) == ["<user>blue<user>sky<user>red<assistant>"]
-    assert render([]) == []
-
-
-def test_the_template_takes_variables(model: Path) -> None:
-    (model / "chat_template.jinja").write_text(
-        "{% for message in messages %}{{ message.content }}{% endfor %}"
-        "{% if not enable_thinking %}<silent>{% endif %}"
-    )
-    assert chat_renderer(model, {"enable_thinking": True})(asked("red")) == ["red"]
-    assert chat_renderer(model, {"enable_thinking": False})(asked("red")) == ["red<silent>"]
 
 
 def test_a_template_inside_the_tokenizers_config(model: Path) -> None:
     (model / "chat_template.jinja").unlink()
     config = json.loads((model / "tokenizer_config.json").read_text())
     assert not has_chat_template(model)
-    config["chat_template"] = "{{ messages[0].content }}!"
+    config["chat_template"] = "{{ messages[0].content }}{{ mark }}"
     (model / "tokenizer_config.json").write_text(json.dumps(config))
     assert has_chat_template(model)
-    assert chat_renderer(model, {})(asked("red")) == ["red!"]
+    assert chat_renderer(model, {"mark": "!"})(asked("red")) == ["red!"]
 
 
-def test_a_model_without_a_template_says_what_to_set(model: Path) -> None:
+def test_a_model_without_a_template_or_with_a_broken_one_says_what_to_set(model: Path) -> None:
     (model / "chat_template.jinja").unlink()
     with fails("unfit_model", "llm.api"):
         chat_renderer(model, {})
-    (model / "tokenizer_config.json").unlink()
-    assert not has_chat_template(model)
-
-
-def test_a_template_that_fails_is_told(model: Path) -> None:
     (model / "chat_template.jinja").write_text("{{ raise_exception('no users here') }}")
     with fails("unreadable", "llm.template_kwargs"):
         chat_renderer(model, {})(asked("red"))
+    (model / "chat_template.jinja").unlink()
+    (model / "tokenizer_config.json").unlink()
+    assert not has_chat_template(model)

@@ -16,9 +16,9 @@ from tercet.models.llm.wire import (
     Wire,
     Withheld,
     error_told,
+    message,
     share_out,
 )
-from tercet.models.llm.wire import message as told
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}}
 PLAIN = Request(0, "Say it.", Sampling(temperature=0.5, top_p=0.9, max_tokens=7), seed=3)
@@ -35,10 +35,10 @@ def body(wire: Wire, request: Request, prompts: list[str]) -> dict[str, Any]:
 
 
 def test_a_chat_is_one_message_of_the_user() -> None:
-    message = {"messages": [{"role": "user", "content": "Say it."}]}
-    assert body(Wire("chat"), PLAIN, ["Say it."]) == SAMPLED | message
+    turns = {"messages": [{"role": "user", "content": "Say it."}]}
+    assert body(Wire("chat"), PLAIN, ["Say it."]) == SAMPLED | turns
     wire = Wire("chat", template_kwargs={"enable_thinking": False})
-    assert body(wire, FORMED, ["Say it."]) == SAMPLED | message | {
+    assert body(wire, FORMED, ["Say it."]) == SAMPLED | turns | {
         "response_format": FORM,
         "chat_template_kwargs": {"enable_thinking": False},
     }
@@ -56,13 +56,13 @@ def test_a_base_model_reads_that_an_answer_follows() -> None:
 
 def test_shots_are_turns_before_the_question() -> None:
     shown = replace(PLAIN, shots=(Shot("Say one.", "One."), Shot("Say two.", "Two.")))
-    said = body(Wire("chat"), shown, ["Say it."])["messages"]
-    roles = ["user", "assistant", "user", "assistant", "user"]
-    assert [turn["role"] for turn in said] == roles
+    turns = body(Wire("chat"), shown, ["Say it."])["messages"]
+    assert [turn["role"] for turn in turns] == ["user", "assistant"] * 2 + ["user"]
     texts = ["Say one.", "One.", "Say two.", "Two.", "Say it."]
-    assert [turn["content"] for turn in said] == texts
-    (text,) = [body(Wire("completions", lists=True), shown, ["Say it."])["prompt"]]
-    assert text == (f"Say one.{ANSWER} One.{STOP[0]}Say two.{ANSWER} Two.{STOP[0]}Say it.{ANSWER}")
+    assert [turn["content"] for turn in turns] == texts
+    assert body(Wire("completions", lists=True), shown, ["Say it."])["prompt"] == (
+        f"Say one.{ANSWER} One.{STOP[0]}Say two.{ANSWER} Two.{STOP[0]}Say it.{ANSWER}"
+    )
 
 
 def test_a_template_applied_here_is_not_added_to() -> None:
@@ -78,8 +78,8 @@ def test_token_ids_go_out_as_they_are() -> None:
     assert body(wire, PLAIN, ["a", "bc"])["prompt"] == [[7, 1], [7, 2]]
     assert body(wire, PLAIN, ["a"])["prompt"] == [7, 1]
     # Without a count the server's tokens are those that were sent.
-    (said,) = wire.read(answered({"text": "four", "finish_reason": "stop"}), [[7, 1, 3]])
-    assert (said.prompt_tokens, said.n_tokens) == (3, 1)
+    (answer,) = wire.read(answered({"text": "four", "finish_reason": "stop"}), [[7, 1, 3]])
+    assert (answer.prompt_tokens, answer.n_tokens) == (3, 1)
 
 
 def answered(*choices: dict[str, Any], **usage: int) -> bytes:
@@ -93,62 +93,46 @@ def test_choices_say_which_prompt_they_answer_and_share_the_tokens() -> None:
         prompt_tokens=10,
         completion_tokens=9,
     )
-    found = Wire("completions").read(payload, ["x" * 30, "x" * 10])
+    answers = Wire("completions").read(payload, ["x" * 30, "x" * 10])
     # 10 by 30 : 10 is 7.5 and 2.5, of equal remainders the first; 9 by 12 : 4 is 6.75 and 2.25.
-    assert [(one.raw, one.finish_reason, one.prompt_tokens, one.n_tokens) for one in found] == [
+    assert [(one.raw, one.finish_reason, one.prompt_tokens, one.n_tokens) for one in answers] == [
         ("twelve chars", "stop", 8, 7),
         ("four", "length", 2, 2),
     ]
-
-
-def test_without_usage_tokens_are_estimated_by_length() -> None:
-    payload = json.dumps({"choices": [{"text": "abcde", "finish_reason": "stop"}]}).encode()
-    (said,) = Wire("completions").read(payload, ["x" * 8])
-    assert (said.prompt_tokens, said.n_tokens) == (2, 2)
 
 
 TEXT, THOUGHTS = "an answer without text", "an answer of nothing but thoughts"
 
 
 @pytest.mark.parametrize(
-    ("message", "lacks"),
+    ("turn", "lacks"),
     [
         ({"content": None}, TEXT),
-        ({}, TEXT),
-        ({"content": " \n\t"}, TEXT),
         ({"content": "\u200b\ufeff\x00"}, TEXT),
         ({"content": None, "reasoning_content": "Let me see."}, THOUGHTS),
-        ({"content": "", "reasoning": "Let me see."}, THOUGHTS),
         ({"content": "<think>Let me see.</think>\n\n"}, THOUGHTS),
         ({"content": "Let me see.</thinking> "}, THOUGHTS),
         ({"content": "<think>Let me see."}, THOUGHTS),
-        ({"content": "<think>Hm.</think>\n<think>Let me"}, THOUGHTS),
-        ({"content": None, "reasoning": "Hm.", "tool_calls": []}, THOUGHTS),
         ({"content": [{"type": "thinking", "thinking": []}], "thinking": "Hm."}, THOUGHTS),
         ({"content": None, "refusal": "No."}, f"{TEXT}, but with a refusal"),
         ({"content": None, "tool_calls": [{"function": {}}]}, f"{TEXT}, but with a call of a tool"),
     ],
 )
 def test_an_answer_without_a_text_says_what_it_has_instead(
-    message: dict[str, Any], lacks: str
+    turn: dict[str, Any], lacks: str
 ) -> None:
-    payload = answered({"message": message, "finish_reason": "stop"}, completion_tokens=9)
-    (said,) = Wire("chat").read(payload, ["x"])
-    assert (said.lacks, said.finish_reason, said.n_tokens) == (lacks, "stop", 9)
-
-
-def test_a_model_whose_thoughts_took_all_its_room() -> None:
-    message = {"content": None, "reasoning_content": "Let me"}
-    payload = answered({"message": message, "finish_reason": "length"})
-    (said,) = Wire("chat").read(payload, ["x"])
-    assert (said.raw, said.lacks) == ("", f"{THOUGHTS}: raise max_tokens")
+    payload = answered({"message": turn, "finish_reason": "stop"}, completion_tokens=9)
+    (answer,) = Wire("chat").read(payload, ["x"])
+    assert (answer.lacks, answer.finish_reason, answer.n_tokens) == (lacks, "stop", 9)
+    payload = answered({"message": turn, "finish_reason": "length"})
+    (answer,) = Wire("chat").read(payload, ["x"])
+    assert answer.lacks == (f"{lacks}: raise max_tokens" if lacks == THOUGHTS else lacks)
 
 
 @pytest.mark.parametrize(
-    ("message", "raw"),
+    ("turn", "raw"),
     [
         ({"content": "A cat.", "reasoning_content": "A dog."}, "A cat."),
-        ({"content": "A cat.", "reasoning": "A dog.", "tool_calls": []}, "A cat."),
         ({"content": "A dog.</think>A cat."}, "A dog.</think>A cat."),
         (
             {"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "A dog."}]},
@@ -157,15 +141,9 @@ def test_a_model_whose_thoughts_took_all_its_room() -> None:
         ),
     ],
 )  # fmt: skip
-def test_the_final_answer_is_the_content(message: dict[str, Any], raw: str) -> None:
-    (said,) = Wire("chat").read(answered({"message": message, "finish_reason": "stop"}), ["x"])
-    assert (said.raw, said.lacks) == (raw, "")
-
-
-@pytest.mark.parametrize("text", [None, "", "\n", "\x00"])
-def test_a_completion_without_a_text(text: str | None) -> None:
-    (said,) = Wire("completions").read(answered(GOOD | {"text": text}), ["x"])
-    assert said.lacks == TEXT
+def test_the_final_answer_is_the_content(turn: dict[str, Any], raw: str) -> None:
+    (answer,) = Wire("chat").read(answered({"message": turn, "finish_reason": "stop"}), ["x"])
+    assert (answer.raw, answer.lacks) == (raw, "")
 
 
 GOOD = {"index": 0, "text": "a", "finish_reason": "stop"}
@@ -196,12 +174,12 @@ def test_of_several_answers_each_says_which_it_is() -> None:
             Wire("completions").read(answered(choice, choice), ["x", "y"])
 
 
-@pytest.mark.parametrize("count", [True, -5, 2.5, "7", None, 2 * 10**7 + 1, 10**30])
+@pytest.mark.parametrize("count", [True, -5, 2.5, "7", None, 10**30])
 def test_a_count_of_tokens_that_cannot_be_is_none(count: Any) -> None:
     choices = [GOOD | {"index": i, "text": "x" * 8} for i in range(2)]
     payload = answered(*choices, prompt_tokens=count, completion_tokens=count)
-    said = Wire("completions").read(payload, ["x" * 40, "x" * 4])
-    assert [(one.prompt_tokens, one.n_tokens) for one in said] == [(10, 2), (1, 2)]
+    answers = Wire("completions").read(payload, ["x" * 40, "x" * 4])
+    assert [(one.prompt_tokens, one.n_tokens) for one in answers] == [(10, 2), (1, 2)]
 
 
 @given(st.binary(max_size=200))
@@ -209,7 +187,7 @@ def test_no_body_is_worse_than_malformed(payload: bytes) -> None:
     for wire in (Wire("chat"), Wire("completions")):
         with pytest.raises((Malformed, Withheld)):
             wire.read(payload, ["x"])
-    assert len(told(payload)) <= 200
+    assert len(message(payload)) <= 200
 
 
 @pytest.mark.parametrize(
@@ -217,34 +195,21 @@ def test_no_body_is_worse_than_malformed(payload: bytes) -> None:
     [
         (b'{"error": {"message": "too\\n long", "code": 400}}', "too long"),
         (b'{"error": "model is loading"}', "model is loading"),
-        (b'{"detail": "Not Found"}', "Not Found"),
-        (b'{"message": "no"}', "no"),
         (b'{"detail": [{"loc": ["body"]}]}', '[{"loc": ["body"]}]'),
         (b"<html>\n<b>502</b>", "<html> <b>502</b>"),
         (b"", ""),
     ],
 )
 def test_a_refusals_message_is_found(payload: bytes, words: str) -> None:
-    assert told(payload) == words
+    assert message(payload) == words
 
 
 def test_a_secret_is_left_out_before_a_message_is_cut() -> None:
     payload = b"x" * 195 + b" SECRETKEY is wrong"
-    assert told(payload, "SECRETKEY") == "x" * 195 + " … is"
-    assert "SECR" not in told(payload, "SECRETKEY")
-
-
-@pytest.mark.parametrize(
-    ("payload", "words"),
-    [
-        (b'{"error": {"message": "overloaded, KEY"}}', "overloaded, …"),
-        (b'{"error": null, "choices": []}', ""),
-        (b'{"choices": []}', ""),
-        (b"<html>", ""),
-    ],
-)
-def test_an_error_in_the_place_of_an_answer_is_told(payload: bytes, words: str) -> None:
-    assert error_told(payload, "KEY") == words
+    assert message(payload, "SECRETKEY") == "x" * 195 + " … is"
+    payload = b'{"error": {"message": "overloaded, KEY"}}'
+    assert error_told(payload, "KEY") == "overloaded, …"
+    assert error_told(b'{"error": null, "choices": []}', "KEY") == ""
 
 
 @given(

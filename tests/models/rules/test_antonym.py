@@ -262,44 +262,16 @@ def test_a_form_that_is_its_own_past_is_no_past_at_the_opening() -> None:
         ("It increased before noon.", "It increased after noon."),
         ("It increases the price.", "It decreases the price."),
         ("The risk was increased in dogs.", "The risk was decreased in dogs."),
-        ("He left the firm.", None),
-        ("He is on the left side.", None),
-        ("The Open University", None),
         ("It reads the input.", "It reads the output."),
-        ("It calls input_array, my_input, input.size, a/input and input2.", None),
-        ("It calls input-like, `input`, input(), input=3 and x=input.", None),
         ("It is visible here.", "It is invisible here."),
-        ("It is dependent on the caller.", None),
         ("The simple method.", "The complicated method."),
         ("It is valid as follows.", "It is invalid as follows."),
         ("It has at least ten.", "It has at most ten."),
-        ("It needs at least ten.", None),
-        ("The largest part of those given.", None),
-        ("You can check the entry and raise it.", None),
-        ("They sort them in send order.", None),
         ("They accept the files.", "They reject the files."),
-        ("They can accept the files.", None),
-        ("They can send the files to the dog.", None),
-        ("These aren't caught by the loop.", None),
-        ("It takes one or more names.", None),
-        ("It was first published there.", None),
-        ("It will never again be seen.", None),
-        ("He was named after his dog.", None),
-        ("The above example is here.", None),
-        ("The dog of the former president.", None),
-        ("Start at the beginning and stop at the end.", None),
-        ("It is required to stop.", None),
-        ("It will import the file.", None),
-        ("They keep the peace with Austria.", None),
-        ("There are two national parks.", None),
-        ("They range from small boats to ships.", None),
-        ("It started to rain.", None),
-        ("Usually the shop is there.", None),
     ],
 )
-def test_antonym(text: str, wanted: str | None) -> None:
-    found = {row["raw"] for s in range(12) for row in generated("antonym", alone([text]), seed=s)}
-    assert (wanted in found) if wanted else not found
+def test_antonym(text: str, wanted: str) -> None:
+    assert wanted in opposites(text)
 
 
 @pytest.mark.parametrize(
@@ -307,22 +279,31 @@ def test_antonym(text: str, wanted: str | None) -> None:
     [
         "Lisbon's oldest café opened in 1782 and still serves coffee.",
         "If the pressure falls below two bars, the pump shuts itself off.",
-        "He returned from Siberia after nine years.",
-        "It fell for the third month in a row.",
-        "It takes a large dog instead of a cat.",
-        "It takes the minimum, i.e. the least of all.",
-        "They adapt it in order to be visible.",
-        "It must be found successfully.",
-        "Her letters reached his wife.",
-        "A maximal dog maximally barks.",
-        "Is it a large house?",
-        "Decide whether the house is large.",
+        *("He returned from Siberia after nine years.", "It fell for the third month in a row."),
+        *("It takes a large dog instead of a cat.", "It takes the minimum, i.e. the least of all."),
+        *("They adapt it in order to be visible.", "It must be found successfully."),
+        *("Her letters reached his wife.", "A maximal dog maximally barks."),
+        *("Is it a large house?", "Decide whether the house is large."),
         "Never sleep here, always sleep there.",
-        "The upper house passed the bill and the senate did not.",
+        *("The upper house passed the bill and the senate did not.", "He left the firm."),
+        *("He is on the left side.", "The Open University"),
+        "It calls input_array, my_input, input.size, a/input and input2.",
+        "It calls input-like, `input`, input(), input=3 and x=input.",
+        *("It is dependent on the caller.", "It needs at least ten."),
+        *("The largest part of those given.", "You can check the entry and raise it."),
+        *("They sort them in send order.", "They can accept the files."),
+        *("They can send the files to the dog.", "These aren't caught by the loop."),
+        *("It takes one or more names.", "It was first published there."),
+        *("It will never again be seen.", "He was named after his dog."),
+        *("The above example is here.", "The dog of the former president."),
+        *("Start at the beginning and stop at the end.", "It is required to stop."),
+        *("It will import the file.", "They keep the peace with Austria."),
+        *("There are two national parks.", "They range from small boats to ships."),
+        *("It started to rain.", "Usually the shop is there."),
     ],
 )
 def test_antonym_leaves_what_the_rest_would_contradict(text: str) -> None:
-    assert all(generated("antonym", alone([text]), seed=seed) == [] for seed in range(12))
+    assert opposites(text) == set()
 
 
 def test_antonym_changes_one_word() -> None:

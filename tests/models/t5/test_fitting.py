@@ -23,10 +23,10 @@ def gense(tmp_path_factory: pytest.TempPathFactory) -> Gense:
     return opened(tmp_path_factory.mktemp("fitting") / "init")
 
 
-def entropies(gense: Gense, read: str, said: str) -> list[float]:
+def entropies(gense: Gense, read: str, answer: str) -> list[float]:
     """-log of the probability of each token of the answer and of its end, one after the other."""
     ids = gense.tokenizer(read, return_tensors="pt")["input_ids"]
-    target = gense.tokenizer(said)["input_ids"]
+    target = gense.tokenizer(answer)["input_ids"]
     found = []
     for place, token in enumerate(target):
         begun = torch.tensor([[0, *target[:place]]])
@@ -59,17 +59,17 @@ def test_the_loss_is_that_of_all_tokens_of_both_halves(gense: Gense) -> None:
 def test_the_choice_weighs_accuracy_against_perplexity(gense: Gense) -> None:
     rows = pairs(3)
     gense.model.eval()
-    said, right = [], 0
+    losses, right = [], 0
     for row in rows.to_pylist():
         asked = "follows from" if row["true"] else "contradicts"
-        said += entropies(gense, f"Say what {asked}: {row['anchor']}", row["text"])
+        losses += entropies(gense, f"Say what {asked}: {row['anchor']}", row["text"])
         question = f"Known: {row['anchor']} Claimed: {row['text']} True or false?"
         (true, _), (false, _) = (entropies(gense, question, word) for word in ("true", "false"))
         right += (true < false) == row["true"]
     assert 0 < right < 6
-    assert fitting.perplexity(gense, rows, 4) == pytest.approx(math.exp(np.mean(said)), rel=1e-4)
+    assert fitting.perplexity(gense, rows, 4) == pytest.approx(math.exp(np.mean(losses)), rel=1e-4)
     found = fitting.choice(gense, rows, 5, 4).measure(gense.model)
-    wanted = 100 * right / 6 - 10 * math.exp(np.mean(said))
+    wanted = 100 * right / 6 - 10 * math.exp(np.mean(losses))
     assert found == pytest.approx(wanted, rel=1e-4)
 
 
@@ -115,16 +115,7 @@ def test_in_bf16_the_loss_stays_a_number(tmp_path: Path) -> None:
     assert all(row["loss"] is None or row["loss"] < 20 for row in log)
 
 
-def test_a_batch_does_not_depend_on_those_before(gense: Gense) -> None:
-    examples = gense.examples(pairs().sort_by("row_id"))
-    later = Feed(examples, 16, 2)[7].inputs
-    feed = Feed(examples, 16, 2)
-    first = [feed[step].inputs for step in range(8)][7]
-    for half in ("written", "judged"):
-        assert all(torch.equal(later[half][name], first[half][name]) for name in later[half])
-
-
-def said(gense: Gense, batch: dict[str, Tensor]) -> list[tuple[str, str]]:
+def decoded(gense: Gense, batch: dict[str, Tensor]) -> list[tuple[str, str]]:
     """What the encoder reads and what the decoder should write, without padding."""
     read = [
         gense.tokenizer.decode(ids[mask.bool()])
@@ -138,11 +129,11 @@ def test_a_pair_is_written_and_judged(gense: Gense) -> None:
     rows = pairs(1)
     assert rows["true"].to_pylist() == [True, False]
     examples = gense.examples(rows)
-    assert said(gense, examples.written([0, 1])) == [
+    assert decoded(gense, examples.written([0, 1])) == [
         ("Say what follows from : the door is red . </s>", "red door </s>"),
         ("Say what contradicts : the door is red . </s>", "the door is not red </s>"),
     ]
-    assert said(gense, examples.judged([1, 0])) == [
+    assert decoded(gense, examples.judged([1, 0])) == [
         (
             "Known : the door is red . Claimed : the door is not red True or false ? </s>",
             "false </s>",
@@ -159,7 +150,7 @@ def test_half_of_each_batch_judges_and_each_round_has_every_pair_in_both(
     feed = Feed(examples, 10, 0)
     assert len(feed) == 9  # 42 pairs, five of them a batch
     both = (examples.written, examples.judged)
-    wanted = [Counter(said(gense, half(range(42)))) for half in both]
+    wanted = [Counter(decoded(gense, half(range(42)))) for half in both]
     orders = []
     for number in range(2):
         seen: list[Counter[Any]] = [Counter(), Counter()]
@@ -169,17 +160,19 @@ def test_half_of_each_batch_judges_and_each_round_has_every_pair_in_both(
             halves = [batch.inputs["written"], batch.inputs["judged"]]
             assert len(halves[0]["labels"]) == len(halves[1]["labels"]) == batch.rows // 2
             for one, half in zip(seen, halves, strict=True):
-                one.update(said(gense, half))
+                one.update(decoded(gense, half))
         assert seen == wanted
         orders.append([batch.inputs["judged"]["input_ids"].tolist() for batch in batches])
     assert orders[0] != orders[1]
-    assert feed[3].inputs["judged"]["input_ids"].tolist() == orders[0][3]
+    # A batch does not depend on those before it.
+    alone = Feed(examples, 10, 0)[3].inputs["judged"]["input_ids"]
+    assert alone.tolist() == feed[3].inputs["judged"]["input_ids"].tolist() == orders[0][3]
 
 
 def test_a_long_sentence_is_cut_and_its_template_is_not(tmp_path: Path) -> None:
     narrow = opened(tmp_path / "init", max_length=16)
     rows = pairs(1).set_column(1, "anchor", [["the cat is red . " * 9] * 2])
-    ((read, _), _) = said(narrow, narrow.examples(rows).written([0, 1]))
+    ((read, _), _) = decoded(narrow, narrow.examples(rows).written([0, 1]))
     assert read.startswith("Say what follows from : the cat is")
     assert len(read.split()) == 16
     assert read.endswith("</s>")

@@ -31,9 +31,9 @@ def by_hand(judge: Judge, first: str, second: str) -> float:
     ids = judge.tokenizer(asked, return_tensors="pt")["input_ids"]
     assert int(ids[0, -1]) == judge.tokenizer.eos_token_id
     with torch.no_grad():
-        said = judge.model(input_ids=ids, decoder_input_ids=torch.tensor([[0]])).logits[0, 0]
+        words = judge.model(input_ids=ids, decoder_input_ids=torch.tensor([[0]])).logits[0, 0]
     vocabulary = judge.tokenizer.get_vocab()
-    true, false = (math.exp(float(said[vocabulary[word]])) for word in ("true", "false"))
+    true, false = (math.exp(float(words[vocabulary[word]])) for word in ("true", "false"))
     return true / (true + false)
 
 
@@ -64,8 +64,8 @@ def test_answers_that_begin_alike_are_compared_where_they_differ(judge: Judge) -
     ids = judge.tokenizer("Known: red . Claimed: red True or false?", return_tensors="pt")
     begun = torch.tensor([[0, vocabulary["the"]]])
     with torch.no_grad():
-        said = judge.model(input_ids=ids["input_ids"], decoder_input_ids=begun).logits[0, 1]
-    wanted = float(said[vocabulary["cat"]] - said[vocabulary["car"]])
+        words = judge.model(input_ids=ids["input_ids"], decoder_input_ids=begun).logits[0, 1]
+    wanted = float(words[vocabulary["cat"]] - words[vocabulary["car"]])
     assert found == pytest.approx(wanted, abs=1e-5)
 
 

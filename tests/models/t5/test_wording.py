@@ -1,6 +1,5 @@
 """The words around sentences: what is cut, what never is, what the answers are."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -45,13 +44,10 @@ def test_of_two_long_sentences_the_longer_is_cut_first(
     # The words and the end take 9 tokens of 23.
     texts = " ".join(["red"] * first), " ".join(["cat"] * second)
     (ids,) = wording.questions(tokenizer, question(max_length=23), [texts[0]], [texts[1]])
-    said = tokenizer.decode(ids).split()
-    assert (said.count("red"), said.count("cat")) == kept
-    assert said[:2] == ["Known", ":"]
-    assert said[-5:] == ["True", "or", "false", "?", "</s>"]
-
-
-def test_words_that_leave_no_room_are_refused(tokenizer: Any) -> None:
+    tokens = tokenizer.decode(ids).split()
+    assert (tokens.count("red"), tokens.count("cat")) == kept
+    assert tokens[:2] == ["Known", ":"]
+    assert tokens[-5:] == ["True", "or", "false", "?", "</s>"]
     with pytest.raises(ValueError, match="max_length"):
         wording.questions(tokenizer, question(max_length=10), ["red"], ["cat"])
 
@@ -90,8 +86,6 @@ def test_a_question_is_read_as_it_was_written(tmp_path: Path) -> None:
     one = question(slope=0.5, shift=-0.25)
     wording.write(tmp_path, one)
     assert wording.read(tmp_path) == one
-    told = json.loads((tmp_path / wording.FILE).read_text())
-    assert (told["true"], told["false"]) == ("true", "false")
     (tmp_path / wording.FILE).write_text('{"max_length": 3}')
     with pytest.raises(ValueError, match=r"judge\.json: (max_length|asked)"):
         wording.read(tmp_path)
@@ -138,7 +132,6 @@ def test_it_judges_in_the_words_that_are_given(tmp_path: Path) -> None:
     [
         "No sentence.",
         "{{ sentence }} and {{ sentence }}",
-        "{{sentence}}",
         "{% if x %}{{ sentence }}",
     ],
 )

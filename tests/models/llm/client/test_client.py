@@ -1,10 +1,13 @@
+import json
 import random
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
-from asking_client import CHAT, KEY, LISTS, SAMPLING, Record, client, poison, requests
+from asking_client import CHAT, KEY, LISTS, SAMPLING, Record, answered, client, poison, requests
+from even_time import now
 from failures import fails
 from faulty_server import FaultyServer, Reply, Seen, error, says, silent_port, until
 
@@ -13,11 +16,14 @@ from tercet.models.llm.messages import Answer, Request
 from tercet.models.llm.settings import Sampling
 from tercet.models.llm.wire import ANSWER, Wire
 
+WAYS = pytest.mark.parametrize("wire", [CHAT, LISTS], ids=["chat", "lists"])
 
-@pytest.mark.parametrize("wire", [CHAT, LISTS], ids=["chat", "lists"])
+
+@WAYS
 def test_every_row_is_answered_once_with_its_own_answer(wire: Wire) -> None:
     record = Record()
     with FaultyServer() as server, client(server, wire=wire, record=record) as asking:
+        assert list(asking.ask(iter(()))) == []
         answers = list(asking.ask(requests(500)))
     assert sorted(a.place for a in answers) == record.places() == list(range(500))
     end = ANSWER.upper() if wire is LISTS else ""
@@ -73,24 +79,10 @@ def test_requests_are_taken_as_answers_are() -> None:
         answers.close()
 
 
-def test_a_twentieth_of_poisonous_rows_neither_stops_nor_slows_the_others() -> None:
-    record = Record()
-    with (
-        FaultyServer(poison(error(500)), delay=0.01) as server,
-        client(server, wire=LISTS, record=record, tries=2) as asking,
-    ):
-        list(asking.ask(requests(1000, lambda i: "poison" if i % 20 == 0 else "row")))
-    assert record.places() == list(range(1000))
-    assert sorted(record.failed()) == list(range(0, 1000, 20))
-
-
 def test_rows_that_alone_are_left_and_always_fail_do_not_stop_the_run() -> None:
-    record = Record()
-    with (
-        FaultyServer(poison(error(500))) as server,
-        client(server, record=record, tries=3, patience=30) as asking,
-    ):
-        list(asking.ask(requests(30, lambda i: "poison" if i >= 10 else "row")))
+    rows = requests(30, lambda i: "poison" if i >= 10 else "row")
+    with FaultyServer(poison(error(500))) as server:
+        record = answered(server, rows=rows, tries=3, patience=30)
     assert sorted(record.failed()) == list(range(10, 30))
 
 
@@ -110,7 +102,6 @@ def test_a_row_that_hangs_does_not_hold_the_others_up() -> None:
 def test_an_outage_fails_no_row(monkeypatch: pytest.MonkeyPatch) -> None:
     # A row's second try waits long enough for those of others to tell that it is an outage.
     monkeypatch.setattr(random, "random", lambda: 0.99)
-    record = Record()
     words = 0
 
     def behave(seen: Seen) -> Reply | None:
@@ -118,51 +109,31 @@ def test_an_outage_fails_no_row(monkeypatch: pytest.MonkeyPatch) -> None:
         words += seen.prompts == ["Say yes."]
         return error(502) if seen.number >= 50 and words < 4 else None
 
-    with (
-        FaultyServer(behave, delay=0.02) as server,
+    with FaultyServer(behave, delay=0.02) as server:
         # Many rows are handed over at once: others wait whenever one has failed.
-        client(server, record=record, tries=2, concurrency=4, list_size=256) as asking,
-    ):
-        list(asking.ask(requests(300)))
-    assert record.places() == list(range(300))
+        record = answered(server, rows=requests(300), tries=2, concurrency=4, list_size=256)
     # Rows that fail are waited with, the endpoint is asked a word until it answers.
     assert record.failed() == {}
     assert server.times_asked()["Say yes."] == words == 4
 
 
 def test_after_a_list_with_a_wrong_number_of_answers_prompts_go_alone() -> None:
-    record = Record()
 
     def first_only(seen: Seen) -> Reply | None:
         return Reply(200, says(seen, 1)) if len(seen.prompts) > 1 else None
 
-    with (
-        FaultyServer(first_only) as server,
-        client(server, wire=LISTS, record=record) as asking,
-    ):
-        list(asking.ask(requests(200)))
-    assert record.places() == list(range(200))
+    with FaultyServer(first_only) as server:
+        record = answered(server, rows=requests(200), wire=LISTS)
     assert record.failed() == {}
     assert sum(len(seen.prompts) > 1 for seen in server.log) <= 4
     assert all(a.raw == f"ROW {a.place}{ANSWER.upper()}" for a in record.answers)
 
 
 def test_a_dead_endpoints_share_goes_to_the_other() -> None:
-    record = Record()
     checks = []
-    with (
-        silent_port() as port,
-        FaultyServer(delay=0.005) as server,
-        client(
-            f"http://127.0.0.1:{port}/v1",
-            server,
-            record=record,
-            tries=1,
-            check=lambda: checks.append(1),
-        ) as asking,
-    ):
-        list(asking.ask(requests(300)))
-    assert record.places() == list(range(300))
+    with silent_port() as port, FaultyServer(delay=0.005) as server:
+        down, check = f"http://127.0.0.1:{port}/v1", lambda: checks.append(1)
+        record = answered(down, server, rows=requests(300), tries=1, check=check)
     assert record.failed() == {}
     assert {a.endpoint for a in record.answers} == {server.url}
     assert {a.attempts for a in record.answers} == {1}
@@ -179,7 +150,7 @@ def test_endpoints_share_the_work() -> None:
     assert min(from_whom[one.url], from_whom[two.url]) > 300
 
 
-@pytest.mark.parametrize("wire", [CHAT, LISTS], ids=["chat", "lists"])
+@WAYS
 def test_a_server_that_dies_and_comes_back_is_asked_again_only_for_what_was_open(
     wire: Wire,
 ) -> None:
@@ -276,11 +247,11 @@ def test_a_caller_that_stops_early_cancels_what_it_has_open() -> None:
 
 def test_what_record_raises_ends_all_asking() -> None:
     fault = OSError("the disk is full")
-    told = []
+    recorded = []
 
     def record(request: Request, answer: Answer) -> None:
-        told.append(answer)
-        if len(told) == 20:
+        recorded.append(answer)
+        if len(recorded) == 20:
             raise fault
 
     ends: list[BaseException] = []
@@ -298,16 +269,16 @@ def test_what_record_raises_ends_all_asking() -> None:
         for thread in threads:
             thread.join(300)
         # And what was open then.
-        assert 20 <= len(told) <= 20 + 31
+        assert 20 <= len(recorded) <= 20 + 31
     assert ends == [fault, fault]
 
 
 def test_a_list_in_which_a_ceiling_is_reached_is_recorded_to_its_end() -> None:
-    told = []
+    recorded = []
 
     def record(request: Request, answer: Answer) -> None:
-        told.append(answer.place)
-        if len(told) >= 3:
+        recorded.append(answer.place)
+        if len(recorded) >= 3:
             raise Stopped("bad_value", "enough was spent")
 
     with (
@@ -316,7 +287,7 @@ def test_a_list_in_which_a_ceiling_is_reached_is_recorded_to_its_end() -> None:
         fails("bad_value", "enough"),
     ):
         list(asking.ask(requests(1000)))
-    assert sorted(told) == list(range(8))
+    assert sorted(recorded) == list(range(8))
 
 
 def test_each_answer_is_recorded_before_it_is_seen() -> None:
@@ -324,7 +295,7 @@ def test_each_answer_is_recorded_before_it_is_seen() -> None:
     with FaultyServer() as server, client(server, record=record) as asking:
         for n, answer in enumerate(asking.ask(requests(200))):
             assert len(record.answers) > n
-            assert any(told is answer for told in record.answers)
+            assert any(one is answer for one in record.answers)
 
 
 def test_a_fault_of_the_requests_themselves_reaches_the_caller() -> None:
@@ -360,7 +331,131 @@ def test_a_closed_client_asks_no_more() -> None:
             list(asking.ask(requests(1)))
 
 
-def test_nothing_to_ask_asks_nothing() -> None:
-    with FaultyServer() as server, client(server) as asking:
-        assert list(asking.ask(iter(()))) == []
-    assert server.log == []
+@WAYS
+def test_a_slow_server_gets_no_more_than_it_answers_in_time(wire: Wire) -> None:
+    """It takes whatever comes and answers 50 rows a second: 200 at once would time out."""
+    free_at = 0.0
+
+    def behave(seen: Seen) -> Reply:
+        nonlocal free_at
+        free_at = max(free_at, now()) + 0.02 * len(seen.prompts)
+        return Reply(body=says(seen), after=free_at - now())
+
+    settings: dict[str, Any] = {"concurrency": 500, "list_size": 64, "timeout": 2}
+    with FaultyServer(behave) as server:
+        record = answered(server, rows=requests(200), wire=wire, **settings)
+    assert record.failed() == {}
+    assert set(server.times_asked().values()) == {1}
+    # A second's worth, half of the timeout, and a few that were measured late.
+    assert max(seen.open_rows for seen in server.log) <= 70
+
+
+def test_an_endpoint_that_only_fails_stops_with_the_count_of_what_is_safe() -> None:
+    record = Record()
+    with (
+        FaultyServer(lambda seen: error(500, "no memory") if seen.number >= 20 else None) as server,
+        client(server, record=record, patience=1.5, concurrency=4) as asking,
+        fails("unreachable", "20"),
+    ):
+        list(asking.ask(requests(1000)))
+    assert sum(a.finish_reason == "stop" for a in record.answers) == 20
+
+
+def test_an_endpoint_that_asks_for_an_hour_is_not_waited_for() -> None:
+    began = now()
+    with (
+        FaultyServer(lambda seen: error(429, "quota", Retry_After="3600")) as server,
+        client(server, patience=1) as asking,
+        fails("unreachable", "quota"),
+    ):
+        list(asking.ask(requests(100)))
+    assert now() - began < 10
+    # And a word, whether it is really so.
+    assert len(server.log) <= 32 + 1
+
+
+def test_what_check_raises_ends_all_asking() -> None:
+    def dead() -> None:
+        raise Stopped("bad_value", "the engine is dead")
+
+    with silent_port() as port, client(f"http://127.0.0.1:{port}/v1", check=dead) as asking:
+        for _ in range(2):
+            with fails("bad_value", "engine"):
+                list(asking.ask(requests(10)))
+
+
+# What stands in the place of a text, in a chat and in a completion.
+NOTHING: list[tuple[dict[str, Any], str]] = [
+    ({"content": None}, ""),
+    ({"content": None, "reasoning_content": "Hm.", "reasoning": "Hm."}, "<think>Hm.</think>"),
+    ({"content": "\u200b\x00"}, "\ufeff \x07"),
+]
+
+
+def silent(
+    message: dict[str, Any], text: str, when: Callable[[str], bool], finish: str = "stop"
+) -> Callable[[Seen], Reply]:
+    """Answers rightly but for these prompts."""
+
+    def behave(seen: Seen) -> Reply:
+        answer = json.loads(says(seen))
+        for choice in answer["choices"]:
+            if when(seen.prompts[choice["index"]]):
+                choice["finish_reason"] = finish
+                if "message" in choice:
+                    choice["message"] = message
+                else:
+                    choice["text"] = text
+        return Reply(body=json.dumps(answer).encode())
+
+    return behave
+
+
+def poisonous(place: int) -> str:
+    return "poison" if place in (7, 8) else "row"
+
+
+@WAYS
+@pytest.mark.parametrize(("message", "text"), NOTHING)
+def test_a_row_without_a_text_is_tried_again_and_fails(
+    wire: Wire, message: dict[str, Any], text: str
+) -> None:
+    with FaultyServer(silent(message, text, lambda prompt: "poison" in prompt)) as server:
+        record = answered(server, rows=requests(20, poisonous), wire=wire, tries=3)
+    assert set(record.failed()) == {7, 8}
+    assert {a.n_tokens > 0 for a in record.answers} == {True}
+    times = {prompt.split()[1]: count for prompt, count in server.times_asked().items()}
+    assert {place for place, count in times.items() if count > 1} == {"7", "8"}
+    assert (times["7"], times["8"]) == (3, 3)
+
+
+@WAYS
+def test_a_text_that_comes_at_the_second_try_is_the_answer(wire: Wire) -> None:
+    seen = set[str]()
+
+    def first(prompt: str) -> bool:
+        new = prompt not in seen
+        seen.add(prompt)
+        return new
+
+    with FaultyServer(silent({"content": None}, "", first)) as server:
+        record = answered(server, rows=requests(20), wire=wire, tries=2)
+    assert record.failed() == {}
+
+
+@WAYS
+def test_thoughts_that_took_all_the_room_are_not_paid_for_again(wire: Wire) -> None:
+    message = {"content": None, "reasoning_content": "Hm"}
+    behave = silent(message, "</think>", lambda prompt: "poison" in prompt, "length")
+    with FaultyServer(behave) as server:
+        record = answered(server, rows=requests(20, poisonous), wire=wire)
+    assert set(record.failed()) == {7, 8}
+    assert all("max_tokens" in message for message in record.failed().values())
+    assert {answer.attempts for answer in record.answers} == {1}
+
+
+@WAYS
+def test_a_model_that_never_says_anything_ends_in_failed_rows(wire: Wire) -> None:
+    with FaultyServer(silent({"content": None}, "", lambda prompt: True)) as server:
+        record = answered(server, rows=requests(20), wire=wire, tries=2)
+    assert sorted(record.failed()) == list(range(20))

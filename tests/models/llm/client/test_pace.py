@@ -65,20 +65,7 @@ def test_no_more_is_open_than_half_of_the_timeout_answers() -> None:
     assert pace.list_size(64) == 5
     assert turn(pace, clock, 1.5) == 1000
     assert pace.list_size(64) == 64
-
-
-def test_before_a_whole_turn_nothing_is_known_of_an_endpoint() -> None:
-    pace, clock = paced()
-    pace.began()
-    clock.now += 60
-    for _ in range(15):
-        pace.answered(1)
-        clock.now += 10
-    assert pace.limit() == 16
-    assert pace.list_size(64) == 16
-
-
-def test_a_very_slow_endpoint_gets_one_row_at_a_time_but_several_at_once() -> None:
+    # A very slow one gets one row at a time, but several at once.
     pace, clock = paced()
     assert turn(pace, clock, 290) == 16
     assert pace.list_size(64) == 1
@@ -113,14 +100,6 @@ def test_the_time_in_which_nothing_was_asked_does_not_count() -> None:
     assert turn(pace, clock, 75) == 300
 
 
-def test_no_limit_is_above_the_top() -> None:
-    pace, clock = paced(3)
-    pace.answered(1)
-    assert pace.limit() == 3
-    clock.now += 10
-    assert pace.limit() == 3
-
-
 def test_trouble_halves_it_once_a_burst() -> None:
     pace, clock = paced()
     pace.answered(1)
@@ -139,6 +118,9 @@ def test_trouble_halves_it_once_a_burst() -> None:
         clock.now += 1
         pace.pushed_back(sent_at=clock.now - 0.5, pause=0.0)
     assert pace.limit() == 1
+    # An endpoint that comes back is a new one.
+    pace.restart()
+    assert pace.limit() == 16
 
 
 def test_recovery_doubles_to_half_of_what_was_borne_and_then_adds() -> None:
@@ -207,19 +189,6 @@ def test_single_errors_are_their_rows_and_many_are_the_endpoints() -> None:
     assert pace.limit() == 8
 
 
-def test_an_endpoint_that_comes_back_is_a_new_one() -> None:
-    pace, clock = paced()
-    for _ in range(8):
-        clock.now += 1
-        pace.pushed_back(sent_at=clock.now - 0.5, pause=0.0)
-    assert pace.limit() == 1
-    pace.restart()
-    assert pace.limit() == 16
-    pace.answered(1)
-    clock.now += 1
-    assert pace.limit() == 64
-
-
 def test_backoff_doubles_with_full_jitter() -> None:
     assert [backoff(n, 0.5) for n in (1, 2, 3, 7, 8, 5000)] == [0.25, 0.5, 1.0, 15.0, 15.0, 15.0]
     assert backoff(4, 0.0) == 0.0
@@ -230,9 +199,7 @@ def test_backoff_doubles_with_full_jitter() -> None:
     ("value", "seconds"),
     [
         (None, None),
-        ("", None),
         ("soon", None),
-        ("nan", None),
         ("3", 3.0),
         ("0.25", 0.25),
         ("-5", 0.0),
@@ -240,7 +207,6 @@ def test_backoff_doubles_with_full_jitter() -> None:
         ("999999", LONGEST_PAUSE),
         # 784111777 seconds since 1970.
         ("Sun, 06 Nov 1994 08:49:37 GMT", 7.0),
-        ("Sun, 06 Nov 1994 08:49:20 GMT", 0.0),
         ("Sun, 06 Nov 1994 09:49:37 +0100", 7.0),
     ],
 )

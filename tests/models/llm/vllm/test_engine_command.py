@@ -1,7 +1,10 @@
-"""From a recipe to vLLM's command line, and from its log to a sentence. No server is started."""
+"""From a recipe to vLLM's command line. No server is started."""
 
 import json
+import shutil
+import subprocess
 import sys
+import venv
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +15,8 @@ from pydantic import ValidationError
 from tercet.models.llm.run_settings import EngineSettings
 from tercet.models.llm.settings import LlmSettings
 from tercet.models.llm.vllm import build as vllm_build
-from tercet.models.llm.vllm.build import VllmBuild
-from tercet.models.llm.vllm.engine import command, environment, resolved_dtype, served_name
-from tercet.models.llm.vllm.log import telling_lines
+from tercet.models.llm.vllm.build import Plugin, VllmBuild, look
+from tercet.models.llm.vllm.engine import command, environment, resolved_dtype
 
 CPU = VllmBuild(Path("/venv/bin/python"), "1.2.3", True)
 GPU = VllmBuild(Path("/venv/bin/python"), "1.2.3", False)
@@ -22,8 +24,8 @@ GPU = VllmBuild(Path("/venv/bin/python"), "1.2.3", False)
 
 def options(build: VllmBuild, settings: dict[str, Any], **llm: Any) -> dict[str, str | None]:
     """The options as a dict; None for a bare flag."""
-    said = LlmSettings(**{"model": "/models/some one", **llm})
-    words = command(build, Path("/models/some one"), said, EngineSettings(**settings), 8123)
+    model = LlmSettings(**{"model": "/models/some one", **llm})
+    words = command(build, Path("/models/some one"), model, EngineSettings(**settings), 8123)
     assert words[:3] == ["/venv/bin/python", "-m", "vllm.entrypoints.openai.api_server"]
     found: dict[str, str | None] = {}
     for word, after in zip(words[3:], [*words[4:], "--"], strict=True):
@@ -75,29 +77,20 @@ def test_a_cpu_has_no_share_of_a_gpu() -> None:
     assert "--gpu-memory-utilization" not in found
     assert options(CPU, {}, dtype="bfloat16")["--dtype"] == "bfloat16"
     assert options(GPU, {})["--dtype"] == "auto"
+    # An option takes the place of ours, and a value is a value whatever it looks like.
+    settings = {"options": {"enforce-eager": False, "block-size": "--host=0.0.0.0"}}
+    found = options(CPU, settings)
+    assert "--no-enforce-eager" in found
+    assert "--enforce-eager" not in found
+    assert found["--block-size"] == "--host=0.0.0.0"
     assert environment(CPU, {})["VLLM_CPU_KVCACHE_SPACE"] == "1"
     assert environment(CPU, {"VLLM_CPU_KVCACHE_SPACE": "4"})["VLLM_CPU_KVCACHE_SPACE"] == "4"
     assert "VLLM_CPU_KVCACHE_SPACE" not in environment(GPU, {})
     assert environment(GPU, {"A": "b"})["VLLM_NO_USAGE_STATS"] == "1"
+    # A key of the environment does not lock Tercet out.
+    assert "VLLM_API_KEY" not in environment(CPU, {"VLLM_API_KEY": "somebody's"})
     assert resolved_dtype(LlmSettings(model="m"), CPU) == "float32"
     assert resolved_dtype(LlmSettings(model="m"), GPU) == "auto"
-
-
-def test_a_key_of_the_environment_does_not_lock_tercet_out() -> None:
-    assert environment(CPU, {"VLLM_API_KEY": "somebody's", "A": "b"})["A"] == "b"
-    assert "VLLM_API_KEY" not in environment(CPU, {"VLLM_API_KEY": "somebody's"})
-
-
-def test_an_option_takes_the_place_of_ours() -> None:
-    assert options(GPU, {"options": {"enforce_eager": True}})["--enforce-eager"] is None
-    found = options(CPU, {"options": {"enforce-eager": False, "--swap_space": -1}})
-    assert "--no-enforce-eager" in found
-    assert "--enforce-eager" not in found
-    assert found["--swap-space"] == "-1"
-    # A value is a value, whatever it looks like.
-    assert options(CPU, {"options": {"block-size": "--host=0.0.0.0"}})["--block-size"] == (
-        "--host=0.0.0.0"
-    )
 
 
 @pytest.mark.parametrize(
@@ -106,21 +99,27 @@ def test_an_option_takes_the_place_of_ours() -> None:
         *("port", "host", "--served_model_name", "api-key", "ssl_keyfile", "config", "uds"),
         *("root-path", "middleware", "seed", "chat-template", "hf-overrides", "kv-cache-dtype"),
         *("rope-scaling", "tokenizer", "revision", "override-generation-config"),
-        # These have a place of their own, which the message names.
-        *("dtype", "max_model_len", "lora-modules", "generation-config"),
         "no-enable-prefix-caching",
         # vLLM takes these beginnings for the whole names.
-        *("hos", "max-model", "kv-cache-d", "see", "tokeniz", "quant", "api"),
+        *("hos", "kv-cache-d", "see", "tokeniz", "quant", "api"),
         *("", "a b", "--host=0.0.0.0", "Host", "-q", "hf-overrides.a", "----host"),
     ],
 )
 def test_an_option_that_changes_answers_or_the_way_to_them_is_refused(name: str) -> None:
-    places = {"dtype": "dtype", "lora-modules": "adapter", "generation-config": "temperature"}
-    places |= dict.fromkeys(("max_model_len", "max-model"), "max_model_len")
-    said = f"llm.{places[name]}" if name in places else "option"
-    with pytest.raises(ValidationError, match=said) as caught:
+    with pytest.raises(ValidationError) as caught:
         EngineSettings(options={"swap-space": 1, name: 1})
     assert [error["loc"] for error in caught.value.errors()] == [("options",)]
+
+
+def test_an_option_that_has_a_key_of_its_own_names_it() -> None:
+    for name, key in (
+        ("dtype", "llm.dtype"),
+        ("max-model", "llm.max_model_len"),
+        ("lora-modules", "llm.adapter"),
+        ("generation-config", "llm.temperature"),
+    ):
+        with pytest.raises(ValidationError, match=key):
+            EngineSettings(options={name: 1})
 
 
 def test_the_environment_of_vllm_is_found_beside_tercets_own(
@@ -142,12 +141,11 @@ def test_an_adapter_has_a_name_and_a_rank(tmp_path: Path) -> None:
     adapter.mkdir()
     with fails("missing_file", "llm.adapter"):
         options(GPU, {}, adapter=str(adapter))
-    for rank, allowed in [(4, "8"), (8, "8"), (24, "32")]:
+    for rank, allowed in ((4, "8"), (24, "32")):
         (adapter / "adapter_config.json").write_text(json.dumps({"r": rank}))
         found = options(GPU, {}, adapter=str(adapter))
         assert found["--max-lora-rank"] == allowed
         assert found["--lora-modules"] == f"some-one+polite={adapter}"
-        assert found["--served-model-name"] == "some-one"
         assert "--enable-lora" in found
     (adapter / "adapter_config.json").write_text(json.dumps({"r": 513}))
     with fails("bad_value", "512"):
@@ -157,51 +155,36 @@ def test_an_adapter_has_a_name_and_a_rank(tmp_path: Path) -> None:
         options(GPU, {}, adapter=str(adapter))
 
 
-def test_the_served_name_is_the_last_of_the_models() -> None:
-    assert served_name(LlmSettings(model="some/Model-7B.v2")) == "Model-7B.v2"
-    assert served_name(LlmSettings(model="package:texts/model")) == "model"
-    assert served_name(LlmSettings(model="./", adapter="a/b")) == "model+b"
+def served(folder: Path, plugin: Plugin) -> list[str]:
+    build = VllmBuild(Path("/venv/bin/python"), "1.2.3", True, plugin)
+    return command(build, folder, LlmSettings(model=str(folder)), EngineSettings(), 8123)
 
 
-def test_the_cause_is_told_and_not_its_echo(tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    log.write_text(
-        "(APIServer pid=7) INFO 11-21 16:18:24 [api.py:1] an ordinary line\n"
-        "(EngineCore pid=8) ERROR 11-21 16:18:24 [core.py:15] Traceback (most recent call last):\n"
-        '(EngineCore pid=8) ERROR 11-21 16:18:24 [core.py:15]   File "core.py", line 9, in run\n'
-        "(EngineCore pid=8) ERROR 11-21 16:18:24 [core.py:15] ValueError: heads must be even\n"
-        "(EngineCore pid=8) ValueError: heads must be even\n"
-        "(APIServer pid=7) RuntimeError: Engine core initialization failed. See root cause above.\n"
-    )
-    assert telling_lines(log) == ["ValueError: heads must be even"]
-    since = log.stat().st_size
-    with log.open("a") as file:
-        file.write("only this\nand that\n\n")
-    assert telling_lines(log, since) == ["only this", "and that"]
-    log.write_text(
-        "pydantic_core._pydantic_core.ValidationError: 1 validation error for ModelConfig\n"
-        "  Value error, too long [type=value_error, input_value=ArgsKwargs((), {'model': 'x'})]\n"
-    )
-    assert telling_lines(log) == ["too long"]
-    log.write_text("api_server.py: error: unrecognized arguments: --nothing\n")
-    assert telling_lines(log) == ["api_server.py: error: unrecognized arguments: --nothing"]
-    assert telling_lines(tmp_path / "none") == []
+def test_prefixes_are_not_cached_and_the_plugin_must_be_there(tmp_path: Path) -> None:
+    """Of a VAEGPT; others need neither."""
+    (tmp_path / "config.json").write_text('{"model_type": "gpt2"}')
+    assert "--enable-prefix-caching" in served(tmp_path, "missing")
+    (tmp_path / "config.json").write_text('{"model_type": "vaegpt"}')
+    assert "--no-enable-prefix-caching" in served(tmp_path, "current")
+    for plugin in ("missing", "stale"):
+        with fails("missing_package", "plugin"):
+            served(tmp_path, plugin)
 
 
-def test_what_every_server_prints_tells_nothing(tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    noise = (
-        "(APIServer pid=7) INFO 11-21 17:08:08 [core_client.py:770] shutdown\n"
-        "INFO:     Application shutdown complete.\n"
-        "api_server.py:24: DeprecationWarning: `api_server` is deprecated\n  warnings.warn(\n"
-        'nanobind: leaked 4 instances!\n - leaked type "location"\n - ... skipped remainder\n'
-        "See https://nanobind.readthedocs.io/en/latest/refleaks.html\n\n"
-    )
-    log.write_text(noise)
-    assert telling_lines(log) == []
-    before = "(APIServer pid=7) ERROR 11-21 17:08:08 [async_llm.py:906] "
-    echo = "EngineDeadError: EngineCore encountered an issue. See stack trace (above)."
-    log.write_text(f"{noise}and this\n{before}{echo}\nRuntimeError: cancelled\n{noise}")
-    assert telling_lines(log) == [echo, "RuntimeError: cancelled"]
-    log.write_text(f"{before}{echo}\n{before}torch.OutOfMemoryError: 3 GiB\n{noise}")
-    assert telling_lines(log) == ["torch.OutOfMemoryError: 3 GiB"]
+def test_a_plugin_with_other_code_is_seen(tmp_path: Path) -> None:
+    """A package stands in for vLLM, which `look` does not import."""
+    venv.create(tmp_path / "venv")
+    python = tmp_path / "venv/bin/python"
+    code = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    where = subprocess.run([python, "-c", code], capture_output=True, text=True, check=True)
+    packages = Path(where.stdout.strip())
+    assert look(python) is None
+    (packages / "vllm").mkdir()
+    (packages / "vllm/__init__.py").touch()
+    assert look(python) == VllmBuild(python, "unknown", False, "missing")
+    plugin = Path(sys.modules["tercet.models.vaegpt"].__path__[0]) / "plugin"
+    shutil.copytree(plugin, packages / "tercet_vaegpt")
+    assert look(python) == VllmBuild(python, "unknown", False, "current")
+    with (packages / "tercet_vaegpt/latent.py").open("a") as file:
+        file.write("# mended since\n")
+    assert look(python) == VllmBuild(python, "unknown", False, "stale")

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import psutil
+import pytest
 
 from tercet.models.llm.vllm import supervisor
 
@@ -57,15 +58,15 @@ def pids(process: "subprocess.Popen[str]") -> list[int]:
     assert process.stdout is not None
     assert process.stderr is not None
     group = int(process.stdout.readline())
-    told = [int(pid) for pid in process.stderr.readline().split()]
-    assert told[0] == group == os.getpgid(told[1])
-    return told
+    numbers = [int(pid) for pid in process.stderr.readline().split()]
+    assert numbers[0] == group == os.getpgid(numbers[1])
+    return numbers
 
 
-def gone(told: list[int]) -> bool:
+def gone(numbers: list[int]) -> bool:
     deadline = time.monotonic() + SECONDS
     while time.monotonic() < deadline:
-        if not any(alive(pid) for pid in told):
+        if not any(alive(pid) for pid in numbers):
             return True
         time.sleep(0.05)
     return False
@@ -78,78 +79,65 @@ def alive(pid: int) -> bool:
         return False
 
 
-def test_all_ends_when_standard_input_closes() -> None:
+@pytest.mark.parametrize("closes", [True, False])
+def test_all_ends_when_standard_input_closes_or_the_supervisor_is_told(closes: bool) -> None:
     # A server that takes long to get as far as its end is not killed before.
     with start(SERVER, haste=AGES) as process:
-        told = pids(process)
-        assert all(map(alive, told))
+        numbers = pids(process)
+        assert all(map(alive, numbers))
         assert process.stdin is not None
-        process.stdin.close()
+        if closes:
+            process.stdin.close()
+        else:
+            process.terminate()
         assert process.wait(SECONDS) == 128 + signal.SIGTERM
-        assert not any(map(alive, told))
-
-
-def test_all_ends_when_the_supervisor_is_told() -> None:
-    with start(SERVER) as process:
-        told = pids(process)
-        process.terminate()
-        process.wait(SECONDS)
-        assert not any(map(alive, told))
+        assert not any(map(alive, numbers))
 
 
 def test_a_server_that_dies_leaves_nothing_and_its_code_is_told() -> None:
     with start(SERVER) as process:
-        told = pids(process)
-        os.kill(told[0], signal.SIGKILL)
+        numbers = pids(process)
+        os.kill(numbers[0], signal.SIGKILL)
         assert process.wait(SECONDS) == 128 + signal.SIGKILL
-        assert not any(map(alive, told))
+        assert not any(map(alive, numbers))
     with start("raise SystemExit(3)") as process:
         assert process.wait(SECONDS) == 3
 
 
-def test_a_server_that_will_not_end_is_killed_soon_when_standard_input_closes() -> None:
+def test_haste_comes_before_a_grace_that_was_given() -> None:
     with start(STUBBORN, grace=AGES) as process:
-        told = pids(process)
+        numbers = pids(process)
+        process.terminate()
+        time.sleep(supervisor.HASTE_SECONDS + 1)
+        assert all(map(alive, numbers))
         assert process.stdin is not None
         began = time.monotonic()
         process.stdin.close()
         assert process.wait(SECONDS) == 128 + signal.SIGKILL
         assert time.monotonic() - began >= supervisor.HASTE_SECONDS
-        assert not any(map(alive, told))
-
-
-def test_haste_comes_before_a_grace_that_was_given() -> None:
-    with start(STUBBORN, grace=AGES) as process:
-        told = pids(process)
-        process.terminate()
-        time.sleep(supervisor.HASTE_SECONDS + 1)
-        assert all(map(alive, told))
-        assert process.stdin is not None
-        process.stdin.close()
-        assert process.wait(SECONDS) == 128 + signal.SIGKILL
-        assert not any(map(alive, told))
+        assert not any(map(alive, numbers))
 
 
 def test_a_server_that_will_not_end_is_killed_after_the_grace() -> None:
     with start(STUBBORN, grace=3.0) as process:
-        told = pids(process)
+        numbers = pids(process)
         began = time.monotonic()
         process.terminate()
         assert process.wait(SECONDS) == 128 + signal.SIGKILL
         assert time.monotonic() - began >= 3.0
-        assert not any(map(alive, told))
+        assert not any(map(alive, numbers))
 
 
 def test_the_server_dies_with_a_supervisor_that_is_killed() -> None:
     with start(SERVER) as process:
-        told = pids(process)
+        numbers = pids(process)
         process.kill()
         process.wait(SECONDS)
-        assert gone(told[:1])
+        assert gone(numbers[:1])
         # What is left of it only the engine can know: it has the group's number.
-        os.killpg(told[0], signal.SIGKILL)
-        assert gone(told[:2])
-        os.kill(told[2], signal.SIGKILL)
+        os.killpg(numbers[0], signal.SIGKILL)
+        assert gone(numbers[:2])
+        os.kill(numbers[2], signal.SIGKILL)
 
 
 def test_a_parent_that_is_killed_takes_everything_along() -> None:
@@ -164,6 +152,6 @@ time.sleep(300)
     command = [sys.executable, "-c", code]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True) as parent:
-        told = pids(parent)
+        numbers = pids(parent)
         parent.kill()
-        assert gone(told)
+        assert gone(numbers)
