@@ -145,9 +145,8 @@ def test_a_class_that_is_not_listed_is_refused(
     entries[1]["type"] = name
     (path / "modules.json").write_text(json.dumps(entries))
     (path / f"{name.split('.')[0]}.py").write_text(f"open({str(ran)!r}, 'w')\n")
-    with pytest.raises(ValueError, match="code") as raised:
+    with pytest.raises(ValueError, match="code"):
         load_encoder(path)
-    assert "\n" not in str(raised.value)
     assert not ran.exists()
 
 
