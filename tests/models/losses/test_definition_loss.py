@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from sentence_transformers.base.modules import Normalize
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
+from transformers import RobertaConfig, RobertaForMaskedLM
 
 from tercet.models.encoders.encoder import load_encoder, save_encoder
 from tercet.models.encoders.entry_space import Turn
@@ -197,8 +199,6 @@ def test_the_pooler_is_found_where_the_transformer_has_a_folder_of_its_own(
 
 def roberta(folder: Path, tiny_backbone: Path) -> Path:
     """A masked-LM RoBERTa with the tiny tokenizer."""
-    from transformers import RobertaConfig, RobertaForMaskedLM
-
     torch.manual_seed(7)
     shutil.copytree(tiny_backbone, folder)
     config = RobertaConfig(
@@ -240,7 +240,7 @@ def test_a_donor_gives_the_head_that_an_augmented_roberta_has_lost(
     assert torch.equal(given.dense.weight, stored["lm_head.dense.weight"])
     assert given.gelu
     for folder, width in ((augmented, 32), (donor, 16)):
-        with pytest.raises(ValueError, match=rf"^the donor at {folder} has no layer .* {width}: "):
+        with pytest.raises(ValueError, match=rf"{folder}.* {width}"):
             projection_for(model, width, "auto", "donor", donor=folder)
 
 
@@ -282,8 +282,6 @@ def test_from_the_identity_only_the_activation_changes_a_vector(tiny_backbone: P
 
 
 def test_from_the_identity_vectors_are_turned_as_the_entries_were(tiny_backbone: Path) -> None:
-    from sentence_transformers.base.modules import Normalize
-
     turn = Turn(torch.randn(32, 32), torch.randn(32), 4.9)
     encoder = load_encoder(tiny_backbone, "cls")
     projection = projection_for(encoder, 32, "tanh", "identity", turn)
@@ -299,8 +297,6 @@ def test_from_the_identity_vectors_are_turned_as_the_entries_were(tiny_backbone:
 
 
 def test_vectors_of_length_one_are_made_longer(tiny_backbone: Path) -> None:
-    from sentence_transformers.base.modules import Normalize
-
     encoder = load_encoder(tiny_backbone, "cls")
     assert float(projection_for(encoder, 32, "auto").scale) == 1.0
     encoder.append(Normalize())
