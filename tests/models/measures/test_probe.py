@@ -37,7 +37,7 @@ def accuracy(outcome: probe.Outcome) -> float:
     return 100.0 * float(outcome.right.mean())
 
 
-def said_of(sample: Sample, **parts: Sample) -> tuple[list[int], tuple[float, ...]]:
+def outcome_of(sample: Sample, **parts: Sample) -> tuple[list[int], tuple[float, ...]]:
     outcome = probe.accuracy_items(sample, **parts)
     return outcome.predictions.tolist(), outcome.chosen
 
@@ -64,23 +64,23 @@ def test_labels_that_mean_nothing_stay_at_chance():
 def test_c_is_chosen_from_the_training_data_alone():
     train, test = noisy(150, 6), noisy(80, 6, seed=1)
     turned = Sample(test.features, 1 - test.labels)
-    predictions, chosen = said_of(train, test=test)
-    assert said_of(train, test=turned) == (predictions, chosen)
+    predictions, chosen = outcome_of(train, test=test)
+    assert outcome_of(train, test=turned) == (predictions, chosen)
     # More of other test data, and C and the predictions for the old ones stay.
     more = Sample(
         np.vstack([test.features, 9.0 * test.features]), np.concatenate([test.labels, test.labels])
     )
-    more_predictions, more_chosen = said_of(train, test=more)
+    more_predictions, more_chosen = outcome_of(train, test=more)
     assert (more_predictions[:80], more_chosen) == (predictions, chosen)
     dev = noisy(60, 6, seed=2)
-    assert said_of(train, dev=dev, test=test) == said_of(train, dev=dev, test=turned)
+    assert outcome_of(train, dev=dev, test=test) == outcome_of(train, dev=dev, test=turned)
 
 
 def test_dev_chooses_c_and_is_never_fitted():
     """Copies of dev examples change its accuracy at no C, so nothing may change."""
     train, dev, test = noisy(100, 5), noisy(50, 5, seed=1), noisy(50, 5, seed=2)
     twice = Sample(np.vstack([dev.features] * 2), np.concatenate([dev.labels] * 2))
-    assert said_of(train, dev=dev, test=test) == said_of(train, dev=twice, test=test)
+    assert outcome_of(train, dev=dev, test=test) == outcome_of(train, dev=twice, test=test)
     scores = {
         c: LogisticRegression(C=c, tol=1e-10, max_iter=10_000)
         .fit(train.features, train.labels)
@@ -89,7 +89,7 @@ def test_dev_chooses_c_and_is_never_fitted():
     }
     best = max(scores.values())
     first = next(c for c, score in scores.items() if score == best)
-    assert said_of(train, dev=dev, test=test)[1] == (first,)
+    assert outcome_of(train, dev=dev, test=test)[1] == (first,)
 
 
 def literal_choice(features, labels, powers):
@@ -130,7 +130,7 @@ def test_folds_of_training_data_are_those_of_the_definition():
     c = literal_choice(train.features, train.labels, range(-1, 6))
     model = LogisticRegression(C=c, tol=1e-10, max_iter=10_000).fit(train.features, train.labels)
     expected = model.predict(test.features).tolist()
-    assert said_of(train, test=test) == (expected, (c,))
+    assert outcome_of(train, test=test) == (expected, (c,))
 
 
 def test_the_same_twice_and_with_any_number_of_threads():
@@ -138,7 +138,7 @@ def test_the_same_twice_and_with_any_number_of_threads():
     found = []
     for threads in (1, 2, 2):
         with threadpool_limits(limits=threads):
-            found.append(said_of(train, dev=dev, test=test))
+            found.append(outcome_of(train, dev=dev, test=test))
     assert found[0] == found[1] == found[2]
 
 
@@ -152,12 +152,12 @@ def test_sparse_features_say_what_dense_ones_say():
     assert np.array_equal(dense, np.hstack([abs(a - b), a * b]))
     assert np.array_equal(thin.toarray(), dense)
     test = Sample(dense[:20], first.labels[:20])
-    expected = said_of(Sample(dense, first.labels), test=test)
-    assert said_of(Sample(thin, first.labels), test=Sample(thin[:20], test.labels)) == expected
+    expected = outcome_of(Sample(dense, first.labels), test=test)
+    assert outcome_of(Sample(thin, first.labels), test=Sample(thin[:20], test.labels)) == expected
 
 
 @pytest.mark.parametrize(
-    ("train", "parts", "says"),
+    ("train", "parts", "fault"),
     [
         (Sample(np.full((40, 2), np.nan), np.arange(40) % 2), {}, "NaN"),
         (Sample(np.ones((40, 2)), np.zeros(40, dtype=int)), {}, "class"),
@@ -169,8 +169,8 @@ def test_sparse_features_say_what_dense_ones_say():
         (apart(40), {"dev": apart(20)}, "test"),
     ],
 )
-def test_what_cannot_be_fitted_is_said(train, parts, says):
-    with pytest.raises(ValueError, match=says):
+def test_what_cannot_be_fitted_is_said(train, parts, fault):
+    with pytest.raises(ValueError, match=fault):
         probe.accuracy_items(train, **parts)
 
 

@@ -8,6 +8,7 @@ import pytest
 import torch
 from pretraining import BUDGET, trained
 from training_run import same_weights, without_rate
+from transformers import AutoModelForMaskedLM
 
 from tercet.models.pretraining.forms import Form
 from tercet.models.pretraining.network import LanguageModel
@@ -76,8 +77,6 @@ def test_the_rate_falls_along_half_a_cosine() -> None:
 
 
 def test_the_masked_loss_is_that_of_the_whole_model_at_the_places(tiny_backbone: Path) -> None:
-    from transformers import AutoModelForMaskedLM
-
     torch.manual_seed(1)
     model = AutoModelForMaskedLM.from_pretrained(tiny_backbone).eval()
     ids = torch.tensor([[2, 9, 10, 11, 3, 0], [2, 12, 13, 3, 0, 0]])
