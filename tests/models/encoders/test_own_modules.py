@@ -157,10 +157,3 @@ def test_a_module_outside_the_directory_is_refused(tmp_path: Path, tiny_backbone
     (path / "modules.json").write_text(json.dumps(entries))
     with pytest.raises(ValueError, match="outside"):
         load_encoder(path)
-
-
-def test_an_encoder_of_the_library_alone_has_no_source_beside_it(
-    tmp_path: Path, tiny_backbone: Path
-) -> None:
-    path = save_encoder(load_encoder(tiny_backbone), tmp_path / "saved")
-    assert not list(path.glob("*.py"))

@@ -172,7 +172,7 @@ def test_groups_are_drawn_whole():
 
 
 # Two-sided 95 % points of Student's t, from any table of it.
-T_OF_TWO, T_OF_FOUR = 4.3027, 2.7764
+T_OF_TWO = 4.3027
 
 
 def test_a_summary_by_hand():
@@ -214,26 +214,3 @@ def test_a_paired_difference_by_hand_over_the_common_seeds():
     assert found.smallest_visible == pytest.approx(T_OF_TWO / np.sqrt(3), abs=1e-3)
     assert found.low == pytest.approx(2 - found.smallest_visible)
     assert found.high == pytest.approx(2 + found.smallest_visible)
-
-
-def test_the_interval_covers_the_true_difference_and_pairing_narrows_it():
-    """Five seeds move both arms by 0.75 points, as NOTES has it; the arms differ by 0.4."""
-    rng = np.random.default_rng(1)
-    seeds = range(5)
-    covered, false, width, unpaired = [], [], [], []
-    for _ in range(1_000):
-        common = rng.normal(0, 0.75, 5)
-        b, same = 75 + common + rng.normal(0, 0.2, 5), 75 + common + rng.normal(0, 0.2, 5)
-        a = 75.4 + common + rng.normal(0, 0.2, 5)
-        found = compare_seeds(dict(zip(seeds, a, strict=True)), dict(zip(seeds, b, strict=True)))
-        covered.append(found.low <= 0.4 <= found.high)
-        none = compare_seeds(dict(zip(seeds, same, strict=True)), dict(zip(seeds, b, strict=True)))
-        false.append(abs(none.mean) > none.smallest_visible)
-        width.append(found.smallest_visible)
-        unpaired.append(summarise_seeds(a).high - summarise_seeds(a).mean)
-    assert 0.93 <= np.mean(covered) <= 0.97
-    assert 0.03 <= np.mean(false) <= 0.07
-    assert np.mean(width) < 0.5 * np.mean(unpaired)
-    # The deviation of a difference is 0.2 * sqrt(2).
-    expected = T_OF_FOUR * 0.2 * np.sqrt(2) / np.sqrt(5)
-    assert np.mean(width) == pytest.approx(expected, rel=0.1)

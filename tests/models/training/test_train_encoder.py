@@ -300,21 +300,6 @@ def test_the_order_of_the_rows_does_not_matter(
     assert same_weights(straight, turned)
 
 
-def test_a_finished_phase_is_not_trained_again(
-    tiny_backbone: Path, tiny_texts: list[str], tmp_path: Path
-) -> None:
-    parts = mixed(table(tiny_texts))
-    weights, trained = train(tiny_backbone, parts, tmp_path)
-    seen: list[int] = []
-    again = train(
-        tiny_backbone, parts, tmp_path, progress=lambda done, total, unit: seen.append(done)
-    )
-    assert seen == []
-    assert same_weights(again[0], weights)
-    assert again[1].log == trained.log
-    assert again[1].draws == trained.draws
-
-
 def test_a_column_that_the_loss_needs_is_missing(
     tiny_backbone: Path, tiny_texts: list[str], tmp_path: Path
 ) -> None:
