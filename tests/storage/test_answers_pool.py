@@ -26,18 +26,18 @@ from tercet.storage.store import Store
 
 
 def test_an_answer_is_found_at_once_and_after_the_end_word_for_word(store: Store) -> None:
-    said = " Two\nlines,\ta tab, 'quotes' \"double\", \\, NUL \0, \u2028, é, 漢字, 🧪 "
+    text = " Two\nlines,\ta tab, 'quotes' \"double\", \\, NUL \0, \u2028, é, 漢字, 🧪 "
     pool = open_pool(store, "recipe", "run")
-    pool.add(answer(1, raw=said, prompt_tokens=7, n_tokens=9, attempts=3, seconds=1.25))
+    pool.add(answer(1, raw=text, prompt_tokens=7, n_tokens=9, attempts=3, seconds=1.25))
     for found in (pool.find([digest(1), digest(2)]), open_pool(store, "b", "c").find([digest(1)])):
         assert set(found) == {digest(1)}
-        told = (said, "stop", 7, 9, "m", "http://here/v1", 3, 1.25)
-        assert tuple(found[digest(1)]) == told
+        row = (text, "stop", 7, 9, "m", "http://here/v1", 3, 1.25)
+        assert tuple(found[digest(1)]) == row
     pool.close()
     sealed, left = files(store)
     assert (len(sealed), left) == (1, [])
-    assert texts(store, range(3)) == {1: said}
-    assert ask(store, "SELECT raw FROM responses") == [(said,)]
+    assert texts(store, range(3)) == {1: text}
+    assert ask(store, "SELECT raw FROM responses") == [(text,)]
 
 
 def test_a_pool_that_is_only_asked_writes_nothing(store: Store) -> None:
@@ -176,12 +176,6 @@ def test_a_damaged_file_is_told_in_a_sentence(store: Store) -> None:
     path.write_bytes(b"no parquet at all")
     with fails("damaged"):
         open_pool(store, "recipe", "run")
-
-
-GOES_ON = """
-filler.write_bytes(b"x" * 2_500_000)
-pool = open_pool(store, "recipe", "again")
-"""
 
 
 def test_what_a_recipe_has_spent_is_counted_over_its_runs(store: Store) -> None:

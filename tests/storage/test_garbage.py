@@ -298,16 +298,16 @@ def test_nothing_is_deleted_while_a_run_notes_what_it_uses(
 )
 def test_who_waits_for_a_collection_is_told(store: Store, change: Callable[..., None]) -> None:
     run_id = run_of(store)
-    said: list[str] = []
+    holders: list[str] = []
     with ExitStack() as collection:
         collection.enter_context(locks.hold(store, runs.COLLECTION, who="tercet gc"))
 
         def waiting(holder: str) -> None:
-            said.append(holder)
+            holders.append(holder)
             collection.close()
 
         change(store, run_id, waiting)
-    assert said == [f"process {os.getpid()}, tercet gc"]
+    assert holders == [f"process {os.getpid()}, tercet gc"]
 
 
 @pytest.mark.parametrize("store", ["moto"], indirect=True)

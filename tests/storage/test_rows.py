@@ -5,7 +5,6 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
 
 from tercet.storage.rows import joined, rows_of
 
@@ -47,12 +46,6 @@ def test_sql_of_paths_with_quotes_and_wildcards(tmp_path: Path) -> None:
     rows = rows_of({"numbers": [_file(folder, "1.parquet", [7]), _file(folder, "2.parquet", [8])]})
     found = duckdb.connect().execute(f"SELECT * FROM {rows.sql('numbers')}").fetchall()
     assert found == [(7, "7"), (8, "8")]
-
-
-def test_an_unknown_table_is_named(tmp_path: Path) -> None:
-    rows = rows_of({"numbers": [_file(tmp_path, "1.parquet", [7])]})
-    with pytest.raises(KeyError, match="numbers"):
-        rows.files("letters")
 
 
 def test_joined_keeps_order(tmp_path: Path) -> None:

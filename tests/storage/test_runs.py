@@ -1,13 +1,14 @@
-"""Runs, tags, and what a name stands for."""
+"""Runs, tags, rounds, and what a name stands for."""
 
 import shutil
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from failures import fails
 from processes import staged
 from s3_server import EVERYWHERE
 
-from tercet.storage import locks, runs
+from tercet.storage import locks, records, runs
 from tercet.storage.artifacts import Artifact, open_artifact
 from tercet.storage.runs import UnknownRef
 from tercet.storage.store import Store, StoreError
@@ -103,14 +104,14 @@ def test_which_run_is_meant(store: Store) -> None:
     _made(store, "extract", "abcd")
     runs.set_tag(store, "version", "extract@abcd")
     shutil.rmtree(store.local(f"runs/{first}"))
-    for ref, said in [
-        ("20", "2 runs"),
-        ("nothing", "nothing"),
-        ("version", "extract@abcd"),
-        ("tag:version", "extract@abcd"),
-        ("good", first),
+    for kind, ref, name in [
+        ("bad_value", "20", "2"),
+        ("unknown_name", "nothing", "nothing"),
+        ("gone", "version", "extract@abcd"),
+        ("gone", "tag:version", "extract@abcd"),
+        ("gone", "good", first),
     ]:
-        with pytest.raises(UnknownRef, match=said):
+        with fails(kind, name):
             runs.resolve_run(store, ref)
 
 
@@ -194,3 +195,12 @@ def test_a_run_is_removed_unless_it_goes_on_or_has_a_tag(store: Store) -> None:
     runs.remove_run(store, first)
     assert [run["run_id"] for run in runs.list_runs(store)] == [second]
     assert store.sizes(f"runs/{first}") == {}
+
+
+def test_a_round_belongs_to_one_step_and_one_key(store: Store) -> None:
+    assert records.current_round(store, "synthesise.rewrite", "k") == 0
+    for number in range(1, 12):
+        records.next_round(store, "synthesise.rewrite", "k")
+        assert records.current_round(store, "synthesise.rewrite", "k") == number
+    assert records.current_round(store, "synthesise.rewrite", "other") == 0
+    assert records.current_round(store, "synthesise.antisense", "k") == 0

@@ -101,14 +101,17 @@ def test_components_whose_inverse_is_not_found_are_kept_mocked_lapack(
     assert np.array_equal(matrix, again)
 
 
-def test_too_few_entries_are_one_sentence() -> None:
-    for matrix, rows, said in (
-        (np.zeros((3, 4), np.float32), None, "ica"),
-        (np.ones((50, 4), np.float32), None, "same"),
-        (np.ones((50, 4), np.float32), 4, "ica_rows"),
-    ):
-        with pytest.raises(ValueError, match=said):
-            make_independent(matrix, 0.26, **({} if rows is None else {"rows": rows}))
+@pytest.mark.parametrize(
+    ("matrix", "given", "name"),
+    [
+        (np.zeros((3, 4), np.float32), {}, "ica"),
+        (np.ones((50, 4), np.float32), {}, "same"),
+        (np.ones((50, 4), np.float32), {"rows": 4}, "ica_rows"),
+    ],
+)
+def test_too_few_entries(matrix: np.ndarray, given: dict[str, int], name: str) -> None:  # type: ignore[type-arg]
+    with pytest.raises(ValueError, match=name):
+        make_independent(matrix, 0.26, **given)
 
 
 def test_the_shape_of_a_space(monkeypatch: pytest.MonkeyPatch) -> None:

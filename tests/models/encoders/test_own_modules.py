@@ -145,9 +145,8 @@ def test_a_class_that_is_not_listed_is_refused(
     entries[1]["type"] = name
     (path / "modules.json").write_text(json.dumps(entries))
     (path / f"{name.split('.')[0]}.py").write_text(f"open({str(ran)!r}, 'w')\n")
-    with pytest.raises(ValueError, match="code") as raised:
+    with pytest.raises(ValueError, match="code"):
         load_encoder(path)
-    assert "\n" not in str(raised.value)
     assert not ran.exists()
 
 
@@ -158,10 +157,3 @@ def test_a_module_outside_the_directory_is_refused(tmp_path: Path, tiny_backbone
     (path / "modules.json").write_text(json.dumps(entries))
     with pytest.raises(ValueError, match="outside"):
         load_encoder(path)
-
-
-def test_an_encoder_of_the_library_alone_has_no_source_beside_it(
-    tmp_path: Path, tiny_backbone: Path
-) -> None:
-    path = save_encoder(load_encoder(tiny_backbone), tmp_path / "saved")
-    assert not list(path.glob("*.py"))

@@ -87,13 +87,10 @@ def test_a_row_whose_mask_is_gone_is_an_error(tiny_backbone: Path) -> None:
 
 
 def test_a_backbone_without_the_state_is_refused(tiny_backbone: Path, t5: Path) -> None:
-    for path, pooling, said in (
-        (t5, "mask", "mask"),
-        (tiny_backbone, "first_decoder", "decoder"),
-    ):
-        with pytest.raises(ValueError, match=said) as raised:
-            load_encoder(path, pooling)  # type: ignore[arg-type]
-        assert "\n" not in str(raised.value)
+    with pytest.raises(ValueError, match="mask"):
+        load_encoder(t5, "mask")
+    with pytest.raises(ValueError, match="decoder"):
+        load_encoder(tiny_backbone, "first_decoder")
 
 
 def _first_states(path: Path, texts: list[str], suffix: str, longest: int = 32) -> Any:

@@ -163,27 +163,31 @@ def test_an_encoder_takes_the_form_keeps_it_and_gives_it_up(
     np.testing.assert_allclose(
         encode(load_encoder(trained, "mean"), TEXTS), encode(load_encoder(mean), TEXTS), atol=1e-6
     )
-    with pytest.raises(ValueError, match=r"channels: 7.*500"):
+    with pytest.raises(ValueError, match="channels"):
         load_encoder(trained, "token_cnn")
 
 
 @pytest.mark.parametrize(
-    ("spoil", "said"),
+    ("change", "name"),
     [
-        (lambda folder: (folder / "model.safetensors").unlink(), "model.safetensors"),
-        (lambda folder: _change(folder, channels=9), "config.json"),
-        (lambda folder: _change(folder, activation="sine"), "sine"),
-        (lambda folder: _change(folder, filters=None), "filters"),
+        (None, "model.safetensors"),
+        ({"channels": 9}, "config.json"),
+        ({"activation": "sine"}, "sine"),
+        ({"filters": None}, "filters"),
     ],
 )
-def test_a_damaged_directory_is_one_sentence(
-    tiny_backbone: Path, tmp_path: Path, spoil: Any, said: str
+def test_a_damaged_directory_is_refused(
+    tiny_backbone: Path, tmp_path: Path, change: Any, name: str
 ) -> None:
     path = save_encoder(load_encoder(tiny_backbone, SMALL, cnn_seed=0), tmp_path / "saved")
-    spoil(path / "1_TokenCnn")
-    with pytest.raises(ValueError, match=said) as raised:
+    config = path / "1_TokenCnn" / "config.json"
+    if change is None:
+        config.with_name("model.safetensors").unlink()
+    else:
+        written = json.loads(config.read_text()) | change
+        config.write_text(json.dumps({k: v for k, v in written.items() if v is not None}))
+    with pytest.raises(ValueError, match=name):
         load_encoder(path)
-    assert "\n" not in str(raised.value)
 
 
 def test_onnx_gives_the_same_vectors(tiny_backbone: Path, tmp_path: Path) -> None:
@@ -196,16 +200,8 @@ def test_onnx_gives_the_same_vectors(tiny_backbone: Path, tmp_path: Path) -> Non
     np.testing.assert_allclose(encode(exported, TEXTS), encode(model, TEXTS), atol=1e-6)
 
 
-def _change(folder: Path, **changes: Any) -> None:
-    config = json.loads((folder / "config.json").read_text()) | changes
-    kept = {key: value for key, value in config.items() if value is not None}
-    (folder / "config.json").write_text(json.dumps(kept))
-
-
-def test_the_name_alone_means_the_papers_numbers() -> None:
-    paper = TokenCnnForm("token_cnn")
-    assert (paper.channels, paper.filters) == (500, 3)
-    assert FormSettings(pooling="token_cnn").pooling == paper == read_pooling("token_cnn")
+def test_the_form_is_written_as_it_is_read() -> None:
+    assert read_pooling("token_cnn") == TokenCnnForm("token_cnn")
     assert pooling_name(SMALL) == "token_cnn"
     written = FormSettings(pooling=SMALL).model_dump(mode="json")
     assert FormSettings(**written).pooling == SMALL

@@ -1,15 +1,20 @@
-"""The layout of source and target: what is cut, what never is, and what does not fit."""
+"""The layout of source and target, the settings, and what a server reads of both."""
 
 import shutil
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 from tiny_generators import END, SEPARATOR, tiny_causal, tiny_seq2seq
 from tiny_models import WORDS
 from transformers import AutoTokenizer
 
 from tercet.models.generators import layout
+from tercet.models.generators.generator import renderer
 from tercet.models.generators.layout import Layout
+from tercet.models.generators.settings import GeneratorSettings
+from tercet.models.llm.messages import Request
+from tercet.models.llm.settings import Sampling
 
 
 @pytest.fixture(scope="module")
@@ -48,9 +53,9 @@ def test_a_long_source_is_cut_and_the_template_is_not(
     narrow = Layout(form="causal", separator=SEPARATOR, before=before, after=after, max_length=40)
     long = "the old file " * 50
     prompt = layout.prompts(tokenizer, narrow, [long])[0]
-    told = tokenizer.decode(prompt)
-    assert told.startswith(f"{before}the old file ")
-    assert told.endswith(f"{after}{SEPARATOR}")
+    text = tokenizer.decode(prompt)
+    assert text.startswith(f"{before}the old file ")
+    assert text.endswith(f"{after}{SEPARATOR}")
     # The source has half of what the template leaves: a target of its length and the end fit too.
     room = layout.room(tokenizer, narrow)
     assert len(prompt) + room + 1 in (39, 40)
@@ -82,7 +87,7 @@ def test_a_t5_without_a_layout_is_asked_as_it_stands(t5: Path, tmp_path: Path) -
         layout.read(plain)
 
 
-def test_what_does_not_fit_is_said(causal: Path, tmp_path: Path) -> None:
+def test_what_does_not_fit(causal: Path, tmp_path: Path) -> None:
     tokenizer = AutoTokenizer.from_pretrained(causal)
     with pytest.raises(ValueError, match="nowhere"):
         layout.prompts(tokenizer, Layout(form="causal", separator="<nowhere>"), ["a"])
@@ -95,3 +100,62 @@ def test_what_does_not_fit_is_said(causal: Path, tmp_path: Path) -> None:
     tokenizer.eos_token = None
     with pytest.raises(ValueError, match="end-of-text"):
         layout.targets(tokenizer, layout.read(causal), ["a"], [[1]])
+
+
+# A template whose letters would join a source's, and a special token by name.
+SOURCES = ["the old file", f"a {END} row {SEPARATOR}", "the old file " * 50]
+
+
+def laid(follows_prompts: bool = False) -> Layout:
+    return Layout(
+        form="causal",
+        separator=SEPARATOR,
+        before="th",
+        after="e",
+        max_length=64,
+        follows_prompts=follows_prompts,
+    )
+
+
+def test_what_is_sent_is_what_was_fitted(causal: Path) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(causal)
+    render, most = renderer(causal, laid())
+    sent = render([Request(0, text, Sampling(), 1) for text in SOURCES])
+    assert sent == layout.prompts(tokenizer, laid(), SOURCES)
+    special = tokenizer.convert_tokens_to_ids([END, SEPARATOR])
+    # The separator that ends the prompt is the only one.
+    assert [[ids.count(one) for one in special] for ids in sent] == [[0, 1]] * 3
+    assert tokenizer.decode(sent[1]) == f"tha {END} row {SEPARATOR}e{SEPARATOR}"
+    assert max(map(len, sent)) + most == 64
+
+
+def test_a_whole_prompt_is_not_cut(causal: Path) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(causal)
+    render, _ = renderer(causal, laid(follows_prompts=True))
+    sent = render([Request(0, text, Sampling(), 1) for text in SOURCES])
+    assert len(sent[2]) > 64
+    assert tokenizer.decode(sent[2]) == f"th{SOURCES[2]}e{SEPARATOR}"
+
+
+def test_a_folder_without_a_tokenizer(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="tokenizer"):
+        renderer(tmp_path, laid())
+
+
+def test_through_vllm_sampling_is_plain() -> None:
+    how = GeneratorSettings(model="m", backend="vllm", temperature=0.7).decoding()
+    assert (how.beams, how.no_repeat, how.top_k, how.max_new) == (1, 0, 0, None)
+    assert (how.backend, how.temperature) == ("vllm", 0.7)
+
+
+@pytest.mark.parametrize(
+    ("given", "key"),
+    [
+        ({"backend": "vllm", "beams": 3}, "beams"),
+        ({"backend": "vllm", "no_repeat": 4}, "no_repeat"),
+        ({"beams": 8, "top_k": 10}, "top_k"),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused(given: dict[str, object], key: str) -> None:
+    with pytest.raises(ValidationError, match=key):
+        GeneratorSettings.model_validate({"model": "m", **given})

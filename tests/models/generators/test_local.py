@@ -1,16 +1,18 @@
 """A fitted generator answers like a language model's client: all rows, each recorded first."""
 
 import json
+import shutil
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 import torch
 from failures import fails
-from spoilt_models import spoilt
+from safetensors.torch import load_file, save_file
 from tiny_generators import SEPARATOR, tiny_causal, tiny_seq2seq
 from tiny_models import WORDS
+from transformers import AutoTokenizer
 
 from tercet.models.errors import CeilingReached, Stopped, Unusable
 from tercet.models.generators import generator, layout
@@ -86,7 +88,7 @@ def test_answers_depend_on_neither_batch_nor_thread(causal: Path) -> None:
     # Beams compare many scores: of those some differ by rounding alone.
     how = Decoding(max_tokens=12, max_new=None, beams=1)
     alone = _by_place(list(_local(causal, [], batch_size=1).ask(_requests(60, how=how))))
-    assert len({said for said, _, _ in alone.values()}) > 30
+    assert len({raw for raw, _, _ in alone.values()}) > 30
     record: list[tuple[Request, Answer]] = []
     local = _local(causal, record, batch_size=7)
     threads = [
@@ -126,9 +128,9 @@ def test_an_instruction_is_never_cut(causal: Path, tmp_path: Path) -> None:
     long = "the old file " * 60
     prompt = f"Say again: {long} And briefly."
     asked = generator.prompts(loaded, [Request(0, prompt, HOW, 0, source=long)])[0]
-    told = loaded.tokenizer.decode(asked)
-    assert told.startswith("Say again: the old file")
-    assert told.endswith(f" And briefly.{SEPARATOR}")
+    text = loaded.tokenizer.decode(asked)
+    assert text.startswith("Say again: the old file")
+    assert text.endswith(f" And briefly.{SEPARATOR}")
     assert len(asked) <= 48
     endless = Request(0, "again " * 90 + "a", HOW, 0, source="a")
     with pytest.raises(Unusable):
@@ -154,42 +156,39 @@ def test_a_closed_generator_stops_in_the_middle(causal: Path) -> None:
 
 
 def _copy(folder: Path, to: Path) -> Path:
-    copy = to / "copy"
-    copy.mkdir()
-    for file in folder.iterdir():
-        (copy / file.name).write_bytes(file.read_bytes())
-    return copy
+    return Path(shutil.copytree(folder, to / "copy"))
 
 
-def test_what_cannot_be_a_generator_is_said(
-    causal: Path, tiny_backbone: Path, tmp_path: Path
-) -> None:
+def test_another_directory_is_no_generator(tiny_backbone: Path) -> None:
     with fails("unreadable", "generator.json"):
         generator.load(tiny_backbone, "fp32", "cpu")
-    folder = _copy(causal, tmp_path)
-    for laid, said in (
-        (Layout(form="causal", separator=SEPARATOR, max_length=500), "max_length"),
-        (Layout(form="t5"), str(folder)),
-    ):
-        layout.write(folder, laid)
-        with pytest.raises(Unusable, match=said):
-            generator.load(folder, "fp32", "cpu")
-    layout.write(folder, Layout(form="causal", separator=SEPARATOR, max_length=96))
-    (folder / "model.safetensors").unlink()
-    with pytest.raises(Unusable):
-        generator.load(folder, "fp32", "cpu")
-    with pytest.raises(Unusable):
-        generator.load(spoilt(causal, "damaged", tmp_path), "fp32", "cpu")
 
 
-def test_a_tokenizer_of_another_model_is_said(causal: Path, tmp_path: Path) -> None:
-    from transformers import AutoTokenizer
-
-    folder = _copy(causal, tmp_path)
+def _of_another_model(folder: Path) -> None:
     tokenizer = AutoTokenizer.from_pretrained(folder)
     tokenizer.add_tokens([f"word{i}" for i in range(50)])
     tokenizer.save_pretrained(folder)
-    with pytest.raises(Unusable):
+
+
+LONG = Layout(form="causal", separator=SEPARATOR, max_length=500)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "name"),
+    [
+        (lambda folder: layout.write(folder, LONG), "max_length"),
+        (lambda folder: layout.write(folder, Layout(form="t5")), "copy"),
+        (lambda folder: (folder / "model.safetensors").unlink(), "copy"),
+        (lambda folder: (folder / "model.safetensors").write_bytes(b"garbage"), "copy"),
+        (_of_another_model, "copy"),
+    ],
+)
+def test_what_cannot_be_a_generator(
+    causal: Path, tmp_path: Path, spoil: Callable[[Path], object], name: str
+) -> None:
+    folder = _copy(causal, tmp_path)
+    spoil(folder)
+    with pytest.raises(Unusable, match=name):
         generator.load(folder, "fp32", "cpu")
 
 
@@ -204,9 +203,7 @@ def test_custom_code_is_not_run(causal: Path, tmp_path: Path) -> None:
         generator.load(folder, "fp32", "cpu")
 
 
-def test_a_spoilt_model_is_said(causal: Path, tmp_path: Path) -> None:
-    from safetensors.torch import load_file, save_file
-
+def test_a_model_with_nan_answers_nothing(causal: Path, tmp_path: Path) -> None:
     folder = _copy(causal, tmp_path)
     weights = load_file(folder / "model.safetensors")
     weights["transformer.ln_f.weight"] = torch.full_like(

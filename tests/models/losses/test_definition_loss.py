@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from sentence_transformers.base.modules import Normalize
 from torch import Tensor
+from torch.nn.functional import gelu
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
@@ -169,13 +171,41 @@ def test_neither_the_entries_nor_their_places_are_in_a_checkpoint(tiny_backbone:
     assert not loss.matrix.requires_grad
 
 
-def test_berts_own_pooler_is_the_projection_at_the_start(tiny_backbone: Path) -> None:
-    projection = projection_for(load_encoder(tiny_backbone, "cls"), 32, "auto")
-    stored = load_file(tiny_backbone / "model.safetensors")
-    assert torch.equal(projection.dense.weight, stored["pooler.dense.weight"])
-    assert torch.equal(projection.dense.bias, stored["pooler.dense.bias"])
-    vectors = torch.randn(3, 32)
-    assert torch.equal(projection(vectors), torch.tanh(projection.dense(vectors)))
+def relayered(backbone: Path, folder: Path, layer: str | None, bias: bool = True) -> Path:
+    """A copy of the tiny BERT whose layer before the words is this one, or none."""
+    shutil.copytree(backbone, folder)
+    stored = load_file(folder / "model.safetensors")
+    kept = {name: tensor for name, tensor in stored.items() if "pooler" not in name}
+    if layer is not None:
+        kept[f"{layer}.weight"] = torch.randn(32, 32)
+    if layer is not None and bias:
+        kept[f"{layer}.bias"] = torch.randn(32)
+    save_file(kept, folder / "model.safetensors", {"format": "pt"})
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("layer", "bias", "function"),
+    [
+        ("pooler.dense", True, torch.tanh),
+        ("lm_head.dense", True, gelu),
+        ("cls.predictions.transform.dense", True, gelu),
+        ("vocab_transform", True, gelu),
+        # ModernBERT's and ALBERT's.
+        ("head.dense", False, gelu),
+        ("albert.pooler", True, torch.tanh),
+    ],
+)
+def test_the_layer_before_the_words_is_the_projection_at_the_start(
+    tmp_path: Path, tiny_backbone: Path, layer: str, bias: bool, function: Callable[..., Tensor]
+) -> None:
+    folder = relayered(tiny_backbone, tmp_path / "other", layer, bias)
+    stored = load_file(folder / "model.safetensors")
+    model, vectors = load_encoder(folder, "mean"), torch.randn(3, 32)
+    dense = vectors @ stored[f"{layer}.weight"].T + stored.get(f"{layer}.bias", torch.zeros(32))
+    for activation, expected in (("auto", function), ("tanh", torch.tanh)):
+        projection = projection_for(model, 32, activation)  # type: ignore[arg-type]
+        assert torch.allclose(projection(vectors), expected(dense), atol=1e-5)
 
 
 def test_the_pooler_is_found_where_the_transformer_has_a_folder_of_its_own(
@@ -195,99 +225,40 @@ def test_the_pooler_is_found_where_the_transformer_has_a_folder_of_its_own(
     assert torch.equal(projection.dense.weight, stored["pooler.dense.weight"])
 
 
-def roberta(folder: Path, tiny_backbone: Path) -> Path:
-    """A masked-LM RoBERTa with the tiny tokenizer."""
-    from transformers import RobertaConfig, RobertaForMaskedLM
-
-    torch.manual_seed(7)
-    shutil.copytree(tiny_backbone, folder)
-    config = RobertaConfig(
-        vocab_size=64,
-        hidden_size=32,
-        num_hidden_layers=1,
-        num_attention_heads=4,
-        intermediate_size=64,
-        max_position_embeddings=66,
-        pad_token_id=0,
-    )
-    RobertaForMaskedLM(config).save_pretrained(folder)
-    return folder
-
-
-def test_robertas_masked_head_is_copied_and_has_gelu(tmp_path: Path, tiny_backbone: Path) -> None:
-    folder = roberta(tmp_path / "roberta", tiny_backbone)
-    projection = projection_for(load_encoder(folder, "mean"), 32, "auto")
-    stored = load_file(folder / "model.safetensors")
-    assert torch.equal(projection.dense.weight, stored["lm_head.dense.weight"])
-    assert torch.equal(projection.dense.bias, stored["lm_head.dense.bias"])
-    vectors = torch.randn(3, 32)
-    dense = projection.dense(vectors)
-    assert torch.equal(projection(vectors), torch.nn.functional.gelu(dense))
-    tanh = projection_for(load_encoder(folder, "mean"), 32, "tanh")
-    assert torch.equal(tanh(vectors), torch.tanh(dense))
-
-
-def test_a_donor_gives_the_head_that_an_augmented_roberta_has_lost(
+def test_a_donor_gives_the_head_that_an_encoder_has_lost(
     tmp_path: Path, tiny_backbone: Path
 ) -> None:
-    donor = roberta(tmp_path / "roberta", tiny_backbone)
-    stored = load_file(donor / "model.safetensors")
-    augmented = shutil.copytree(donor, tmp_path / "augmented")
-    kept = {name: tensor for name, tensor in stored.items() if not name.startswith("lm_head")}
-    save_file(kept, augmented / "model.safetensors", {"format": "pt"})
+    donor = relayered(tiny_backbone, tmp_path / "donor", "lm_head.dense")
+    augmented = relayered(tiny_backbone, tmp_path / "augmented", None)
     model = load_encoder(augmented, "mean")
     given = projection_for(model, 32, "auto", "donor", donor=donor)
+    stored = load_file(donor / "model.safetensors")
     assert torch.equal(given.dense.weight, stored["lm_head.dense.weight"])
     assert given.gelu
     for folder, width in ((augmented, 32), (donor, 16)):
-        with pytest.raises(ValueError, match=rf"^the donor at {folder} has no layer .* {width}: "):
+        with pytest.raises(ValueError, match=rf"{folder}.* {width}"):
             projection_for(model, width, "auto", "donor", donor=folder)
-
-
-@pytest.mark.parametrize(
-    ("layer", "function"),
-    [("head.dense", torch.nn.functional.gelu), ("albert.pooler", torch.tanh)],
-)
-def test_modernberts_head_without_a_bias_and_alberts_pooler(
-    tmp_path: Path, tiny_backbone: Path, layer: str, function: Callable[[Tensor], Tensor]
-) -> None:
-    folder = shutil.copytree(tiny_backbone, tmp_path / "other")
-    stored = load_file(folder / "model.safetensors")
-    kept = {name: tensor for name, tensor in stored.items() if "pooler" not in name}
-    weight = torch.randn(32, 32)
-    save_file({**kept, f"{layer}.weight": weight}, folder / "model.safetensors", {"format": "pt"})
-    projection = projection_for(load_encoder(folder, "mean"), 32, "auto")
-    vectors = torch.randn(3, 32)
-    assert torch.allclose(projection(vectors), function(vectors @ weight.T), atol=1e-5)
 
 
 def test_without_such_a_layer_or_with_another_width_weights_are_drawn(
     tmp_path: Path, tiny_backbone: Path
 ) -> None:
-    bare = shutil.copytree(tiny_backbone, tmp_path / "bare")
-    stored = load_file(bare / "model.safetensors")
-    kept = {name: tensor for name, tensor in stored.items() if "pooler" not in name}
-    save_file(kept, bare / "model.safetensors", {"format": "pt"})
     torch.manual_seed(3)
-    drawn = projection_for(load_encoder(bare, "cls"), 32, "auto")
+    bare = load_encoder(relayered(tiny_backbone, tmp_path / "bare", None), "cls")
+    stored = load_file(tiny_backbone / "model.safetensors")
+    drawn = projection_for(bare, 32, "auto")
     assert not torch.equal(drawn.dense.weight, stored["pooler.dense.weight"])
     wide = projection_for(load_encoder(tiny_backbone, ("cls", "mean")), 32, "auto")
     assert wide.dense.weight.shape == (32, 64)
 
 
-def test_from_the_identity_only_the_activation_changes_a_vector(tiny_backbone: Path) -> None:
-    projection = projection_for(load_encoder(tiny_backbone, "cls"), 32, "tanh", "identity")
-    vectors = torch.randn(3, 32)
-    assert torch.allclose(projection(vectors), torch.tanh(vectors), atol=1e-6)
-
-
 def test_from_the_identity_vectors_are_turned_as_the_entries_were(tiny_backbone: Path) -> None:
-    from sentence_transformers.base.modules import Normalize
-
     turn = Turn(torch.randn(32, 32), torch.randn(32), 4.9)
     encoder = load_encoder(tiny_backbone, "cls")
     projection = projection_for(encoder, 32, "tanh", "identity", turn)
     vectors = torch.randn(3, 32)
+    plain = projection_for(encoder, 32, "tanh", "identity")
+    assert torch.allclose(plain(vectors), torch.tanh(vectors), atol=1e-6)
     expected = torch.tanh(vectors @ turn.weight.T + turn.bias)
     assert torch.allclose(projection(vectors), expected, atol=1e-5)
     # Vectors of length one become as long as those that were turned: else the bias is out of place.
@@ -299,8 +270,6 @@ def test_from_the_identity_vectors_are_turned_as_the_entries_were(tiny_backbone:
 
 
 def test_vectors_of_length_one_are_made_longer(tiny_backbone: Path) -> None:
-    from sentence_transformers.base.modules import Normalize
-
     encoder = load_encoder(tiny_backbone, "cls")
     assert float(projection_for(encoder, 32, "auto").scale) == 1.0
     encoder.append(Normalize())

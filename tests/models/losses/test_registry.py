@@ -5,14 +5,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 import torch
 from counted import frequencies
 from datasets import Dataset
 from entry_rows import owned, space
 from failures import fails
-from pydantic import ValidationError
 from sentence_transformers import (
     SentenceTransformerTrainer,
     SentenceTransformerTrainingArguments,
@@ -71,9 +69,9 @@ def test_the_librarys_own_trainer_takes_it(
 
 
 def test_a_loss_that_is_not_there() -> None:
-    with pytest.raises(ValueError, match="there is no loss 'nothing': choose one of definition"):
+    with pytest.raises(ValueError, match="'nothing'"):
         loss_named("nothing")
-    with pytest.raises(ValueError, match="no loss 'info_nc'; the nearest is 'info_nce': choose"):
+    with pytest.raises(ValueError, match=r"'info_nc'.*'info_nce'"):
         loss_named("info_nc")
 
 
@@ -87,36 +85,10 @@ def test_no_torch_is_loaded_to_check_a_recipe() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_numbers_out_of_range() -> None:
-    wrong: list[tuple[str, dict[str, Any]]] = [
-        ("gaussian_decay", {"tau": 0.0}),
-        ("gaussian_decay", {"sigma_cosine": -0.1}),
-        ("gaussian_decay", {"gate": "open"}),
-        ("info_nce", {"tau": 11.0}),
-        ("info_nce", {"width": 0.1}),
-    ]
-    for name, numbers in wrong:
-        with pytest.raises(ValidationError):
-            loss_named(name).params(**numbers)
+def test_a_head_needs_a_loss_without_a_teacher() -> None:
     with fails("conflict"):
         loss_named("gaussian_decay").params(head=True)
     assert loss_named("gaussian_decay").params(head=True, sigma_cosine=0)
-
-
-def test_in_batch_is_cross_entropy_over_the_batch_behind_its_head(
-    tiny_backbone: Path, tiny_texts: list[str]
-) -> None:
-    model = load_encoder(tiny_backbone, "mean")
-    loss = loss_named("info_nce")
-    features = [model.preprocess(tiny_texts[start : start + 4]) for start in (0, 4)]
-    for head in (False, True):
-        built = loss.build(model, loss.params(tau=0.1, head=head), {})
-        first, second = (model(dict(f))["sentence_embedding"] for f in features)
-        if head:
-            first, second = built.model.head(first), built.model.head(second)
-        cosines = torch.nn.functional.cosine_similarity(first[:, None], second[None], dim=-1)
-        wanted = torch.nn.functional.cross_entropy(cosines / 0.1, torch.arange(4))
-        torch.testing.assert_close(built([dict(f) for f in features], None), wanted)
 
 
 TOY = """
@@ -171,6 +143,3 @@ def test_a_new_loss_is_one_module_and_one_line(
     assert list(trained.kept) == ["toy.scale"]
     path = save_encoder(load_encoder(tiny_backbone), tmp_path / "encoder", trained.kept)
     assert (path / "losses" / "toy.scale.safetensors").is_file()
-    with pytest.raises(ValueError, match="the loss toy needs the column label"):
-        train(tiny_backbone, [part(rows.drop_columns("label"), "toy")], tmp_path / "none")
-    assert pa.types.is_float32(loss_named("toy").labels["label"])

@@ -93,7 +93,7 @@ def test_reliability_has_the_bins_that_have_pairs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("labels", "scores", "said"),
+    ("labels", "scores", "fault"),
     [
         ([1, 1], [0.1, 0.2], "false"),
         ([1, 2], [0.1, 0.2], "else"),
@@ -103,9 +103,9 @@ def test_reliability_has_the_bins_that_have_pairs() -> None:
     ],
 )
 def test_what_has_no_such_figure_is_refused(
-    labels: list[int], scores: list[float], said: str
+    labels: list[int], scores: list[float], fault: str
 ) -> None:
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=fault):
         discrimination.auc_of(labels, scores, labels)
 
 

@@ -14,15 +14,6 @@ def unit(rows: np.ndarray) -> np.ndarray:
     return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
 
 
-def test_spearman_by_hand():
-    assert metrics.spearman([1, 2, 3], [10, 20, 30]) == pytest.approx(1)
-    assert metrics.spearman([1, 2, 3], [3, 2, 1]) == pytest.approx(-1)
-    # Ranks 1 2 3 4 against 2 1 4 3: 1 - 6 * 4 / (4 * 15) = 0.6.
-    assert metrics.spearman([1, 2, 3, 4], [2, 1, 4, 3]) == pytest.approx(0.6)
-    # Ranks 1 2 3 against 1.5 1.5 3: covariance 1.5, variances 2 and 1.5.
-    assert metrics.spearman([1, 2, 3], [5, 5, 9]) == pytest.approx(1.5 / np.sqrt(3))
-
-
 @given(
     st.lists(st.tuples(st.integers(-3, 3), st.integers(-3, 3)), min_size=3, max_size=40).filter(
         lambda rows: len({a for a, _ in rows}) > 1 and len({b for _, b in rows}) > 1
@@ -35,27 +26,19 @@ def test_spearman_with_ties_equals_scipy(rows):
 
 
 @pytest.mark.parametrize(
-    ("x", "y", "says"),
+    ("x", "y", "fault"),
     [
         ([1, 1, 1], [1, 2, 3], "undefined"),
         ([1, 2, 3], [4, 4, 4], "undefined"),
         ([1, np.nan, 3], [1, 2, 3], "NaN"),
         ([1, 2, np.inf], [1, 2, 3], "infinity"),
-        ([1], [2], "two pairs"),
-        ([1, 2], [1, 2, 3], "equal length"),
+        ([1], [2], "two"),
+        ([1, 2], [1, 2, 3], "length"),
     ],
 )
-def test_spearman_never_returns_nan(x, y, says):
-    with pytest.raises(ValueError, match=says):
+def test_spearman_never_returns_nan(x, y, fault):
+    with pytest.raises(ValueError, match=fault):
         metrics.spearman(x, y)
-
-
-def test_answer_ranks_by_hand():
-    answers = unit(np.array([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]]))
-    queries = unit(np.array([[1.0, 0.1], [1.0, 0.1], [0.1, 1.0]]))
-    ranks = metrics.answer_ranks(queries, answers, np.array([0, 2, 1]))
-    assert ranks.tolist() == [1, 3, 2]
-    assert ranks.dtype == np.int32
 
 
 def slow_ranks(queries, answers, own):
@@ -75,6 +58,7 @@ def test_answer_ranks_equal_the_literal_reference_in_any_block(block):
     queries = unit(answers[own] + rng.normal(size=(31, 5)))
     ranks = metrics.answer_ranks(queries, answers, own, block)
     assert ranks.tolist() == slow_ranks(queries, answers, own)
+    assert ranks.dtype == np.int32
 
 
 def test_ties_count_against_a_constant_encoder():
@@ -152,14 +136,6 @@ def test_isotropy_by_hand():
         metrics.isotropy(np.full((2, 2), np.nan, dtype=np.float32))
 
 
-def test_average_precision_by_hand():
-    # Precisions at the positives: 1 of 1, 2 of 3.
-    assert metrics.average_precision([1, 0, 1, 0], [0.9, 0.8, 0.7, 0.1]) == pytest.approx(5 / 6)
-    # Equal scores are one threshold: precision 2 of 4, whatever the order.
-    assert metrics.average_precision([1, 0, 0, 1], [0.5] * 4) == pytest.approx(0.5)
-    assert metrics.average_precision([True, False], [2, 1]) == pytest.approx(1)
-
-
 @given(
     st.lists(st.tuples(st.integers(0, 1), st.integers(-3, 3)), min_size=1, max_size=30).filter(
         lambda rows: any(label for label, _ in rows)
@@ -173,16 +149,16 @@ def test_average_precision_equals_scikit_learn(rows):
 
 
 @pytest.mark.parametrize(
-    ("labels", "scores", "says"),
+    ("labels", "scores", "fault"),
     [
-        ([0, 0], [1, 2], "none of 2 labels"),
-        ([1, 2], [1, 2], "labels of 0 and 1"),
+        ([0, 0], [1, 2], "none"),
+        ([1, 2], [1, 2], "0 and 1"),
         ([1, 0], [1, np.nan], "NaN"),
-        ([1], [1, 2], "differ in length"),
+        ([1], [1, 2], "length"),
     ],
 )
-def test_average_precision_never_returns_nan(labels, scores, says):
-    with pytest.raises(ValueError, match=says):
+def test_average_precision_never_returns_nan(labels, scores, fault):
+    with pytest.raises(ValueError, match=fault):
         metrics.average_precision(labels, scores)
 
 

@@ -18,11 +18,6 @@ def test_by_hand() -> None:
     assert found.average == pytest.approx((4 / 6 + 2 / 5 + 4 / 6) / 3)
 
 
-def test_f1_of_texts_of_unlike_length() -> None:
-    # One shared word of 1 and of 3: precision 1, recall 1/3, F1 1/2; no bigram on one side.
-    assert rouge(["a"], ["a", "b", "c"]) == pytest.approx((0.5, 0.0, 0.5))
-
-
 def test_a_word_counts_as_often_as_both_have_it() -> None:
     assert rouge(["a", "a", "a"], ["a", "b"]).rouge1 == pytest.approx(2 * 1 / 5)
 
@@ -87,6 +82,6 @@ def test_a_copy_has_the_papers_figures(shared_data: Path) -> None:
     pairs = [line.split("\t")[1:3] for line in lines[1:] if float(line.split("\t")[3]) > 3]
     alike = [character_rouge(source, target).average for source, target in pairs]
     assert 100 * sum(alike) / len(pairs) == pytest.approx(79.28, abs=0.5)
-    said = [words(source, cased=True) for source, _ in pairs]
-    ratios = [len(set(one)) / len(one) for one in said]
+    read = [words(source, cased=True) for source, _ in pairs]
+    ratios = [len(set(one)) / len(one) for one in read]
     assert 100 * sum(ratios) / len(pairs) == pytest.approx(96.91, abs=0.7)

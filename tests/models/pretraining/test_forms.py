@@ -32,7 +32,7 @@ def test_each_form_is_known_by_its_config(tmp_path: Path, config, form) -> None:
 
 
 @pytest.mark.parametrize(
-    ("config", "form", "said"),
+    ("config", "form", "name"),
     [
         (GPT2, "masked", "GPT-2"),
         (BART, "t5", "BartModel"),
@@ -42,9 +42,9 @@ def test_each_form_is_known_by_its_config(tmp_path: Path, config, form) -> None:
         ({**BERT, "auto_map": {"AutoModel": "code.M"}}, "masked", "auto_map"),
     ],
 )
-def test_another_form_is_told(tmp_path: Path, config, form: Form, said: str) -> None:
+def test_another_form_is_told(tmp_path: Path, config, form: Form, name: str) -> None:
     assert "config.json" in (form_fault(tmp_path, form) or "")
-    assert said in (form_fault(checkpoint(tmp_path, **config), form) or "")
+    assert name in (form_fault(checkpoint(tmp_path, **config), form) or "")
 
 
 @pytest.mark.parametrize("name", ["config.json", "modules.json"])

@@ -3,15 +3,39 @@
 import math
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
-from pretraining import BUDGET, trained
 from training_run import same_weights, without_rate
+from transformers import AutoModelForMaskedLM
 
+from tercet.models.pretraining import network
+from tercet.models.pretraining import tokenizer as tokenizers
+from tercet.models.pretraining.batches import Task, tokenised
 from tercet.models.pretraining.forms import Form
 from tercet.models.pretraining.network import LanguageModel
-from tercet.models.training.loop import cosine
+from tercet.models.pretraining.pretrain import Budget, pretrain
+from tercet.models.training.loop import LogRow, Setting, cosine
+
+VOCABULARY: dict[Form, int] = {"masked": 90, "causal": 280, "t5": 160}
+BUDGET = Budget(3e-3, cosine=False, tokens=None, steps=40, measure_steps=10)
+
+
+def trained(
+    form: Form, texts: list[str], folder: Path, budget: Budget = BUDGET, **changes: Any
+) -> tuple[Any, list[LogRow]]:
+    """A model of two layers trained on the texts, whose last thirty are held out; and its log."""
+    made = tokenizers.trained(form, VOCABULARY[form], 48, lambda: iter([texts]))
+    torch.manual_seed(4)
+    model = network.made(form, network.Shape(2, 32, 2, 48), made)
+    parts = [
+        tokenised(folder / name, iter([part]), made, form, 48)
+        for name, part in (("train", texts[:-30]), ("dev", texts[-30:]))
+    ]
+    task = Task(form, 0.2, 0.3, 48, 512)
+    given = {"directory": folder / "checkpoints", "seed": 11, "log_steps": 5} | changes
+    return model, pretrain("small", model, made, *parts, task, budget, Setting(**given))
 
 
 @pytest.mark.parametrize("form", ["masked", "causal", "t5"])
@@ -76,8 +100,6 @@ def test_the_rate_falls_along_half_a_cosine() -> None:
 
 
 def test_the_masked_loss_is_that_of_the_whole_model_at_the_places(tiny_backbone: Path) -> None:
-    from transformers import AutoModelForMaskedLM
-
     torch.manual_seed(1)
     model = AutoModelForMaskedLM.from_pretrained(tiny_backbone).eval()
     ids = torch.tensor([[2, 9, 10, 11, 3, 0], [2, 12, 13, 3, 0, 0]])

@@ -1,12 +1,18 @@
+"""BM25: words, scores, snippets, and the way over the disk."""
+
 import math
+import unicodedata
 from collections import Counter
+from pathlib import Path
 
 import bm25s
 import numpy as np
 import pytest
 
 from tercet.models.retrieval import bm25
+from tercet.models.retrieval.bm25 import snippet, word_places, words_of
 from tercet.models.retrieval.rankings import NONE
+from tercet.models.retrieval.words import split
 
 DOCUMENTS = [
     "The pump feeds the boiler; a second pump stands by.",
@@ -79,24 +85,20 @@ def test_of_equal_scores_the_smaller_place_comes_first() -> None:
     assert places.tolist() == [[0, 1, 2]]
 
 
-def test_the_index_is_that_of_bm25s_whatever_is_read_at_once(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_index_is_that_of_bm25s_however_many_are_read() -> None:
     rng = np.random.default_rng(3)
-    lengths = rng.integers(0, 30, 500)
+    # More than are read at once.
+    lengths = rng.integers(0, 8, 9_000)
     words = [[f"w{n}" for n in rng.zipf(1.4, length) % 60] for length in lengths]
     whole = bm25s.BM25(method="lucene", k1=1.5, b=0.75)
     whole.index(words, show_progress=False)
-    texts = [" ".join(some) for some in words]
-    for lot in (7, 8_192):
-        monkeypatch.setattr(bm25, "_LOT", lot)
-        found = bm25.build(text for text in texts)
-        assert (found.documents, found.average) == (500, lengths.mean())
-        for query in (["w1"], ["w7", "w7", "w3"], [f"w{n}" for n in range(60)]):
-            known = [word for word in query if word in found.index.vocab_dict]
-            np.testing.assert_allclose(
-                found.index.get_scores(known), whole.get_scores(known), rtol=2e-6
-            )
+    found = bm25.build(" ".join(some) for some in words)
+    assert (found.documents, found.average) == (9_000, lengths.mean())
+    for query in (["w1"], ["w7", "w7", "w3"], [f"w{n}" for n in range(60)]):
+        known = [word for word in query if word in found.index.vocab_dict]
+        np.testing.assert_allclose(
+            found.index.get_scores(known), whole.get_scores(known), rtol=2e-6
+        )
 
 
 @pytest.mark.parametrize("documents", [[], ["", " "], ["the"]])
@@ -128,3 +130,72 @@ def test_any_text_is_scored_as_if_it_were_found() -> None:
     assert short > 0
     assert none == 0
     assert bm25.score(bm25.build([""]), ["w1"], ["w1"]).tolist() == [0]
+
+
+@pytest.mark.parametrize(
+    "documents",
+    [
+        ["The cats sat on the mats.", "A dog barks."] * 5,
+        ["Der Hund bellt.", "Die Katze"],
+        ["", "!"],
+    ],
+)
+def test_an_index_survives_the_way_over_the_disk(tmp_path: Path, documents: list[str]) -> None:
+    built = bm25.build(documents)
+    bm25.save(built, tmp_path / "index")
+    read = bm25.load(tmp_path / "index")
+    assert (read.english, read.documents) == (built.english, built.documents)
+    for query in ("cat", "Hund", "the", "?"):
+        wanted, found = bm25.search(built, [query], 4), bm25.search(read, [query], 4)
+        assert [array.tolist() for array in found] == [array.tolist() for array in wanted]
+
+
+def found(text: str, query: str, english: bool = True) -> list[str]:
+    (sought,) = map(set, words_of([query], english))
+    return [text[begin:end] for begin, end, _ in word_places(text, sought, english)]
+
+
+def test_words_are_found_by_their_stems() -> None:
+    text = "The pumps were Pumping; a pump's valve (old) stops."
+    assert found(text, "how is the pump stopped") == ["pumps", "Pumping", "pump", "stops"]
+    assert found(text, "pump", english=False) == ["pump"]
+    assert found(text, "the of") == []
+
+
+def test_pairs_of_letters_are_found_within_a_script_without_spaces() -> None:
+    assert found("如何打开旧文件,在哪里", "旧文件", english=False) == ["旧文", "文件"]
+    assert found("설치하는 방법", "설치", english=False) == ["설치"]
+
+
+def test_a_snippet_begins_where_most_words_are_found() -> None:
+    text = f"An old file. {'Nothing is here. ' * 40}Open the old file with care. {'More. ' * 40}"
+    piece = snippet(text, {"open", "old", "file"}, False, 120)
+    assert piece.startswith("…")
+    assert piece.endswith("…")
+    assert "Open the old file with care." in piece
+    assert len(piece) <= 120
+    assert snippet(text, {"zzz"}, False, 120) == text[:119].rstrip() + "…"
+    assert snippet("An old file.", {"file"}, False, 120) == "An old file."
+    assert len(snippet("x" * 500, {"zzz"}, False, 120)) == 120
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("The pump's v2 is at 10, a B.", ["the", "pump", "v2", "is", "at", "10"]),
+        ("锅炉与pump", ["锅炉", "炉与", "pump"]),
+        ("水 と ポンプー", ["水", "と", "ポン", "ンプ", "プー"]),
+        ("보일러는", ["보일", "일러", "러는"]),
+        ("ไทย", ["ไท", "ทย"]),
+        ("हिन्दी में", ["हिन्दी", "में"]),
+        ("", []),
+    ],
+)
+def test_words(text: str, words: list[str]) -> None:
+    assert split(text) == words
+
+
+def test_two_forms_of_a_letter_are_one() -> None:
+    text = "Café ガス"
+    assert split(unicodedata.normalize("NFD", text)) == split(text)
+    assert split("ｶﾞｽ ＡＢ１") == ["ガス", "ab1"]

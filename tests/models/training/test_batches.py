@@ -95,17 +95,17 @@ def test_one_row_of_each_group_drawn_afresh() -> None:
 @pytest.mark.parametrize("epoch", [0, 1, 7])
 def test_repetition_says_some_words_twice(epoch: int) -> None:
     text = "the sum of all values along one axis is what it returns"
-    said = repeat_words(text, 5, 99, epoch).split()
-    undoubled = [w for i, w in enumerate(said) if i == 0 or w != said[i - 1]]
+    words = repeat_words(text, 5, 99, epoch).split()
+    undoubled = [w for i, w in enumerate(words) if i == 0 or w != words[i - 1]]
     assert undoubled == text.split()
-    assert 1 <= len(said) - 12 <= 3  # of 12 words up to floor(0.3 * 11)
-    assert said == repeat_words(text, 5, 99, epoch).split()
+    assert 1 <= len(words) - 12 <= 3  # of 12 words up to floor(0.3 * 11)
+    assert words == repeat_words(text, 5, 99, epoch).split()
 
 
 def test_repetition_differs_by_row_and_round_() -> None:
     text = " ".join(f"w{i}" for i in range(40))
-    said = {repeat_words(text, 5, row, epoch) for row in range(5) for epoch in range(5)}
-    assert len(said) == 25
+    texts = {repeat_words(text, 5, row, epoch) for row in range(5) for epoch in range(5)}
+    assert len(texts) == 25
     assert repeat_words("", 5, 1, 0) == ""
     assert repeat_words("one", 5, 1, 0) == "one one"
 

@@ -111,19 +111,19 @@ def test_greedy_answers_are_those_of_each_source_alone(form: str, tmp_path: Path
     assert together == [greedy(one, [source], ["a b c"], 3)[0] for source in sources]
     model = one.model.eval()
     asked = layouts.prompts(one.tokenizer, one.layout, ["one two three old new"])[0]
-    said: list[int] = []
+    written: list[int] = []
     with noiseless(model), torch.no_grad():
         for _ in range(24):
             if form == "t5":
-                begun = torch.tensor([[model.config.decoder_start_token_id, *said]])
+                begun = torch.tensor([[model.config.decoder_start_token_id, *written]])
                 logits = model(input_ids=torch.tensor([asked]), decoder_input_ids=begun).logits
             else:
-                logits = model(torch.tensor([asked + said])).logits
+                logits = model(torch.tensor([asked + written])).logits
             token = int(logits[0, -1].argmax())
             if token == layouts.end_token(one.tokenizer):
                 break
-            said.append(token)
-    whole = one.tokenizer.decode(said, skip_special_tokens=True).strip()
+            written.append(token)
+    whole = one.tokenizer.decode(written, skip_special_tokens=True).strip()
     assert whole.startswith(together[1])
 
 

@@ -1,61 +1,16 @@
-"""The loop carries any module: the schedule, the log, and going on after a kill."""
+"""The loop: its schedule, its log, and where it ends."""
 
-import math
-import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from language_model_run import NUMBERS, train
-from training_run import same_weights, wait_for, without_rate
+from training_run import without_rate
 
 from tercet.models.training import checkpoints
-from tercet.models.training.loop import Batch, Choice, Setting, adafactor, adamw, linear
-from tercet.models.training.loop import train as train_module
+from tercet.models.training.loop import Batch, Choice, Setting, adafactor, adamw, linear, train
 from tercet.models.training.phase import Hyperparameters
-
-SUPPORT = str(Path(__file__).parents[2] / "support")
-
-CHILD = """
-import sys, time
-from pathlib import Path
-import torch
-sys.path.insert(0, sys.argv[1])
-from language_model_run import train
-def waits(done, total, unit):
-    # Until it is killed: it gets no further, however late that is.
-    if done >= int(sys.argv[3]):
-        time.sleep(3600)
-train("causal", Path(sys.argv[2]), checkpoint_steps=2, progress=waits)
-"""
-
-
-@pytest.mark.parametrize("kind", ["causal", "masked"])
-def test_a_language_model_learns(kind: str, tmp_path: Path) -> None:
-    _, log = train(kind, tmp_path)
-    assert log[-1]["loss"] < log[0]["loss"]
-    assert log[-1]["terms"]["perplexity"] == pytest.approx(math.exp(log[-1]["loss"]), rel=0.1)
-
-
-@pytest.mark.slow
-def test_a_language_model_killed_in_an_epoch_ends_the_same(tmp_path: Path) -> None:
-    whole, log = train("causal", tmp_path / "whole")
-    work = tmp_path / "work"
-    command = [sys.executable, "-c", CHILD, SUPPORT, str(work), "12"]
-    child = subprocess.Popen(command)
-    assert 8 <= wait_for(work, 8, child) < NUMBERS.max_steps
-    child.send_signal(signal.SIGKILL)
-    child.wait()
-    seen: list[int] = []
-    weights, again = train("causal", work, progress=lambda done, total, unit: seen.append(done))
-    assert seen[0] > 8  # it went on, it did not begin again
-    assert same_weights(weights, whole)
-    assert without_rate(again) == without_rate(log)
-    assert {path.suffix for path in work.rglob("*") if path.is_file()} == {".safetensors", ".json"}
 
 
 class Stop(Exception):
@@ -103,7 +58,7 @@ def run(
         return (line.slope * number + line.bias) * 0 + number, {"odd": odd}
 
     setting = Setting(directory, seed=1, **{"log_steps": 1, **changes})  # type: ignore[arg-type]
-    return train_module(line, Counted(4), step, numbers, setting), seen
+    return train(line, Counted(4), step, numbers, setting), seen
 
 
 def test_the_learning_rate_rises_then_falls_to_zero(tmp_path: Path) -> None:
@@ -124,11 +79,11 @@ def test_once_the_weights_are_lost_no_more_steps_are_taken(tmp_path: Path) -> No
         return float(line.slope.detach()) if bool(line.slope.isfinite()) else None
 
     setting = Setting(tmp_path, seed=1, log_steps=1, choice=Choice(2, "slope", measure))
-    log = train_module(line, Counted(20), step, Hyperparameters(max_steps=20), setting)
+    log = train(line, Counted(20), step, Hyperparameters(max_steps=20), setting)
     assert seen == [1, 2, 3, 4, 5]
     assert [row["step"] for row in log if row["chosen"]] == [2]
     assert bool(line.slope.isfinite())
-    again = train_module(Line(), Counted(20), step, Hyperparameters(max_steps=20), setting)
+    again = train(Line(), Counted(20), step, Hyperparameters(max_steps=20), setting)
     assert [row["step"] for row in again] == [1, 2, 3, 4, 5]
     assert len(seen) == 5
 
@@ -169,7 +124,7 @@ def test_a_loss_that_is_not_a_number_ends_the_training(tmp_path: Path) -> None:
     setting = Setting(tmp_path, seed=1, log_steps=2, checkpoint_steps=2)
     numbers = Hyperparameters(name="warm", max_steps=8)
     with pytest.raises(ValueError, match=r"warm.* step 4"):
-        train_module(line, Counted(8), step, numbers, setting)
+        train(line, Counted(8), step, numbers, setting)
     kept = checkpoints.latest(tmp_path)
     assert kept is not None
     assert kept.name == "checkpoint-2"

@@ -37,11 +37,6 @@ def test_no_cut_is_cheaper(widths: list[int]) -> None:
     assert cost(widths, found) == min(cost(widths, sizes) for sizes in every)
 
 
-def test_a_long_text_among_short_ones_is_encoded_apart() -> None:
-    assert cheapest([8] * 31 + [512]) == [31, 1]
-    assert cheapest([8, 8, 8, 16]) == [4]
-
-
 def passes_of(model: Any) -> list[int]:
     """The sizes of the batches that the encoder will see."""
     sizes: list[int] = []

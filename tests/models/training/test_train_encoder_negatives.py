@@ -7,7 +7,6 @@ import pyarrow as pa
 import pytest
 import torch
 from sentence_transformers import SentenceTransformer
-from sentence_transformers.base.losses import merged_forward
 from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
 from torch import Tensor, nn
 from training_run import NUMBERS, part
@@ -74,16 +73,6 @@ def test_it_is_the_loss_of_the_library_with_k_columns(
     assert ours == pytest.approx(float(value.detach()), abs=1e-6)
     wanted = gradients(encoder, value)
     assert float((slope - wanted).norm()) <= 1e-5 * float(wanted.norm())
-
-
-def test_the_library_says_nothing_of_how_it_encodes_them(
-    encoder: SentenceTransformer, tiny_texts: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    said: list[str] = []
-    monkeypatch.setattr(merged_forward.logger, "handle", lambda record: said.append(record.msg))
-    merged_forward.logger.warning_once.cache_clear()
-    of_training(encoder, LengthGroups(encoder), table(tiny_texts, 3))
-    assert said == []
 
 
 def test_a_text_that_a_row_lacks_is_nobodys_negative(
