@@ -23,7 +23,6 @@ from tercet.storage.copying import copy
 from tercet.storage.records import paths_of
 from tercet.storage.store import Store, open_store
 
-
 REFUSED: list[tuple[str, ErrorKind, str]] = [
     ("good", "bad_value", "good"),
     ("tag:good", "bad_value", "tag:good"),
