@@ -89,7 +89,7 @@ def test_a_destination_that_is_taken_stays_as_it_is(store: str, tmp_path: Path) 
         ("train@9999", {}, "not_reached", "train@9999"),
         ("no_such", {}, "unknown_name", "'no_such'"),
         ("sentences", {"int8": True}, "no_effect", "sentences"),
-        ("train", {"public": True}, "no_effect", "--push REPO"),
+        ("train", {"public": True}, "missing_key", "--push REPO"),
         ("sentences@1234", {}, "unknown_name", "'sentences@1234'"),
         ("triplets", {}, "not_reached", "triplets"),
         ("sentense", {}, "unknown_name", "'sentences'"),

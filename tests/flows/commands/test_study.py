@@ -36,8 +36,8 @@ def given(recipe: Path | str, store: Path | str, *overrides: str) -> RunArgument
     [
         ({"select.negativ_max": 0.6}, "unknown_key", "'select.negativ_max'"),
         ({"select.negative_max": 7}, "bad_value", "select.negative_max"),
-        ({"recipe": "nowhere"}, "missing_file", "'nowhere'"),
-        ({"train.choose": {"by": "test"}}, "missing_key", "evaluate.sts_sets"),
+        ({"recipe": "nowhere"}, "unknown_name", "'nowhere'"),
+        ({"train.choose": {"by": "test"}}, "unknown_name", "evaluate.sts_sets"),
     ],
 )
 def test_an_arm_that_fails_validation_is_named_before_anything_runs(
