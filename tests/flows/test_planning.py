@@ -1,22 +1,29 @@
 """A plan where weights are not here yet, so that the versions of what they make are unknown."""
 
 import shutil
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 import yaml
-from commands_store import make_artifact
+from commands_store import make_artifact, names
 from failures import fails
 from tiny_run import Finished, Tiny
 
+from tercet.errors import ErrorKind
 from tercet.flows.commands.plan import show_plan
 from tercet.flows.pipeline.fingerprints import fingerprints, made_model
-from tercet.flows.planning import plan
+from tercet.flows.pipeline.step import Step
+from tercet.flows.planning import earlier_seconds, plan
 from tercet.flows.running.arguments import RunArguments
 from tercet.flows.running.run_plan import RunPlan, prepare
+from tercet.storage.artifacts import open_artifact
+from tercet.storage.part_writer import PartWriter
 from tercet.storage.runs import end_run, resolve_run, set_tag, start_run
 from tercet.storage.store import Store, open_store
-from tercet.tasks.stage import BadInput
+from tercet.tasks.stage import Config, Stage, Work
 
 
 def test_what_was_never_made_is_to_run_whatever_its_weights_are(
@@ -59,6 +66,11 @@ FIRST, SECOND, OTHER = (
     "pretrain.small@bbbbbbbbbbbb",
     "x@cccccccccccc",
 )
+
+
+@pytest.fixture
+def empty(tmp_path: Path) -> Store:
+    return open_store(str(tmp_path / "empty"))
 
 
 @pytest.fixture
@@ -108,9 +120,7 @@ def test_the_version_behind_the_tag_counts_and_its_name_does_not(
     }
     folder = made_model(store, "aaaaaaaaaaaa")
     assert folder is not None
-    assert sorted(p.name for p in folder.iterdir()) == sorted(
-        p.name for p in tiny_backbone.iterdir()
-    )
+    assert names(folder) == names(tiny_backbone)
 
 
 def test_a_plan_names_a_tag_that_has_moved(
@@ -128,17 +138,21 @@ def test_a_plan_names_a_tag_that_has_moved(
 
 
 @pytest.mark.parametrize(
-    ("target", "removed", "words"),
-    [(None, False, "small"), (OTHER, False, OTHER), (FIRST, True, FIRST)],
+    ("target", "removed", "kind", "name"),
+    [
+        (None, False, "unknown_name", "small"),
+        (OTHER, False, "unfit_model", OTHER),
+        (FIRST, True, "gone", FIRST),
+    ],
 )
 def test_a_tag_without_a_model_is_refused(
-    tmp_path: Path, store: Store, target: str | None, removed: bool, words: str
+    tmp_path: Path, store: Store, target: str | None, removed: bool, kind: ErrorKind, name: str
 ) -> None:
     if target is not None:
         set_tag(store, "small", target)
     if removed:
         shutil.rmtree(store.local(f"artifacts/{FIRST.replace('@', '/')}"))
-    with pytest.raises(BadInput, match=words):
+    with fails(kind, name):
         prepare(arguments(tmp_path))
 
 
@@ -147,3 +161,94 @@ def test_without_a_store_there_are_no_tags_and_none_is_made(tmp_path: Path) -> N
     with fails("missing_file"):
         prepare(given)
     assert not Path(given.store).exists()
+
+
+# Times of steps that are still to be made, by artifacts that the store has.
+ROWS = pa.schema([("n", pa.int64())])
+
+
+def nothing(work: Work) -> None:
+    """No stage of this test runs."""
+
+
+SOURCE = Step("source", Stage("source", Config, {"rows": ROWS}, nothing), Config())
+MAPPED = Step(
+    "mapped",
+    Stage("mapped", Config, {"out": ROWS}, nothing, each="rows"),
+    Config(),
+    {"rows": ("source",)},
+)
+FITTED = Step("fitted", Stage("fitted", Config, {}, nothing, model=True), Config(), MAPPED.inputs)
+
+
+def make(
+    empty: Store, step: Step, version: str, rows: int, seconds: float, **components: Any
+) -> None:
+    artifact = open_artifact(empty, step.name, version)
+    artifact.adopt_plan([{"spec": {}}])
+    with PartWriter(artifact.scratch() / "staging", {"rows": ROWS}, 1000) as writer:
+        writer.emit("rows", pa.table({"n": range(rows)}, schema=ROWS))
+        artifact.commit(0, writer.close(), f"{step.name}-{version}", {})
+    artifact.finish({"components": components, "seconds": seconds})
+
+
+def took(empty: Store, step: Step, rows: int | None, **components: Any) -> float | None:
+    return earlier_seconds(empty, step, components, rows)
+
+
+def test_the_largest_earlier_artifact_gives_the_time_a_row(empty: Store) -> None:
+    assert took(empty, MAPPED, 100) is None
+    for version, rows, seconds in (("a", 10, 50.0), ("b", 200, 20.0)):
+        make(empty, SOURCE, version, rows, 1.0)
+        make(empty, MAPPED, version, rows, seconds, inputs={"rows": [version]})
+    assert took(empty, MAPPED, 100) == pytest.approx(10.0)
+
+
+def test_rows_that_are_not_known_yet_are_taken_to_be_those_of_the_last_artifact(
+    empty: Store,
+) -> None:
+    for version, rows, seconds in (("a", 200, 20.0), ("b", 50, 5.0)):
+        make(empty, SOURCE, version, rows, 1.0)
+        make(empty, MAPPED, version, rows, seconds, inputs={"rows": [version]})
+    assert took(empty, MAPPED, None) == pytest.approx(5.0)
+    assert took(empty, MAPPED, 5000) == pytest.approx(500.0)
+
+
+def test_a_source_takes_as_long_as_the_same_source_did(empty: Store) -> None:
+    make(empty, SOURCE, "a", 10, 7.0, externals={"corpus": "x"}, inputs={})
+    assert took(empty, SOURCE, None, externals={"corpus": "x"}) == 7.0
+    assert took(empty, SOURCE, None, externals={"corpus": "y"}) is None
+
+
+def test_a_training_counts_only_for_the_same_configuration(empty: Store) -> None:
+    make(empty, SOURCE, "a", 10, 1.0)
+    make(empty, FITTED, "a", 0, 30.0, config={"epochs": 1}, inputs={"rows": ["a"]})
+    assert took(empty, FITTED, 20, config={"epochs": 1, "model_seed": 8}) == pytest.approx(60.0)
+    assert took(empty, FITTED, 20, config={"epochs": 2}) is None
+
+
+def test_what_was_taken_over_or_resumed_counts_for_nothing(
+    empty: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(empty, SOURCE, "a", 10, 1.0)
+    make(empty, MAPPED, "a", 10, 5.0, inputs={"rows": ["a"]})
+    record = open_artifact(empty, "mapped", "a").record(0)
+    assert record is not None
+    make(empty, SOURCE, "b", 1000, 1.0)
+    reused = open_artifact(empty, "mapped", "b")
+    reused.adopt_plan([{"spec": {}}])
+    reused.reference(0, record, {})
+    reused.finish({"components": {"inputs": {"rows": ["b"]}}, "seconds": 0.1})
+    assert took(empty, MAPPED, 10) == pytest.approx(5.0)
+    # A part that is an hour older than the five seconds that its artifact took in the end.
+    make(empty, SOURCE, "c", 5000, 1.0)
+    old = (datetime.now(UTC) - timedelta(hours=1)).isoformat(timespec="milliseconds")
+    with monkeypatch.context() as patch:
+        patch.setattr("tercet.storage.records.now", lambda: old)
+        resumed = open_artifact(empty, "mapped", "c")
+        resumed.adopt_plan([{"spec": {}}])
+        with PartWriter(resumed.scratch() / "staging", {"rows": ROWS}, 1000) as writer:
+            writer.emit("rows", pa.table({"n": range(5)}, schema=ROWS))
+            resumed.commit(0, writer.close(), "mapped-c", {})
+    resumed.finish({"components": {"inputs": {"rows": ["c"]}}, "seconds": 5.0})
+    assert took(empty, MAPPED, 10) == pytest.approx(5.0)

@@ -1,4 +1,4 @@
-"""Which metric a study compares its arms by, if none is named."""
+"""Which metric a study compares its arms by, how, and what it says of them."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -8,11 +8,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from failures import fails
-from study_arms import TEST, arm_with
+from study_arms import BETA, DEV, REPEATED, TEST, arm_with
 
 from tercet.flows.results.figures import Value
 from tercet.flows.results.metric_names import parse_metric
 from tercet.flows.studies.arms import Arm
+from tercet.flows.studies.page import notes_of, spec_of, table_of
 from tercet.flows.studies.results import Found, check_metric, results
 from tercet.models.measures.metrics import spearman
 from tercet.storage import runs
@@ -20,7 +21,6 @@ from tercet.storage.artifacts import open_artifact
 from tercet.storage.part_writer import PartWriter
 from tercet.storage.store import Store, open_store
 from tercet.tasks.evaluation.items import EVALUATION_ITEMS
-from tercet.tasks.stage import BadInput
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def test_a_set_is_there_as_ranked_by_each_way() -> None:
 
 def test_a_named_metric_must_be_there(store: Store) -> None:
     asked = "fact_order other all accuracy"
-    with pytest.raises(BadInput, match=asked):
+    with fails("unknown_name", asked):
         results([found("fact_order cases all accuracy")], asked, store)
     with fails("no_rows", "evaluated"):
         results([found()], None, store)
@@ -179,9 +179,56 @@ def test_with_one_seed_arms_are_compared_over_the_same_pairs(store: Store) -> No
     change = results(arms, str(metric), store).rows[1].difference
     assert change is not None
     assert (change.mean, change.low) == (pytest.approx(50.0 - good), None)
-    fewer = run_with_items(store, "fewer", gold[:50], cosines["bad"][:50])
-    arms[1].run_id = fewer
-    arms[1].figures[metric] = {1: Value(50.0, None, None, 50, "fewer")}
-    change = results(arms, str(metric), store).rows[1].difference
-    assert change is not None
-    assert (change.mean, change.low) == (pytest.approx(50.0 - good), None)
+
+
+def arm(name: str, recall: float, n: int = 50, dev: int = 0) -> Found:
+    """An arm of two seeds. n, dev: of how many questions its figures are."""
+    found = Found(Arm(name, "r", ()), f"run-{name}", None, 1, 200, splits=("dev", "test"))
+    for metric, count in ((TEST, n), (DEV, dev)):
+        if count:
+            found.figures[metric] = {
+                seed: Value(recall + seed, None, None, count, "m") for seed in (1, 2)
+            }
+    return found
+
+
+def test_arms_of_a_handful_of_questions_are_not_told_apart(store: Store) -> None:
+    compared = results([arm("first", 50.0, 29, 29), arm("second", 70.0, 29, 29)], None, store)
+    assert [row[5:9] for row in table_of(compared)[1]] == [
+        ["too few", None, None, None],
+        ["too few", "+20.00", "too few", None],
+    ]
+    assert "'second' is the best on dev" in " ".join(notes_of(compared))
+
+
+def test_without_dev_no_arm_is_the_best_and_a_failed_one_says_why(store: Store) -> None:
+    failed = Found(Arm("broken", "r", ()), None, "no row to train on", 1, 200)
+    arms = [arm_with("first", {1: 50.0, 2: 52.0}, {}), failed]
+    compared = results(arms, str(TEST), store)
+    assert compared.best is None
+    assert compared.rows[1].why == "no row to train on"
+    notes = " ".join(notes_of(compared))
+    assert "--set 'evaluate.splits=[dev, test]'" in notes
+    assert "40.00" in notes
+    assert table_of(compared)[1][1] == ["broken", *[None] * 8]
+
+
+def test_the_plot_is_a_line_over_a_key_with_numbers_else_dots(store: Store) -> None:
+    grid = [
+        arm_with(f"{b} {d}", {1: b, 2: b + 1}, {}, **{BETA: b, REPEATED: d})
+        for b in (0.6, 0.9)
+        for d in (True, False)
+    ]
+    spec = spec_of(results(grid, None, store))
+    points = spec["data"]["values"]
+    assert [(p["x"], p["series"]) for p in points] == [
+        (0.6, "word_repetition=true"),
+        (0.6, "word_repetition=false"),
+        (0.9, "word_repetition=true"),
+        (0.9, "word_repetition=false"),
+    ]
+    assert any(layer["mark"]["type"] == "line" for layer in spec["layer"])
+    named = [arm_with(name, {1: 1.0, 2: 2.0}, {}) for name in ("a", "b")]
+    spec = spec_of(results(named, None, store))
+    assert not any(layer["mark"]["type"] == "line" for layer in spec["layer"])
+    assert [value["arm"] for value in spec["data"]["values"]] == ["a", "b"]

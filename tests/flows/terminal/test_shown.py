@@ -3,6 +3,7 @@
 import pytest
 
 from tercet.flows.running.runner import StepResult
+from tercet.flows.service.pipeline_flow import PrefectArtifact
 from tercet.flows.terminal import text_table
 from tercet.flows.terminal.progress import LogLines, ProgressReading, Reporter, step_line
 
@@ -74,6 +75,21 @@ def test_another_unit_starts_again() -> None:
     first, second = seen.shown
     assert (first.rate, first.left, first.percent) == (0.0, None, 0.0)
     assert (second.rate, second.left) == (2.0, None)
+
+
+def test_prefect_out_of_reach_is_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+
+    def broken(*args: object, **kwargs: object) -> None:
+        calls.append(kwargs)
+        raise ConnectionError("no server")
+
+    monkeypatch.setattr("prefect.artifacts.create_progress_artifact", broken)
+    clock = Clock()
+    with Reporter([PrefectArtifact("train")], clock) as progress:
+        clock.now += 100.0
+        progress(5, 10, "steps")
+    assert calls
 
 
 @pytest.mark.parametrize(
