@@ -8,12 +8,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from failures import fails
-from study_arms import BETA, DEV, REPEATED, TEST, arm_with
+from study_arms import DEV, TEST, arm_with
 
 from tercet.flows.results.figures import Value
 from tercet.flows.results.metric_names import parse_metric
 from tercet.flows.studies.arms import Arm
-from tercet.flows.studies.page import notes_of, spec_of, table_of
+from tercet.flows.studies.page import notes_of, table_of
 from tercet.flows.studies.results import Found, check_metric, results
 from tercet.models.measures.metrics import spearman
 from tercet.storage import runs
@@ -211,24 +211,3 @@ def test_without_dev_no_arm_is_the_best_and_a_failed_one_says_why(store: Store) 
     assert "--set 'evaluate.splits=[dev, test]'" in notes
     assert "40.00" in notes
     assert table_of(compared)[1][1] == ["broken", *[None] * 8]
-
-
-def test_the_plot_is_a_line_over_a_key_with_numbers_else_dots(store: Store) -> None:
-    grid = [
-        arm_with(f"{b} {d}", {1: b, 2: b + 1}, {}, **{BETA: b, REPEATED: d})
-        for b in (0.6, 0.9)
-        for d in (True, False)
-    ]
-    spec = spec_of(results(grid, None, store))
-    points = spec["data"]["values"]
-    assert [(p["x"], p["series"]) for p in points] == [
-        (0.6, "word_repetition=true"),
-        (0.6, "word_repetition=false"),
-        (0.9, "word_repetition=true"),
-        (0.9, "word_repetition=false"),
-    ]
-    assert any(layer["mark"]["type"] == "line" for layer in spec["layer"])
-    named = [arm_with(name, {1: 1.0, 2: 2.0}, {}) for name in ("a", "b")]
-    spec = spec_of(results(named, None, store))
-    assert not any(layer["mark"]["type"] == "line" for layer in spec["layer"])
-    assert [value["arm"] for value in spec["data"]["values"]] == ["a", "b"]
