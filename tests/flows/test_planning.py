@@ -96,8 +96,8 @@ def arguments(tmp_path: Path) -> RunArguments:
 
 
 def versions(plan: RunPlan, store: Store) -> dict[str, str | None]:
-    found = fingerprints(plan.steps, 42, store)
-    return {name: one.version for name, one in found.items()}
+    prints = fingerprints(plan.steps, 42, store)
+    return {name: one.version for name, one in prints.items()}
 
 
 def test_the_version_behind_the_tag_counts_and_its_name_does_not(

@@ -71,8 +71,8 @@ def test_warnings_of_the_run_stand_before_its_figures(tmp_path: Path) -> None:
     warning |= {"total": 10, "message": "9 of 10 texts are cut", "example": None}
     (artifact,) = [one for one in all_artifacts(store) if one.step == "train"]
     manifest = store.local(f"{artifact.path}/manifest.json")
-    told = json.loads(manifest.read_text()) | {"warnings": [warning | {"remedy": "raise it"}]}
-    manifest.write_text(json.dumps(told))
+    content = json.loads(manifest.read_text()) | {"warnings": [warning | {"remedy": "raise it"}]}
+    manifest.write_text(json.dumps(content))
     card = card_of(store, run_id)
     assert "| train | 9 of 10 texts are cut | raise it |" in card
     assert card.index("## Warnings") < card.index("## Figures")
@@ -162,8 +162,8 @@ def test_a_labelled_corpus_counts_its_rows() -> None:
             blank = dict.fromkeys(schema.names)
             of_corpus = [blank | {"corpus": name}] * rows
             connection.register(table, pa.Table.from_pylist(of_corpus, schema))
-        found = run_facts(connection, {"recipe": {"corpora": corpora}, "steps": []})
-    assert [(name, rows) for name, _, _, rows, _ in found.corpora] == [("notes", 3), ("nli", 5)]
+        facts = run_facts(connection, {"recipe": {"corpora": corpora}, "steps": []})
+    assert [(name, rows) for name, _, _, rows, _ in facts.corpora] == [("notes", 3), ("nli", 5)]
 
 
 def test_the_card_of_a_table_has_configs_sizes_funnel_and_reasons(tmp_path: Path) -> None:

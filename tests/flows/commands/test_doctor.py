@@ -31,8 +31,8 @@ def test_a_store_that_a_package_opens_is_asked_and_no_bucket(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(SCHEMES, "toy", toy_objects.opened)
-    (found,) = doctor.writable(f"toy://{tmp_path}/objects.db")
-    assert (found.state, found.says[:3]) == ("ok", "toy")
+    (findings,) = doctor.writable(f"toy://{tmp_path}/objects.db")
+    assert (findings.state, findings.says[:3]) == ("ok", "toy")
 
 
 @pytest.mark.usefixtures("quick")
@@ -49,13 +49,13 @@ def test_a_store_that_cannot_be_written_is_2(tmp_path: Path) -> None:
 def test_pins_are_compared_with_what_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     pins = ["numpy>=2.0", "duckdb<1", "no-such-package>=3", "nothing; extra == 'gpu'"]
     monkeypatch.setattr(metadata, "requires", lambda name: pins)
-    found = doctor.libraries()
-    assert [(finding.state, finding.what) for finding in found] == [
+    findings = doctor.libraries()
+    assert [(finding.state, finding.what) for finding in findings] == [
         ("missing", "duckdb"),
         ("missing", "no-such-package"),
         ("ok", "libraries"),
     ]
-    assert "pip install 'duckdb<1'" in found[0].says
+    assert "pip install 'duckdb<1'" in findings[0].says
 
 
 def test_weights_are_known_by_their_digest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,8 +42,8 @@ def test_every_text_has_its_row_and_vector(
     assert rows["id"].to_pylist() == kept
     assert rows["text"].to_pylist() == [texts[number - 1] for number in kept]
     expected = encode(load_encoder(tiny_backbone), rows["text"].to_pylist(), side="document")
-    found = np.array(rows["vector"].to_pylist(), np.float32)
-    assert np.abs(found - expected).max() < 1e-6
+    vectors = np.array(rows["vector"].to_pylist(), np.float32)
+    assert np.abs(vectors - expected).max() < 1e-6
 
 
 def test_a_column_and_a_model_can_be_named(tmp_path: Path, tiny_backbone: Path) -> None:

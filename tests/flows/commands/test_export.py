@@ -172,9 +172,9 @@ def test_a_process_that_cannot_import_tercet_gets_the_same_embeddings(
         timeout=1200,
         check=True,
     )
-    found = np.array(json.loads(done.stdout.splitlines()[-1]))
+    vectors = np.array(json.loads(done.stdout.splitlines()[-1]))
     expected = load_encoder(tiny_backbone).encode(texts)
-    assert np.abs(found - expected).max() <= 1e-6
+    assert np.abs(vectors - expected).max() <= 1e-6
 
 
 @pytest.mark.slow

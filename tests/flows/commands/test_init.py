@@ -213,9 +213,9 @@ def test_a_table_of_texts_with_titles_is_searched(
     assert (recipe_file.load(str(output)).ingest.passages is not None) == searched
 
 
-@pytest.mark.parametrize(("questions", "told"), [(29, True), (30, False)])
+@pytest.mark.parametrize(("questions", "few"), [(29, True), (30, False)])
 def test_fewer_than_thirty_questions_cannot_tell(
-    questions: int, told: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    questions: int, few: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "docs").mkdir()
     for number, line in enumerate(LINES):
@@ -224,7 +224,7 @@ def test_fewer_than_thirty_questions_cannot_tell(
     rows = "".join(f"where is heron {number}?,{number}.md\n" for number in range(questions))
     table.write_text("question,file\n" + rows)
     write_recipe(str(tmp_path / "docs"), str(tmp_path / "recipe.yaml"), questions=str(table))
-    assert ("Bring 30" in capsys.readouterr().out) == told
+    assert ("Bring 30" in capsys.readouterr().out) == few
 
 
 @pytest.mark.parametrize(

@@ -59,9 +59,9 @@ def test_words_found_are_marked_on_a_terminal_alone(
 def test_json_and_python_have_whole_texts_and_scores(searched: Searched) -> None:
     store = searched.store.location
     rows = json.loads(printed(QUERY, "--store", store, "--count", "3", "--format", "json"))
-    found = tercet.open(store).run(searched.run).search(QUERY, count=3)
-    assert found.schema == FOUND
-    assert [int(row["passage_id"]) for row in rows] == found["passage_id"].to_pylist()
+    table = tercet.open(store).run(searched.run).search(QUERY, count=3)
+    assert table.schema == FOUND
+    assert [int(row["passage_id"]) for row in rows] == table["passage_id"].to_pylist()
     assert all(row["text"] in "\n".join(searched.texts) for row in rows)
     one = tercet.open(store).search(QUERY, count=1, by="bm25").to_pylist()
     assert [row["bm25"] for row in one] == [1]

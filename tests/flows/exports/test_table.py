@@ -41,8 +41,8 @@ def test_a_table_is_loaded_by_datasets_with_its_ids_and_types(tmp_path: Path) ->
     export("candidates", str(tmp_path / "old"), store.location, old)
     export("candidates@bbbb", str(tmp_path / "version"), store.location, None)
     for place in ("old", "version"):
-        found = pq.read_table(tmp_path / place / "data" / "train-00000-of-00001.parquet")
-        assert found["candidate_id"].to_pylist() == [LARGE]
+        table = pq.read_table(tmp_path / place / "data" / "train-00000-of-00001.parquet")
+        assert table["candidate_id"].to_pylist() == [LARGE]
         assert "`parse@bbbb`" in (tmp_path / place / "README.md").read_text()
 
 
@@ -55,14 +55,14 @@ def test_many_rows_become_several_files_with_stable_names(tmp_path: Path) -> Non
     ]
     written = write_shards(batches[0].schema, iter(batches), tmp_path / "data", shard_bytes=12_000)
     assert (written.rows, written.memory) == (5000, 40_000)
-    found = sorted((tmp_path / "data").iterdir())
-    count = len(found)
+    files = sorted((tmp_path / "data").iterdir())
+    count = len(files)
     assert count > 1
-    assert [f.name for f in found] == [
+    assert [f.name for f in files] == [
         f"train-{i:05d}-of-{count:05d}.parquet" for i in range(count)
     ]
-    assert sum(f.stat().st_size for f in found) == written.bytes
-    read = pa.concat_tables([pq.read_table(f) for f in found])
+    assert sum(f.stat().st_size for f in files) == written.bytes
+    read = pa.concat_tables([pq.read_table(f) for f in files])
     assert read["n"].to_pylist() == values
 
 

@@ -30,11 +30,11 @@ class Read(HTMLParser):
         self.feed(html)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        told = dict(attrs)
+        attributes = dict(attrs)
         self.tags.append(tag)
-        self.addresses += [v for k, v in told.items() if k in ("src", "href", "action") and v]
+        self.addresses += [v for k, v in attributes.items() if k in ("src", "href", "action") and v]
         if tag == "script":
-            self._kind = told.get("type") or "code"
+            self._kind = attributes.get("type") or "code"
             self.scripts.append((self._kind, ""))
 
     def handle_data(self, data: str) -> None:

@@ -99,7 +99,7 @@ def test_every_chart_is_drawn(wide: Opened) -> None:
     assert {state for state, *_ in charts} == {"drawn"}
     assert min(marks for _, marks, *_ in charts) > 5
     assert min(width for *_, width, _ in charts) > 150
-    assert all(told for *_, told in charts)
+    assert all(label for *_, label in charts)
 
 
 def test_a_method_is_chosen_by_click_and_by_key(wide: Opened) -> None:

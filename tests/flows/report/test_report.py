@@ -17,10 +17,10 @@ def test_a_handful_of_queries_tells_no_runs_apart(tmp_path: Path) -> None:
     ids = []
     for place, gain in enumerate((5.0, 9.0)):
         tables = measured_rows({42: gain}, queries=29)
-        found = [row for row in tables["evaluations"] if row["suite"] == "retrieval"]
-        for row in found:
+        rows = [row for row in tables["evaluations"] if row["suite"] == "retrieval"]
+        for row in rows:
             row["model_version"] += f" of {place}"
-        tables["evaluations"] = found
+        tables["evaluations"] = rows
         rank = {"task": "document_pairs", "split": "test", "rank": 1}
         tables["retrieval_ranks"] = [
             {"model_version": f"encoder-42 of {place}", "pair_id": i} | rank for i in range(29)
@@ -39,19 +39,19 @@ def test_two_runs_differ_by_their_means(both: tuple[Subject, ...]) -> None:
     assert table(keys(*both))[-1] == ["select.negative_max", "0.97", "0.9"]
 
 
-def ranked(seed: int, found: int, gain: float) -> dict[str, list[dict[str, Any]]]:
+def ranked(seed: int, first: int, gain: float) -> dict[str, list[dict[str, Any]]]:
     """Tables of a run of one seed that finds the first so many of 200 queries at once."""
     tables = measured_rows({seed: gain})
     for row in tables["evaluations"]:
         if row["suite"] == "retrieval" and row["metric"] == "recall@1":
-            row |= {"value": found / 2, "n": 200}
+            row |= {"value": first / 2, "n": 200}
     tables["retrieval_ranks"] = [
         {
             "model_version": f"encoder-{seed}",
             "pair_id": i,
             "task": "document_pairs",
             "split": "test",
-            "rank": 1 + (i >= found),
+            "rank": 1 + (i >= first),
         }
         for i in range(200)
     ]

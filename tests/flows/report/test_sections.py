@@ -125,8 +125,8 @@ def test_a_section_that_shows_nothing_is_not_on_the_page(written: Written) -> No
             for chart in of(section, Chart):
                 assert chart.spec["data"]["values"], section.title
             notes = [block for block in section.blocks if isinstance(block, Note)]
-            told = len(notes) < len(section.blocks) or any(n.tone != "missing" for n in notes)
-            assert (f">{section.title}</h2>" in page) == told
+            full = len(notes) < len(section.blocks) or any(n.tone != "missing" for n in notes)
+            assert (f">{section.title}</h2>" in page) == full
         assert ">The gate</h2>" not in page
 
 

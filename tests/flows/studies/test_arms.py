@@ -37,9 +37,9 @@ def test_values_are_said_as_they_were_typed(tmp_path: Path) -> None:
     rates = [prepared(arm, tmp_path).train.phases[0].learning_rate for arm in arms]
     assert rates == [2e-5, 1e-5, 1e-3]
     arms = arms_of("quickstart", ["select.negative_max=[{quantile: 0.5}, null]"])
-    found = [prepared(arm, tmp_path).select.negative_max for arm in arms]
-    assert found[0].quantile == 0.5
-    assert found[1] is None
+    bounds = [prepared(arm, tmp_path).select.negative_max for arm in arms]
+    assert bounds[0].quantile == 0.5
+    assert bounds[1] is None
 
 
 def prepared(arm: Arm, folder: Path) -> Any:
