@@ -229,7 +229,8 @@ def resolve_run(store: Store, ref: str | None) -> Run:
     if tagged is not None:
         what = "which is a version, not a run" if "@" in wanted else "which was removed"
         raise UnknownRef(
-            "gone", f"The tag {name!r} names {wanted}, {what}: `tercet ls` lists the runs."
+            "bad_value" if "@" in wanted else "gone",
+            f"The tag {name!r} names {wanted}, {what}: `tercet ls` lists the runs.",
         )
     raise UnknownRef(
         "unknown_name", f"No run, tag or recipe is called {ref!r}: `tercet ls` shows what there is."

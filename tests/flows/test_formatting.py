@@ -24,28 +24,22 @@ from tercet.tasks.stage import BadInput
 
 
 @pytest.mark.parametrize(
-    ("rate", "text"), [(1234.4, "1,234"), (85.2, "85"), (3.24, "3.2"), (0.251, "0.25")]
+    ("written", "text"),
+    [
+        *((format_rate(rate), text) for rate, text in ((1234.4, "1,234"), (3.24, "3.2"))),
+        *((format_clock(seconds), text) for seconds, text in ((725, "12:05"), (10800, "3:00:00"))),
+        (format_duration(None), "–"),
+        (format_duration(0.44), "0.4 s"),
+        (format_duration(123), "2 min 03 s"),
+        (format_duration(3720), "1 h 02 min"),
+        (format_bytes(512), "512 B"),
+        (format_bytes(1500), "1.5 KB"),
+        (shorten("a word too many", 8), "a word…"),
+        (shorten(None), ""),
+    ],
 )
-def test_format_rate(rate: float, text: str) -> None:
-    assert format_rate(rate) == text
-
-
-@pytest.mark.parametrize(("seconds", "text"), [(33, "0:33"), (725, "12:05"), (10800, "3:00:00")])
-def test_format_clock(seconds: float, text: str) -> None:
-    assert format_clock(seconds) == text
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(None, "–"), (0.44, "0.4 s"), (123, "2 min 03 s"), (3720, "1 h 02 min")],
-)
-def test_format_duration(seconds: float | None, text: str) -> None:
-    assert format_duration(seconds) == text
-
-
-@pytest.mark.parametrize(("count", "text"), [(512, "512 B"), (1500, "1.5 KB"), (2e13, "20.0 TB")])
-def test_format_bytes(count: int, text: str) -> None:
-    assert format_bytes(count) == text
+def test_numbers_and_texts_are_written_for_people(written: str, text: str) -> None:
+    assert written == text
 
 
 def test_figures_that_are_unknown_stay_so() -> None:
@@ -53,12 +47,6 @@ def test_figures_that_are_unknown_stay_so() -> None:
     assert format_number(-1.234, sign="+") == "−1.23"
     assert format_range(1.0, None) is None
     assert format_range(-1.0, 2.0, digits=1, sign="+") == "−1.0 to +2.0"
-
-
-def test_a_long_text_ends_in_an_ellipsis() -> None:
-    assert shorten("a word too many", 8) == "a word…"
-    assert shorten("a word", 8) == "a word"
-    assert shorten(None) == ""
 
 
 HARM = "a\x1b[31mb\x00c\x07d\x9be\u200bf\u202eg\ufeffh\udce9i\x7f"

@@ -3,13 +3,13 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from commands_store import SENTENCES, lines_of, make_artifact, make_run, small_store, tercet
+from commands_store import SENTENCES, lines_of, make_artifact, make_run, small_store
 from failures import fails
 
 from tercet.flows.commands.browse import list_store, show_ref, tag_ref, untag
 from tercet.flows.results.verdict import Verdict
 from tercet.storage.runs import end_run, get_tag, start_run
-from tercet.storage.store import Store, StoreError, open_store
+from tercet.storage.store import Store, open_store
 
 Capture = pytest.CaptureFixture[str]
 
@@ -28,10 +28,8 @@ def test_runs_are_listed_newest_first_with_their_verdict(
     end_run(store, second, "done", {"verdict": verdict.__dict__})
     list_store(store.location, None)
     lines = lines_of(capsys.readouterr().out)
-    assert lines[0].split() == ["run", "recipe", "state", "started", "took", "steps", "verdict"]
-    assert lines[2].startswith(second)
+    assert [line.split()[0] for line in lines[2:4]] == [second, first]
     assert "-4.10 (-8.20 to -0.20)" in lines[2]
-    assert lines[3].startswith(first)
     assert "1 made, 1 reused" in lines[3]
 
 
@@ -49,8 +47,7 @@ def test_runs_of_one_recipe_are_told_apart_by_what_was_changed(
     assert "--corpus a.csv, --seed 0" in other
     assert "arm cold, train.max_steps=5, seed=7, --limit 200" in cold
     assert "train.max_steps=5, seed=7, --limit 200" in arm
-    assert "arm cold" not in arm
-    assert "done" in run
+    assert "arm cold" not in arm + run
     assert "try negation" in tried
 
 
@@ -60,10 +57,10 @@ def test_a_run_shows_its_artifacts(made: tuple[Store, str], capsys: Capture) -> 
     capsys.readouterr()
     list_store(store.location, "birds")
     lines = lines_of(capsys.readouterr().out)
-    assert lines[0] == f"Run {run_id} of birds, done"
-    assert lines[3].split() == ["ingest", "aaaa1111", "reused", "1.5", "3", "sentences", "·"]
+    assert run_id in lines[0]
+    assert lines[3].split()[:3] == ["ingest", "aaaa1111", "reused"]
     assert lines[4].split()[-1] == "best"
-    assert lines[-1] == "Not reached: last"
+    assert "last" in lines[-1]
 
 
 def test_a_store_without_runs_says_what_to_do(tmp_path: Path, capsys: Capture) -> None:
@@ -90,12 +87,9 @@ def test_show_tells_what_it_was_made_from_and_three_rows(
     out = capsys.readouterr().out
     lines = lines_of(out)
     assert lines[0] == "embed@ffff6666"
-    assert {"parts     1", "took      1.5 s", "made by   run r1"} <= set(lines)
     assert {"size: 3", "code: c0de"} <= set(lines)
-    assert out.count("[0.5, 0.5, 0.5, 0.5, 0.5, 0.5, … 384 in all]") == 3
-    assert any(line.startswith("rejects: 0 rows") for line in lines)
-    assert out.index("rejects: 0 rows") < out.index("made from")
-    assert "vector list<element: float>" in out or "vector list<item: float>" in out
+    assert out.count("384 in all]") == 3
+    assert "rejects: 0 rows" in out
 
 
 def test_show_goes_by_run_and_knows_what_is_unfinished(
@@ -120,21 +114,18 @@ def test_show_goes_by_run_and_knows_what_is_unfinished(
 
 def test_tags_name_runs_and_versions_and_move(made: tuple[Store, str], capsys: Capture) -> None:
     store, run_id = made
-    tag_ref(run_id[:12], "good", store.location)
-    assert get_tag(store, "good") == run_id
-    tag_ref("train@bb", "best", store.location)
-    assert get_tag(store, "best") == "train@bbbb2222"
-    tag_ref("ingest", "best", store.location)
+    for ref, tag, target in (
+        (run_id[:12], "good", run_id),
+        ("train@bb", "best", "train@bbbb2222"),
+        ("ingest", "best", "ingest@aaaa1111"),
+        ("best", "same", "ingest@aaaa1111"),
+        # As recipes write them.
+        ("tag:best", "third", "ingest@aaaa1111"),
+        ("tag:good", "fourth", run_id),
+    ):
+        tag_ref(ref, tag, store.location)
+        assert get_tag(store, tag) == target
     assert "train@bbbb2222" in capsys.readouterr().out
-    tag_ref("best", "same", store.location)
-    assert get_tag(store, "same") == "ingest@aaaa1111"
-    list_store(store.location, "good")
-    # As recipes write them.
-    tag_ref("tag:best", "third", store.location)
-    assert get_tag(store, "third") == "ingest@aaaa1111"
-    tag_ref("tag:good", "fourth", store.location)
-    assert get_tag(store, "fourth") == run_id
-    capsys.readouterr()
     for run_ref in (None, "tag:good"):
         show_ref("tag:best", store.location, run_ref)
         assert lines_of(capsys.readouterr().out)[0] == "ingest@aaaa1111"
@@ -146,7 +137,7 @@ def test_tags_name_runs_and_versions_and_move(made: tuple[Store, str], capsys: C
         untag(["third"], store.location)
     with fails("conflict"):
         tag_ref(run_id, "sentences", store.location)
-    with pytest.raises(StoreError):
+    with fails("unknown_name", "'no_such'"):
         tag_ref("no_such", "x", store.location)
     with fails("bad_value"):
         tag_ref(run_id, "a b", store.location)
@@ -164,10 +155,3 @@ def test_what_was_removed_is_not_called_unknown(made: tuple[Store, str]) -> None
     make_run(store, "fish", {})
     with fails("bad_value", "2", "'20'"):
         tag_ref("20", "other", store.location)
-
-
-def test_the_command_line_turns_it_into_exit_codes(made: tuple[Store, str]) -> None:
-    store, _ = made
-    assert tercet("ls", "--store", store.location).returncode == 0
-    wrong = tercet("show", "no_such", "--store", store.location)
-    assert (wrong.returncode, wrong.stderr.count("\n")) == (2, 1)

@@ -8,14 +8,11 @@ import pytest
 from commands_store import make_artifact, make_run
 from failures import fails
 
+from tercet.errors import ErrorKind
 from tercet.flows.commands import define
 from tercet.flows.results.queries import find_artifact
-from tercet.storage.artifacts import Artifact
 from tercet.storage.store import Store, open_store
 from tercet.tasks.evaluation.define import DEFINITION_FIGURES
-from tercet.tasks.stage import BadInput
-
-PARTS = ("verbs", "nouns")
 
 
 @pytest.fixture
@@ -25,14 +22,26 @@ def store(tmp_path: Path) -> Store:
     encoder = folder(tmp_path / "encoder")
     (encoder / "modules.json").write_text("[]")
     (encoder / "losses").mkdir()
-    spaces = {f"{part}.entry_matrix": f"{part}space" for part in PARTS}
-    for part in PARTS:
+    for part, mrr in (("verbs", 20.0), ("nouns", 60.0)):
         (encoder / "losses" / f"{part}.projection.safetensors").write_bytes(b"")
         for step in (f"{part}space", f"{part}own"):
             make_artifact(made, f"entry_matrix.{step}", step, {}, model=folder(tmp_path / step))
-    train(made, "train", "abcd", spaces, encoder)
-    for part in PARTS:
-        measured(made, part, "abcd", {"projection": 60.0 if part == "nouns" else 20.0})
+        shared: dict[str, Any] = {"name": part, "seed": 1, "metric": "mrr", "n": 30}
+        rows = [
+            {**shared, "arm": arm, "value": value}
+            for arm, value in (("projection", mrr), ("own_entries", 40.0))
+        ]
+        components = {
+            "stage": "define",
+            "config": {"part": part, "own": "mean"},
+            "models": {"trained": "abcd", "own_entries": f"{part}own"},
+        }
+        figures = {"definition_figures": pa.Table.from_pylist(rows, DEFINITION_FIGURES)}
+        manifest = {"components": components, "created": "2026-01-01T00:00:05"}
+        make_artifact(made, f"define.all.{part}", f"define{part}", figures, manifest)
+    spaces = {f"{part}.entry_matrix": f"{part}space" for part in ("verbs", "nouns")}
+    trained = {"components": {"stage": "train", "config": {}, "models": spaces}}
+    make_artifact(made, "train", "abcd", {}, trained, encoder)
     make_run(made, "words", {"train": ("abcd", "made", {})})
     return made
 
@@ -43,50 +52,22 @@ def folder(path: Path) -> Path:
     return path
 
 
-def train(store: Store, step: str, version: str, models: dict[str, str], encoder: Path) -> None:
-    components = {"stage": "train", "config": {}, "models": models}
-    make_artifact(store, step, version, {}, {"components": components}, encoder)
-
-
-def measured(store: Store, part: str, trained: str, mrr: dict[str, float]) -> None:
-    shared: dict[str, Any] = {"name": part, "seed": 1, "metric": "mrr", "n": 30}
-    rows = [{**shared, "arm": arm, "value": value} for arm, value in mrr.items()]
-    rows.append({**shared, "arm": "own_entries", "value": 40.0})
-    components = {
-        "stage": "define",
-        "config": {"part": part, "own": "mean"},
-        "models": {"trained": trained, "own_entries": f"{part}own"},
-    }
-    table = pa.Table.from_pylist(rows, DEFINITION_FIGURES)
-    make_artifact(
-        store,
-        f"define.all.{part}",
-        f"define{part}",
-        {"definition_figures": table},
-        {"components": components, "created": f"2026-01-01T00:00:0{len(part)}"},
-    )
-
-
-def trained(store: Store) -> Artifact:
-    return find_artifact(store, "train", None)
-
-
 def test_each_part_has_its_own_entries_projection_and_measurement(store: Store) -> None:
-    artifact = trained(store)
+    artifact = find_artifact(store, "train", None)
     encoder = Path(artifact.model_dir() or "")
-    nouns = define._way(store, artifact, encoder, "nouns")
-    assert nouns.projection == encoder / "losses" / "nouns.projection.safetensors"
-    assert nouns.space == define.made_model(store, "nounsspace")
-    assert "60.0 by the projection" in nouns.why
-    verbs = define._way(store, artifact, encoder, "verbs")
-    assert verbs.projection is None
-    assert verbs.space == define.made_model(store, "verbsown")
-    assert "20.0 by the projection" in verbs.why
+    for part, projection, space in (
+        ("nouns", encoder / "losses" / "nouns.projection.safetensors", "nounsspace"),
+        ("verbs", None, "verbsown"),
+    ):
+        way = define._way(store, artifact, encoder, part)
+        assert (way.projection, way.space) == (projection, define.made_model(store, space))
 
 
-@pytest.mark.parametrize("part", [None, "noun"])
-def test_of_several_parts_one_must_be_named(store: Store, part: str | None) -> None:
-    with pytest.raises(BadInput, match=rf"{part or ''}.*verbs, nouns"):
+@pytest.mark.parametrize(("part", "kind"), [(None, "missing_key"), ("noun", "unknown_name")])
+def test_of_several_parts_one_must_be_named(
+    store: Store, part: str | None, kind: ErrorKind
+) -> None:
+    with fails(kind, part or "", "verbs, nouns"):
         define.define(["a word"], "train", part, 3, "table", store.location, None)
 
 

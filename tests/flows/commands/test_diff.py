@@ -1,7 +1,6 @@
 """How `tercet diff` shows what it finds; what it finds, `test_run_differences` compares."""
 
 import json
-import shutil
 import sys
 from pathlib import Path
 
@@ -38,14 +37,3 @@ def test_json_is_escaped_for_a_terminal_alone(
     assert "\u202e" in piped
     assert not {"\u202e", "\x9b"} & set(shown)
     assert json.loads(shown) == json.loads(piped)
-
-
-def test_tables_whose_rows_were_deleted_take_one_line(
-    ids: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for path in (tmp_path / "store" / "artifacts").glob(f"*/{0:016x}"):
-        shutil.rmtree(path)
-    show_difference(*ids, "table", str(tmp_path / "store"))
-    lines = [line for line in capsys.readouterr().out.splitlines() if "deleted" in line]
-    assert [line.partition(": ")[2] for line in lines] == ["rows of A were deleted"]
-    assert {"sentences", "anchors"} <= set(lines[0].replace(",", "").split())

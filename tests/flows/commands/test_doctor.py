@@ -9,8 +9,6 @@ import toy_objects
 from tercet.flows.commands import doctor
 from tercet.storage.store import SCHEMES, open_store
 
-Capture = pytest.CaptureFixture[str]
-
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -22,10 +20,9 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("quick")
-def test_a_machine_that_can_is_0_and_nothing_is_made(tmp_path: Path, capsys: Capture) -> None:
+def test_a_machine_that_can_is_0_and_nothing_is_made(tmp_path: Path) -> None:
     assert doctor.examine(str(tmp_path / "new" / "store")) == 0
     assert not (tmp_path / "new").exists()
-    assert "The quickstart can run here" in capsys.readouterr().out
     open_store(str(tmp_path / "there"))
     assert doctor.examine(str(tmp_path / "there")) == 0
 
@@ -34,20 +31,15 @@ def test_a_store_that_a_package_opens_is_asked_and_no_bucket(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(SCHEMES, "toy", toy_objects.opened)
-    (found,) = doctor.writable(f"toy://{tmp_path}/objects.db")
-    assert (found.state, found.says[:3]) == ("ok", "toy")
+    (findings,) = doctor.writable(f"toy://{tmp_path}/objects.db")
+    assert (findings.state, findings.says[:3]) == ("ok", "toy")
 
 
 @pytest.mark.usefixtures("quick")
-def test_a_store_that_cannot_be_written_is_2(tmp_path: Path, capsys: Capture) -> None:
+def test_a_store_that_cannot_be_written_is_2(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
-    assert doctor.examine(str(tmp_path / "file")) == 2
-    assert doctor.examine(str(tmp_path)) == 2
-    assert doctor.examine("ftp://server") == 2
-    assert doctor.examine("s3:/bucket/store") == 2
-    shown = capsys.readouterr().out
-    assert "is a file" in shown
-    assert "is not a store" in shown
+    for location in (str(tmp_path / "file"), str(tmp_path), "ftp://server", "s3:/bucket/store"):
+        assert doctor.examine(location) == 2
     if os.geteuid() != 0:
         locked = tmp_path / "locked"
         locked.mkdir(mode=stat.S_IRUSR | stat.S_IXUSR)
@@ -57,13 +49,13 @@ def test_a_store_that_cannot_be_written_is_2(tmp_path: Path, capsys: Capture) ->
 def test_pins_are_compared_with_what_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     pins = ["numpy>=2.0", "duckdb<1", "no-such-package>=3", "nothing; extra == 'gpu'"]
     monkeypatch.setattr(metadata, "requires", lambda name: pins)
-    found = doctor.libraries()
-    assert [(finding.state, finding.what) for finding in found] == [
+    findings = doctor.libraries()
+    assert [(finding.state, finding.what) for finding in findings] == [
         ("missing", "duckdb"),
         ("missing", "no-such-package"),
         ("ok", "libraries"),
     ]
-    assert "pip install 'duckdb<1'" in found[0].says
+    assert "pip install 'duckdb<1'" in findings[0].says
 
 
 def test_weights_are_known_by_their_digest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,10 +63,3 @@ def test_weights_are_known_by_their_digest(tmp_path: Path, monkeypatch: pytest.M
     assert doctor.minilm()[0].state == "missing"
     (tmp_path / "model.safetensors").write_bytes(b"other weights")
     assert "unexpected weights" in doctor.minilm()[0].says
-
-
-def test_the_rest_says_something_on_any_machine(tmp_path: Path) -> None:
-    checks = (doctor.python, doctor.processor, doctor.memory, doctor.gpu)
-    for finding in [*(check()[0] for check in checks), *doctor.disk(str(tmp_path))]:
-        assert finding.says
-        assert finding.state in ("ok", "note", "missing")

@@ -1,4 +1,4 @@
-"""`tercet rm`: which runs it removes, and which not."""
+"""`tercet rm`, `gc`, `verify` and `du`."""
 
 import json
 import os
@@ -13,6 +13,7 @@ from failures import fails
 from s3_server import bucket, s3
 from typer.testing import CliRunner, Result
 
+from tercet.errors import ErrorKind
 from tercet.flows.cli import app
 from tercet.flows.commands.store import remove_runs
 from tercet.storage import runs
@@ -20,9 +21,14 @@ from tercet.storage.artifacts import all_artifacts
 from tercet.storage.catalog.views import write_catalog
 from tercet.storage.copying import copy
 from tercet.storage.records import paths_of
-from tercet.storage.runs import UnknownRef
 from tercet.storage.store import Store, open_store
-from tercet.tasks.stage import BadInput
+
+REFUSED: list[tuple[str, ErrorKind, str]] = [
+    ("good", "bad_value", "good"),
+    ("tag:good", "bad_value", "tag:good"),
+    ("", "conflict", "'good'"),
+    ("20200101", "unknown_name", "20200101"),
+]
 
 
 def test_runs_go_by_their_ids_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -31,17 +37,11 @@ def test_runs_go_by_their_ids_alone(tmp_path: Path, capsys: pytest.CaptureFixtur
     with fails("bad_value", "'birds'", first):
         remove_runs(["birds"], store.location)
     runs.set_tag(store, "good", first)
-    for name in ("good", "tag:good"):
-        with pytest.raises(BadInput, match=name):
-            remove_runs([name], store.location)
-    with fails("conflict", "'good'"):
-        remove_runs([first], store.location)
-    with pytest.raises(UnknownRef):
-        remove_runs(["20200101"], store.location)
+    for ref, kind, name in REFUSED:
+        with fails(kind, name):
+            remove_runs([ref or first], store.location)
     assert len(runs.list_runs(store)) == 3
     remove_runs([second, third], store.location)
-    with fails("unknown_name"):
-        remove_runs([""], store.location)
     assert [run["run_id"] for run in runs.list_runs(store)] == [first]
     assert "tercet gc" in capsys.readouterr().out
 
@@ -51,7 +51,7 @@ def made(tmp_path: Path) -> tuple[Store, str]:
     return small_store(tmp_path / "store")
 
 
-def said(*words: str) -> str:
+def printed(*words: str) -> str:
     done = CliRunner().invoke(app, words, catch_exceptions=False)
     assert done.exit_code == 0
     return done.stdout
@@ -69,34 +69,31 @@ def test_it_lists_first_and_deletes_when_asked(made: tuple[Store, str]) -> None:
     write_catalog(store)
     aged(store)
     words = ("gc", "--store", store.location)
-    told = said(*words, "--keep", "1")
-    lines = told.splitlines()
-    assert lines[0].split() == ["step", "versions", "size"]
-    assert lines[2].split()[:2] == ["train", "1"]
-    assert any(old in line for line in lines)
+    shown = printed(*words, "--keep", "1")
+    assert old in shown
     command = f"tercet gc --keep 1 --delete --store {store.location}"
-    assert lines[-1].endswith(command)
-    assert said(*words, "--keep", "1") == told
+    assert shown.rstrip().endswith(command)
+    assert printed(*words, "--keep", "1") == shown
     before = sum(store.sizes("artifacts").values())
-    said(*command.split()[1:])
+    printed(*command.split()[1:])
     assert sum(store.sizes("artifacts").values()) < before
     assert list(store.work.glob("artifacts/*")) == [store.work / "artifacts" / "ingest"]
     # The views for other clients name what is left.
     with duckdb.connect(str(store.work / "catalog.duckdb"), read_only=True) as client:
         assert client.execute("SELECT step FROM artifacts").fetchall() == [("ingest",)]
         assert client.execute("SELECT count(*) FROM sentences").fetchall() == [(3,)]
-    assert "removed" in said("ls", "--run", old, "--store", store.location)
-    assert newer in said("ls", "--store", store.location)
+    assert "removed" in printed("ls", "--run", old, "--store", store.location)
+    assert newer in printed("ls", "--store", store.location)
 
 
 def test_what_is_young_is_said_to_stay(made: tuple[Store, str]) -> None:
     store, old = made
-    said("rm", old[:20], "--store", store.location)
+    printed("rm", old[:20], "--store", store.location)
     before = store.sizes("artifacts")
-    said("gc", "--delete", "--store", store.location)
+    printed("gc", "--delete", "--store", store.location)
     assert store.sizes("artifacts") == before
     aged(open_store(store.location))
-    said("gc", "--delete", "--store", store.location)
+    printed("gc", "--delete", "--store", store.location)
     assert store.sizes("artifacts") == {}
 
 
@@ -123,17 +120,12 @@ def spoil(store: Store) -> str:
 
 def test_it_names_the_step_and_what_to_type(tmp_path: Path) -> None:
     store, _ = small_store(tmp_path / "store")
-    done = verify(store)
-    assert done.exit_code == 0
     what = spoil(store)
     done = verify(store)
     assert done.exit_code == 1
     assert what in done.stdout
     assert f"tercet verify --mend --store {store.location}" in done.stdout
     assert "tercet run " in done.stdout
-    done = verify(store, "--mend")
-    assert done.exit_code == 0
-    assert verify(store).exit_code == 0
 
 
 @pytest.mark.parametrize("place", ["directory", "bucket"])
@@ -158,12 +150,6 @@ def test_a_store_of_the_version_before(
     assert verify(store).exit_code == 0
 
 
-def said_of_du(*words: str) -> str:
-    done = CliRunner().invoke(app, ["du", *words], catch_exceptions=False)
-    assert done.exit_code == 0
-    return done.stdout
-
-
 def test_bytes_by_step_and_by_run(tmp_path: Path) -> None:
     store, first = small_store(tmp_path / "store")
     make_artifact(store, "ingest", "cccc3333", {"sentences": SENTENCES})
@@ -172,26 +158,22 @@ def test_bytes_by_step_and_by_run(tmp_path: Path) -> None:
     runs.set_tag(store, "good", "graph@dddd4444")
     (store.work / "responses").mkdir()
     (store.work / "responses" / "x").write_bytes(b"12345")
-    sizes = store.sizes("")
-    rows = json.loads(said_of_du("--store", store.location, "--format", "json"))
-    found = {row["name"]: row for row in rows}
+    sizes, of_store = store.sizes(""), ("--store", store.location)
+    rows = json.loads(printed("du", *of_store, "--format", "json"))
+    sizes_of = {row["name"]: row for row in rows}
 
     def of(step: str) -> int:
         return sum(size for path, size in sizes.items() if path.startswith(f"artifacts/{step}/"))
 
     assert sum(row["bytes"] for row in rows if row["kind"] != "run") == sum(sizes.values())
-    assert found["ingest"]["versions"] == 2
-    assert found["ingest"]["bytes"] == of("ingest")
-    assert found["ingest"]["alone"] == of("ingest/cccc3333")
-    assert found["graph"]["alone"] == 0
-    assert found["answers of language models"]["bytes"] == 5
-    assert found[first]["bytes"] == of("ingest/aaaa1111") + of("train")
-    assert found[first]["alone"] == of("train")
-    assert (found[second]["bytes"], found[second]["alone"]) == (of("ingest/aaaa1111"), 0)
+    assert sizes_of["ingest"]["versions"] == 2
+    assert sizes_of["ingest"]["bytes"] == of("ingest")
+    assert sizes_of["ingest"]["alone"] == of("ingest/cccc3333")
+    assert sizes_of["graph"]["alone"] == 0
+    assert sizes_of["answers of language models"]["bytes"] == 5
+    assert sizes_of[first]["bytes"] == of("ingest/aaaa1111") + of("train")
+    assert sizes_of[first]["alone"] == of("train")
+    assert (sizes_of[second]["bytes"], sizes_of[second]["alone"]) == (of("ingest/aaaa1111"), 0)
     runs.set_tag(store, "kept", first)
-    told = said_of_du("--store", store.location)
-    assert told.splitlines()[2].split() == ["step", "versions", "size", "unused"]
-    (line,) = [line for line in told.splitlines() if line.startswith(first)]
-    assert line.split()[1:3] == ["birds", "done"]
+    (line,) = [row for row in printed("du", *of_store).splitlines() if row.startswith(first)]
     assert line.endswith("kept")
-    assert said_of_du("--store", store.location, "--format", "csv").startswith("kind,name")

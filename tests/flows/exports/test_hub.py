@@ -21,21 +21,19 @@ class _Hub(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         self.heard.append((self.command, self.path, self.headers.get("Authorization", ""), body))
+        address = f"http://{self.headers['Host']}"
         answer: dict[str, Any] = {}
         if self.path == "/api/repos/create":
             kind = json.loads(body).get("type", "model")
             folder = "datasets/" if kind == "dataset" else ""
-            answer = {"url": f"http://{self.headers['Host']}/{folder}ann/birds"}
+            answer = {"url": f"{address}/{folder}ann/birds"}
         elif "/preupload/" in self.path:
             files = [file["path"] for file in json.loads(body)["files"]]
             modes = {"uploadMode": "regular", "shouldIgnore": False}
             answer = {"files": [{"path": path, **modes} for path in files]}
         elif "/commit/" in self.path:
-            answer = {
-                "commitUrl": f"http://{self.headers['Host']}/ann/birds/commit/1",
-                "commitOid": "1",
-                "success": True,
-            }
+            commit = f"{address}/ann/birds/commit/1"
+            answer = {"commitUrl": commit, "commitOid": "1", "success": True}
         self._answer(answer)
 
     def do_GET(self) -> None:
@@ -109,7 +107,7 @@ def test_a_repository_that_is_public_gets_nothing_unless_that_is_said(
             **{"HF_ENDPOINT": address, "HF_TOKEN": "secret", "HF_HOME": str(tmp_path / "hf")},
         )
         assert done.returncode == code, done.stderr
-        assert ("pass --public" in done.stderr) == (code == 2)
+        assert ("--public" in done.stderr) == (code == 2)
         assert "(private)" not in done.stdout
         assert any("/commit/" in path for _, path, _, _ in handler.heard) == (code == 0)
 
@@ -127,8 +125,6 @@ def test_a_hub_that_refuses_leaves_the_directory_and_says_how_to_go_on(
     assert done.returncode == 1
     assert "[unreachable]" in done.stderr
     assert "ann/birds" in done.stderr
-    assert "[unreachable]" in done.stderr
-    assert "ann/birds" in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
     assert "secret-token" not in done.stderr
     assert (target / "README.md").is_file()
@@ -136,12 +132,12 @@ def test_a_hub_that_refuses_leaves_the_directory_and_says_how_to_go_on(
 
 def test_without_a_token_or_a_network_nothing_is_begun(store: str, tmp_path: Path) -> None:
     words = ("export", "train", str(tmp_path / "out"), "--store", store, "--push", "ann/birds")
-    for variables, said in (
-        ({"HF_TOKEN": ""}, "put it into HF_TOKEN"),
+    for variables, name in (
+        ({"HF_TOKEN": ""}, "HF_TOKEN"),
         ({"HF_TOKEN": "x", "HF_HUB_OFFLINE": "1"}, "HF_HUB_OFFLINE"),
     ):
         done = tercet(*words, **variables)
         assert done.returncode == 2
-        assert said in done.stderr
+        assert name in done.stderr
         assert len(done.stderr.strip().splitlines()) == 1
     assert not (tmp_path / "out").exists()

@@ -5,9 +5,12 @@ import hashlib
 import json
 import re
 from html.parser import HTMLParser
+from typing import Any
 
 import pytest
+import vl_convert
 
+from tercet.flows.pages import charts
 from tercet.flows.pages.blocks import Chart, Fact, Item, Items, Note, Section, Table
 from tercet.flows.pages.page import cell, inlined, page, words
 
@@ -27,11 +30,11 @@ class Read(HTMLParser):
         self.feed(html)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        told = dict(attrs)
+        attributes = dict(attrs)
         self.tags.append(tag)
-        self.addresses += [v for k, v in told.items() if k in ("src", "href", "action") and v]
+        self.addresses += [v for k, v in attributes.items() if k in ("src", "href", "action") and v]
         if tag == "script":
-            self._kind = told.get("type") or "code"
+            self._kind = attributes.get("type") or "code"
             self.scripts.append((self._kind, ""))
 
     def handle_data(self, data: str) -> None:
@@ -106,17 +109,21 @@ def test_words_show_code_and_nothing_else() -> None:
 
 
 def test_cells() -> None:
-    assert [cell(v) for v in (None, 12345, 0.12345, 12.3456, True, "x")] == [
-        "–",
-        "12,345",
-        "0.1235",
-        "12.35",
-        "yes",
-        "x",
-    ]
+    values = [None, 12345, 0.12345, 12.3456, True, "x"]
+    assert [cell(value) for value in values] == ["–", "12,345", "0.1235", "12.35", "yes", "x"]
 
 
-def test_numbers_stand_right_unless_told_otherwise() -> None:
-    table = Table(["a", "b"], [["x", 1], [None, 2.5]])
-    assert (table.side(0), table.side(1)) == ("l", "r")
-    assert Table(["a"], [["1.0"]], align="r").side(0) == "r"
+def labels(spec: charts.Spec) -> list[str]:
+    """All texts of the drawn chart."""
+    drawn = vl_convert.vegalite_to_svg(json.dumps({**spec, "width": 150}))
+    return re.findall(r"<text[^>]*>([^<]+)</text>", drawn)
+
+
+def test_numbers_at_an_axis_are_written_out() -> None:
+    row: dict[str, Any] = {"name": "recall", "said": "", "clear": True}
+    gains = [{**row, "gain": 50.0, "low": 0.0, "high": 100.0}]
+    assert "+100" in labels(charts.intervals(gains, title="gain"))
+    log = [{"step": step, "loss": 1.0, "who": "run"} for step in (0, 1_000, 12_000)]
+    drawn = labels(charts.lines(log, x="step", y="loss", by="who", titles=("step", "loss")))
+    assert "10,000" in drawn
+    assert not [label for label in drawn if "e+" in label]

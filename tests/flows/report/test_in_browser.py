@@ -42,15 +42,15 @@ def browser(chromium: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 class Opened:
     """A page that is drawn, with all that it asked for and complained of."""
 
-    def __init__(self, browser: Any, path: Path, width: int = 1280, scheme: str = "light") -> None:
+    def __init__(self, browser: Any, path: Path) -> None:
         self.asked: list[str] = []
         self.complaints: list[str] = []
         self.page = browser.new_page()
         self.page.on("request", lambda request: self.asked.append(request.url))
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
         self.page.on("console", self._hear)
-        self.page.set_viewport_size({"width": width, "height": 800})
-        self.page.emulate_media(color_scheme=scheme)
+        self.page.set_viewport_size({"width": 1280, "height": 800})
+        self.page.emulate_media(color_scheme="light")
         self.page.goto(path.as_uri(), timeout=WAIT)
         self.page.wait_for_selector("html[data-charts=done]", state="attached")
 
@@ -99,7 +99,7 @@ def test_every_chart_is_drawn(wide: Opened) -> None:
     assert {state for state, *_ in charts} == {"drawn"}
     assert min(marks for _, marks, *_ in charts) > 5
     assert min(width for *_, width, _ in charts) > 150
-    assert all(told for *_, told in charts)
+    assert all(label for *_, label in charts)
 
 
 def test_a_method_is_chosen_by_click_and_by_key(wide: Opened) -> None:
@@ -130,21 +130,6 @@ def test_the_switch_turns_page_and_charts(wide: Opened) -> None:
     wide.page.evaluate("localStorage.clear()")
 
 
-def test_a_dark_system_gives_a_dark_page_that_fits_a_phone(browser: Any, path: Path) -> None:
-    opened = Opened(browser, path, width=360, scheme="dark")
-    widths = opened.page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
-    assert widths == [360, 360]
-    assert opened.colours()[0] != "rgb(253, 253, 252)"
-    past = """() => [...document.querySelectorAll('main *')].filter((one) => !one.closest(
-        '.scroll, svg') && one.getBoundingClientRect().right > innerWidth + 1).length"""
-    assert opened.page.evaluate(past) == 0
-    # Beside its name, each figure's gain and interval need no scrolling.
-    heads = """() => [...document.querySelector('table').querySelectorAll('th')].filter((one) =>
-        one.getBoundingClientRect().left < innerWidth - 40).map((one) => one.textContent.trim())"""
-    assert opened.page.evaluate(heads)[:3] == ["figure", "gain", "its 95 % interval"]
-    opened.page.close()
-
-
 def test_two_runs_are_drawn_over_each_other(browser: Any, written: Written, tmp_path: Path) -> None:
     target = tmp_path / "two.html"
     make_report([written.whole, written.seeds], str(target), str(written.store))
@@ -154,13 +139,4 @@ def test_two_runs_are_drawn_over_each_other(browser: Any, written: Written, tmp_
     )
     assert set(states) == {"drawn"}
     assert opened.complaints == []
-    into_the_page = """() => {
-        const left = document.querySelector('main').getBoundingClientRect().left;
-        return [...document.querySelectorAll('nav a')].filter((one) => {
-            const text = document.createRange();
-            text.selectNodeContents(one);
-            return text.getBoundingClientRect().right > left;
-        }).map((one) => one.textContent);
-    }"""
-    assert opened.page.evaluate(into_the_page) == []
     opened.page.close()

@@ -1,4 +1,4 @@
-"""Two runs that are of too few questions to be told apart."""
+"""Two runs beside each other."""
 
 from pathlib import Path
 from typing import Any
@@ -8,7 +8,6 @@ from report_sections import table
 from report_store import measured as measured_rows
 from report_store import write_run
 
-from tercet.flows.pages.blocks import Table
 from tercet.flows.report.report import compare_verdicts, difference, keys
 from tercet.flows.report.subject import Subject, open_runs
 from tercet.storage.store import open_store
@@ -18,21 +17,20 @@ def test_a_handful_of_queries_tells_no_runs_apart(tmp_path: Path) -> None:
     ids = []
     for place, gain in enumerate((5.0, 9.0)):
         tables = measured_rows({42: gain}, queries=29)
-        found = [row for row in tables["evaluations"] if row["suite"] == "retrieval"]
-        for row in found:
+        rows = [row for row in tables["evaluations"] if row["suite"] == "retrieval"]
+        for row in rows:
             row["model_version"] += f" of {place}"
-        tables["evaluations"] = found
+        tables["evaluations"] = rows
         rank = {"task": "document_pairs", "split": "test", "rank": 1}
         tables["retrieval_ranks"] = [
             {"model_version": f"encoder-42 of {place}", "pair_id": i} | rank for i in range(29)
         ]
         ids.append(write_run(tmp_path / "store", tables, version=f"{place:016x}"))
     with open_runs(open_store(str(tmp_path / "store"), create=False), ids) as subjects:
-        table, said = difference(*subjects).blocks[0], compare_verdicts(*subjects)
-    assert isinstance(table, Table)
-    assert table.rows[0][3:6] == ["+4.00", "too few", "29 queries"]
-    assert said is not None
-    assert said.startswith("Whether B is better than A is not known: fewer than 30 queries were")
+        rows, verdict = table(difference(*subjects)), compare_verdicts(*subjects)
+    assert rows[0][3:6] == ["+4.00", "too few", "29 queries"]
+    assert verdict is not None
+    assert "not known" in verdict
 
 
 def test_two_runs_differ_by_their_means(both: tuple[Subject, ...]) -> None:
@@ -41,19 +39,19 @@ def test_two_runs_differ_by_their_means(both: tuple[Subject, ...]) -> None:
     assert table(keys(*both))[-1] == ["select.negative_max", "0.97", "0.9"]
 
 
-def ranked(seed: int, found: int, gain: float) -> dict[str, list[dict[str, Any]]]:
+def ranked(seed: int, first: int, gain: float) -> dict[str, list[dict[str, Any]]]:
     """Tables of a run of one seed that finds the first so many of 200 queries at once."""
     tables = measured_rows({seed: gain})
     for row in tables["evaluations"]:
         if row["suite"] == "retrieval" and row["metric"] == "recall@1":
-            row |= {"value": found / 2, "n": 200}
+            row |= {"value": first / 2, "n": 200}
     tables["retrieval_ranks"] = [
         {
             "model_version": f"encoder-{seed}",
             "pair_id": i,
             "task": "document_pairs",
             "split": "test",
-            "rank": 1 + (i >= found),
+            "rank": 1 + (i >= first),
         }
         for i in range(200)
     ]
@@ -65,7 +63,7 @@ def test_two_runs_of_one_seed_are_compared_over_the_same_queries(tmp_path: Path)
     b = write_run(tmp_path / "store", ranked(43, 120, 5.0), version="fedcba9876543210")
     with open_runs(open_store(str(tmp_path / "store"), create=False), [a, b]) as subjects:
         rows = {row[0]: row for row in table(difference(*subjects))}
-        said = compare_verdicts(*subjects)
+        verdict = compare_verdicts(*subjects)
     name, *values, interval, over, same = rows["document pairs test, recall@1"]
     assert values == ["50.00", "60.00", "+10.00"]
     assert (over, same) == ("200 queries", "same")
@@ -74,28 +72,8 @@ def test_two_runs_of_one_seed_are_compared_over_the_same_queries(tmp_path: Path)
     assert low == pytest.approx(10 - 4.16, abs=1.1)
     assert high == pytest.approx(10 + 4.16, abs=1.1)
     assert rows["STS-B dev, Spearman"][4:6] == ["+0.00 to +0.00", "500 pairs"]
-    assert said is not None
-    assert said.startswith(f"B is better than A. {name}: A 50.00, B 60.00, B − A +10.00 points")
-    assert "over 200 queries. With one training each" in said
-
-
-def test_two_runs_whose_seeds_all_differ_alike_have_no_interval(tmp_path: Path) -> None:
-    ids = []
-    for place, gains in enumerate(({1: 5.0, 2: 4.0}, {1: 7.0, 2: 6.0})):
-        tables = measured_rows(gains)
-        for row in tables["evaluations"]:
-            row["model_version"] += f" of {place}"
-        ids.append(write_run(tmp_path / "store", tables, version=f"{place:016x}"))
-    with open_runs(open_store(str(tmp_path / "store"), create=False), ids) as subjects:
-        said = compare_verdicts(*subjects)
-    assert said is not None
-    assert "the difference over 2 common seeds has no interval" in said
-
-
-def test_a_run_against_itself_has_the_same_encoder(whole: tuple[Subject, ...]) -> None:
-    said = compare_verdicts(whole[0], whole[0])
-    assert said is not None
-    assert said.startswith("A and B have the same encoder.")
+    assert verdict is not None
+    assert verdict.startswith(f"B is better than A. {name}: A 50.00, B 60.00, B − A +10.00 points")
 
 
 def test_runs_that_were_measured_on_other_queries_have_no_interval(tmp_path: Path) -> None:
@@ -106,7 +84,7 @@ def test_runs_that_were_measured_on_other_queries_have_no_interval(tmp_path: Pat
     b = write_run(tmp_path / "store", other, version="fedcba9876543210")
     with open_runs(open_store(str(tmp_path / "store"), create=False), [a, b]) as subjects:
         rows = {row[0]: row for row in table(difference(*subjects))}
-        said = compare_verdicts(*subjects)
+        verdict = compare_verdicts(*subjects)
     assert rows["document pairs test, recall@1"][4:6] == ["–", None]
-    assert said is not None
-    assert said.startswith("Whether B is better than A is not known")
+    assert verdict is not None
+    assert "not known" in verdict

@@ -1,4 +1,4 @@
-"""Which metric a study compares its arms by, if none is named."""
+"""Which metric a study compares its arms by, how, and what it says of them."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -8,11 +8,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from failures import fails
-from study_arms import TEST, arm_with
+from study_arms import DEV, TEST, arm_with
 
 from tercet.flows.results.figures import Value
 from tercet.flows.results.metric_names import parse_metric
 from tercet.flows.studies.arms import Arm
+from tercet.flows.studies.page import notes_of, table_of
 from tercet.flows.studies.results import Found, check_metric, results
 from tercet.models.measures.metrics import spearman
 from tercet.storage import runs
@@ -20,7 +21,6 @@ from tercet.storage.artifacts import open_artifact
 from tercet.storage.part_writer import PartWriter
 from tercet.storage.store import Store, open_store
 from tercet.tasks.evaluation.items import EVALUATION_ITEMS
-from tercet.tasks.stage import BadInput
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def store(tmp_path: Path) -> Store:
     return open_store(str(tmp_path / "store"))
 
 
-def found(*metrics: str) -> Found:
+def arm_of(*metrics: str) -> Found:
     values: dict[int | None, Value] = {42: Value(60.0, 50.0, 70.0, 100, "trained", seed=42)}
     return Found(
         Arm("one", "one.yaml", ()), "run", None, 42, 100, {parse_metric(m): values for m in metrics}
@@ -36,7 +36,7 @@ def found(*metrics: str) -> Found:
 
 
 def test_a_study_of_unusual_metrics_takes_one_on_test(store: Store) -> None:
-    arm = found(
+    arm = arm_of(
         "fact_order cases all accuracy_gain",
         "fact_order cases dev all accuracy",
         "fact_order cases negation accuracy",
@@ -44,14 +44,14 @@ def test_a_study_of_unusual_metrics_takes_one_on_test(store: Store) -> None:
         "retrieval document_pairs test uniformity",
     )
     assert str(results([arm], None, store).metric) == "fact_order cases all accuracy"
-    usual = found("fact_order cases all accuracy", "sts STS-B all spearman")
+    usual = arm_of("fact_order cases all accuracy", "sts STS-B all spearman")
     assert str(results([usual], None, store).metric) == "sts STS-B all spearman"
 
 
 def test_ones_own_questions_come_before_all_others(store: Store) -> None:
     own = "retrieval_sets mine all ndcg@10"
     names = ["retrieval halves test recall@1", "retrieval_sets mine bm25 all ndcg@10"]
-    arm = found(*names, own, "retrieval_sets a dev all ndcg@10")
+    arm = arm_of(*names, own, "retrieval_sets a dev all ndcg@10")
     assert str(results([arm], None, store).metric) == own
     few = {key: replace(value, n=29) for key, value in arm.figures[parse_metric(own)].items()}
     arm.figures[parse_metric(own)] = few  # type: ignore[index]
@@ -71,19 +71,19 @@ def test_a_set_is_there_as_ranked_by_each_way() -> None:
 
 def test_a_named_metric_must_be_there(store: Store) -> None:
     asked = "fact_order other all accuracy"
-    with pytest.raises(BadInput, match=asked):
-        results([found("fact_order cases all accuracy")], asked, store)
+    with fails("unknown_name", asked):
+        results([arm_of("fact_order cases all accuracy")], asked, store)
     with fails("no_rows", "evaluated"):
-        results([found()], None, store)
+        results([arm_of()], None, store)
 
 
 def test_arms_are_compared_over_the_same_seeds(store: Store) -> None:
     first = arm_with("first", {1: 50.0, 2: 52.0, 3: 54.0}, {1: 60.0, 2: 60.0, 3: 60.0})
     second = arm_with("second", {1: 51.0, 2: 54.0, 3: 57.0}, {1: 50.0, 2: 50.0, 3: 50.0})
-    found = results([first, second], None, store)
-    assert found.metric == TEST
-    assert found.over == "seeds"
-    row = found.rows[1]
+    compared = results([first, second], None, store)
+    assert compared.metric == TEST
+    assert compared.over == "seeds"
+    row = compared.rows[1]
     assert row.asked is not None
     assert row.difference is not None
     assert (row.asked.mean, row.asked.sd, row.asked.n) == (54.0, 3.0, 3)
@@ -92,9 +92,9 @@ def test_arms_are_compared_over_the_same_seeds(store: Store) -> None:
     assert row.difference.mean == pytest.approx(2.0)
     assert row.difference.low == pytest.approx(2 - half, abs=1e-5)
     assert row.difference.visible == pytest.approx(half, abs=1e-5)
-    assert found.rows[0].difference is None
+    assert compared.rows[0].difference is None
     # Worse on test, better on dev: dev decides.
-    assert found.best == 0
+    assert compared.best == 0
 
 
 def test_arms_of_one_seed_and_of_several_have_no_difference(store: Store) -> None:
@@ -127,10 +127,10 @@ def run_with_items(store: Store, model: str, gold: list[float], cosines: list[fl
             "subset": "sts-test",
             "metric": "spearman",
             "item": item,
-            "gold": said,
+            "gold": score,
             "value": cosine,
         }
-        for item, (said, cosine) in enumerate(zip(gold, cosines, strict=True))
+        for item, (score, cosine) in enumerate(zip(gold, cosines, strict=True))
     ]
     with PartWriter(artifact.scratch() / "staging", schemas, 1000) as writer:
         writer.emit("evaluation_items", pa.Table.from_pylist(rows, schema=EVALUATION_ITEMS))
@@ -153,16 +153,16 @@ def test_with_one_seed_arms_are_compared_over_the_same_pairs(store: Store) -> No
     metric = parse_metric("sts STS-B all spearman")
     arms = []
     for name, values in cosines.items():
-        found = Found(
+        reached = Found(
             Arm(name, "r", ()), run_with_items(store, name * 4, gold, values), None, 1, 300
         )
         figure = Value(100 * spearman(values, gold), None, None, 60, name * 4)
-        found.figures[metric] = {1: figure}
-        arms.append(found)
-    told = results(arms, str(metric), store)
-    good, bad, same = (row.asked.mean for row in told.rows if row.asked is not None)
-    bad_change, same_change = told.rows[1].difference, told.rows[2].difference
-    assert told.over == "queries"
+        reached.figures[metric] = {1: figure}
+        arms.append(reached)
+    compared = results(arms, str(metric), store)
+    good, bad, same = (row.asked.mean for row in compared.rows if row.asked is not None)
+    bad_change, same_change = compared.rows[1].difference, compared.rows[2].difference
+    assert compared.over == "queries"
     assert good == same
     assert bad_change is not None
     assert same_change is not None
@@ -179,9 +179,35 @@ def test_with_one_seed_arms_are_compared_over_the_same_pairs(store: Store) -> No
     change = results(arms, str(metric), store).rows[1].difference
     assert change is not None
     assert (change.mean, change.low) == (pytest.approx(50.0 - good), None)
-    fewer = run_with_items(store, "fewer", gold[:50], cosines["bad"][:50])
-    arms[1].run_id = fewer
-    arms[1].figures[metric] = {1: Value(50.0, None, None, 50, "fewer")}
-    change = results(arms, str(metric), store).rows[1].difference
-    assert change is not None
-    assert (change.mean, change.low) == (pytest.approx(50.0 - good), None)
+
+
+def arm(name: str, recall: float, n: int = 50, dev: int = 0) -> Found:
+    """An arm of two seeds. n, dev: of how many questions its figures are."""
+    reached = Found(Arm(name, "r", ()), f"run-{name}", None, 1, 200, splits=("dev", "test"))
+    for metric, count in ((TEST, n), (DEV, dev)):
+        if count:
+            reached.figures[metric] = {
+                seed: Value(recall + seed, None, None, count, "m") for seed in (1, 2)
+            }
+    return reached
+
+
+def test_arms_of_a_handful_of_questions_are_not_told_apart(store: Store) -> None:
+    compared = results([arm("first", 50.0, 29, 29), arm("second", 70.0, 29, 29)], None, store)
+    assert [row[5:9] for row in table_of(compared)[1]] == [
+        ["too few", None, None, None],
+        ["too few", "+20.00", "too few", None],
+    ]
+    assert "'second' is the best on dev" in " ".join(notes_of(compared))
+
+
+def test_without_dev_no_arm_is_the_best_and_a_failed_one_says_why(store: Store) -> None:
+    failed = Found(Arm("broken", "r", ()), None, "no row to train on", 1, 200)
+    arms = [arm_with("first", {1: 50.0, 2: 52.0}, {}), failed]
+    compared = results(arms, str(TEST), store)
+    assert compared.best is None
+    assert compared.rows[1].why == "no row to train on"
+    notes = " ".join(notes_of(compared))
+    assert "--set 'evaluate.splits=[dev, test]'" in notes
+    assert "40.00" in notes
+    assert table_of(compared)[1][1] == ["broken", *[None] * 8]

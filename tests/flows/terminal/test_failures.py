@@ -1,6 +1,8 @@
-"""What a failure is to the person at the terminal: one sentence, one exit code."""
+"""What a failure or Ctrl-C is to the person at the terminal: one sentence, one exit code."""
 
 import errno
+import subprocess
+import sys
 
 import pytest
 import typer
@@ -33,12 +35,10 @@ def test_exit_codes(error: BaseException, code: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "said"),
+    ("error", "line"),
     [
         (BadInput("bad_value", "a.txt: no\n  such   file"), "a.txt: no such file"),
-        (Stopped("bad_value", "The ceiling is reached."), "The ceiling is reached."),
         (KeyError("x"), "KeyError: 'x' (--debug shows where)"),
-        (ValueError(), "ValueError: no message (--debug shows where)"),
         (
             ValueError("404 of http://me:word@host/api"),
             "404 of http://host/api (--debug shows where)",
@@ -46,8 +46,8 @@ def test_exit_codes(error: BaseException, code: int) -> None:
         (typer.BadParameter("must be positive"), "must be positive (tercet --help)"),
     ],
 )
-def test_one_line_says_what_is_wrong(error: BaseException, said: str) -> None:
-    assert describe_failure(error).endswith(said)
+def test_one_line_says_what_is_wrong(error: BaseException, line: str) -> None:
+    assert describe_failure(error).endswith(line)
     assert "\n" not in describe_failure(error)
 
 
@@ -76,8 +76,46 @@ GONE = "artifacts/train/0123456789abcdef/files/00000-ab/model.safetensors"
     ],
 )
 def test_a_file_that_a_collection_took_is_named(error: Exception) -> None:
-    said = describe_failure(error)
-    assert GONE in said
-    assert "`tercet gc --delete`" in said
-    elsewhere = FileNotFoundError(errno.ENOENT, "No such file or directory", "/s/artifacts/mine")
-    assert describe_failure(elsewhere).startswith("FileNotFoundError: ")
+    assert GONE in describe_failure(error)
+    assert "`tercet gc --delete`" in describe_failure(error)
+
+
+# The signal comes while an object is being deleted: what is raised there is printed and forgotten.
+WITHIN_DEL = """
+import os, signal
+from tercet.flows.terminal import interrupts
+from tercet.flows.terminal.progress import LogLines, Reporter
+interrupts.listen()
+class Dying:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGNUMBER)
+        for _ in range(1000):
+            pass
+# No time goes by, so that nothing is shown.
+show = Reporter([LogLines("rows")], lambda: 0.0)
+show(1, 3, "rows")
+Dying()
+print("went on", flush=True)
+try:
+    show(2, 3, "rows")
+except KeyboardInterrupt:
+    print("stopped", flush=True)
+"""
+
+
+@pytest.mark.parametrize("number", ["SIGINT", "SIGTERM"])
+def test_an_interrupt_that_python_forgets_is_heard_at_the_next_progress(number: str) -> None:
+    words = [sys.executable, "-c", WITHIN_DEL.replace("SIGNUMBER", number)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=300)
+    assert done.stdout.split("\n") == ["went on", "stopped", ""], done.stderr
+    assert done.stderr == ""
+
+
+def test_an_ignored_ctrl_c_stays_ignored() -> None:
+    code = (
+        "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+        "from tercet.flows.terminal import interrupts; interrupts.listen()\n"
+        "print(signal.getsignal(signal.SIGINT) is signal.SIG_IGN)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
+    assert done.stdout == "True\n"
