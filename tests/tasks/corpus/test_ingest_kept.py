@@ -5,12 +5,11 @@ from itertools import combinations
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
-from awareness_corpus import emitted
+from stages import emitted, rows_in
 
 from tercet.models import seeding
-from tercet.storage.rows import Rows, rows_of
+from tercet.storage.rows import Rows
 from tercet.tasks.corpus import ingest
 from tercet.tasks.corpus.sources.corpora import IngestConfig
 
@@ -47,8 +46,7 @@ def before(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, str], Ro
     folder = tmp_path_factory.mktemp("before")
     lines = [text(family, copy) for copy in range(COPIES) for family in range(FAMILIES)]
     made = read(folder / "corpus", lines)
-    pq.write_table(made["documents"], folder / "documents.parquet")
-    return splits(made), rows_of({"documents": [folder / "documents.parquet"]})
+    return splits(made), rows_in(folder, documents=made["documents"])
 
 
 def test_a_family_stays_where_it_was_when_its_first_goes_and_new_ones_follow(
@@ -58,12 +56,9 @@ def test_a_family_stays_where_it_was_when_its_first_goes_and_new_ones_follow(
     # The first of each family is deleted; another copy is read before all that were there.
     new = [text(family, COPIES) for family in range(FAMILIES)]
     old = [text(family, copy) for copy in range(1, COPIES) for family in range(FAMILIES)]
-    drawn, stays = (
-        splits(read(tmp_path / "drawn", [*new, *old])),
-        read(tmp_path / "kept", [*new, *old], kept),
-    )
+    drawn = splits(read(tmp_path / "drawn", [*new, *old]))
     assert sum(drawn[line] != was[line] for line in old) > 20
-    now = splits(stays)
+    now = splits(read(tmp_path / "kept", [*new, *old], kept))
     assert [now[line] for line in old] == [was[line] for line in old]
     assert [now[line] for line in new] == [was[text(family, 0)] for family in range(FAMILIES)]
 
@@ -105,18 +100,20 @@ def test_a_corpus_that_is_all_new_is_drawn(
     )
 
 
-@pytest.mark.parametrize("split", ["train", "test"])
-def test_outcomes_are_of_where_documents_are_kept(tmp_path: Path, split: str) -> None:
-    """Each holds the end of the one before it; half of them were there."""
+@pytest.mark.parametrize("split", [None, "train", "test"])
+def test_outcomes_are_of_where_documents_are_kept(tmp_path: Path, split: str | None) -> None:
+    """Each holds the end of the one before it; half of them were there, or none."""
     lines = [" ".join(f"w{word}" for word in range(9 * i, 9 * i + 18)) for i in range(300)]
-    were = read(tmp_path / "before", lines[:150])["documents"]
-    were = were.set_column(were.column_names.index("split"), "split", pa.array([split] * len(were)))
-    pq.write_table(were, tmp_path / "documents.parquet")
-    kept = rows_of({"documents": [tmp_path / "documents.parquet"]})
-    found = {
+    kept = None
+    if split:
+        were = read(tmp_path / "before", lines[:150])["documents"]
+        place = were.column_names.index("split")
+        were = were.set_column(place, "split", pa.array([split] * len(were)))
+        kept = rows_in(tmp_path, documents=were)
+    outcomes = {
         (row["unit"], row["outcome"]): row["n"]
         for row in read(tmp_path / "now", lines, kept)["corpus_outcomes"].to_pylist()
     }
-    assert found["document", "large_cluster" if split == "train" else split] == 300
+    assert outcomes["document", "test" if split == "test" else "large_cluster"] == 300
     # Without ties the first half would stay as well.
-    assert split == "test" or found["parted", "train"] > 140
+    assert split != "train" or outcomes["parted", "train"] > 140
