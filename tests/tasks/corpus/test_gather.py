@@ -5,11 +5,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pytest
-from awareness_corpus import emitted
+from stages import emitted
 
-from tercet.models.text.shingles import normalised, shingles, word_hashes
 from tercet.tasks.corpus import gather, ingest
 from tercet.tasks.corpus.sources.corpora import IngestConfig
 
@@ -110,14 +108,3 @@ def test_what_few_documents_share_is_no_set_phrase() -> None:
     # Often in one document is not in many.
     again = gather.set_phrases(np.full(500, 5, np.uint64), np.zeros(500, np.int32), 1000, 0.01)
     assert not len(again)
-
-
-def test_the_words_of_a_set_phrase_are_taken_out() -> None:
-    texts = [f"{PHRASES[0]} {words(8)}", f"{words(3)} {PHRASES[0]}", PHRASES[0], words(9), ""]
-    paragraphs = np.arange(len(texts), dtype=np.int32)
-    phrases = np.unique(shingles([PHRASES[0]], paragraphs[:1])[0])
-    hashes, counts = word_hashes(normalised(pa.array(texts)))
-    in_runs, in_sets = gather.without(phrases, hashes, counts, paragraphs)
-    assert in_runs[1].tolist() == [8, 0, 0, 9, 0]
-    assert in_sets[1].tolist() == [8, 15, 12, 9, 0]
-    assert in_runs[0].tolist() == [*hashes[12:20], *hashes[47:56]]

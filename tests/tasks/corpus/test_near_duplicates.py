@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tercet.models import seeding
-from tercet.tasks.corpus import near_duplicates
 from tercet.tasks.corpus.near_duplicates import Texts, Writer
 
 SETS = st.lists(st.lists(st.integers(0, 30), max_size=40), max_size=12)
@@ -61,13 +60,6 @@ def test_documents_are_tied_to_the_earliest_and_later_ones_change_nothing(tmp_pa
     assert tied.tolist() == [0, 0, 2, 0, 2, 0, 6]
 
 
-def test_nothing_is_like_nothing(tmp_path: Path) -> None:
-    made = written(tmp_path, [[], []])
-    assert made.shared_with(np.array([True, False])).tolist() == [False, False]
-    (tmp_path / "none").mkdir()
-    assert len(written(tmp_path / "none", []).shared_with(np.zeros(0, dtype=np.bool_))) == 0
-
-
 def test_a_large_family_is_decided_in_few_rounds(tmp_path: Path) -> None:
     family = [[*range(20), 100 + number] for number in range(3000)]
     flagged = np.arange(3000) < 1500
@@ -92,13 +84,3 @@ def test_near_copies_of_any_size_are_found_whatever_word_they_lack(
     found = written(tmp_path, texts, 7).shared_with(flagged)
     assert found[~flagged].all()
     assert not found[flagged].any()
-
-
-def test_pairs_are_compared_in_several_goes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(near_duplicates, "_PAIRS", 1000)
-    # Any two share 11 of 15 words: too few, and all of them come first.
-    texts = [[*range(11), 100 + 2 * row, 101 + 2 * row] for row in range(600)]
-    made = written(tmp_path, texts, 200)
-    assert not made.shared_with(np.arange(600) < 300).any()

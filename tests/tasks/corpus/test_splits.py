@@ -170,13 +170,3 @@ def test_leaders_do_not_depend_on_documents_behind(
         return splits.leaders(shared.ties(owners, len(some), 2)).tolist()
 
     assert leaders(documents)[:cut] == leaders(documents[:cut])
-
-
-def test_nothing_to_compare() -> None:
-    for texts in ([], ["", "?"]):
-        found, rows = shingles(texts, np.arange(len(texts), dtype=np.int32))
-        assert len(found) == len(rows) == 0
-        shared = splits.SharedShingles(found, rows)
-        assert not shared.shared_with(np.ones(len(texts), dtype=np.bool_)).any()
-        tied = shared.ties(np.arange(len(texts), dtype=np.int32), len(texts), 5)
-        assert splits.leaders(tied).tolist() == list(range(len(texts)))
