@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from tercet.tasks.corpus.sources import files
-from tercet.tasks.corpus.sources.corpora import CorpusConfig, Document
+from tercet.tasks.corpus.sources.corpora import CorpusConfig, Document, split_sentences
 from tercet.tasks.corpus.sources.hypertext import blocks
 from tercet.tasks.corpus.sources.pages import markdown_html
 
@@ -179,3 +179,18 @@ def test_a_long_line_of_marks_is_read(mark: str) -> None:
 def test_many_comments_that_nothing_closes_are_read() -> None:
     (text,) = prose_of("<!-- a\n" * 50_000)
     assert text.count("a") == 50_000
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        ["他说：“第一条船修好了！”", "然后他走了。"],
+        ["『もう帰ろう。』", "と彼は言った。"],
+        ["（昨天下了雨。）", "今天天晴了。"],
+        ["He said “no.”", "Then he left."],
+        ["It rains.", "”What” is no word."],
+    ],
+)
+def test_a_closing_mark_belongs_to_the_sentence_that_it_closes(wanted: list[str]) -> None:
+    between = "" if wanted[0][-1] not in ".”" or "他" in wanted[0] else " "
+    assert split_sentences(between.join(wanted)) == wanted
