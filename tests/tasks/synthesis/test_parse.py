@@ -2,13 +2,12 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from awareness_corpus import emitted, stored
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from stages import emitted
 
 from tercet.models import seeding
 from tercet.models.generation import GENERATIONS
-from tercet.storage.rows import rows_of
 from tercet.tasks.synthesis import parse
 from tercet.tasks.synthesis.parse import ParseConfig
 
@@ -38,10 +37,7 @@ def parsed(
             "text": [SOURCE, "Other.", "Two sat."],
         }
     )
-    inputs = {
-        "generations": rows_of({"generations": stored(folder, "g", generations)}),
-        "sentences": rows_of({"sentences": stored(folder, "s", sentences)}),
-    }
+    inputs = {"generations": generations, "sentences": sentences}
     tables = emitted(parse.STAGE, ParseConfig(**config), inputs, folder)
     rejects = tables["rejects"].to_pylist()
     assert all(row["stage"] == "parse" and row["detail"] for row in rejects)
@@ -217,14 +213,8 @@ def test_an_answer_may_become_the_anchor_of_what_was_asked_about(tmp_path: Path)
 
 def test_rules_are_judged_as_before(tmp_path: Path) -> None:
     """What a rule says is never unwrapped, beside a model's texts or alone."""
-    raws = [
-        '"A dog."',
-        "Sure, here is the sentence: a dog.",
-        "<think>A dog.",
-        "狗",
-        "A dog.\n\nB.",
-        "- ...",
-    ]
+    raws = ['"A dog."', "Sure, here is the sentence: a dog.", "<think>A dog.", "狗"]
+    raws += ["A dog.\n\nB.", "- ..."]
     rules = [{"raw": raw} for raw in raws]
     candidates, reasons = parsed(tmp_path, rules)
     assert (candidates["text"].to_pylist(), reasons) == (raws, {})
@@ -240,11 +230,7 @@ def test_rules_are_judged_as_before(tmp_path: Path) -> None:
 _SWAPPED = NOTHING | {"operation": "swap_entity"}
 
 
-@settings(
-    max_examples=20,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(
         st.tuples(
@@ -259,15 +245,11 @@ _SWAPPED = NOTHING | {"operation": "swap_entity"}
 def test_whatever_is_said_becomes_a_candidate_or_a_reject(
     tmp_path: Path, rows: list[tuple[str | None, dict[str, Any], str | None, str | None]]
 ) -> None:
-    said = [
-        {
-            "raw": raw and raw.encode("utf-8", "replace").decode(),
-            **more,
-            "model": model,
-            "finish_reason": finish,
-        }
+    answers = [
+        {"raw": raw and raw.encode("utf-8", "replace").decode(), **more}
+        | {"model": model, "finish_reason": finish}
         for raw, more, model, finish in rows
     ]
-    candidates, reasons = parsed(tmp_path, said)
+    candidates, reasons = parsed(tmp_path, answers)
     ids = candidates["generation_id"].to_pylist()
-    assert sorted([*ids, *reasons]) == list(range(len(said)))
+    assert sorted([*ids, *reasons]) == list(range(len(answers)))
