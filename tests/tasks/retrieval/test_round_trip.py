@@ -6,18 +6,16 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
+from stages import emitted
 
 from tercet.models.encoders import encoder
 from tercet.models.retrieval import bm25
 from tercet.models.retrieval.rankings import WEIGHT
 from tercet.models.seeding import text_ids
 from tercet.models.text.passages import passage_text
-from tercet.storage.rows import rows_of
 from tercet.tasks.retrieval import passage_vectors, round_trip
 from tercet.tasks.retrieval.passage_vectors import PASSAGE_VECTORS, PassageVectorsConfig
-from tercet.tasks.stage import REJECTS, Resources, Work
 
 WORDS = ("heron", "gull", "tern", "duck", "swan", "coot", "wing", "nest", "egg", "reed", "pond")
 Scores = dict[tuple[int, str], float]
@@ -63,41 +61,33 @@ def scored(
     monkeypatch.setattr(encoder, "encode", encode)
     monkeypatch.setattr(round_trip, "load_encoder", lambda work, slot: None)
     ids = corpus.ids
-    passages = {"passage_id": ids, "context": corpus.contexts, "text": corpus.texts}
-    pq.write_table(pa.table(passages), folder / "p.parquet")
     finite = np.isfinite(corpus.vectors).all(axis=1)
     vectors = [ids[finite], corpus.vectors[finite].tolist()]
-    pq.write_table(pa.table(vectors, schema=PASSAGE_VECTORS), folder / "v.parquet")
+    columns = {"passage_id": ids, "context": corpus.contexts, "text": corpus.texts}
+    inputs = {
+        "passages": pa.table(columns),
+        "passage_vectors": pa.table(vectors, schema=PASSAGE_VECTORS),
+    }
     rows = [
         {"sentence_id": int(ids[about]), "anchor": query}
         for about, query in zip(corpus.about, corpus.queries, strict=True)
     ]
     listed = [{"candidate_id": n, "text": "", **row} for n, row in enumerate([*rows, *more])]
+    uint, text = pa.uint64(), pa.string()
     schema = pa.schema(
-        [
-            ("candidate_id", pa.uint64()),
-            ("sentence_id", pa.uint64()),
-            ("anchor", pa.string()),
-            ("text", pa.string()),
-        ]
+        {"candidate_id": uint, "sentence_id": uint, "anchor": text, "text": text}.items()
     )
-    tables: dict[str, list[pa.Table]] = {}
+    found: list[dict[str, Any]] = []
+    lost: list[dict[str, Any]] = []
     for part in range(parts):
-        pq.write_table(pa.Table.from_pylist(listed[part::parts], schema), folder / "c.parquet")
-        inputs = {
-            "candidates": rows_of({"candidates": [folder / "c.parquet"]}),
-            "passages": rows_of({"passages": [folder / "p.parquet"]}),
-            "passage_vectors": rows_of({"passage_vectors": [folder / "v.parquet"]}),
-        }
-        emit = lambda name, table: tables.setdefault(name, []).append(table)  # noqa: E731
-        config = PassageVectorsConfig()
-        round_trip.run(Work(config, 0, inputs, {}, {}, Resources(), folder, emit, "score"))
-    found = pa.concat_tables(tables.get("scores", []) or [round_trip.SCORES.empty_table()])
-    assert set(found["scorer"].to_pylist()) <= {"round_trip"}
-    lost = pa.concat_tables(tables.get("rejects", []) or [REJECTS.empty_table()])
-    scores = {(row["candidate_id"], row["measure"]): row["value"] for row in found.to_pylist()}
-    assert len(scores) == found.num_rows
-    return scores, lost.to_pylist()
+        slots = {"candidates": pa.Table.from_pylist(listed[part::parts], schema), **inputs}
+        made = emitted(round_trip.STAGE, PassageVectorsConfig(), slots, folder)
+        found += made["scores"].to_pylist()
+        lost += made["rejects"].to_pylist()
+    assert {row["scorer"] for row in found} <= {"round_trip"}
+    scores = {(row["candidate_id"], row["measure"]): row["value"] for row in found}
+    assert len(scores) == len(found)
+    return scores, lost
 
 
 def reference(corpus: Corpus) -> Scores:

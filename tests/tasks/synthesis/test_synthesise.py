@@ -1,3 +1,5 @@
+import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -190,3 +192,9 @@ def test_a_prompt_of_ours_is_about_a_sentence() -> None:
     config = SynthesiseConfig(method="paraphrase", params={"unit": "passage", "relation": "topic"})
     with fails("missing_key", "paraphrase"):
         prompted.template_of(config)
+
+
+def test_rules_and_checks_are_made_without_torch() -> None:
+    code = "import sys; from tercet.tasks.synthesis import synthesise, parse;"
+    code += "assert not {'torch', 'transformers', 'prefect'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
