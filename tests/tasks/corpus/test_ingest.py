@@ -1,18 +1,21 @@
 """The stage as a whole: tables, rejects, splits, and that they depend on nothing else."""
 
 import itertools
+import random
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from failures import fails
 from pydantic import ValidationError
-from stages import emitted
+from stages import emitted, rows_in
 
 from tercet.models import seeding
+from tercet.storage.rows import Rows
 from tercet.tasks.corpus import gather, ingest
 from tercet.tasks.corpus.sources.corpora import IngestConfig
 from tercet.tasks.stage import Resources
@@ -343,3 +346,204 @@ def test_docstrings_of_a_package_and_questions_about_what_is_held_out(run: Run) 
     for row in asked:
         texts = (row["query"], row["answer"])[row["question"] == "name_to_summary" :]
         assert not any(seen & (grams(text) | {text}) for text in texts)
+
+
+# Documents of a version that is kept stay in their splits, whatever comes and goes.
+FAMILIES = 80
+COPIES = 3
+
+
+def family_text(family: int, copy: int) -> str:
+    """Twenty words that all of the family share, and its own last one."""
+    names = [f"{family} {place}" for place in range(20)]
+    drawn = seeding.below(0, "words", seeding.text_ids(names), 900, seeding.text_ids(names))
+    return " ".join(f"w{word}" for word in drawn.tolist()) + f" copy{copy}"
+
+
+def read(folder: Path, lines: list[str], kept: Rows | None = None) -> dict[str, pa.Table]:
+    """The tables of a corpus of these lines."""
+    folder.mkdir()
+    (folder / "lines.txt").write_text("\n".join(lines) + "\n")
+    corpora = [{"name": "lines", "source": f"{folder}/lines.txt"}]
+    config = IngestConfig.model_validate({"corpora": corpora, "dev": 0.2, "test": 0.3})
+    inputs = {} if kept is None else {"kept": kept}
+    return emitted(ingest.STAGE, config, inputs, folder / "scratch", seed=0)
+
+
+def splits(made: dict[str, pa.Table]) -> dict[str, str]:
+    """The split of each text."""
+    rows = made["sentences"].to_pylist()
+    return {row["text"]: row["split"] for row in rows}
+
+
+@pytest.fixture(scope="module")
+def before(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, str], Rows]:
+    """A corpus of families of near-copies: the split of each text, and what is kept of it."""
+    folder = tmp_path_factory.mktemp("before")
+    lines = [family_text(family, copy) for copy in range(COPIES) for family in range(FAMILIES)]
+    made = read(folder / "corpus", lines)
+    return splits(made), rows_in(folder, documents=made["documents"])
+
+
+def test_a_family_stays_where_it_was_when_its_first_goes_and_new_ones_follow(
+    tmp_path: Path, before: tuple[dict[str, str], Rows]
+) -> None:
+    was, kept = before
+    # The first of each family is deleted; another copy is read before all that were there.
+    new = [family_text(family, COPIES) for family in range(FAMILIES)]
+    old = [family_text(family, copy) for copy in range(1, COPIES) for family in range(FAMILIES)]
+    drawn = splits(read(tmp_path / "drawn", [*new, *old]))
+    assert sum(drawn[line] != was[line] for line in old) > 20
+    now = splits(read(tmp_path / "kept", [*new, *old], kept))
+    assert [now[line] for line in old] == [was[line] for line in old]
+    assert [now[line] for line in new] == [
+        was[family_text(family, 0)] for family in range(FAMILIES)
+    ]
+
+
+def test_what_belongs_to_two_splits_is_shared_by_none(
+    tmp_path: Path, before: tuple[dict[str, str], Rows]
+) -> None:
+    was, kept = before
+    families = [family_text(family, 0) for family in range(FAMILIES)]
+    # Each has half of a family and half of the next.
+    bridges = [
+        " ".join([*one.split()[:10], *other.split()[10:20]])
+        for one, other in itertools.combinations(families[:12], 2)
+    ]
+    made = read(tmp_path / "corpus", [*bridges, *was], kept)
+    now = splits(made)
+    assert all(now.get(line, split) == split for line, split in was.items())
+    assert_nothing_shared(made)
+    assert {*now.values()} == {"train", "dev", "test"}
+    assert "shared_with_test" in made["rejects"]["reason"].to_pylist()
+
+
+def test_a_corpus_that_is_all_new_is_drawn(
+    tmp_path: Path, before: tuple[dict[str, str], Rows]
+) -> None:
+    lines = [family_text(family, 0) for family in range(FAMILIES, 2 * FAMILIES)]
+    assert splits(read(tmp_path / "kept", lines, before[1])) == splits(
+        read(tmp_path / "drawn", lines)
+    )
+
+
+@pytest.mark.parametrize("split", [None, "train", "test"])
+def test_outcomes_are_of_where_documents_are_kept(tmp_path: Path, split: str | None) -> None:
+    """Each holds the end of the one before it; half of them were there, or none."""
+    lines = [" ".join(f"w{word}" for word in range(9 * i, 9 * i + 18)) for i in range(300)]
+    kept = None
+    if split:
+        were = read(tmp_path / "before", lines[:150])["documents"]
+        place = were.column_names.index("split")
+        were = were.set_column(place, "split", pa.array([split] * len(were)))
+        kept = rows_in(tmp_path, documents=were)
+    outcomes = {
+        (row["unit"], row["outcome"]): row["n"]
+        for row in read(tmp_path / "now", lines, kept)["corpus_outcomes"].to_pylist()
+    }
+    assert outcomes["document", "test" if split == "test" else "large_cluster"] == 300
+    # Without ties the first half would stay as well.
+    assert split != "train" or outcomes["parted", "train"] > 140
+
+
+# Set phrases: what very many texts share ties none of them and keeps none out of train.
+draw = random.Random(7)
+ENDS = ("t", "sk", "")
+WORDS = [a + b + c for a in "bdfglmnprst" for b in ("an", "or", "il", "ea") for c in ENDS]
+
+
+def words(count: int) -> str:
+    return " ".join(draw.choice(WORDS) for _ in range(count))
+
+
+PHRASES = [words(12) for _ in range(20)]
+COUNT = 400
+
+
+def split_texts(
+    lines: list[str], run: Run, folder: Path, prose: bool | str = False, **more: object
+) -> dict[str, list[str]]:
+    """The kept sentences by split."""
+    (folder / "a.txt").write_text("\n".join(lines) + "\n")
+    corpora = [{"name": "a", "source": str(folder / "a.txt"), "prose": prose}]
+    found: dict[str, list[str]] = {"train": [], "dev": [], "test": []}
+    for row in run(corpora, seed=3, test=0.2, **more)["sentences"].to_pylist():
+        found[row["split"]].append(row["text"])
+    return found
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        lambda n: f"{PHRASES[0]} {words(14)}",
+        lambda n: f"{words(14)} {PHRASES[0]}",
+        lambda n: f"{PHRASES[n % 10]} {words(14)}",
+        lambda n: f"{PHRASES[0]} {words(14)}" if n % 2 else words(14),
+    ],
+)
+def test_texts_with_a_set_phrase_are_split_as_others_are(
+    line: Callable[[int], str], run: Run, tmp_path: Path
+) -> None:
+    lines = [line(number) for number in range(COUNT)]
+    found = split_texts(lines, run, tmp_path)
+    assert sum(map(len, found.values())) >= 0.99 * COUNT  # some are near-duplicates by chance
+    assert 0.12 * COUNT < len(found["test"]) < 0.28 * COUNT
+    assert len(found["train"]) > 0.65 * COUNT
+    # Without set phrases, whatever shares one with test is lost.
+    assert len(split_texts(lines, run, tmp_path, common=1.0)["train"]) < 0.5 * COUNT
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "{0}. {1}. Sent from my small phone today.",
+        "Good morning to you all. {0}. With kind regards and thanks. {1}.",
+    ],
+)
+def test_whole_sentences_that_very_many_documents_have_tie_none(
+    line: str, run: Run, tmp_path: Path
+) -> None:
+    lines = [line.format(words(9).capitalize(), words(9).capitalize()) for _ in range(COUNT)]
+    found = split_texts(lines, run, tmp_path, prose="lines")
+    common = line.count(".") - 2
+    assert 2 * COUNT * 0.98 <= sum(map(len, found.values())) <= 2 * COUNT + common
+    assert 0.12 < len(found["test"]) / (2 * COUNT) < 0.28
+    assert len(found["train"]) > 0.65 * 2 * COUNT
+
+
+@pytest.mark.parametrize("around", [2, 3, 8])
+def test_texts_that_differ_in_a_number_stay_on_one_side(
+    around: int, run: Run, tmp_path: Path
+) -> None:
+    front, back = words(6 * around), words(6 * around)
+    family = [f"{front} {number} {back}" for number in range(60)]
+    found = split_texts([words(14) for _ in range(COUNT)] + family, run, tmp_path)
+    sides = {name for name, texts in found.items() if set(texts) & set(family)}
+    assert len(sides) == 1
+
+
+def test_a_text_that_stands_twice_is_on_one_side_whatever_phrase_it_begins_with(
+    run: Run, tmp_path: Path
+) -> None:
+    lines = [f"{PHRASES[0]} {words(14)}" for _ in range(COUNT)]
+    copies = [line.upper() + "!" for line in lines[::3]]
+    found = split_texts(lines + copies, run, tmp_path)
+    plain = [{text.lower().rstrip("!") for text in texts} for texts in found.values()]
+    assert not any(one & other for one in plain for other in plain if one is not other)
+
+
+def test_what_few_documents_share_is_no_set_phrase() -> None:
+    for holders, documents, share, wanted in (
+        (20, 100, 0.01, False),
+        (21, 100, 0.01, True),
+        (50, 10_000, 0.01, False),
+        (101, 10_000, 0.01, True),
+        (10_000, 10_000, 1.0, False),
+    ):
+        found = np.full(holders, 5, dtype=np.uint64)
+        rows = np.arange(holders, dtype=np.int32)
+        assert (len(gather.set_phrases(found, rows, documents, share)) == 1) is wanted
+    # Often in one document is not in many.
+    again = gather.set_phrases(np.full(500, 5, np.uint64), np.zeros(500, np.int32), 1000, 0.01)
+    assert not len(again)

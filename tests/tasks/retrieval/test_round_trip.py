@@ -172,12 +172,6 @@ def test_a_query_that_is_no_number_is_a_reject(
     ]
 
 
-def test_a_single_passage_is_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    corpus = Corpus(1, 1)
-    found, _ = scored(corpus, tmp_path, monkeypatch)
-    assert (found[0, "rank_vectors"], found[0, "rank_fused"]) == (1, 1)
-
-
 def test_only_queries_that_do_not_stand_above_their_passage_have_ranks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

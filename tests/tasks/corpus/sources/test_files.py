@@ -118,30 +118,6 @@ def test_prose_has_paragraphs_and_long_files_several_documents(tmp_path: Path) -
     assert [len(document.paragraphs) for document in documents] == [20, 2]
 
 
-def test_pair_columns(tmp_path: Path) -> None:
-    path = tmp_path / "qa.csv"
-    path.write_text("q,a\nWhat is it?,It is a test. It is short.\nWhy?,\n")
-    documents, faults = read(path, query="q", answer="a")
-    assert documents[0].pairs == [("What is it?", "It is a test. It is short.")]
-    assert documents[0].paragraphs == [["What is it?"], ["It is a test.", "It is short."]]
-    assert [(fault.reason, fault.path) for fault in faults] == [("missing_text", "qa.csv:3")]
-
-
-def test_longest_string_column_is_the_text(tmp_path: Path) -> None:
-    path = tmp_path / "a.jsonl"
-    path.write_text('{"title": "Short", "body": "A longer sentence is here.", "n": 5}\n')
-    assert texts(read(path)[0]) == ["A longer sentence is here."]
-    assert texts(read(path, text="title")[0]) == ["Short"]
-
-
-def test_lines_that_are_not_utf8_are_rejected_one_by_one(tmp_path: Path) -> None:
-    path = tmp_path / "latin.txt"
-    path.write_bytes("Göod one.\n".encode() + b"Das ist sch\xf6n.\nGood two.\n")
-    documents, faults = read(path)
-    assert texts(documents) == ["Göod one.", "Good two."]
-    assert [(fault.reason, fault.path) for fault in faults] == [("not_utf8", "latin.txt:2")]
-
-
 @pytest.mark.parametrize("form", [".txt", ".jsonl", ".csv", ".tsv"])
 def test_long_lines_are_rejected_and_the_others_arrive(form: str, tmp_path: Path) -> None:
     good = "This one is good."
@@ -213,19 +189,12 @@ def test_sloppy_quotation_marks_cost_no_row(tmp_path: Path) -> None:
 
 
 def test_a_jsonl_of_unusable_lines_loses_none_in_silence(tmp_path: Path) -> None:
-    (tmp_path / "a.jsonl").write_text("#comment\n" * 150 + '{"text": "Good."}\n')
-    (tmp_path / "b.jsonl").write_text("#comment\n" * 3)
-    (tmp_path / "c.jsonl").write_text("")
+    row = '{"id": "a", "body": "A good text."}\n'
+    for name, text in (("a", "#\n" * 150 + row), ("b", "#\n" * 3), ("c", "")):
+        (tmp_path / f"{name}.jsonl").write_text(text)
     documents, faults = read(tmp_path / "*.jsonl")
-    assert texts(documents) == ["Good."]
-    assert len(faults) == 153
-    assert {fault.reason for fault in faults} == {"bad_json"}
-
-
-def test_a_jsonl_that_begins_badly_is_read_by_its_longest_strings(tmp_path: Path) -> None:
-    path = tmp_path / "a.jsonl"
-    path.write_text("#\n" * 150 + '{"id": "a", "body": "A good text."}\n' * 2)
-    assert texts(read(path)[0]) == ["A good text."] * 2
+    assert texts(documents) == ["A good text."]
+    assert [fault.reason for fault in faults] == ["bad_json"] * 153
 
 
 def test_columns_of_other_types_do_not_stop_a_parquet(tmp_path: Path) -> None:
