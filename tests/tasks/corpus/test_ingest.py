@@ -330,13 +330,8 @@ def test_docstrings_of_a_package_and_questions_about_what_is_held_out(run: Run) 
     assert all(path.startswith("networkx.") and path.count(":") == 1 for path in paths)
     assert len(set(made["documents"]["doc_id"].to_pylist())) == len(paths)
     asked = made["questions"].to_pylist()
-    assert Counter(row["question"] for row in asked).keys() == {
-        "name_to_summary",
-        "method_to_class",
-    }
-    splits = dict(
-        zip(*(made["documents"][c].to_pylist() for c in ("doc_id", "split")), strict=True)
-    )
+    assert {row["question"] for row in asked} == {"name_to_summary", "method_to_class"}
+    splits = {row["doc_id"]: row["split"] for row in made["documents"].to_pylist()}
     assert {row["split"] for row in asked} == {"dev", "test"}
     assert all(splits[row["doc_id"]] == row["split"] for row in asked)
     for side in ("query", "answer"):

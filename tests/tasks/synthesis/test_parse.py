@@ -135,43 +135,28 @@ RENUMBERED = {"detail": NOTHING | {"old": "two", "new": "7"}, "checks": ["new_nu
 
 def test_what_a_model_said_is_judged_too(tmp_path: Path) -> None:
     rows: list[tuple[str | None, dict[str, Any]]] = [
-        (None, {"raw": "Sorry to hear that, the array is empty."}),
         (None, {"raw": '"A dog lay on a rug."'}),
         (None, {"raw": "<think>A dog\n\nor two.</think>\n\nA dog was lying there."}),
         ("cut_off", {"raw": "<think>The user wants a dog"}),
         ("cut_off", {"raw": "I'm sorry, but I can't", "finish_reason": "length"}),
         ("empty", {"raw": "<think>No.</think> "}),
-        ("markup", {"raw": '{"sentence": "A dog sat."}'}),
-        ("repetition", {"raw": "A dog lay on the rug. A dog lay on the rug."}),
         ("same_as_source", {"raw": f"“{SOURCE}”"}),
         ("refusal", {"raw": "I'm sorry, but I can't rewrite this."}),
-        ("preamble", {"raw": "Sure, here is the sentence: A dog sat."}),
-        ("several_lines", {"raw": "A dog sat down.\n\nI kept the meaning."}),
         ("echo", {"raw": "Keep to what it meant in all its parts. A dog sat."}),
-        ("wrong_script", {"raw": "狗坐在垫子上。"}),
-        ("wrong_language", {"raw": "Der Hund lag auf dem Teppich und schlief."}),
         ("unchanged_entity", {"raw": "The dog was on the mat.", **REVISED}),
-        ("missing_entity", {"raw": "The animal was on the mat.", **REVISED}),
         (None, {"raw": "The cats were on the mat.", **REVISED}),
-        ("missing_number", {"raw": "The two sat on a mat.", **RENUMBERED}),
-        (None, {"raw": "Seven sat on a mat.", **RENUMBERED}),
         ("unchanged_number", {"raw": "7 or two sat.", **RENUMBERED, "sentence_id": 7}),
         ("duplicate", {"raw": "'a dog lay  on a rug.'"}),
         (None, {"raw": "A caf\\u00e9\x00 dog\x1b &amp; a \u200bcat."}),
-        (None, {"raw": "\ufeffA dog lay\u00a0there.\\n"}),
-        ("damaged", {"raw": "A caf\ufffd dog."}),
         ("too_short", {"raw": "Dog."}),
     ]
     candidates, reasons = parsed(tmp_path, [SAID | row for _, row in rows], min_words=2)
     assert [reasons.get(number) for number in range(len(rows))] == [reason for reason, _ in rows]
     assert candidates["text"].to_pylist() == [
-        "Sorry to hear that, the array is empty.",
         "A dog lay on a rug.",
         "A dog was lying there.",
         "The cats were on the mat.",
-        "Seven sat on a mat.",
         "A café dog & a cat.",
-        "A dog lay there.",
     ]
 
 

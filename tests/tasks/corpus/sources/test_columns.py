@@ -126,6 +126,7 @@ def look(name: str, values: list[Any]) -> Column:
         ("url", [f"https://a.org/{i}" for i in range(100)], "key"),
         ("time", [f"2024-01-{i % 28 + 1} 10:{i % 60}" for i in range(100)], None),
         ("tags", [["a", "b"]] * 100, "list"),
+        ("links", [[{"to": "a"}]] * 100, "list of objects"),
         ("more", LONG, None),
     ],
 )  # fmt: skip

@@ -180,14 +180,6 @@ def test_a_csv_of_one_column_keeps_its_commas(tmp_path: Path) -> None:
     assert texts(read(path)[0]) == ["Well, it rains.", "Good, too."]
 
 
-def test_sloppy_quotation_marks_cost_no_row(tmp_path: Path) -> None:
-    path = tmp_path / "a.csv"
-    path.write_text('"id" ,text\n1,5" nails\n2,"closed" \n3,"A\nB"\n4,Last.\n')
-    documents, faults = read(path, text="text", prose=False)
-    assert texts(documents) == ['5" nails', "closed", "A B", "Last."]
-    assert not faults
-
-
 def test_a_jsonl_of_unusable_lines_loses_none_in_silence(tmp_path: Path) -> None:
     row = '{"id": "a", "body": "A good text."}\n'
     for name, text in (("a", "#\n" * 150 + row), ("b", "#\n" * 3), ("c", "")):

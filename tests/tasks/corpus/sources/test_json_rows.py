@@ -11,7 +11,7 @@ from failures import fails
 
 from tercet.errors import ErrorKind
 from tercet.tasks.corpus.sources import files, json_rows, tables
-from tercet.tasks.corpus.sources.corpora import CorpusConfig, Document
+from tercet.tasks.corpus.sources.corpora import CorpusConfig
 from tercet.tasks.corpus.sources.discover import describe
 from tercet.tasks.corpus.sources.registry import reader_of
 
@@ -138,13 +138,5 @@ def test_a_list_of_paragraphs_is_a_text(tmp_path: Path) -> None:
     assert (found.text, found.looks[1].words) == ("paragraphs", 10)
     corpus = CorpusConfig(name="c", source=str(path))
     (first, *_) = files.read(corpus, LIMIT)
-    assert isinstance(first, Document)
     assert first.paragraphs == [[ROWS[0]["body"]], ["It flies."]]
     assert first.title == "Heron 0"
-
-
-def test_lists_of_objects_are_said_to_be_such(tmp_path: Path) -> None:
-    rows = [{**row, "links": [{"to": "a"}], "points": [1.5]} for row in ROWS]
-    (tmp_path / "a.json").write_text(json.dumps(rows))
-    looks = {column.name: column.looks for column in describe(str(tmp_path / "a.json")).looks}
-    assert (looks["links"], looks["points"]) == ("list of objects", "list")
