@@ -371,8 +371,11 @@ def splits(made: dict[str, pa.Table]) -> dict[str, str]:
     return {row["text"]: row["split"] for row in rows}
 
 
+Before = tuple[dict[str, str], Rows]
+
+
 @pytest.fixture(scope="module")
-def before(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, str], Rows]:
+def before(tmp_path_factory: pytest.TempPathFactory) -> Before:
     """A corpus of families of near-copies: the split of each text, and what is kept of it."""
     folder = tmp_path_factory.mktemp("before")
     lines = [family_text(family, copy) for copy in range(COPIES) for family in range(FAMILIES)]
@@ -381,7 +384,7 @@ def before(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, str], Ro
 
 
 def test_a_family_stays_where_it_was_when_its_first_goes_and_new_ones_follow(
-    tmp_path: Path, before: tuple[dict[str, str], Rows]
+    tmp_path: Path, before: Before
 ) -> None:
     was, kept = before
     # The first of each family is deleted; another copy is read before all that were there.
@@ -396,9 +399,7 @@ def test_a_family_stays_where_it_was_when_its_first_goes_and_new_ones_follow(
     ]
 
 
-def test_what_belongs_to_two_splits_is_shared_by_none(
-    tmp_path: Path, before: tuple[dict[str, str], Rows]
-) -> None:
+def test_what_belongs_to_two_splits_is_shared_by_none(tmp_path: Path, before: Before) -> None:
     was, kept = before
     families = [family_text(family, 0) for family in range(FAMILIES)]
     # Each has half of a family and half of the next.
@@ -414,9 +415,7 @@ def test_what_belongs_to_two_splits_is_shared_by_none(
     assert "shared_with_test" in made["rejects"]["reason"].to_pylist()
 
 
-def test_a_corpus_that_is_all_new_is_drawn(
-    tmp_path: Path, before: tuple[dict[str, str], Rows]
-) -> None:
+def test_a_corpus_that_is_all_new_is_drawn(tmp_path: Path, before: Before) -> None:
     lines = [family_text(family, 0) for family in range(FAMILIES, 2 * FAMILIES)]
     assert splits(read(tmp_path / "kept", lines, before[1])) == splits(
         read(tmp_path / "drawn", lines)

@@ -189,18 +189,12 @@ def test_passages_join_to_the_documents_text(
 
 def test_a_paragraph_with_room_in_one_passage_is_not_cut() -> None:
     first, second, third = [words(6, "a")] * 2, [words(5, "b")] * 2, [words(4, "c")]
-    assert texts([first, second, third]) == [
-        " ".join(first),
-        " ".join(second) + "\n" + third[0],
-    ]
+    assert texts([first, second, third]) == [" ".join(first), " ".join(second) + "\n" + third[0]]
 
 
 def test_a_longer_paragraph_is_cut_at_sentences_and_its_rest_takes_what_follows() -> None:
     sentences = [words(6, sign) for sign in "abc"]
-    assert texts([sentences, ["d0 d1"]]) == [
-        " ".join(sentences[:2]),
-        f"{sentences[2]}\nd0 d1",
-    ]
+    assert texts([sentences, ["d0 d1"]]) == [" ".join(sentences[:2]), f"{sentences[2]}\nd0 d1"]
 
 
 def test_a_paragraph_of_very_many_sentences_takes_seconds_not_minutes() -> None:

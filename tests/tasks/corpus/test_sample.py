@@ -61,9 +61,7 @@ def test_anchors_by_share(
     assert sample.wanted(eligible, shares, rows) == expected
 
 
-def test_the_mask_finds_as_many_anchors_as_the_table_says(
-    shares_of: Shares,
-) -> None:
+def test_the_mask_finds_as_many_anchors_as_the_table_says(shares_of: Shares) -> None:
     table = sentences({"near": 300, "far": 700, "unused": 50})
     corpora = [{"name": "near", "share": 1.0}, {"name": "far", "role": "general", "share": 3.0}]
     made, counts = shares_of(table, corpora=corpora, rows=100, min_words=3, max_words=18)
@@ -108,9 +106,7 @@ def test_no_anchor_at_all_is_told(shares_of: Shares) -> None:
         shares_of(sentences({"a": 200}), corpora=[{"name": "a"}], min_words=90, max_words=99)
 
 
-def test_an_anchor_is_among_as_many_others_as_are_asked_for(
-    shares_of: Shares,
-) -> None:
+def test_an_anchor_is_among_as_many_others_as_are_asked_for(shares_of: Shares) -> None:
     # Two sentences a document; of every tenth sentence's document the other one stands alone.
     table = sentences({"a": 200})
     made, counts = shares_of(table, corpora=[{"name": "a"}], min_context_sentences=1)

@@ -190,8 +190,7 @@ _ITEM = st.fixed_dictionaries(
 )
 _ITEMS = st.lists(_ITEM, max_size=5) | _JSON
 _ANSWER = st.fixed_dictionaries(
-    {},
-    optional={"category": st.just("home") | _JSON, "entities": _ITEMS, "quantities": _ITEMS},
+    {}, optional={"category": st.just("home") | _JSON, "entities": _ITEMS, "quantities": _ITEMS}
 ).map(json.dumps)
 _CUT = st.tuples(_ANSWER, st.integers(0, 300)).map(lambda cut: cut[0][: cut[1]])
 _RAW = st.text(max_size=50) | _JSON.map(json.dumps) | _ANSWER | _CUT

@@ -78,9 +78,7 @@ _ROWS = st.lists(
 @given(rows=_ROWS, at_once=st.sampled_from([1, 4, 1000]))
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_nodes_and_edges_equal_the_equations(
-    tmp_path: Path,
-    rows: list[tuple[int, int | None, int, int]],
-    at_once: int,
+    tmp_path: Path, rows: list[tuple[int, int | None, int, int]], at_once: int
 ) -> None:
     table = []
     for number, (sentence, entity, name, counts) in enumerate(rows):

@@ -271,13 +271,7 @@ def test_no_passage_of_its_own_document_is_a_pairs_negative(
         {**pair, "pair_id": place, "split": split} for place, split in ((6, "dev"), (7, "test"))
     ]
     found, _ = mined(
-        tmp_path,
-        encoder,
-        [*own, *NEAR],
-        [pair, *others],
-        "document_pairs",
-        k=3,
-        margin=0.0,
+        tmp_path, encoder, [*own, *NEAR], [pair, *others], "document_pairs", k=3, margin=0.0
     )
     # Thirty are nearer, and make no difference to how deep is searched.
     assert ids_of(found) == {5: [row["passage_id"] for row in NEAR[:3]]}

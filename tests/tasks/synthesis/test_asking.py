@@ -24,8 +24,11 @@ NAMES = [n for n, one in METHODS.items() if one.prompted and one.each == "senten
 LLM = LlmSettings(name="mirror", temperature=0.3, max_tokens=40)
 
 
+Store = tuple[Path, dict[str, Rows]]
+
+
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Rows]]:
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
     folder = tmp_path_factory.mktemp("asking")
     return folder, chain(folder)
 
@@ -49,9 +52,7 @@ def answered(method: str, folder: Path, inputs: Mapping[str, Rows], **params: An
 
 
 @pytest.mark.parametrize("method", NAMES)
-def test_every_answer_stands_with_its_prompt_and_what_was_asked(
-    method: str, store: tuple[Path, dict[str, Rows]]
-) -> None:
+def test_every_answer_stands_with_its_prompt_and_what_was_asked(method: str, store: Store) -> None:
     folder, inputs = store
     tables = answered(method, folder, inputs)
     rows = tables["generations"].to_pylist()
@@ -78,9 +79,7 @@ def test_every_answer_stands_with_its_prompt_and_what_was_asked(
     assert all(row["text"] for row in failed)
 
 
-def test_asking_lists_the_same_requests_and_asks_nobody(
-    store: tuple[Path, dict[str, Rows]],
-) -> None:
+def test_asking_lists_the_same_requests_and_asks_nobody(store: Store) -> None:
     folder, inputs = store
     stage = prompted.STAGE
     config = PromptedConfig(method="entity_revision", llm=LLM)
@@ -93,9 +92,7 @@ def test_asking_lists_the_same_requests_and_asks_nobody(
     assert len(listed) == len(asked) + len(tables["rejects"])
 
 
-def test_several_of_a_sentence_are_asked_with_seeds_of_their_own(
-    store: tuple[Path, dict[str, Rows]],
-) -> None:
+def test_several_of_a_sentence_are_asked_with_seeds_of_their_own(store: Store) -> None:
     folder, inputs = store
     one = answered("rewrite", folder, inputs)["generations"]
     three = answered("rewrite", folder, inputs, per_unit=3)
@@ -106,7 +103,7 @@ def test_several_of_a_sentence_are_asked_with_seeds_of_their_own(
     assert set(one["request_digest"].to_pylist()) < set(digests)
 
 
-def test_a_method_may_be_sampled_in_its_own_way(store: tuple[Path, dict[str, Rows]]) -> None:
+def test_a_method_may_be_sampled_in_its_own_way(store: Store) -> None:
     folder, inputs = store
     rows = answered("rewrite", folder, inputs, temperature=0.0, max_tokens=9)["generations"]
     sampling = json.loads(rows["sampling"][0].as_py())
@@ -114,7 +111,7 @@ def test_a_method_may_be_sampled_in_its_own_way(store: tuple[Path, dict[str, Row
 
 
 def test_shots_are_ours_with_our_prompt_and_told_before_anything_is_asked(
-    store: tuple[Path, dict[str, Rows]], tmp_path: Path
+    store: Store, tmp_path: Path
 ) -> None:
     folder, inputs = store
     (tmp_path / "own.jinja").write_text("Say {{ sentence }}")

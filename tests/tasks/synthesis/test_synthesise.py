@@ -26,8 +26,11 @@ RULES = [
 ]
 
 
+Store = tuple[Path, dict[str, Rows]]
+
+
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Rows]]:
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
     folder = tmp_path_factory.mktemp("synthesise")
     return folder, chain(folder)
 
@@ -40,7 +43,7 @@ def synthesised(
 
 
 @pytest.mark.parametrize("method", RULES)
-def test_generations_of_each_method(method: str, store: tuple[Path, dict[str, Rows]]) -> None:
+def test_generations_of_each_method(method: str, store: Store) -> None:
     folder, inputs = store
     table = synthesised(method, folder, inputs)
     assert table.schema.equals(GENERATIONS)
@@ -71,9 +74,7 @@ def test_generations_of_each_method(method: str, store: tuple[Path, dict[str, Ro
 
 
 @pytest.mark.parametrize("method", RULES)
-def test_rows_are_the_same_under_any_partition(
-    method: str, store: tuple[Path, dict[str, Rows]]
-) -> None:
+def test_rows_are_the_same_under_any_partition(method: str, store: Store) -> None:
     folder, inputs = store
     whole = synthesised(method, folder, inputs)
     sentences = inputs["sentences"].table("sentences")
@@ -90,7 +91,7 @@ def test_rows_are_the_same_under_any_partition(
     assert again.sort_by("generation_id").equals(whole.sort_by("generation_id"))
 
 
-def test_the_seed_decides(store: tuple[Path, dict[str, Rows]]) -> None:
+def test_the_seed_decides(store: Store) -> None:
     folder, inputs = store
     first = synthesised("word_shuffle", folder, inputs, seed=1)
     other = synthesised("word_shuffle", folder, inputs, seed=2)
@@ -98,7 +99,7 @@ def test_the_seed_decides(store: tuple[Path, dict[str, Rows]]) -> None:
     assert not first["raw"].equals(other["raw"])
 
 
-def test_weight_is_the_share_of_anchors_tried(store: tuple[Path, dict[str, Rows]]) -> None:
+def test_weight_is_the_share_of_anchors_tried(store: Store) -> None:
     folder, inputs = store
     whole = synthesised("word_shuffle", folder, inputs)
     part = synthesised("word_shuffle", folder, inputs, weight=0.5)
@@ -108,7 +109,7 @@ def test_weight_is_the_share_of_anchors_tried(store: tuple[Path, dict[str, Rows]
     assert 0.3 < len(ids[1]) / len(ids[2]) < 0.7
 
 
-def test_anchors_alone_are_generated_for(store: tuple[Path, dict[str, Rows]]) -> None:
+def test_anchors_alone_are_generated_for(store: Store) -> None:
     folder, inputs = store
     half = synthesised("cutoff", folder, {**inputs, "anchors": shares(2**63)})
     whole = synthesised("cutoff", folder, inputs)
@@ -117,7 +118,7 @@ def test_anchors_alone_are_generated_for(store: tuple[Path, dict[str, Rows]]) ->
     assert len(synthesised("cutoff", folder, other)) == 0
 
 
-def test_random_is_of_another_document_of_train(store: tuple[Path, dict[str, Rows]]) -> None:
+def test_random_is_of_another_document_of_train(store: Store) -> None:
     folder, inputs = store
     rows = inputs["sentences"].table("sentences").to_pylist()
     by_id = {row["sentence_id"]: row for row in rows}

@@ -105,48 +105,6 @@ def test_lines_of_what_nobody_sees_are_blank(nothing: str, place: int, tmp_path:
         discover.describe(str(path))
 
 
-EMPTY = {
-    ".txt": b"",
-    ".csv": b"id,body\n",
-    ".tsv": b"",
-    ".jsonl": b"\n",
-    ".parquet": b"",
-    ".csv.gz": gzip.compress(b""),
-    ".txt.zst": pa.compress(b"\n", codec="zstd", asbytes=True),
-}
-
-
-@pytest.mark.parametrize("kind", EMPTY)
-def test_an_empty_first_file_is_passed_over(kind: str, tmp_path: Path) -> None:
-    lines = [f"Heron {n} stands in the water." for n in range(30)]
-    table = pa.table({"id": list(map(str, range(30))), "body": lines})
-    (tmp_path / f"0{kind}").write_bytes(EMPTY[kind])
-    path = tmp_path / f"1{kind}"
-    if kind == ".parquet":
-        pq.write_table(table.slice(0, 0), tmp_path / "00.parquet")
-        pq.write_table(table, path)
-    else:
-        mark = "\t" if kind == ".tsv" else ","
-        head = "" if ".txt" in kind else f"id{mark}body\n"
-        rows = [line if ".txt" in kind else f"{n}{mark}{line}" for n, line in enumerate(lines)]
-        if kind == ".jsonl":
-            head, rows = "", list(map(json.dumps, table.to_pylist()))
-        data = (head + "\n".join(rows) + "\n").encode()
-        data = gzip.compress(data) if kind.endswith(".gz") else data
-        if kind.endswith(".zst"):
-            data = pa.compress(data, codec="zstd", asbytes=True)
-        path.write_bytes(data)
-    for source in (str(tmp_path), f"{tmp_path}/*{kind}"):
-        found = discover.describe(source)
-        assert found.text == (None if ".txt" in kind else "body")
-        assert found.rows == pytest.approx(30, abs=2)
-        corpus = CorpusConfig(name="c", source=source)
-        files.check(corpus, 10_000)
-        readings = list(files.read(corpus, 10_000))
-        assert len(readings) == 30
-        assert all(isinstance(reading, Document) for reading in readings)
-
-
 @pytest.mark.parametrize("other", ["bytes", "hash", "floats", "mixed"])
 def test_what_is_no_text_costs_no_row_of_a_parquet(other: str, tmp_path: Path) -> None:
     count = 60

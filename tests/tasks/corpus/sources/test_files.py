@@ -80,6 +80,28 @@ def test_each_format_gives_the_same_texts(form: str, compression: str, tmp_path:
     assert documents[0].path == f"{path.name}:{first}"
 
 
+EMPTY = {".txt": b"", ".csv": b"id,body\n", ".tsv": b"", ".jsonl": b"\n", ".csv.gz": b""}
+EMPTY |= {".txt.zst": b"\n", ".parquet": b"", ".json": b""}
+
+
+@pytest.mark.parametrize("kind", EMPTY)
+def test_an_empty_first_file_is_passed_over(kind: str, tmp_path: Path) -> None:
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    write(folder / f"0{kind}", EMPTY[kind])
+    if kind == ".parquet":
+        pq.write_table(pa.table({"id": [1], "text": ["a"]}).slice(0, 0), folder / "00.parquet")
+    form = kind.removesuffix(".gz").removesuffix(".zst")
+    write(folder / f"1{kind}", content(form, tmp_path))
+    for source in (folder, folder / f"*{kind}"):
+        found = describe(str(source))
+        assert found.text == (None if form == ".txt" else "text")
+        assert found.rows == pytest.approx(2, abs=1)
+        files.check(corpus(source), LIMIT)
+        documents, faults = read(source)
+        assert (texts(documents), faults) == (FOLDED, [])
+
+
 def test_text_is_made_uniform(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes("\ufeffe\u0301t\u00e9 \u00a0 is\x00 the\x07 \u200bsummer\r\n \x00 \n".encode())

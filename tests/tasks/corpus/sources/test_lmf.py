@@ -96,8 +96,9 @@ def test_definitions_are_labelled_rows_and_those_without_a_side_are_rejects(
 
 
 def test_a_packed_wordnet_reads_alike_and_a_changed_one_anew(wordnet: Path) -> None:
-    packed = wordnet.with_suffix(".xml.gz")
-    packed.write_bytes(gzip.compress(wordnet.read_bytes()))
+    # With a byte order mark and a suffix in capitals.
+    packed = wordnet.with_name("TOY.XML.GZ")
+    packed.write_bytes(gzip.compress(b"\xef\xbb\xbf" + wordnet.read_bytes()))
     read = lambda path: list(next(lmf.tables(corpus(path), 1000)).rows(lmf.COLUMNS))  # noqa: E731
     assert read(packed) == read(wordnet)
     wordnet.write_text(WORDNET.replace("move by oars", "pull an oar in water"))
@@ -136,13 +137,6 @@ def test_an_extension_adds_words_and_definitions_to_another_lexicons_synsets(
     rows = [tuple(row.values.values()) for row in table.rows(lmf.COLUMNS)]
     assert rows[2] == ("row|boat", "move by oars", "v")
     assert rows[5:] == [("row", "stand in a line", "v")]
-
-
-def test_a_byte_order_mark_and_capital_suffixes_are_read_over(tmp_path: Path) -> None:
-    path = tmp_path / "TOY.XML.GZ"
-    path.write_bytes(gzip.compress(b"\xef\xbb\xbf" + WORDNET.encode()))
-    (table,) = lmf.tables(corpus(path), 1000)
-    assert len(list(table.rows(["entry"]))) == 5
 
 
 def test_a_wordnet_without_synsets_is_empty(tmp_path: Path) -> None:

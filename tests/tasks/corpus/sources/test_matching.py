@@ -68,8 +68,7 @@ def other_names(texts: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "add",
-    [link_to_itself, links_that_lead_back, links_in_a_circle, links_to_nothing, other_names],
+    "add", [link_to_itself, links_that_lead_back, links_in_a_circle, links_to_nothing, other_names]
 )
 @pytest.mark.parametrize("end", ["", "/**/*.txt", "/**"])
 def test_links_add_no_file_twice(texts: Path, add, end: str) -> None:  # type: ignore[no-untyped-def]

@@ -274,10 +274,7 @@ MARKDOWN = """Serves the [`~kitchen.Tea`] with [lemon](https://example.org/lemon
                 "Boil water until it sings.",
                 "The kettle is heated slowly, see heat. It stops when sensor.hot says so.",
             ],
-            [
-                "Salt raises the boiling point. Its effect is small:",
-                "Height lowers it.",
-            ],
+            ["Salt raises the boiling point. Its effect is small:", "Height lowers it."],
         ),
         (
             GOOGLE,
