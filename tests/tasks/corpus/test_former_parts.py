@@ -64,9 +64,7 @@ def test_the_same_documents_lie_as_they_lay_in_whatever_order_they_are_read(
     assert digests(backwards) == digests(before)
 
 
-def test_new_documents_come_behind_and_fill_the_last_file(
-    tmp_path: Path, before: list[StagedFile]
-) -> None:
+def test_new_documents_fill_the_last_file(tmp_path: Path, before: list[StagedFile]) -> None:
     read = sorted([*range(100, 216, 2), 103, 151, 153, 155, 157, 159, 161, 163, 165, 199])
     after = write(tmp_path / "after", read, rows(before))
     assert digests(after)[: len(before) - 1] == digests(before)[:-1]
@@ -79,9 +77,7 @@ def test_new_documents_come_behind_and_fill_the_last_file(
     assert digests(again)[: len(after) - 1] == digests(after)[:-1]
 
 
-def test_a_document_that_goes_changes_its_file_alone(
-    tmp_path: Path, before: list[StagedFile]
-) -> None:
+def test_a_document_gone_changes_its_file_alone(tmp_path: Path, before: list[StagedFile]) -> None:
     lost = pq.read_table(before[3].path)["doc_id"].to_pylist()[0]
     after = write(tmp_path / "after", [n for n in range(100, 216, 2) if n != lost], rows(before))
     kept = set(digests(after)) & set(digests(before))
@@ -100,9 +96,7 @@ def test_a_document_that_is_longer_than_a_file_comes_once(tmp_path: Path) -> Non
         known = rows(files)
 
 
-def test_a_corpus_of_other_documents_is_laid_out_anew(
-    tmp_path: Path, before: list[StagedFile]
-) -> None:
+def test_other_documents_are_laid_out_anew(tmp_path: Path, before: list[StagedFile]) -> None:
     read = range(301, 401, 2)
     after = write(tmp_path / "after", read, rows(before))
     assert listed(after) == listed(write(tmp_path / "fresh", read))

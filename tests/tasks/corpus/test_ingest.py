@@ -198,7 +198,7 @@ def test_pairs_share_nothing_either_and_are_distinct(run: Run, tmp_path: Path) -
     assert reasons["duplicate_answer"] >= 1
 
 
-def test_nothing_depends_on_batches_and_pieces(
+def test_nothing_depends_on_batches(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "a.txt"
@@ -240,9 +240,7 @@ def test_a_corpus_that_grows_keeps_ids_and_splits(run: Run, tmp_path: Path) -> N
     assert all(owners[1].get(key, row) == row for key, row in owners[0].items())
 
 
-def test_a_page_of_several_documents_lies_in_one_split_and_a_book_in_several(
-    run: Run, tmp_path: Path
-) -> None:
+def test_a_page_lies_in_one_split_and_a_book_in_several(run: Run, tmp_path: Path) -> None:
     (tmp_path / "pages").mkdir()
     lines = iter(generated(3600))
     for number in range(40):
@@ -383,7 +381,7 @@ def before(tmp_path_factory: pytest.TempPathFactory) -> Before:
     return splits(made), rows_in(folder, documents=made["documents"])
 
 
-def test_a_family_stays_where_it_was_when_its_first_goes_and_new_ones_follow(
+def test_a_family_stays_when_its_first_goes_and_new_ones_follow(
     tmp_path: Path, before: Before
 ) -> None:
     was, kept = before
@@ -476,9 +474,7 @@ def split_texts(
         lambda n: f"{PHRASES[0]} {words(14)}" if n % 2 else words(14),
     ],
 )
-def test_texts_with_a_set_phrase_are_split_as_others_are(
-    line: Callable[[int], str], run: Run, tmp_path: Path
-) -> None:
+def test_a_set_phrase_ties_no_texts(line: Callable[[int], str], run: Run, tmp_path: Path) -> None:
     lines = [line(number) for number in range(COUNT)]
     found = split_texts(lines, run, tmp_path)
     assert sum(map(len, found.values())) >= 0.99 * COUNT  # some are near-duplicates by chance
@@ -495,9 +491,7 @@ def test_texts_with_a_set_phrase_are_split_as_others_are(
         "Good morning to you all. {0}. With kind regards and thanks. {1}.",
     ],
 )
-def test_whole_sentences_that_very_many_documents_have_tie_none(
-    line: str, run: Run, tmp_path: Path
-) -> None:
+def test_sentences_of_very_many_documents_tie_none(line: str, run: Run, tmp_path: Path) -> None:
     lines = [line.format(words(9).capitalize(), words(9).capitalize()) for _ in range(COUNT)]
     found = split_texts(lines, run, tmp_path, prose="lines")
     common = line.count(".") - 2
@@ -507,9 +501,7 @@ def test_whole_sentences_that_very_many_documents_have_tie_none(
 
 
 @pytest.mark.parametrize("around", [2, 3, 8])
-def test_texts_that_differ_in_a_number_stay_on_one_side(
-    around: int, run: Run, tmp_path: Path
-) -> None:
+def test_texts_that_differ_by_number_are_on_one_side(around: int, run: Run, tmp_path: Path) -> None:
     front, back = words(6 * around), words(6 * around)
     family = [f"{front} {number} {back}" for number in range(60)]
     found = split_texts([words(14) for _ in range(COUNT)] + family, run, tmp_path)
@@ -517,9 +509,7 @@ def test_texts_that_differ_in_a_number_stay_on_one_side(
     assert len(sides) == 1
 
 
-def test_a_text_that_stands_twice_is_on_one_side_whatever_phrase_it_begins_with(
-    run: Run, tmp_path: Path
-) -> None:
+def test_a_text_that_stands_twice_is_on_one_side(run: Run, tmp_path: Path) -> None:
     lines = [f"{PHRASES[0]} {words(14)}" for _ in range(COUNT)]
     copies = [line.upper() + "!" for line in lines[::3]]
     found = split_texts(lines + copies, run, tmp_path)

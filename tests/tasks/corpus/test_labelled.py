@@ -160,9 +160,7 @@ def test_inference_pairs_become_triplets(read: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "names", [["query", "answer"], ["anchor", "positive"], ["question", "answer"]]
 )
-def test_pairs_without_classes_are_all_positives(
-    read: Run, tmp_path: Path, names: list[str]
-) -> None:
+def test_pairs_without_classes_are_positives(read: Run, tmp_path: Path, names: list[str]) -> None:
     rows = [["what", "that"], ["who", "she"], ["what", "that"], [" ", "x"]]
     made = read({"source": write(tmp_path / "qa.tsv", rows, names), "kind": "pairs"})
     assert short(made) == [("what", "that", None, None), ("who", "she", None, None)]
@@ -211,9 +209,7 @@ def test_several_files_and_a_limit_over_all(read: Run, tmp_path: Path) -> None:
     assert [row[0] for row in short(read({**corpus, "limit": 4}))] == ["a0", "a1", "a2", "b0"]
 
 
-def test_rows_do_not_depend_on_batches(
-    read: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_batches_change_no_row(read: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [[f"p{i % 7}", f"h{i}", ("entailment", "contradiction")[i % 2]] for i in range(60)]
     path = write(tmp_path / "nli.csv", rows, ["premise", "hypothesis", "label"])
     whole = read({"source": path, "kind": "pairs"})
@@ -411,9 +407,7 @@ def test_a_definition_that_another_corpus_has_is_not_held_out(read: Run, tmp_pat
 
 
 @pytest.mark.parametrize("column", ["anchor", "positive"])
-def test_nor_is_one_that_another_kind_has_in_another_spelling(
-    read: Run, tmp_path: Path, column: str
-) -> None:
+def test_nor_is_one_that_a_pair_has(read: Run, tmp_path: Path, column: str) -> None:
     corpus = {"source": definitions_file(tmp_path / "words.csv"), "kind": "definitions"}
     rows = [[f"Definition, NUMBER {i}.", f"other {i}"] for i in range(400)]
     names = ["anchor", "positive"] if column == "anchor" else ["positive", "anchor"]

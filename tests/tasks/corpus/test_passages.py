@@ -173,7 +173,7 @@ PARAGRAPHS = st.lists(st.lists(SENTENCES, min_size=1, max_size=6), max_size=8)
 
 @given(PARAGRAPHS, st.integers(16, 40), st.data())
 @settings(max_examples=200)
-def test_passages_join_to_the_documents_text(
+def test_passages_join_to_the_text(
     paragraphs: list[list[str]], tokens: int, data: st.DataObject
 ) -> None:
     numbers = range(len(paragraphs))

@@ -58,9 +58,7 @@ def numbered(
 
 @settings(max_examples=150)
 @given(st.lists(DOCUMENT, min_size=1, max_size=6), st.integers(1, 3))
-def test_marks_and_leaders_are_the_literal_ones(
-    documents: list[list[list[str]]], rare: int
-) -> None:
+def test_marks_and_leaders_are_literal(documents: list[list[list[str]]], rare: int) -> None:
     texts, paragraphs, owners, literal = numbered(documents)
     found, rows = shingles(texts, paragraphs)
     assert (np.diff(rows) >= 0).all()
@@ -82,9 +80,7 @@ def test_marks_and_leaders_are_the_literal_ones(
 
 @settings(max_examples=150)
 @given(st.lists(DOCUMENT, min_size=2, max_size=6), st.data())
-def test_exclusion_leaves_no_mark_on_two_sides(
-    documents: list[list[list[str]]], data: st.DataObject
-) -> None:
+def test_no_mark_is_on_two_sides(documents: list[list[list[str]]], data: st.DataObject) -> None:
     texts, paragraphs, owners, literal = numbered(documents)
     split = np.array(
         data.draw(st.lists(st.integers(0, 2), min_size=len(documents), max_size=len(documents))),
@@ -166,9 +162,7 @@ def test_a_cluster_of_common_phrasing_goes_to_train() -> None:
 
 @settings(max_examples=50)
 @given(st.lists(DOCUMENT, min_size=2, max_size=8), st.integers(1, 7))
-def test_leaders_do_not_depend_on_documents_behind(
-    documents: list[list[list[str]]], cut: int
-) -> None:
+def test_leaders_depend_on_no_later_document(documents: list[list[list[str]]], cut: int) -> None:
     def leaders(some: list[list[list[str]]]) -> list[int]:
         texts, paragraphs, owners, _ = numbered(some)
         shared = splits.SharedShingles(*shingles(texts, paragraphs))
@@ -198,9 +192,7 @@ def alike(one: list[int], other: list[int]) -> bool:
 
 @given(SETS, st.data())
 @settings(max_examples=150)
-def test_rows_like_a_flagged_one_are_those_of_the_definition(
-    texts: list[list[int]], data: st.DataObject
-) -> None:
+def test_rows_like_a_flagged_one_are_literal(texts: list[list[int]], data: st.DataObject) -> None:
     # Near copies, which chance alone seldom makes.
     for text in list(texts):
         texts.append([w for w in text if w != data.draw(st.integers(0, 30))] + [31])
@@ -236,9 +228,7 @@ def test_a_large_family_is_decided_in_few_rounds(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 10, 23, 24, 29, 30, 95, 96, 119, 120, 200])
-def test_near_copies_of_any_size_are_found_whatever_word_they_lack(
-    tmp_path: Path, size: int
-) -> None:
+def test_near_copies_of_any_size_are_found(tmp_path: Path, size: int) -> None:
     draw = np.random.default_rng(size)
     texts, expected = [], []
     for _ in range(20):

@@ -78,9 +78,7 @@ def test_the_reasons_name_the_keys_to_change(found: Any) -> None:
 
 
 @pytest.mark.parametrize(("train", "helps"), [(220, True), (147, False), (0, False)])
-def test_documents_that_stay_together_are_told_with_what_parts_them(
-    found: Any, train: int, helps: bool
-) -> None:
+def test_documents_that_stay_together_are_told(found: Any, train: int, helps: bool) -> None:
     parted = {("parted", "train"): train, ("parted", "dev"): 10, ("parted", "test"): 60}
     (warning,) = found({}, documents=296, others=parted)
     assert told([warning]) == [("held_out", "tickets", 0, 296)]

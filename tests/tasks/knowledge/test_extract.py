@@ -51,9 +51,7 @@ def test_mentions_have_ids_offsets_and_what_they_count(tmp_path: Path) -> None:
     }
 
 
-def test_rows_are_the_same_for_other_batch_sizes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_batch_sizes_change_no_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = _run(tmp_path, extract.ExtractConfig(), TEXTS)
     monkeypatch.setattr(extract, "BATCH_ROWS", 1)
     assert _run(tmp_path, extract.ExtractConfig(), TEXTS) == whole

@@ -147,9 +147,7 @@ def test_one_long_answer_of_many_faults(tmp_path: Path) -> None:
     assert tables["rejects"].nbytes < 100_000
 
 
-def test_rows_are_the_same_for_other_batch_sizes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_batch_sizes_change_no_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     raws = [answer([entity("dogs"), entity("Anna Meyer", "person")]), "no", answer(), "<think>"]
     whole = extracted(tmp_path, raws)
     monkeypatch.setattr(extract_parse, "BATCH_ROWS", 1)
@@ -198,9 +196,7 @@ _RAW = st.text(max_size=50) | _JSON.map(json.dumps) | _ANSWER | _CUT
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(_RAW, min_size=1, max_size=4))
-def test_whatever_is_answered_every_mention_stands_in_its_text(
-    tmp_path: Path, raws: list[str]
-) -> None:
+def test_every_mention_stands_in_its_text(tmp_path: Path, raws: list[str]) -> None:
     raws = [raw.encode("utf-8", "replace").decode() for raw in raws]
     tables = extracted(tmp_path, raws)
     texts = dict(zip(seeding.text_ids(TEXTS).tolist(), TEXTS, strict=True))

@@ -186,9 +186,7 @@ def texts(found: list[dict[str, Any]]) -> list[str]:
 
 
 @pytest.mark.parametrize("by", ["vectors", "bm25", "both"])
-def test_the_nearest_first_whatever_they_are_found_by(
-    encoder: Path, tmp_path: Path, by: str
-) -> None:
+def test_the_nearest_come_first(encoder: Path, tmp_path: Path, by: str) -> None:
     rows = [labelled(QUERY, POSITIVE)]
     found, _ = mined(tmp_path, encoder, NEAR, rows, by=by, k=3, margin=0.0)
     assert texts(found) == [row["text"] for row in NEAR[:3]]
@@ -200,9 +198,7 @@ def test_the_nearest_first_whatever_they_are_found_by(
 
 
 @pytest.mark.parametrize("by", ["vectors", "bm25"])
-def test_the_margin_is_a_share_of_the_positives_score(
-    encoder: Path, tmp_path: Path, by: str
-) -> None:
+def test_the_margin_is_a_share_of_the_score(encoder: Path, tmp_path: Path, by: str) -> None:
     """The positive is a passage too, whose score another query's row shows."""
     passages, rows = [*NEAR, passage(POSITIVE)], [labelled(QUERY, POSITIVE)]
     better = [labelled(QUERY, " ".join(reversed(5 * QUERY.split())))]
@@ -284,9 +280,7 @@ def test_without_context_unless_the_positive_has_one(encoder: Path, tmp_path: Pa
     assert found[0]["passage_id"] == seeding.text_id(f"w90 > w91\n{NEAR[0]['text']}")
 
 
-def test_a_query_keeps_its_own_passage_and_reads_others_as_that(
-    encoder: Path, tmp_path: Path
-) -> None:
+def test_a_query_reads_others_as_its_own_passage(encoder: Path, tmp_path: Path) -> None:
     """A question's positive has its context; a title's lacks it. A sentence's row is none."""
     own = passage("w1 w2 w3 w4 w5 w70", "w90 > w91")
     others = [passage(row["text"], "w92", row["doc_id"]) for row in NEAR]

@@ -110,9 +110,7 @@ def test_a_method_may_be_sampled_in_its_own_way(store: Store) -> None:
     assert sampling == {"temperature": 0.0, "top_p": 0.95, "max_tokens": 9}
 
 
-def test_shots_are_ours_with_our_prompt_and_told_before_anything_is_asked(
-    store: Store, tmp_path: Path
-) -> None:
+def test_shots_are_ours_with_our_prompt_and_checked_first(store: Store, tmp_path: Path) -> None:
     folder, inputs = store
     (tmp_path / "own.jinja").write_text("Say {{ sentence }}")
     (tmp_path / "own.jsonl").write_text('{"sentence": "A b.", "answer": "C d."}')
@@ -218,9 +216,7 @@ def test_rows_that_no_prompt_comes_of_are_rejects(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("good", "broken"), [(1000, 101), (0, 10)])
-def test_a_prompt_file_that_breaks_at_many_rows_is_at_fault(
-    good: int, broken: int, tmp_path: Path
-) -> None:
+def test_a_prompt_that_breaks_at_many_rows(good: int, broken: int, tmp_path: Path) -> None:
     values = [["a", "b"]] * good + [[]] * broken
     rows = [(n, {"sentence": "s", "words": words}) for n, words in enumerate(values)]
     with fails("unreadable", "own.jinja"):

@@ -27,9 +27,7 @@ PROSE = "It starts here. It goes on\nto the second line.\n\nThen another.\n" * 2
         ("a.jsonl", "\n \n".join([json.dumps({"text": LINE})] * 30), 30, False),
     ],
 )
-def test_rows_of_lines_and_of_prose(
-    name: str, text: str, rows: int, prose: bool, tmp_path: Path
-) -> None:
+def test_lines_and_prose(name: str, text: str, rows: int, prose: bool, tmp_path: Path) -> None:
     (tmp_path / name).write_text(text)
     found = discover.describe(str(tmp_path / name))
     assert (found.format, found.compression, found.files) == (Path(name).suffix, "", 1)
@@ -67,9 +65,7 @@ def test_rows_of_a_large_file_are_estimated(compression: str, tmp_path: Path) ->
 
 @pytest.mark.parametrize("compression", ["", ".gz"])
 @pytest.mark.parametrize("rows", [300, 36_000])
-def test_records_with_line_breaks_are_counted_as_rows(
-    rows: int, compression: str, tmp_path: Path
-) -> None:
+def test_records_with_line_breaks_are_rows(rows: int, compression: str, tmp_path: Path) -> None:
     chance = random.Random(0)
     path = tmp_path / f"a.csv{compression}"
     with gzip.open(path, "wt", 1) if compression else path.open("w") as file:

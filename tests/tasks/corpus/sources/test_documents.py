@@ -82,9 +82,7 @@ def test_a_bad_document_costs_itself_alone(tmp_path: Path, monkeypatch: pytest.M
     ]
 
 
-def test_a_document_without_the_extra_tells_how_to_get_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_extra_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streams, "_reads_documents", lambda: False)
     (tmp_path / "a.docx").touch()
     with fails("missing_package"):

@@ -321,9 +321,7 @@ def test_a_store_in_a_folder_is_no_corpus(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("suffix", [".gz", ".zst"])
 @pytest.mark.parametrize("cut", [3, 200, -4])
-def test_a_file_that_is_cut_off_is_never_taken_for_a_whole_one(
-    suffix: str, cut: int, tmp_path: Path
-) -> None:
+def test_a_file_that_is_cut_off_is_not_a_whole_one(suffix: str, cut: int, tmp_path: Path) -> None:
     path = write(tmp_path / f"a.txt{suffix}", b"".join(b"line %d\n" % i for i in range(90_000)))
     path.write_bytes(path.read_bytes()[:cut])
     for use in (lambda: read(path), lambda: describe(str(path))):

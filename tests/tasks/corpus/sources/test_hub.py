@@ -159,9 +159,7 @@ def test_the_hubs_revision_is_the_version(monkeypatch: pytest.MonkeyPatch) -> No
     hub._revision.cache_clear()
 
 
-def test_another_directory_finds_the_same_data_set(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_directory_finds_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder.parent)
     assert hub.portable("hf:some-set/nli:dev") == f"hf:{folder}/nli:dev"
     assert hub.portable("hf:a/b") == "hf:a/b"

@@ -164,9 +164,7 @@ def test_elements_of_xhtml_close_themselves(tmp_path: Path, start: str, damage: 
         ("The heron | Lake", "", "The heron | Lake"),
     ],
 )
-def test_a_title_is_without_the_name_of_its_site(
-    tmp_path: Path, title: str, heading: str, kept: str
-) -> None:
+def test_a_title_lacks_its_site(tmp_path: Path, title: str, heading: str, kept: str) -> None:
     page = f"<title>{title}</title><body><h1>{heading}</h1><p>It waits in shallow water.</p>"
     (tmp_path / "page.html").write_text(page)
     (document,) = read(tmp_path / "page.html")

@@ -80,9 +80,7 @@ def test_what_is_no_table(
         read(tmp_path / "a.json", content)
 
 
-def test_a_file_too_large_to_be_held_names_jsonl(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_too_large_to_be_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = json.dumps(ROWS)
     monkeypatch.setattr(json_rows, "MOST_BYTES", len(whole))
     assert len(read(tmp_path / "a.json", whole)) == 40

@@ -79,9 +79,7 @@ def test_an_id_that_two_have_is_told(wordnet: Path, one: str, twice: str, what: 
         next(lmf.tables(corpus(wordnet), 1000))
 
 
-def test_definitions_are_labelled_rows_and_those_without_a_side_are_rejects(
-    wordnet: Path, tmp_path: Path
-) -> None:
+def test_definitions_are_labelled_rows_or_rejects(wordnet: Path, tmp_path: Path) -> None:
     config = labelled.LabelledConfig(corpora=(corpus(wordnet),))
     made = emitted(labelled.STAGE, config, {}, tmp_path)
     texts = made["entries"]["text"].to_pylist()
@@ -119,7 +117,7 @@ def test_a_wordnet_can_be_a_corpus_of_texts_however_few_definitions_it_has(wordn
     assert texts() == [["of no word"]]
 
 
-def test_an_extension_adds_words_and_definitions_to_another_lexicons_synsets(
+def test_an_extension_adds_words_and_definitions(
     tmp_path: Path,
 ) -> None:
     extension = """
@@ -175,9 +173,7 @@ def test_another_file_a_damaged_one_or_none(tmp_path: Path, content: bytes | Non
         lmf.READER.check(corpus(tmp_path), 1000)
 
 
-def test_a_full_disk_is_no_fault_of_the_file(
-    wordnet: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_is_no_fault_of_it(wordnet: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 

@@ -13,10 +13,10 @@ from tercet.flows.recipe.model import Recipe
 from tercet.storage.code import modules_of
 from tercet.tasks.corpus import ingest, labelled
 from tercet.tasks.corpus.kind_registry import KINDS
-from tercet.tasks.corpus.sources import files, hub, pydocs
+from tercet.tasks.corpus.sources import files
 from tercet.tasks.corpus.sources.corpora import CorpusConfig, IngestConfig
 from tercet.tasks.corpus.sources.discover import describe
-from tercet.tasks.corpus.sources.registry import READERS, reader_of
+from tercet.tasks.corpus.sources.registry import READERS
 
 READER = '''
 """Corpora that are counted: `count:N` has N sentences."""
@@ -72,13 +72,6 @@ def made(name: str, text: str) -> Any:
 def toys(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(READERS, "count:", made("READER", READER))  # type: ignore[arg-type]
     monkeypatch.setitem(KINDS, "doubles", made("KIND", KIND))  # type: ignore[arg-type]
-
-
-def test_sources_find_their_readers() -> None:
-    assert reader_of("pydocs") is pydocs.READER
-    assert reader_of("hf:a/b") is hub.READER
-    for source in ("pydocs.txt", "*.csv", "a:b.txt"):
-        assert reader_of(source) is files.READER
 
 
 def test_a_toy_reader_gives_sentences_and_a_description(toys: None, tmp_path: Path) -> None:

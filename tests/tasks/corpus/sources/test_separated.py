@@ -66,18 +66,14 @@ def test_the_header_says_what_separates(header: str, tmp_path: Path) -> None:
         ("x" * (LIMIT + 1) + ";y", []),
     ],
 )
-def test_a_comma_goes_before_the_other_signs(
-    header: str, columns: list[str], tmp_path: Path
-) -> None:
+def test_a_comma_goes_before_others(header: str, columns: list[str], tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text(header + "\n")
     assert tables.columns_of(path, LIMIT) == columns
 
 
 @pytest.mark.parametrize("mark", [";", ",", "|", "~", "\x1f"])
-def test_a_tsv_has_tabs_unless_nearly_all_its_rows_have_another_sign(
-    mark: str, tmp_path: Path
-) -> None:
+def test_a_tsv_has_tabs_unless_its_rows_have_another_sign(mark: str, tmp_path: Path) -> None:
     path = tmp_path / "a.tsv"
     for text, columns in (
         (f"a{mark}b\n1{mark}2\n", ["a", "b"]),
