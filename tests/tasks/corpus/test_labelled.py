@@ -76,118 +76,81 @@ def test_triplets_of_every_form(read: Run, tmp_path: Path, suffix: str, names: l
     assert repr(names[2]) in reject["detail"]
 
 
-def test_html_is_taken_out_and_the_first_of_it_is_kept(read: Run, tmp_path: Path) -> None:
-    rows = [["Tea &amp; cake<br>at five.", "a", "b"], ["List<String>", "<p>c</p>", "d"],
-            ["e", "<br>", "f"]]  # fmt: skip
-    path = write(tmp_path / "mine.csv", rows, TRIPLET)
-    made = read({"source": path, "kind": "triplets"})
-    assert short(made) == [
-        ("Tea & cake at five.", "a", "b", None),
-        ("List<String>", "c", "d", None),
-    ]
-    assert reasons(made) == [("html", rows[0][0]), ("missing_text", "e f")]
-    assert made["rejects"][0]["detail"] == "c: mine.csv:2: the first row in HTML"
-
-
-def test_the_teachers_cosine_comes_along(read: Run, tmp_path: Path) -> None:
-    rows = [["a", "b", "c", "0.5"], ["d", "e", "f", ""], ["g", "h", "i", "near"],
-            ["j", "k", "l", "85"], ["m", "n", "o", "nan"]]  # fmt: skip
-    path = write(tmp_path / "mine.csv", rows, [*TRIPLET, "negative_similarity"])
-    made = read({"source": path, "kind": "triplets"})
-    assert short(made) == [("a", "b", "c", 0.5), ("d", "e", "f", None)]
-    assert reasons(made) == [("bad_label", "g"), ("bad_label", "j"), ("bad_label", "m")]
-    assert "'85' is not a cosine" in made["rejects"][1]["detail"]
+INFERRED = [
+    ["man  walks", "moves", "entailment"], ["man walks", "goes", 0],
+    ["man walks", "may rest", "neutral"], ["man walks", "sits", "CONTRADICTION "],
+    ["dog barks", "noise", "0"], ["dog barks", "is mute", 2], ["dog barks", "sleeps", "2"],
+    ["cat purrs", "is angry", 2],
+]  # fmt: skip
+MOVES = [("man walks", "moves", "sits", None), ("man walks", "goes", "sits", None),
+         ("dog barks", "noise", "is mute", None)]  # fmt: skip
+PAIRS = [["what", "that"], ["who", "she"], ["what", "that"], [" ", "x"]]
+KNOWN = [("what", "that", None, None), ("who", "she", None, None)]
+OWN = [["a", "b", "entailment"], ["a", "c", "2"]]
 
 
 @pytest.mark.parametrize(
-    "names",
+    ("kind", "names", "columns", "rows", "wanted", "refused"),
     [
-        ["premise", "hypothesis", "label"],
-        ["sentence1", "sentence2", "gold_label"],
-        ["sentence_A", "sentence_B", "entailment_judgment"],
+        # HTML is taken out, and the first of it is kept.
+        ("triplets", TRIPLET, None,
+         [["Tea &amp; cake<br>at five.", "a", "b"], ["List<String>", "<p>c</p>", "d"],
+          ["e", "<br>", "f"]],
+         [("Tea & cake at five.", "a", "b", None), ("List<String>", "c", "d", None)],
+         ["html Tea &amp; cake<br>at five.", "missing_text e f"]),
+        # A teacher's cosine comes along.
+        ("triplets", [*TRIPLET, "negative_similarity"], None,
+         [["a", "b", "c", "0.5"], ["d", "e", "f", ""], ["g", "h", "i", "near"],
+          ["j", "k", "l", "85"], ["m", "n", "o", "nan"]],
+         [("a", "b", "c", 0.5), ("d", "e", "f", None)],
+         ["bad_label g", "bad_label j", "bad_label m"]),
+        # Entailment keeps every contradiction.
+        *[("entailment", names, None,
+           [*INFERRED, ["cat purrs", "is angry", "contradiction"], ["bird sings", "song", 0],
+            ["bird sings", "song", 1], ["bird sings", "?", "-"]],
+           [*MOVES, ("dog barks", None, "sleeps", None), ("cat purrs", None, "is angry", None)],
+           ["ambiguous bird sings", "ambiguous bird sings", "bad_label bird sings",
+            "duplicate cat purrs", "neutral man walks"])
+          for names in (["premise", "hypothesis", "label"],
+                        ["sentence1", "sentence2", "gold_label"],
+                        ["sentence_A", "sentence_B", "entailment_judgment"])],
+        # Of pairs, one contradiction serves all of a premise.
+        ("pairs", ["premise", "hypothesis", "label"], None,
+         [*INFERRED, ["bird sings", "song", "entailment"], ["bird sings", "?", "maybe"],
+          ["bird sings", "?", -1], ["bird sings", "?", None], ["bird sings", "?", True],
+          ["fish swims", "dives", 0], ["fish swims", "dives", 2], ["fish swims", "floats", 0],
+          ["fish swims", "walks", 2], ["fish swims", "walks", 2]],
+         [*MOVES, ("bird sings", "song", None, None), ("fish swims", "floats", "walks", None)],
+         ["ambiguous fish swims", "ambiguous fish swims", *["bad_label bird sings"] * 4,
+          "duplicate fish swims", "neutral man walks", "no_positive cat purrs",
+          "surplus dog barks"]),
+        # Pairs without classes are positives.
+        *[("pairs", names, None, PAIRS, KNOWN, ["duplicate what", "missing_text x"])
+          for names in (["query", "answer"], ["anchor", "positive"], ["question", "answer"])],
+        # Scored pairs keep their scale.
+        ("scored", ["sentence1", "sentence2", "score"], None,
+         [["a", "b", 4.5], ["c", "d", "3"], ["e", "f", float("nan")], ["g", "h", "inf"],
+          ["i", "j", None], ["k", "l", "high"], ["a", "b", 1.0]],
+         [("a", "b", None, 4.5), ("c", "d", None, 3.0)],
+         ["bad_label e", "bad_label g", "bad_label i", "bad_label k", "duplicate a"]),
+        # The recipe may name the columns.
+        ("pairs", ["one", "two", "how"], {"anchor": "one", "positive": "two", "label": "how"}, OWN,
+         [("a", "b", "c", None)], []),
+        ("pairs", ["one", "two", "how"], {"anchor": "one", "positive": "how"}, OWN,
+         [("a", "entailment", None, None), ("a", "2", None, None)], []),
+        ("entailment", ["a", "b", "y"], {"premise": "a", "hypothesis": "b", "label": "y"},
+         [["It rains.", "It is dry.", "2"]], [("It rains.", None, "It is dry.", None)], []),
     ],
-)
-def test_entailment_keeps_every_contradiction(read: Run, tmp_path: Path, names: list[str]) -> None:
-    rows = [
-        ["man  walks", "moves", "entailment"], ["man walks", "goes", 0],
-        ["man walks", "may rest", "neutral"], ["man walks", "sits", "CONTRADICTION "],
-        ["dog barks", "noise", "0"], ["dog barks", "is mute", 2], ["dog barks", "sleeps", "2"],
-        ["cat purrs", "is angry", 2], ["cat purrs", "is angry", "contradiction"],
-        ["bird sings", "song", 0], ["bird sings", "song", 1], ["bird sings", "?", "-"],
-    ]  # fmt: skip
-    path = write(tmp_path / "nli.jsonl", rows, names)
-    made = read({"source": path, "kind": "entailment"})
-    assert short(made) == [
-        ("man walks", "moves", "sits", None),
-        ("man walks", "goes", "sits", None),
-        ("dog barks", "noise", "is mute", None),
-        ("dog barks", None, "sleeps", None),
-        ("cat purrs", None, "is angry", None),
-    ]
-    assert sorted(reasons(made)) == [
-        *[("ambiguous", "bird sings")] * 2, ("bad_label", "bird sings"), ("duplicate", "cat purrs"),
-        ("neutral", "man walks"),
-    ]  # fmt: skip
-
-
-def test_inference_pairs_become_triplets(read: Run, tmp_path: Path) -> None:
-    rows = [
-        ["man  walks", "moves", "entailment"], ["man walks", "goes", 0],
-        ["man walks", "may rest", "neutral"], ["man walks", "sits", "Contradiction "],
-        ["dog barks", "noise", "0"], ["dog barks", "is mute", 2], ["dog barks", "sleeps", "2"],
-        ["cat purrs", "is angry", 2], ["bird sings", "song", "entailment"],
-        ["bird sings", "?", "maybe"], ["bird sings", "?", -1], ["bird sings", "?", None],
-        ["bird sings", "?", True], ["fish swims", "dives", 0], ["fish swims", "dives", 2],
-        ["fish swims", "floats", 0], ["fish swims", "walks", 2], ["fish swims", "walks", 2],
-    ]  # fmt: skip
-    path = write(tmp_path / "nli.jsonl", rows, ["premise", "hypothesis", "label"])
-    made = read({"source": path, "kind": "pairs"})
-    assert short(made) == [
-        ("man walks", "moves", "sits", None),
-        ("man walks", "goes", "sits", None),  # one contradiction serves both
-        ("dog barks", "noise", "is mute", None),
-        ("bird sings", "song", None, None),
-        ("fish swims", "floats", "walks", None),
-    ]
-    assert sorted(reasons(made)) == [
-        *[("ambiguous", "fish swims")] * 2, *[("bad_label", "bird sings")] * 4,
-        ("duplicate", "fish swims"), ("neutral", "man walks"), ("no_positive", "cat purrs"),
-        ("surplus", "dog barks"),
-    ]  # fmt: skip
-    assert any("'maybe'" in row["detail"] for row in made["rejects"])
-
-
-@pytest.mark.parametrize(
-    "names", [["query", "answer"], ["anchor", "positive"], ["question", "answer"]]
-)
-def test_pairs_without_classes_are_positives(read: Run, tmp_path: Path, names: list[str]) -> None:
-    rows = [["what", "that"], ["who", "she"], ["what", "that"], [" ", "x"]]
-    made = read({"source": write(tmp_path / "qa.tsv", rows, names), "kind": "pairs"})
-    assert short(made) == [("what", "that", None, None), ("who", "she", None, None)]
-    assert sorted(reasons(made)) == [("duplicate", "what"), ("missing_text", "x")]
-    assert [row["entries"] for row in made["labelled"]] == [None, None]
-
-
-def test_scored_pairs_keep_their_scale(read: Run, tmp_path: Path) -> None:
-    rows = [["a", "b", 4.5], ["c", "d", "3"], ["e", "f", float("nan")], ["g", "h", "inf"],
-            ["i", "j", None], ["k", "l", "high"], ["a", "b", 1.0]]  # fmt: skip
-    path = write(tmp_path / "sts.jsonl", rows, ["sentence1", "sentence2", "score"])
-    made = read({"source": path, "kind": "scored"})
-    assert short(made) == [("a", "b", None, 4.5), ("c", "d", None, 3.0)]
-    assert sorted(reasons(made)) == [
-        ("bad_label", "e"), ("bad_label", "g"), ("bad_label", "i"), ("bad_label", "k"),
-        ("duplicate", "a"),
-    ]  # fmt: skip
-
-
-def test_columns_that_the_recipe_names(read: Run, tmp_path: Path) -> None:
-    names = ["one", "two", "how"]
-    path = write(tmp_path / "own.tsv", [["a", "b", "entailment"], ["a", "c", "2"]], names)
-    columns = {"anchor": "one", "positive": "two", "label": "how"}
-    made = read({"source": path, "kind": "pairs", "columns": columns})
-    assert short(made) == [("a", "b", "c", None)]
-    made = read({"source": path, "kind": "pairs", "columns": {"anchor": "one", "positive": "how"}})
-    assert short(made) == [("a", "entailment", None, None), ("a", "2", None, None)]
+)  # fmt: skip
+def test_rows_of_every_kind_and_why_others_are_refused(
+    read: Run, tmp_path: Path, kind: str, names: Any, columns: Any, rows: Any, wanted: Any,
+    refused: Any,
+) -> None:  # fmt: skip
+    corpus = {"source": write(tmp_path / "mine.jsonl", rows, names), "kind": kind}
+    made = read(corpus if columns is None else {**corpus, "columns": columns})
+    assert short(made) == wanted
+    assert sorted(f"{reason} {text}" for reason, text in reasons(made)) == refused
+    assert {row["entries"] and 1 for row in made["labelled"]} == {None}
 
 
 def test_a_txt_may_be_a_table(read: Run, tmp_path: Path) -> None:

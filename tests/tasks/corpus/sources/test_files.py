@@ -3,6 +3,7 @@
 import gzip
 import json
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -102,14 +103,6 @@ def test_an_empty_first_file_is_passed_over(kind: str, tmp_path: Path) -> None:
         assert (texts(documents), faults) == (FOLDED, [])
 
 
-def test_text_is_made_uniform(tmp_path: Path) -> None:
-    path = tmp_path / "a.txt"
-    path.write_bytes("\ufeffe\u0301t\u00e9 \u00a0 is\x00 the\x07 \u200bsummer\r\n \x00 \n".encode())
-    documents, faults = read(path)
-    assert texts(documents) == ["été is the summer"]
-    assert faults == []
-
-
 def test_glob_names_are_relative_to_its_fixed_part(tmp_path: Path) -> None:
     (tmp_path / "b").mkdir()
     for name in ("b/two.txt", "one.txt"):
@@ -158,48 +151,41 @@ def test_long_lines_are_rejected_and_the_others_arrive(form: str, tmp_path: Path
     assert len(faults[0].text) == 200
 
 
-def test_faulty_rows_of_tables(tmp_path: Path) -> None:
-    path = tmp_path / "a.jsonl"
-    path.write_bytes(
-        b'{"text": "F\xc3\xafne."}\n{"text": \n[1]\n{"text": null}\n{"other": 1}\n{"text": 5}\n'
-        b'{"text": "lone \\ud800 one"}\n{"text": " "}\n\n{"text": "caf\xe9"}\n{"text": "Last."}'
-    )
-    documents, faults = read(path)
-    assert texts(documents) == ["Fïne.", "Last."]
-    assert [(fault.path.split(":")[1], fault.reason) for fault in faults] == [
-        ("2", "bad_json"), ("3", "bad_json"), ("4", "missing_text"), ("5", "missing_text"),
-        ("6", "missing_text"), ("7", "not_utf8"), ("8", "missing_text"), ("10", "not_utf8"),
-    ]  # fmt: skip
-
-
-def test_csv_with_a_line_that_is_not_utf8_inside_quotes(tmp_path: Path) -> None:
-    path = tmp_path / "a.csv"
-    path.write_bytes(
-        b'text,n\n"first\nline \xe9, ""so""\nthird",1\nG\xc3\xb6od.,2\n"caf\xe9",3\n'
-        b"B\xc3\xa4tter.,4\n"
-    )
-    documents, faults = read(path, prose=False)
-    assert texts(documents) == ["Göod.", "Bätter."]
-    assert [(fault.reason, fault.path) for fault in faults] == [
-        ("not_utf8", "a.csv:3"),
-        ("not_utf8", "a.csv:6"),
-    ]
-
-
-def test_fields_beyond_a_csvs_header_are_told_and_not_dropped(tmp_path: Path) -> None:
-    path = tmp_path / "a.csv"
-    path.write_text('id,text\n1,Good.\n2,first, and then the rest\n3,"Better, too.",\n')
-    documents, faults = read(path, text="text")
-    assert texts(documents) == ["Good.", "Better, too."]
-    assert [(fault.reason, fault.detail) for fault in faults] == [
-        ("bad_csv", "line 3 has 3 fields, the header 2")
-    ]
-
-
-def test_a_csv_of_one_column_keeps_its_commas(tmp_path: Path) -> None:
-    path = tmp_path / "a.csv"
-    path.write_text('sentence\nWell, it rains.\n"Good, too."\n')
-    assert texts(read(path)[0]) == ["Well, it rains.", "Good, too."]
+@pytest.mark.parametrize(
+    ("name", "data", "keys", "wanted", "faulty"),
+    [
+        # Text is made uniform.
+        ("a.txt", "\ufeffe\u0301t\u00e9 \u00a0 is\x00 the\x07 \u200bsummer\r\n \x00 \n".encode(),
+         {}, ["été is the summer"], []),
+        ("a.txt", b"\xc3\x96ne.\n\xe9\nThree.\nFour.\n", {"limit": 3}, ["Öne.", "Three."],
+         ["2 not_utf8"]),
+        ("a.jsonl", b'{"text": "F\xc3\xafne."}\n{"text": \n[1]\n{"text": null}\n{"other": 1}\n'
+         b'{"text": 5}\n{"text": "lone \\ud800 one"}\n{"text": " "}\n\n{"text": "caf\xe9"}\n'
+         b'{"text": "Last."}', {}, ["Fïne.", "Last."],
+         ["2 bad_json", "3 bad_json", "4 missing_text", "5 missing_text", "6 missing_text",
+          "7 not_utf8", "8 missing_text", "10 not_utf8"]),
+        # A line that is not UTF-8, inside of quotation marks and outside.
+        ("a.csv", b'text,n\n"first\nline \xe9, ""so""\nthird",1\nG\xc3\xb6od.,2\n"caf\xe9",3\n'
+         b"B\xc3\xa4tter.,4\n", {"prose": False}, ["Göod.", "Bätter."],
+         ["3 not_utf8", "6 not_utf8"]),
+        # More fields than the header.
+        ("a.csv", b'id,text\n1,Good.\n2,first, and then the rest\n3,"Better, too.",\n',
+         {"text": "text"}, ["Good.", "Better, too."], ["3 bad_csv"]),
+        # One column keeps its commas.
+        ("a.csv", b'sentence\nWell, it rains.\n"Good, too."\n', {},
+         ["Well, it rains.", "Good, too."], []),
+        # Frames of Zstandard one after another are one file.
+        ("a.txt.zst", b"".join(pa.compress(text, codec="zstd", asbytes=True)
+         for text in (b"One.\n", b"Two.\n")), {}, ["One.", "Two."], []),
+    ],
+)  # fmt: skip
+def test_texts_and_faults_of_a_file(
+    name: str, data: bytes, keys: Any, wanted: list[str], faulty: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / name).write_bytes(data)
+    documents, faults = read(tmp_path / name, **keys)
+    assert texts(documents) == wanted
+    assert [f"{one.path.split(':')[1]} {one.reason}" for one in faults] == faulty
 
 
 def test_a_jsonl_of_unusable_lines_loses_none_in_silence(tmp_path: Path) -> None:
@@ -249,14 +235,6 @@ def test_parquet_with_bytes_that_are_not_utf8(tmp_path: Path) -> None:
     documents, faults = read(path)
     assert texts(documents) == ["Good.", "Last."]
     assert [fault.reason for fault in faults] == ["not_utf8", "missing_text", "line_too_long"]
-
-
-def test_limit_counts_rows_of_the_source(tmp_path: Path) -> None:
-    path = tmp_path / "a.txt"
-    path.write_bytes(b"\xc3\x96ne.\n\xe9\nThree.\nFour.\n")
-    documents, faults = read(path, limit=3)
-    assert texts(documents) == ["Öne.", "Three."]
-    assert len(faults) == 1
 
 
 @pytest.mark.parametrize(
@@ -327,10 +305,3 @@ def test_a_file_that_is_cut_off_is_not_a_whole_one(suffix: str, cut: int, tmp_pa
     for use in (lambda: read(path), lambda: describe(str(path))):
         with fails("unreadable", "damaged"):
             use()
-
-
-def test_zstandard_frames_one_after_another_are_one_file(tmp_path: Path) -> None:
-    path = tmp_path / "a.txt.zst"
-    frames = [pa.compress(text, codec="zstd", asbytes=True) for text in (b"One.\n", b"Two.\n")]
-    path.write_bytes(b"".join(frames))
-    assert texts(read(path)[0]) == ["One.", "Two."]
