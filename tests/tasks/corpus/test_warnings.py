@@ -63,18 +63,39 @@ def told(warnings: list[StageWarning]) -> Told:
     return [(one.kind, one.key, one.count, one.total) for one in warnings]
 
 
-@pytest.mark.parametrize(("lost", "expected"), [(9, []), (10, [("left_out", "tickets", 10, 100)])])
-def test_a_tenth_of_the_pairs_left_out_is_told(found: Any, lost: int, expected: Told) -> None:
-    counts = {"train": 100 - lost, "incomplete_pair": lost, "duplicate_query": 50}
-    assert told(found(counts)) == expected
-    assert found({}) == []
+LARGE = {"sentence train": 900, "sentence test": 29, "sentence dev": 1}
+SMALL = {"sentence duplicate": 500, "sentence train": 400, "sentence dev": 40, "sentence test": 60}
+
+
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [
+        ({}, []),
+        # A tenth of the pairs.
+        ({"pair train": 91, "pair incomplete_pair": 9, "pair duplicate_query": 50}, []),
+        ({"pair train": 90, "pair incomplete_pair": 10, "pair duplicate_query": 50},
+         [("left_out", "tickets", 10, 100)]),
+        ({"pair train": 15, "pair test": 57, "pair like_test": 169, "pair shared_with_test": 59},
+         [("left_out", "tickets", 228, 300)]),
+        # Half are repetitions.
+        ({"pair train": 269, "pair duplicate_query": 1231},
+         [("duplicates", "tickets", 1231, 1500)]),
+        ({"pair train": 1000, "pair duplicate_query": 300}, []),
+        (SMALL, [("duplicates", "tickets", 500, 1000)]),
+        # A split that was asked for holds next to nothing.
+        (LARGE, [("tiny_split", "test", 29, 930)]),
+        (LARGE | {"sentence test": 30}, []),
+        ({"sentence train": 900}, [("tiny_split", "test", 0, 900), ("tiny_split", "dev", 0, 900)]),
+    ],
+)  # fmt: skip
+def test_what_a_corpus_lost_is_told(found: Any, counts: dict[str, int], expected: Told) -> None:
+    others = {tuple(key.split()): n for key, n in counts.items()}
+    assert told(found({}, others=others)) == expected
 
 
 def test_the_reasons_name_the_keys_to_change(found: Any) -> None:
-    pairs = {"train": 15, "test": 57, "like_test": 169, "shared_with_test": 59}
-    (warning,) = found(pairs)
-    assert told([warning]) == [("left_out", "tickets", 228, 300)]
-    assert warning.remedy.endswith("lower ingest.test")
+    (warning,) = found({"train": 15, "test": 57, "like_test": 169, "shared_with_test": 59})
+    assert "ingest.test" in warning.remedy
 
 
 @pytest.mark.parametrize(("train", "helps"), [(220, True), (147, False), (0, False)])
@@ -82,10 +103,11 @@ def test_documents_that_stay_together_are_told(found: Any, train: int, helps: bo
     parted = {("parted", "train"): train, ("parted", "dev"): 10, ("parted", "test"): 60}
     (warning,) = found({}, documents=296, others=parted)
     assert told([warning]) == [("held_out", "tickets", 0, 296)]
-    assert warning.remedy.startswith("ingest.max_shingle_frequency=1") == helps
+    assert ("ingest.max_shingle_frequency=1" in warning.remedy) == helps
     assert found({}, documents=40) == []
     (warning,) = found({}, documents=296)
-    assert warning.remedy == "raise ingest.test and ingest.dev"
+    assert "ingest.test" in warning.remedy
+    assert "ingest.dev" in warning.remedy
 
 
 @pytest.mark.parametrize(("lost", "is_told"), [(9, False), (10, True), (80, True)])
@@ -94,15 +116,6 @@ def test_sentences_that_the_splits_keep_out_are_told(found: Any, lost: int, is_t
     counts |= {("sentence", "test"): 30 - lost + lost // 2, ("sentence", "duplicate"): 50}
     expected = [("left_out", "tickets", lost, 100)] * is_told
     assert [one for one in told(found({}, others=counts)) if one[0] == "left_out"] == expected
-
-
-def test_repetitions_are_told_where_they_are_half_of_all(found: Any) -> None:
-    pairs = found({"train": 269, "duplicate_query": 1231})
-    assert told(pairs) == [("duplicates", "tickets", 1231, 1500)]
-    lost = {("sentence", "duplicate"): 500, ("sentence", "train"): 400, ("sentence", "dev"): 40}
-    sentences = found({}, others=lost | {("sentence", "test"): 60})
-    assert told(sentences) == [("duplicates", "tickets", 500, 1000)]
-    assert found({"train": 1000, "duplicate_query": 300}) == []
 
 
 def test_pairs_that_nothing_reads_are_told(found: Any) -> None:
@@ -118,14 +131,6 @@ def test_pairs_that_nothing_reads_are_told(found: Any) -> None:
     for read in ([train[0], EvaluateConfig(retrieval=True)], [train[1], blind], []):
         assert found(pairs, config=config, configs=read) == []
     assert found(pairs, configs=[train[0], blind]) == []
-
-
-def test_a_split_that_was_asked_for_and_holds_next_to_nothing_is_told(found: Any) -> None:
-    sentences = {("sentence", "train"): 900, ("sentence", "test"): 29, ("sentence", "dev"): 1}
-    assert told(found({}, others=sentences)) == [("tiny_split", "test", 29, 930)]
-    assert found({}, others=sentences | {("sentence", "test"): 30}) == []
-    empty = found({}, others={("sentence", "train"): 900})
-    assert told(empty) == [("tiny_split", "test", 0, 900), ("tiny_split", "dev", 0, 900)]
 
 
 def test_html_that_was_taken_out_is_told_with_an_example(found: Any) -> None:
