@@ -37,8 +37,6 @@ def test_fields_may_be_separated_by_other_signs(mark: str, tmp_path: Path) -> No
     path = write(tmp_path / "a.csv", ROWS, delimiter=mark)
     assert read(path) == (ROWS, [])
     assert separated.dialect_of(path, LIMIT) == USUAL._replace(delimiter=mark)
-    said = separated.unusual(separated.dialect_of(path, LIMIT), ".csv") or ""
-    assert said.startswith("fields separated by ")
     (row, *_), _ = read(path, delimiter=",")
     assert row != ROWS[0]
 
@@ -92,19 +90,13 @@ def test_spaces_behind_the_separator_are_none_of_a_quoted_text(tmp_path: Path) -
     assert tables.columns_of(path, LIMIT) == ["id", "text", "label"]
 
 
-@pytest.mark.parametrize("said", ['said "yes"', 'wrote "a, b", then "c"', 'ended with "x"'])
+@pytest.mark.parametrize("words", ['said "yes"', 'wrote "a, b", then "c"', 'ended with "x"'])
 @pytest.mark.parametrize("name", ["a.csv", "a.tsv"])
-def test_quotation_marks_may_be_escaped(said: str, name: str, tmp_path: Path) -> None:
-    rows = [[n, f"{text} He {said}", c] if int(n) % 5 == 0 else [n, text, c] for n, text, c in ROWS]
+def test_quotation_marks_may_be_escaped(words: str, name: str, tmp_path: Path) -> None:
+    rows = [[n, text if int(n) % 5 else f"{text} He {words}", c] for n, text, c in ROWS]
     mark = "," if name == "a.csv" else "\t"
-    path = write(
-        tmp_path / name,
-        rows,
-        delimiter=mark,
-        escapechar="\\",
-        doublequote=False,
-        quoting=csv.QUOTE_ALL,
-    )
+    escaped = {"escapechar": "\\", "doublequote": False, "quoting": csv.QUOTE_ALL}
+    path = write(tmp_path / name, rows, delimiter=mark, **escaped)
     assert read(path) == (rows, [])
     assert separated.dialect_of(path, LIMIT).escape == "\\"
 
