@@ -5,17 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from awareness_corpus import SUBJECTS, THINGS
 from stages import emitted, rows_in
 
 from tercet.models import seeding
 from tercet.storage.rows import Rows
 from tercet.tasks.knowledge import extract, graph
-
-SUBJECTS = ["dog", "horse", "woman", "city", "river", "table", "car", "doctor", "apple", "bird"]
-
-
-THINGS = ["house", "school", "village", "engine", "book", "cat", "teacher", "orange"]
-
 
 PATTERNS = [
     "The large {a} was near {n} {b}s in the open field.",
