@@ -5,16 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
+from awareness_corpus import SUBJECTS, THINGS
+from stages import emitted, rows_in
 
 from tercet.models import seeding
-from tercet.storage.rows import Rows, rows_of
-
-SUBJECTS = ["dog", "horse", "woman", "city", "river", "table", "car", "doctor", "apple", "bird"]
-
-
-THINGS = ["house", "school", "village", "engine", "book", "cat", "teacher", "orange"]
-
+from tercet.storage.rows import Rows
+from tercet.tasks.knowledge import extract, graph
 
 PATTERNS = [
     "The large {a} was near {n} {b}s in the open field.",
@@ -54,21 +50,28 @@ def corpus(documents: int = 40) -> pa.Table:
     )
 
 
-def stored(folder: Path, name: str, table: pa.Table) -> str:
-    path = folder / f"{name}.parquet"
-    pq.write_table(table, path)
-    return str(path)
+def shares(threshold: int = 2**64 - 1, corpora: Sequence[str] = ("c",)) -> pa.Table:
+    columns: dict[str, Any] = {
+        "corpus": pa.array(corpora),
+        "threshold": pa.array([threshold] * len(corpora), pa.uint64()),
+    }
+    for name, value in (("min_words", 1), ("max_words", 1000), ("company", 0)):
+        columns[name] = pa.array([value] * len(corpora), pa.int32())
+    return pa.table(columns)
 
 
-def shares(folder: Path, threshold: int = 2**64 - 1, corpora: Sequence[str] = ("c",)) -> Rows:
-    count = len(corpora)
-    table = pa.table(
-        {
-            "corpus": pa.array(corpora),
-            "threshold": pa.array([threshold] * count, pa.uint64()),
-            "min_words": pa.array([1] * count, pa.int32()),
-            "max_words": pa.array([1000] * count, pa.int32()),
-            "company": pa.array([0] * count, pa.int32()),
-        }
-    )
-    return rows_of({"anchors": [stored(folder, f"shares{threshold}", table)]})
+def chain(folder: Path) -> dict[str, Rows]:
+    """What the stages read of the corpus: it, and what is made of it."""
+    sentences = rows_in(folder, sentences=corpus())
+    found = emitted(extract.STAGE, extract.ExtractConfig(), {"sentences": sentences}, folder)
+    mentions = found["mentions"]
+    made = emitted(graph.STAGE, graph.GraphConfig(), {"mentions": mentions}, folder)
+    about = found["sentence_categories"]
+    return {
+        "sentences": sentences,
+        "pool": sentences,
+        "mentions": rows_in(folder, mentions=mentions),
+        "sentence_categories": rows_in(folder, sentence_categories=about),
+        "graph": rows_in(folder, kg_nodes=made["kg_nodes"], kg_edges=made["kg_edges"]),
+        "anchors": rows_in(folder, anchors=shares()),
+    }

@@ -35,9 +35,7 @@ def test_each_weight_is_mixed(
         assert torch.equal(weight, wanted)
 
 
-def test_other_shapes_are_refused(
-    both: tuple[SentenceTransformer, SentenceTransformer],
-) -> None:
+def test_other_shapes_are_refused(both: tuple[SentenceTransformer, SentenceTransformer]) -> None:
     untouched, trained = both
     first = next(trained.named_parameters())[1]
     first.data = first.data[:-1]

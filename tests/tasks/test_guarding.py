@@ -5,15 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from beir_folder import write_beir
 from failures import fails
+from stages import emitted, rows_in, work_of
 
 from tercet.flows.pipeline.fingerprints import without
 from tercet.models import seeding, weights
 from tercet.models.encoders.encoder import encode, load_encoder
-from tercet.storage.rows import Rows, rows_of
 from tercet.tasks import guarding
 from tercet.tasks.corpus.ingest import SENTENCES
 from tercet.tasks.corpus.labelled import LABELLED
@@ -21,7 +20,6 @@ from tercet.tasks.evaluation.suites.own import RetrievalSource, StsSet
 from tercet.tasks.guarding import CONTAMINATION, GuardConfig, externals
 from tercet.tasks.scoring.embed import embeddings_table
 from tercet.tasks.scoring.select import TRIPLETS
-from tercet.tasks.stage import REJECTS, Resources, Stage, Work
 from tercet.tasks.training import fit_evaluator, train
 from tercet.tasks.training.fit_evaluator import FitEvaluatorConfig
 from tercet.tasks.training.phases import PhaseConfig
@@ -70,45 +68,25 @@ def suite(tmp_path: Path) -> Path:
     return write_suite(tmp_path)
 
 
-def sentence_rows(folder: Path, texts: Sequence[str], split: str = "train") -> Rows:
+def sentences(texts: Sequence[str], split: str = "train") -> pa.Table:
     ids = seeding.text_ids(texts)
     rows = [
         {"sentence_id": int(i), "text": t, "split": split} for i, t in zip(ids, texts, strict=True)
     ]
-    folder.mkdir(exist_ok=True)
-    pq.write_table(pa.Table.from_pylist(rows, SENTENCES), folder / "sentences.parquet")
-    return rows_of({"sentences": [folder / "sentences.parquet"]})
+    return pa.Table.from_pylist(rows, SENTENCES)
 
 
-def call(
-    stage: Stage,
-    config: Any,
-    inputs: Mapping[str, Rows],
-    scratch: Path,
-    models: Mapping[str, Path] | None = None,
-) -> dict[str, list[dict[str, Any]]]:
+def call(*given: Any) -> dict[str, list[dict[str, Any]]]:
     """The rows of each table that the stage emits."""
-    tables: dict[str, list[pa.Table]] = {}
-    scratch.mkdir(exist_ok=True)
-    work = Work(
-        config=config,
-        seed=3,
-        inputs=inputs,
-        models=models or {},
-        spec={},
-        resources=Resources(),
-        scratch=scratch,
-        emit=lambda name, table: tables.setdefault(name, []).append(table),
-    )
-    stage.run(work)
-    schemas = {**stage.tables, "rejects": REJECTS}
-    return {
-        name: pa.concat_tables(
-            [one.cast(schemas[name]) for one in tables.get(name, [])]
-            or [schemas[name].empty_table()]
-        ).to_pylist()
-        for name in schemas
-    }
+    return {name: table.to_pylist() for name, table in emitted(*given).items()}
+
+
+def guarded(
+    config: GuardConfig, texts: Sequence[str], folder: Path, *models: Any, split: str = "train"
+) -> dict[str, list[dict[str, Any]]]:
+    """What the stage emits of sentences."""
+    inputs = {"sentences": sentences(texts, split)}
+    return call(guarding.SENTENCES, config, inputs, folder / "work", *models)
 
 
 def levels(rows: Sequence[Mapping[str, Any]]) -> dict[str, tuple[str, str]]:
@@ -117,9 +95,8 @@ def levels(rows: Sequence[Mapping[str, Any]]) -> dict[str, tuple[str, str]]:
 
 def test_planted_sentences_are_found_at_their_levels(suite: Path, tmp_path: Path) -> None:
     texts = [EXACT, CHANGED, ADDED, DROPPED, INSIDE, *CLEAN]
-    inputs = {"sentences": sentence_rows(tmp_path, texts)}
     config = GuardConfig(suite=suite, tasks=("STS-B",))
-    made = call(guarding.SENTENCES, config, inputs, tmp_path / "work")
+    made = guarded(config, texts, tmp_path)
     assert levels(made["contamination"]) == {
         EXACT: ("exact", TEST[0]),
         CHANGED: ("near", TEST[0]),
@@ -147,56 +124,46 @@ def test_what_a_checkpoint_is_chosen_on_is_guarded_too(suite: Path, tmp_path: Pa
     pairs.write_text(
         f"sentence1,sentence2,label\n{CLEAN[0]},{CLEAN[1]},0\n{CLEAN[0]},{CLEAN[0]},1\n"
     )
-    inputs = {"sentences": sentence_rows(tmp_path, [DEV[0], TEST[0], CLEAN[2]])}
     for chosen_on, found in (((), {}), (("STS-B",), {DEV[0]: ("exact", DEV[0])})):
         config = GuardConfig(suite=suite, tasks=("pairs:made",), chosen_on=chosen_on)
-        made = call(guarding.SENTENCES, config, inputs, tmp_path / "work")
+        made = guarded(config, [DEV[0], TEST[0], CLEAN[2]], tmp_path)
         assert levels(made["contamination"]) == found
     (suite / "STS" / "STSBenchmark" / "sts-test.csv").unlink()
     assert set(externals(config)) == {"pairs/made.csv", "STS/STSBenchmark/sts-dev.csv"}
 
 
 def test_a_short_sentence_counts_only_where_it_is_the_same(suite: Path, tmp_path: Path) -> None:
-    inputs = {"sentences": sentence_rows(tmp_path, ["They went.", "They go!", "They go now."])}
     config = GuardConfig(suite=suite, tasks=("STS-B",))
-    made = call(guarding.SENTENCES, config, inputs, tmp_path / "work")
+    made = guarded(config, ["They went.", "They go!", "They go now."], tmp_path)
     assert levels(made["contamination"]) == {"They go!": ("exact", "They go.")}
 
 
 def test_what_is_only_reported_leaves_no_reject(suite: Path, tmp_path: Path) -> None:
-    inputs = {"sentences": sentence_rows(tmp_path, [EXACT, *CLEAN])}
     config = GuardConfig(suite=suite, tasks=("STS-B",), action="report")
-    made = call(guarding.SENTENCES, config, inputs, tmp_path / "work")
+    made = guarded(config, [EXACT, *CLEAN], tmp_path)
     assert [row["removed"] for row in made["contamination"]] == [False]
     assert made["rejects"] == []
 
 
-def test_dev_and_test_of_the_corpus_are_not_trained_on_and_not_looked_at(
-    suite: Path, tmp_path: Path
-) -> None:
-    inputs = {"sentences": sentence_rows(tmp_path, [EXACT], split="test")}
+def test_dev_and_test_of_the_corpus_are_not_looked_at(suite: Path, tmp_path: Path) -> None:
     config = GuardConfig(suite=suite, tasks=("STS-B",))
-    assert call(guarding.SENTENCES, config, inputs, tmp_path / "work")["contamination"] == []
+    assert guarded(config, [EXACT], tmp_path, split="test")["contamination"] == []
 
 
-def triplet_rows(folder: Path, rows: Sequence[tuple[str, str, str]]) -> Rows:
+def triplets(rows: Sequence[tuple[str, str, str]]) -> pa.Table:
     names = ("anchor", "positive", "negative")
     made = [{"triplet_id": i, **dict(zip(names, row, strict=True))} for i, row in enumerate(rows)]
-    pq.write_table(pa.Table.from_pylist(made, TRIPLETS), folder / "triplets.parquet")
-    return rows_of({"triplets": [folder / "triplets.parquet"]})
+    return pa.Table.from_pylist(made, TRIPLETS)
 
 
 def test_a_paraphrase_is_found_by_stored_vectors(suite: Path, tmp_path: Path) -> None:
     a, b, c, d = CLEAN
-    triplets = triplet_rows(tmp_path, [(a, b, c), (a, PARAPHRASE, b), (EXACT, PARAPHRASE, d)])
     path = weights.fetch(MINILM)
     texts = sorted({a, b, c, d, EXACT, PARAPHRASE})
     vectors = encode(load_encoder(path), texts)
-    stored = embeddings_table(pa.array(seeding.text_ids(texts)), vectors)
-    pq.write_table(stored, tmp_path / "embeddings.parquet")
     inputs = {
-        "triplets": triplets,
-        "embeddings": rows_of({"embeddings": [tmp_path / "embeddings.parquet"]}),
+        "triplets": triplets([(a, b, c), (a, PARAPHRASE, b), (EXACT, PARAPHRASE, d)]),
+        "embeddings": embeddings_table(pa.array(seeding.text_ids(texts)), vectors),
     }
     config = GuardConfig(suite=suite, tasks=("STS-B",), embedding_min=0.85)
     made = call(guarding.TRIPLETS, config, inputs, tmp_path / "work", {"encoder": path})
@@ -205,19 +172,11 @@ def test_a_paraphrase_is_found_by_stored_vectors(suite: Path, tmp_path: Path) ->
         PARAPHRASE: ("embedding", TEST[1]),
     }
     # Each row once, whichever of its texts was found.
-    assert [(row["row_id"], row["text"]) for row in made["rejects"]] == [
-        (1, PARAPHRASE),
-        (2, EXACT),
-    ]
-    assert (
-        call(
-            guarding.TRIPLETS,
-            config.model_copy(update={"embedding_min": None}),
-            inputs,
-            tmp_path / "other",
-        )["contamination"][0]["level"]
-        == "exact"
-    )
+    refused = [(row["row_id"], row["text"]) for row in made["rejects"]]
+    assert refused == [(1, PARAPHRASE), (2, EXACT)]
+    config = config.model_copy(update={"embedding_min": None})
+    made = call(guarding.TRIPLETS, config, inputs, tmp_path / "other")
+    assert made["contamination"][0]["level"] == "exact"
 
 
 def test_a_paraphrase_on_the_shortlist_is_found_without_stored_vectors(
@@ -226,41 +185,30 @@ def test_a_paraphrase_on_the_shortlist_is_found_without_stored_vectors(
     monkeypatch.setattr(guarding, "ORDER", 3)
     monkeypatch.setattr(guarding, "SHORTLIST", 0.2)
     near = "Behind the stone wall, three apple trees were planted by her."
-    inputs = {"sentences": sentence_rows(tmp_path, [near, *CLEAN])}
     config = GuardConfig(suite=suite, tasks=("STS-B",), embedding_min=0.85)
     models = {"encoder": weights.fetch(MINILM)}
-    made = call(guarding.SENTENCES, config, inputs, tmp_path / "work", models)
+    made = guarded(config, [near, *CLEAN], tmp_path, models)
     assert levels(made["contamination"]) == {near: ("embedding", TEST[1])}
-    assert call(guarding.SENTENCES, config, inputs, tmp_path / "none")["contamination"] == []
+    assert guarded(config, [near, *CLEAN], tmp_path)["contamination"] == []
 
 
-def test_an_encoder_that_sees_all_alike_removes_nothing(
+def test_an_untrained_encoder_removes_nothing(
     suite: Path, tmp_path: Path, tiny_backbone: Path
 ) -> None:
     """Cosines of an untrained encoder are high for any two texts."""
-    vectors = encode(load_encoder(tiny_backbone), [*TEST[:3], *DEV])
-    assert guarding._telling(vectors, 0.5) > 0.8
-
-
-def labelled_rows(folder: Path, rows: Sequence[tuple[str, str | None, str | None]]) -> Rows:
-    table = [
-        {"row_id": number, "anchor": anchor, "positive": positive, "negative": negative}
-        for number, (anchor, positive, negative) in enumerate(rows)
-    ]
-    pq.write_table(pa.Table.from_pylist(table, LABELLED), folder / "labelled.parquet")
-    return rows_of({"labelled": [folder / "labelled.parquet"]})
+    config = GuardConfig(suite=suite, tasks=("STS-B",), embedding_min=0.5)
+    made = guarded(config, CLEAN, tmp_path, {"encoder": tiny_backbone})
+    assert made["contamination"] == []
 
 
 def test_labelled_rows_are_looked_at_and_left_out(suite: Path, tmp_path: Path) -> None:
-    rows = labelled_rows(
-        tmp_path,
+    texts = [CLEAN[:3], (*CLEAN[1:3], INSIDE), (CLEAN[2], CHANGED), (EXACT,), CLEAN[3:]]
+    rows = pa.Table.from_pylist(
         [
-            (CLEAN[0], CLEAN[1], CLEAN[2]),
-            (CLEAN[1], CLEAN[2], INSIDE),
-            (CLEAN[2], CHANGED, None),
-            (EXACT, None, None),
-            (CLEAN[3], None, None),
+            {"row_id": n, **dict(zip(("anchor", "positive", "negative"), row, strict=False))}
+            for n, row in enumerate(texts)
         ],
+        LABELLED,
     )
     config = GuardConfig(suite=suite, tasks=("STS-B",))
     made = call(guarding.LABELLED, config, {"labelled": rows}, tmp_path / "work")
@@ -270,15 +218,9 @@ def test_labelled_rows_are_looked_at_and_left_out(suite: Path, tmp_path: Path) -
         EXACT: ("exact", TEST[0]),
     }
     assert sorted(row["row_id"] for row in made["rejects"]) == [1, 2, 3]
-    found = [row["text"] for row in made["contamination"]]
-    work = work_of({"guarded_labelled": contamination(tmp_path, found)}, tmp_path)
-    left = drop_contaminated(work, rows.table("labelled"), "guarded_labelled", "train")
-    assert left["row_id"].to_pylist() == [0, 4]
 
 
-def test_a_suite_without_its_dev_files_is_looked_for_with_those_it_has(
-    suite: Path, tmp_path: Path
-) -> None:
+def test_a_suite_without_its_dev_files_is_guarded(suite: Path, tmp_path: Path) -> None:
     (suite / "STS" / "STSBenchmark" / "sts-dev.csv").unlink()
     config = GuardConfig(suite=suite, tasks=("STS-B",))
     assert set(externals(config)) == {"STS/STSBenchmark/sts-test.csv"}
@@ -286,14 +228,8 @@ def test_a_suite_without_its_dev_files_is_looked_for_with_those_it_has(
         externals(config.model_copy(update={"splits": ("dev",)}))
 
 
-def contamination(folder: Path, texts: Sequence[str], removed: bool = True) -> Rows:
-    rows = [{"text": text, "removed": removed} for text in texts]
-    pq.write_table(pa.Table.from_pylist(rows, CONTAMINATION), folder / "contamination.parquet")
-    return rows_of({"contamination": [folder / "contamination.parquet"]})
-
-
-def work_of(inputs: Mapping[str, Rows], folder: Path) -> Work:
-    return Work(None, 1, inputs, {}, {}, Resources(), folder, lambda name, table: None)
+def contamination(texts: Sequence[str], removed: bool = True) -> pa.Table:
+    return pa.Table.from_pylist([{"text": t, "removed": removed} for t in texts], CONTAMINATION)
 
 
 def test_rows_with_a_removed_text_are_left_out(tmp_path: Path) -> None:
@@ -305,75 +241,69 @@ def test_rows_with_a_removed_text_are_left_out(tmp_path: Path) -> None:
             "negative": ["i", "j", "k", "x"],
         }
     )
-    work = work_of({"slot": contamination(tmp_path, ["x"])}, tmp_path)
-    assert drop_contaminated(work, rows, "slot", "train")["row_id"].to_pylist() == [1]
-    assert drop_contaminated(work, rows, "other", "train") is rows
-    reported = work_of({"slot": contamination(tmp_path, ["x"], removed=False)}, tmp_path)
-    assert drop_contaminated(reported, rows, "slot", "train").num_rows == 4
+    for removed, wanted in ((True, [1]), (False, [1, 2, 3, 4])):
+        slots = {"slot": rows_in(tmp_path, contamination=contamination(["x"], removed))}
+        work = work_of(None, slots, tmp_path)
+        assert drop_contaminated(work, rows, "slot", "train")["row_id"].to_pylist() == wanted
+        assert drop_contaminated(work, rows, "other", "train") is rows
 
 
-def test_nothing_left_to_train_on_is_said_in_one_sentence(
-    tmp_path: Path, tiny_backbone: Path
-) -> None:
-    texts = list(CLEAN)
+def test_nothing_left_to_train_on_names_the_keys(tmp_path: Path, tiny_backbone: Path) -> None:
+    found = rows_in(tmp_path, contamination=contamination(CLEAN))
     inputs = {
-        "sentences": sentence_rows(tmp_path, texts),
-        "triplets": triplet_rows(tmp_path, [(CLEAN[0], CLEAN[1], CLEAN[2])]),
-        "guarded_sentences": contamination(tmp_path, texts),
-        "guarded_triplets": contamination(tmp_path, texts),
+        "sentences": sentences(CLEAN),
+        "triplets": triplets([(CLEAN[0], CLEAN[1], CLEAN[2])]),
+        "guarded_sentences": found,
+        "guarded_triplets": found,
     }
     models = {"backbone": tiny_backbone}
-    with fails("no_rows", "fit_evaluator", "4") as told:
-        call(fit_evaluator.STAGE, FitEvaluatorConfig(), inputs, tmp_path / "a", models)
     # No threshold frees a text that is the same.
-    assert "set guard.action to report" in str(told.value)
-    assert "transductive" in str(told.value)
-    assert "(guard.embedding_min, guard.ngram) free no text of level exact" in str(told.value)
+    with fails("no_rows", "fit_evaluator", "4", "guard.action", "transductive", "level exact"):
+        call(fit_evaluator.STAGE, FitEvaluatorConfig(), inputs, tmp_path / "a", models)
     config = TrainConfig(phase=PhaseConfig.model_validate({}))
     with fails("no_rows", "1"):
         call(train.STAGE, config, inputs, tmp_path / "b", models)
 
 
-def test_cases_of_fact_order_are_looked_for_without_a_suite(tmp_path: Path) -> None:
-    file = tmp_path / "ours.tsv"
-    file.write_text(
-        "anchor\trewording\tchanged\tkind\tsplit\n"
-        f"{TEST[0]}\tHis last loaf went to a tired soldier.\t{CHANGED}\tword\ttest\n"
-        f"{TEST[1]}\tThree apple trees were planted by her.\t{ADDED}\tword\tdev\n"
-    )
-    texts = [EXACT, TEST[1], "his last loaf went to a tired soldier", *CLEAN]
-    config = GuardConfig(suite=Path(), tasks=(), fact_order=(("ours", str(file)),))
-    assert externals(config) == {"fact_order/ours": file}
-    inputs = {"sentences": sentence_rows(tmp_path, texts)}
-    made = call(guarding.SENTENCES, config, inputs, tmp_path / "work")
-    assert {(row["text"], row["suite"], row["task"]) for row in made["contamination"]} == {
-        (text, "fact_order", "ours") for text in texts[:3]
-    }
+FACTS = f"""anchor\trewording\tchanged\tkind\tsplit
+{TEST[0]}\tHis last loaf went to a tired soldier.\t{CHANGED}\tword\ttest
+{TEST[1]}\tThree apple trees were planted by her.\t{ADDED}\tword\tdev
+"""
+PAIRS = f"""one\ttwo\tgold\tsplit
+{TEST[0]}\tHis last loaf went to a tired soldier.\t5\ttest
+{TEST[1]}\tThree apple trees were planted by her.\t4\tdev
+"""
+QUESTIONS = f'question,file,split\n"{TEST[0]}",a.md,\n"{TEST[1]}",gone.md,dev\n'
 
 
-def test_graded_pairs_of_ones_own_are_looked_for_in_both_splits(tmp_path: Path) -> None:
-    file = tmp_path / "ours.tsv"
-    file.write_text(
-        "one\ttwo\tgold\tsplit\n"
-        f"{TEST[0]}\tHis last loaf went to a tired soldier.\t5\ttest\n"
-        f"{TEST[1]}\tThree apple trees were planted by her.\t4\tdev\n"
-    )
-    texts = [EXACT, TEST[1], "his last loaf went to a tired soldier", *CLEAN]
-    sets = (("ours", StsSet(source=str(file))),)
-    config = GuardConfig(suite=Path(), tasks=(), sts_sets=sets)
-    assert externals(config) == {"sts_sets/ours": file}
+@pytest.mark.parametrize(
+    ("key", "name", "content", "external", "others"),
+    [
+        ("fact_order", "ours.tsv", FACTS, "fact_order/ours", 1),
+        ("sts_sets", "ours.tsv", PAIRS, "sts_sets/ours", 1),
+        ("retrieval_sets", "ours.csv", QUESTIONS, "questions/ours", 0),
+    ],
+)
+def test_sets_of_ones_own_are_looked_for_in_both_splits(
+    key: str, name: str, content: str, external: str, others: int, tmp_path: Path
+) -> None:
+    file = tmp_path / name
+    file.write_text(content)
+    sources = {"sts_sets": StsSet, "retrieval_sets": RetrievalSource}
+    source = sources[key](source=str(file)) if key in sources else str(file)
+    config = GuardConfig(suite=Path(), tasks=(), **{key: (("ours", source),)})
+    assert externals(config) == {external: file}
     stripped = without(config.model_dump(mode="json"), guarding.SENTENCES.locations)
-    assert stripped["sts_sets"] == [["ours", {"columns": None}]]
-    inputs = {"sentences": sentence_rows(tmp_path, texts)}
-    made = call(guarding.SENTENCES, config, inputs, tmp_path / "work")
+    assert str(tmp_path) not in str(stripped)
+    rewording = ["his last loaf went to a tired soldier"][:others]
+    made = guarded(config, [EXACT, TEST[1], *rewording, *CLEAN], tmp_path)
     assert {(row["text"], row["suite"], row["task"]) for row in made["contamination"]} == {
-        (text, "sts_sets", "ours") for text in texts[:3]
+        (text, key, "ours") for text in (EXACT, TEST[1], *rewording)
     }
 
 
 def test_queries_of_ones_own_are_looked_for_and_their_documents_are_not(tmp_path: Path) -> None:
-    documents = {"1": CLEAN[0], "2": EXACT}
-    queries = {"q": TEST[0], "r": TEST[1]}
+    documents, queries = {"1": CLEAN[0], "2": EXACT}, {"q": TEST[0], "r": TEST[1]}
     grades = {"test": [("q", "1", 1)], "dev": [("r", "2", 1)]}
     folder = write_beir(tmp_path / "ours", documents, queries, grades)
     sets = (("ours", RetrievalSource(source=str(folder))),)
@@ -381,21 +311,5 @@ def test_queries_of_ones_own_are_looked_for_and_their_documents_are_not(tmp_path
     assert len(externals(config)) == 4
     stripped = without(config.model_dump(mode="json"), guarding.SENTENCES.locations)
     assert stripped["retrieval_sets"] == [["ours", {"dev": "dev", "test": "test"}]]
-    inputs = {"sentences": sentence_rows(tmp_path, [TEST[0], TEST[1], *CLEAN])}
-    made = call(guarding.SENTENCES, config, inputs, tmp_path / "work")
-    assert {(row["text"], row["suite"], row["task"]) for row in made["contamination"]} == {
-        (text, "retrieval_sets", "ours") for text in TEST[:2]
-    }
-
-
-def test_questions_in_a_table_are_looked_for_in_both_splits(tmp_path: Path) -> None:
-    file = tmp_path / "mine.csv"
-    file.write_text(f'question,file,split\n"{TEST[0]}",a.md,\n"{TEST[1]}",gone.md,dev\n')
-    sets = (("mine", RetrievalSource(source=str(file))),)
-    config = GuardConfig(suite=Path(), tasks=(), retrieval_sets=sets)
-    assert externals(config) == {"questions/mine": file}
-    inputs = {"sentences": sentence_rows(tmp_path, [TEST[0], TEST[1], *CLEAN])}
-    made = call(guarding.SENTENCES, config, inputs, tmp_path / "work")
-    assert {(row["text"], row["suite"], row["task"]) for row in made["contamination"]} == {
-        (text, "retrieval_sets", "mine") for text in TEST[:2]
-    }
+    made = guarded(config, [TEST[0], TEST[1], *CLEAN], tmp_path)
+    assert {row["text"] for row in made["contamination"]} == set(TEST[:2])

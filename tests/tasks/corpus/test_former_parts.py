@@ -6,27 +6,31 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from stages import work_of
 
 from tercet.storage.part_writer import PartWriter, StagedFile
 from tercet.storage.rows import Rows, rows_of
 from tercet.tasks.corpus import former_parts
-from tercet.tasks.stage import Config, Resources, Work
+from tercet.tasks.stage import Config, Resources
 
 SCHEMA = pa.schema([("doc_id", pa.uint64()), ("number", pa.int32())])
 PART_ROWS = 10
 
 
-def write(folder: Path, documents: Sequence[int], known: Rows | None = None) -> list[StagedFile]:
+def write(
+    folder: Path, documents: Sequence[int], known: Rows | None = None, length: int | None = None
+) -> list[StagedFile]:
     """The files of these documents, of which N has 1 + N % 5 rows, read in this order."""
     tables = {"sentences": SCHEMA}
     folder.mkdir()
     with PartWriter(folder, tables, PART_ROWS) as writer:
         inputs = {} if known is None else {"known": known}
         resources = Resources(part_rows=PART_ROWS)
-        work = Work(Config(), 0, inputs, {}, {}, resources, folder, writer.emit)
+        work = work_of(Config(), inputs, folder, resources=resources, emit=writer.emit)
         with former_parts.former_parts(work, tables) as ordered:
             for one in documents:
-                columns = {"doc_id": [one] * (1 + one % 5), "number": range(1 + one % 5)}
+                count = length or 1 + one % 5
+                columns = {"doc_id": [one] * count, "number": range(count)}
                 ordered.emit("sentences", pa.table(columns, schema=SCHEMA))
         return list(writer.close().files["sentences"])
 
@@ -60,9 +64,7 @@ def test_the_same_documents_lie_as_they_lay_in_whatever_order_they_are_read(
     assert digests(backwards) == digests(before)
 
 
-def test_new_documents_come_behind_and_fill_the_last_file(
-    tmp_path: Path, before: list[StagedFile]
-) -> None:
+def test_new_documents_fill_the_last_file(tmp_path: Path, before: list[StagedFile]) -> None:
     read = sorted([*range(100, 216, 2), 103, 151, 153, 155, 157, 159, 161, 163, 165, 199])
     after = write(tmp_path / "after", read, rows(before))
     assert digests(after)[: len(before) - 1] == digests(before)[:-1]
@@ -75,9 +77,7 @@ def test_new_documents_come_behind_and_fill_the_last_file(
     assert digests(again)[: len(after) - 1] == digests(after)[:-1]
 
 
-def test_a_document_that_goes_changes_its_file_alone(
-    tmp_path: Path, before: list[StagedFile]
-) -> None:
+def test_a_document_gone_changes_its_file_alone(tmp_path: Path, before: list[StagedFile]) -> None:
     lost = pq.read_table(before[3].path)["doc_id"].to_pylist()[0]
     after = write(tmp_path / "after", [n for n in range(100, 216, 2) if n != lost], rows(before))
     kept = set(digests(after)) & set(digests(before))
@@ -88,25 +88,15 @@ def test_a_document_that_goes_changes_its_file_alone(
 
 def test_a_document_that_is_longer_than_a_file_comes_once(tmp_path: Path) -> None:
     """One emit of so many rows is parted, and the document lies in several files."""
-    tables, rows_ = {"sentences": SCHEMA}, 5 * PART_ROWS
-    long = pa.table({"doc_id": [7] * rows_, "number": range(rows_)}, schema=SCHEMA)
-    known: dict[str, Rows] = {}
+    known = None
     for name in ("before", "after", "again"):
-        with PartWriter(tmp_path / name, tables, PART_ROWS) as writer:
-            resources = Resources(part_rows=PART_ROWS)
-            folder = tmp_path / name
-            work = Work(Config(), 0, known, {}, {}, resources, folder, writer.emit)
-            with former_parts.former_parts(work, tables) as ordered:
-                ordered.emit("sentences", long)
-            files = list(writer.close().files["sentences"])
+        files = write(tmp_path / name, [7], known, length=5 * PART_ROWS)
         assert len(files) > 1
-        assert listed(files) == [(7, number) for number in range(rows_)]
-        known = {"known": rows(files)}
+        assert listed(files) == [(7, number) for number in range(5 * PART_ROWS)]
+        known = rows(files)
 
 
-def test_a_corpus_of_other_documents_is_laid_out_anew(
-    tmp_path: Path, before: list[StagedFile]
-) -> None:
+def test_other_documents_are_laid_out_anew(tmp_path: Path, before: list[StagedFile]) -> None:
     read = range(301, 401, 2)
     after = write(tmp_path / "after", read, rows(before))
     assert listed(after) == listed(write(tmp_path / "fresh", read))

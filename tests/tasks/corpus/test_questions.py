@@ -13,17 +13,16 @@ SPLIT = np.array([TEST, DEV, TRAIN, TEST], dtype=np.int8)
 DOCUMENTS = np.array([10, 11, 12, 13], dtype=np.uint64)
 
 
-def stand(tmp_path, *rows):
+def table_of(tmp_path, rows, kept=KEPT, first=0):
     path = tmp_path / "questions.parquet"
-    pq.write_table(questions.offered(rows, 0), path)
-    ids = seeding.text_ids(KEPT)
-    splits = np.array(list(KEPT.values()), dtype=np.int8)
-    table = questions.standing(path, ids, splits, SPLIT, DOCUMENTS)
-    assert table.schema == questions.QUESTIONS
-    return [
-        (row["doc_id"], row["question"], row["query"], row["answer"], row["split"])
-        for row in table.to_pylist()
-    ]
+    pq.write_table(questions.offered(rows, first), path)
+    splits = np.array(list(kept.values()), dtype=np.int8)
+    return questions.standing(path, seeding.text_ids(kept), splits, SPLIT, DOCUMENTS)
+
+
+def stand(tmp_path, *rows):
+    names = ("doc_id", "question", "query", "answer", "split")
+    return [tuple(row[name] for name in names) for row in table_of(tmp_path, rows).to_pylist()]
 
 
 def test_its_sentences_are_held_out_with_its_document(tmp_path):
@@ -61,21 +60,13 @@ def test_one_answer_a_query_and_one_query_an_answer(tmp_path):
 
 
 def test_ids_tell_questions_apart(tmp_path):
-    path = tmp_path / "questions.parquet"
     rows = [(0, name, "f()", "a", ["a"]) for name in ("one", "two")]
-    pq.write_table(questions.offered(rows, 3), path)
-    table = questions.standing(
-        path, seeding.text_ids(["a"]), np.array([TEST], np.int8), SPLIT, DOCUMENTS
-    )
+    table = table_of(tmp_path, rows, {"a": TEST}, 3)
     assert table["doc_id"].to_pylist() == [13, 13]
-    assert table["pair_id"].to_pylist() == [
-        seeding.text_id(name, "f()", "a") for name in ("one", "two")
-    ]
+    wanted = [seeding.text_id(name, "f()", "a") for name in ("one", "two")]
+    assert table["pair_id"].to_pylist() == wanted
 
 
 @pytest.mark.parametrize("rows", [(), ((0, "name", "f()", "a", ["a"]),)])
 def test_a_corpus_may_have_no_sentence_or_no_question(tmp_path, rows):
-    path = tmp_path / "questions.parquet"
-    pq.write_table(questions.offered(rows, 0), path)
-    none = np.empty(0, np.uint64), np.empty(0, np.int8)
-    assert questions.standing(path, *none, SPLIT, DOCUMENTS).num_rows == 0
+    assert table_of(tmp_path, rows, {}).num_rows == 0

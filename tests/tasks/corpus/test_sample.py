@@ -5,15 +5,13 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from failures import fails
+from stages import emitted
 
 from tercet.models import seeding
-from tercet.storage.rows import rows_of
 from tercet.tasks.corpus import sample
 from tercet.tasks.corpus.anchors import anchor_mask
-from tercet.tasks.stage import Resources, Work
 
 
 def sentences(counts: dict[str, int]) -> pa.Table:
@@ -30,33 +28,17 @@ def sentences(counts: dict[str, int]) -> pa.Table:
     )
 
 
-# The table `anchor_shares` of each call of `shares_of`.
-counts: list[pa.Table] = []
+Shares = Callable[..., tuple[pa.Table, pa.Table]]
 
 
 @pytest.fixture
-def shares_of(tmp_path: Path) -> Callable[..., pa.Table]:
-    counts.clear()
+def shares_of(tmp_path: Path) -> Shares:
+    """The tables `anchors` and `anchor_shares` of these sentences."""
 
-    def run(table: pa.Table, seed: int = 0, **config: object) -> pa.Table:
-        pq.write_table(table.slice(0, 100), tmp_path / "0.parquet")
-        pq.write_table(table.slice(100), tmp_path / "1.parquet")
-        rows = rows_of({"sentences": [tmp_path / "0.parquet", tmp_path / "1.parquet"]})
-        emitted: dict[str, pa.Table] = {}
-        work = Work(
-            config=sample.SampleConfig.model_validate(config),
-            seed=seed,
-            inputs={"sentences": rows},
-            models={},
-            spec={},
-            resources=Resources(),
-            scratch=tmp_path,
-            emit=emitted.__setitem__,
-        )
-        sample.run(work)
-        assert {name: table.schema for name, table in emitted.items()} == sample.STAGE.tables
-        counts.append(emitted["anchor_shares"])
-        return emitted["anchors"]
+    def run(table: pa.Table, seed: int = 0, **config: object) -> tuple[pa.Table, pa.Table]:
+        chosen = sample.SampleConfig.model_validate(config)
+        made = emitted(sample.STAGE, chosen, {"sentences": table}, tmp_path, seed=seed)
+        return made["anchors"], made["anchor_shares"]
 
     return run
 
@@ -79,14 +61,12 @@ def test_anchors_by_share(
     assert sample.wanted(eligible, shares, rows) == expected
 
 
-def test_the_mask_finds_as_many_anchors_as_the_table_says(
-    shares_of: Callable[..., pa.Table],
-) -> None:
+def test_the_mask_finds_as_many_anchors_as_the_table_says(shares_of: Shares) -> None:
     table = sentences({"near": 300, "far": 700, "unused": 50})
     corpora = [{"name": "near", "share": 1.0}, {"name": "far", "role": "general", "share": 3.0}]
-    made = shares_of(table, corpora=corpora, rows=100, min_words=3, max_words=18)
-    assert counts[0]["anchors"].to_pylist() == [25, 75]
-    assert counts[0]["role"].to_pylist() == ["domain", "general"]
+    made, counts = shares_of(table, corpora=corpora, rows=100, min_words=3, max_words=18)
+    assert counts["anchors"].to_pylist() == [25, 75]
+    assert counts["role"].to_pylist() == ["domain", "general"]
     mask = anchor_mask(table, made, 0)
     chosen = table.filter(pa.array(mask))
     assert chosen["corpus"].value_counts().to_pylist() == [
@@ -99,39 +79,38 @@ def test_the_mask_finds_as_many_anchors_as_the_table_says(
     eligible = (table["n_words"].to_numpy() >= 3) & (table["n_words"].to_numpy() <= 18)
     eligible &= np.asarray(table["split"].to_pylist()) == "train"
     near = eligible & (np.asarray(table["corpus"].to_pylist()) == "near")
-    assert counts[0]["sentences"].to_pylist()[0] == near.sum()
+    assert counts["sentences"].to_pylist()[0] == near.sum()
 
 
-def test_more_rows_keep_the_anchors_there_are(shares_of: Callable[..., pa.Table]) -> None:
+def test_more_rows_keep_the_anchors_there_are(shares_of: Shares) -> None:
     table = sentences({"a": 400})
-    few = anchor_mask(table, shares_of(table, corpora=[{"name": "a"}], rows=50), 0)
-    more = anchor_mask(table, shares_of(table, corpora=[{"name": "a"}], rows=120), 0)
-    other = anchor_mask(table, shares_of(table, 1, corpora=[{"name": "a"}], rows=50), 1)
+    few, more, other = (
+        anchor_mask(table, shares_of(table, seed, corpora=[{"name": "a"}], rows=rows)[0], seed)
+        for seed, rows in ((0, 50), (0, 120), (1, 50))
+    )
     assert few.sum() == 50
     assert more.sum() == 120
     assert (more | ~few).all()
     assert (other != few).any()
 
 
-def test_all_sentences_stay_anchors_when_more_come(shares_of: Callable[..., pa.Table]) -> None:
-    few = shares_of(sentences({"a": 200}), corpora=[{"name": "a"}])
-    more = shares_of(sentences({"a": 400}), corpora=[{"name": "a"}])
+def test_all_sentences_stay_anchors_when_more_come(shares_of: Shares) -> None:
+    few, _ = shares_of(sentences({"a": 200}), corpora=[{"name": "a"}])
+    more, _ = shares_of(sentences({"a": 400}), corpora=[{"name": "a"}])
     assert few["threshold"].to_pylist() == [2**64 - 1]
     assert few.equals(more)
 
 
-def test_no_anchor_at_all_is_told(shares_of: Callable[..., pa.Table]) -> None:
+def test_no_anchor_at_all_is_told(shares_of: Shares) -> None:
     with fails("no_rows", "90"):
         shares_of(sentences({"a": 200}), corpora=[{"name": "a"}], min_words=90, max_words=99)
 
 
-def test_an_anchor_is_among_as_many_others_as_are_asked_for(
-    shares_of: Callable[..., pa.Table],
-) -> None:
+def test_an_anchor_is_among_as_many_others_as_are_asked_for(shares_of: Shares) -> None:
     # Two sentences a document; of every tenth sentence's document the other one stands alone.
     table = sentences({"a": 200})
-    made = shares_of(table, corpora=[{"name": "a"}], min_context_sentences=1)
-    assert counts[0]["anchors"].to_pylist() == [160]
+    made, counts = shares_of(table, corpora=[{"name": "a"}], min_context_sentences=1)
+    assert counts["anchors"].to_pylist() == [160]
     assert made["company"].to_pylist() == [1]
     chosen = table.filter(pa.array(anchor_mask(table, made, 0)))
     documents = chosen["doc_id"].value_counts()

@@ -5,11 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from pydantic import BaseModel
+from stages import rows_in, work_of
 
-from tercet.storage.rows import rows_of
 from tercet.tasks.corpus import warnings
 from tercet.tasks.corpus.gather import HTML, example_id
 from tercet.tasks.corpus.ingest import CORPUS_OUTCOMES
@@ -17,7 +16,6 @@ from tercet.tasks.corpus.passages import PassagesConfig
 from tercet.tasks.corpus.sources.corpora import IngestConfig
 from tercet.tasks.evaluation.evaluate import EvaluateConfig
 from tercet.tasks.rejects import rejects
-from tercet.tasks.stage import Resources, Work
 from tercet.tasks.training.train_settings import TrainConfig
 from tercet.tasks.warning import StageWarning
 
@@ -48,14 +46,12 @@ def found(tmp_path: Path) -> Any:
             {"corpus": "tickets", "unit": unit, "outcome": outcome, "n": n}
             for (unit, outcome), n in counts.items()
         ]
-        names = ("corpus_outcomes", "sentences", "rejects")
-        files = {name: [tmp_path / f"{name}.parquet"] for name in names}
-        pq.write_table(pa.Table.from_pylist(rows, CORPUS_OUTCOMES), files["corpus_outcomes"][0])
-        pq.write_table(pa.table({"text": list(texts)}), files["sentences"][0])
         shown = rejects("ingest", [example_id("tickets")] if html else [], HTML, "a.csv:1", html)
-        pq.write_table(shown, files["rejects"][0])
-        work = Work(config, 0, {}, {}, {}, Resources(), tmp_path, lambda name, rows: None, "ingest")
-        return list(warnings.find_ingest(work, rows_of(files), configs))
+        outcomes = pa.Table.from_pylist(rows, CORPUS_OUTCOMES)
+        sentences = pa.table({"text": list(texts)})
+        made = rows_in(tmp_path, corpus_outcomes=outcomes, sentences=sentences, rejects=shown)
+        work = work_of(config, {}, tmp_path, stage="ingest")
+        return list(warnings.find_ingest(work, made, configs))
 
     return _found
 
@@ -67,34 +63,51 @@ def told(warnings: list[StageWarning]) -> Told:
     return [(one.kind, one.key, one.count, one.total) for one in warnings]
 
 
-@pytest.mark.parametrize(("lost", "expected"), [(9, []), (10, [("left_out", "tickets", 10, 100)])])
-def test_a_tenth_of_the_pairs_left_out_is_told(found: Any, lost: int, expected: Told) -> None:
-    counts = {"train": 100 - lost, "incomplete_pair": lost, "duplicate_query": 50}
-    assert told(found(counts)) == expected
-    assert found({}) == []
-
-
-def test_the_reasons_name_the_keys_to_change(found: Any) -> None:
-    pairs = {"train": 15, "test": 57, "like_test": 169, "shared_with_test": 59}
-    (warning,) = found(pairs)
-    assert told([warning]) == [("left_out", "tickets", 228, 300)]
-    assert warning.remedy.endswith("lower ingest.test")
+LARGE = {"sentence train": 900, "sentence test": 29, "sentence dev": 1}
+SMALL = {"sentence duplicate": 500, "sentence train": 400, "sentence dev": 40, "sentence test": 60}
 
 
 @pytest.mark.parametrize(
-    ("train", "helps"),
-    [(220, True), (147, False), (0, False)],
-)
-def test_documents_that_stay_together_are_is_toldwith_what_parts_them(
-    found: Any, train: int, helps: bool
-) -> None:
+    ("counts", "expected"),
+    [
+        ({}, []),
+        # A tenth of the pairs.
+        ({"pair train": 91, "pair incomplete_pair": 9, "pair duplicate_query": 50}, []),
+        ({"pair train": 90, "pair incomplete_pair": 10, "pair duplicate_query": 50},
+         [("left_out", "tickets", 10, 100)]),
+        ({"pair train": 15, "pair test": 57, "pair like_test": 169, "pair shared_with_test": 59},
+         [("left_out", "tickets", 228, 300)]),
+        # Half are repetitions.
+        ({"pair train": 269, "pair duplicate_query": 1231},
+         [("duplicates", "tickets", 1231, 1500)]),
+        ({"pair train": 1000, "pair duplicate_query": 300}, []),
+        (SMALL, [("duplicates", "tickets", 500, 1000)]),
+        # A split that was asked for holds next to nothing.
+        (LARGE, [("tiny_split", "test", 29, 930)]),
+        (LARGE | {"sentence test": 30}, []),
+        ({"sentence train": 900}, [("tiny_split", "test", 0, 900), ("tiny_split", "dev", 0, 900)]),
+    ],
+)  # fmt: skip
+def test_what_a_corpus_lost_is_told(found: Any, counts: dict[str, int], expected: Told) -> None:
+    others = {tuple(key.split()): n for key, n in counts.items()}
+    assert told(found({}, others=others)) == expected
+
+
+def test_the_reasons_name_the_keys_to_change(found: Any) -> None:
+    (warning,) = found({"train": 15, "test": 57, "like_test": 169, "shared_with_test": 59})
+    assert "ingest.test" in warning.remedy
+
+
+@pytest.mark.parametrize(("train", "helps"), [(220, True), (147, False), (0, False)])
+def test_documents_that_stay_together_are_told(found: Any, train: int, helps: bool) -> None:
     parted = {("parted", "train"): train, ("parted", "dev"): 10, ("parted", "test"): 60}
     (warning,) = found({}, documents=296, others=parted)
     assert told([warning]) == [("held_out", "tickets", 0, 296)]
     assert warning.remedy.startswith("ingest.max_shingle_frequency=1") == helps
     assert found({}, documents=40) == []
     (warning,) = found({}, documents=296)
-    assert warning.remedy == "raise ingest.test and ingest.dev"
+    assert "ingest.test" in warning.remedy
+    assert "ingest.dev" in warning.remedy
 
 
 @pytest.mark.parametrize(("lost", "is_told"), [(9, False), (10, True), (80, True)])
@@ -103,15 +116,6 @@ def test_sentences_that_the_splits_keep_out_are_told(found: Any, lost: int, is_t
     counts |= {("sentence", "test"): 30 - lost + lost // 2, ("sentence", "duplicate"): 50}
     expected = [("left_out", "tickets", lost, 100)] * is_told
     assert [one for one in told(found({}, others=counts)) if one[0] == "left_out"] == expected
-
-
-def test_repetitions_are_is_toldwhere_they_are_half_of_all(found: Any) -> None:
-    pairs = found({"train": 269, "duplicate_query": 1231})
-    assert told(pairs) == [("duplicates", "tickets", 1231, 1500)]
-    lost = {("sentence", "duplicate"): 500, ("sentence", "train"): 400, ("sentence", "dev"): 40}
-    sentences = found({}, others=lost | {("sentence", "test"): 60})
-    assert told(sentences) == [("duplicates", "tickets", 500, 1000)]
-    assert found({"train": 1000, "duplicate_query": 300}) == []
 
 
 def test_pairs_that_nothing_reads_are_told(found: Any) -> None:
@@ -129,15 +133,7 @@ def test_pairs_that_nothing_reads_are_told(found: Any) -> None:
     assert found(pairs, configs=[train[0], blind]) == []
 
 
-def test_a_split_that_was_asked_for_and_holds_next_to_nothing_is_told(found: Any) -> None:
-    sentences = {("sentence", "train"): 900, ("sentence", "test"): 29, ("sentence", "dev"): 1}
-    assert told(found({}, others=sentences)) == [("tiny_split", "test", 29, 930)]
-    assert found({}, others=sentences | {("sentence", "test"): 30}) == []
-    empty = found({}, others={("sentence", "train"): 900})
-    assert told(empty) == [("tiny_split", "test", 0, 900), ("tiny_split", "dev", 0, 900)]
-
-
-def test_html_that_was_taken_out_is_is_toldwith_an_example(found: Any) -> None:
+def test_html_that_was_taken_out_is_told_with_an_example(found: Any) -> None:
     (warning,) = found({}, documents=40, others={("text", "html"): 3}, html="One.<br>Two.")
     assert told([warning]) == [("html", "tickets", 3, 40)]
     assert warning.example == "One.<br>Two."
@@ -175,18 +171,14 @@ def test_what_is_left_in_texts_is_told(found: Any, text: str, kind: str | None) 
 def test_a_max_length_below_the_budget_is_told(
     tmp_path: Path, trained: int, measured: int | None, expected: Told
 ) -> None:
-    path = tmp_path / "passages.parquet"
-    rows = {
-        "text": ["Short.", "Long.", "Longer."],
-        "n_tokens": pa.array([20, 150, 190], pa.int32()),
-    }
-    pq.write_table(pa.table(rows), path)
+    columns = {"text": ["Short.", "Long.", "Longer."]}
+    columns |= {"n_tokens": pa.array([20, 150, 190], pa.int32())}
+    made = rows_in(tmp_path, passages=pa.table(columns))
     corpora = [{"name": "c", "source": "a.md"}]
     config = PassagesConfig.model_validate({"corpora": corpora, "max_line_bytes": 100})
-    work = Work(config, 0, {}, {}, {}, Resources(), tmp_path, lambda name, rows: None, "passages")
+    work = work_of(config, {}, tmp_path, stage="passages")
     configs: list[Any] = [
         TrainConfig.model_validate({"phase": {"max_length": trained}}),
         EvaluateConfig(max_length=measured),
     ]
-    made = rows_of({"passages": [path]})
     assert told(list(warnings.find_long_passages(work, made, configs))) == expected

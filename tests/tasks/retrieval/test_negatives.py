@@ -1,20 +1,97 @@
 """Stage `negatives`: which passages become a row's negatives, against sentence-transformers'."""
 
 from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from datasets import Dataset
 from failures import fails
-from mined_negatives import WORDS, mined, passage, static_encoder
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.util import mine_hard_negatives
+from stages import rows_in, work_of
 
 from tercet.models import seeding
+from tercet.models.encoders.encoder import encode, load_encoder
 from tercet.models.text.passages import passage_text
+from tercet.tasks.corpus.ingest import DOCUMENT_PAIRS, SENTENCES
+from tercet.tasks.corpus.labelled import LABELLED
+from tercet.tasks.corpus.passages import PASSAGES
 from tercet.tasks.retrieval import negatives
+from tercet.tasks.retrieval.negatives import NEGATIVES, NegativesConfig
+from tercet.tasks.retrieval.passage_vectors import PASSAGE_VECTORS
+from tercet.tasks.scoring.select import TRIPLETS
+from tercet.tasks.training import train_warnings
+
+WORDS = [f"w{number}" for number in range(400)]
+
+
+def static_encoder(folder: Path) -> Path:
+    """A saved encoder: the mean of a random vector for each word."""
+    from sentence_transformers.sentence_transformer.modules import StaticEmbedding
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    vocabulary = {word: place for place, word in enumerate(["[UNK]", *WORDS])}
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    weights = np.random.default_rng(5).normal(size=(len(vocabulary), 256)).astype(np.float32)
+    module = StaticEmbedding(tokenizer, embedding_weights=weights)
+    SentenceTransformer(modules=[module], device="cpu").save(str(folder))
+    return folder
+
+
+def passage(text: str, context: str = "", doc: int = 0, split: str = "train") -> dict[str, Any]:
+    """A row of `passages`."""
+    passage_id = seeding.text_id(passage_text(context, text))
+    own = {"passage_id": passage_id, "doc_id": doc, "text": text, "context": context}
+    return {**own, "corpus": "docs", "split": split}
+
+
+def mined(
+    folder: Path,
+    encoder: Path,
+    passages: Sequence[dict[str, Any]],
+    rows: list[dict[str, Any]],
+    source: str = "labelled",
+    held_out: Sequence[str] = (),
+    **settings: Any,
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The rows of `negatives` from all parts in order of their row and rank, and the rejects.
+
+    rows: of the table that the source names. held_out: sentences of the split test.
+    """
+    schemas = {"document_pairs": DOCUMENT_PAIRS, "labelled": LABELLED, "queries": TRIPLETS}
+    table = "triplets" if source == "queries" else source
+    config = NegativesConfig.model_validate({"source": source, **settings})
+    sentences = [
+        {"doc_id": number, "paragraph": 0, "position": 0, "text": text, "split": "test"}
+        for number, text in enumerate(held_out)
+    ]
+    inputs = {
+        "sentences": pa.Table.from_pylist(sentences, SENTENCES),
+        "passages": pa.Table.from_pylist(list(passages), PASSAGES),
+        table: pa.Table.from_pylist(rows, schemas[source]),
+    }
+    models = {}
+    if config.by != "bm25":
+        texts = [passage_text(row["context"], row["text"]) for row in passages]
+        ids = [row["passage_id"] for row in passages]
+        vectors = encode(load_encoder(encoder), texts, side="document").tolist()
+        inputs["passage_vectors"] = pa.table([ids, vectors], schema=PASSAGE_VECTORS)
+        models = {"encoder": encoder}
+    slots = {name: rows_in(folder, **{name: table}) for name, table in inputs.items()}
+    found: dict[str, list[pa.Table]] = {"negatives": [NEGATIVES.empty_table()], "rejects": []}
+    emit = lambda name, table: found[name].append(table)  # noqa: E731
+    work = work_of(config, slots, folder, models=models, emit=emit, stage="negatives")
+    for spec in negatives.plan(work):
+        negatives.run(replace(work, spec=spec))
+    order = [("triplet_id", "ascending"), ("rank", "ascending")]
+    made = pa.concat_tables(found["negatives"]).sort_by(order).to_pylist()
+    return made, [row for table in found["rejects"] for row in table.to_pylist()]
 
 
 @pytest.fixture(scope="module")
@@ -109,9 +186,7 @@ def texts(found: list[dict[str, Any]]) -> list[str]:
 
 
 @pytest.mark.parametrize("by", ["vectors", "bm25", "both"])
-def test_the_nearest_first_whatever_they_are_found_by(
-    encoder: Path, tmp_path: Path, by: str
-) -> None:
+def test_the_nearest_come_first(encoder: Path, tmp_path: Path, by: str) -> None:
     rows = [labelled(QUERY, POSITIVE)]
     found, _ = mined(tmp_path, encoder, NEAR, rows, by=by, k=3, margin=0.0)
     assert texts(found) == [row["text"] for row in NEAR[:3]]
@@ -123,9 +198,7 @@ def test_the_nearest_first_whatever_they_are_found_by(
 
 
 @pytest.mark.parametrize("by", ["vectors", "bm25"])
-def test_the_margin_is_a_share_of_the_positives_score(
-    encoder: Path, tmp_path: Path, by: str
-) -> None:
+def test_the_margin_is_a_share_of_the_score(encoder: Path, tmp_path: Path, by: str) -> None:
     """The positive is a passage too, whose score another query's row shows."""
     passages, rows = [*NEAR, passage(POSITIVE)], [labelled(QUERY, POSITIVE)]
     better = [labelled(QUERY, " ".join(reversed(5 * QUERY.split())))]
@@ -194,13 +267,7 @@ def test_no_passage_of_its_own_document_is_a_pairs_negative(
         {**pair, "pair_id": place, "split": split} for place, split in ((6, "dev"), (7, "test"))
     ]
     found, _ = mined(
-        tmp_path,
-        encoder,
-        [*own, *NEAR],
-        [pair, *others],
-        "document_pairs",
-        k=3,
-        margin=0.0,
+        tmp_path, encoder, [*own, *NEAR], [pair, *others], "document_pairs", k=3, margin=0.0
     )
     # Thirty are nearer, and make no difference to how deep is searched.
     assert ids_of(found) == {5: [row["passage_id"] for row in NEAR[:3]]}
@@ -213,9 +280,7 @@ def test_without_context_unless_the_positive_has_one(encoder: Path, tmp_path: Pa
     assert found[0]["passage_id"] == seeding.text_id(f"w90 > w91\n{NEAR[0]['text']}")
 
 
-def test_a_query_keeps_its_own_passage_and_reads_others_as_that(
-    encoder: Path, tmp_path: Path
-) -> None:
+def test_a_query_reads_others_as_its_own_passage(encoder: Path, tmp_path: Path) -> None:
     """A question's positive has its context; a title's lacks it. A sentence's row is none."""
     own = passage("w1 w2 w3 w4 w5 w70", "w90 > w91")
     others = [passage(row["text"], "w92", row["doc_id"]) for row in NEAR]
@@ -270,3 +335,32 @@ def test_nothing_to_search_in_is_said(encoder: Path, tmp_path: Path) -> None:
     with fails("no_rows", "train"):
         mined(tmp_path, encoder, held_out, [labelled(QUERY, POSITIVE)])
     assert mined(tmp_path, encoder, NEAR, []) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("counts", "told"),
+    [
+        ([3] * 20, []),
+        ([3] * 100 + [0, 2, 1, 2], []),
+        ([], []),
+        ([3] * 20 + [0, 2, 1, 2], [("few_negatives", 4, 24)]),
+    ],
+)
+def test_many_rows_with_fewer_negatives_than_asked_for_are_told(
+    tmp_path: Path, counts: list[int], told: list[tuple[str, int, int]]
+) -> None:
+    rows = [labelled("a", "b", row) for row in range(len(counts))]
+    inputs = {
+        "labelled": rows_in(tmp_path, labelled=pa.Table.from_pylist(rows, LABELLED)),
+        "passages": rows_in(tmp_path, passages=PASSAGES.empty_table()),
+    }
+    made = [
+        {"triplet_id": row, "rank": rank + 1, "passage_id": rank, "text": "t", "score": 0.5}
+        for row, count in enumerate(counts)
+        for rank in range(count)
+    ]
+    found = rows_in(tmp_path, negatives=pa.Table.from_pylist(made, NEGATIVES))
+    work = work_of(NegativesConfig(source="labelled", k=3), inputs, tmp_path)
+    warnings = list(train_warnings.find_few_negatives(work, found, []))
+    assert all("negatives.margin" in one.remedy for one in warnings)
+    assert [(one.kind, one.count, one.total) for one in warnings] == told

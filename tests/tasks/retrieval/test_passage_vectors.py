@@ -7,44 +7,26 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from stages import emitted
 
 from tercet.models.encoders import encoder
 from tercet.models.encoders.settings import Prompts
 from tercet.models.text.passages import passage_text
-from tercet.storage.rows import Rows, rows_of
+from tercet.storage.rows import rows_of
 from tercet.tasks.corpus.passages import PASSAGES
 from tercet.tasks.retrieval import passage_vectors
 from tercet.tasks.retrieval.passage_vectors import PassageVectorsConfig, read_blocks
-from tercet.tasks.stage import Resources, Work
 
 
-def passages(folder: Path, texts: list[str], contexts: list[str]) -> Rows:
+def vectors_of(
+    texts: list[str], contexts: list[str], folder: Path, model: Path, **config: Any
+) -> dict[str, pa.Table]:
     columns: dict[str, Any] = {one.name: pa.nulls(len(texts), one.type) for one in PASSAGES}
-    columns |= {
-        "passage_id": pa.array(range(100, 100 + len(texts)), pa.uint64()),
-        "text": texts,
-        "context": contexts,
-    }
-    path = folder / "passages.parquet"
-    pq.write_table(pa.table(columns, schema=PASSAGES), path)
-    return rows_of({"passages": [path]})
-
-
-def call(rows: Rows, folder: Path, model: Path, **config: Any) -> dict[str, list[pa.Table]]:
-    tables: dict[str, list[pa.Table]] = {}
-    work = Work(
-        config=PassageVectorsConfig(**config),
-        seed=0,
-        inputs={"passages": rows},
-        models={"encoder": model},
-        spec={},
-        resources=Resources(),
-        scratch=folder,
-        emit=lambda name, table: tables.setdefault(name, []).append(table),
-        stage="passage_vectors",
-    )
-    passage_vectors.run(work)
-    return tables
+    ids = pa.array(range(100, 100 + len(texts)), pa.uint64())
+    columns |= {"passage_id": ids, "text": texts, "context": contexts}
+    inputs = {"passages": pa.table(columns, schema=PASSAGES)}
+    settings = PassageVectorsConfig(**config)
+    return emitted(passage_vectors.STAGE, settings, inputs, folder, {"encoder": model})
 
 
 def test_vectors_are_those_of_documents_with_their_context(
@@ -53,10 +35,8 @@ def test_vectors_are_those_of_documents_with_their_context(
     monkeypatch.setattr(passage_vectors, "_BLOCK", 16)
     texts, contexts = tiny_texts[:40], ["", "new value"] * 20
     prompts = Prompts(query="red", document="blue list")
-    made = call(passages(tmp_path, texts, contexts), tmp_path, tiny_backbone, prompts=prompts)
-    assert [table.num_rows for table in made["passage_vectors"]] == [16, 16, 8]
-    rows = pa.concat_tables(made["passage_vectors"])
-    assert rows.schema == passage_vectors.PASSAGE_VECTORS
+    made = vectors_of(texts, contexts, tmp_path, tiny_backbone, prompts=prompts)
+    rows = made["passage_vectors"]
     assert rows["passage_id"].to_pylist() == list(range(100, 140))
     model = encoder.load_encoder(tiny_backbone, prompts=prompts)
     whole = [passage_text(*both) for both in zip(contexts, texts, strict=True)]
@@ -88,17 +68,15 @@ def test_a_vector_that_is_no_number_is_a_reject(
         return vectors
 
     monkeypatch.setattr(encoder, "encode", encode)
-    made = call(passages(tmp_path, ["a", "b", "c"], [""] * 3), tmp_path, tiny_backbone)
-    assert made["passage_vectors"][0].to_pylist() == [
+    made = vectors_of(["a", "b", "c"], [""] * 3, tmp_path, tiny_backbone)
+    assert made["passage_vectors"].to_pylist() == [
         {"passage_id": 100, "vector": [1, 0, 0, 0]},
         {"passage_id": 102, "vector": [0, 0, 1, 0]},
     ]
-    (lost,) = made["rejects"]
-    (row,) = lost.to_pylist()
-    assert (row["stage"], row["row_id"], row["reason"], row["text"]) == (
-        *("passage_vectors", 101, "nan_vector", "b"),
-    )
+    (lost,) = made["rejects"].to_pylist()
+    del lost["detail"]
+    assert [*lost.values()] == ["passage_vectors", 101, "nan_vector", "b"]
 
 
 def test_no_passages_make_no_vectors(tiny_backbone: Path, tmp_path: Path) -> None:
-    assert call(passages(tmp_path, [], []), tmp_path, tiny_backbone) == {}
+    assert len(vectors_of([], [], tmp_path, tiny_backbone)["passage_vectors"]) == 0

@@ -6,18 +6,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from failures import fails
-from stages import emitted
-from synthesis_stage import corpus, shares, stored
+from stages import emitted, work_of
+from synthesis_stage import chain
 
 from tercet.models.llm.messages import Answer, Request
 from tercet.models.llm.settings import LlmSettings, Sampling
 from tercet.models.prompted import asked, templates
-from tercet.storage.rows import Rows, rows_of
-from tercet.tasks.knowledge import extract, graph
-from tercet.tasks.stage import REJECTS, Resources, Stage, Work
+from tercet.storage.rows import Rows
+from tercet.tasks.stage import Resources
 from tercet.tasks.synthesis import asking, prompted
 from tercet.tasks.synthesis.methods import METHODS, method_of
 from tercet.tasks.synthesis.prompted import PromptedConfig
@@ -26,22 +24,13 @@ NAMES = [n for n, one in METHODS.items() if one.prompted and one.each == "senten
 LLM = LlmSettings(name="mirror", temperature=0.3, max_tokens=40)
 
 
+Store = tuple[Path, dict[str, Rows]]
+
+
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Rows]]:
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
     folder = tmp_path_factory.mktemp("asking")
-    sentences = rows_of({"sentences": [stored(folder, "sentences", corpus())]})
-    found = emitted(extract.STAGE, extract.ExtractConfig(), {"sentences": sentences}, folder)
-    mentions = rows_of({"mentions": [stored(folder, "mentions", found["mentions"])]})
-    about = found["sentence_categories"]
-    made = emitted(graph.STAGE, graph.GraphConfig(), {"mentions": mentions}, folder)
-    tables = {name: [stored(folder, name, made[name])] for name in ("kg_nodes", "kg_edges")}
-    return folder, {
-        "sentences": sentences,
-        "mentions": mentions,
-        "sentence_categories": rows_of({"sentence_categories": [stored(folder, "about", about)]}),
-        "graph": rows_of(tables),
-        "anchors": shares(folder),
-    }
+    return folder, chain(folder)
 
 
 def mirror(method: str, requests: Iterable[Request]) -> Iterator[Answer]:
@@ -57,27 +46,13 @@ def mirror(method: str, requests: Iterable[Request]) -> Iterator[Answer]:
         yield Answer(request.place, digest, "mirror", raw, reason, 9, 7, 1, 0.1, "here", error)
 
 
-def said(
-    stage: Stage, config: Any, inputs: Mapping[str, Rows], folder: Path
-) -> dict[str, pa.Table]:
-    """Tables that one call emits."""
-    tables: dict[str, list[pa.Table]] = {"generations": [], "rejects": []}
-    emit = lambda name, table: tables[name].append(table)  # noqa: E731
-    work = Work(config, 3, inputs, {}, {}, Resources(ask=mirror), folder, emit, stage.name)
-    stage.run(work)
-    schemas = {**stage.tables, "rejects": REJECTS}
-    return {k: pa.concat_tables([*v, schemas[k].empty_table()]) for k, v in tables.items()}
-
-
 def answered(method: str, folder: Path, inputs: Mapping[str, Rows], **params: Any) -> Any:
     config = PromptedConfig(method=method, params=params, llm=LLM)
-    return said(prompted.STAGE, config, inputs, folder)
+    return emitted(prompted.STAGE, config, inputs, folder, resources=Resources(ask=mirror))
 
 
 @pytest.mark.parametrize("method", NAMES)
-def test_every_answer_stands_with_its_prompt_and_what_was_asked(
-    method: str, store: tuple[Path, dict[str, Rows]]
-) -> None:
+def test_every_answer_stands_with_its_prompt_and_what_was_asked(method: str, store: Store) -> None:
     folder, inputs = store
     tables = answered(method, folder, inputs)
     rows = tables["generations"].to_pylist()
@@ -104,13 +79,11 @@ def test_every_answer_stands_with_its_prompt_and_what_was_asked(
     assert all(row["text"] for row in failed)
 
 
-def test_asking_lists_the_same_requests_and_asks_nobody(
-    store: tuple[Path, dict[str, Rows]],
-) -> None:
+def test_asking_lists_the_same_requests_and_asks_nobody(store: Store) -> None:
     folder, inputs = store
     stage = prompted.STAGE
     config = PromptedConfig(method="entity_revision", llm=LLM)
-    work = Work(config, 3, inputs, {}, {}, Resources(), folder, lambda name, table: None)
+    work = work_of(config, inputs, folder)
     assert stage.asks is not None
     listed = {(request.seed, request.prompt) for request in stage.asks(work)}
     tables = answered("entity_revision", folder, inputs)
@@ -119,9 +92,7 @@ def test_asking_lists_the_same_requests_and_asks_nobody(
     assert len(listed) == len(asked) + len(tables["rejects"])
 
 
-def test_several_of_a_sentence_are_asked_with_seeds_of_their_own(
-    store: tuple[Path, dict[str, Rows]],
-) -> None:
+def test_several_of_a_sentence_are_asked_with_seeds_of_their_own(store: Store) -> None:
     folder, inputs = store
     one = answered("rewrite", folder, inputs)["generations"]
     three = answered("rewrite", folder, inputs, per_unit=3)
@@ -132,16 +103,14 @@ def test_several_of_a_sentence_are_asked_with_seeds_of_their_own(
     assert set(one["request_digest"].to_pylist()) < set(digests)
 
 
-def test_a_method_may_be_sampled_in_its_own_way(store: tuple[Path, dict[str, Rows]]) -> None:
+def test_a_method_may_be_sampled_in_its_own_way(store: Store) -> None:
     folder, inputs = store
     rows = answered("rewrite", folder, inputs, temperature=0.0, max_tokens=9)["generations"]
     sampling = json.loads(rows["sampling"][0].as_py())
     assert sampling == {"temperature": 0.0, "top_p": 0.95, "max_tokens": 9}
 
 
-def test_shots_are_ours_with_our_prompt_and_told_before_anything_is_asked(
-    store: tuple[Path, dict[str, Rows]], tmp_path: Path
-) -> None:
+def test_shots_are_ours_with_our_prompt_and_checked_first(store: Store, tmp_path: Path) -> None:
     folder, inputs = store
     (tmp_path / "own.jinja").write_text("Say {{ sentence }}")
     (tmp_path / "own.jsonl").write_text('{"sentence": "A b.", "answer": "C d."}')
@@ -171,7 +140,8 @@ def asked_with(
     table = asked.table(asked.PromptRequest(row_id, values) for row_id, values in rows)
     tables: dict[str, list[dict[str, Any]]] = {"generations": [], "rejects": []}
     emit = lambda name, made: tables[name].extend(made.to_pylist())  # noqa: E731
-    work = Work(None, 3, {}, {}, {}, Resources(ask=ask), folder, emit, "synthesise")
+    resources = Resources(ask=ask)
+    work = work_of(None, {}, folder, resources=resources, emit=emit, stage="synthesise")
     asking.said(
         work,
         method="rewrite",
@@ -193,8 +163,8 @@ class Echo:
     def __call__(self, method: str, requests: Iterable[Request]) -> Iterator[Answer]:
         self.calls.append(list(requests))
         for request in reversed(self.calls[-1]):
-            said = request.prompt
-            yield Answer(request.place, "d", "echo", said, "stop", 9, 7, 1, 0.1, "here", None)
+            raw = request.prompt
+            yield Answer(request.place, "d", "echo", raw, "stop", 9, 7, 1, 0.1, "here", None)
 
 
 def test_few_requests_are_in_memory_at_once_and_nothing_else_changes(tmp_path: Path) -> None:
@@ -246,13 +216,9 @@ def test_rows_that_no_prompt_comes_of_are_rejects(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("good", "broken"), [(1000, 101), (0, 10)])
-def test_a_prompt_file_that_breaks_at_many_rows_is_at_fault(
-    good: int, broken: int, tmp_path: Path
-) -> None:
-    values = [{"sentence": "s", "words": ["a", "b"]}] * good + [
-        {"sentence": "s", "words": []}
-    ] * broken
-    rows = list(enumerate(values))
+def test_a_prompt_that_breaks_at_many_rows(good: int, broken: int, tmp_path: Path) -> None:
+    values = [["a", "b"]] * good + [[]] * broken
+    rows = [(n, {"sentence": "s", "words": words}) for n, words in enumerate(values)]
     with fails("unreadable", "own.jinja"):
         asked_with("{{ sentence }} {{ words[1] }}", rows, tmp_path, Echo())
     made, rejects = asked_with("{{ sentence }} {{ words[1] }}", rows[:-1], tmp_path, Echo())

@@ -2,13 +2,12 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from awareness_corpus import emitted, stored
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from stages import emitted
 
 from tercet.models import seeding
 from tercet.models.generation import GENERATIONS
-from tercet.storage.rows import rows_of
 from tercet.tasks.synthesis import parse
 from tercet.tasks.synthesis.parse import ParseConfig
 
@@ -38,10 +37,7 @@ def parsed(
             "text": [SOURCE, "Other.", "Two sat."],
         }
     )
-    inputs = {
-        "generations": rows_of({"generations": stored(folder, "g", generations)}),
-        "sentences": rows_of({"sentences": stored(folder, "s", sentences)}),
-    }
+    inputs = {"generations": generations, "sentences": sentences}
     tables = emitted(parse.STAGE, ParseConfig(**config), inputs, folder)
     rejects = tables["rejects"].to_pylist()
     assert all(row["stage"] == "parse" and row["detail"] for row in rejects)
@@ -139,43 +135,28 @@ RENUMBERED = {"detail": NOTHING | {"old": "two", "new": "7"}, "checks": ["new_nu
 
 def test_what_a_model_said_is_judged_too(tmp_path: Path) -> None:
     rows: list[tuple[str | None, dict[str, Any]]] = [
-        (None, {"raw": "Sorry to hear that, the array is empty."}),
         (None, {"raw": '"A dog lay on a rug."'}),
         (None, {"raw": "<think>A dog\n\nor two.</think>\n\nA dog was lying there."}),
         ("cut_off", {"raw": "<think>The user wants a dog"}),
         ("cut_off", {"raw": "I'm sorry, but I can't", "finish_reason": "length"}),
         ("empty", {"raw": "<think>No.</think> "}),
-        ("markup", {"raw": '{"sentence": "A dog sat."}'}),
-        ("repetition", {"raw": "A dog lay on the rug. A dog lay on the rug."}),
         ("same_as_source", {"raw": f"“{SOURCE}”"}),
         ("refusal", {"raw": "I'm sorry, but I can't rewrite this."}),
-        ("preamble", {"raw": "Sure, here is the sentence: A dog sat."}),
-        ("several_lines", {"raw": "A dog sat down.\n\nI kept the meaning."}),
         ("echo", {"raw": "Keep to what it meant in all its parts. A dog sat."}),
-        ("wrong_script", {"raw": "狗坐在垫子上。"}),
-        ("wrong_language", {"raw": "Der Hund lag auf dem Teppich und schlief."}),
         ("unchanged_entity", {"raw": "The dog was on the mat.", **REVISED}),
-        ("missing_entity", {"raw": "The animal was on the mat.", **REVISED}),
         (None, {"raw": "The cats were on the mat.", **REVISED}),
-        ("missing_number", {"raw": "The two sat on a mat.", **RENUMBERED}),
-        (None, {"raw": "Seven sat on a mat.", **RENUMBERED}),
         ("unchanged_number", {"raw": "7 or two sat.", **RENUMBERED, "sentence_id": 7}),
         ("duplicate", {"raw": "'a dog lay  on a rug.'"}),
         (None, {"raw": "A caf\\u00e9\x00 dog\x1b &amp; a \u200bcat."}),
-        (None, {"raw": "\ufeffA dog lay\u00a0there.\\n"}),
-        ("damaged", {"raw": "A caf\ufffd dog."}),
         ("too_short", {"raw": "Dog."}),
     ]
     candidates, reasons = parsed(tmp_path, [SAID | row for _, row in rows], min_words=2)
     assert [reasons.get(number) for number in range(len(rows))] == [reason for reason, _ in rows]
     assert candidates["text"].to_pylist() == [
-        "Sorry to hear that, the array is empty.",
         "A dog lay on a rug.",
         "A dog was lying there.",
         "The cats were on the mat.",
-        "Seven sat on a mat.",
         "A café dog & a cat.",
-        "A dog lay there.",
     ]
 
 
@@ -217,14 +198,8 @@ def test_an_answer_may_become_the_anchor_of_what_was_asked_about(tmp_path: Path)
 
 def test_rules_are_judged_as_before(tmp_path: Path) -> None:
     """What a rule says is never unwrapped, beside a model's texts or alone."""
-    raws = [
-        '"A dog."',
-        "Sure, here is the sentence: a dog.",
-        "<think>A dog.",
-        "狗",
-        "A dog.\n\nB.",
-        "- ...",
-    ]
+    raws = ['"A dog."', "Sure, here is the sentence: a dog.", "<think>A dog.", "狗"]
+    raws += ["A dog.\n\nB.", "- ..."]
     rules = [{"raw": raw} for raw in raws]
     candidates, reasons = parsed(tmp_path, rules)
     assert (candidates["text"].to_pylist(), reasons) == (raws, {})
@@ -240,11 +215,7 @@ def test_rules_are_judged_as_before(tmp_path: Path) -> None:
 _SWAPPED = NOTHING | {"operation": "swap_entity"}
 
 
-@settings(
-    max_examples=20,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(
         st.tuples(
@@ -259,15 +230,11 @@ _SWAPPED = NOTHING | {"operation": "swap_entity"}
 def test_whatever_is_said_becomes_a_candidate_or_a_reject(
     tmp_path: Path, rows: list[tuple[str | None, dict[str, Any], str | None, str | None]]
 ) -> None:
-    said = [
-        {
-            "raw": raw and raw.encode("utf-8", "replace").decode(),
-            **more,
-            "model": model,
-            "finish_reason": finish,
-        }
+    answers = [
+        {"raw": raw and raw.encode("utf-8", "replace").decode(), **more}
+        | {"model": model, "finish_reason": finish}
         for raw, more, model, finish in rows
     ]
-    candidates, reasons = parsed(tmp_path, said)
+    candidates, reasons = parsed(tmp_path, answers)
     ids = candidates["generation_id"].to_pylist()
-    assert sorted([*ids, *reasons]) == list(range(len(said)))
+    assert sorted([*ids, *reasons]) == list(range(len(answers)))

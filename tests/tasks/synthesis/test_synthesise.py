@@ -1,3 +1,4 @@
+import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -7,16 +8,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from failures import fails
 from pydantic import ValidationError
 from stages import emitted
-from synthesis_stage import corpus, shares, stored
+from synthesis_stage import chain, shares
 
 from tercet.models import seeding
-from tercet.models.generation import GENERATIONS
-from tercet.storage.rows import Rows, rows_of
-from tercet.tasks.knowledge import extract, graph
-from tercet.tasks.synthesis import methods, synthesise
-from tercet.tasks.synthesis.methods import METHODS, MethodSettings
+from tercet.models.generation import GENERATIONS, Method, Prompted
+from tercet.models.prompted.asked import each_sentence
+from tercet.storage.rows import Rows
+from tercet.tasks.synthesis import methods, prompted, synthesise
+from tercet.tasks.synthesis.methods import METHODS, MethodSettings, check_params, method_of
 from tercet.tasks.synthesis.synthesise import SynthesiseConfig
 
 RULES = [
@@ -24,33 +26,24 @@ RULES = [
 ]
 
 
+Store = tuple[Path, dict[str, Rows]]
+
+
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Rows]]:
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
     folder = tmp_path_factory.mktemp("synthesise")
-    sentences = rows_of({"sentences": [stored(folder, "sentences", corpus())]})
-    found = emitted(extract.STAGE, extract.ExtractConfig(), {"sentences": sentences}, folder)
-    mentions = rows_of({"mentions": [stored(folder, "mentions", found["mentions"])]})
-    made = emitted(graph.STAGE, graph.GraphConfig(), {"mentions": mentions}, folder)
-    tables = {name: [stored(folder, name, made[name])] for name in ("kg_nodes", "kg_edges")}
-    inputs = {
-        "sentences": sentences,
-        "pool": sentences,
-        "mentions": mentions,
-        "graph": rows_of(tables),
-        "anchors": shares(folder),
-    }
-    return folder, inputs
+    return folder, chain(folder)
 
 
 def synthesised(
-    method: str, folder: Path, inputs: Mapping[str, Rows], seed: int = 3, **settings: Any
+    method: str, folder: Path, inputs: Mapping[str, Rows | pa.Table], seed: int = 3, **settings: Any
 ) -> pa.Table:
     config = SynthesiseConfig(method=method, **settings)
     return emitted(synthesise.STAGE, config, inputs, folder, seed=seed)["generations"]
 
 
 @pytest.mark.parametrize("method", RULES)
-def test_generations_of_each_method(method: str, store: tuple[Path, dict[str, Rows]]) -> None:
+def test_generations_of_each_method(method: str, store: Store) -> None:
     folder, inputs = store
     table = synthesised(method, folder, inputs)
     assert table.schema.equals(GENERATIONS)
@@ -73,7 +66,7 @@ def test_generations_of_each_method(method: str, store: tuple[Path, dict[str, Ro
         )
         assert row["n_tokens"] == len(row["raw"].split())
         assert (row["method"], row["finish_reason"], row["model"]) == (method, "stop", None)
-        assert row["purpose"] == methods.method_of(method).purpose
+        assert row["purpose"] == method_of(method).purpose
         assert detail["operation"]
         assert detail["mention_id"] is None or detail["mention_id"] in mentions
         for old in (detail["old"] or "").split("; "):
@@ -81,29 +74,24 @@ def test_generations_of_each_method(method: str, store: tuple[Path, dict[str, Ro
 
 
 @pytest.mark.parametrize("method", RULES)
-def test_rows_are_the_same_under_any_partition(
-    method: str, store: tuple[Path, dict[str, Rows]], tmp_path: Path
-) -> None:
+def test_rows_are_the_same_under_any_partition(method: str, store: Store) -> None:
     folder, inputs = store
     whole = synthesised(method, folder, inputs)
     sentences = inputs["sentences"].table("sentences")
     mentions = inputs["mentions"].table("mentions")
     docs = sentences["doc_id"].to_numpy()
     pieces = []
-    for number, chosen in enumerate((docs >= 117, docs < 103, (docs >= 103) & (docs < 117))):
+    for chosen in (docs >= 117, docs < 103, (docs >= 103) & (docs < 117)):
         part = sentences.filter(pa.array(chosen))
         own = mentions.filter(pc.is_in(mentions["sentence_id"], part["sentence_id"]))
         own = own.take(np.random.default_rng(0).permutation(len(own)))
-        cut = {
-            "sentences": rows_of({"sentences": [stored(tmp_path, f"s{number}", part)]}),
-            "mentions": rows_of({"mentions": [stored(tmp_path, f"m{number}", own)]}),
-        }
+        cut = {"sentences": part, "mentions": own}
         pieces.append(synthesised(method, folder, {**inputs, **cut}))
     again = pa.concat_tables(pieces)
     assert again.sort_by("generation_id").equals(whole.sort_by("generation_id"))
 
 
-def test_the_seed_decides(store: tuple[Path, dict[str, Rows]]) -> None:
+def test_the_seed_decides(store: Store) -> None:
     folder, inputs = store
     first = synthesised("word_shuffle", folder, inputs, seed=1)
     other = synthesised("word_shuffle", folder, inputs, seed=2)
@@ -111,7 +99,7 @@ def test_the_seed_decides(store: tuple[Path, dict[str, Rows]]) -> None:
     assert not first["raw"].equals(other["raw"])
 
 
-def test_weight_is_the_share_of_anchors_tried(store: tuple[Path, dict[str, Rows]]) -> None:
+def test_weight_is_the_share_of_anchors_tried(store: Store) -> None:
     folder, inputs = store
     whole = synthesised("word_shuffle", folder, inputs)
     part = synthesised("word_shuffle", folder, inputs, weight=0.5)
@@ -121,16 +109,16 @@ def test_weight_is_the_share_of_anchors_tried(store: tuple[Path, dict[str, Rows]
     assert 0.3 < len(ids[1]) / len(ids[2]) < 0.7
 
 
-def test_anchors_alone_are_generated_for(store: tuple[Path, dict[str, Rows]]) -> None:
+def test_anchors_alone_are_generated_for(store: Store) -> None:
     folder, inputs = store
-    half = synthesised("cutoff", folder, {**inputs, "anchors": shares(folder, 2**63)})
+    half = synthesised("cutoff", folder, {**inputs, "anchors": shares(2**63)})
     whole = synthesised("cutoff", folder, inputs)
     assert 0 < len(half) < len(whole)
-    other = {**inputs, "anchors": shares(folder, 2**62, ["another"])}
+    other = {**inputs, "anchors": shares(2**62, ["another"])}
     assert len(synthesised("cutoff", folder, other)) == 0
 
 
-def test_random_is_of_another_document_of_train(store: tuple[Path, dict[str, Rows]]) -> None:
+def test_random_is_of_another_document_of_train(store: Store) -> None:
     folder, inputs = store
     rows = inputs["sentences"].table("sentences").to_pylist()
     by_id = {row["sentence_id"]: row for row in rows}
@@ -178,9 +166,36 @@ def test_a_passage_is_no_unit_for_what_a_sentence_mentions() -> None:
         SynthesiseConfig(method="from_knowledge", params=params)
 
 
-def test_no_heavy_import() -> None:
-    import subprocess
+ASK = Method(
+    "ask",
+    "positive",
+    "topic",
+    each_sentence("ask"),
+    Prompted,
+    variables=("tone", "passage"),
+    unit="passage",
+    as_anchor=True,
+    module="acme",
+)
 
+
+def test_a_method_of_a_package_keeps_what_it_declares(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(methods, "METHODS", {**methods.METHODS, "ask": ASK})
+    found = method_of("ask", MethodSettings())
+    assert (found.unit, found.as_anchor) == ("passage", True)
+    assert found.variables == ("tone", "passage")
+    assert check_params("ask", MethodSettings())["unit"] == "passage"
+    with fails("missing_key", "ask"):
+        prompted.template_of(SynthesiseConfig(method="ask"))
+
+
+def test_a_prompt_of_ours_is_about_a_sentence() -> None:
+    config = SynthesiseConfig(method="paraphrase", params={"unit": "passage", "relation": "topic"})
+    with fails("missing_key", "paraphrase"):
+        prompted.template_of(config)
+
+
+def test_rules_and_checks_are_made_without_torch() -> None:
     code = "import sys; from tercet.tasks.synthesis import synthesise, parse;"
     code += "assert not {'torch', 'transformers', 'prefect'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -13,20 +13,26 @@ from failures import fails
 from tercet.tasks.corpus.sources import discover, files
 from tercet.tasks.corpus.sources.corpora import CorpusConfig, Document
 
-
-def test_lines_of_sentences(tmp_path: Path) -> None:
-    path = tmp_path / "a.txt"
-    path.write_text("This line has six words here.\n" * 50)
-    found = discover.describe(str(path))
-    assert (found.format, found.compression, found.files) == (".txt", "", 1)
-    assert (found.rows, found.exact, found.mean_words, found.prose) == (50, True, 6.0, False)
-    assert found.columns == ()
+LINE = "This line has six words here."
+PROSE = "It starts here. It goes on\nto the second line.\n\nThen another.\n" * 20
 
 
-def test_prose_in_lines(tmp_path: Path) -> None:
-    path = tmp_path / "a.txt"
-    path.write_text("It starts here. It goes on\nto the second line.\n\nThen another.\n" * 20)
-    assert discover.describe(str(path)).prose
+@pytest.mark.parametrize(
+    ("name", "text", "rows", "prose"),
+    [
+        ("a.txt", f"{LINE}\n" * 30, 30, False),
+        ("a.txt", PROSE, 2, True),
+        # Blank lines are no rows, and the last needs no line break.
+        ("a.txt", "\n \n".join([LINE] * 30), 30, False),
+        ("a.jsonl", "\n \n".join([json.dumps({"text": LINE})] * 30), 30, False),
+    ],
+)
+def test_lines_and_prose(name: str, text: str, rows: int, prose: bool, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(text)
+    found = discover.describe(str(tmp_path / name))
+    assert (found.format, found.compression, found.files) == (Path(name).suffix, "", 1)
+    assert (found.rows, found.exact, found.prose) == (rows, True, prose)
+    assert prose or found.mean_words == 6.0
 
 
 def test_table_with_its_text_column(tmp_path: Path) -> None:
@@ -59,9 +65,7 @@ def test_rows_of_a_large_file_are_estimated(compression: str, tmp_path: Path) ->
 
 @pytest.mark.parametrize("compression", ["", ".gz"])
 @pytest.mark.parametrize("rows", [300, 36_000])
-def test_records_with_line_breaks_are_counted_as_rows(
-    rows: int, compression: str, tmp_path: Path
-) -> None:
+def test_records_with_line_breaks_are_rows(rows: int, compression: str, tmp_path: Path) -> None:
     chance = random.Random(0)
     path = tmp_path / f"a.csv{compression}"
     with gzip.open(path, "wt", 1) if compression else path.open("w") as file:
@@ -75,28 +79,12 @@ def test_records_with_line_breaks_are_counted_as_rows(
     assert found.rows == pytest.approx(rows, rel=0 if found.exact else 0.02)
 
 
-@pytest.mark.parametrize("form", [".txt", ".jsonl"])
-def test_blank_lines_are_no_rows_and_the_last_needs_no_line_break(
-    form: str, tmp_path: Path
-) -> None:
-    path = tmp_path / f"a{form}"
-    line = "This line has six words here."
-    path.write_text("\n \n".join([line if form == ".txt" else json.dumps({"text": line})] * 30))
-    found = discover.describe(str(path))
-    assert (found.rows, found.exact) == (30, True)
-
-
 def test_docstrings_of_packages() -> None:
     found = discover.describe("pydocs")
     assert found.format == "pydocs"
     assert "numpy" in found.packages
     assert found.rows > 1000
     assert found.prose
-
-
-def test_bad_sources_are_told(tmp_path: Path) -> None:
-    with fails("missing_file"):
-        discover.describe(str(tmp_path / "none.txt"))
 
 
 @pytest.mark.parametrize("nothing", ["\ufeff", "\u200b\u200b", "\0", "\x1a", " \u2060 \xad"])
@@ -111,48 +99,6 @@ def test_lines_of_what_nobody_sees_are_blank(nothing: str, place: int, tmp_path:
     path.write_text(f"{nothing}\n{nothing}")
     with fails("no_rows"):
         discover.describe(str(path))
-
-
-EMPTY = {
-    ".txt": b"",
-    ".csv": b"id,body\n",
-    ".tsv": b"",
-    ".jsonl": b"\n",
-    ".parquet": b"",
-    ".csv.gz": gzip.compress(b""),
-    ".txt.zst": pa.compress(b"\n", codec="zstd", asbytes=True),
-}
-
-
-@pytest.mark.parametrize("kind", EMPTY)
-def test_an_empty_first_file_is_passed_over(kind: str, tmp_path: Path) -> None:
-    lines = [f"Heron {n} stands in the water." for n in range(30)]
-    table = pa.table({"id": list(map(str, range(30))), "body": lines})
-    (tmp_path / f"0{kind}").write_bytes(EMPTY[kind])
-    path = tmp_path / f"1{kind}"
-    if kind == ".parquet":
-        pq.write_table(table.slice(0, 0), tmp_path / "00.parquet")
-        pq.write_table(table, path)
-    else:
-        mark = "\t" if kind == ".tsv" else ","
-        head = "" if ".txt" in kind else f"id{mark}body\n"
-        rows = [line if ".txt" in kind else f"{n}{mark}{line}" for n, line in enumerate(lines)]
-        if kind == ".jsonl":
-            head, rows = "", list(map(json.dumps, table.to_pylist()))
-        data = (head + "\n".join(rows) + "\n").encode()
-        data = gzip.compress(data) if kind.endswith(".gz") else data
-        if kind.endswith(".zst"):
-            data = pa.compress(data, codec="zstd", asbytes=True)
-        path.write_bytes(data)
-    for source in (str(tmp_path), f"{tmp_path}/*{kind}"):
-        found = discover.describe(source)
-        assert found.text == (None if ".txt" in kind else "body")
-        assert found.rows == pytest.approx(30, abs=2)
-        corpus = CorpusConfig(name="c", source=source)
-        files.check(corpus, 10_000)
-        readings = list(files.read(corpus, 10_000))
-        assert len(readings) == 30
-        assert all(isinstance(reading, Document) for reading in readings)
 
 
 @pytest.mark.parametrize("other", ["bytes", "hash", "floats", "mixed"])
@@ -202,8 +148,3 @@ def test_documents_of_much_prose_are_estimated(files: int, tmp_path: Path) -> No
     found = discover.describe(str(tmp_path))
     assert (found.unit, found.files, found.exact) == ("documents", files, False)
     assert abs(found.rows - 1500) < 0.02 * 1500
-
-
-def test_a_page_in_html_of_many_documents_is_described(tmp_path: Path) -> None:
-    (tmp_path / "a.html").write_text("<p id=x>It is a paragraph.</p>" * 20 * (discover.SAMPLE + 1))
-    assert discover.describe(str(tmp_path)).rows >= discover.SAMPLE

@@ -8,10 +8,10 @@ import pyarrow.parquet as pq
 import pytest
 from failures import fails
 
+from tercet.errors import ErrorKind
 from tercet.tasks.corpus.sources import hub
 from tercet.tasks.corpus.sources.corpora import CorpusConfig, Document, Fault
 from tercet.tasks.corpus.sources.discover import describe
-from tercet.tasks.stage import BadInput
 
 TEXTS = ["The cat sat on the mat. It was warm.", "Rain fell all day long."]
 
@@ -58,12 +58,8 @@ def test_rows_become_documents(folder: Path) -> None:
     one = corpus(f"hf:{folder}/nli")
     hub.READER.check(one, 1000)
     read = list(hub.READER.read(one, 1000))
-    assert read[0] == Document(
-        "some-set/nli:train",
-        "some-set/nli:train:1",
-        [["The cat sat on the mat.", "It was warm."]],
-        [],
-    )
+    paragraphs = [["The cat sat on the mat.", "It was warm."]]
+    assert read[0] == Document("some-set/nli:train", "some-set/nli:train:1", paragraphs, [])
     assert len(read) == 2
     assert len(list(hub.READER.read(corpus(f"hf:{folder}/nli:dev"), 1000))) == 1
     assert len(list(hub.READER.read(corpus(f"hf:{folder}/nli", limit=1), 1000))) == 1
@@ -80,10 +76,8 @@ def test_faulty_rows_are_faults(tmp_path: Path) -> None:
     )
     read = list(hub.READER.read(corpus(f"hf:{tmp_path}"), 1000))
     assert [type(one) for one in read] == [Document, Fault, Fault]
-    assert [one.reason for one in read[1:] if isinstance(one, Fault)] == [
-        "missing_text",
-        "line_too_long",
-    ]
+    reasons = [one.reason for one in read if isinstance(one, Fault)]
+    assert reasons == ["missing_text", "line_too_long"]
 
 
 def test_class_labels_come_by_name(folder: Path) -> None:
@@ -108,22 +102,19 @@ def test_the_digest_follows_content_configuration_and_split(folder: Path, tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("tail", "keys", "said"),
+    ("tail", "keys", "kind", "named"),
     [
-        (":test", {}, "cannot be opened"),
-        ("/none", {}, "cannot be opened"),
-        ("/nli", {"text": "body"}, "has no column 'body'"),
+        (":test", {}, "unreachable", "hf:"),
+        ("/none", {}, "unreachable", "hf:"),
+        ("/nli", {"text": "body"}, "missing_column", "'body'"),
     ],
 )
-def test_what_is_not_there_is_one_sentence(
-    folder: Path, tail: str, keys: dict[str, Any], said: str
-) -> None:
-    with pytest.raises(BadInput, match=said) as raised:
+def test_what_is_not_there(folder: Path, tail: str, keys: Any, kind: ErrorKind, named: str) -> None:
+    with fails(kind, named):
         hub.READER.check(corpus(f"hf:{folder}{tail}", **keys), 1000)
-    assert "\n" not in str(raised.value)
 
 
-def test_without_a_network_it_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_network(monkeypatch: pytest.MonkeyPatch) -> None:
     import huggingface_hub
 
     class Offline:
@@ -133,9 +124,8 @@ def test_without_a_network_it_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(huggingface_hub, "HfApi", Offline)
     hub._revision.cache_clear()
     for ask in (hub.digest, lambda one: hub.READER.check(one, 1000)):
-        with fails("unreachable") as raised:
+        with fails("unreachable"):
             ask(corpus("hf:some/name"))
-        assert "\n" not in str(raised.value)
 
 
 def test_the_hubs_revision_is_the_version(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,9 +159,7 @@ def test_the_hubs_revision_is_the_version(monkeypatch: pytest.MonkeyPatch) -> No
     hub._revision.cache_clear()
 
 
-def test_another_directory_finds_the_same_data_set(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_directory_finds_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder.parent)
     assert hub.portable("hf:some-set/nli:dev") == f"hf:{folder}/nli:dev"
     assert hub.portable("hf:a/b") == "hf:a/b"

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from tercet.tasks.corpus.sources import files
-from tercet.tasks.corpus.sources.corpora import CorpusConfig, Document
+from tercet.tasks.corpus.sources.corpora import CorpusConfig, Document, split_sentences
 from tercet.tasks.corpus.sources.hypertext import blocks
 from tercet.tasks.corpus.sources.pages import markdown_html
 
@@ -39,7 +39,6 @@ def test_a_folder_of_markdown_becomes_prose(tmp_path: Path) -> None:
     (tmp_path / "requirements.txt").write_text("numpy\n")
     found = list(files.read(CorpusConfig(name="n", source=str(tmp_path)), 10_000))
     assert [document.path.split(":")[0] for document in found] == ["a.md", "sub/b.md"]
-    assert isinstance(found[0], Document)
     assert found[0].paragraphs == [
         ["Herons of the lake"],
         ["The grey heron waits in shallow water.", "It is patient."],
@@ -116,7 +115,6 @@ def test_a_document_tells_its_line_and_components_of_mdx_are_no_text(tmp_path: P
     for most in (10_000, 200):
         found = list(files.read(CorpusConfig(name="n", source=str(tmp_path)), most))
         assert [one.path for one in found] == ["a.mdx:3", "a.mdx:26"]
-        assert isinstance(found[0], Document)
         assert found[0].paragraphs[:2] == [["Birds"], ["An item."]]
 
 
@@ -179,3 +177,18 @@ def test_a_long_line_of_marks_is_read(mark: str) -> None:
 def test_many_comments_that_nothing_closes_are_read() -> None:
     (text,) = prose_of("<!-- a\n" * 50_000)
     assert text.count("a") == 50_000
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        ["他说：“第一条船修好了！”", "然后他走了。"],
+        ["『もう帰ろう。』", "と彼は言った。"],
+        ["（昨天下了雨。）", "今天天晴了。"],
+        ["He said “no.”", "Then he left."],
+        ["It rains.", "”What” is no word."],
+    ],
+)
+def test_a_closing_mark_belongs_to_the_sentence_that_it_closes(wanted: list[str]) -> None:
+    between = "" if wanted[0][-1] not in ".”" or "他" in wanted[0] else " "
+    assert split_sentences(between.join(wanted)) == wanted

@@ -28,9 +28,7 @@ def texts(tmp_path: Path) -> Path:
     ["**/*.txt", "*.txt", "b/**", "**/d/*", "*/**/*.txt", "**/**/e.txt", "**/b/**/*", "[ab]*/*.txt",
      "b**/*.txt", "**/.g.txt", "no/**/*.txt"],
 )  # fmt: skip
-def test_a_glob_means_what_it_means_in_python(
-    texts: Path, pattern: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_globs_are_as_in_python(texts: Path, pattern: str, monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = set(glob.glob(f"{texts}/{pattern}", recursive=True))  # noqa: PTH207
     found = {str(path) for path in files.matches(f"{texts}/{pattern}")}
     assert set(filter(os.path.isfile, found)) == set(filter(os.path.isfile, wanted))
@@ -39,42 +37,24 @@ def test_a_glob_means_what_it_means_in_python(
     assert {f"{texts}/{path}" for path in relative} == found
 
 
-def link_to_itself(texts: Path) -> None:
-    (texts / "again").symlink_to(".")
-
-
-def links_that_lead_back(texts: Path) -> None:
+LINKS = {
+    "to itself": {"again": "."},
     # Two in each folder: python's glob would list 2 ** 40 names.
-    for place in ("", "b", "b/d"):
-        (texts / place / "up").symlink_to(texts)
-        (texts / place / "round").symlink_to("..")
-
-
-def links_in_a_circle(texts: Path) -> None:
-    (texts / "one.txt").symlink_to("two.txt")
-    (texts / "two.txt").symlink_to("one.txt")
-    (texts / "circle").symlink_to("circle")
-
-
-def links_to_nothing(texts: Path) -> None:
-    (texts / "0.txt").symlink_to("gone.txt")
-    (texts / "0").symlink_to("gone")
-
-
-def other_names(texts: Path) -> None:
+    "back": {"up": ".", "b/up": "..", "b/d/up": "../.."}
+    | {"round": "..", "b/round": "..", "b/d/round": ".."},
+    "in a circle": {"one.txt": "two.txt", "two.txt": "one.txt", "circle": "circle"},
+    "to nothing": {"0.txt": "gone.txt", "0": "gone"},
     # First in the order of names, but not the file's own.
-    (texts / "0.txt").symlink_to("a.txt")
-    (texts / "0").symlink_to("b")
+    "of other names": {"0.txt": "a.txt", "0": "b"},
+}
 
 
-@pytest.mark.parametrize(
-    "add",
-    [link_to_itself, links_that_lead_back, links_in_a_circle, links_to_nothing, other_names],
-)
+@pytest.mark.parametrize("links", LINKS.values(), ids=LINKS)
 @pytest.mark.parametrize("end", ["", "/**/*.txt", "/**"])
-def test_links_add_no_file_twice(texts: Path, add, end: str) -> None:  # type: ignore[no-untyped-def]
+def test_links_add_no_file_twice(texts: Path, links: dict[str, str], end: str) -> None:
     before = files.digest(CorpusConfig(name="c", source=f"{texts}{end}"))
-    add(texts)
+    for name, target in links.items():
+        (texts / name).symlink_to(target)
     assert names(f"{texts}{end}") == ["a.txt", "b/c.txt", "b/d/e.txt"]
     assert files.digest(CorpusConfig(name="c", source=f"{texts}{end}")) == before
 
@@ -95,9 +75,7 @@ def test_links_to_files_and_folders_elsewhere_are_followed(texts: Path, tmp_path
      (b"\xe4\xf6\xfc.csv", "\\xe4\\xf6\\xfc.csv"), ("ünï.txt".encode(), "ünï.txt")],
 )  # fmt: skip
 @pytest.mark.parametrize("end", ["", "/**", "/**/*.*"])
-def test_a_name_that_is_not_utf8_is_shown_by_its_bytes(
-    tmp_path: Path, name: bytes, shown: str, end: str
-) -> None:
+def test_a_name_is_shown_by_its_bytes(tmp_path: Path, name: bytes, shown: str, end: str) -> None:
     path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/" + name))
     path.parent.mkdir(exist_ok=True)
     path.write_text("text\nA first text of the file.\nA second text of the file.\n")

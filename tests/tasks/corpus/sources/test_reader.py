@@ -4,6 +4,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
+from stages import emitted
 
 from tercet.flows.pipeline.compile import compile_steps
 from tercet.flows.recipe.file import resolve
@@ -11,11 +13,10 @@ from tercet.flows.recipe.model import Recipe
 from tercet.storage.code import modules_of
 from tercet.tasks.corpus import ingest, labelled
 from tercet.tasks.corpus.kind_registry import KINDS
-from tercet.tasks.corpus.sources import files, hub, pydocs
-from tercet.tasks.corpus.sources.corpora import IngestConfig
+from tercet.tasks.corpus.sources import files
+from tercet.tasks.corpus.sources.corpora import CorpusConfig, IngestConfig
 from tercet.tasks.corpus.sources.discover import describe
-from tercet.tasks.corpus.sources.registry import READERS, reader_of
-from tercet.tasks.stage import Resources, Work
+from tercet.tasks.corpus.sources.registry import READERS
 
 READER = '''
 """Corpora that are counted: `count:N` has N sentences."""
@@ -73,24 +74,10 @@ def toys(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(KINDS, "doubles", made("KIND", KIND))  # type: ignore[arg-type]
 
 
-def run(stage: Any, config: Any, folder: Path) -> dict[str, Any]:
-    made: dict[str, Any] = {}
-    emit = lambda name, table: made.setdefault(name, []).extend(table.to_pylist())  # noqa: E731
-    stage.run(Work(config, 0, {}, {}, {}, Resources(), folder, emit))
-    return made
-
-
-def test_sources_find_their_readers() -> None:
-    assert reader_of("pydocs") is pydocs.READER
-    assert reader_of("hf:a/b") is hub.READER
-    for source in ("pydocs.txt", "*.csv", "a:b.txt"):
-        assert reader_of(source) is files.READER
-
-
 def test_a_toy_reader_gives_sentences_and_a_description(toys: None, tmp_path: Path) -> None:
     corpus = {"name": "c", "source": "count:9"}
     config = IngestConfig.model_validate({"corpora": [corpus]})
-    assert len(run(ingest.STAGE, config, tmp_path)["sentences"]) == 9
+    assert len(emitted(ingest.STAGE, config, {}, tmp_path)["sentences"]) == 9
     assert ingest.externals(config) == {"c": "count:9"}
     assert describe("count:9").rows == 9
 
@@ -98,7 +85,7 @@ def test_a_toy_reader_gives_sentences_and_a_description(toys: None, tmp_path: Pa
 def test_a_toy_kind_gives_labelled_rows(toys: None, tmp_path: Path) -> None:
     corpus = {"name": "c", "source": "count:3", "role": "labelled", "kind": "doubles"}
     config = labelled.LabelledConfig.model_validate({"corpora": [corpus]})
-    rows = run(labelled.STAGE, config, tmp_path)["labelled"]
+    rows = emitted(labelled.STAGE, config, {}, tmp_path)["labelled"].to_pylist()
     assert [row["kind"] for row in rows] == ["doubles"] * 3
     assert rows[0]["positive"] == 2 * rows[0]["anchor"]
 
@@ -123,3 +110,21 @@ def test_a_step_has_the_code_of_its_own_readers_and_kinds_alone(toys: None) -> N
     assert [corpus.name for corpus in steps["sample"].config.corpora] == ["t"]
     assert steps["guard.labelled"].inputs == {"labelled": ("labelled",)}
     assert "labelled" not in {step.name for step in compile_steps(resolve(recipe(text)))}
+
+
+@pytest.mark.parametrize(
+    ("keys", "named"),
+    [
+        ({"kind": "pairs"}, "kind"),
+        ({"columns": {"anchor": "a"}}, "columns"),
+        ({"role": "labelled"}, "kind: triplets, pairs"),
+        ({"role": "labelled", "kind": "nli"}, "'nli'"),
+        ({"role": "labelled", "kind": "pairs", "query": "q", "answer": "a"}, "query .* `columns`"),
+        ({"role": "labelled", "kind": "pairs", "share": 2}, "share"),
+        ({"role": "labelled", "kind": "pairs", "packages": ["a"]}, "packages"),
+        ({"query": "q"}, "query and answer"),
+    ],
+)
+def test_keys_of_a_corpus_that_do_not_go_together(keys: dict[str, Any], named: str) -> None:
+    with pytest.raises(ValidationError, match=f"error, .*{named}"):
+        CorpusConfig.model_validate({"name": "c", "source": "c.csv", **keys})

@@ -30,9 +30,7 @@ TEXTS = {
 
 @pytest.mark.parametrize("encoding", TEXTS)
 @pytest.mark.parametrize("name", ["a.txt", "a.csv.gz", "a.json"])
-def test_a_text_in_another_encoding_is_read_and_told(
-    encoding: str, name: str, tmp_path: Path
-) -> None:
+def test_another_encoding_is_read_and_told(encoding: str, name: str, tmp_path: Path) -> None:
     text = TEXTS[encoding]
     content = {"a.txt": f"{text}\n" * 30, "a.csv.gz": "n,text\n" + f'1,"{text}"\n' * 30}.get(
         name, json.dumps([{"text": text}] * 30, ensure_ascii=False)
@@ -48,9 +46,7 @@ def test_a_text_in_another_encoding_is_read_and_told(
     assert words in guesses(corpus, 10_000)
 
 
-def test_what_an_encoding_does_not_have_is_a_fault_of_its_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_an_encoding_lacks_is_a_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a.txt"
     monkeypatch.setattr(streams, "_BEGINNING", 500)
     path.write_bytes(f"{TEXTS['cp1252']}\n".encode("cp1252") * 9 + b"The\x81 last.\n")
@@ -75,9 +71,7 @@ def test_a_page_or_a_table_is_read_in_its_encoding(encoding: str, tmp_path: Path
 
 
 @pytest.mark.parametrize("ends", ["\r", "\r\n", "\n", "\r\r\n", "\n|\r|\r\n"])
-def test_a_line_may_end_in_a_carriage_return(
-    ends: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ends_of_lines(ends: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     several = ends.split("|")
     text = "".join(f"Line {n}.{several[n % len(several)]}" for n in range(100)) + "The last."
     path = tmp_path / "a.txt"

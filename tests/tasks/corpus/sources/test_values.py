@@ -37,9 +37,7 @@ def test_a_value_that_is_there(value: object) -> None:
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".tsv", ".jsonl"])
-def test_a_missing_text_is_rejected_and_a_missing_label_is_none(
-    suffix: str, tmp_path: Path
-) -> None:
+def test_a_missing_text_is_rejected_a_missing_label_none(suffix: str, tmp_path: Path) -> None:
     path = tmp_path / f"a{suffix}"
     rows = [(BODY, "good"), ("NaN", "good"), (BODY, "n/a")]
     if suffix == ".jsonl":
