@@ -94,7 +94,7 @@ def _run(store: Store, run_ref: str | None, query: str, format_: str, output: st
     except SqlError as error:
         raise BadInput(error.kind, str(error)) from error
     except (duckdb.Error, pa.ArrowException) as error:
-        raise BadInput(error.kind, sql_fault(error)) from error
+        raise BadInput("bad_query", sql_fault(error)) from error
 
 
 def _answer(
@@ -289,7 +289,7 @@ def _schema(store: Store, run_ref: str | None, table: str) -> list[str]:
             name = ".".join(map(quoted_name, table.split(".")))
             found = connection.execute(f"DESCRIBE {name}").fetchall()
         except duckdb.Error as error:
-            raise BadInput(error.kind, sql_fault(error)) from error
+            raise BadInput("bad_query", sql_fault(error)) from error
     columns = [(name, kind, meaning(table, name)) for name, kind, *_ in found]
     return text_table.render(["column", "type", "meaning"], columns, text_table.terminal_width())[0]
 

@@ -58,7 +58,7 @@ def rows(store: Store, run_ref: str | None, query: str) -> pa.Table:
     except SqlError as error:
         raise BadInput("bad_query", str(error)) from None
     except (duckdb.Error, pa.ArrowException) as error:
-        raise BadInput(error.kind, sql_fault(error)) from None
+        raise BadInput("bad_query", sql_fault(error)) from None
 
 
 def sql_fault(error: Exception) -> str:
