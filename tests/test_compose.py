@@ -53,12 +53,9 @@ def services(given: Mapping[str, str] = SECRETS) -> dict[str, Any]:
     return read
 
 
-def test_it_keeps_the_schema_of_compose(tmp_path: Path) -> None:
+def test_it_keeps_the_schema_of_compose() -> None:
     command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec"]
     subprocess.run([*command, str(FILE)], check=True, capture_output=True)
-    wrong = tmp_path / "wrong.yml"
-    wrong.write_text(FILE.read_text().replace("depends_on:", "depend_on:"))
-    assert subprocess.run([*command, str(wrong)], capture_output=True, check=False).returncode != 0
 
 
 def test_ports_are_loopback_images_pinned_and_services_watched() -> None:

@@ -1,9 +1,6 @@
 """DefSent+ in two steps: each from the backbone, the second against entries that the first made."""
 
-import json
-import os
 import random
-import signal
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +8,9 @@ import numpy as np
 import pytest
 import torch
 import yaml
-from faulty_server import until
 from safetensors.torch import load_file
-from stopped_training import STOPPING, TELLING
 from tiny_models import WORDS
-from tiny_run import Finished, copy_of, ended_well, query, start, states, tercet
+from tiny_run import Finished, copy_of, ended_well, query, tercet
 
 from tercet.flows.results.queries import find_artifact
 from tercet.models.encoders.encoder import encode, load_encoder
@@ -92,7 +87,7 @@ def test_the_second_step_starts_from_the_backbone_and_reads_the_firsts_entries(
             assert np.allclose(row, sum(own) / len(own), atol=1e-4)
 
 
-def test_a_run_tells_of_its_entries_and_keeps_the_projection(undisturbed: Path) -> None:
+def test_a_run_tells_of_its_entries(undisturbed: Path) -> None:
     counts = dict(query(undisturbed, "SELECT name, value FROM entry_spaces WHERE metric='entries'"))
     assert counts == {"step1": 40, "step2": 40, "step2.own": 40}
     terms = query(undisturbed, "SELECT DISTINCT unnest(map_keys(terms)) FROM training_log")
@@ -101,10 +96,6 @@ def test_a_run_tells_of_its_entries_and_keeps_the_projection(undisturbed: Path) 
         undisturbed, "SELECT reason, count(*) FROM rejects WHERE stage = 'labelled' GROUP BY ALL"
     )
     assert dict(reasons) == {"missing_text": 1, "duplicate": 1}
-    kept = read_projection(model(undisturbed, "train.step2") / "losses" / "projection.safetensors")
-    stored = load_file(model(undisturbed, "train.step2") / "model.safetensors")
-    # BERT's own pooler was its start.
-    assert torch.allclose(kept.dense.weight, stored["pooler.dense.weight"], atol=1e-6)
 
 
 def test_a_run_measures_what_held_out_definitions_find(undisturbed: Path) -> None:
@@ -140,52 +131,3 @@ def test_a_run_measures_what_held_out_definitions_find(undisturbed: Path) -> Non
         len(held), pytest.approx(100 * np.mean([rank <= 10 for rank in ranks.values()]))
     )  # fmt: skip
     assert (low, high) == (None, None)  # of so few
-
-
-def test_killed_in_the_second_step_a_run_goes_on_there(
-    finished: Finished, recipe: Path, undisturbed: Path, tmp_path: Path
-) -> None:
-    store, marker = copy_of(finished.store, tmp_path / "store"), tmp_path / "marker"
-    child = start("step2", str(marker), *words(recipe, store), script=STOPPING)
-    assert until(lambda: marker.exists() or child.poll() is not None, 600)
-    assert child.poll() is None
-    os.killpg(child.pid, signal.SIGKILL)
-    child.communicate()
-    done = ended_well(tercet(*words(recipe, store), script=TELLING))
-    (told,) = [line for line in done.stderr.splitlines() if line.startswith("FIRST")]
-    assert told.split()[1] == "step2"
-    assert int(told.split()[2]) > 4
-    found = states(store)
-    earlier = ("labelled", "entry_matrix.step1", "train.step1", "entry_matrix.step2")
-    assert {step: found[step] for step in earlier} == dict.fromkeys(earlier, "reused")
-    for part in ("model.safetensors", "losses/projection.safetensors"):
-        left, right = (model(place, "train.step2") / part for place in (store, undisturbed))
-        assert left.read_bytes() == right.read_bytes()
-
-
-def test_define_finds_entries_the_way_that_found_held_out_definitions_better(
-    undisturbed: Path,
-) -> None:
-    figures = "SELECT arm, value FROM definition_figures WHERE name = 'step2' AND metric = 'mrr'"
-    mrr = dict(query(undisturbed, figures))
-    text, folder = "red green blue", model(undisturbed, "train.step2")
-    words = ("define", text, "old file", "--count", "3", "--format", "json")
-    told = ended_well(tercet(*words, "--store", str(undisturbed))).stdout
-    first, second = json.loads(told)
-    assert (first["text"], second["text"]) == (text, "old file")
-    # By hand.
-    if mrr["projection"] > mrr["own_entries"]:
-        space, measure = read_space(model(undisturbed, "entry_matrix.step2")), "probability"
-        vector = torch.from_numpy(encode(load_encoder(folder), [text], normalise=False))
-        projection = read_projection(folder / "losses" / "projection.safetensors")
-        scores = torch.softmax((projection(vector) @ space.matrix.T)[0], 0).detach()
-    else:
-        space, measure = read_space(model(undisturbed, "entry_matrix.step2.own")), "cosine"
-        vector = torch.from_numpy(encode(load_encoder(folder, "cls"), [text]))
-        scores = torch.cosine_similarity(vector, space.matrix)
-    best = scores.sort(descending=True).values[:3].tolist()
-    by_entry = dict(zip(space.texts, scores.tolist(), strict=True))
-    # Entries may be as good but for the last digit.
-    found = [by_entry[row["entry"]] for row in first["entries"]]
-    assert found == pytest.approx(best, rel=0, abs=1.5e-7)
-    assert first["entries"][0][measure] == pytest.approx(best[0], rel=1e-4)

@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 import duckdb
 import pytest
+import yaml
 from faulty_server import until
 from tiny_run import (
     LIMIT,
@@ -128,23 +129,6 @@ def test_summary_has_before_and_after_with_an_interval(finished: Finished) -> No
     assert " to " in line
 
 
-def test_encoder_loads_as_the_summary_says(finished: Finished) -> None:
-    """The three lines that are printed, as they stand, without anything of ours."""
-    lines = finished.stdout.partition("The encoder is in ")[2].splitlines()[1:4]
-    program = "\n".join(line.strip() for line in lines)
-    program += "\nimport sys\nassert not any(m.startswith('tercet') for m in sys.modules)\n"
-    program += "print(model.encode(['a small array']).shape)\n"
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        env=environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.split("\n")[-2] == "(1, 32)"
-
-
 def test_next_queries_answer(finished: Finished) -> None:
     for title, column in (("Query next", "anchor"), ("Acceptance by method", "accepted")):
         words = shlex.split(_after(finished.stdout, title))
@@ -230,6 +214,33 @@ def test_eval_gives_the_figures_of_the_run(finished: Finished) -> None:
         assert [row[:-1] for row in own] == [row[:-1] for row in expected] != []
         # They may differ by what other shapes of a batch do to them.
         assert [r[-1] for r in own] == pytest.approx([r[-1] for r in expected], abs=1e-4)
+
+
+def test_warnings_are_kept_with_what_they_are_of_and_shown_by_every_command(
+    tiny: Tiny, tmp_path: Path
+) -> None:
+    content = yaml.safe_load(tiny.recipe.read_text())
+    content["select"] |= {"methods": {"entity_swap": {"negative_max": 0.0}}}
+    path, store = tmp_path / "strict.yaml", tmp_path / "store"
+    path.write_text(yaml.safe_dump(content))
+    words = (str(path), "--store", str(store), "--until", "triplets")
+    first = ended_well(tercet("run", *words, "--no-server"))
+    # Among the first lines of the summary, and as soon as it is known.
+    lines = first.stdout.strip().splitlines()[:10]
+    (line,) = [line for line in lines if "entity_swap" in line]
+    assert line.strip() in first.stderr
+    assert line in ended_well(tercet("plan", *words)).stdout
+    assert line in ended_well(tercet("show", "select", "--store", str(store))).stdout
+    # What was made earlier was told when it was made.
+    again = ended_well(tercet("run", *words, "--no-server"))
+    assert set(states(store).values()) == {"reused"}
+    assert line in again.stdout.splitlines()
+    assert line.strip() not in again.stderr
+
+
+def test_a_run_as_it_should_be_has_no_warning(finished: Finished) -> None:
+    # But that the tiny backbone, which has a vocabulary of its own, knows few words.
+    assert query(finished.store, "SELECT kind FROM warnings") == [("unknown",)]
 
 
 def plain_client(store: Path) -> duckdb.DuckDBPyConnection:

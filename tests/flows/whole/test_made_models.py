@@ -7,13 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
-from good_and_bad import Place, Result, sentence
+from good_and_bad import Place, Result
 from sentence_transformers import SentenceTransformer
 from tiny_models import WORDS
 from tiny_run import Finished, copy_of, ended_well, query, states, tercet
 
 from tercet.models.encoders.encoder import encode, load_encoder
-from tercet.models.encoders.settings import TokenCnnForm
 
 QUICK = {"layers": 1, "width": 32, "vocabulary": 70, "max_length": 32}
 QUICK |= {"steps": 4, "batch_tokens": 256, "measure_steps": 2, "precision": "fp32"}
@@ -83,10 +82,6 @@ def test_a_model_is_pretrained_tagged_and_taken_by_another_recipe(own: Place) ->
     assert (version,) in parents
     went_well(run(own, taker, "--until", "train"))
     assert set(states(own.store).values()) == {"reused"}
-    # What only the stage can know is told, and loses nothing.
-    (own.folder / "empty.txt").write_text("\n", encoding="utf-8")
-    sentence(run(own, maker | {"name": "empty"}, "--corpus", "empty.txt"), 2)
-    assert query(own.store, "SELECT count(*) > 0 FROM artifacts") == [(True,)]
 
 
 def test_sarcse_counts_trains_and_measures_head_and_all(own: Place) -> None:
@@ -125,15 +120,6 @@ def test_sarcse_counts_trains_and_measures_head_and_all(own: Place) -> None:
     np.testing.assert_allclose(
         encode(load_encoder(folder), TEXTS, normalise=False), plain, atol=1e-6
     )
-    untrained = load_encoder(own.backbone, TokenCnnForm(**CNN), cnn_seed=0)
-    assert np.abs(encode(untrained, TEXTS, normalise=False) - plain).max() > 1e-4
-    # The ablations need no other recipe.
-    loss = {"name": "token_reconstruction", "with": {"name": "info_nce", "tau": 0.1}}
-    content["train"]["phases"] = [phase | {"loss": loss}]
-    for key in ("adaptive", "decoder"):
-        change = ("--set", f"train.phases.0.loss.{key}=false", "--until", "train")
-        went_well(run(own, content, *change))
-        assert states(own.store)["count_tokens.counts"] == "reused"
 
 
 def test_a_whitened_encoder_is_what_a_run_ends_with(finished: Finished, tmp_path: Path) -> None:

@@ -161,16 +161,3 @@ def test_a_question_is_the_anchor_of_its_passage(ran: tuple[Path, FaultyServer])
         assert -1 <= similarity < 0.9999
     # Once a paragraph.
     assert len({of[row[2]] for row in rows}) == len(rows)
-
-
-def test_its_shots_are_turns_before_each_question(ran: tuple[Path, FaultyServer]) -> None:
-    turns = [
-        [turn["content"] for turn in seen.body["messages"]]
-        for seen in ran[1].log
-        if "messages" in seen.body
-    ]
-    asked = [one for one in turns if one[-1].startswith("Ask what")]
-    shown = PROMPTS["asking"].replace("{{ passage }}", SHOT["passage"])
-    assert asked
-    assert {tuple(one[:-1]) for one in asked} == {(shown, SHOT["answer"])}
-    assert {len(one) for one in turns if one not in asked} == {1}

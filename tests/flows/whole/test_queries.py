@@ -1,7 +1,5 @@
 """Whole runs on queries to passages: natural ones, trained on as what a search would be asked."""
 
-import json
-import zlib
 from pathlib import Path
 from typing import Any
 
@@ -102,72 +100,6 @@ def test_natural_pairs_alone_need_no_evaluator_and_none_is_a_held_out_question(
     assert 20 < passages[0][0] <= 40
     removed = query(store, "SELECT DISTINCT text FROM contamination WHERE removed")
     assert {row[0] for row in found if row[1] == "title"} == {row[0] for row in removed}
-
-
-# What a model that does not obey is refused for.
-WAYS = {
-    "of_text": "speaks_of_text",
-    "copy": "copied_words",
-    "lines": "several_lines",
-    "preamble": "preamble",
-    "language": "wrong_language",
-    "too_long": "cut_off",
-}
-
-
-def test_questions_of_a_language_model_train_the_encoder(tiny: Tiny, tmp_path: Path) -> None:
-    """Of eight passages, six are answered in one of `WAYS`, and the others as asked."""
-
-    def disobey(name: str, text: str) -> str | None:
-        return [*WAYS, None, None][zlib.crc32(text.encode()) % 8]
-
-    own = {"passage": "The export writes a file.", "query": "export to file", "kind": "keyword"}
-    mine = tmp_path / "mine.jsonl"
-    shown = [own, {**own, "query": "What does an export write?", "kind": "question"}]
-    mine.write_text("\n".join(map(json.dumps, shown)))
-    content = recipe(tiny, tmp_path, llm={"name": "obeying", "temperature": 0.3})
-    content["synthesise"] = {
-        "question": {"kinds": ["keyword", "question"], "per_unit": 2, "shots": str(mine)}
-    }
-    content["train"]["phases"] = [{"rows": "queries", "loss": "info_nce", "max_steps": 2}]
-    content["train"]["phases"][0]["batch_size"] = 8
-    with obeying_server(disobey) as (server, asked):
-        content["run"]["llm"] = {"endpoints": [server.url]}
-        store = run(tmp_path, content)
-        count = len(asked.asked)
-        changed = content | {"parse": {"min_words": 3}}
-        run(tmp_path, changed)
-        # Other thresholds ask nothing again.
-        assert len(asked.asked) == count
-        warmer = ("--set", "llm.temperature=0.5", "--store", str(store))
-        told = ended_well(tercet("plan", str(tmp_path / "own.yaml"), *warmer)).stdout
-        assert f"synthesise.question asks {count:,} rows: " in told
-    made = query(store, "SELECT count(*), count(DISTINCT sentence_id) FROM generations")
-    assert made == [(count, count / 2)]
-    ways = {way: sum(one[2] == way for one in asked.asked) for way in WAYS}
-    refused = dict(
-        query(
-            store,
-            "SELECT reason, count(*) FROM rejects WHERE stage = 'parse' GROUP BY reason",
-        )
-    )
-    assert all(ways.values())
-    for way, reason in WAYS.items():
-        # Short passages do not show their language, nor have twelve words to copy.
-        fewest = ways[way] // 2 if way in ("language", "copy") else ways[way]
-        assert fewest <= refused[reason] <= ways[way], reason
-    rows = query(
-        store,
-        """SELECT t.anchor, t.positive, p.context, p.text, g.detail.operation, g.shots
-           FROM triplets t JOIN passages p ON p.passage_id = t.sentence_id
-           JOIN candidates c ON c.candidate_id = t.positive_id
-           JOIN generations g USING (generation_id)""",
-    )
-    assert {row[4] for row in rows} == {"keyword", "question"}
-    for anchor, positive, context, text, kind, shots in rows:
-        assert positive == f"{context}\n{text}"
-        assert anchor.endswith("?") == (kind == "question")
-        assert shots == ["export to file" if kind == "keyword" else "What does an export write?"]
 
 
 def test_questions_are_kept_that_find_their_own_passage(tiny: Tiny, tmp_path: Path) -> None:

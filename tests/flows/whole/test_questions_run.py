@@ -135,17 +135,6 @@ def test_questions_measure_and_choose_and_an_edited_one_trains_nothing(
     assert files_of(store) == kept
 
 
-def test_few_questions_leave_the_default(tiny: Tiny, tmp_path: Path) -> None:
-    ended_well(tercet(*write(tiny, tmp_path, asked(29), choose={"mix": 0})))
-    found = query(tmp_path / "store", "SELECT mix, chosen_by, gain FROM choices")
-    assert found == [(0, "default", None)]
-    store = ("--store", str(tmp_path / "store"))
-    ended_well(tercet("export", "choose", str(tmp_path / "out"), *store))
-    untouched, shipped = load_encoder(tiny.backbone), load_encoder(tmp_path / "out")
-    weights = shipped.state_dict()
-    assert all(bool((weights[k] == v).all()) for k, v in untouched.state_dict().items())
-
-
 def test_a_run_killed_in_choose_ends_with_the_same_encoder(tiny: Tiny, tmp_path: Path) -> None:
     words = write(tiny, tmp_path, asked(), choose={"mix": 0.25})
     store, whole = tmp_path / "store", tmp_path / "whole"

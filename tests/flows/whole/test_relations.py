@@ -91,47 +91,29 @@ def store(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "store"
 
 
-def test_each_corpus_gives_the_rows_that_it_is_for(store: Path) -> None:
+def test_each_source_gives_the_rows_that_it_is_for(store: Path) -> None:
     found = query(
         store,
         "SELECT DISTINCT t.relation, s.corpus, t.positive_method FROM triplets t "
         "JOIN sentences s USING (sentence_id) WHERE t.relation <> 'keeps' ORDER BY ALL",
     )
     assert found == [("alters", "lines", "cutoff"), ("topic", "prose", "next_sentences")]
-
-
-def test_mined_negatives_are_of_other_documents_and_farther_than_the_positive(store: Path) -> None:
+    # Mined ones and those of the step `negatives` are of other documents.
     rows = query(
         store,
         "SELECT DISTINCT negative_method, negative_similarity < 0.99 * positive_similarity "
         "FROM triplets WHERE relation = 'topic' AND negative IS NOT NULL",
     )
     assert rows == [("mined", True)]
-    ((own,),) = query(
+    ((pairs, own),) = query(
         store,
-        "SELECT count(*) FROM triplets t JOIN sentences s USING (sentence_id) "
-        "JOIN sentences o ON o.doc_id = s.doc_id AND contains(t.negative, o.text) "
-        "WHERE t.negative_method = 'mined'",
-    )
-    assert own == 0
-
-
-def test_pairs_and_labelled_rows_have_negatives_from_other_documents(store: Path) -> None:
-    rows = query(
-        store,
-        """SELECT n.text, p.text, p.split, p.doc_id = d.doc_id, contains(n.text, d.answer)
+        """SELECT count(*), count(*) FILTER (p.doc_id = d.doc_id OR p.split <> 'train')
            FROM negatives n JOIN document_pairs d ON d.pair_id = n.triplet_id
            JOIN passages p USING (passage_id)""",
     )
-    assert len(rows) > 100
-    assert all(text == own and split == "train" for text, own, split, *_ in rows)
-    assert not any(same or contains for *_, same, contains in rows)
-    clicked = query(
-        store, "SELECT count(*) FROM negatives n JOIN labelled l ON l.row_id = n.triplet_id"
-    )
-    assert clicked[0][0] > 20
-    ranks = query(store, "SELECT DISTINCT rank FROM negatives ORDER BY rank")
-    assert [rank for (rank,) in ranks] == [1, 2, 3]
+    assert own == 0 < pairs
+    clicked = "SELECT count(*) > 20 FROM negatives n JOIN labelled l ON l.row_id = n.triplet_id"
+    assert query(store, clicked) == [(True,)]
 
 
 def test_what_is_measured_stays_out_of_training(store: Path) -> None:
@@ -146,13 +128,6 @@ def test_what_is_measured_stays_out_of_training(store: Path) -> None:
             (SELECT count(*) FROM refused WHERE id IN (FROM bad))""",
     )
     assert missing == 0 < refused
-    found = query(
-        store,
-        """SELECT count(DISTINCT n.text) FROM negatives n JOIN contamination c USING (text)
-           JOIN rejects r ON r.row_id = n.triplet_id
-           WHERE c.removed AND r.stage = 'guard' AND r.text = n.text""",
-    )
-    assert found[0][0] > 3
 
 
 def test_each_part_trains_and_reports_its_terms(store: Path) -> None:

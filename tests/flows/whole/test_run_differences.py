@@ -1,4 +1,4 @@
-"""`tercet diff` of runs that differ in one threshold, one prompt, or one line of the lexicon."""
+"""`tercet diff` of runs that differ in one threshold or one prompt."""
 
 import json
 from collections.abc import Mapping
@@ -16,7 +16,6 @@ from tercet.storage import runs
 from tercet.storage.catalog import views as catalog
 from tercet.storage.store import open_store
 
-LEXICON = "noun\ttypes\nbear\tanimal\ncamel\tanimal\ncat\tanimal\ncow\tanimal\ndeer\tanimal\n"
 # Each table that may differ, with the columns that say which row it is.
 IDS = {
     "mentions": "mention_id",
@@ -52,10 +51,6 @@ class Runs:
     store: Path
     ids: Mapping[str, str]
 
-    def diff(self, change: str, *options: str) -> str:
-        words = ("diff", self.ids["base"], self.ids[change], "--store", str(self.store), *options)
-        return ended_well(tercet(*words)).stdout
-
     @cache  # noqa: B019
     def rows(self, change: str) -> dict[str, dict[str, tuple[str, ...]]]:
         """Each table's rows by their ids, read by SQL."""
@@ -73,12 +68,10 @@ class Runs:
 def compared(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Runs:
     folder = tmp_path_factory.mktemp("compared")
     store, path = folder / "store", folder / "compared.yaml"
-    prompt, lexicon = folder / "prompt.jinja", folder / "animals.tsv"
+    prompt = folder / "prompt.jinja"
     prompt.write_text("{{ sentence }}")
-    lexicon.write_text(LEXICON)
     recipe = yaml.safe_load(tiny.recipe.read_text()) | {"name": "compared"}
     recipe["sample"] = {"rows": 120}
-    recipe["extract"] = {"lexicon": str(lexicon)}
     recipe["synthesise"] = {
         "next_sentences": None,
         "rewrite": {"prompt": str(prompt)},
@@ -98,9 +91,6 @@ def compared(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Runs:
         path.write_text(yaml.safe_dump(recipe, sort_keys=False))
         run("base")
         run("threshold", "--set", "select.negative_max=0.995")
-        lexicon.write_text(LEXICON + "horse\tanimal\n")
-        run("lexicon", "--until", "triplets")
-        lexicon.write_text(LEXICON)
         prompt.write_text(AGAIN + "{{ sentence }}")
         run("prompt", "--until", "triplets")
     return Runs(store, ids)
@@ -115,7 +105,8 @@ def counts(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[int, in
 
 def compare(compared: Runs, change: str) -> tuple[dict[str, Any], dict[str, tuple[int, ...]]]:
     """What `tercet diff` says, and its counts, which are those of SQL over both runs."""
-    told = json.loads(compared.diff(change, "--format", "json"))
+    words = ("diff", compared.ids["base"], compared.ids[change], "--store", str(compared.store))
+    told = json.loads(ended_well(tercet(*words, "--format", "json")).stdout)
     found = {t["table"]: (t["added"], t["removed"], t["changed"]) for t in told["tables"]}
     for table in IDS:
         expected = counts(compared.rows("base")[table], compared.rows(change)[table])
@@ -147,22 +138,6 @@ def test_one_threshold(compared: Runs) -> None:
     assert told["on_other_data"] == []
 
 
-def test_one_line_of_the_lexicon(compared: Runs) -> None:
-    told, rows = compare(compared, "lexicon")
-    assert told["recipe"] == []
-    assert own(told) == {"extract": ["file lexicon"]}
-    (new,) = query(
-        compared.store,
-        "SELECT count(*) FROM mentions WHERE text = 'horse'",
-        compared.ids["lexicon"],
-    )[0]
-    assert rows["mentions"][:2] == (new, 0)
-    assert {"kg_nodes", "kg_edges", "candidates"} <= rows.keys()
-    only = {table["table"] for table in told["tables"] if table["only"] == "a"}
-    assert "evaluations" in only
-    assert "text horse" in compared.diff("lexicon")
-
-
 def test_one_prompt(compared: Runs) -> None:
     told, rows = compare(compared, "prompt")
     assert told["recipe"] == []
@@ -174,8 +149,3 @@ def test_one_prompt(compared: Runs) -> None:
     assert rows["generations"][0] == rows["generations"][1] > 0
     assert rows["generations"][2] > rows["generations"][0]
     assert blue >= rows["candidates"][0] > 0
-
-
-def test_a_run_does_not_differ_from_itself(compared: Runs) -> None:
-    told = json.loads(compared.diff("base", "--format", "json"))
-    assert [told[key] for key in ("recipe", "steps", "tables")] == [[], [], []]
