@@ -15,7 +15,6 @@ from tiny_run import Finished, copy_of, ended_well, query, tercet
 from tercet.flows.results.queries import find_artifact
 from tercet.models.encoders.encoder import encode, load_encoder
 from tercet.models.encoders.entry_space import read_space
-from tercet.models.losses.definition_loss import read_projection
 from tercet.storage.store import open_store
 
 LOSS = {"name": "definition", "entries": "cls"}
@@ -41,7 +40,8 @@ def dictionary(path: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def recipe(finished: Finished, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def store(finished: Finished, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of a run that nobody disturbed."""
     folder = tmp_path_factory.mktemp("definitions")
     content = yaml.safe_load(finished.tiny.recipe.read_text())
     for key in ("synthesise", "evaluator", "select"):
@@ -51,17 +51,8 @@ def recipe(finished: Finished, tmp_path_factory: pytest.TempPathFactory) -> Path
     content["train"] = {"pooling": "cls", "max_length": 32, "log_steps": 2, "phases": PHASES}
     path = folder / "definitions.yaml"
     path.write_text(yaml.safe_dump(content, sort_keys=False))
-    return path
-
-
-def words(recipe: Path, store: Path, *options: str) -> list[str]:
-    return ["run", str(recipe), "--no-server", "--store", str(store), *options]
-
-
-@pytest.fixture(scope="module")
-def undisturbed(finished: Finished, recipe: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    store = copy_of(finished.store, tmp_path_factory.mktemp("undisturbed") / "store")
-    ended_well(tercet(*words(recipe, store)))
+    store = copy_of(finished.store, folder / "store")
+    ended_well(tercet("run", str(path), "--no-server", "--store", str(store)))
     return store
 
 
@@ -70,64 +61,38 @@ def model(store: Path, step: str) -> Path:
 
 
 def test_the_second_step_starts_from_the_backbone_and_reads_the_firsts_entries(
-    finished: Finished, undisturbed: Path
+    finished: Finished, store: Path
 ) -> None:
     backbone = load_file(finished.tiny.backbone / "model.safetensors")
-    first, second = (load_file(model(undisturbed, f"train.step{k}") / "model.safetensors")
+    first, second = (load_file(model(store, f"train.step{k}") / "model.safetensors")
                      for k in (1, 2))  # fmt: skip
     assert any(not torch.allclose(first[name], backbone[name], atol=1e-4) for name in first)
     assert all(torch.allclose(second[name], backbone[name], atol=1e-7) for name in second)
     # The first step's encoder has made the second one's entries, and the backbone the first's.
-    rows = query(undisturbed, "SELECT anchor, entries FROM labelled ORDER BY row_id")
-    for step, encoder in (("step1", finished.tiny.backbone), ("step2", model(undisturbed, "train.step1"))):  # noqa: E501  # fmt: skip
-        space = read_space(model(undisturbed, f"entry_matrix.{step}"))
+    rows = query(store, "SELECT anchor, entries FROM labelled ORDER BY row_id")
+    for step, encoder in (("step1", finished.tiny.backbone), ("step2", model(store, "train.step1"))):  # noqa: E501  # fmt: skip
+        space = read_space(model(store, f"entry_matrix.{step}"))
         vectors = encode(load_encoder(encoder, "cls"), [text for text, _ in rows], normalise=False)
         for entry, row in zip(space.entry_ids.tolist(), space.matrix.numpy(), strict=True):
             own = [v for v, (_, owners) in zip(vectors, rows, strict=True) if entry in owners]
             assert np.allclose(row, sum(own) / len(own), atol=1e-4)
 
 
-def test_a_run_tells_of_its_entries(undisturbed: Path) -> None:
-    counts = dict(query(undisturbed, "SELECT name, value FROM entry_spaces WHERE metric='entries'"))
+def test_a_run_tells_of_its_entries_and_what_held_out_definitions_find(store: Path) -> None:
+    counts = dict(query(store, "SELECT name, value FROM entry_spaces WHERE metric='entries'"))
     assert counts == {"step1": 40, "step2": 40, "step2.own": 40}
-    terms = query(undisturbed, "SELECT DISTINCT unnest(map_keys(terms)) FROM training_log")
+    terms = query(store, "SELECT DISTINCT unnest(map_keys(terms)) FROM training_log")
     assert {name for (name,) in terms} == {"recall_1", "floor"}
     reasons = query(
-        undisturbed, "SELECT reason, count(*) FROM rejects WHERE stage = 'labelled' GROUP BY ALL"
+        store, "SELECT reason, count(*) FROM rejects WHERE stage = 'labelled' GROUP BY ALL"
     )
     assert dict(reasons) == {"missing_text": 1, "duplicate": 1}
-
-
-def test_a_run_measures_what_held_out_definitions_find(undisturbed: Path) -> None:
-    held = query(
-        undisturbed, "SELECT row_id, anchor, entries FROM held_out_definitions ORDER BY row_id"
+    ((held,),) = query(store, "SELECT count(*) FROM held_out_definitions")
+    measured = query(
+        store,
+        """SELECT r.name, r.arm, count(*), round(100 * avg((rank <= 10)::INT) - any_value(value), 6)
+        FROM definition_ranks r JOIN definition_figures f
+        ON (f.name, f.arm, f.metric) = (r.name, r.arm, 'recall@10') GROUP BY ALL ORDER BY ALL""",
     )
-    assert len(held) > 3
-    found = query(undisturbed, "SELECT name, arm, row_id, rank FROM definition_ranks ORDER BY ALL")
-    assert {(name, arm) for name, arm, _, _ in found} == {
-        (name, arm)
-        for name in ("step1", "step2")
-        for arm in ("projection", "own_entries", "before", "words")
-    }
-    # By hand, as `tercet define` does it.
-    folder = model(undisturbed, "train.step2")
-    space = read_space(model(undisturbed, "entry_matrix.step2"))
-    projection = read_projection(folder / "losses" / "projection.safetensors")
-    vectors = encode(load_encoder(folder), [text for _, text, _ in held], normalise=False)
-    with torch.no_grad():
-        scores = projection(torch.from_numpy(vectors)) @ space.matrix.T
-    ranks = {row: rank for name, arm, row, rank in found if (name, arm) == ("step2", "projection")}
-    assert len(ranks) == len(held)
-    for (row_id, _, entries), row in zip(held, scores.tolist(), strict=True):
-        own = {space.entry_ids.tolist().index(entry) for entry in entries}
-        best = max(row[place] for place in own)
-        assert ranks[row_id] == 1 + sum(score > best for score in row)
-    ((recall, low, high, n),) = query(
-        undisturbed,
-        "SELECT value, ci_low, ci_high, n FROM definition_figures"
-        " WHERE name = 'step2' AND arm = 'projection' AND metric = 'recall@10'",
-    )
-    assert (n, recall) == (
-        len(held), pytest.approx(100 * np.mean([rank <= 10 for rank in ranks.values()]))
-    )  # fmt: skip
-    assert (low, high) == (None, None)  # of so few
+    arms = ("before", "own_entries", "projection", "words")
+    assert measured == [(name, arm, held, 0) for name in ("step1", "step2") for arm in arms]
