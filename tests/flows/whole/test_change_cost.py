@@ -3,6 +3,7 @@
 Code is edited in a copy of our packages, which the command line then runs.
 """
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,6 +20,9 @@ from tiny_run import (
     states,
     tercet,
 )
+
+from tercet.storage.runs import list_runs
+from tercet.storage.store import open_store
 
 AFTER_SYNTHESIS = {"parse", "embed", "score.evaluator", "select", "train", "evaluate.encoder"}
 # With mentions or with the graph: what extract has a part in.
@@ -90,6 +94,30 @@ def test_another_threshold_costs_selection_training_and_evaluation(bench: Bench)
     planned = to_run(bench.plan("--seed", "8"))
     assert planned["ingest"].startswith("seed: 7 → 8")
     assert planned["extract"].startswith("input sentences")
+
+
+def test_diff_tells_a_changed_threshold_and_counts_the_rows_by_their_ids(bench: Bench) -> None:
+    bench.run("--set", "select.negative_max=0.9")
+    newer, older = [run["run_id"] for run in list_runs(open_store(str(bench.store)))][:2]
+    words = ("diff", older, newer, "--store", str(bench.store), "--format", "json")
+    told = json.loads(ended_well(tercet(*words)).stdout)
+    assert told["recipe"] == [{"key": "select.negative_max", "a": "1.0", "b": "0.9"}]
+    why = {step["step"]: step["why"] for step in told["steps"] if step["why"]}
+    assert why == {"select": ["config negative_max: 1.0 → 0.9"]}
+    after = {step["step"]: step["after"] for step in told["steps"] if step["after"]}
+    assert after == {"train": ["select"], "evaluate.encoder": ["train"]}
+    counts = {t["table"]: (t["added"], t["removed"], t["changed"]) for t in told["tables"]}
+    ids = [
+        {row for (row,) in query(bench.store, "SELECT triplet_id FROM triplets", run)}
+        for run in (older, newer)
+    ]
+    assert counts["triplets"][:2] == (len(ids[1] - ids[0]), len(ids[0] - ids[1])) != (0, 0)
+    assert not {"mentions", "generations", "candidates", "scores"} & counts.keys()
+    # Both encoders were measured on the same questions.
+    (recall,) = [f for f in told["figures"] if f["figure"] == "document pairs test, recall@1"]
+    value = "SELECT value FROM evaluations WHERE phase = 'encoder' AND metric = 'recall@1'"
+    measured = [query(bench.store, value, run)[0][0] for run in (older, newer)]
+    assert [recall["a"], recall["b"]] == measured
 
 
 def test_another_lexicon_costs_extraction_and_what_follows(bench: Bench, tmp_path: Path) -> None:

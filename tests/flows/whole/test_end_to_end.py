@@ -1,7 +1,6 @@
 """A whole run in processes of its own: what it says, what a second one costs, what SQL tells."""
 
 import contextlib
-import json
 import shlex
 import shutil
 import subprocess
@@ -129,16 +128,13 @@ def test_summary_has_before_and_after_with_an_interval(finished: Finished) -> No
     assert " to " in line
 
 
-def test_next_queries_answer(finished: Finished) -> None:
+def test_the_commands_that_are_told_answer_and_reuse_every_step(
+    finished: Finished, tmp_path: Path
+) -> None:
     for title, column in (("Query next", "anchor"), ("Acceptance by method", "accepted")):
         words = shlex.split(_after(finished.stdout, title))
         assert words.pop(0) == "tercet"
-        answer = ended_well(tercet(*words)).stdout
-        assert column in answer.splitlines()[0]
-        assert len(answer.splitlines()) > 3
-
-
-def test_the_command_that_is_told_reuses_every_step(finished: Finished, tmp_path: Path) -> None:
+        assert column in ended_well(tercet(*words)).stdout.splitlines()[0]
     store = copy_of(finished.store, tmp_path / "store")
     told = _after(finished.stdout, "Same run again").replace(str(finished.store), str(store))
     words = shlex.split(told)
@@ -198,22 +194,6 @@ def test_no_test_text_nor_an_8_gram_of_one_is_in_training(finished: Finished) ->
     # The corpus holds copies, so that something had to be kept apart.
     reasons = query(finished.store, "SELECT reason FROM rejects WHERE stage = 'ingest'")
     assert ("shared_with_test",) in reasons
-
-
-def test_eval_gives_the_figures_of_the_run(finished: Finished) -> None:
-    backbone, columns = str(finished.tiny.backbone), ("subset", "metric", "n", "data_digest")
-    words = ("eval", backbone, "train", "--tasks", "retrieval", "--store", str(finished.store))
-    rows = json.loads(ended_well(tercet(*words, "--format", "json")).stdout)
-    for model, phase in ((backbone, "base"), ("train", "encoder")):
-        expected = query(
-            finished.store,
-            f"SELECT {', '.join(columns)}, value FROM evaluations "
-            f"WHERE suite = 'retrieval' AND phase = '{phase}' ORDER BY ALL",
-        )
-        own = sorted((*(r[c] for c in columns), r["value"]) for r in rows if r["model"] == model)
-        assert [row[:-1] for row in own] == [row[:-1] for row in expected] != []
-        # They may differ by what other shapes of a batch do to them.
-        assert [r[-1] for r in own] == pytest.approx([r[-1] for r in expected], abs=1e-4)
 
 
 def test_warnings_are_kept_with_what_they_are_of_and_shown_by_every_command(

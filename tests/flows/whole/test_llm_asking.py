@@ -10,7 +10,6 @@ import random
 import re
 import signal
 import threading
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -115,59 +114,6 @@ def test_a_ceiling_stops_cleanly_and_can_be_raised(
         ended_well(tercet(*words(path, store, "--until", "triplets")))
         assert repeated(server) <= CONCURRENCY
         assert before < answers(store) == 240
-
-
-def test_a_row_that_always_fails_is_a_reject_and_the_others_arrive(
-    recipe: Callable[..., Path], tmp_path: Path
-) -> None:
-    poisoned: set[str] = set()
-    counts = {"limited": 0}
-    refused: Counter[str] = Counter()
-
-    def behave(seen: Seen) -> Reply | None:
-        if not poisoned:
-            poisoned.add(seen.prompts[0])
-        if poisoned & set(seen.prompts):
-            return error(500, "this one breaks me")
-        counts["limited"] += 1
-        # A prompt that is refused again and again would be too much by itself.
-        if counts["limited"] % 7 == 0 and all(refused[prompt] < 2 for prompt in seen.prompts):
-            refused.update(seen.prompts)
-            return error(429, "slowly", Retry_After="0.05")
-        return None
-
-    with FaultyServer(behave) as server:
-        store = tmp_path / "store"
-        ended_well(tercet(*words(recipe(server.url, tries=3), store, "--until", "triplets")))
-        (reject,) = query(store, "SELECT reason, detail FROM rejects WHERE stage = 'synthesise'")
-        assert reject[0] == "failed"
-        assert "this one breaks me" in reject[1]
-        assert query(
-            store, "SELECT count(*) FROM generations WHERE request_digest IS NOT NULL"
-        ) == [(239,)]
-        assert query(store, "SELECT sum(retries) > 0 FROM usage") == [(True,)]
-
-
-def test_an_endpoint_that_dies_stops_the_run_and_what_it_said_is_safe(
-    recipe: Callable[..., Path], tmp_path: Path
-) -> None:
-    answered = {"rows": 0}
-
-    def behave(seen: Seen) -> Reply | None:
-        answered["rows"] += len(seen.prompts)
-        return error(503, "going down") if answered["rows"] > 60 else None
-
-    with FaultyServer(behave) as server:
-        store = tmp_path / "store"
-        # For one exchange too: a server that is held up for a moment is no silent one.
-        path = recipe(server.url, patience=15)
-        done = tercet(*words(path, store, "--until", "triplets"))
-        assert done.returncode == 1
-        assert "HTTP 503" in done.stderr.splitlines()[-1]
-        assert 0 < answers(store) <= 60
-        server.behave = lambda seen: None
-        ended_well(tercet(*words(path, store, "--until", "triplets")))
-        assert answers(store) == 240
 
 
 def test_two_runs_at_once_do_not_both_pay(recipe: Callable[..., Path], tmp_path: Path) -> None:

@@ -137,27 +137,3 @@ def test_they_end_in_triplets_as_their_relation_says(ran: tuple[Path, FaultyServ
     assert ("alters", "headline", "absence", True) in rows
     assert ("topic", "asking", None, True) in rows
     assert {"cutoff", "asking"} <= {method for _, *pair, _ in rows for method in pair}
-
-
-def test_a_question_is_the_anchor_of_its_passage(ran: tuple[Path, FaultyServer]) -> None:
-    store = ran[0]
-    rows = query(
-        store,
-        """SELECT anchor, positive, sentence_id, positive_similarity FROM triplets
-        WHERE positive_method = 'asking'""",
-    )
-    sentences = query(
-        store, "SELECT doc_id, paragraph, position, sentence_id, text, split FROM sentences"
-    )
-    passages: dict[tuple[int, int], list[str]] = {}
-    for doc, paragraph, _, _, text, split in sorted(sentences):
-        if split == "train":
-            passages.setdefault((doc, paragraph), []).append(text)
-    of = {row[3]: (row[0], row[1]) for row in sentences}
-    for anchor, positive, sentence_id, similarity in rows:
-        assert positive == " ".join(passages[of[sentence_id]])
-        assert anchor.startswith("What is said of ")
-        assert anchor.endswith("?")
-        assert -1 <= similarity < 0.9999
-    # Once a paragraph.
-    assert len({of[row[2]] for row in rows}) == len(rows)

@@ -8,33 +8,14 @@ import pytest
 import yaml
 from tiny_run import Tiny, documents, ended_well, query, states, tercet
 
+TRIPLETS = {"from": "triplets"}
 PARTS: list[dict[str, Any]] = [
-    {
-        "name": "topical",
-        "rows": {"from": "triplets", "relation": "topic"},
-        "loss": "info_nce",
-        "share": 0.25,
-    },
-    {
-        "name": "strict",
-        "rows": {"from": "triplets", "relation": "alters", "one_per": "sentence"},
-        "loss": "pairwise_logistic",
-        "weight": 0.5,
-        "share": 0.25,
-    },
-    {
-        "name": "found",
-        "rows": {"from": "document_pairs", "negatives": 3},
-        "loss": "info_nce",
-        "share": 0.25,
-    },
-    {
-        "name": "clicked",
-        "rows": {"from": "clicks", "negatives": 1},
-        "loss": "pairwise_logistic",
-        "share": 0.25,
-    },
-]
+    {"name": "topical", "rows": TRIPLETS | {"relation": "topic"}, "loss": "info_nce"},
+    {"name": "strict", "rows": TRIPLETS | {"relation": "alters", "one_per": "sentence"},
+     "loss": "pairwise_logistic", "weight": 0.5},
+    {"name": "found", "rows": {"from": "document_pairs", "negatives": 3}, "loss": "info_nce"},
+    {"name": "clicked", "rows": {"from": "clicks", "negatives": 1}, "loss": "pairwise_logistic"},
+]  # fmt: skip
 
 
 def table(path: Path, *rows: tuple[Any, ...]) -> str:
@@ -65,7 +46,8 @@ def store(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Path:
         lines | {"min_context_sentences": 0},
         labelled | {"columns": {"anchor": "query", "positive": "answer"}},
     ]
-    content["ingest"]["passages"] = {"tokens": 24}
+    content["ingest"] |= {"passages": {"tokens": 24}, "dev": 0.3}
+    content["awareness"] = {"teacher": str(tiny.backbone)}
     content["evaluate"]["sts_sets"] = {"ours": graded}
     content |= {
         "sample": {"min_context_sentences": 1},
@@ -84,7 +66,9 @@ def store(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Path:
         },
     }
     phase = {"batch_size": 16, "mini_batch": 4, "max_steps": 10, "learning_rate": 1e-3}
-    content["train"]["phases"] = [{**phase, "name": "both", "parts": PARTS}]
+    content["train"]["phases"] = [
+        {**phase, "name": "both", "parts": [part | {"share": 0.25} for part in PARTS]}
+    ]
     path = folder / "relations.yaml"
     path.write_text(yaml.safe_dump(content))
     ended_well(tercet("run", str(path), "--store", str(folder / "store"), "--no-server"))
@@ -116,18 +100,16 @@ def test_each_source_gives_the_rows_that_it_is_for(store: Path) -> None:
     assert query(store, clicked) == [(True,)]
 
 
-def test_what_is_measured_stays_out_of_training(store: Path) -> None:
-    assert {"guard.negatives", "guard.triplets"} <= set(states(store))
-    ((missing, refused),) = query(
+def test_graded_pairs_and_awareness_measure_before_and_after_and_are_not_trained_on(
+    store: Path,
+) -> None:
+    measured = query(
         store,
-        """WITH bad AS (SELECT triplet_id AS id FROM triplets WHERE list_has_any(
-            [anchor, positive, negative], (SELECT list(text) FROM contamination WHERE removed))),
-        refused AS (SELECT row_id AS id FROM rejects
-            WHERE reason = 'contaminated' AND stage = 'guard')
-        SELECT (SELECT count(*) FROM bad WHERE id NOT IN (FROM refused)),
-            (SELECT count(*) FROM refused WHERE id IN (FROM bad))""",
+        """SELECT suite, count(*) FROM evaluations WHERE metric = 'spearman_gain'
+        AND suite IN ('sts_sets', 'awareness') AND ci_low <= value GROUP BY ALL ORDER BY ALL""",
     )
-    assert missing == 0 < refused
+    assert measured == [("awareness", 3), ("sts_sets", 1)]
+    assert {"guard.negatives", "guard.triplets"} <= set(states(store))
 
 
 def test_each_part_trains_and_reports_its_terms(store: Path) -> None:
