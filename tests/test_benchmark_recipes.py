@@ -46,8 +46,8 @@ def steps_of(recipe: str, overrides: tuple[str, ...] = (), corpus: str | None = 
 
 def compiled(recipe: str, arms: Path, *common: str) -> dict[str, set[str]]:
     """The names of each arm's steps."""
-    found = arms_of(recipe, [], str(arms), common)
-    return {arm.name: steps_of(arm.recipe, tuple(arm.overrides)) for arm in found}
+    planned = arms_of(recipe, [], str(arms), common)
+    return {arm.name: steps_of(arm.recipe, tuple(arm.overrides)) for arm in planned}
 
 
 @pytest.mark.parametrize(("recipe", "arms", "override", "arm", "step"), ARMS)
@@ -55,7 +55,7 @@ def test_arms(recipe: str, arms: str, override: str, arm: str | None, step: str)
     if recipe.endswith(".yaml"):
         recipe = str(BENCHMARKS / recipe)
     steps = compiled(recipe, BENCHMARKS / f"{arms}.yaml", override)
-    assert all(step in found for name, found in steps.items() if arm in (None, name))
+    assert all(step in names for name, names in steps.items() if arm in (None, name))
     assert arm is None or arm in steps
 
 

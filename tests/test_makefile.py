@@ -22,10 +22,10 @@ def clone(tmp_path: Path) -> Path:
 def stand_in(path: Path, version: tuple[int, int]) -> Path:
     """An interpreter that says it is of this version."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    said = "Python {}.{}.0".format(*version)
+    answer = "Python {}.{}.0".format(*version)
     patched = f"import sys; sys.version_info = {version}; exec(sys.argv[1])"
     path.write_text(
-        f'#!/bin/sh\n[ "$1" = --version ] && echo {said} && exit\n'
+        f'#!/bin/sh\n[ "$1" = --version ] && echo {answer} && exit\n'
         f'[ "$1" = -c ] && exec {sys.executable} -c "{patched}" "$2"\nexit 9\n'
     )
     path.chmod(0o755)

@@ -47,8 +47,8 @@ def test_no_import_circle() -> None:
 
 def setuptools() -> dict[str, Any]:
     settings: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]
-    found: dict[str, Any] = settings["setuptools"]
-    return found
+    section: dict[str, Any] = settings["setuptools"]
+    return section
 
 
 def test_every_folder_with_modules_is_a_package() -> None:
@@ -67,14 +67,14 @@ def test_every_folder_with_modules_is_a_package() -> None:
 
 def test_the_data_files_are_packaged_and_no_pattern_is_idle() -> None:
     """A file beside the modules that no pattern finds would be missing from the wheel."""
-    found: set[Path] = set()
+    packaged: set[Path] = set()
     for package, patterns in setuptools()["package-data"].items():
         for pattern in patterns:
             files = set(_folder(package).glob(pattern))
             assert files, f"{package} has no {pattern}"
-            found |= files
+            packaged |= files
     there = {path for folder in FOLDERS for path in (ROOT / folder).rglob("*") if path.is_file()}
-    assert {path for path in there if path.suffix not in (".py", ".pyc")} <= found
+    assert {path for path in there if path.suffix not in (".py", ".pyc")} <= packaged
 
 
 def test_a_commit_is_checked_with_the_pinned_ruff() -> None:

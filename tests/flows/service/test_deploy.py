@@ -39,10 +39,10 @@ def client(store: Store) -> Iterator[Any]:
     """A client of that server."""
     from prefect.client.orchestration import get_client
 
-    with get_client(sync_client=True) as made:
-        yield made
-        for one in made.read_deployments():
-            made.delete_deployment(one.id)
+    with get_client(sync_client=True) as connected:
+        yield connected
+        for one in connected.read_deployments():
+            connected.delete_deployment(one.id)
 
 
 @pytest.fixture
@@ -64,9 +64,9 @@ def recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def named(found: list[Any]) -> dict[str, Any]:
+def named(objects: list[Any]) -> dict[str, Any]:
     """The ids by the names, those of the recipe `ships` alone."""
-    return {one.name: one.id for one in found if "ships" in one.name}
+    return {one.name: one.id for one in objects if "ships" in one.name}
 
 
 def deployed(client: Any, name: str) -> Any:
@@ -120,10 +120,10 @@ def test_a_block_is_told_until_it_is_no_longer_named(client: Any, recipe: Path) 
     block.save("people", overwrite=True)
     arguments = RunArguments("ships.yaml", "the-store")
     deploy_recipe(arguments, "rules", notify="custom-webhook/people")
-    told = [name for name in named(client.read_automations()) if "tells a person" in name]
-    assert len(told) == 1
+    notices = [name for name in named(client.read_automations()) if "tells a person" in name]
+    assert len(notices) == 1
     deploy_recipe(arguments, "rules")
-    assert told[0] not in named(client.read_automations())
+    assert notices[0] not in named(client.read_automations())
     with fails("bad_value", "0 3 31 2"):
         deploy_recipe(arguments, "rules", cron="0 3 31 2 *", timezone="UTC")
     for name in ("custom-webhook/nobody", "people", "secret/people"):
@@ -154,8 +154,8 @@ def test_a_recipe_without_synthesis_is_one_deployment(client: Any, recipe: Path)
     content["train"] = {"phases": [{"rows": "anchors", "loss": "info_nce"}]}
     recipe.write_text(yaml.safe_dump(content))
     deploy_recipe(RunArguments("ships.yaml", "the-store"), "rules", cron="0 3 * * *")
-    made = [one.name for one in client.read_deployments() if one.name.startswith("boats")]
-    assert made == ["boats-train"]
+    names = [one.name for one in client.read_deployments() if one.name.startswith("boats")]
+    assert names == ["boats-train"]
     train = client.read_deployment_by_name("tercet/boats-train")
     assert len(client.read_deployment_schedules(train.id)) == 1
     assert sum("tercet boats:" in one.name for one in client.read_automations()) == 4
@@ -264,13 +264,13 @@ def test_a_run_that_died_with_its_worker_is_rescheduled_and_ends(
     crashed = names.index("Crashed")
     assert names[crashed - 1] == automations.SILENT_NAME
     assert names[crashed + 1] == "AwaitingRetry"
-    found = client.read_flow_run(run)
-    assert found.name == f"ships {found.labels['tercet.run']}"
+    ended = client.read_flow_run(run)
+    assert ended.name == f"ships {ended.labels['tercet.run']}"
     (artifact,) = [one for one in client.read_artifacts() if one.key == "runs-of-ships"]
     assert artifact.flow_run_id == run
-    assert artifact.description == f"Run {found.labels['tercet.run']} done"
+    assert artifact.description == f"Run {ended.labels['tercet.run']} done"
     assert "| ingest | " in artifact.data
-    assert f"tercet report {found.labels['tercet.run']}" in artifact.data
+    assert f"tercet report {ended.labels['tercet.run']}" in artifact.data
 
 
 def _kill(worker: "subprocess.Popen[bytes]") -> None:

@@ -105,10 +105,10 @@ def newest(store: Store, *names: str) -> tuple[Any, dict[str, Any]]:
             return ended >= set(names)
 
         assert until(recorded), tasks
-        found = client.read_flow_runs(
+        runs = client.read_flow_runs(
             flow_run_filter=FlowRunFilter(id=FlowRunFilterId(any_=[flow_run.id]))
         )
-    return found[0], tasks
+    return runs[0], tasks
 
 
 def test_retries_are_the_recipes(
@@ -194,14 +194,14 @@ def _running(store: Store, task: str) -> Any:
     from prefect.client.orchestration import get_client
 
     with get_client(sync_client=True) as client:
-        (found,) = [f for f in client.read_flow_runs() if f.state and f.state.is_running()]
+        (flow_run,) = [f for f in client.read_flow_runs() if f.state and f.state.is_running()]
 
         def is_known() -> bool:
-            known = tasks_of(client, found).get(task)
+            known = tasks_of(client, flow_run).get(task)
             return known is not None and known.state is not None and known.state.is_running()
 
         assert until(is_known)
-    return found
+    return flow_run
 
 
 def test_a_parameter_that_holds_a_secret_is_refused_before_it_is_kept(store: Store) -> None:
@@ -216,19 +216,19 @@ def test_a_parameter_that_holds_a_secret_is_refused_before_it_is_kept(store: Sto
         parameters={"recipe": "quickstart", "store": store.location},
         entrypoint_type=EntrypointType.MODULE_PATH,
     )
-    made = deployment.apply()
+    identity = deployment.apply()
     with get_client(sync_client=True) as client:
         for held in (
             {"overrides": ["run.llm.endpoints=[http://me:planted-7f3a@host/v1]"]},
             {"until": "hf_" + 40 * "7"},
         ):
             with pytest.raises(PrefectHTTPStatusError, match="409"):
-                client.create_flow_run_from_deployment(made, parameters=held)
+                client.create_flow_run_from_deployment(identity, parameters=held)
         plain = ["train.phases.0.epochs=2"]
-        kept = client.create_flow_run_from_deployment(made, parameters={"overrides": plain})
+        kept = client.create_flow_run_from_deployment(identity, parameters={"overrides": plain})
         assert kept.parameters["overrides"] == plain
-        client.delete_deployment(made)
+        client.delete_deployment(identity)
     for path in server.folder(store.work).rglob("*"):
-        said = path.read_bytes() if path.is_file() else b""
-        assert b"planted-7f3a" not in said, path
-        assert 40 * b"7" not in said, path
+        content = path.read_bytes() if path.is_file() else b""
+        assert b"planted-7f3a" not in content, path
+        assert 40 * b"7" not in content, path

@@ -48,12 +48,12 @@ def store(prefect_folder: Path, tmp_path: Path) -> Iterator[Path]:
 
 def servers(store: Path) -> list[psutil.Process]:
     """The living server processes of a store."""
-    found = []
+    processes = []
     for process in psutil.process_iter(["cmdline", "status"]):
         words = process.info["cmdline"] or []
         if server.PROCESS in words and str(server.folder(store.resolve())) in words:
-            found.append(process)
-    return found
+            processes.append(process)
+    return processes
 
 
 def user(store: Path) -> "subprocess.Popen[str]":

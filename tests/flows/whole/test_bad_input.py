@@ -90,15 +90,15 @@ rows > "$TOLD/after"
 
 @pytest.mark.usefixtures("namespaces")
 def test_a_full_disk_stops_the_run_and_harms_nothing(place: Place, tmp_path: Path) -> None:
-    disk, told = tmp_path / "disk", tmp_path / "told"
+    disk, notes = tmp_path / "disk", tmp_path / "told"
     disk.mkdir()
-    told.mkdir()
+    notes.mkdir()
     for step in FILLED:
         # As much room as half of the step's own rows take; nothing where it makes several.
         written = (place.store / "artifacts" / step).rglob("*")
         room = sum(path.stat().st_size for path in written if path.is_file()) // 2048
-        (told / step).write_text(str(room))
-    names = {"PLACE": str(disk), "TOLD": str(told), "PYTHON": sys.executable, "SCRIPT": SCRIPT}
+        (notes / step).write_text(str(room))
+    names = {"PLACE": str(disk), "TOLD": str(notes), "PYTHON": sys.executable, "SCRIPT": SCRIPT}
     result = subprocess.run(
         ["unshare", "-rm", "bash", "-c", FULL],
         cwd=place.folder,
@@ -108,17 +108,17 @@ def test_a_full_disk_stops_the_run_and_harms_nothing(place: Place, tmp_path: Pat
         check=False,
     )
     assert result.returncode == 0, result.stderr
-    before = (told / "before").read_text()
+    before = (notes / "before").read_text()
     assert re.fullmatch(r"\d\d,\d+", before.splitlines()[1])
     for step in FILLED:
-        assert (told / f"{step}.code").read_text() == "1\n", step
-        *lines, last = (told / f"{step}.full").read_text().splitlines()
+        assert (notes / f"{step}.code").read_text() == "1\n", step
+        *lines, last = (notes / f"{step}.full").read_text().splitlines()
         assert last.startswith("tercet: "), last
         for name in ("[no_space]", "good.yaml", f"--until {step}", str(disk), "--no-server"):
             assert name in last
         assert not [line for line in lines if not PROGRESS.match(line)], lines
-        assert (told / f"{step}.rows").read_text() in (before, "")
-    assert (told / "after").read_text() == before
+        assert (notes / f"{step}.rows").read_text() in (before, "")
+    assert (notes / "after").read_text() == before
 
 
 @pytest.mark.parametrize(

@@ -100,13 +100,13 @@ def test_diff_tells_a_changed_threshold_and_counts_the_rows_by_their_ids(bench: 
     bench.run("--set", "select.negative_max=0.9")
     newer, older = [run["run_id"] for run in list_runs(open_store(str(bench.store)))][:2]
     words = ("diff", older, newer, "--store", str(bench.store), "--format", "json")
-    told = json.loads(ended_well(tercet(*words)).stdout)
-    assert told["recipe"] == [{"key": "select.negative_max", "a": "1.0", "b": "0.9"}]
-    why = {step["step"]: step["why"] for step in told["steps"] if step["why"]}
+    diff = json.loads(ended_well(tercet(*words)).stdout)
+    assert diff["recipe"] == [{"key": "select.negative_max", "a": "1.0", "b": "0.9"}]
+    why = {step["step"]: step["why"] for step in diff["steps"] if step["why"]}
     assert why == {"select": ["config negative_max: 1.0 → 0.9"]}
-    after = {step["step"]: step["after"] for step in told["steps"] if step["after"]}
+    after = {step["step"]: step["after"] for step in diff["steps"] if step["after"]}
     assert after == {"train": ["select"], "evaluate.encoder": ["train"]}
-    counts = {t["table"]: (t["added"], t["removed"], t["changed"]) for t in told["tables"]}
+    counts = {t["table"]: (t["added"], t["removed"], t["changed"]) for t in diff["tables"]}
     ids = [
         {row for (row,) in query(bench.store, "SELECT triplet_id FROM triplets", run)}
         for run in (older, newer)
@@ -114,7 +114,7 @@ def test_diff_tells_a_changed_threshold_and_counts_the_rows_by_their_ids(bench: 
     assert counts["triplets"][:2] == (len(ids[1] - ids[0]), len(ids[0] - ids[1])) != (0, 0)
     assert not {"mentions", "generations", "candidates", "scores"} & counts.keys()
     # Both encoders were measured on the same questions.
-    (recall,) = [f for f in told["figures"] if f["figure"] == "document pairs test, recall@1"]
+    (recall,) = [f for f in diff["figures"] if f["figure"] == "document pairs test, recall@1"]
     value = "SELECT value FROM evaluations WHERE phase = 'encoder' AND metric = 'recall@1'"
     measured = [query(bench.store, value, run)[0][0] for run in (older, newer)]
     assert [recall["a"], recall["b"]] == measured

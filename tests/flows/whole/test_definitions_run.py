@@ -74,8 +74,10 @@ def test_the_second_step_starts_from_the_backbone_and_reads_the_firsts_entries(
         space = read_space(model(store, f"entry_matrix.{step}"))
         vectors = encode(load_encoder(encoder, "cls"), [text for text, _ in rows], normalise=False)
         for entry, row in zip(space.entry_ids.tolist(), space.matrix.numpy(), strict=True):
-            own = [v for v, (_, owners) in zip(vectors, rows, strict=True) if entry in owners]
-            assert np.allclose(row, sum(own) / len(own), atol=1e-4)
+            vectors_of = [
+                v for v, (_, owners) in zip(vectors, rows, strict=True) if entry in owners
+            ]
+            assert np.allclose(row, sum(vectors_of) / len(vectors_of), atol=1e-4)
 
 
 def test_a_run_tells_of_its_entries_and_what_held_out_definitions_find(store: Path) -> None:

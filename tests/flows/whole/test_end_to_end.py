@@ -136,8 +136,8 @@ def test_the_commands_that_are_told_answer_and_reuse_every_step(
         assert words.pop(0) == "tercet"
         assert column in ended_well(tercet(*words)).stdout.splitlines()[0]
     store = copy_of(finished.store, tmp_path / "store")
-    told = _after(finished.stdout, "Same run again").replace(str(finished.store), str(store))
-    words = shlex.split(told)
+    command = _after(finished.stdout, "Same run again").replace(str(finished.store), str(store))
+    words = shlex.split(command)
     assert words.pop(0) == "tercet"
     done = ended_well(started_anew(*words, script=TELLS_MODULES))
     assert states(store) == dict.fromkeys(STEPS, "reused")
@@ -168,17 +168,17 @@ def test_plan_says_beforehand_that_all_is_reused(finished: Finished) -> None:
 def test_one_query_leads_from_a_triplet_to_document_sentence_mention_and_edge(
     finished: Finished,
 ) -> None:
-    found = query(finished.store, WHY)
+    swaps = query(finished.store, WHY)
     swapped = query(
         finished.store,
         "SELECT count(*), count(DISTINCT negative_id) FROM triplets "
         "WHERE negative_method = 'entity_swap'",
     )
     # Each such triplet once: no join loses or multiplies a row.
-    assert swapped == [(len(found), len(found))]
-    assert len(found) >= 10
+    assert swapped == [(len(swaps), len(swaps))]
+    assert len(swaps) >= 10
     lines = finished.tiny.corpus.read_text().splitlines()
-    for document, sentence, negative, _, entity, new, _, _ in found:
+    for document, sentence, negative, _, entity, new, _, _ in swaps:
         assert sentence in lines[int(document.rpartition(":")[2]) - 1]
         assert entity in sentence
         assert new.casefold() in negative.casefold()
@@ -273,12 +273,12 @@ def test_sql_ls_and_other_clients_read_while_a_run_goes_on(
     two_at_once: Two,
 ) -> None:
     _, _, seen = two_at_once
-    told = dict(seen)
-    assert {"sql", "ls", "plain"} <= told.keys(), "the runs ended before anybody could ask"
+    answers = dict(seen)
+    assert {"sql", "ls", "plain"} <= answers.keys(), "the runs ended before anybody could ask"
     ((sentences,),) = query(finished.store, "SELECT count(*) FROM sentences")
-    assert f"running,{sentences}" in told["sql"].replace('"', "")
-    assert "running" in told["ls"]
-    assert told["plain"] == str(sentences)
+    assert f"running,{sentences}" in answers["sql"].replace('"', "")
+    assert "running" in answers["ls"]
+    assert answers["plain"] == str(sentences)
 
 
 def test_two_runs_at_once_make_each_part_once(

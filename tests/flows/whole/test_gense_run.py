@@ -31,8 +31,8 @@ def words_known(tiny: Tiny) -> list[str]:
     """The words of the corpus, and those in which a T5 is asked."""
     texts = [json.loads(line) for line in tiny.corpus.read_text().splitlines()]
     words = {w for row in texts for text in row.values() for w in text[:-1].split()}
-    own = sorted(word for word in words if word.isalnum())
-    return [*own, *TEMPLATES, "True", "or", "true", "false", "not", "."]
+    plain = sorted(word for word in words if word.isalnum())
+    return [*plain, *TEMPLATES, "True", "or", "true", "false", "not", "."]
 
 
 def run(recipe: Path, store: Path, last: str) -> None:
@@ -138,7 +138,7 @@ SMALL: dict[str, Any] = {
 
 def write_texts(folder: Path) -> None:
     """Sentences, and 48 others with what follows from each and one word's opposite."""
-    told = [
+    pairs = [
         [
             f"The {look} {thing} of the {other} is in {number} red files and one blue list."
             for look in looks
@@ -146,11 +146,11 @@ def write_texts(folder: Path) -> None:
         for thing, looks, other, number in product(THINGS, LOOKS, THINGS, ("two", "three"))
         if thing != other
     ]
-    (folder / "lines.txt").write_text("".join(f"{text}\n" for text, _ in told[48:]))
+    (folder / "lines.txt").write_text("".join(f"{text}\n" for text, _ in pairs[48:]))
     with (folder / "nli.csv").open("w", newline="") as file:
         rows = csv.writer(file)
         rows.writerow(["anchor", "positive", "negative"])
-        for text, other in told[:48]:
+        for text, other in pairs[:48]:
             rows.writerow([text, text.replace("The ", "").replace("the ", ""), other])
 
 

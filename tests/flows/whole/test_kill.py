@@ -63,7 +63,7 @@ def _read_until(stop: Path, store: Path, answer: "multiprocessing.queues.Queue[o
 
 
 @contextmanager
-def reader(store: Path, told: list[int]) -> Iterator[None]:
+def reader(store: Path, looks: list[int]) -> Iterator[None]:
     """Another process that reads all records all the while, and finds every file whole."""
     context = multiprocessing.get_context("spawn")
     answer = context.Queue()
@@ -76,7 +76,7 @@ def reader(store: Path, told: list[int]) -> Iterator[None]:
         stop.touch()
         faults, looked, seen = answer.get(timeout=600)
         assert faults == []
-        told[:] = [looked, seen]
+        looks[:] = [looked, seen]
     finally:
         stop.touch()
         process.join(120)
@@ -122,8 +122,8 @@ def test_killed_at_random_moments_a_run_ends_as_if_undisturbed(
         stores += 1
         store = tmp_path / f"store-{stores}"
         words = [*command, str(store)]
-        told: list[int] = []
-        with reader(store, told):
+        looks: list[int] = []
+        with reader(store, looks):
             ended = False
             while killed < KILLS and not ended:
                 moment = draw.uniform(0.1, 1.0) * min(seconds, LONGEST)
@@ -137,21 +137,21 @@ def test_killed_at_random_moments_a_run_ends_as_if_undisturbed(
                 ended_well(tercet(*words))
         assert digest_of(store, "triplets", "triplet_id") == expected
         assert set(states(store)) == set(states(whole))
-        found = list(records(open_store(str(store))))
-        assert told[0] > 10
-        assert told[1] == len(found) == len(list(records(open_store(str(whole)))))
+        parts = list(records(open_store(str(store))))
+        assert looks[0] > 10
+        assert looks[1] == len(parts) == len(list(records(open_store(str(whole)))))
         assert leftovers(store) == []
 
 
 def servers(store: Path) -> set[int]:
     """Processes that are the store's Prefect server."""
-    found = set()
+    processes = set()
     for process in psutil.process_iter(["pid", "cmdline", "status"]):
         words = process.info["cmdline"] or []
         alive = process.info["status"] != psutil.STATUS_ZOMBIE
         if alive and server.PROCESS in words and str(server.folder(store)) in words:
-            found.add(process.info["pid"])
-    return found
+            processes.add(process.info["pid"])
+    return processes
 
 
 @contextmanager
@@ -182,9 +182,9 @@ def test_killed_with_prefect_a_run_resumes_and_leaves_no_server(
     ended_well(tercet(*finished.tiny.words(store, "--until", "ingest")))
     shutil.copytree(prefect_folder, server.folder(store))
     words = [word for word in finished.tiny.words(store) if word != "--no-server"]
-    told: list[int] = []
+    looks: list[int] = []
     try:
-        with reader(store, told), counted_servers(store) as counts:
+        with reader(store, looks), counted_servers(store) as counts:
             begun, all_parts = n_parts(store), n_parts(finished.store)
             for earliest, latest in ((0.1, 0.4), (0.5, 0.8)):
                 # However late the kill comes, the run has not ended, nor has its server.
@@ -231,6 +231,6 @@ def test_a_service_loses_nothing_and_leaves_nothing(
         timeout=LIMIT,
     )
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
-    assert sum(told["runs"].values()) == 6
-    assert told["rows as without all this"]["generations"] > 100
+    outcome = json.loads(done.stdout)
+    assert sum(outcome["runs"].values()) == 6
+    assert outcome["rows as without all this"]["generations"] > 100

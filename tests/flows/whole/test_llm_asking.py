@@ -200,8 +200,8 @@ def right(draw: random.Random) -> Callable[[Seen], Reply | None]:
 
 
 def _answer(draw: random.Random, seen: Seen) -> Reply:
-    said = _said(draw, seen.prompts[0])
-    message: dict[str, Any] = {"role": "assistant", "content": said}
+    text = _said(draw, seen.prompts[0])
+    message: dict[str, Any] = {"role": "assistant", "content": text}
     kind = draw.random()
     if kind < 0.3:
         message["content"] = draw.choice(NO_TEXT)
@@ -300,8 +300,8 @@ def plan_of(path: Path, store: Path, *options: str) -> str:
 
 def asks(path: Path, store: Path, *options: str) -> dict[str, int]:
     """Step to the rows that a plan says it will ask about."""
-    told = ASKS.findall(plan_of(path, store, *options))
-    return {step: int(rows.replace(",", "")) for step, rows in told}
+    lines = ASKS.findall(plan_of(path, store, *options))
+    return {step: int(rows.replace(",", "")) for step, rows in lines}
 
 
 def test_a_plan_tells_what_a_change_costs(recipe: Callable[..., Path], tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ def llm_recipe(
 
 def processes(model: Path) -> list[psutil.Process]:
     """What lives of vLLM servers for this model: those that name it, and all of their sessions."""
-    found, sessions = [], set()
+    alive, sessions = [], set()
     everything = list(psutil.process_iter())
     for process in everything:
         try:
@@ -71,22 +71,22 @@ def processes(model: Path) -> list[psutil.Process]:
     for process in everything:
         try:
             if os.getsid(process.pid) in sessions:
-                found.append(process)
+                alive.append(process)
         except ProcessLookupError:
             continue
-    return found
+    return alive
 
 
 def servers(model: Path) -> list[psutil.Process]:
     """Of these the server itself, which names the model."""
-    found = []
+    alive = []
     for process in processes(model):
         # Some of what it starts lives for a moment only.
         with contextlib.suppress(psutil.Error):
             words = process.cmdline()
             if str(model) in words and not any(word.endswith("supervisor.py") for word in words):
-                found.append(process)
-    return found
+                alive.append(process)
+    return alive
 
 
 @pytest.fixture(scope="module")
@@ -142,11 +142,11 @@ def managed(
 
 def test_all_methods_run_end_to_end_to_triplets(managed: tuple[Path, Path, Any]) -> None:
     _, store, _ = managed
-    said = dict(query(store, "SELECT method, count(*) FROM generations GROUP BY 1"))
-    assert set(METHODS) <= set(said)
+    asked_of = dict(query(store, "SELECT method, count(*) FROM generations GROUP BY 1"))
+    assert set(METHODS) <= set(asked_of)
     # All of them have candidates, and the triplets have texts that the model said.
-    made = dict(query(store, "SELECT method, count(*) FROM candidates GROUP BY 1"))
-    assert {"rewrite", "precede", "antisense"} <= set(made)
+    candidates = dict(query(store, "SELECT method, count(*) FROM candidates GROUP BY 1"))
+    assert {"rewrite", "precede", "antisense"} <= set(candidates)
     ((written,),) = query(
         store,
         """SELECT count(*) FROM triplets t JOIN candidates c ON c.candidate_id = t.positive_id
@@ -173,12 +173,12 @@ def test_each_server_ends_before_the_next_starts(
     """The first answers the language model's methods, the second the generator's."""
     recipe, store, done = managed
     marks = r"starts on port|vLLM ended in|^synthesise\.(?:antisense|paraphrase)|^embed"
-    found = re.findall(marks, done.stderr, re.MULTILINE)
-    assert found.count("starts on port") == found.count("vLLM ended in") == 2
-    order = [one for one in found if "vLLM" in one or "port" in one]
+    events = re.findall(marks, done.stderr, re.MULTILINE)
+    assert events.count("starts on port") == events.count("vLLM ended in") == 2
+    order = [one for one in events if "vLLM" in one or "port" in one]
     assert order == ["starts on port", "vLLM ended in"] * 2
     # Neither stands in the memory that the encoder needs.
-    assert "embed" not in found[: len(found) - found[::-1].index("vLLM ended in")]
+    assert "embed" not in events[: len(events) - events[::-1].index("vLLM ended in")]
     assert processes(talker) == processes(writer) == []
     # The same run again starts none.
     done = ended_well(tercet(*words(recipe, store, "--until", "triplets")))

@@ -70,8 +70,8 @@ def test_all_four_train_a_model_and_an_edit_remakes_the_steps_of_what_it_edits(
     lines = {line.split()[0]: line for line in planned.splitlines()}
     assert "code of tercet_toys.length" in lines["score.length"]
     assert "code of tercet_toys.margin" in lines["train"]
-    made = {"score.length", "select", "train"}
-    assert {step for step, line in lines.items() if line.split()[1:2] == ["run"]} == made
+    steps = {"score.length", "select", "train"}
+    assert {step for step, line in lines.items() if line.split()[1:2] == ["run"]} == steps
 
 
 PROMPTS = {
@@ -89,12 +89,12 @@ SHOT = {
 def obey(seen: Seen) -> Reply:
     """What each prompt asks for, of the last turn alone."""
     instruction, _, text = seen.prompts[0].partition("\n\n")
-    said = text.partition(": ")[2]
-    words = said.rstrip(".").split()
+    sentence = text.partition(": ")[2]
+    words = sentence.rstrip(".").split()
     answer = {
         "Ask": f"What is said of {' '.join(words[2:6])}?",
         "Write": f"News of {' '.join(words[3:7])}",
-        "Say": f"It is not so that {said}",
+        "Say": f"It is not so that {sentence}",
     }[instruction.split()[0]]
     choice = {"index": 0, "message": {"content": answer}, "finish_reason": "stop"}
     return Reply(200, json.dumps({"choices": [choice]}).encode())
@@ -106,17 +106,17 @@ def ran(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Fau
     for name, text in PROMPTS.items():
         (folder / f"{name}.jinja").write_text(text)
     (folder / "asking.jsonl").write_text(json.dumps(SHOT))
-    own: dict[str, Any] = {name: {"prompt": str(folder / f"{name}.jinja")} for name in PROMPTS}
-    own["asking"] |= {"shots": str(folder / "asking.jsonl"), "checks": ["question"]}
-    own["asking"] |= {"unit": "passage", "as_anchor": True, "relation": "topic"}
-    own["headline"] |= {"relation": "keeps"}
-    own["absence"] |= {"relation": "alters"}
+    methods: dict[str, Any] = {name: {"prompt": str(folder / f"{name}.jinja")} for name in PROMPTS}
+    methods["asking"] |= {"shots": str(folder / "asking.jsonl"), "checks": ["question"]}
+    methods["asking"] |= {"unit": "passage", "as_anchor": True, "relation": "topic"}
+    methods["headline"] |= {"relation": "keeps"}
+    methods["absence"] |= {"relation": "alters"}
     with FaultyServer(obey) as server:
         content = yaml.safe_load(tiny.recipe.read_text())
         content |= {
             "sample": {"rows": 60},
             "llm": {"name": "obeying"},
-            "synthesise": {**own, "cutoff": None},
+            "synthesise": {**methods, "cutoff": None},
             "select": {"positive_min": 0.0, "negative_max": 1.0, "fallback_positive": False},
         }
         content["train"]["phases"][0] |= {"max_steps": 2, "rows": "pairs", "loss": "info_nce"}

@@ -34,8 +34,8 @@ def store(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Path:
             for number, kind in enumerate(["red", "tall", "small", "grey"] * 30, start=4)
         )
     )
-    told = [(row["query"], row["answer"]) for row in documents(40, seed=8)]
-    clicks = table(folder / "clicks.csv", ("query", "answer"), *told)
+    questions = [(row["query"], row["answer"]) for row in documents(40, seed=8)]
+    clicks = table(folder / "clicks.csv", ("query", "answer"), *questions)
     # Graded pairs of what the corpus says, so that some negatives have to stay out of training.
     pairs = [(*row["answer"].split(". ")[:2], score % 5) for score, row in enumerate(documents(30))]
     graded = table(folder / "graded.csv", ("sentence1", "sentence2", "score"), *pairs)
@@ -76,12 +76,12 @@ def store(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_each_source_gives_the_rows_that_it_is_for(store: Path) -> None:
-    found = query(
+    sources = query(
         store,
         "SELECT DISTINCT t.relation, s.corpus, t.positive_method FROM triplets t "
         "JOIN sentences s USING (sentence_id) WHERE t.relation <> 'keeps' ORDER BY ALL",
     )
-    assert found == [("alters", "lines", "cutoff"), ("topic", "prose", "next_sentences")]
+    assert sources == [("alters", "lines", "cutoff"), ("topic", "prose", "next_sentences")]
     # Mined ones and those of the step `negatives` are of other documents.
     rows = query(
         store,
