@@ -96,7 +96,7 @@ def test_each_method_is_asked_about_each_anchor_that_it_applies_to(chain: Chain)
     for method in METHODS:
         wanted = with_number if method == "quantity_revision" else ANCHORS
         assert counts[method] == wanted, method
-    asked = Counter(name for name, _, _ in chain.server.asked)
+    asked = Counter(chain.server.asked)
     assert asked["extract"] == ANCHORS
     # One prompt file for both.
     assert asked["from_knowledge"] == 2 * ANCHORS
