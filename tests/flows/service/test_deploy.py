@@ -14,11 +14,10 @@ import yaml
 from failures import fails
 from faulty_server import until
 from good_and_bad import Place, sentence
-from prefect.states import AwaitingRetry, Crashed, Late, Pending, Running, Scheduled, State
+from prefect.states import AwaitingRetry, Crashed, Running
 
 from tercet.flows.running.arguments import RunArguments
 from tercet.flows.service import deploy, server
-from tercet.flows.service.automations import DEAD, RESCHEDULED, count_reschedules
 from tercet.flows.service.deploy import deploy_recipe, next_time, zone_of
 from tercet.storage import locks
 from tercet.storage.store import Store, open_store
@@ -367,21 +366,3 @@ def test_the_next_firing_is_in_the_zone() -> None:
     firing = next_time("30 3 * * *", "Asia/Tokyo")
     assert (firing.hour, firing.minute) == (3, 30)
     assert firing.utcoffset() == timedelta(hours=9)
-
-
-def died() -> list[State]:
-    """A run dies, waits for a worker for a while, and begins again."""
-    waits = [AwaitingRetry(message=RESCHEDULED), Late(), Scheduled(name="AwaitingConcurrencySlot")]
-    return [Crashed(message=DEAD), *waits, Pending(), Running()]
-
-
-def test_reschedules_are_counted_since_the_last_retry_by_hand() -> None:
-    begun = [Scheduled(), Pending(), Running()]
-    assert count_reschedules(begun) == 0
-    assert count_reschedules([*begun, *died(), *died()]) == 2
-    by_hand = [AwaitingRetry(message="Retry from the UI"), Pending(), Running()]
-    assert count_reschedules([*begun, *died(), *died(), *by_hand]) == 0
-    assert count_reschedules([*begun, *died(), *by_hand, *died()]) == 1
-    # One death counts once, however often it is acted on.
-    twice = [Crashed(message=DEAD), AwaitingRetry(message=RESCHEDULED)] * 2
-    assert count_reschedules([*begun, *twice, Pending(), Running()]) == 1
