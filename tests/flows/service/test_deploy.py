@@ -286,7 +286,7 @@ def _kill(worker: "subprocess.Popen[bytes]") -> None:
         ({"cron": "often"}, "bad_value", "often"),
         ({"cron": "0 3 * * * *"}, "bad_value", "0 3 * * * *"),
         *[({"pool": pool}, "bad_value", pool) for pool in ("", "a/b", "..", "Prefect-mine", "p?x")],
-        ({"arguments": RunArguments("absent.yaml")}, "missing_file", "absent.yaml"),
+        ({"arguments": RunArguments("absent.yaml")}, "unknown_name", "absent.yaml"),
     ],
 )
 def test_what_is_refused(
