@@ -1,12 +1,15 @@
 """Rows of several sources in one batch: topical, strict, found and labelled, with negatives."""
 
 import csv
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 import yaml
 from tiny_run import Tiny, documents, ended_well, query, states, tercet
+from transformers import BertConfig, BertModel
 
 TRIPLETS = {"from": "triplets"}
 PARTS: list[dict[str, Any]] = [
@@ -47,7 +50,11 @@ def store(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Path:
         labelled | {"columns": {"anchor": "query", "positive": "answer"}},
     ]
     content["ingest"] |= {"passages": {"tokens": 24}, "dev": 0.3}
-    content["awareness"] = {"teacher": str(tiny.backbone)}
+    # The backbone with other random weights.
+    teacher = Path(shutil.copytree(tiny.backbone, folder / "teacher"))
+    torch.manual_seed(1)
+    BertModel(BertConfig.from_pretrained(teacher)).save_pretrained(teacher)
+    content["awareness"] = {"teacher": str(teacher)}
     content["evaluate"]["sts_sets"] = {"ours": graded}
     content |= {
         "sample": {"min_context_sentences": 1},
