@@ -106,7 +106,7 @@ quick: check  ## check, then the tests that need nothing but .venv (3 minutes on
 SECOND := tests/models/llm tests/models/vaegpt \
 	$(addprefix tests/flows/whole/test_,llm_run.py llm_asking.py)
 THIRD := $(addprefix tests/models/,encoders generators losses pretraining training) \
-	$(addprefix tests/flows/whole/test_,generators.py made_models.py queries.py questions_run.py llm_plan.py) \
+	$(addprefix tests/flows/whole/test_,generators.py made_models.py queries.py questions_run.py) \
 	tests/flows/commands $(ROWS)
 # What starts Prefect or PostgreSQL, and the second half of the whole runs.
 FOURTH := tests/flows/service tests/test_compose.py \

@@ -4,6 +4,7 @@ import logging
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -53,52 +54,19 @@ def vllm_python() -> str:
     return str(part("vllm"))
 
 
-@pytest.fixture(scope="session")
-def chromium() -> Path:
-    """A browser."""
-    return part("chromium")
+def _path_of(name: str) -> Any:
+    """A fixture: where this part of the machine lies."""
+
+    @pytest.fixture(scope="session", name=PARTS[name].fixture)
+    def path() -> Path:
+        return part(name)
+
+    return path
 
 
-@pytest.fixture(scope="session")
-def postgres_folder() -> Path:
-    """PostgreSQL's programs."""
-    return part("postgres")
-
-
-@pytest.fixture(scope="session")
-def smollm2() -> Path:
-    """SmolLM2-135M-Instruct as a GGUF file."""
-    return part("smollm2")
-
-
-@pytest.fixture(scope="session")
-def minilm() -> Path:
-    """The quickstart's backbone, all-MiniLM-L6-v2."""
-    return part("minilm")
-
-
-@pytest.fixture(scope="session")
-def onnx() -> Path:
-    """The packages of the extra `onnx`."""
-    return part("onnx")
-
-
-@pytest.fixture(scope="session")
-def ray_package() -> Path:
-    """The package of the extra `ray`."""
-    return part("ray")
-
-
-@pytest.fixture(scope="session")
-def shared_data() -> Path:
-    """The directory of evaluation sets, corpora and lexicons that `docs/measurements.md` names."""
-    return part("data")
-
-
-@pytest.fixture(scope="session")
-def namespaces() -> Path:
-    """`unshare`, which gives a process a small file system of its own."""
-    return part("namespaces")
+chromium, postgres, smollm2, minilm, onnx, ray, data, namespaces = map(
+    _path_of, ("chromium", "postgres", "smollm2", "minilm", "onnx", "ray", "data", "namespaces")
+)
 
 
 @pytest.fixture(autouse=True)

@@ -13,6 +13,22 @@ from tercet.flows.recipe.file import resolve
 from tercet.flows.studies.arms import arms_of
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+# Arms of a file beside the recipe, an arm of them, and steps that it has.
+ARMS = [
+    ("quickstart", "arms_pydocs", "seeds=5", "with mined negatives", "mine"),
+    ("by_role.yaml", "arms_by_role", "train.phases.0.rows.max_rows=1280", None, "train"),
+    ("quickstart", "arms_rules", "train.phases.0.max_steps=65", None, "train"),
+    ("search.yaml", "arms_search", "seed=1", None, "train"),
+    ("tercet", "arms_tercet", "seeds=2", "discriminator", "fit_pair.judge"),
+    ("tercet", "arms_tercet", "seeds=2", "adapted", "pretrain.adapted"),
+    ("quickstart", "arms_on_top", "seeds=3", "definitions after it", "entry_matrix.definitions"),
+    ("quickstart", "arms_pair", "seeds=3", "with the discriminator", "fit_pair.judge"),
+    ("gense_written.yaml", "arms_written", "seeds=9", "written, then labelled", "train.synthetic"),
+    ("defsent_plus_cpu", "arms_definitions", "seeds=4", None, "entry_matrix.step2"),
+    ("generate_cse_cpu", "arms_drawn", "backbone=x/y", None, "evaluate.encoder"),
+    ("gcse_small", "arms_small", "seeds=3", "the model writes all", "synthesise.quantity_revision"),
+    ("sarcse_cpu", "arms_sarcse", "backbone=x/y", "without the decoder", "count_tokens.counts"),
+]
 
 
 def script(name: str) -> ModuleType:
@@ -24,61 +40,36 @@ def script(name: str) -> ModuleType:
     return module
 
 
+def steps_of(recipe: str, overrides: tuple[str, ...] = (), corpus: str | None = None) -> set[str]:
+    return {step.name for step in compile_steps(resolve(file.load(recipe, overrides, corpus)))}
+
+
 def compiled(recipe: str, arms: Path, *common: str) -> dict[str, set[str]]:
     """The names of each arm's steps."""
-    return {
-        arm.name: {
-            step.name for step in compile_steps(resolve(file.load(arm.recipe, arm.overrides)))
-        }
-        for arm in arms_of(recipe, [], str(arms), common)
-    }
+    planned = arms_of(recipe, [], str(arms), common)
+    return {arm.name: steps_of(arm.recipe, tuple(arm.overrides)) for arm in planned}
 
 
-def test_arms_of_the_quickstart() -> None:
-    arms = compiled("quickstart", BENCHMARKS / "arms_pydocs.yaml", "seeds=5")
-    assert "mine" in arms["with mined negatives"]
-    assert "select" not in arms["pairs alone"]
-    by_role = str(BENCHMARKS / "by_role.yaml")
-    few = "train.phases.0.rows.max_rows=1280"
-    assert all(
-        "train" in arm for arm in compiled(by_role, BENCHMARKS / "arms_by_role.yaml", few).values()
-    )
-    rules = compiled("quickstart", BENCHMARKS / "arms_rules.yaml", "train.phases.0.max_steps=65")
-    assert len({frozenset(steps) for steps in rules.values()}) > 1
+@pytest.mark.parametrize(("recipe", "arms", "override", "arm", "step"), ARMS)
+def test_arms(recipe: str, arms: str, override: str, arm: str | None, step: str) -> None:
+    if recipe.endswith(".yaml"):
+        recipe = str(BENCHMARKS / recipe)
+    steps = compiled(recipe, BENCHMARKS / f"{arms}.yaml", override)
+    assert all(step in names for name, names in steps.items() if arm in (None, name))
+    assert arm is None or arm in steps
 
 
-def test_arms_of_search() -> None:
-    arms = compiled(str(BENCHMARKS / "search.yaml"), BENCHMARKS / "arms_search.yaml")
-    steps = ("synthesise.question", "score.round_trip", "negatives")
-    assert [len(arms[name] & set(steps)) for name in arms] == [0, 2, 2, 3]
-
-
-def test_arms_of_the_recipe_of_all() -> None:
-    arms = compiled("tercet", BENCHMARKS / "arms_tercet.yaml", "seeds=2")
-    wanted = {
-        "mined negatives": "mine",
-        "discriminator": "fit_pair.judge",
-        "rewordings": "synthesise.synonym",
-        "definitions": "labelled",
-        "adapted": "pretrain.adapted",
-    }
-    for name, step in wanted.items():
-        assert step in arms[name], name
-        assert step not in arms["recipe"], name
-    assert arms["recipe"] - arms["without whitening"] == {
-        "guard.sentences",
-        "whiten",
-        "whiten.seed43",
-    }
-
-
-def test_arms_on_top_of_the_quickstart() -> None:
-    arms = compiled("quickstart", BENCHMARKS / "arms_on_top.yaml", "seeds=3")
-    assert "entry_matrix.definitions" in arms["definitions after it"] - arms["quickstart"]
-    through, rebuilt = (
-        arms[f"{name}, through the head"] for name in ("the quickstart", "reconstruction")
-    )
-    assert rebuilt - through == {"count_tokens.counts"}
+@pytest.mark.parametrize(
+    ("recipe", "steps"),
+    [
+        ("definitions_steps", {"entry_matrix.step3", "evaluate.step2"}),
+        ("definitions_first", {"entry_matrix.definitions", "select"}),
+        ("gense_nli", {"fit_generator.writer", "fit_pair.judge"}),
+        ("generators_sick", {"fit_generator.vaegpt"}),
+    ],
+)
+def test_recipes(recipe: str, steps: set[str]) -> None:
+    assert steps <= steps_of(str(BENCHMARKS / f"{recipe}.yaml"))
 
 
 @pytest.mark.parametrize("field", ["pydocs", "wiki"])
@@ -88,86 +79,11 @@ def test_every_recipe(field: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     lines = tmp_path / "corpora" / "wiki_300k.txt.gz"
     lines.parent.mkdir()
     lines.write_bytes(gzip.compress(b"A fox ran over the hill at nine.\nIt rained in York.\n"))
-    steps = {}
-    for name, arm in module.arms(field).items():
+    for arm in module.arms(field).values():
         _, _, recipe, *rest = module.command(arm, str(tmp_path), "store", 2, None)
-        overrides = [rest[i + 1] for i, word in enumerate(rest) if word == "--set"]
+        overrides = tuple(rest[i + 1] for i, word in enumerate(rest) if word == "--set")
         corpus = rest[rest.index("--corpus") + 1] if "--corpus" in rest else None
-        steps[name] = {
-            step.name for step in compile_steps(resolve(file.load(recipe, overrides, corpus)))
-        }
-    assert all("evaluate.encoder.seed43" in found for found in steps.values())
-    assert "fit_pair.judge" in steps["GenSE"]
-    assert "fit_pair.judge" not in steps["quickstart"]
-
-
-def test_arms_of_discriminators() -> None:
-    arms = compiled("quickstart", BENCHMARKS / "arms_pair.yaml", "seeds=3")
-    judged = {"labelled", "guard.labelled", "fit_pair.judge", "score.pair"}
-    assert arms["with the discriminator"] - arms["as it is"] == judged
-    written = BENCHMARKS / "gense_written.yaml"
-    arms = compiled(str(written), BENCHMARKS / "arms_written.yaml", "seeds=9")
-    assert "fit_pair.judge" in arms["written, then half the labels"]
-    assert "train.synthetic" in arms["written, then labelled"]
-    assert "train.synthetic" not in arms["labelled alone"]
-
-
-def test_three_steps_of_definitions() -> None:
-    steps = {
-        step.name
-        for step in compile_steps(resolve(file.load(str(BENCHMARKS / "definitions_steps.yaml"))))
-    }
-    assert {"entry_matrix.step3", "evaluate.step2", "evaluate.encoder"} <= steps
-
-
-def test_definitions_before_the_recipe_of_all() -> None:
-    recipe = file.load(str(BENCHMARKS / "definitions_first.yaml"))
-    assert recipe.train is not None
-    second = recipe.train.phases[1]
-    shipped = file.load("tercet").train
-    assert shipped is not None
-    differing = {"rows", "name"}
-    for part, own in zip(shipped.phases[0].parts, second.parts, strict=True):
-        assert part.model_dump(exclude=differing) == own.model_dump(exclude=differing)
-    whole = {"parts"}
-    assert shipped.phases[0].model_dump(exclude=whole) == second.model_dump(exclude=whole)
-    assert {step.name for step in compile_steps(resolve(recipe))} >= {
-        "entry_matrix.definitions",
-        "select",
-    }
-
-
-def test_arms_of_definitions() -> None:
-    arms = compiled("defsent_plus_cpu", BENCHMARKS / "arms_definitions.yaml", "seeds=4")
-    assert all("entry_matrix.step2" in steps for steps in arms.values())
-
-
-def test_arms_of_what_is_drawn() -> None:
-    arms = compiled("generate_cse_cpu", BENCHMARKS / "arms_drawn.yaml", "seeds=6", "backbone=x/y")
-    assert all("evaluate.encoder.seed47" in steps for steps in arms.values())
-
-
-def test_arms_of_the_small_language_model() -> None:
-    arms = compiled("gcse_small", BENCHMARKS / "arms_small.yaml", "seeds=3")
-    assert "synthesise.quantity_revision" in arms["the model writes all"]
-    assert not any("rewrite" in step for step in arms["rules write all"])
-
-
-def test_arms_of_reconstruction() -> None:
-    arms = compiled("sarcse_cpu", BENCHMARKS / "arms_sarcse.yaml", "seeds=6", "backbone=x/y")
-    assert all("evaluate.encoder.seed47" in steps for steps in arms.values())
-    assert "count_tokens.counts" in arms["without the decoder"]
-    assert "count_tokens.counts" not in arms["SimCSE, mean pooling"]
-
-
-def test_the_generators() -> None:
-    recipe = file.load(str(BENCHMARKS / "generators_sick.yaml"))
-    assert set(recipe.generators) >= {"vaegpt", "gpt2", "t5"}
-
-
-def test_the_discriminators() -> None:
-    steps = compile_steps(resolve(file.load(str(BENCHMARKS / "gense_nli.yaml"))))
-    assert {step.name for step in steps} >= {"fit_generator.writer", "fit_pair.judge"}
+        assert "evaluate.encoder.seed43" in steps_of(recipe, overrides, corpus)
 
 
 def test_the_second_field(tmp_path: Path) -> None:
@@ -182,7 +98,7 @@ def test_the_learned_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     module = script("learned_llm")
     path = module.write_recipe(tmp_path / "base.yaml", tmp_path / "c.txt", tmp_path / "m", "python")
-    assert compile_steps(resolve(file.load(str(path))))
+    assert steps_of(str(path))
 
 
 def test_throughput_has_a_form_without_a_gpu_and_says_so(

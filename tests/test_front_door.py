@@ -48,22 +48,6 @@ def test_every_example_of_the_guide_runs(
     assert again.table("candidates").num_rows == 0 < names["store"].table("candidates").num_rows
 
 
-def test_figures_have_a_row_for_each_seed_with_the_gain(tmp_path: Path) -> None:
-    shared = {"suite": "retrieval", "task": "document_pairs", "subset": "test", "n": 200}
-    low_and_high = {"ci_low": 1.0, "ci_high": 9.0}
-    rows = [{**shared, "metric": "mrr", "phase": "base", "value": 50.0, "model_version": "a"}] + [
-        {**shared, **low_and_high, "metric": metric, "phase": "encoder", "value": value}
-        | {"model_version": "b", "seed": seed}
-        for seed, after in ((1, 55.0), (2, 56.0))
-        for metric, value in (("mrr", after), ("mrr_gain", after - 50))
-    ]
-    run_id = write_run(tmp_path / "store", {"evaluations": rows})
-    found = tercet.open(str(tmp_path / "store")).run(run_id).figures().to_pylist()
-    told = [(row["seed"], row["before"], row["after"], row["gain"], row["n"]) for row in found]
-    assert told == [(1, 50.0, 55.0, 5.0, 200), (2, 50.0, 56.0, 6.0, 200)]
-    assert (found[0]["gain_low"], found[0]["gain_high"]) == (1.0, 9.0)
-
-
 def test_faults_are_sentences(tmp_path: Path) -> None:
     with fails("missing_file"):
         tercet.open(str(tmp_path / "none"))

@@ -1,12 +1,15 @@
-"""No circle of imports, which an import inside a function or under TYPE_CHECKING only hides."""
+"""The tree has no circle of imports, and pyproject.toml lists all packages and data files."""
 
 import ast
+import re
+import tomllib
 from pathlib import Path
+from typing import Any
 
 import networkx as nx
 
 ROOT = Path(__file__).parents[1]
-FOLDERS = ("flows", "tasks", "models", "storage")
+FOLDERS = ("tercet", "flows", "tasks", "models", "storage", "recipes")
 
 
 def imports(tree: ast.Module) -> set[str]:
@@ -26,9 +29,10 @@ def imports(tree: ast.Module) -> set[str]:
 
 
 def test_no_import_circle() -> None:
+    """An import inside a function or under TYPE_CHECKING only hides one."""
     modules = {
         "tercet." + ".".join(path.relative_to(ROOT).with_suffix("").parts): path
-        for folder in FOLDERS
+        for folder in FOLDERS[1:-1]
         for path in (ROOT / folder).rglob("*.py")
     }
     graph = nx.DiGraph()
@@ -41,6 +45,45 @@ def test_no_import_circle() -> None:
     assert [sorted(part) for part in parts if len(part) > 1] == []
 
 
-def test_helpers_are_no_tests() -> None:
-    helpers = (ROOT / "tests" / "support").glob("*.py")
-    assert [path.name for path in helpers if path.name.startswith("test_")] == []
+def setuptools() -> dict[str, Any]:
+    settings: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]
+    section: dict[str, Any] = settings["setuptools"]
+    return section
+
+
+def test_every_folder_with_modules_is_a_package() -> None:
+    there = {
+        ".".join(["tercet", *path.parent.relative_to(ROOT).parts]).replace(
+            "tercet.tercet", "tercet"
+        )
+        for folder in FOLDERS
+        for path in (ROOT / folder).rglob("*.py")
+    }
+    assert sorted(there) == sorted(setuptools()["packages"])
+    for package in there:
+        folder = _folder(package)
+        assert (folder / "__init__.py").is_file(), f"{folder} has no __init__.py"
+
+
+def test_the_data_files_are_packaged_and_no_pattern_is_idle() -> None:
+    """A file beside the modules that no pattern finds would be missing from the wheel."""
+    packaged: set[Path] = set()
+    for package, patterns in setuptools()["package-data"].items():
+        for pattern in patterns:
+            files = set(_folder(package).glob(pattern))
+            assert files, f"{package} has no {pattern}"
+            packaged |= files
+    there = {path for folder in FOLDERS for path in (ROOT / folder).rglob("*") if path.is_file()}
+    assert {path for path in there if path.suffix not in (".py", ".pyc")} <= packaged
+
+
+def test_a_commit_is_checked_with_the_pinned_ruff() -> None:
+    (hook,) = re.findall(
+        r"ruff-pre-commit\n +rev: v(\S+)", (ROOT / ".pre-commit-config.yaml").read_text()
+    )
+    assert f"\nruff=={hook}\n" in (ROOT / "constraints.txt").read_text()
+
+
+def _folder(package: str) -> Path:
+    """Where its modules lie: those of `tercet` itself in the folder of that name."""
+    return ROOT.joinpath(*(package.split(".")[1:] or ["tercet"]))

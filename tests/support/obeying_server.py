@@ -2,7 +2,7 @@
 
 It tells prompts apart by how our own prompt files begin, and reads what they carry: the sentence,
 the old and the new, the record. What it knows of the world is `KINDS` and `REWORDED`; a sentence
-outside of that is answered too, only less well. `disobey` lets it fail in named ways instead.
+outside of that is answered too, only less well.
 """
 
 import json
@@ -214,60 +214,33 @@ def exchanged(sentence: str, old: str, new: str) -> str:
     return re.sub(pattern, one, sentence)
 
 
-# Ways not to do as one is told: of the prompt, its sentence and the answer that would be right to
-# what is said, and how it ends.
-_FRENCH = "Les chats dorment sur le toit avec leur mère et ils ne descendent pas dans la rue."
-DISOBEDIENCE: Mapping[str, Callable[[str, str, str], tuple[str, str]]] = {
-    "echo": lambda prompt, sentence, right: (prompt.split(". ", 2)[1] + ".", "stop"),
-    "refusal": lambda prompt, sentence, right: ("I'm sorry, but I cannot help with that.", "stop"),
-    "preamble": lambda prompt, sentence, right: (f"Sure! Here is the sentence: {right}", "stop"),
-    "json": lambda prompt, sentence, right: (json.dumps({"sentence": right}), "stop"),
-    "no_json": lambda prompt, sentence, right: ("It mentions a few things.", "stop"),
-    "language": lambda prompt, sentence, right: (_FRENCH, "stop"),
-    "too_long": lambda prompt, sentence, right: (f"{right} And so on, and", "length"),
-    "unchanged": lambda prompt, sentence, right: (sentence, "stop"),
-    "of_text": lambda prompt, sentence, right: ("What is this passage about?", "stop"),
-    "copy": lambda prompt, sentence, right: (" ".join(sentence.split()[:12]), "stop"),
-    "lines": lambda prompt, sentence, right: (f"{right}\nAnother one", "stop"),
-}
-
-
 @dataclass
 class Obeying:
-    """What the server does with each prompt: obey, or disobey in the way that `disobey` names.
+    """What the server does. asked: names of prompt files, in the order of the requests."""
 
-    disobey: (name of the prompt file, sentence) to a name of `DISOBEDIENCE`, or None.
-    asked: (name, sentence, way of disobedience or None), in the order of the requests.
-    """
-
-    disobey: Callable[[str, str], str | None] = lambda name, sentence: None
-    asked: list[tuple[str, str, str | None]] = field(default_factory=list)
+    asked: list[str] = field(default_factory=list)
 
     def __call__(self, seen: Seen) -> Reply:
-        said = [self.answer(prompt) for prompt in seen.prompts]
+        texts = [self.answer(prompt) for prompt in seen.prompts]
         chat = seen.path.partition("?")[0].endswith("/chat/completions")
         choices: list[dict[str, Any]] = []
-        for index, (text, reason) in enumerate(said):
-            one: dict[str, Any] = {"index": index, "finish_reason": reason}
+        for index, text in enumerate(texts):
+            one: dict[str, Any] = {"index": index, "finish_reason": "stop"}
             one |= {"message": {"role": "assistant", "content": text}} if chat else {"text": text}
             choices.append(one)
         usage = {
             "prompt_tokens": sum(len(prompt.split()) for prompt in seen.prompts),
-            "completion_tokens": sum(1 + len(text.split()) for text, _ in said),
+            "completion_tokens": sum(1 + len(text.split()) for text in texts),
         }
         return Reply(200, json.dumps({"choices": choices, "usage": usage}).encode())
 
-    def answer(self, prompt: str) -> tuple[str, str]:
-        """The text, and why it ends. Raises ValueError for a prompt that is none of ours."""
+    def answer(self, prompt: str) -> str:
+        """Raises ValueError for a prompt that is none of ours."""
         prompt = prompt.removesuffix(ANSWER).rstrip()
         name = named(prompt)
         lines = (line.partition(": ") for line in prompt.splitlines())
-        said = {key: value for key, colon, value in lines if colon}
-        asked = said.get("Sentence") or said["Text"]
-        way = self.disobey(name, asked)
-        self.asked.append((name, asked, way))
-        right = _ANSWERS[name](said, prompt)
-        return (right, "stop") if way is None else DISOBEDIENCE[way](prompt, asked, right)
+        self.asked.append(name)
+        return _ANSWERS[name]({key: value for key, colon, value in lines if colon}, prompt)
 
 
 def named(prompt: str) -> str:
@@ -282,10 +255,8 @@ def named(prompt: str) -> str:
 
 
 @contextmanager
-def obeying_server(
-    disobey: Callable[[str, str], str | None] = lambda name, sentence: None,
-) -> Iterator[tuple[FaultyServer, Obeying]]:
+def obeying_server() -> Iterator[tuple[FaultyServer, Obeying]]:
     """The server on a port of this machine, and what it is asked."""
-    obeying = Obeying(disobey)
+    obeying = Obeying()
     with FaultyServer(obeying) as server:
         yield server, obeying

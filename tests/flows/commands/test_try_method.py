@@ -1,4 +1,4 @@
-"""`tercet try` for rules and for what changes a fact; more: tests/flows/whole/test_llm_plan.py."""
+"""`tercet try` for rules and for what changes a fact; more: flows/whole/test_llm_asking.py."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -13,15 +13,15 @@ import pytest
 import yaml
 from failures import fails
 from faulty_server import until
+from good_and_bad import Place, sentence
+from prefect.states import AwaitingRetry, Crashed, Running
 
 from tercet.flows.running.arguments import RunArguments
 from tercet.flows.service import deploy, server
-from tercet.flows.service.deploy import deploy_recipe
-from tercet.flows.terminal.failures import StageFailed
+from tercet.flows.service.deploy import deploy_recipe, next_time, zone_of
 from tercet.storage import locks
 from tercet.storage.store import Store, open_store
 from tercet.tasks.corpus.sources import files
-from tercet.tasks.stage import BadInput
 
 
 @pytest.fixture(scope="module")
@@ -38,10 +38,10 @@ def client(store: Store) -> Iterator[Any]:
     """A client of that server."""
     from prefect.client.orchestration import get_client
 
-    with get_client(sync_client=True) as made:
-        yield made
-        for one in made.read_deployments():
-            made.delete_deployment(one.id)
+    with get_client(sync_client=True) as connected:
+        yield connected
+        for one in connected.read_deployments():
+            connected.delete_deployment(one.id)
 
 
 @pytest.fixture
@@ -63,9 +63,9 @@ def recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def named(found: list[Any]) -> dict[str, Any]:
+def named(objects: list[Any]) -> dict[str, Any]:
     """The ids by the names, those of the recipe `ships` alone."""
-    return {one.name: one.id for one in found if "ships" in one.name}
+    return {one.name: one.id for one in objects if "ships" in one.name}
 
 
 def deployed(client: Any, name: str) -> Any:
@@ -119,14 +119,14 @@ def test_a_block_is_told_until_it_is_no_longer_named(client: Any, recipe: Path) 
     block.save("people", overwrite=True)
     arguments = RunArguments("ships.yaml", "the-store")
     deploy_recipe(arguments, "rules", notify="custom-webhook/people")
-    told = [name for name in named(client.read_automations()) if "tells a person" in name]
-    assert len(told) == 1
+    notices = [name for name in named(client.read_automations()) if "tells a person" in name]
+    assert len(notices) == 1
     deploy_recipe(arguments, "rules")
-    assert told[0] not in named(client.read_automations())
-    with pytest.raises(BadInput, match="0 3 31 2"):
+    assert notices[0] not in named(client.read_automations())
+    with fails("bad_value", "0 3 31 2"):
         deploy_recipe(arguments, "rules", cron="0 3 31 2 *", timezone="UTC")
     for name in ("custom-webhook/nobody", "people", "secret/people"):
-        with pytest.raises(BadInput, match=name):
+        with fails("unknown_name", name):
             deploy_recipe(arguments, "rules", notify=name)
 
 
@@ -134,7 +134,7 @@ def test_another_store_has_no_share_in_them(client: Any, recipe: Path) -> None:
     deploy_recipe(RunArguments("ships.yaml", "the-store"), "rules")
     # One that was made when the recipe did not synthesise.
     client.delete_deployment(deployed(client, "synthesise").id)
-    with pytest.raises(BadInput, match=rf"tercet/ships-train .*{recipe.parent}/the-store"):
+    with fails("exists", "tercet/ships-train", recipe.parent / "the-store"):
         deploy_recipe(RunArguments("ships.yaml", "another"), "rules")
     assert list(named(client.read_deployments())) == ["ships-train"]
     deploy_recipe(RunArguments("ships.yaml", "the-store"), "rules")
@@ -153,8 +153,8 @@ def test_a_recipe_without_synthesis_is_one_deployment(client: Any, recipe: Path)
     content["train"] = {"phases": [{"rows": "anchors", "loss": "info_nce"}]}
     recipe.write_text(yaml.safe_dump(content))
     deploy_recipe(RunArguments("ships.yaml", "the-store"), "rules", cron="0 3 * * *")
-    made = [one.name for one in client.read_deployments() if one.name.startswith("boats")]
-    assert made == ["boats-train"]
+    names = [one.name for one in client.read_deployments() if one.name.startswith("boats")]
+    assert names == ["boats-train"]
     train = client.read_deployment_by_name("tercet/boats-train")
     assert len(client.read_deployment_schedules(train.id)) == 1
     assert sum("tercet boats:" in one.name for one in client.read_automations()) == 4
@@ -162,8 +162,6 @@ def test_a_recipe_without_synthesis_is_one_deployment(client: Any, recipe: Path)
 
 def test_a_pools_runs_are_the_automations(client: Any, recipe: Path, store: Store) -> None:
     """The sweep spares them, and they end by themselves, but not where somebody retries them."""
-    from prefect.states import AwaitingRetry, Crashed, Running
-
     from tercet.flows.service import automations, pipeline_flow
 
     deploy_recipe(RunArguments("ships.yaml", store.location), "rules")
@@ -182,7 +180,7 @@ def test_a_pools_runs_are_the_automations(client: Any, recipe: Path, store: Stor
     # The process that was taken for dead lives.
     with locks.hold(store, f"flow-{run.id}"):
         pipeline_flow._check_reschedules(store, run)
-    with pytest.raises(StageFailed, match="3 times"):
+    with fails("lost"):
         pipeline_flow._check_reschedules(store, run)
     goes_through(AwaitingRetry(message="by hand"))
     pipeline_flow._check_reschedules(store, run)
@@ -213,7 +211,7 @@ def test_of_missed_runs_the_newest_stands_for_all(client: Any, recipe: Path, sto
 def test_a_run_that_lives_says_so_to_a_server_that_was_away(
     client: Any, recipe: Path, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from prefect.states import Completed, Paused, Running
+    from prefect.states import Completed, Paused
 
     from tercet.flows.service import automations, pipeline_flow
 
@@ -265,13 +263,13 @@ def test_a_run_that_died_with_its_worker_is_rescheduled_and_ends(
     crashed = names.index("Crashed")
     assert names[crashed - 1] == automations.SILENT_NAME
     assert names[crashed + 1] == "AwaitingRetry"
-    found = client.read_flow_run(run)
-    assert found.name == f"ships {found.labels['tercet.run']}"
+    ended = client.read_flow_run(run)
+    assert ended.name == f"ships {ended.labels['tercet.run']}"
     (artifact,) = [one for one in client.read_artifacts() if one.key == "runs-of-ships"]
     assert artifact.flow_run_id == run
-    assert artifact.description == f"Run {found.labels['tercet.run']} done"
+    assert artifact.description == f"Run {ended.labels['tercet.run']} done"
     assert "| ingest | " in artifact.data
-    assert f"tercet report {found.labels['tercet.run']}" in artifact.data
+    assert f"tercet report {ended.labels['tercet.run']}" in artifact.data
 
 
 def _kill(worker: "subprocess.Popen[bytes]") -> None:
@@ -281,94 +279,90 @@ def _kill(worker: "subprocess.Popen[bytes]") -> None:
     worker.wait()
 
 
-def test_what_is_refused(recipe: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    arguments = RunArguments("ships.yaml", "the-store")
+@pytest.mark.parametrize(
+    ("given", "kind", "name"),
+    [
+        ({}, "missing_key", "PREFECT_API_URL"),
+        ({"cron": "often"}, "bad_value", "often"),
+        ({"cron": "0 3 * * * *"}, "bad_value", "0 3 * * * *"),
+        *[({"pool": pool}, "bad_value", pool) for pool in ("", "a/b", "..", "Prefect-mine", "p?x")],
+        ({"arguments": RunArguments("absent.yaml")}, "unknown_name", "absent.yaml"),
+    ],
+)
+def test_what_is_refused(
+    recipe: Path, monkeypatch: pytest.MonkeyPatch, given: Any, kind: Any, name: str
+) -> None:
     monkeypatch.delenv("PREFECT_API_URL", raising=False)
-    with pytest.raises(BadInput, match="PREFECT_API_URL"):
-        deploy_recipe(arguments, "rules")
-    with pytest.raises(BadInput, match="often"):
-        deploy_recipe(arguments, "rules", cron="often")
-    for pool in ("", "a/b", "..", "Prefect-mine", "p?x"):
-        with pytest.raises(BadInput, match="pool"):
-            deploy_recipe(arguments, "rules", pool)
-    with pytest.raises(BadInput, match=r"absent.yaml"):
-        deploy_recipe(RunArguments("absent.yaml"), "rules")
-
-
-@pytest.fixture
-def recipe_of_deployments(tmp_path: Path) -> Path:
-    lines = [f"The {n} old ships of harbour {n * 7} carry grain to the mill." for n in range(400)]
-    (tmp_path / "lines.txt").write_text("\n".join(lines))
-    path = tmp_path / "ships.yaml"
-    content = {
-        "name": "ships",
-        "backbone": "package:nothing/here",
-        "corpora": [{"name": "ships", "source": str(tmp_path / "lines.txt")}],
-        "train": {"phases": [{"rows": "anchors", "loss": "info_nce"}]},
-    }
-    path.write_text(yaml.safe_dump(content))
-    return path
+    with fails(kind, name):
+        deploy_recipe(**{"arguments": RunArguments("ships.yaml", "s"), "pool": "rules"} | given)
+    assert not (recipe.parent / "s").exists()
 
 
 @pytest.mark.parametrize(
-    ("cron", "interval", "said"),
-    [
-        ("0 3 * * *", 5, "exclude each other"),
-        ("often", None, "not a schedule"),
-        ("0 3 * * * *", None, "not a schedule"),
-        (None, 0, "1 or more"),
-    ],
+    ("cron", "interval", "kind"), [("0 3 * * *", 5, "conflict"), (None, 0, "bad_value")]
 )
-def test_wrong_schedules(
-    recipe_of_deployments: Path, tmp_path: Path, cron: str | None, interval: int | None, said: str
+def test_what_is_not_served(
+    recipe: Path, cron: str | None, interval: int | None, kind: Any
 ) -> None:
-    arguments = RunArguments(str(recipe_of_deployments), str(tmp_path / "s"))
-    with pytest.raises(BadInput, match=said):
-        deploy.serve_recipe(arguments, cron, interval)
-    assert not (tmp_path / "s").exists()
+    with fails(kind, "--interval"):
+        deploy.serve_recipe(RunArguments("ships.yaml", "s"), cron, interval)
+    assert not (recipe.parent / "s").exists()
+    # Nor is what is served already.
+    store = open_store("s")
+    with locks.hold(store, "serve-ships", who="tercet serve"), fails("busy", "ships"):
+        deploy.serve_recipe(RunArguments("ships.yaml", store.location, until="sample"))
 
 
-def test_one_recipe_is_not_served_twice(
-    recipe_of_deployments: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(deploy.interrupts, "listen", lambda: None)
-    store = open_store(str(tmp_path / "s"))
-    arguments = RunArguments(str(recipe_of_deployments), store.location, until="sample")
-    with (
-        locks.hold(store, "serve-ships", who="tercet serve"),
-        fails("busy"),
-    ):
-        deploy.serve_recipe(arguments)
-
-
-def test_parameters_can_be_used_elsewhere(
-    recipe_of_deployments: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    arguments = RunArguments("ships.yaml", "./here", ("a.b=1",), "pydocs")
-    assert deploy.portable(arguments) == {
-        "recipe": str(recipe_of_deployments),
-        "corpus": "pydocs",
-        "overrides": ["a.b=1"],
-        "retry_failed": False,
-        "store": str(tmp_path / "here"),
-    }
-
-
-def test_folders_and_globs_among_the_parameters(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_parameters_can_be_used_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home = tmp_path / "set [1]"
     for name in ("quickstart", "pydocs", "data"):
         (home / name).mkdir(parents=True)
     (home / "data" / "a.txt").write_text("One line.")
     monkeypatch.chdir(home)
-    found = deploy.portable(RunArguments("quickstart", corpus="pydocs"))
-    assert (found["recipe"], found["corpus"]) == ("quickstart", "pydocs")
+    monkeypatch.setenv("HOME", str(home))
+    given = deploy.portable(RunArguments("quickstart", "~/s", ("a.b=1",), "pydocs"))
+    assert given == {
+        "recipe": "quickstart",
+        "corpus": "pydocs",
+        "overrides": ["a.b=1"],
+        "retry_failed": False,
+        "store": str(home / "s"),
+    }
     pattern = deploy.portable(RunArguments("quickstart", corpus="data/*.txt"))["corpus"]
     monkeypatch.chdir(tmp_path)
     assert [path for _, path in files.files_of(pattern)] == [home / "data" / "a.txt"]
-    monkeypatch.setenv("HOME", str(home))
-    assert deploy.portable(RunArguments("quickstart", "~/s"))["store"] == str(home / "s")
     for kept in ("hf:some/name", "absent.txt", "/somewhere/*.txt"):
         assert deploy.portable(RunArguments("quickstart", corpus=kept))["corpus"] == kept
+
+
+# Schedules: the time zone is found by its name, or asked for, and is never UTC in silence.
+RULES = ["CET-1CEST,M3.5.0,M10.5.0/3", "<+0545>-5:45", "Europe/Berlni", ":Nowhere/Land",
+         "/nowhere/at/all", "../../etc/passwd", "localtime", "Europe"]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["Europe/Berlin", ":Europe/Berlin", "UTC", "Etc/GMT+5"])
+def test_a_name_is_a_zone(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv("TZ", name)
+    assert zone_of(None) == name.removeprefix(":")
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_what_has_no_name_is_asked_for(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv("TZ", name)
+    with fails("missing_key", "--timezone", "Europe/Berlin"):
+        zone_of(None)
+
+
+def test_the_command_line_asks_before_anything_is_served(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["serve", "good.yaml", "--store", str(place.store), "--cron", "0 3 * * *"]
+    monkeypatch.setenv("TZ", RULES[0])
+    assert "--timezone" in sentence(place.types(*words), 2)
+    assert "[unknown_name]" in sentence(place.types(*words, "--timezone", "CET-1CEST"), 2)
+
+
+def test_the_next_firing_is_in_the_zone() -> None:
+    firing = next_time("30 3 * * *", "Asia/Tokyo")
+    assert (firing.hour, firing.minute) == (3, 30)
+    assert firing.utcoffset() == timedelta(hours=9)

@@ -4,9 +4,9 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,7 +16,7 @@ import pytest
 from faulty_server import until
 
 from tercet.flows.results import verdict
-from tercet.flows.running import run_plan, runner
+from tercet.flows.running import runner
 from tercet.flows.running.arguments import RunArguments
 from tercet.flows.running.runner import StepResult
 from tercet.flows.service import server
@@ -34,29 +34,18 @@ def store(prefect_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Ite
         yield place
 
 
+@dataclass
 class Pretended:
-    """A pipeline whose steps are reused unless `does` says otherwise."""
+    """A pipeline whose steps are reused, once the first has failed so often."""
 
-    def __init__(self) -> None:
-        self.does: dict[str, Callable[[Any], str]] = {}
-        self.ran: list[str] = []
-        self.retries = 0
-        self.ended: list[str] = []
-        self.end_info: dict[str, Any] = {}
-        self.unmet: str | None = None
-
-    def plan(self, arguments: RunArguments) -> Any:
-        steps = tuple(
-            SimpleNamespace(name=name, needs=STEPS[:i][-1:]) for i, name in enumerate(STEPS)
-        )
-        settings = SimpleNamespace(retries=self.retries, workers=1)
-        told = SimpleNamespace(name="pretended", run=settings, seeds=1)
-        return SimpleNamespace(recipe=told, steps=steps, arguments=arguments)
+    faults: int = 0
+    unmet: str | None = None
+    end_info: dict[str, Any] = field(default_factory=dict)
+    ran: list[str] = field(default_factory=list)
 
     @contextmanager
     def open_run(self, plan: Any, say: Any = None) -> Iterator[Any]:
         yield SimpleNamespace(plan=plan, run_id="run-1", end_info=self.end_info)
-        self.ended.append("done")
 
     def settle(self, handle: Any) -> None:
         if self.unmet is not None:
@@ -64,28 +53,30 @@ class Pretended:
 
     def run_step(self, handle: Any, step: Any, progress: Any) -> StepResult:
         self.ran.append(step.name)
-        state = self.does.get(step.name, lambda progress: "reused")(progress)
-        return StepResult(step.name, "abc123", state, 0.5, {"rows": 3})
+        if len(self.ran) <= self.faults:
+            raise ConnectionError("for a moment")
+        return StepResult(step.name, "abc123", "reused", 0.5, {"rows": 3})
 
 
 @pytest.fixture
 def pretended(monkeypatch: pytest.MonkeyPatch) -> Pretended:
-    made = Pretended()
-    monkeypatch.setattr(runner, "run_step", made.run_step)
-    monkeypatch.setattr(runner, "open_run", made.open_run)
+    pipeline = Pretended()
+    monkeypatch.setattr(runner, "run_step", pipeline.run_step)
+    monkeypatch.setattr(runner, "open_run", pipeline.open_run)
     monkeypatch.setattr(verdict, "judge", lambda handle: None)
-    monkeypatch.setattr(verdict, "settle", made.settle)
-    monkeypatch.setattr(run_plan, "prepare", made.plan)
-    return made
+    monkeypatch.setattr(verdict, "settle", pipeline.settle)
+    return pipeline
 
 
-ARGUMENTS = RunArguments("some/recipe.yaml", overrides=("train.beta=2",), limit=5)
-
-
-def run(store: Store, pretended: Pretended) -> str:
+def run(store: Store, retries: int = 0) -> str:
     from tercet.flows.service import pipeline_flow
 
-    return pipeline_flow.run(pretended.plan(replace(ARGUMENTS, store=store.location)))
+    steps = tuple(SimpleNamespace(name=name, needs=STEPS[:i][-1:]) for i, name in enumerate(STEPS))
+    settings = SimpleNamespace(retries=retries, workers=1)
+    recipe = SimpleNamespace(name="pretended", run=settings, seeds=1)
+    arguments = RunArguments("some/recipe.yaml", store.location, ("train.beta=2",), limit=5)
+    plan: Any = SimpleNamespace(recipe=recipe, steps=steps, arguments=arguments)
+    return pipeline_flow.run(plan)
 
 
 def tasks_of(client: Any, flow_run: Any) -> dict[str, Any]:
@@ -114,10 +105,10 @@ def newest(store: Store, *names: str) -> tuple[Any, dict[str, Any]]:
             return ended >= set(names)
 
         assert until(recorded), tasks
-        found = client.read_flow_runs(
+        runs = client.read_flow_runs(
             flow_run_filter=FlowRunFilter(id=FlowRunFilterId(any_=[flow_run.id]))
         )
-    return found[0], tasks
+    return runs[0], tasks
 
 
 def test_retries_are_the_recipes(
@@ -125,15 +116,9 @@ def test_retries_are_the_recipes(
 ) -> None:
     from tercet.flows.service import pipeline_flow
 
-    def fails_once(progress: Any) -> str:
-        if pretended.ran.count("first") == 1:
-            raise ConnectionError("for a moment")
-        return "resumed"
-
     monkeypatch.setattr(pipeline_flow, "RETRY_SECONDS", 0)
-    pretended.retries = 1
-    pretended.does["first"] = fails_once
-    run(store, pretended)
+    pretended.faults = 1
+    run(store, retries=1)
     assert pretended.ran == ["first", *STEPS]
 
 
@@ -142,13 +127,13 @@ def test_the_state_tells_the_verdict_and_one_that_is_not_required_fails(
 ) -> None:
     better = verdict.Verdict("better", "mine, nDCG@10", 5.0, 4.0, 6.0, 50, "queries")
     pretended.end_info = {"verdict": better.__dict__}
-    assert run(store, pretended) == "run-1"
+    assert run(store) == "run-1"
     flow_run, _ = newest(store)
     assert flow_run.state.is_completed()
     assert flow_run.state.message == better.sentence()
     pretended.unmet = "Verdict: worse."
     with pytest.raises(RequirementNotMet):
-        run(store, pretended)
+        run(store)
     flow_run, _ = newest(store)
     assert flow_run.state.is_failed()
     assert flow_run.state.message == "Verdict: worse."
@@ -209,14 +194,14 @@ def _running(store: Store, task: str) -> Any:
     from prefect.client.orchestration import get_client
 
     with get_client(sync_client=True) as client:
-        (found,) = [f for f in client.read_flow_runs() if f.state and f.state.is_running()]
+        (flow_run,) = [f for f in client.read_flow_runs() if f.state and f.state.is_running()]
 
         def is_known() -> bool:
-            known = tasks_of(client, found).get(task)
+            known = tasks_of(client, flow_run).get(task)
             return known is not None and known.state is not None and known.state.is_running()
 
         assert until(is_known)
-    return found
+    return flow_run
 
 
 def test_a_parameter_that_holds_a_secret_is_refused_before_it_is_kept(store: Store) -> None:
@@ -231,19 +216,19 @@ def test_a_parameter_that_holds_a_secret_is_refused_before_it_is_kept(store: Sto
         parameters={"recipe": "quickstart", "store": store.location},
         entrypoint_type=EntrypointType.MODULE_PATH,
     )
-    made = deployment.apply()
+    identity = deployment.apply()
     with get_client(sync_client=True) as client:
         for held in (
             {"overrides": ["run.llm.endpoints=[http://me:planted-7f3a@host/v1]"]},
             {"until": "hf_" + 40 * "7"},
         ):
             with pytest.raises(PrefectHTTPStatusError, match="409"):
-                client.create_flow_run_from_deployment(made, parameters=held)
+                client.create_flow_run_from_deployment(identity, parameters=held)
         plain = ["train.phases.0.epochs=2"]
-        kept = client.create_flow_run_from_deployment(made, parameters={"overrides": plain})
+        kept = client.create_flow_run_from_deployment(identity, parameters={"overrides": plain})
         assert kept.parameters["overrides"] == plain
-        client.delete_deployment(made)
+        client.delete_deployment(identity)
     for path in server.folder(store.work).rglob("*"):
-        said = path.read_bytes() if path.is_file() else b""
-        assert b"planted-7f3a" not in said, path
-        assert 40 * b"7" not in said, path
+        content = path.read_bytes() if path.is_file() else b""
+        assert b"planted-7f3a" not in content, path
+        assert 40 * b"7" not in content, path

@@ -9,15 +9,19 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from threading import Thread
+from typing import Any
 
 import psutil
 import pytest
 from failures import fails
-from faulty_server import until
+from faulty_server import silent_port, until
 from tiny_run import in_use
 
 from tercet.flows.service import server
+from tercet.flows.service.server import answering
 
 # Says which process is its server, and uses it until its standard input closes.
 USER = """
@@ -44,12 +48,12 @@ def store(prefect_folder: Path, tmp_path: Path) -> Iterator[Path]:
 
 def servers(store: Path) -> list[psutil.Process]:
     """The living server processes of a store."""
-    found = []
+    processes = []
     for process in psutil.process_iter(["cmdline", "status"]):
         words = process.info["cmdline"] or []
         if server.PROCESS in words and str(server.folder(store.resolve())) in words:
-            found.append(process)
-    return found
+            processes.append(process)
+    return processes
 
 
 def user(store: Path) -> "subprocess.Popen[str]":
@@ -70,17 +74,17 @@ def killed(process: "subprocess.Popen[str]") -> None:
 
 
 def test_up_within_the_block_and_gone_after(store: Path) -> None:
-    said: list[str] = []
-    with server.prefect_server(store, said.append) as url:
+    lines: list[str] = []
+    with server.prefect_server(store, lines.append) as url:
         live = server.running(store)
         assert live is not None
         assert server.healthy(live, 600.0)
         assert url == live.api == os.environ["PREFECT_API_URL"]
         assert os.environ["PREFECT_HOME"] == str(server.folder(store))
-        assert said == [f"Prefect server: {live.address}"]
+        assert lines == [f"Prefect server: {live.address}"]
         assert server.owned(store)
         # A second user in between neither starts another nor takes the first one's away.
-        with server.prefect_server(store, said.append) as again:
+        with server.prefect_server(store, lines.append) as again:
             assert again == url
         assert server.healthy(live, 600.0)
         assert [process.pid for process in servers(store)] == [live.pid]
@@ -89,22 +93,18 @@ def test_up_within_the_block_and_gone_after(store: Path) -> None:
     assert "PREFECT_API_URL" not in os.environ
 
 
-def test_a_given_server_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:9/api")
-    with server.prefect_server(tmp_path, lambda text: None) as url:
-        assert url == "http://127.0.0.1:9/api"
+@pytest.mark.parametrize("password", ["se/cr@et", "secret"])
+def test_a_given_server_is_used_and_its_password_not_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, password: str
+) -> None:
+    url = f"https://me:{password}@prefect.example:4200/api"
+    lines: list[str] = []
+    monkeypatch.setenv("PREFECT_API_URL", url)
+    with server.prefect_server(tmp_path, lines.append) as used:
+        assert used == url
         assert not server.owned(tmp_path)
+    assert lines == ["Prefect server: https://prefect.example:4200/api (PREFECT_API_URL)"]
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_password_is_not_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    given = "https://me:se/cr@et@prefect.example:4200/api"
-    for url in (given, given.replace("se/cr@et", "secret")):
-        said: list[str] = []
-        monkeypatch.setenv("PREFECT_API_URL", url)
-        with server.prefect_server(tmp_path, said.append) as used:
-            assert used == url
-        assert said == ["Prefect server: https://prefect.example:4200/api (PREFECT_API_URL)"]
 
 
 def test_only_the_process_that_was_recorded_is_ended(tmp_path: Path) -> None:
@@ -203,3 +203,56 @@ def test_stops_by_itself_when_all_its_users_were_killed(tmp_path: Path) -> None:
         with pytest.raises(subprocess.TimeoutExpired):
             child.wait(3)
     assert child.wait(600) == -signal.SIGTERM
+
+
+class _Answers(BaseHTTPRequestHandler):
+    """Answers everything alike: with the code and the body that its path begins with."""
+
+    def do_GET(self) -> None:
+        _, code, body, *_ = self.path.split("/")
+        self.send_response(int(code))
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body.encode())
+
+    def log_message(self, *told: object) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    with HTTPServer(("127.0.0.1", 0), _Answers) as strange:
+        Thread(target=strange.serve_forever, daemon=True).start()
+        yield f"http://you:secret@127.0.0.1:{strange.server_port}"
+        strange.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind", "name"),
+    [
+        ("401/{}", "refused", "PREFECT_API_AUTH_STRING"),
+        ("403/{}", "refused", "PREFECT_API_AUTH_STRING"),
+        ("404/{}", "unreachable", "PREFECT_API_URL"),
+        ("200/page", "unreachable", "PREFECT_API_URL"),
+        (None, "unreachable", "PREFECT_API_URL"),
+    ],
+)
+def test_what_is_not_the_api(
+    address: str,
+    answer: str | None,
+    kind: Any,
+    name: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with silent_port() as port:
+        nobody = f"http://you:secret@127.0.0.1:{port}/api"
+        monkeypatch.setenv("PREFECT_API_URL", f"{address}/{answer}" if answer else nobody)
+        used = server.prefect_server(tmp_path, lambda text: None)
+        with (
+            used,
+            fails(kind, name, "//127.0.0.1:" if answer is None else "") as raised,
+            answering(),
+        ):
+            pass
+    assert "secret" not in str(raised.value)

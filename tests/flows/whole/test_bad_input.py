@@ -1,4 +1,4 @@
-"""What goes wrong on the way: a full disk, Ctrl-C, a model's code, places that are not there."""
+"""What goes wrong on the way: a full disk, Ctrl-C, a model's code, a place inside a store."""
 
 import os
 import re
@@ -6,15 +6,13 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from faulty_server import until
 from good_and_bad import PROGRESS, SCRIPT, Place, sentence
 from spoilt_models import spoilt
 from tiny_models import WORDS
-from warm import Child
 
 # However late it is interrupted, a run of this has not come to the end of STEP.
 HELD = """
@@ -33,15 +31,6 @@ main()
 """
 
 
-def test_a_corpus_and_a_backbone_that_are_not_there(place: Place, tmp_path: Path) -> None:
-    words = ["run", place.good, "--no-server", "--store", tmp_path / "none"]
-    assert "nosuch.txt" in sentence(place.tercet(*words, "--corpus", "nosuch.txt"), 2)
-    assert not (tmp_path / "none").exists()
-    # Whether a hub has a model is known only when it is fetched.
-    name = "nosuch-organisation/nosuch-model"
-    assert name in sentence(place.tercet(*words, "--set", f"backbone={name}"), 2)
-
-
 @pytest.mark.parametrize(
     "words",
     [["sql", "SELECT 1", "-o", "store/runs/one.csv"],
@@ -53,13 +42,13 @@ def test_a_corpus_and_a_backbone_that_are_not_there(place: Place, tmp_path: Path
     ids=lambda words: words[0],
 )  # fmt: skip
 def test_no_command_writes_inside_a_store(place: Place, words: list[str]) -> None:
-    def there() -> list[Path]:
+    def files() -> list[Path]:
         return sorted(path for path in place.store.rglob("*") if path.parts[-2] != "locks")
 
-    before = there()
+    before = files()
     more = [] if "--store" in words else ["--store", str(place.store)]
     assert place.types(*words, *more).returncode == 2
-    assert there() == before
+    assert files() == before
     place.goes_on()
 
 
@@ -101,15 +90,15 @@ rows > "$TOLD/after"
 
 @pytest.mark.usefixtures("namespaces")
 def test_a_full_disk_stops_the_run_and_harms_nothing(place: Place, tmp_path: Path) -> None:
-    disk, told = tmp_path / "disk", tmp_path / "told"
+    disk, notes = tmp_path / "disk", tmp_path / "told"
     disk.mkdir()
-    told.mkdir()
+    notes.mkdir()
     for step in FILLED:
         # As much room as half of the step's own rows take; nothing where it makes several.
         written = (place.store / "artifacts" / step).rglob("*")
         room = sum(path.stat().st_size for path in written if path.is_file()) // 2048
-        (told / step).write_text(str(room))
-    names = {"PLACE": str(disk), "TOLD": str(told), "PYTHON": sys.executable, "SCRIPT": SCRIPT}
+        (notes / step).write_text(str(room))
+    names = {"PLACE": str(disk), "TOLD": str(notes), "PYTHON": sys.executable, "SCRIPT": SCRIPT}
     result = subprocess.run(
         ["unshare", "-rm", "bash", "-c", FULL],
         cwd=place.folder,
@@ -119,77 +108,47 @@ def test_a_full_disk_stops_the_run_and_harms_nothing(place: Place, tmp_path: Pat
         check=False,
     )
     assert result.returncode == 0, result.stderr
-    before = (told / "before").read_text()
+    before = (notes / "before").read_text()
     assert re.fullmatch(r"\d\d,\d+", before.splitlines()[1])
     for step in FILLED:
-        assert (told / f"{step}.code").read_text() == "1\n", step
-        *lines, last = (told / f"{step}.full").read_text().splitlines()
+        assert (notes / f"{step}.code").read_text() == "1\n", step
+        *lines, last = (notes / f"{step}.full").read_text().splitlines()
         assert last.startswith("tercet: "), last
-        assert "[no_space]" in last
-        assert "good.yaml" in last
-        assert "--until" in last
-        assert str(step) in last
-        assert "--store" in last
-        assert str(disk) in last
-        assert "/store" in last
-        assert "--no-server" in last
+        for name in ("[no_space]", "good.yaml", f"--until {step}", str(disk), "--no-server"):
+            assert name in last
         assert not [line for line in lines if not PROGRESS.match(line)], lines
-        assert (told / f"{step}.rows").read_text() in (before, "")
-    assert (told / "after").read_text() == before
+        assert (notes / f"{step}.rows").read_text() in (before, "")
+    assert (notes / "after").read_text() == before
 
 
-def _when(child: Child, happened: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 600
-    while not happened():
-        assert child.poll() is None, child.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
-def _interrupt(child: Child, command: str) -> None:
+@pytest.mark.parametrize(
+    ("step", "begun"),
+    [("ingest", "scratch/ingest/*/*/ingest"), ("train", "scratch/train/*/*/checkpoints/*")],
+)
+def test_interrupted_it_goes_on_as_it_says(
+    place: Place, tmp_path: Path, step: str, begun: str
+) -> None:
     """Ctrl-C: exit code 130, and the command that goes on."""
+    recipe, many, store = tmp_path / "long.yaml", tmp_path / "many.txt", tmp_path / "store"
+    recipe.write_text(place.good.read_text().replace("max_steps: 2", "max_steps: 150"))
+    many.write_text("".join(f"{' '.join(WORDS[:9])} {i}\n" for i in range(120_000)))
+    words = ["run", recipe, "--store", store, "--until", step, "--no-server"]
+    words += ["--corpus", many] if step == "ingest" else []
+    child = place.start(*words, script=HELD.replace("STEP", step))
+    assert until(lambda: any(store.glob(begun)) or child.poll() is not None, 600)
+    assert child.poll() is None, child.communicate()
     child.send_signal(signal.SIGINT)
     out, err = child.communicate(timeout=600)
-    assert child.returncode == 130, err
-    assert out == ""
+    assert (child.returncode, out) == (130, ""), err
     *before, last = err.splitlines()
-    assert last.strip().startswith(command), err
-    assert "Traceback" not in err
-    assert [line for line in before if line and not PROGRESS.match(line)] == [
-        "Interrupted; finished work is kept. Resume with:"
-    ]
-
-
-def test_interrupted_while_reading_the_corpus(place: Place, tmp_path: Path) -> None:
-    many = tmp_path / "many.txt"
-    line = " ".join(WORDS[:9])
-    many.write_text("".join(f"{line} {i}\n" for i in range(120_000)))
-    store = tmp_path / "store"
-    words = ["run", place.good, "--corpus", many, "--until", "sentences", "--store", store]
-    held = HELD.replace("STEP", "ingest")
-    child = place.start(*words, "--no-server", script=held)
-    _when(child, lambda: any(store.glob("scratch/ingest/*/*/ingest")))
-    _interrupt(child, f"tercet run {place.good}")
-    again = place.tercet(*words, "--no-server")
-    assert again.returncode == 0, again.stderr
-    assert re.search(r"^ingest +(made|resumed)", again.stderr, re.M), again.stderr
-
-
-def test_interrupted_while_training(place: Place, tmp_path: Path) -> None:
-    recipe = tmp_path / "long.yaml"
-    recipe.write_text(place.good.read_text().replace("max_steps: 2", "max_steps: 150"))
-    store = tmp_path / "store"
-    words = ["run", recipe, "--store", store, "--until", "train", "--no-server"]
-    child = place.start(*words, script=HELD.replace("STEP", "train"))
-    _when(child, lambda: any(store.glob("scratch/train/*/*/checkpoints/*")))
-    time.sleep(0.3)
-    _interrupt(child, f"tercet run {recipe}")
+    assert last.strip().startswith(f"tercet run {recipe}"), err
+    assert len([line for line in before if line and not PROGRESS.match(line)]) == 1
     again = place.tercet(*words)
     assert again.returncode == 0, again.stderr
-    assert re.search(r"^embed +reused", again.stderr, re.M), again.stderr
-    assert re.search(r"^train +(made|resumed)", again.stderr, re.M), again.stderr
-    # Neither bars of the libraries nor warnings: what a run says is its steps alone.
-    assert not [line for line in again.stderr.splitlines() if not PROGRESS.match(line)]
+    assert re.search(rf"^{step} +(made|resumed)", again.stderr, re.M), again.stderr
+    # No bars of the libraries: what a run says is its steps and warnings alone.
+    lines = [line for line in again.stderr.splitlines() if not line.startswith("ingest: ")]
+    assert [line for line in lines if not PROGRESS.match(line)] == []
 
 
 def test_within_prefect_it_is_the_same_sentence(place: Place, prefect_folder: Path) -> None:

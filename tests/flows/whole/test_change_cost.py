@@ -3,8 +3,9 @@
 Code is edited in a copy of our packages, which the command line then runs.
 """
 
+import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,9 @@ from tiny_run import (
     states,
     tercet,
 )
+
+from tercet.storage.runs import list_runs
+from tercet.storage.store import open_store
 
 AFTER_SYNTHESIS = {"parse", "embed", "score.evaluator", "select", "train", "evaluate.encoder"}
 # With mentions or with the graph: what extract has a part in.
@@ -67,14 +71,6 @@ def bench(finished: Finished, tmp_path: Path) -> Bench:
     return Bench(copy_of(finished.store, tmp_path / "store"), recipe, None)
 
 
-@pytest.fixture
-def code_bench(bench: Bench, tmp_path: Path) -> Bench:
-    """The same with a copy of the code, which gives the same versions."""
-    copied = Bench(bench.store, bench.recipe, copy_code(tmp_path / "code"))
-    assert to_run(copied.plan()) == {}
-    return copied
-
-
 def to_run(plan: dict[str, tuple[str, str]]) -> dict[str, str]:
     """The steps that are not reused, and why."""
     return {step: why for step, (state, why) in plan.items() if state != "reuse"}
@@ -95,6 +91,33 @@ def test_another_threshold_costs_selection_training_and_evaluation(bench: Bench)
     assert to_run(bench.plan(*option)) == {}
     # And back again: the first results are still there.
     assert to_run(bench.plan()) == {}
+    planned = to_run(bench.plan("--seed", "8"))
+    assert planned["ingest"].startswith("seed: 7 → 8")
+    assert planned["extract"].startswith("input sentences")
+
+
+def test_diff_tells_a_changed_threshold_and_counts_the_rows_by_their_ids(bench: Bench) -> None:
+    bench.run("--set", "select.negative_max=0.9")
+    newer, older = [run["run_id"] for run in list_runs(open_store(str(bench.store)))][:2]
+    words = ("diff", older, newer, "--store", str(bench.store), "--format", "json")
+    diff = json.loads(ended_well(tercet(*words)).stdout)
+    assert diff["recipe"] == [{"key": "select.negative_max", "a": "1.0", "b": "0.9"}]
+    why = {step["step"]: step["why"] for step in diff["steps"] if step["why"]}
+    assert why == {"select": ["config negative_max: 1.0 → 0.9"]}
+    after = {step["step"]: step["after"] for step in diff["steps"] if step["after"]}
+    assert after == {"train": ["select"], "evaluate.encoder": ["train"]}
+    counts = {t["table"]: (t["added"], t["removed"], t["changed"]) for t in diff["tables"]}
+    ids = [
+        {row for (row,) in query(bench.store, "SELECT triplet_id FROM triplets", run)}
+        for run in (older, newer)
+    ]
+    assert counts["triplets"][:2] == (len(ids[1] - ids[0]), len(ids[0] - ids[1])) != (0, 0)
+    assert not {"mentions", "generations", "candidates", "scores"} & counts.keys()
+    # Both encoders were measured on the same questions.
+    (recall,) = [f for f in diff["figures"] if f["figure"] == "document pairs test, recall@1"]
+    value = "SELECT value FROM evaluations WHERE phase = 'encoder' AND metric = 'recall@1'"
+    measured = [query(bench.store, value, run)[0][0] for run in (older, newer)]
+    assert [recall["a"], recall["b"]] == measured
 
 
 def test_another_lexicon_costs_extraction_and_what_follows(bench: Bench, tmp_path: Path) -> None:
@@ -116,16 +139,9 @@ def test_another_lexicon_costs_extraction_and_what_follows(bench: Bench, tmp_pat
     assert to_run(bench.plan(*option))["extract"].startswith("file lexicon")
 
 
-def test_another_seed_costs_all_that_draws(bench: Bench) -> None:
-    planned = to_run(bench.plan("--seed", "8"))
-    assert planned["ingest"].startswith("seed: 7 → 8")
-    assert "seed: 7 → 8" in planned["synthesise.word_repetition"]
-    assert "seed" not in planned["extract"]
-    assert planned["extract"].startswith("input sentences")
-
-
-def test_code_costs_what_it_changes(code_bench: Bench) -> None:
+def test_code_costs_what_it_changes(bench: Bench, tmp_path: Path) -> None:
     """A comment costs nothing; a rule its own method; what changes no row ends where it began."""
+    code_bench = replace(bench, tree=copy_code(tmp_path / "code"))
     for module in ("tasks.scoring.select", "tasks.training.train", "models.rules.noise"):
         code_bench.edit(module, lambda text: text + "\n\n# Nobody reads this.\n")
     code_bench.edit(

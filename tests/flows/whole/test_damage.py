@@ -20,16 +20,11 @@ from tiny_run import (
     write_corpus,
 )
 
-from tercet.flows.pipeline.step import Step
-from tercet.flows.running.arguments import RunArguments
-from tercet.flows.running.run_plan import prepare
-from tercet.flows.running.runner import Make, StepResult, open_run, run_steps
 from tercet.storage import garbage
 from tercet.storage.artifacts import Artifact
 from tercet.storage.garbage import collect
 from tercet.storage.runs import list_runs, remove_run, resolve_run
 from tercet.storage.store import open_store
-from tercet.tasks.stage import silent
 
 REMEDY = "`tercet verify --mend`"
 
@@ -71,33 +66,6 @@ def test_a_step_never_reads_other_rows_than_were_made(finished: Finished, tmp_pa
     assert digests[0] == digests[1]
 
 
-def test_what_is_discarded_while_a_run_goes_on_is_made_again(
-    finished: Finished, tmp_path: Path
-) -> None:
-    """Between two steps that read it; `discard` leaves what running runs use, a run does not."""
-    store = copy_of(finished.store, tmp_path / "store")
-    overrides = ("select.negative_max=0.9",)
-    arguments = RunArguments(str(finished.tiny.recipe), str(store), overrides, until="triplets")
-    discarded: list[str] = []
-
-    def discards(step: Step, make: Make) -> StepResult:
-        if step.name == "select":
-            artifact = artifact_of(store, "score.evaluator")
-            flip(store / artifact.records()[0]["tables"]["scores"][0]["path"], 300)
-            artifact.repair()
-            discarded.append(artifact.name)
-        return make(silent)
-
-    with open_run(prepare(arguments)) as handle:
-        run_steps(handle, [discards])
-    assert len(discarded) == 1
-    undisturbed = copy_of(finished.store, tmp_path / "undisturbed")
-    words = finished.tiny.words(undisturbed, "--until", "triplets", "--set", *overrides)
-    ended_well(tercet(*words))
-    digests = [digest_of(place, "triplets", "triplet_id") for place in (store, undisturbed)]
-    assert digests[0] == digests[1]
-
-
 def test_weights_that_changed_are_neither_exported_nor_reused(
     finished: Finished, tmp_path: Path
 ) -> None:
@@ -116,8 +84,9 @@ def test_weights_that_changed_are_neither_exported_nor_reused(
     assert [one["digest"] for one in after["files"]] == [one["digest"] for one in before["files"]]
 
 
-@pytest.mark.parametrize("content", [b"", b'{"step": "ing'], ids=["empty", "cut"])
-@pytest.mark.parametrize("name", ["manifest.json", "start.json"])
+@pytest.mark.parametrize(
+    ("name", "content"), [("manifest.json", b""), ("start.json", b'{"step": "ing')]
+)
 def test_one_damaged_record_blocks_no_command(
     finished: Finished, tmp_path: Path, name: str, content: bytes
 ) -> None:
@@ -147,23 +116,6 @@ def test_one_damaged_record_blocks_no_command(
     done = ended_well(tercet("ls", "--store", str(store)))
     assert newest in done.stdout
     assert "damaged" not in done.stderr
-
-
-def test_a_lost_file_costs_its_part_alone(finished: Finished, tmp_path: Path) -> None:
-    store = copy_of(finished.store, tmp_path / "store")
-    before = record_of(store, "extract")
-    assert len(before) > 2
-    (store / before[1]["tables"]["mentions"][0]["path"]).unlink()
-    words = finished.tiny.words(store, "--until", "extract")
-    planned = ended_well(tercet("plan", *[word for word in words[1:] if word != "--no-server"]))
-    (line,) = [line for line in planned.stdout.splitlines() if line.startswith("extract")]
-    assert line.split()[1] == "resume"
-    ended_well(tercet(*words))
-    assert states(store)["extract"] == "resumed"
-    after = record_of(store, "extract")
-    assert {index for index in after if after[index] != before[index]} == {1}
-    again = [record["tables"]["mentions"][0]["digest"] for record in (before[1], after[1])]
-    assert again[0] == again[1]
 
 
 def test_runs_beside_a_collection_find_or_make_all_that_they_use(

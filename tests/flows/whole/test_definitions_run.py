@@ -1,9 +1,6 @@
 """DefSent+ in two steps: each from the backbone, the second against entries that the first made."""
 
-import json
-import os
 import random
-import signal
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +8,13 @@ import numpy as np
 import pytest
 import torch
 import yaml
-from faulty_server import until
 from safetensors.torch import load_file
-from stopped_training import STOPPING, TELLING
 from tiny_models import WORDS
-from tiny_run import Finished, copy_of, ended_well, query, start, states, tercet
+from tiny_run import Finished, copy_of, ended_well, query, tercet
 
 from tercet.flows.results.queries import find_artifact
 from tercet.models.encoders.encoder import encode, load_encoder
 from tercet.models.encoders.entry_space import read_space
-from tercet.models.losses.definition_loss import read_projection
 from tercet.storage.store import open_store
 
 LOSS = {"name": "definition", "entries": "cls"}
@@ -46,7 +40,8 @@ def dictionary(path: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def recipe(finished: Finished, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def store(finished: Finished, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of a run that nobody disturbed."""
     folder = tmp_path_factory.mktemp("definitions")
     content = yaml.safe_load(finished.tiny.recipe.read_text())
     for key in ("synthesise", "evaluator", "select"):
@@ -56,17 +51,8 @@ def recipe(finished: Finished, tmp_path_factory: pytest.TempPathFactory) -> Path
     content["train"] = {"pooling": "cls", "max_length": 32, "log_steps": 2, "phases": PHASES}
     path = folder / "definitions.yaml"
     path.write_text(yaml.safe_dump(content, sort_keys=False))
-    return path
-
-
-def words(recipe: Path, store: Path, *options: str) -> list[str]:
-    return ["run", str(recipe), "--no-server", "--store", str(store), *options]
-
-
-@pytest.fixture(scope="module")
-def undisturbed(finished: Finished, recipe: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    store = copy_of(finished.store, tmp_path_factory.mktemp("undisturbed") / "store")
-    ended_well(tercet(*words(recipe, store)))
+    store = copy_of(finished.store, folder / "store")
+    ended_well(tercet("run", str(path), "--no-server", "--store", str(store)))
     return store
 
 
@@ -75,117 +61,42 @@ def model(store: Path, step: str) -> Path:
 
 
 def test_the_second_step_starts_from_the_backbone_and_reads_the_firsts_entries(
-    finished: Finished, undisturbed: Path
+    finished: Finished, store: Path
 ) -> None:
     backbone = load_file(finished.tiny.backbone / "model.safetensors")
-    first, second = (load_file(model(undisturbed, f"train.step{k}") / "model.safetensors")
+    first, second = (load_file(model(store, f"train.step{k}") / "model.safetensors")
                      for k in (1, 2))  # fmt: skip
     assert any(not torch.allclose(first[name], backbone[name], atol=1e-4) for name in first)
     assert all(torch.allclose(second[name], backbone[name], atol=1e-7) for name in second)
     # The first step's encoder has made the second one's entries, and the backbone the first's.
-    rows = query(undisturbed, "SELECT anchor, entries FROM labelled ORDER BY row_id")
-    for step, encoder in (("step1", finished.tiny.backbone), ("step2", model(undisturbed, "train.step1"))):  # noqa: E501  # fmt: skip
-        space = read_space(model(undisturbed, f"entry_matrix.{step}"))
+    rows = query(store, "SELECT anchor, entries FROM labelled ORDER BY row_id")
+    for step, encoder in (("step1", finished.tiny.backbone), ("step2", model(store, "train.step1"))):  # noqa: E501  # fmt: skip
+        space = read_space(model(store, f"entry_matrix.{step}"))
         vectors = encode(load_encoder(encoder, "cls"), [text for text, _ in rows], normalise=False)
         for entry, row in zip(space.entry_ids.tolist(), space.matrix.numpy(), strict=True):
-            own = [v for v, (_, owners) in zip(vectors, rows, strict=True) if entry in owners]
-            assert np.allclose(row, sum(own) / len(own), atol=1e-4)
+            vectors_of = [
+                v for v, (_, owners) in zip(vectors, rows, strict=True) if entry in owners
+            ]
+            assert np.allclose(row, sum(vectors_of) / len(vectors_of), atol=1e-4)
 
 
-def test_a_run_tells_of_its_entries_and_keeps_the_projection(undisturbed: Path) -> None:
-    counts = dict(query(undisturbed, "SELECT name, value FROM entry_spaces WHERE metric='entries'"))
+def test_a_run_tells_of_its_entries_and_what_held_out_definitions_find(store: Path) -> None:
+    counts = dict(query(store, "SELECT name, value FROM entry_spaces WHERE metric='entries'"))
     assert counts == {"step1": 40, "step2": 40, "step2.own": 40}
-    terms = query(undisturbed, "SELECT DISTINCT unnest(map_keys(terms)) FROM training_log")
+    terms = query(store, "SELECT DISTINCT unnest(map_keys(terms)) FROM training_log")
     assert {name for (name,) in terms} == {"recall_1", "floor"}
     reasons = query(
-        undisturbed, "SELECT reason, count(*) FROM rejects WHERE stage = 'labelled' GROUP BY ALL"
+        store, "SELECT reason, count(*) FROM rejects WHERE stage = 'labelled' GROUP BY ALL"
     )
     assert dict(reasons) == {"missing_text": 1, "duplicate": 1}
-    kept = read_projection(model(undisturbed, "train.step2") / "losses" / "projection.safetensors")
-    stored = load_file(model(undisturbed, "train.step2") / "model.safetensors")
-    # BERT's own pooler was its start.
-    assert torch.allclose(kept.dense.weight, stored["pooler.dense.weight"], atol=1e-6)
-
-
-def test_a_run_measures_what_held_out_definitions_find(undisturbed: Path) -> None:
-    held = query(
-        undisturbed, "SELECT row_id, anchor, entries FROM held_out_definitions ORDER BY row_id"
+    ((held,),) = query(store, "SELECT count(*) FROM held_out_definitions")
+    measured = query(
+        store,
+        """SELECT r.name, r.arm, count(*),
+            r.arm <> 'projection' OR abs(100 * avg((rank <= 10)::INT) - any_value(value)) < 1e-6
+        FROM definition_ranks r JOIN definition_figures f
+        ON (f.name, f.arm, f.metric) = (r.name, r.arm, 'recall@10') GROUP BY 1, 2 ORDER BY ALL""",
     )
-    assert len(held) > 3
-    found = query(undisturbed, "SELECT name, arm, row_id, rank FROM definition_ranks ORDER BY ALL")
-    assert {(name, arm) for name, arm, _, _ in found} == {
-        (name, arm)
-        for name in ("step1", "step2")
-        for arm in ("projection", "own_entries", "before", "words")
-    }
-    # By hand, as `tercet define` does it.
-    folder = model(undisturbed, "train.step2")
-    space = read_space(model(undisturbed, "entry_matrix.step2"))
-    projection = read_projection(folder / "losses" / "projection.safetensors")
-    vectors = encode(load_encoder(folder), [text for _, text, _ in held], normalise=False)
-    with torch.no_grad():
-        scores = projection(torch.from_numpy(vectors)) @ space.matrix.T
-    ranks = {row: rank for name, arm, row, rank in found if (name, arm) == ("step2", "projection")}
-    assert len(ranks) == len(held)
-    for (row_id, _, entries), row in zip(held, scores.tolist(), strict=True):
-        own = {space.entry_ids.tolist().index(entry) for entry in entries}
-        best = max(row[place] for place in own)
-        assert ranks[row_id] == 1 + sum(score > best for score in row)
-    ((recall, low, high, n),) = query(
-        undisturbed,
-        "SELECT value, ci_low, ci_high, n FROM definition_figures"
-        " WHERE name = 'step2' AND arm = 'projection' AND metric = 'recall@10'",
-    )
-    assert (n, recall) == (
-        len(held), pytest.approx(100 * np.mean([rank <= 10 for rank in ranks.values()]))
-    )  # fmt: skip
-    assert (low, high) == (None, None)  # of so few
-
-
-def test_killed_in_the_second_step_a_run_goes_on_there(
-    finished: Finished, recipe: Path, undisturbed: Path, tmp_path: Path
-) -> None:
-    store, marker = copy_of(finished.store, tmp_path / "store"), tmp_path / "marker"
-    child = start("step2", str(marker), *words(recipe, store), script=STOPPING)
-    assert until(lambda: marker.exists() or child.poll() is not None, 600)
-    assert child.poll() is None
-    os.killpg(child.pid, signal.SIGKILL)
-    child.communicate()
-    done = ended_well(tercet(*words(recipe, store), script=TELLING))
-    (told,) = [line for line in done.stderr.splitlines() if line.startswith("FIRST")]
-    assert told.split()[1] == "step2"
-    assert int(told.split()[2]) > 4
-    found = states(store)
-    earlier = ("labelled", "entry_matrix.step1", "train.step1", "entry_matrix.step2")
-    assert {step: found[step] for step in earlier} == dict.fromkeys(earlier, "reused")
-    for part in ("model.safetensors", "losses/projection.safetensors"):
-        left, right = (model(place, "train.step2") / part for place in (store, undisturbed))
-        assert left.read_bytes() == right.read_bytes()
-
-
-def test_define_finds_entries_the_way_that_found_held_out_definitions_better(
-    undisturbed: Path,
-) -> None:
-    figures = "SELECT arm, value FROM definition_figures WHERE name = 'step2' AND metric = 'mrr'"
-    mrr = dict(query(undisturbed, figures))
-    text, folder = "red green blue", model(undisturbed, "train.step2")
-    words = ("define", text, "old file", "--count", "3", "--format", "json")
-    told = ended_well(tercet(*words, "--store", str(undisturbed))).stdout
-    first, second = json.loads(told)
-    assert (first["text"], second["text"]) == (text, "old file")
-    # By hand.
-    if mrr["projection"] > mrr["own_entries"]:
-        space, measure = read_space(model(undisturbed, "entry_matrix.step2")), "probability"
-        vector = torch.from_numpy(encode(load_encoder(folder), [text], normalise=False))
-        projection = read_projection(folder / "losses" / "projection.safetensors")
-        scores = torch.softmax((projection(vector) @ space.matrix.T)[0], 0).detach()
-    else:
-        space, measure = read_space(model(undisturbed, "entry_matrix.step2.own")), "cosine"
-        vector = torch.from_numpy(encode(load_encoder(folder, "cls"), [text]))
-        scores = torch.cosine_similarity(vector, space.matrix)
-    best = scores.sort(descending=True).values[:3].tolist()
-    by_entry = dict(zip(space.texts, scores.tolist(), strict=True))
-    # Entries may be as good but for the last digit.
-    found = [by_entry[row["entry"]] for row in first["entries"]]
-    assert found == pytest.approx(best, rel=0, abs=1.5e-7)
-    assert first["entries"][0][measure] == pytest.approx(best[0], rel=1e-4)
+    arms = ("before", "own_entries", "projection", "words")
+    # By the others some entries tie, of whose places a figure counts the share.
+    assert measured == [(name, arm, held, True) for name in ("step1", "step2") for arm in arms]

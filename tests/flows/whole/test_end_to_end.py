@@ -1,7 +1,6 @@
 """A whole run in processes of its own: what it says, what a second one costs, what SQL tells."""
 
 import contextlib
-import json
 import shlex
 import shutil
 import subprocess
@@ -12,6 +11,7 @@ from typing import TypeAlias
 
 import duckdb
 import pytest
+import yaml
 from faulty_server import until
 from tiny_run import (
     LIMIT,
@@ -128,36 +128,16 @@ def test_summary_has_before_and_after_with_an_interval(finished: Finished) -> No
     assert " to " in line
 
 
-def test_encoder_loads_as_the_summary_says(finished: Finished) -> None:
-    """The three lines that are printed, as they stand, without anything of ours."""
-    lines = finished.stdout.partition("The encoder is in ")[2].splitlines()[1:4]
-    program = "\n".join(line.strip() for line in lines)
-    program += "\nimport sys\nassert not any(m.startswith('tercet') for m in sys.modules)\n"
-    program += "print(model.encode(['a small array']).shape)\n"
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        env=environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.split("\n")[-2] == "(1, 32)"
-
-
-def test_next_queries_answer(finished: Finished) -> None:
+def test_the_commands_that_are_told_answer_and_reuse_every_step(
+    finished: Finished, tmp_path: Path
+) -> None:
     for title, column in (("Query next", "anchor"), ("Acceptance by method", "accepted")):
         words = shlex.split(_after(finished.stdout, title))
         assert words.pop(0) == "tercet"
-        answer = ended_well(tercet(*words)).stdout
-        assert column in answer.splitlines()[0]
-        assert len(answer.splitlines()) > 3
-
-
-def test_the_command_that_is_told_reuses_every_step(finished: Finished, tmp_path: Path) -> None:
+        assert column in ended_well(tercet(*words)).stdout.splitlines()[0]
     store = copy_of(finished.store, tmp_path / "store")
-    told = _after(finished.stdout, "Same run again").replace(str(finished.store), str(store))
-    words = shlex.split(told)
+    command = _after(finished.stdout, "Same run again").replace(str(finished.store), str(store))
+    words = shlex.split(command)
     assert words.pop(0) == "tercet"
     done = ended_well(started_anew(*words, script=TELLS_MODULES))
     assert states(store) == dict.fromkeys(STEPS, "reused")
@@ -188,17 +168,17 @@ def test_plan_says_beforehand_that_all_is_reused(finished: Finished) -> None:
 def test_one_query_leads_from_a_triplet_to_document_sentence_mention_and_edge(
     finished: Finished,
 ) -> None:
-    found = query(finished.store, WHY)
+    swaps = query(finished.store, WHY)
     swapped = query(
         finished.store,
         "SELECT count(*), count(DISTINCT negative_id) FROM triplets "
         "WHERE negative_method = 'entity_swap'",
     )
     # Each such triplet once: no join loses or multiplies a row.
-    assert swapped == [(len(found), len(found))]
-    assert len(found) >= 10
+    assert swapped == [(len(swaps), len(swaps))]
+    assert len(swaps) >= 10
     lines = finished.tiny.corpus.read_text().splitlines()
-    for document, sentence, negative, _, entity, new, _, _ in found:
+    for document, sentence, negative, _, entity, new, _, _ in swaps:
         assert sentence in lines[int(document.rpartition(":")[2]) - 1]
         assert entity in sentence
         assert new.casefold() in negative.casefold()
@@ -216,20 +196,31 @@ def test_no_test_text_nor_an_8_gram_of_one_is_in_training(finished: Finished) ->
     assert ("shared_with_test",) in reasons
 
 
-def test_eval_gives_the_figures_of_the_run(finished: Finished) -> None:
-    backbone, columns = str(finished.tiny.backbone), ("subset", "metric", "n", "data_digest")
-    words = ("eval", backbone, "train", "--tasks", "retrieval", "--store", str(finished.store))
-    rows = json.loads(ended_well(tercet(*words, "--format", "json")).stdout)
-    for model, phase in ((backbone, "base"), ("train", "encoder")):
-        expected = query(
-            finished.store,
-            f"SELECT {', '.join(columns)}, value FROM evaluations "
-            f"WHERE suite = 'retrieval' AND phase = '{phase}' ORDER BY ALL",
-        )
-        own = sorted((*(r[c] for c in columns), r["value"]) for r in rows if r["model"] == model)
-        assert [row[:-1] for row in own] == [row[:-1] for row in expected] != []
-        # They may differ by what other shapes of a batch do to them.
-        assert [r[-1] for r in own] == pytest.approx([r[-1] for r in expected], abs=1e-4)
+def test_warnings_are_kept_with_what_they_are_of_and_shown_by_every_command(
+    tiny: Tiny, tmp_path: Path
+) -> None:
+    content = yaml.safe_load(tiny.recipe.read_text())
+    content["select"] |= {"methods": {"entity_swap": {"negative_max": 0.0}}}
+    path, store = tmp_path / "strict.yaml", tmp_path / "store"
+    path.write_text(yaml.safe_dump(content))
+    words = (str(path), "--store", str(store), "--until", "triplets")
+    first = ended_well(tercet("run", *words, "--no-server"))
+    # Among the first lines of the summary, and as soon as it is known.
+    lines = first.stdout.strip().splitlines()[:10]
+    (line,) = [line for line in lines if "entity_swap" in line]
+    assert line.strip() in first.stderr
+    assert line in ended_well(tercet("plan", *words)).stdout
+    assert line in ended_well(tercet("show", "select", "--store", str(store))).stdout
+    # What was made earlier was told when it was made.
+    again = ended_well(tercet("run", *words, "--no-server"))
+    assert set(states(store).values()) == {"reused"}
+    assert line in again.stdout.splitlines()
+    assert line.strip() not in again.stderr
+
+
+def test_a_run_as_it_should_be_has_no_warning(finished: Finished) -> None:
+    # But that the tiny backbone, which has a vocabulary of its own, knows few words.
+    assert query(finished.store, "SELECT kind FROM warnings") == [("unknown",)]
 
 
 def plain_client(store: Path) -> duckdb.DuckDBPyConnection:
@@ -282,12 +273,12 @@ def test_sql_ls_and_other_clients_read_while_a_run_goes_on(
     two_at_once: Two,
 ) -> None:
     _, _, seen = two_at_once
-    told = dict(seen)
-    assert {"sql", "ls", "plain"} <= told.keys(), "the runs ended before anybody could ask"
+    answers = dict(seen)
+    assert {"sql", "ls", "plain"} <= answers.keys(), "the runs ended before anybody could ask"
     ((sentences,),) = query(finished.store, "SELECT count(*) FROM sentences")
-    assert f"running,{sentences}" in told["sql"].replace('"', "")
-    assert "running" in told["ls"]
-    assert told["plain"] == str(sentences)
+    assert f"running,{sentences}" in answers["sql"].replace('"', "")
+    assert "running" in answers["ls"]
+    assert answers["plain"] == str(sentences)
 
 
 def test_two_runs_at_once_make_each_part_once(

@@ -1,20 +1,18 @@
 """The whole GCSE chain with a language model that obeys, and what comes out of each stage.
 
-The model is `obeying_server`; the corpus is made up so that what each sentence mentions is known.
+The model is `obeying_server`, which knows what each sentence of the corpus mentions.
 """
 
 import random
 import re
-import zlib
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from obeying_server import KINDS, TYPES, Obeying, denied, obeying_server, reworded, singular
+from obeying_server import KINDS, TYPES, Obeying, obeying_server, singular
 from tiny_run import Tiny, query, write_corpus
 
 from tercet.flows.running.arguments import RunArguments
@@ -30,72 +28,42 @@ POSITIVE = {"rewrite", "precede", "from_knowledge"}
 ANCHORS = 40
 
 
-@dataclass(frozen=True)
-class Truth:
-    """A sentence and what it mentions: entities, and its number with its unit or what it counts."""
-
-    text: str
-    entities: tuple[str, ...]
-    number: str | None = None
-    unit: str | None = None
-    counted: str | None = None
-
-
-def sentence(draw: random.Random) -> Truth:
+def sentence(draw: random.Random) -> str:
     """One of five shapes with words of `KINDS`."""
     one = {kind: draw.sample(words.split(), 2) for kind, words in KINDS.items()}
-    person, place = one["person"][0], one["place"][0]
-    number = str(draw.randint(2, 900))
-    match draw.randrange(5):
-        case 0:
-            food = plural(one["food"][0])
-            text = f"The {person} bought {number} {food} in {place}."
-            return Truth(text, (person, food, place), number, None, food)
-        case 1:
-            tool = one["tool"][0]
-            text = f"In {place} the {tool} weighed {number} kilograms."
-            return Truth(text, (place, tool), number, "kg")
-        case 2:
-            animal = one["animal"][0]
-            return Truth(
-                f"Every {person} likes the {animal} from {place}.", (person, animal, place)
-            )
-        case 3:
-            tool, others = one["tool"][0], plural(one["person"][1])
-            text = f"The {person} lent the {tool} to {number} {others}."
-            return Truth(text, (person, tool, others), number, None, others)
-        case _:
-            animal, others = one["animal"][0], plural(one["animal"][1])
-            text = f"The {animal} was seen near {place} with {number} {others}."
-            return Truth(text, (animal, place, others), number, None, others)
+    person, place, tool, animal = (one[kind][0] for kind in ("person", "place", "tool", "animal"))
+    number = draw.randint(2, 900)
+    return draw.choice(
+        [
+            f"The {person} bought {number} {plural(one['food'][0])} in {place}.",
+            f"In {place} the {tool} weighed {number} kilograms.",
+            f"Every {person} likes the {animal} from {place}.",
+            f"The {person} lent the {tool} to {number} {plural(one['person'][1])}.",
+            f"The {animal} was seen near {place} with {number} {plural(one['animal'][1])}.",
+        ]
+    )
 
 
 @dataclass(frozen=True)
 class Chain:
-    """A run that is done: its store, what the server was asked, and the truth by sentence."""
+    """A run that is done: its store, and what the server was asked."""
 
     store: Path
     server: Obeying
-    truth: dict[str, Truth]
 
     def rows(self, text: str) -> list[tuple[Any, ...]]:
         return query(self.store, text)
 
 
-def run_chain(
-    tiny: Tiny,
-    folder: Path,
-    until: str | None = None,
-    disobey: Callable[[str, str], str | None] = lambda name, sentence: None,
-    **changes: Any,
-) -> Chain:
-    """Runs the chain over a corpus of its own, in this process."""
+@pytest.fixture(scope="module")
+def chain(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Chain:
+    """The chain has run over a corpus of its own, in this process."""
+    folder = tmp_path_factory.mktemp("chain")
     draw = random.Random(3)
-    truths = [[sentence(draw) for _ in range(5)] for _ in range(110)]
     corpus = folder / "corpus.jsonl"
-    documents = [[one.text for one in said] for said in truths]
+    documents = [[sentence(draw) for _ in range(5)] for _ in range(110)]
     write_corpus(corpus, [{"query": " ".join(d[:2]), "answer": " ".join(d[2:])} for d in documents])
-    with obeying_server(disobey) as (server, asked):
+    with obeying_server() as (server, asked):
         content = yaml.safe_load(tiny.recipe.read_text())
         content["corpora"][0]["source"] = str(corpus)
         content |= {
@@ -112,41 +80,11 @@ def run_chain(
         }
         content["run"]["llm"] = {"endpoints": [server.url], "concurrency": 8}
         path = folder / "chain.yaml"
-        path.write_text(yaml.safe_dump({**content, **changes}, sort_keys=False))
-        plan = prepare(RunArguments(str(path), str(folder / "store"), until=until))
+        path.write_text(yaml.safe_dump(content, sort_keys=False))
+        plan = prepare(RunArguments(str(path), str(folder / "store")))
         with open_run(plan) as handle:
             run_steps(handle)
-    return Chain(
-        folder / "store", asked, {one.text: one for document in truths for one in document}
-    )
-
-
-@pytest.fixture(scope="module")
-def chain(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Chain:
-    return run_chain(tiny, tmp_path_factory.mktemp("chain"))
-
-
-def test_mentions_are_what_the_sentences_mention_at_their_places(chain: Chain) -> None:
-    rows = chain.rows(
-        """SELECT s.text, m.kind, m.text, m.type, m.start, m."end", m.value, m.unit, o.text
-           FROM mentions m JOIN sentences s USING (sentence_id)
-           LEFT JOIN mentions o ON o.mention_id = m.of_mention_id ORDER BY s.text, m.start"""
-    )
-    read: dict[str, list[tuple[Any, ...]]] = {}
-    for text, kind, said, type_, start, end, value, unit, counted in rows:
-        assert text[start:end] == said
-        if kind == "entity":
-            assert type_ == (TYPES.get(said) or TYPES[singular(said)])
-        else:
-            assert value == float(said)
-        read.setdefault(text, []).append((kind, said, unit, counted))
-    assert len(read) == ANCHORS
-    for text, found in read.items():
-        truth = chain.truth[text]
-        assert tuple(said for kind, said, *_ in found if kind == "entity") == truth.entities
-        numbers = [rest for kind, *rest in found if kind == "quantity"]
-        expected = [] if truth.number is None else [[truth.number, truth.unit, truth.counted]]
-        assert numbers == expected
+    return Chain(folder / "store", asked)
 
 
 def test_each_method_is_asked_about_each_anchor_that_it_applies_to(chain: Chain) -> None:
@@ -158,10 +96,12 @@ def test_each_method_is_asked_about_each_anchor_that_it_applies_to(chain: Chain)
     for method in METHODS:
         wanted = with_number if method == "quantity_revision" else ANCHORS
         assert counts[method] == wanted, method
-    asked = Counter(name for name, _, _ in chain.server.asked)
+    asked = Counter(chain.server.asked)
     assert asked["extract"] == ANCHORS
     # One prompt file for both.
     assert asked["from_knowledge"] == 2 * ANCHORS
+    kinds = dict(chain.rows("SELECT kind, count(DISTINCT sentence_id) FROM mentions GROUP BY 1"))
+    assert kinds == {"entity": ANCHORS, "quantity": with_number}
     # Nothing that obeys is refused.
     assert chain.rows("SELECT * FROM rejects WHERE stage LIKE 'extract%' OR stage = 'parse'") == []
 
@@ -195,17 +135,6 @@ def test_a_revision_changes_just_that_entity_or_number(chain: Chain) -> None:
         assert text == re.sub(rf"\b{old}\b", new, source)
 
 
-def test_rewrites_and_contradictions_come_through_word_for_word(chain: Chain) -> None:
-    for method, made in (("rewrite", reworded), ("antisense", denied)):
-        rows = chain.rows(
-            f"""SELECT s.text, c.text FROM candidates c JOIN sentences s USING (sentence_id)
-                WHERE c.method = '{method}'"""
-        )
-        assert len(rows) == ANCHORS
-        for source, text in rows:
-            assert text == made(source) != source
-
-
 def test_what_is_accepted_trains_the_encoder(chain: Chain) -> None:
     ((beyond, accepted),) = chain.rows(
         """SELECT count(*) FILTER (NOT within AND reason IS NULL), count(*) FILTER (within) FROM (
@@ -223,52 +152,3 @@ def test_what_is_accepted_trains_the_encoder(chain: Chain) -> None:
     assert sum(negative != "random" for _, negative in pairs) > ANCHORS / 2
     assert chain.rows("SELECT max(step) FROM training_log") == [(10,)]
     assert len(chain.rows("SELECT DISTINCT phase FROM evaluations")) == 2
-
-
-# What a model says that does not do as it is told, and why it is refused then.
-FAULTS = {
-    "rewrite": {"echo": "echo", "refusal": "refusal", "unchanged": "same_as_source"},
-    "precede": {"preamble": "preamble", "language": "wrong_language"},
-    "from_knowledge": {"echo": "echo", "language": "wrong_language"},
-    "antisense": {"json": "markup", "refusal": "refusal", "too_long": "cut_off"},
-    "entity_revision": {"unchanged": "same_as_source", "language": "wrong_language"},
-    "quantity_revision": {"too_long": "cut_off", "preamble": "preamble"},
-    "extract": {"no_json": "not_json", "too_long": "cut_off"},
-}
-
-
-def test_each_way_to_disobey_ends_as_its_own_reason(tiny: Tiny, tmp_path: Path) -> None:
-    def disobey(name: str, text: str) -> str | None:
-        """One in four sentences is not extracted as asked; of the rest, each method misses some."""
-        ways = [None, *FAULTS[name]]
-        draw = zlib.crc32(f"{name} {text}".encode())
-        way = ways[draw % len(ways)] if name != "extract" or draw % 8 < 3 else None
-        # With a single function word a sentence does not show that it is English.
-        plain = " bought " in text or " weighed " in text
-        return None if way == "language" and plain else way
-
-    chain = run_chain(tiny, tmp_path, "candidates", disobey)
-    reasons: dict[tuple[str, str], str] = {
-        (method, text): reason
-        for method, text, reason in chain.rows(
-            """SELECT g.method, s.text, r.reason FROM rejects r
-               JOIN generations g ON g.generation_id = r.row_id
-               JOIN sentences s USING (sentence_id)
-               WHERE r.stage IN ('parse', 'extract_parse') AND g.method <> 'random'"""
-        )
-    }
-    expected = {}
-    for name, text, way in chain.server.asked:
-        if way is not None:
-            expected[name, text] = FAULTS[name][way]
-    # One prompt file serves two methods, whose faults are the same.
-    for (name, text), reason in list(expected.items()):
-        if name == "from_knowledge":
-            expected["from_changed_knowledge", text] = reason
-    assert set(reasons.items()) <= set(expected.items())
-    missing = set(expected.items()) - set(reasons.items())
-    # A sentence that was not understood has no record to write from.
-    assert {name for (name, _), _ in missing} <= {"from_changed_knowledge", "from_knowledge"}
-    seen = {(name, reason) for (name, _), reason in reasons.items()}
-    wanted = {(name, reason) for name, ways in FAULTS.items() for reason in ways.values()}
-    assert wanted <= seen, wanted - seen

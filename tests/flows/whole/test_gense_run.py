@@ -8,21 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 import yaml
 from fitted_gense import TEMPLATES
 from sentence_transformers import SentenceTransformer
 from tiny_run import Tiny, ended_well, query, states, tercet
 from tiny_t5 import tiny_t5
-from transformers import AutoTokenizer, T5ForConditionalGeneration
 
 from tercet.flows.results.queries import find_artifact
 from tercet.storage.store import open_store
 
-OTHER_WORDS = ["Out", "of", "comes", "Against", "Given", "is", "it", "so", "that", "or", "?"]
-QUESTION = {"before": "Given ", "between": " is it so that ", "after": " ?"}
-QUESTION |= {"if_true": "true", "if_false": "false"}
-PROMPTS = {"entailment": "Out of {{ sentence }} comes", "contradiction": "Against {{ sentence }}"}
 # Of each method: its rows, its prompts, and whether each stands before or around its sentence.
 ASKED = """
     SELECT g.method, count(*), count(DISTINCT prompt), bool_and(contains(g.prompt, s.text)),
@@ -37,8 +31,8 @@ def words_known(tiny: Tiny) -> list[str]:
     """The words of the corpus, and those in which a T5 is asked."""
     texts = [json.loads(line) for line in tiny.corpus.read_text().splitlines()]
     words = {w for row in texts for text in row.values() for w in text[:-1].split()}
-    own = sorted(word for word in words if word.isalnum())
-    return [*own, *TEMPLATES, "True", "or", "true", "false", "not", ".", *OTHER_WORDS]
+    plain = sorted(word for word in words if word.isalnum())
+    return [*plain, *TEMPLATES, "True", "or", "true", "false", "not", "."]
 
 
 def run(recipe: Path, store: Path, last: str) -> None:
@@ -122,75 +116,6 @@ def test_one_model_writes_and_judges_and_is_taken_by_its_tag(
     assert count > 40
 
 
-def taught_to_end(folder: Path, words: list[str]) -> Path:
-    """A random T5 hardly ever ends a text: it learns to write three words."""
-    model = T5ForConditionalGeneration.from_pretrained(folder)
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
-    for step in range(80):
-        some = [words[(7 * step + 11 * number) % len(words)] for number in range(24)]
-        texts = [" ".join(some[start : start + 3]) for start in range(0, 24, 3)]
-        asked = tokenizer([f"Out of {text}" for text in texts], return_tensors="pt", padding=True)
-        labels = tokenizer(texts, return_tensors="pt", padding=True)["input_ids"]
-        loss = model(**asked, labels=labels.masked_fill(labels == 0, -100)).loss
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
-    model.save_pretrained(folder)
-    return folder
-
-
-@pytest.mark.slow
-def test_a_t5_from_elsewhere_writes_and_judges_in_words_of_the_recipe(
-    tiny: Tiny, words_known: list[str], tmp_path: Path
-) -> None:
-    """A checkpoint as it is published, with nothing of ours beside it; no evaluator is needed."""
-    known, store = list(dict.fromkeys(words_known)), tmp_path / "store"
-    released = taught_to_end(tiny_t5(tmp_path / "t5", known), known)
-    asked = {}
-    for method, text in PROMPTS.items():
-        (tmp_path / f"{method}.jinja").write_text(text)
-        asked[method] = {"generator": "t5", "prompt": str(tmp_path / f"{method}.jinja")}
-    content: dict[str, Any] = {
-        "evaluator": None,
-        "sample": {"rows": 30},
-        "models": {"writer": str(released)},
-        "generators": {"t5": {"model": "writer", "top_p": 0.9, "beams": 1, "max_tokens": 12}},
-        "synthesise": asked,
-        "score": {"gense": {"model": "writer", "question": QUESTION}},
-        "select": {"p_min": 0.1, "fallback_positive": False},
-        "train": {"phases": [{"name": "synthetic", "rows": "triplets", "loss": "info_nce"}]},
-    }
-    run(write(tiny, tmp_path / "elsewhere.yaml", **content), store, "triplets")
-    # Nothing is encoded where the judge decides.
-    assert not {"embed", "score.evaluator"} & set(states(store))
-    assert query(store, ASKED) == [
-        ("contradiction", 30, 30, True, "Agai"),
-        ("entailment", 30, 30, True, "Out "),
-    ]
-    ((judged, candidates),) = query(
-        store,
-        "SELECT count(s.value), count(*) FROM candidates c LEFT JOIN scores s "
-        "ON s.candidate_id = c.candidate_id AND s.scorer = 'gense'",
-    )
-    assert judged == candidates > 0
-    ((count, *rest),) = query(
-        store,
-        "SELECT count(*), count(positive_similarity), count(negative_similarity), "
-        "bool_and(p.value >= 0.1 AND 1 - n.value >= 0.1) FROM triplets t "
-        "JOIN scores p ON p.candidate_id = t.positive_id "
-        "JOIN scores n ON n.candidate_id = t.negative_id WHERE t.relation = 'alters'",
-    )
-    assert count > 0
-    assert rest == [0, 0, True]
-    # Other words judge anew, and write nothing again.
-    content["score"] = {"gense": {"model": "writer", "question": {**QUESTION, "before": "Out "}}}
-    run(write(tiny, tmp_path / "elsewhere.yaml", **content), store, "triplets")
-    found = states(store)
-    assert found["score.gense"] == "made"
-    assert found["synthesise.entailment"] == found["parse"] == "reused"
-
-
 # Words that the tiny encoder knows, some of which have an opposite.
 THINGS = ["column", "row", "array", "list", "file", "function", "name", "value"]
 LOOKS = [("new", "old"), ("small", "large"), ("first", "last")]
@@ -213,7 +138,7 @@ SMALL: dict[str, Any] = {
 
 def write_texts(folder: Path) -> None:
     """Sentences, and 48 others with what follows from each and one word's opposite."""
-    told = [
+    pairs = [
         [
             f"The {look} {thing} of the {other} is in {number} red files and one blue list."
             for look in looks
@@ -221,11 +146,11 @@ def write_texts(folder: Path) -> None:
         for thing, looks, other, number in product(THINGS, LOOKS, THINGS, ("two", "three"))
         if thing != other
     ]
-    (folder / "lines.txt").write_text("".join(f"{text}\n" for text, _ in told[48:]))
+    (folder / "lines.txt").write_text("".join(f"{text}\n" for text, _ in pairs[48:]))
     with (folder / "nli.csv").open("w", newline="") as file:
         rows = csv.writer(file)
         rows.writerow(["anchor", "positive", "negative"])
-        for text, other in told[:48]:
+        for text, other in pairs[:48]:
             rows.writerow([text, text.replace("The ", "").replace("the ", ""), other])
 
 

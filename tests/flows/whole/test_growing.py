@@ -59,9 +59,9 @@ class Growing:
         run = runs.resolve_run(open_store(str(self.store)), None)
         (entry,) = [one for one in run["steps"] if one["step"] == step]
         records = record_of(self.store, step).values()
-        own = f"artifacts/{step}/{entry['version']}/"
+        folder = f"artifacts/{step}/{entry['version']}/"
         files = [[f["path"] for table in r["tables"].values() for f in table] for r in records]
-        made = sum(any(path.startswith(own) for path in paths) for paths in files)
+        made = sum(any(path.startswith(folder) for path in paths) for paths in files)
         return made if entry["state"] != "reused" else 0, len(files)
 
 
@@ -82,17 +82,17 @@ def growing(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gr
             "synthesise": dict.fromkeys(METHODS) | {"question": {"weight": 0.3}},
         }
         content["run"] |= {"part_rows": 100, "llm": {"endpoints": [server.url]}}
-        made = Growing(folder, server, content)
+        begun = Growing(folder, server, content)
         rows = documents(2 * DOCUMENTS, seed=5)
         for number in range(DOCUMENTS):
-            made.put(f"page{number:03}.md", rows[number], rows[-number])
-        made.run()
-        (run_id,) = query(made.store, "SELECT max(run_id) FROM runs")[0]
-        ended_well(tercet("tag", str(run_id), "corpus", "--store", str(made.store)))
-        made.recipe["graph"] = {"keep": "tag:corpus"}
+            begun.put(f"page{number:03}.md", rows[number], rows[-number])
+        begun.run()
+        (run_id,) = query(begun.store, "SELECT max(run_id) FROM runs")[0]
+        ended_well(tercet("tag", str(run_id), "corpus", "--store", str(begun.store)))
+        begun.recipe["graph"] = {"keep": "tag:corpus"}
         for step in ("ingest", "sample"):
-            made.recipe[step]["keep"] = "tag:corpus"
-        yield made
+            begun.recipe[step]["keep"] = "tag:corpus"
+        yield begun
 
 
 def test_a_new_document_costs_its_share(growing: Growing) -> None:
@@ -122,9 +122,9 @@ def test_a_new_document_costs_its_share(growing: Growing) -> None:
 
 
 def test_a_kept_version_says_what_it_lacks(growing: Growing) -> None:
-    said = query(growing.store, "SELECT step, kind, count, example FROM warnings")
-    assert [row[2] > 0 for row in said if row[:2] == ("sample", "kept_sample")] == [True]
-    assert [row[2:] for row in said if row[:2] == ("graph", "kept_graph")] == [(1, "river")]
+    warnings = query(growing.store, "SELECT step, kind, count, example FROM warnings")
+    assert [row[2] > 0 for row in warnings if row[:2] == ("sample", "kept_sample")] == [True]
+    assert [row[2:] for row in warnings if row[:2] == ("graph", "kept_graph")] == [(1, "river")]
     planned = growing.call("plan").splitlines()
     for step in ("graph", "sample", "ingest"):
         (line,) = [line for line in planned if line.split()[0] == step]
@@ -154,8 +154,8 @@ def test_a_document_that_goes_is_gone(growing: Growing) -> None:
         "triplets": ("anchor", "positive", "negative"),
     }.items():
         for column in columns:
-            found = f"SELECT count(*) FROM {table} WHERE {column} IN ({listed})"
-            assert query(growing.store, found) == [(0,)], (table, column)
+            count = f"SELECT count(*) FROM {table} WHERE {column} IN ({listed})"
+            assert query(growing.store, count) == [(0,)], (table, column)
     now = dict(query(growing.store, "SELECT path, split FROM documents"))
     assert {path: now.get(path) for path in were if GONE not in path}.items() <= were.items()
     made, parts = growing.made("extract")

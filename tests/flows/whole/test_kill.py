@@ -63,7 +63,7 @@ def _read_until(stop: Path, store: Path, answer: "multiprocessing.queues.Queue[o
 
 
 @contextmanager
-def reader(store: Path, told: list[int]) -> Iterator[None]:
+def reader(store: Path, looks: list[int]) -> Iterator[None]:
     """Another process that reads all records all the while, and finds every file whole."""
     context = multiprocessing.get_context("spawn")
     answer = context.Queue()
@@ -76,7 +76,7 @@ def reader(store: Path, told: list[int]) -> Iterator[None]:
         stop.touch()
         faults, looked, seen = answer.get(timeout=600)
         assert faults == []
-        told[:] = [looked, seen]
+        looks[:] = [looked, seen]
     finally:
         stop.touch()
         process.join(120)
@@ -92,14 +92,6 @@ def kill(child: Child, seconds: float) -> bool:
         os.killpg(child.pid, signal.SIGKILL)
         child.communicate()
         return True
-
-
-def kill_at(child: Child, store: Path, parts: int) -> None:
-    """Kills the child's whole process group as soon as the store has so many parts."""
-    assert until(lambda: child.poll() is not None or n_parts(store) >= parts, 1200)
-    assert child.poll() is None, child.communicate()
-    os.killpg(child.pid, signal.SIGKILL)
-    child.communicate()
 
 
 def n_parts(store: Path) -> int:
@@ -130,8 +122,8 @@ def test_killed_at_random_moments_a_run_ends_as_if_undisturbed(
         stores += 1
         store = tmp_path / f"store-{stores}"
         words = [*command, str(store)]
-        told: list[int] = []
-        with reader(store, told):
+        looks: list[int] = []
+        with reader(store, looks):
             ended = False
             while killed < KILLS and not ended:
                 moment = draw.uniform(0.1, 1.0) * min(seconds, LONGEST)
@@ -145,41 +137,21 @@ def test_killed_at_random_moments_a_run_ends_as_if_undisturbed(
                 ended_well(tercet(*words))
         assert digest_of(store, "triplets", "triplet_id") == expected
         assert set(states(store)) == set(states(whole))
-        found = list(records(open_store(str(store))))
-        assert told[0] > 10
-        assert told[1] == len(found) == len(list(records(open_store(str(whole)))))
+        parts = list(records(open_store(str(store))))
+        assert looks[0] > 10
+        assert looks[1] == len(parts) == len(list(records(open_store(str(whole)))))
         assert leftovers(store) == []
-
-
-def test_reader_finds_half_a_part_when_there_is_one(finished: Finished, tmp_path: Path) -> None:
-    """The watch of these tests is no blind one."""
-    store = Path(shutil.copytree(finished.store, tmp_path / "store"))
-    watched = Watched(store)
-    watched.look()
-    assert watched.faults == []
-    part = next(store.glob("artifacts/extract/*/data/mentions/*.parquet"))
-    part.write_bytes(part.read_bytes()[:-1])
-    record = next(store.glob("artifacts/ingest/*/_parts/00000.json"))
-    content = record.read_bytes()
-    record.rename(record.with_suffix(".old"))
-    record.write_bytes(content)
-    watched.look()
-    assert any(str(part) in fault for fault in watched.faults)
-    assert any("created twice" in fault for fault in watched.faults)
-    fresh = Watched(store)
-    fresh.look()
-    assert any("is not what" in fault for fault in fresh.faults)
 
 
 def servers(store: Path) -> set[int]:
     """Processes that are the store's Prefect server."""
-    found = set()
+    processes = set()
     for process in psutil.process_iter(["pid", "cmdline", "status"]):
         words = process.info["cmdline"] or []
         alive = process.info["status"] != psutil.STATUS_ZOMBIE
         if alive and server.PROCESS in words and str(server.folder(store)) in words:
-            found.add(process.info["pid"])
-    return found
+            processes.add(process.info["pid"])
+    return processes
 
 
 @contextmanager
@@ -210,9 +182,9 @@ def test_killed_with_prefect_a_run_resumes_and_leaves_no_server(
     ended_well(tercet(*finished.tiny.words(store, "--until", "ingest")))
     shutil.copytree(prefect_folder, server.folder(store))
     words = [word for word in finished.tiny.words(store) if word != "--no-server"]
-    told: list[int] = []
+    looks: list[int] = []
     try:
-        with reader(store, told), counted_servers(store) as counts:
+        with reader(store, looks), counted_servers(store) as counts:
             begun, all_parts = n_parts(store), n_parts(finished.store)
             for earliest, latest in ((0.1, 0.4), (0.5, 0.8)):
                 # However late the kill comes, the run has not ended, nor has its server.
@@ -221,7 +193,11 @@ def test_killed_with_prefect_a_run_resumes_and_leaves_no_server(
                     assert until(lambda: "\n" in child.stderr.read_text(), LIMIT)  # noqa: B023
                     assert child.stderr.read_text().startswith("Prefect server: http://127.0.0.1:")
                     parts = begun + draw.uniform(earliest, latest) * (all_parts - begun)
-                    kill_at(child, store, round(parts))
+                    assert until(
+                        lambda: child.poll() is not None or n_parts(store) >= round(parts),  # noqa: B023
+                        1200,
+                    )
+                    assert kill(child, 0)
                     # It serves whoever comes next; left alone, it ends by itself.
                     assert len(servers(store)) == 1
             done = ended_well(tercet(*words))
@@ -255,6 +231,6 @@ def test_a_service_loses_nothing_and_leaves_nothing(
         timeout=LIMIT,
     )
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
-    assert sum(told["runs"].values()) == 6
-    assert told["rows as without all this"]["generations"] > 100
+    outcome = json.loads(done.stdout)
+    assert sum(outcome["runs"].values()) == 6
+    assert outcome["rows as without all this"]["generations"] > 100

@@ -1,28 +1,27 @@
-"""Runs that ask a real HTTP server of ours: kills, ceilings, faults of rows and of endpoints.
+"""Runs that ask a real HTTP server of ours: kills, ceilings, faults of rows and of endpoints; and
+what `plan` and `try` tell of them beforehand.
 
 TERCET_ODD_ANSWERS is how many runs of 30 rows are tried against odd answers, 2 if it is not set.
 """
 
+import json
 import os
 import random
+import re
 import signal
 import threading
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from faulty_server import FaultyServer, Reply, Seen, error, says, silent_port, until
+from faulty_server import FaultyServer, Reply, Seen, error, says, until
 from llm_recipe import CONCURRENCY, repeated, words
-from odd_answers import odd, right
-from tiny_run import digest_of, ended_well, query, start, tercet
+from tiny_run import digest_of, ended_well, query, start, states, tercet
 
-from tercet.flows.pipeline.fingerprints import fingerprints
-from tercet.flows.running.arguments import RunArguments
-from tercet.flows.running.run_plan import prepare
-from tercet.storage.store import open_store
+# "synthesise.rewrite asks 120 rows: …", but not what is asked at most.
+ASKS = re.compile(r"(\S+) asks ([\d,]+) rows", re.MULTILINE)
 
 RUNS = int(os.environ.get("TERCET_ODD_ANSWERS", "2"))
 
@@ -117,59 +116,6 @@ def test_a_ceiling_stops_cleanly_and_can_be_raised(
         assert before < answers(store) == 240
 
 
-def test_a_row_that_always_fails_is_a_reject_and_the_others_arrive(
-    recipe: Callable[..., Path], tmp_path: Path
-) -> None:
-    poisoned: set[str] = set()
-    counts = {"limited": 0}
-    refused: Counter[str] = Counter()
-
-    def behave(seen: Seen) -> Reply | None:
-        if not poisoned:
-            poisoned.add(seen.prompts[0])
-        if poisoned & set(seen.prompts):
-            return error(500, "this one breaks me")
-        counts["limited"] += 1
-        # A prompt that is refused again and again would be too much by itself.
-        if counts["limited"] % 7 == 0 and all(refused[prompt] < 2 for prompt in seen.prompts):
-            refused.update(seen.prompts)
-            return error(429, "slowly", Retry_After="0.05")
-        return None
-
-    with FaultyServer(behave) as server:
-        store = tmp_path / "store"
-        ended_well(tercet(*words(recipe(server.url, tries=3), store, "--until", "triplets")))
-        (reject,) = query(store, "SELECT reason, detail FROM rejects WHERE stage = 'synthesise'")
-        assert reject[0] == "failed"
-        assert "this one breaks me" in reject[1]
-        assert query(
-            store, "SELECT count(*) FROM generations WHERE request_digest IS NOT NULL"
-        ) == [(239,)]
-        assert query(store, "SELECT sum(retries) > 0 FROM usage") == [(True,)]
-
-
-def test_an_endpoint_that_dies_stops_the_run_and_what_it_said_is_safe(
-    recipe: Callable[..., Path], tmp_path: Path
-) -> None:
-    answered = {"rows": 0}
-
-    def behave(seen: Seen) -> Reply | None:
-        answered["rows"] += len(seen.prompts)
-        return error(503, "going down") if answered["rows"] > 60 else None
-
-    with FaultyServer(behave) as server:
-        store = tmp_path / "store"
-        # For one exchange too: a server that is held up for a moment is no silent one.
-        path = recipe(server.url, patience=15)
-        done = tercet(*words(path, store, "--until", "triplets"))
-        assert done.returncode == 1
-        assert "HTTP 503" in done.stderr.splitlines()[-1]
-        assert 0 < answers(store) <= 60
-        server.behave = lambda seen: None
-        ended_well(tercet(*words(path, store, "--until", "triplets")))
-        assert answers(store) == 240
-
-
 def test_two_runs_at_once_do_not_both_pay(recipe: Callable[..., Path], tmp_path: Path) -> None:
     """Two recipes that differ in what they ask about, so that they share no artifact."""
     with FaultyServer(delay=0.05) as server:
@@ -205,39 +151,103 @@ def test_a_prompt_that_is_edited_while_the_run_goes_on_is_refused(
         assert prompts == [("Edited:",)]
 
 
-def test_of_three_endpoints_one_is_down_and_one_talks_nonsense(
-    recipe: Callable[..., Path], tmp_path: Path
-) -> None:
-    """The run goes on, and its warnings name the addresses."""
-    well_says, ready, done = right(random.Random(1)), threading.Event(), threading.Event()
+DAMAGE = ("\x00", "\x1b[31m", "\x07", "\ufeff", "\u200b", "\ufffd", "\ud83d", "\udc00", "\\u00e9",
+          "\\n", "\\ud83d", "&amp;", "&#39;", "&nbsp;", "cafÃ©", "â€™", "\u202e", "\u2028", "\x9b",
+          "e\u0301", "<|im_end|>", "</s>", "<b>", "\\", "\"", "\r\n", "\t", "ﬀ", "中文",
+          "😀")  # fmt: skip
+AROUND = ("{}", '"{}"', "```\n{}\n```", "<think>Hm.</think>{}", "Hm.</think>\n{}", "<think>{}",
+          "Sure, here it is: {}", "{}\n\nI kept the meaning.", '{{"sentence": "{}"}}', "- {}",
+          "{} {}", "I'm sorry, but I can't rewrite this.", "1. {}", "**{}**")  # fmt: skip
+NO_TEXT: tuple[Any, ...] = (None, "", " ", "\n\n", "\u200b", "\x00", "<think>Hm.</think>", [],
+                            [{"type": "thinking", "thinking": "Hm."}])  # fmt: skip
+NO_STRING: tuple[Any, ...] = (7, True, {"text": "A."}, [{"type": "text"}], ["A."], [None])
+BESIDE: tuple[dict[str, Any], ...] = (
+    {"reasoning_content": "Let me see."}, {"reasoning": "Let me see."}, {"refusal": "No."},
+    {"tool_calls": [{"id": "1", "function": {"name": "say", "arguments": "{}"}}]},
+    {"reasoning_content": None, "tool_calls": []},
+)  # fmt: skip
+FINISH = ("stop", "length", None, "abort", "error", "content_filter", "tool_calls", "odd", 7)
+BODIES = (b"", b" ", b"null", b"[]", b"{}", b'{"choices": []}', b'{"choices": [7]}', b"\xff\xfe{",
+          b"<html><body>Bad gateway</body></html>", b'{"choices": [{}]}', b"[" * 9999,
+          b'{"error": {"message": "out of \x1b[31mmemory"}}', b"data: {}\n\n",
+          b'{"choices": [{"index": 1, "message": {"content": "A."}}]}')  # fmt: skip
+STATUS = (400, 408, 409, 413, 422, 425, 429, 500, 502, 503, 504, 529)
+USAGE: tuple[Any, ...] = ({}, None, 7, {"prompt_tokens": -1, "completion_tokens": "x"},
+                          {"prompt_tokens": 10**30, "completion_tokens": None})  # fmt: skip
 
-    def well(seen: Seen) -> Reply | None:
-        reply = well_says(seen)
-        assert reply is not None
-        if seen.number < 15:
-            return reply
-        # From here on, and until it has twenty rows, the other has its turn.
-        ready.set()
-        return Reply(200, reply.body, held=done, after=600)
 
-    def nonsense(seen: Seen) -> Reply:
-        if seen.number >= 20:
-            done.set()
-        return Reply(200, b"<html>Hi.</html>", held=ready, after=600)
+def odd(draw: random.Random) -> Callable[[Seen], Reply | None]:
+    """Behaviour of a server: half of what it says is right. A word as a probe is answered."""
+    good = right(draw)
 
-    with silent_port() as port, FaultyServer(well) as good, FaultyServer(nonsense) as bad:
-        urls = [f"http://127.0.0.1:{port}/v1", good.url, bad.url]
-        # One more try of another endpoint than that of the page.
-        path = recipe(good.url, endpoints=urls, timeout=600, patience=600, tries=4, list_size=1)
-        path = edited(path, "three", llm={"name": "well", "api": "chat"}, sample={"rows": 60})
-        store = tmp_path / "store"
-        ended_well(tercet(*words(path, store, "--until", "candidates")))
-    found = query(store, "SELECT key, count, total FROM warnings WHERE kind = 'no_text'")
-    assert {key for key, *_ in found} >= {urls[0], urls[2]}
-    assert all(0 < count <= total for _, count, total in found)
-    assert query(store, "SELECT count(*) > 100 FROM candidates WHERE method != 'random'") == [
-        (True,)
-    ]
+    def behave(seen: Seen) -> Reply | None:
+        if seen.prompts[0].startswith("Say yes.") or draw.random() < 0.5:
+            return good(seen)
+        return draw.choice((_answer, _answer, _answer, _fault))(draw, seen)
+
+    return behave
+
+
+def right(draw: random.Random) -> Callable[[Seen], Reply | None]:
+    """Behaviour of a server that says the words of each prompt in another order."""
+
+    def behave(seen: Seen) -> Reply | None:
+        words = seen.prompts[0].split()
+        message = {"content": " ".join(draw.sample(words, len(words)))}
+        return Reply(body=json.dumps({"choices": [{"message": message}]}).encode())
+
+    return behave
+
+
+def _answer(draw: random.Random, seen: Seen) -> Reply:
+    text = _said(draw, seen.prompts[0])
+    message: dict[str, Any] = {"role": "assistant", "content": text}
+    kind = draw.random()
+    if kind < 0.3:
+        message["content"] = draw.choice(NO_TEXT)
+    elif kind < 0.35:
+        message["content"] = draw.choice(NO_STRING)
+    elif kind < 0.4:
+        del message["content"]
+    if draw.random() < 0.3:
+        message |= draw.choice(BESIDE)
+    choice: dict[str, Any] = {"index": 0, "message": message, "finish_reason": "stop"}
+    if draw.random() < 0.2:
+        choice["finish_reason"] = draw.choice(FINISH)
+    whole: dict[str, Any] = {"choices": [choice], "usage": {"completion_tokens": 3}}
+    if draw.random() < 0.2:
+        whole["usage"] = draw.choice(USAGE)
+    if draw.random() < 0.05:
+        whole["choices"] *= 2
+    return Reply(
+        body=json.dumps(whole, ensure_ascii=draw.random() < 0.5).encode("utf-8", "replace")
+    )
+
+
+def _said(draw: random.Random, sentence: str) -> str:
+    words = sentence.split()
+    draw.shuffle(words)
+    for _ in range(draw.choice((0, 1, 1, 3))):
+        place = draw.randrange(len(words) + 1)
+        words.insert(place, draw.choice(DAMAGE))
+    text = draw.choice((" ", " ", "")).join(words) * draw.choice((1, 1, 1, 1, 200))
+    around = draw.choice(AROUND) if draw.random() < 0.5 else "{}"
+    return around.format(*[text] * around.count("{}"))
+
+
+def _fault(draw: random.Random, seen: Seen) -> Reply:
+    kind = draw.randrange(5)
+    if kind == 0:
+        pause = draw.choice(("0", "0.1", "-1", "soon", "Wed, 21 Oct 2015 07:28:00 GMT", ""))
+        return error(draw.choice(STATUS), "out of \x1b[31morder", Retry_After=pause)
+    if kind == 1:
+        return Reply(reset=True)
+    if kind == 2:
+        return Reply(body=draw.choice(BODIES))
+    if kind == 3:
+        whole = json.dumps({"choices": [{"message": {"content": seen.prompts[0]}}]}).encode()
+        return Reply(body=whole, share=draw.choice((0.0, 0.3, 0.9)))
+    return Reply(after=draw.choice((0.05, 0.2, 30.0)))
 
 
 def is_plain(text: str) -> bool:
@@ -284,21 +294,66 @@ def test_whatever_an_endpoint_says_every_row_ends_as_one_thing(
     assert [row for row in after if row[3] or sum(row[1:]) != 1] == []
 
 
-def test_how_answers_are_drawn_matters_only_where_it_is_used(
-    recipe: Callable[..., Path], tmp_path: Path
-) -> None:
-    """A method with a sampling of its own does not change with the recipe's."""
-    path = recipe("http://127.0.0.1:9/v1")
-    methods = yaml.safe_load(path.read_text())["synthesise"]
-    methods["antisense"] = {"temperature": 0.2, "top_p": 0.9, "max_tokens": 30}
+def plan_of(path: Path, store: Path, *options: str) -> str:
+    return ended_well(tercet("plan", str(path), "--store", str(store), *options)).stdout
 
-    def versions(temperature: float) -> dict[str, str | None]:
-        llm = {"name": "capitals", "api": "completions", "temperature": temperature}
-        changed = edited(path, "drawn", synthesise=methods, llm=llm)
-        plan = prepare(RunArguments(str(changed), str(tmp_path / "store"), until="generations"))
-        store = open_store(str(tmp_path / "store"))
-        found = fingerprints(plan.steps, plan.recipe.seed, store)
-        return {name: one.version for name, one in found.items()}
 
-    before, after = versions(0.5), versions(0.7)
-    assert {name for name in before if before[name] != after[name]} == {"synthesise.rewrite"}
+def asks(path: Path, store: Path, *options: str) -> dict[str, int]:
+    """Step to the rows that a plan says it will ask about."""
+    lines = ASKS.findall(plan_of(path, store, *options))
+    return {step: int(rows.replace(",", "")) for step, rows in lines}
+
+
+def test_a_plan_tells_what_a_change_costs(recipe: Callable[..., Path], tmp_path: Path) -> None:
+    with FaultyServer() as server:
+        path, store = recipe(server.url), tmp_path / "store"
+        # Before there is a sample nobody knows how many rows there are.
+        assert asks(path, store) == {}
+        ended_well(tercet(*words(path, store, "--until", "sample")))
+        assert asks(path, store) == {"synthesise.rewrite": 120, "synthesise.antisense": 120}
+        assert server.log == []
+        ended_well(tercet(*words(path, store, "--until", "triplets")))
+        assert asks(path, store) == {}
+        # One word of one prompt: that method alone, at the length its answers have had.
+        recipe(server.url, prompt="Again: {{ sentence }}")
+        assert asks(path, store) == {"synthesise.rewrite": 120}
+        assert "240 answer" in plan_of(path, store)
+        recipe(server.url)
+        # Of another version all may be known: a part of the anchors here.
+        assert asks(path, store, "--set", "synthesise.rewrite.weight=0.5") == {}
+        # A check that changed asks nothing.
+        path = edited(path, "asks", parse={"min_words": 3})
+        assert asks(path, store) == {}
+        asked = len(server.log)
+        ended_well(tercet(*words(path, store, "--until", "triplets")))
+        assert len(server.log) == asked
+        assert states(store)["parse"] == "made"
+
+
+def test_what_was_tried_is_not_paid_again(recipe: Callable[..., Path], tmp_path: Path) -> None:
+    refused: list[str] = []
+
+    def behave(seen: Seen) -> Reply | None:
+        return error(500, "not this one") if seen.prompts[0] in refused else None
+
+    with FaultyServer(behave) as server:
+        path, store = recipe(server.url, tries=1, list_size=1), tmp_path / "store"
+        options = ["--method", "rewrite", "--store", str(store), "-n", "4"]
+        ended_well(tercet("try", str(path), *options))
+        prompts = list(server.times_asked())
+        # Its rows are of several parts.
+        texts = [text for (text,) in query(store, "SELECT text FROM sentences")]
+        assert len({texts.index(prompt.split("\n")[0]) // 150 for prompt in prompts}) >= 3
+        refused.append(prompts[0])
+        warmer = [*options, "--set", "llm.temperature=0.9"]
+        ended_well(tercet("try", str(path), *warmer))
+        refused.clear()
+        asked = len(server.log)
+        ended_well(tercet("try", str(path), *warmer))
+        assert [seen.prompts for seen in server.log[asked:]] == [[prompts[0]]]
+        # Nor does the run that follows ask about the four again.
+        before = repeated(server)
+        ended_well(tercet(*words(path, store, "--until", "triplets")))
+        assert repeated(server) == before
+        wrong = tercet("try", str(path), "--method", "entity_revision", "--store", str(store))
+        assert wrong.returncode == 2

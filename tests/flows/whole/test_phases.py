@@ -5,10 +5,8 @@ import signal
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 from faulty_server import until
-from stopped_training import STOPPING, TELLING
 from tiny_run import LIMIT, Finished, copy_of, ended_well, query, start, states, tercet
 
 from tercet.flows.pipeline import fingerprints
@@ -17,6 +15,48 @@ from tercet.flows.running.arguments import RunArguments
 from tercet.flows.running.run_plan import prepare
 from tercet.storage import locks
 from tercet.storage.store import open_store
+
+# The command line, with a checkpoint every two steps; it stands still at step 6 of one phase.
+STOPPING = """
+import dataclasses, functools, sys, time
+from pathlib import Path
+from tercet.flows.cli import main
+from tercet.models.training import loop, train_encoder
+
+phase, marker = sys.argv.pop(1), Path(sys.argv.pop(1))
+train = train_encoder.train
+
+def stopping(module, batches, step, numbers, setting, **more):
+    def progress(done, total, unit):
+        if numbers.name == phase and done == 6:
+            marker.touch()
+            time.sleep(3600)
+    own = dataclasses.replace(setting, checkpoint_steps=2, log_steps=2, progress=progress)
+    return train(module, batches, step, numbers, own, **more)
+
+train_encoder.train = stopping
+main()
+"""
+# What such a run resumes from, said at the first step that it takes.
+TELLING = """
+import dataclasses, sys
+from tercet.flows.cli import main
+from tercet.models.training import train_encoder
+
+train = train_encoder.train
+
+def telling(module, batches, step, numbers, setting, **more):
+    taken = []
+    def progress(done, total, unit):
+        taken.append(done)
+    own = dataclasses.replace(setting, checkpoint_steps=2, log_steps=2, progress=progress)
+    log = train(module, batches, step, numbers, own, **more)
+    print(f"FIRST {numbers.name} {taken[0]}", file=sys.stderr)
+    return log
+
+train_encoder.train = telling
+main()
+"""
 
 STEPS = {"batch_size": 8, "max_steps": 8, "learning_rate": 1e-3}
 PHASES: list[dict[str, Any]] = [
@@ -42,25 +82,8 @@ NAMES = [phase["name"] for phase in PHASES]
 TRAINED = [f"train.{name}" for name in NAMES]
 
 
-@pytest.fixture(scope="module")
-def recipe(finished: Finished, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    content = yaml.safe_load(finished.tiny.recipe.read_text())
-    content["train"] = {"max_length": 32, "log_steps": 2, "phases": PHASES}
-    path = tmp_path_factory.mktemp("phases") / "phases.yaml"
-    path.write_text(yaml.safe_dump(content, sort_keys=False))
-    return path
-
-
 def words(recipe: Path, store: Path, *options: str) -> list[str]:
     return ["run", str(recipe), "--no-server", "--store", str(store), *options]
-
-
-@pytest.fixture(scope="module")
-def undisturbed(finished: Finished, recipe: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store in which the three phases ran through."""
-    store = copy_of(finished.store, tmp_path_factory.mktemp("undisturbed") / "store")
-    ended_well(tercet(*words(recipe, store)))
-    return store
 
 
 def weights(store: Path, name: str) -> bytes:
@@ -68,10 +91,13 @@ def weights(store: Path, name: str) -> bytes:
     return (artifact.model_dir() / "model.safetensors").read_bytes()
 
 
-def test_killed_in_each_phase_a_run_goes_on_there(
-    finished: Finished, recipe: Path, undisturbed: Path, tmp_path: Path
-) -> None:
-    store = copy_of(finished.store, tmp_path / "store")
+def test_killed_in_each_phase_a_run_goes_on_there(finished: Finished, tmp_path: Path) -> None:
+    recipe = tmp_path / "phases.yaml"
+    content = yaml.safe_load(finished.tiny.recipe.read_text())
+    content["train"] = {"max_length": 32, "log_steps": 2, "phases": PHASES}
+    recipe.write_text(yaml.safe_dump(content, sort_keys=False))
+    store, undisturbed = (copy_of(finished.store, tmp_path / name) for name in ("store", "whole"))
+    ended_well(tercet(*words(recipe, undisturbed)))
     for name in NAMES:
         marker = tmp_path / name
         child = start(name, str(marker), *words(recipe, store), script=STOPPING)
@@ -82,37 +108,14 @@ def test_killed_in_each_phase_a_run_goes_on_there(
         before = TRAINED[: NAMES.index(name)]
         done = ended_well(tercet(*words(recipe, store, "--until", f"train.{name}"), script=TELLING))
         # The last checkpoint was written after step 4 or 6.
-        (told,) = [line for line in done.stderr.splitlines() if line.startswith("FIRST")]
-        assert told.split()[:2] == ["FIRST", name]
-        assert int(told.split()[2]) > 4
-        found = states(store)
-        assert {step: found[step] for step in before} == dict.fromkeys(before, "reused")
-        assert found[f"train.{name}"] != "reused"
+        (first,) = [line for line in done.stderr.splitlines() if line.startswith("FIRST")]
+        assert first.split()[:2] == ["FIRST", name]
+        assert int(first.split()[2]) > 4
+        steps = states(store)
+        assert {step: steps[step] for step in before} == dict.fromkeys(before, "reused")
+        assert steps[f"train.{name}"] != "reused"
     for step in TRAINED:
         assert weights(store, step) == weights(undisturbed, step)
-
-
-def test_the_last_phase_is_what_a_name_means(undisturbed: Path) -> None:
-    assert weights(undisturbed, "train") == weights(undisturbed, "train.main")
-    assert weights(undisturbed, "train.warm") != weights(undisturbed, "train.main")
-
-
-def test_the_log_has_each_loss_s_terms_and_the_draws_join(undisturbed: Path) -> None:
-    log = query(
-        undisturbed,
-        "SELECT phase, list(DISTINCT key ORDER BY key) FROM (SELECT phase, "
-        "unnest(map_keys(terms)) AS key FROM training_log) GROUP BY phase ORDER BY phase",
-    )
-    gate = ["gate_opening", "gradient_share", "student_negative", "teacher_negative"]
-    parts = sorted(["topical.loss", *(f"strict.{name}" for name in (*gate, "loss"))])
-    assert dict(log) == {"main": gate, "mixed": parts}
-    ((rows, found, phases),) = query(
-        undisturbed,
-        """SELECT count(*), count(c.candidate_id), count(DISTINCT phase)
-        FROM draws d LEFT JOIN candidates c USING (candidate_id)""",
-    )
-    assert rows == found > 0
-    assert phases == 1
 
 
 def test_each_seed_trains_and_is_measured_over_shared_rows(

@@ -70,8 +70,8 @@ def test_all_four_train_a_model_and_an_edit_remakes_the_steps_of_what_it_edits(
     lines = {line.split()[0]: line for line in planned.splitlines()}
     assert "code of tercet_toys.length" in lines["score.length"]
     assert "code of tercet_toys.margin" in lines["train"]
-    made = {"score.length", "select", "train"}
-    assert {step for step, line in lines.items() if line.split()[1:2] == ["run"]} == made
+    steps = {"score.length", "select", "train"}
+    assert {step for step, line in lines.items() if line.split()[1:2] == ["run"]} == steps
 
 
 PROMPTS = {
@@ -89,12 +89,12 @@ SHOT = {
 def obey(seen: Seen) -> Reply:
     """What each prompt asks for, of the last turn alone."""
     instruction, _, text = seen.prompts[0].partition("\n\n")
-    said = text.partition(": ")[2]
-    words = said.rstrip(".").split()
+    sentence = text.partition(": ")[2]
+    words = sentence.rstrip(".").split()
     answer = {
         "Ask": f"What is said of {' '.join(words[2:6])}?",
         "Write": f"News of {' '.join(words[3:7])}",
-        "Say": f"It is not so that {said}",
+        "Say": f"It is not so that {sentence}",
     }[instruction.split()[0]]
     choice = {"index": 0, "message": {"content": answer}, "finish_reason": "stop"}
     return Reply(200, json.dumps({"choices": [choice]}).encode())
@@ -106,17 +106,17 @@ def ran(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Fau
     for name, text in PROMPTS.items():
         (folder / f"{name}.jinja").write_text(text)
     (folder / "asking.jsonl").write_text(json.dumps(SHOT))
-    own: dict[str, Any] = {name: {"prompt": str(folder / f"{name}.jinja")} for name in PROMPTS}
-    own["asking"] |= {"shots": str(folder / "asking.jsonl"), "checks": ["question"]}
-    own["asking"] |= {"unit": "passage", "as_anchor": True, "relation": "topic"}
-    own["headline"] |= {"relation": "keeps"}
-    own["absence"] |= {"relation": "alters"}
+    methods: dict[str, Any] = {name: {"prompt": str(folder / f"{name}.jinja")} for name in PROMPTS}
+    methods["asking"] |= {"shots": str(folder / "asking.jsonl"), "checks": ["question"]}
+    methods["asking"] |= {"unit": "passage", "as_anchor": True, "relation": "topic"}
+    methods["headline"] |= {"relation": "keeps"}
+    methods["absence"] |= {"relation": "alters"}
     with FaultyServer(obey) as server:
         content = yaml.safe_load(tiny.recipe.read_text())
         content |= {
             "sample": {"rows": 60},
             "llm": {"name": "obeying"},
-            "synthesise": {**own, "cutoff": None},
+            "synthesise": {**methods, "cutoff": None},
             "select": {"positive_min": 0.0, "negative_max": 1.0, "fallback_positive": False},
         }
         content["train"]["phases"][0] |= {"max_steps": 2, "rows": "pairs", "loss": "info_nce"}
@@ -137,40 +137,3 @@ def test_they_end_in_triplets_as_their_relation_says(ran: tuple[Path, FaultyServ
     assert ("alters", "headline", "absence", True) in rows
     assert ("topic", "asking", None, True) in rows
     assert {"cutoff", "asking"} <= {method for _, *pair, _ in rows for method in pair}
-
-
-def test_a_question_is_the_anchor_of_its_passage(ran: tuple[Path, FaultyServer]) -> None:
-    store = ran[0]
-    rows = query(
-        store,
-        """SELECT anchor, positive, sentence_id, positive_similarity FROM triplets
-        WHERE positive_method = 'asking'""",
-    )
-    sentences = query(
-        store, "SELECT doc_id, paragraph, position, sentence_id, text, split FROM sentences"
-    )
-    passages: dict[tuple[int, int], list[str]] = {}
-    for doc, paragraph, _, _, text, split in sorted(sentences):
-        if split == "train":
-            passages.setdefault((doc, paragraph), []).append(text)
-    of = {row[3]: (row[0], row[1]) for row in sentences}
-    for anchor, positive, sentence_id, similarity in rows:
-        assert positive == " ".join(passages[of[sentence_id]])
-        assert anchor.startswith("What is said of ")
-        assert anchor.endswith("?")
-        assert -1 <= similarity < 0.9999
-    # Once a paragraph.
-    assert len({of[row[2]] for row in rows}) == len(rows)
-
-
-def test_its_shots_are_turns_before_each_question(ran: tuple[Path, FaultyServer]) -> None:
-    turns = [
-        [turn["content"] for turn in seen.body["messages"]]
-        for seen in ran[1].log
-        if "messages" in seen.body
-    ]
-    asked = [one for one in turns if one[-1].startswith("Ask what")]
-    shown = PROMPTS["asking"].replace("{{ passage }}", SHOT["passage"])
-    assert asked
-    assert {tuple(one[:-1]) for one in asked} == {(shown, SHOT["answer"])}
-    assert {len(one) for one in turns if one not in asked} == {1}

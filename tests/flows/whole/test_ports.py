@@ -52,9 +52,9 @@ def test_a_run_on_a_cluster_makes_the_same_files(
     with open_run(plan) as run:
         run_steps(run)
     assert set(states(store).values()) == {"made"}
-    made = dict(all_records(open_store(str(store))))
-    assert {place.split("/")[1] for place in made} >= {"extract", "embed", "select"}
-    assert made.items() <= dict(all_records(open_store(str(finished.store)))).items()
+    digests = dict(all_records(open_store(str(store))))
+    assert {place.split("/")[1] for place in digests} >= {"extract", "embed", "select"}
+    assert digests.items() <= dict(all_records(open_store(str(finished.store)))).items()
 
 
 def test_a_run_in_a_store_elsewhere_makes_the_same_rows(
@@ -76,8 +76,8 @@ def test_a_run_in_a_store_elsewhere_makes_the_same_rows(
     parts = len(list(records(store)))
     of_parts = [path for _, path in bucket.counted() if OF_A_PART.search(path)]
     assert len(of_parts) <= 8 * parts, (len(of_parts), parts)
-    own = dict(all_records(open_store(str(finished.store))))
-    assert dict(all_records(store)) == own
+    digests = dict(all_records(open_store(str(finished.store))))
+    assert dict(all_records(store)) == digests
     with catalog.connect(store) as connection:
         query = "SELECT * FROM triplets ORDER BY triplet_id"
         rows = connection.execute(query).fetchall()

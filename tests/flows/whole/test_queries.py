@@ -1,11 +1,8 @@
 """Whole runs on queries to passages: natural ones, trained on as what a search would be asked."""
 
-import json
-import zlib
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 from beir_folder import write_beir
 from obeying_server import obeying_server
@@ -27,22 +24,11 @@ def pages(folder: Path) -> Path:
 
 
 def recipe(tiny: Tiny, tmp_path: Path, **changes: Any) -> dict[str, Any]:
-    """A recipe that trains on queries, in two parts beside what sentences give."""
+    """The tiny recipe over pages."""
     content = yaml.safe_load(tiny.recipe.read_text())
-    content |= {
-        "corpora": [{"name": "pages", "source": str(pages(tmp_path / "pages"))}],
-        "ingest": {"test": 0.2, "dev": 0.05, "passages": {"tokens": 64}},
-        "synthesise": {"title": None, "heading": None, "next_sentences": None},
-        "select": {"relations": {"topic": {"positive_min": 0.0}}},
-    }
-    loss = "info_nce"
-    parts = [
-        {"name": "found", "rows": "queries", "loss": loss},
-        {"name": "near", "rows": "pairs", "loss": loss},
-    ]
-    content["train"]["phases"] = [{"name": "search", "batch_size": 8, "max_steps": 6}]
-    content["train"]["phases"][0]["parts"] = parts
-    return content | changes
+    corpora = [{"name": "pages", "source": str(pages(tmp_path / "pages"))}]
+    ingest = {"test": 0.2, "dev": 0.05, "passages": {"tokens": 64}}
+    return content | {"corpora": corpora, "ingest": ingest} | changes
 
 
 def run(tmp_path: Path, content: dict[str, Any], *options: str) -> Path:
@@ -52,16 +38,21 @@ def run(tmp_path: Path, content: dict[str, Any], *options: str) -> Path:
     return store
 
 
-@pytest.fixture(scope="module")
-def made(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The store of one run."""
-    folder = tmp_path_factory.mktemp("queries")
-    return run(folder, recipe(tiny, folder))
-
-
-def test_titles_and_headings_find_the_passages_below_them(made: Path) -> None:
+def test_titles_and_headings_find_the_passages_below_them(tiny: Tiny, tmp_path: Path) -> None:
+    """No evaluator is needed. The queries of a retrieval set, some titles, are not trained on."""
+    content = recipe(tiny, tmp_path)
+    del content["evaluator"], content["select"]
+    content["synthesise"] = {"title": None, "heading": None}
+    content["sample"] = {"passages": 60}
+    content["train"]["phases"] = [{"rows": "queries", "loss": "info_nce", "max_steps": 2}]
+    files = sorted((tmp_path / "pages").glob("*.md"))[:20]
+    titles = {file.stem: file.read_text().partition("\n")[0].removeprefix("# ") for file in files}
+    judged = {"test": [(name, name, 1) for name in titles]}
+    held = write_beir(tmp_path / "held", dict.fromkeys(titles, "A page."), titles, judged)
+    content["evaluate"] = {"retrieval_sets": {"mine": str(held)}, "bootstrap": 100}
+    store = run(tmp_path, content)
     rows = query(
-        made,
+        store,
         """SELECT t.positive_method, t.anchor, t.positive, p.text, p.context, p.split, t.relation
            FROM triplets t JOIN passages p ON p.passage_id = t.sentence_id""",
     )
@@ -70,104 +61,18 @@ def test_titles_and_headings_find_the_passages_below_them(made: Path) -> None:
         assert (positive, split, relation) == (text, "train", "topic")
         path = context.split(" > ")
         title, last = path[0], path[-1]
+        # A heading that every page has is asked behind its page.
         names = {"title": title, "heading": f"{title} {last}" if last == "Parameters" else last}
         assert anchor == names[method]
         assert anchor.lower() not in text.lower()
-    assert len({row[1] for row in rows}) == len(rows) > 40
-    # A heading that every page has is asked behind its page.
-    assert 20 < sum(row[1].endswith(" Parameters") for row in rows) < len(rows)
-
-
-def test_natural_pairs_alone_need_no_evaluator_and_none_is_a_held_out_question(
-    tiny: Tiny, tmp_path: Path
-) -> None:
-    """The queries of a retrieval set are the corpus's own titles."""
-    content = recipe(tiny, tmp_path)
-    del content["evaluator"], content["select"]
-    content["synthesise"] = {"title": None, "heading": None}
-    content["sample"] = {"passages": 40}
-    content["train"]["phases"] = [{"rows": "queries", "loss": "info_nce", "max_steps": 2}]
-    titles = {
-        str(number): file.read_text().partition("\n")[0].removeprefix("# ")
-        for number, file in enumerate(sorted((tmp_path / "pages").glob("*.md")))
-    }
-    judged = {"test": [(name, name, 1) for name in titles]}
-    held = write_beir(tmp_path / "held", dict.fromkeys(titles, "A page."), titles, judged)
-    content["evaluate"] = {"retrieval_sets": {"mine": str(held)}, "bootstrap": 100}
-    store = run(tmp_path, content)
-    found = query(store, "SELECT anchor, positive_method, positive_similarity FROM triplets")
-    assert {row[1:] for row in found} == {("title", None), ("heading", None)}
+    assert len({row[1] for row in rows}) == len(rows) > 20
     # Not all passages are asked about.
-    passages = query(store, "SELECT count(DISTINCT sentence_id) FROM generations")
-    assert 20 < passages[0][0] <= 40
+    ((asked,),) = query(store, "SELECT count(DISTINCT sentence_id) FROM generations")
+    assert 30 < asked <= 60
     removed = query(store, "SELECT DISTINCT text FROM contamination WHERE removed")
-    assert {row[0] for row in found if row[1] == "title"} == {row[0] for row in removed}
-
-
-# What a model that does not obey is refused for.
-WAYS = {
-    "of_text": "speaks_of_text",
-    "copy": "copied_words",
-    "lines": "several_lines",
-    "preamble": "preamble",
-    "language": "wrong_language",
-    "too_long": "cut_off",
-}
-
-
-def test_questions_of_a_language_model_train_the_encoder(tiny: Tiny, tmp_path: Path) -> None:
-    """Of eight passages, six are answered in one of `WAYS`, and the others as asked."""
-
-    def disobey(name: str, text: str) -> str | None:
-        return [*WAYS, None, None][zlib.crc32(text.encode()) % 8]
-
-    own = {"passage": "The export writes a file.", "query": "export to file", "kind": "keyword"}
-    mine = tmp_path / "mine.jsonl"
-    shown = [own, {**own, "query": "What does an export write?", "kind": "question"}]
-    mine.write_text("\n".join(map(json.dumps, shown)))
-    content = recipe(tiny, tmp_path, llm={"name": "obeying", "temperature": 0.3})
-    content["synthesise"] = {
-        "question": {"kinds": ["keyword", "question"], "per_unit": 2, "shots": str(mine)}
-    }
-    content["train"]["phases"] = [{"rows": "queries", "loss": "info_nce", "max_steps": 2}]
-    content["train"]["phases"][0]["batch_size"] = 8
-    with obeying_server(disobey) as (server, asked):
-        content["run"]["llm"] = {"endpoints": [server.url]}
-        store = run(tmp_path, content)
-        count = len(asked.asked)
-        changed = content | {"parse": {"min_words": 3}}
-        run(tmp_path, changed)
-        # Other thresholds ask nothing again.
-        assert len(asked.asked) == count
-        warmer = ("--set", "llm.temperature=0.5", "--store", str(store))
-        told = ended_well(tercet("plan", str(tmp_path / "own.yaml"), *warmer)).stdout
-        assert f"synthesise.question asks {count:,} rows: " in told
-    made = query(store, "SELECT count(*), count(DISTINCT sentence_id) FROM generations")
-    assert made == [(count, count / 2)]
-    ways = {way: sum(one[2] == way for one in asked.asked) for way in WAYS}
-    refused = dict(
-        query(
-            store,
-            "SELECT reason, count(*) FROM rejects WHERE stage = 'parse' GROUP BY reason",
-        )
-    )
-    assert all(ways.values())
-    for way, reason in WAYS.items():
-        # Short passages do not show their language, nor have twelve words to copy.
-        fewest = ways[way] // 2 if way in ("language", "copy") else ways[way]
-        assert fewest <= refused[reason] <= ways[way], reason
-    rows = query(
-        store,
-        """SELECT t.anchor, t.positive, p.context, p.text, g.detail.operation, g.shots
-           FROM triplets t JOIN passages p ON p.passage_id = t.sentence_id
-           JOIN candidates c ON c.candidate_id = t.positive_id
-           JOIN generations g USING (generation_id)""",
-    )
-    assert {row[4] for row in rows} == {"keyword", "question"}
-    for anchor, positive, context, text, kind, shots in rows:
-        assert positive == f"{context}\n{text}"
-        assert anchor.endswith("?") == (kind == "question")
-        assert shots == ["export to file" if kind == "keyword" else "What does an export write?"]
+    assert {text for (text,) in removed} <= set(titles.values())
+    refused = "SELECT count(*) > 0 FROM rejects WHERE stage = 'guard' AND reason = 'contaminated'"
+    assert query(store, refused) == [(True,)]
 
 
 def test_questions_are_kept_that_find_their_own_passage(tiny: Tiny, tmp_path: Path) -> None:

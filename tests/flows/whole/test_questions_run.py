@@ -52,14 +52,14 @@ def write(
 
 def asked(count: int = COUNT, first: str = "what is said of") -> list[tuple[str, str, str]]:
     """Questions whose passage is named by a sentence of it; files by their names, or nearly."""
-    told = [row["query"].split(". ")[0] for row in documents(COUNT, seed=3)[:count]]
+    texts = [row["query"].split(". ")[0] for row in documents(COUNT, seed=3)[:count]]
     return [
         (
             f"{first if number == 0 else 'what is said of'} {text.lower()}?",
             f"Page{number:02}" if number % 2 else f"page{number:02}.md",
             f"**{text}**",
         )
-        for number, text in enumerate(told)
+        for number, text in enumerate(texts)
     ]
 
 
@@ -129,21 +129,10 @@ def test_questions_measure_and_choose_and_an_edited_one_trains_nothing(
     ended_well(
         tercet(*write(tiny, tmp_path, asked(first="which report speaks of"), choose={"mix": 0.25}))
     )
-    made = {step for step, state in states(store).items() if state != "reused"}
-    assert {"judgements", "choose", "evaluate.encoder"} <= made
+    steps = {step for step, state in states(store).items() if state != "reused"}
+    assert {"judgements", "choose", "evaluate.encoder"} <= steps
     # The guard reads the questions, so these steps have new versions; but of the same files.
     assert files_of(store) == kept
-
-
-def test_few_questions_leave_the_default(tiny: Tiny, tmp_path: Path) -> None:
-    ended_well(tercet(*write(tiny, tmp_path, asked(29), choose={"mix": 0})))
-    found = query(tmp_path / "store", "SELECT mix, chosen_by, gain FROM choices")
-    assert found == [(0, "default", None)]
-    store = ("--store", str(tmp_path / "store"))
-    ended_well(tercet("export", "choose", str(tmp_path / "out"), *store))
-    untouched, shipped = load_encoder(tiny.backbone), load_encoder(tmp_path / "out")
-    weights = shipped.state_dict()
-    assert all(bool((weights[k] == v).all()) for k, v in untouched.state_dict().items())
 
 
 def test_a_run_killed_in_choose_ends_with_the_same_encoder(tiny: Tiny, tmp_path: Path) -> None:
