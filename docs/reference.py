@@ -231,15 +231,16 @@ def _constraints(annotation: Any) -> Iterator[list[Any]]:
 ERRORS = """\
 # Errors
 
-A command that cannot go on ends with one sentence and its kind in brackets, such as
+A failure that is foreseen ends with one sentence and its kind in brackets, such as
 `[missing_file]`. Braces stand for what differs from case to case.
 
 *Made by `docs/reference.py` from the code.*
 """
-# The first argument of these is a kind of tercet/errors.py, the second the sentence.
+# The first argument of these is a kind of tercet/errors.py, the second the sentence; `Damaged` has
+# its kind.
 _RAISED = re.compile(
     "BadInput|InvalidSetting|Misplaced|StoreError|FullDisk|UnknownRef|SeveralRuns|SqlError|Unusable|"
-    "Stopped|CeilingReached|ModelMissing|NothingToChoose|StageFailed|ServerError"
+    "Stopped|CeilingReached|ModelMissing|NothingToChoose|StageFailed|ServerError|Damaged"
 )
 
 
@@ -267,13 +268,18 @@ def _sentences(function: ast.FunctionDef) -> Iterator[tuple[str, str]]:
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
             variables.setdefault(node.targets[0].id, []).append(node.value)
     for node in ast.walk(function):
-        if not isinstance(node, ast.Call) or len(node.args) < 2:
+        if not isinstance(node, ast.Call):
             continue
-        kind, message = node.args[:2]
-        raised = _RAISED.fullmatch(getattr(node.func, "id", getattr(node.func, "attr", "")))
+        name = getattr(node.func, "id", getattr(node.func, "attr", ""))
+        kind, message, *_ = [ast.Constant("damaged")] * (name == "Damaged") + [
+            *node.args,
+            None,
+            None,
+        ]
+        raised = _RAISED.fullmatch(name) and message is not None
         if raised and isinstance(kind, ast.Constant) and isinstance(kind.value, str):
             for text in variables.get(getattr(message, "id", ""), [message]):
-                if _written(text).strip("{…}"):
+                if re.search(r"[a-z]{2,} [a-z]", re.sub(r"\{.*?\}", "", _written(text))):
                     yield kind.value, _written(text)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib.format import open_memmap
 
+from tercet.errors import kind_of
 from tercet.tasks.stage import BadInput, Work
 
 
@@ -34,7 +35,9 @@ def load_encoder(work: Work, slot: str, cnn_seed: int | None = None, key: str = 
             prompts=getattr(config, "prompts", None),
         )
     except ValueError as error:
-        raise BadInput("unfit_model", f"{key}: {error}" if key else str(error)) from error
+        raise BadInput(
+            kind_of(error, "unfit_model"), f"{key}: {error}" if key else str(error)
+        ) from error
 
 
 MIXES = (0.0, 0.25, 0.5, 0.75, 1.0)
@@ -55,7 +58,7 @@ def load_mix(work: Work, trained: str, mix: float) -> Any:
         return mix_weights(untouched, load_encoder(work, trained), mix)
     except ValueError as error:
         raise BadInput(
-            "unfit_model", f"choose: {error}; leave `choose` out of the recipe."
+            kind_of(error, "unfit_model"), f"choose: {error}; leave `choose` out of the recipe."
         ) from error
 
 

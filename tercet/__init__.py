@@ -6,11 +6,10 @@ What this module names is stable; the packages below it are not. Importing it lo
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -24,30 +23,7 @@ _ERRORS = {"BadInput": "tercet.tasks.stage", "StoreError": "tercet.storage.store
 # Rows of an answer that a notebook shows.
 _SHOWN = 20
 
-_P = ParamSpec("_P")
-_T = TypeVar("_T")
 
-
-def _one_sentence(function: Callable[_P, _T]) -> Callable[_P, _T]:
-    """Wraps a function so that a notebook shows its foreseen errors as one sentence."""
-
-    @wraps(function)
-    def wrapped(*args: _P.args, **kwargs: _P.kwargs) -> _T:
-        try:
-            return function(*args, **kwargs)
-        except Exception as error:
-            from tercet.errors import TercetError
-
-            if isinstance(error, TercetError):
-                sentence = f"{type(error).__name__}: {error}"
-                # What IPython asks an exception for.
-                error._render_traceback_ = lambda: [sentence]  # type: ignore[attr-defined]
-            raise
-
-    return wrapped
-
-
-@_one_sentence
 def run(
     recipe: str,
     store: str | None = None,
@@ -85,7 +61,6 @@ def run(
     return open(store).run(run_id)
 
 
-@_one_sentence
 def open(store: str | None = None) -> Store:  # noqa: A001 (read as tercet.open)
     """The store in that directory or bucket, by default $TERCET_STORE, else ./tercet-store.
 
@@ -103,22 +78,18 @@ class Store:
 
     location: str
 
-    @_one_sentence
     def sql(self, query: str) -> pa.Table:
         """The rows of one SELECT. Raises BadInput for a query that fails or does more."""
         return _rows(self.location, None, query)
 
-    @_one_sentence
     def table(self, name: str) -> pa.Table:
         """All rows of a table (docs/tables.md). Raises BadInput for an unknown one."""
         return _rows(self.location, None, f"FROM {_quoted(name)}")
 
-    @_one_sentence
     def search(self, query: str, count: int = 5, by: str | None = None) -> pa.Table:
         """As `Run.search`, in the newest run that has vectors of its passages."""
         return _found(self.location, None, query, count, by)
 
-    @_one_sentence
     def run(self, ref: str | None = None) -> Run:
         """A run by its id, the beginning of one, a tag or its recipe's name; by default the newest.
 
@@ -140,12 +111,10 @@ class Run:
     recipe: str
     state: str
 
-    @_one_sentence
     def sql(self, query: str) -> pa.Table:
         """The rows of one SELECT. Raises BadInput for a query that fails or does more."""
         return _rows(self.location, self.id, query)
 
-    @_one_sentence
     def table(self, name: str) -> pa.Table:
         """All rows of a table (docs/tables.md). Raises BadInput for an unknown one."""
         return _rows(self.location, self.id, f"FROM {_quoted(name)}")
@@ -167,7 +136,6 @@ class Run:
         """What went wrong in it without an error, in the order of its steps, and what to do."""
         return self.table("warnings")
 
-    @_one_sentence
     def figures(self) -> pa.Table:
         """Each metric of the untouched and of the trained encoder, a row a seed.
 
@@ -183,7 +151,6 @@ class Run:
         with closing(connect(open_store(self.location, create=False), self.id)) as connection:
             return as_table(read_figures(connection))
 
-    @_one_sentence
     def search(self, query: str, count: int = 5, by: str | None = None) -> pa.Table:
         """The run's passages that a query finds, best first, as `tercet search` does.
 
@@ -200,7 +167,6 @@ class Run:
         """
         return _found(self.location, self.id, query, count, by)
 
-    @_one_sentence
     def model(self, ref: str | None = None) -> Path:
         """The directory of a model that the run made, by its step: SentenceTransformer loads it.
 

@@ -47,6 +47,15 @@ class TercetError(Exception):
     def __str__(self) -> str:
         return self.message
 
+    def _render_traceback_(self) -> list[str]:
+        """What a notebook shows: the sentence alone."""
+        return [f"{type(self).__name__}: {self}"]
+
+
+def kind_of(error: BaseException | None, otherwise: ErrorKind) -> ErrorKind:
+    """The kind of a failure that another one passes on."""
+    return error.kind if isinstance(error, TercetError) else otherwise
+
 
 class InvalidSetting(TercetError, ValueError):
     """A value in a config that pydantic's types let through; its validators raise this."""

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import typer
 
+from tercet.errors import kind_of
 from tercet.flows.commands.export import encoder_dir
 from tercet.flows.pipeline.fingerprints import made_model
 from tercet.flows.results.encoder_form import runs_own_code
@@ -55,7 +56,7 @@ def define(
     try:
         encoder = load_encoder(folder, way.pooling, trust_remote_code=runs_own_code(artifact))
     except ValueError as error:
-        raise BadInput("unfit_model", str(error)) from None
+        raise BadInput(kind_of(error, "unfit_model"), str(error)) from None
     space = read_space(way.space)
     if way.projection is None:
         found = nearest_by_cosine(encoder, space, texts, count)

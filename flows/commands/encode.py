@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import typer
 
+from tercet.errors import kind_of
 from tercet.flows.commands.evaluate import model_path
 from tercet.flows.exports.writing import check_file, whole_file
 from tercet.flows.results.queries import final_model
@@ -69,7 +70,7 @@ def encode_table(
     try:
         encoder = load_encoder(folder, device=device("auto"))
     except ValueError as error:
-        raise BadInput("unfit_model", str(error)) from None
+        raise BadInput(kind_of(error, "unfit_model"), str(error)) from None
     kind = pa.list_(pa.float32(), dimension(encoder))
     schema = pa.schema([("id", pa.int64()), ("text", pa.string()), ("vector", kind)])
     texts = _texts(read(columns=[chosen]), chosen)

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias, cast
 import pyarrow as pa
 import typer
 
+from tercet.errors import kind_of
 from tercet.flows.cards.facts import find_run
 from tercet.flows.commands.export import model_dir
 from tercet.flows.exports.writing import print_rows
@@ -156,7 +157,7 @@ def _pooling(name: str | None, prompt: str | None) -> PoolingMode | None:
         if prompt is not None:
             check_prompt(pooling, prompt)
     except ValueError as error:
-        raise BadInput("unfit_model", f"--pooling and --prompt: {error}.") from None
+        raise BadInput(kind_of(error, "unfit_model"), f"--pooling and --prompt: {error}.") from None
     return pooling
 
 

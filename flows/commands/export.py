@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import typer
 
+from tercet.errors import kind_of
 from tercet.flows.cards.facts import find_run
 from tercet.flows.cards.model_card import model_card
 from tercet.flows.exports import graphml
@@ -323,7 +324,7 @@ def _write_in(
     try:
         model = load_encoder(source, form.pooling, prompt=form.prompt, trust_remote_code=trust)
     except ValueError as error:
-        raise BadInput("unfit_model", str(error)) from error
+        raise BadInput(kind_of(error, "unfit_model"), str(error)) from error
     save_encoder(model, aside)
     # Modules that a loss kept beside the encoder.
     _copy_named(artifact, source, aside, "losses/")

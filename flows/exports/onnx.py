@@ -12,6 +12,7 @@ import duckdb
 import numpy as np
 import numpy.typing as npt
 
+from tercet.errors import kind_of
 from tercet.tasks.stage import BadInput
 
 if TYPE_CHECKING:
@@ -74,7 +75,9 @@ def add_onnx(
         model = load_encoder(folder, device="cpu", trust_remote_code=trust_remote_code)
         onnx_files.write_onnx(model, place / "model.onnx")
     except ValueError as error:
-        raise BadInput("unfit_model", f"{error}: export without --onnx and --int8.") from error
+        raise BadInput(
+            kind_of(error, "unfit_model"), f"{error}: export without --onnx and --int8."
+        ) from error
     if int8:
         path = place / onnx_files.int8_name()
         onnx_files.write_int8(place / "model.onnx", path)

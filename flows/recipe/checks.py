@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from tercet.flows.recipe.model import Recipe
 from tercet.flows.recipe.resolved import GENSE, LLM, Misplaced, Place, Resolved
-from tercet.flows.recipe.wording import of_parameter
+from tercet.flows.recipe.wording import kind_of_fault, of_parameter
 from tercet.models.encoders.settings import CNN, cnn_form
 from tercet.models.errors import suggest
 from tercet.models.generation import Method
@@ -38,7 +38,7 @@ def check_keys(recipe: Recipe) -> None:
     for index, corpus in enumerate(recipe.corpora):
         if corpus.name in names[:index]:
             fault = f"two corpora have the same name, {corpus.name!r}"
-            raise Misplaced("missing_key", fault, "corpora", index)
+            raise Misplaced("conflict", fault, "corpora", index)
         if corpus.role == "labelled" and corpus.name in SOURCES:
             raise Misplaced(
                 "conflict",
@@ -149,7 +149,7 @@ def _check_method(recipe: Recipe, method: str) -> None:
         fault = cause.errors()[0]
         known = ", ".join(method_of(method, settings).params.model_fields) or "none"
         raise Misplaced(
-            "bad_value",
+            kind_of_fault(fault),
             f"{method}: {of_parameter(fault)} (the method's parameters: {known})",
             *("synthesise", method, *fault["loc"]),
         ) from None
@@ -200,7 +200,7 @@ def check_selection(recipe: Recipe, methods: Mapping[str, Method]) -> None:
         except ValidationError as error:
             fault = error.errors()[0]
             raise Misplaced(
-                "bad_value", f"{name}: {of_parameter(fault)}", "score", name, *fault["loc"]
+                kind_of_fault(fault), f"{name}: {of_parameter(fault)}", "score", name, *fault["loc"]
             ) from None
     for message, place in find_faults(recipe.score, recipe.select, methods, evaluator):
         raise Misplaced("bad_value", message, *place)

@@ -11,7 +11,6 @@ import yaml
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from tercet.errors import ErrorKind, TercetError
 from tercet.flows.recipe.checks import check_keys, check_negatives, check_resolved, check_selection
 from tercet.flows.recipe.corpus_names import select_corpora
 from tercet.flows.recipe.fitting import fitted, own_name
@@ -19,7 +18,7 @@ from tercet.flows.recipe.model import Recipe, json_schema
 from tercet.flows.recipe.model_names import EVALUATOR, find_defined, find_judges, find_models
 from tercet.flows.recipe.resolved import LLM, Misplaced, Resolved
 from tercet.flows.recipe.secrets import refuse_secrets
-from tercet.flows.recipe.wording import nearest_key, wanted
+from tercet.flows.recipe.wording import kind_of_fault, nearest_key, wanted
 from tercet.models.errors import suggest
 from tercet.tasks.corpus.sources.discover import describe
 from tercet.tasks.scoring.select_checks import find_scorers
@@ -134,7 +133,8 @@ def loaded(
         typed: dict[str, str] = {o.partition("=")[0].strip(): f"--set {o}" for o in overrides}
         typed |= {"corpora": f"--corpus {corpus}"} if corpus is not None else {}
         typed |= {"seed": f"--seed {seed}"} if seed is not None else {}
-        raise BadInput(_kind(error), _sentence(path, node, content, error, typed)) from None
+        kind = error.kind if isinstance(error, Misplaced) else kind_of_fault(error.errors()[0])
+        raise BadInput(kind, _sentence(path, node, content, error, typed)) from None
 
 
 def read_yaml(path: Path, what: str) -> tuple[yaml.Node | None, Any]:
@@ -260,24 +260,6 @@ def _sentence(
     if kind == "value_error":
         return f"{where}: {key}: {fault['msg'].removeprefix('Value error, ')}."
     return f"{where}: {key} is {shown}, but {wanted(fault)}."
-
-
-# What pydantic's types find, in our kinds; a validator of ours names its own.
-_KINDS: Mapping[str, ErrorKind] = {
-    "extra_forbidden": "unknown_key",
-    "missing": "missing_key",
-    "union_tag_not_found": "missing_key",
-}
-
-
-def _kind(error: ValidationError | Misplaced) -> ErrorKind:
-    if isinstance(error, Misplaced):
-        return error.kind
-    fault = error.errors()[0]
-    raised = fault.get("ctx", {}).get("error")
-    if isinstance(raised, TercetError):
-        return raised.kind
-    return _KINDS.get(fault["type"], "bad_value")
 
 
 def _first(error: ValidationError | Misplaced) -> tuple[ErrorDetails, Location]:

@@ -94,7 +94,7 @@ def find_defined(recipe: Recipe) -> dict[str, Reference]:
     for name, settings in models.items():
         if not NAME.fullmatch(name):
             fault = f"{name!r} is no name for a model: use letters, digits, _ and -"
-            raise Misplaced("conflict", fault, "models", name)
+            raise Misplaced("bad_value", fault, "models", name)
         if _TAKEN.fullmatch(name):
             fault = f"{name} means something else where a model is named: choose another"
             raise Misplaced("conflict", fault, "models", name)

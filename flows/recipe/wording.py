@@ -8,6 +8,8 @@ from typing import Any
 
 from pydantic_core import ErrorDetails
 
+from tercet.errors import ErrorKind, kind_of
+
 # What people call a model or a phase of theirs.
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
@@ -41,6 +43,21 @@ PATTERNS = {
     "^(tag:|graph@).+$": "must be tag:NAME or graph@VERSION",
     "^(tag:|sample@).+$": "must be tag:NAME or sample@VERSION",
 }
+
+
+# The kinds of what pydantic's types refuse; our validators name their own.
+_KINDS: Mapping[str, ErrorKind] = {
+    "extra_forbidden": "unknown_key",
+    "missing": "missing_key",
+    "union_tag_not_found": "missing_key",
+    "literal_error": "unknown_name",
+}
+
+
+def kind_of_fault(fault: ErrorDetails) -> ErrorKind:
+    """The kind of a failure that pydantic found."""
+    kind = _KINDS.get(fault["type"], "bad_value")
+    return kind_of(fault.get("ctx", {}).get("error"), kind)
 
 
 def wanted(fault: ErrorDetails) -> str:

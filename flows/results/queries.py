@@ -56,7 +56,7 @@ def rows(store: Store, run_ref: str | None, query: str) -> pa.Table:
         with closing(connect(store, run_ref)) as connection:
             return connection.sql(checked(connection, query)).to_arrow_table()
     except SqlError as error:
-        raise BadInput("bad_query", str(error)) from None
+        raise BadInput(error.kind, str(error)) from None
     except (duckdb.Error, pa.ArrowException) as error:
         raise BadInput("bad_query", sql_fault(error)) from None
 

@@ -18,6 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tercet.errors import kind_of
 from tercet.flows.pipeline.fingerprints import made_model, weights_version
 from tercet.flows.recipe.corpus_names import shipped_corpora
 from tercet.flows.results.queries import find_artifact, named_run
@@ -257,7 +258,7 @@ def load_as_made(folder: Path, config: passage_vectors.PassageVectorsConfig) -> 
             prompts=config.prompts,
         )
     except ValueError as error:
-        raise BadInput("unfit_model", str(error)) from None
+        raise BadInput(kind_of(error, "unfit_model"), str(error)) from None
 
 
 def _untouched(store: Store, run: runs.Run, version: str) -> Path:

@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from tercet.errors import kind_of
 from tercet.flows.recipe.model import Recipe
 from tercet.models.errors import Unusable
 from tercet.models.generators.generator import parted
@@ -106,7 +107,7 @@ def served(config: FittedConfig, folder: Path) -> tuple[LlmSettings, Wire]:
     try:
         render, most = generator.renderer(folder, laid)
     except ValueError as error:
-        raise Unusable("unfit_model", str(error)) from None
+        raise Unusable(kind_of(error, "unfit_model"), str(error)) from None
     llm = LlmSettings(model=str(folder), api="completions", dtype=DTYPES[config.precision])
     return llm, Wire("completions", lists=True, render=render, max_tokens=most)
 

@@ -8,6 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tercet.errors import kind_of
 from tercet.models.errors import CeilingReached, Stopped, Unusable
 from tercet.models.generators import layout
 from tercet.models.generators.decode import NotFinite, decode
@@ -100,7 +101,9 @@ def prompts(generator: Generator, requests: Sequence[Request]) -> list[list[int]
         around = [(before, after) for before, _, after in pieces]
         return layout.prompts(tokenizer, laid, [source for _, source, _ in pieces], around)
     except ValueError as error:
-        raise Unusable("unfit_model", f"The generator in {generator.folder}: {error}") from None
+        raise Unusable(
+            kind_of(error, "unfit_model"), f"The generator in {generator.folder}: {error}"
+        ) from None
 
 
 def parted(request: Request) -> tuple[str, str, str]:

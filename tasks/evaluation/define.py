@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field
 
+from tercet.errors import kind_of
 from tercet.models.losses.definition import projection_file
 from tercet.models.measures import resampling
 from tercet.models.measures.reverse_dictionary import Ranks, Scores, figures, ranks
@@ -126,7 +127,7 @@ def run(work: Work) -> None:
     try:
         found = {arm: ranks(scores, owners) for arm, scores in arms.items()}
     except ValueError as error:
-        raise BadInput("unfit_model", f"define: {config.name}: {error}") from error
+        raise BadInput(kind_of(error, "unfit_model"), f"define: {config.name}: {error}") from error
     rows = [{**shared, "n": len(held), **row} for row in _figures(found, work.seed)]
     work.emit("definition_figures", pa.Table.from_pylist(rows, DEFINITION_FIGURES))
     for arm, places in found.items():

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pydantic import Field, field_validator
 
-from tercet.errors import InvalidSetting
+from tercet.errors import InvalidSetting, kind_of
 from tercet.models.encoders.settings import FormSettings, Prompts, Sided
 from tercet.models.machine import Precision
 from tercet.models.measures import probe
@@ -481,7 +481,9 @@ class LabelTask(Task):
                 probe.Sample(encoded.own(texts), labels),
             )
         except ValueError as error:
-            raise BadInput("unfit_model", f"{self.name} cannot be evaluated: {error}.") from None
+            raise BadInput(
+                kind_of(error, "unfit_model"), f"{self.name} cannot be evaluated: {error}."
+            ) from None
         nearest = probe.predicted(
             encoded.of(self.train.texts), self.train.labels, encoded.of(texts)
         )

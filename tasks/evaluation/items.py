@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tercet.errors import kind_of
 from tercet.models import seeding
 from tercet.models.measures import resampling
 from tercet.models.measures.resampling import Measure, Sampled
@@ -208,7 +209,9 @@ def _sampled(
         found = resampling.sampled(*_measure(task, metric, parts), resamples, stream)
     except ValueError as error:
         where = data.task if subset == "all" else f"{data.task} ({subset})"
-        raise BadInput("unfit_model", f"{where} cannot be evaluated: {error}.") from None
+        raise BadInput(
+            kind_of(error, "unfit_model"), f"{where} cannot be evaluated: {error}."
+        ) from None
     return Sampled(100.0 * found.value, 100.0 * found.draws)
 
 

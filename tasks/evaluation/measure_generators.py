@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field
 
+from tercet.errors import kind_of
 from tercet.models import seeding
 from tercet.models.measures import generated, resampling
 from tercet.models.measures.generated import DELETED, REPLACED, SYNONYMS, controls, synonyms
@@ -206,7 +207,9 @@ def _cosines(
         of_words = generated.mean_word_vectors(model, list(place))
         of_texts = encoder.encode(model, list(place), work.resources.batch_size)
     except ValueError as error:
-        raise BadInput("unfit_model", f"measure_generators.encoder: {error}") from error
+        raise BadInput(
+            kind_of(error, "unfit_model"), f"measure_generators.encoder: {error}"
+        ) from error
     source, target = (np.array([place[text] for text in side]) for side in (sources, targets))
     found = {}
     for arm, own in _places(place, arms).items():
@@ -234,7 +237,9 @@ def _judged(work: Work, arms: Mapping[_Arm, Texts]) -> dict[_Arm, tuple["Values"
             model, tokenizer, list(place), work.resources.batch_size
         )
     except ValueError as error:
-        raise BadInput("unfit_model", f"measure_generators.judge: {error}") from error
+        raise BadInput(
+            kind_of(error, "unfit_model"), f"measure_generators.judge: {error}"
+        ) from error
     of = _places(place, arms)
     return {arm: (losses[own].sum(1), counts[own].sum(1)) for arm, own in of.items()}
 

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field
 
+from tercet.errors import kind_of
 from tercet.models.discriminators import Platt
 from tercet.models.machine import Precision
 from tercet.models.pretraining.forms import form_fault
@@ -75,7 +76,7 @@ def _opened(work: Work) -> "Judge":
     try:
         return judge.load(work.models["model"], config.precision, device, config.question)
     except ValueError as error:
-        raise BadInput("unfit_model", f"score.{SCORER.name}: {error}.") from error
+        raise BadInput(kind_of(error, "unfit_model"), f"score.{SCORER.name}: {error}.") from error
 
 
 def _score(work: Work, judge: "Judge", known: pa.Table, batch: pa.RecordBatch) -> None:
@@ -98,7 +99,7 @@ def check_model(config: GenseConfig, slot: str, folder: Path) -> None:
     try:
         wording.question_of(folder, config.question)
     except ValueError as error:
-        raise BadInput("unfit_model", f"score.gense: {error}.") from None
+        raise BadInput(kind_of(error, "unfit_model"), f"score.gense: {error}.") from None
 
 
 STAGE = Stage(

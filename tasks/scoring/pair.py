@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 from pydantic import Field
 
+from tercet.errors import kind_of
 from tercet.models import discriminators
 from tercet.tasks.scoring.evaluator import Floats, score_by_vectors
 from tercet.tasks.scoring.score import SCORES, STAGE_NAME, Scorer
@@ -48,7 +49,7 @@ def _model(work: Work) -> discriminators.PairModel:
     try:
         return discriminators.read(work.models["discriminator"])
     except ValueError as error:
-        raise BadInput("unfit_model", f"score.pair: {error}.") from error
+        raise BadInput(kind_of(error, "unfit_model"), f"score.pair: {error}.") from error
 
 
 STAGE = Stage(

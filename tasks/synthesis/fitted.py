@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from tercet.errors import kind_of
 from tercet.models.errors import Unusable
 from tercet.models.generation import GENERATIONS
 from tercet.models.generators import layout
@@ -52,7 +53,7 @@ def layout_of(folder: Path) -> Layout:
     try:
         return layout.read(folder)
     except ValueError as error:
-        raise Unusable("unfit_model", str(error)) from None
+        raise Unusable(kind_of(error, "unfit_model"), str(error)) from None
 
 
 def check_method(method: str, generator: str, follows_prompts: bool) -> None:

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field
 
+from tercet.errors import kind_of
 from tercet.models import seeding
 from tercet.models.machine import Precision
 from tercet.tasks.encoders import kept_vectors
@@ -137,7 +138,9 @@ def run(work: Work) -> Path:
                 rounds = turn.rounds
         matrix.flush()  # type: ignore[attr-defined]
     except ValueError as error:
-        raise BadInput("unfit_model", f"entry_matrix: {config.name}: {error}") from error
+        raise BadInput(
+            kind_of(error, "unfit_model"), f"entry_matrix: {config.name}: {error}"
+        ) from error
     _emit_shape(work, matrix, ids, texts, {"definitions": found.num_rows, "ica_rounds": rounds})
     return folder
 

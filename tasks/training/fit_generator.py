@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from pydantic import Field, model_validator
 
-from tercet.errors import InvalidSetting
+from tercet.errors import InvalidSetting, kind_of
 from tercet.models.generators import layout as layouts
 from tercet.models.generators.layout import Layout
 from tercet.models.machine import computed_in
@@ -127,7 +127,9 @@ def run(work: Work) -> Path:
         setting = setting_of(work, config, choice)
         log = fit_generator.fit(fitted, rows, hyper, setting, config.optimizer)
     except (ValueError, loop.NothingToChoose) as error:
-        raise BadInput("unfit_model", f"fit_generator: {config.name}: {error}") from error
+        raise BadInput(
+            kind_of(error, "unfit_model"), f"fit_generator: {config.name}: {error}"
+        ) from error
     work.emit("training_log", log_table(log, config.name, work.seed))
     return layouts.save(work.scratch / "model", fitted.model, fitted.tokenizer, fitted.layout)
 

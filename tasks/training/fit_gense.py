@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal
 import pyarrow as pa
 from pydantic import Field
 
+from tercet.errors import kind_of
 from tercet.models.discriminators import Platt, fitted_platt
 from tercet.models.generators import layout as layouts
 from tercet.models.pretraining.forms import form_fault
@@ -128,7 +129,7 @@ def _template(config: FitGenseConfig, method: str) -> str:
         return wording.template_in(config.prompts.path(method))
     except ValueError as error:
         raise BadInput(
-            "unfit_model", f"fit_generator.{config.name}.prompts.{method}: {error}."
+            kind_of(error, "unfit_model"), f"fit_generator.{config.name}.prompts.{method}: {error}."
         ) from None
 
 
@@ -159,7 +160,7 @@ def run(work: Work) -> Path:
         setting = setting_of(work, config, choice)
         log = fitting.fit(gense, pairs.fit, hyper, setting, config.optimizer)
     except (ValueError, loop.NothingToChoose) as error:
-        raise BadInput("unfit_model", f"{stage}: {error}") from error
+        raise BadInput(kind_of(error, "unfit_model"), f"{stage}: {error}") from error
     work.emit("training_log", log_table(log, config.name, work.seed))
     platt = _measured(work, gense, pairs)
     question = gense.question.model_copy(update={"slope": platt.slope, "shift": platt.shift})

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
+from tercet.errors import kind_of
 from tercet.models.encoders.settings import FormSettings
 from tercet.models.machine import Precision
 from tercet.tasks.encoders import kept_vectors, load_encoder
@@ -73,7 +74,7 @@ def run(work: Work) -> Path:
         }
         model = discriminators.fitted(parts["fit"], parts["validation"])
     except ValueError as error:
-        raise BadInput("unfit_model", f"{stage}: {error}") from error
+        raise BadInput(kind_of(error, "unfit_model"), f"{stage}: {error}") from error
     logits = discriminators.pair_logits(model, parts["test"])
     cosines = {name: discriminators.cosines(part) for name, part in parts.items()}
     emit_figures(work, config.name, judged, logits, model.calibration, cosines)

@@ -8,6 +8,7 @@ import pyarrow as pa
 from pydantic import BaseModel, Field
 from pydantic.json_schema import SkipJsonSchema
 
+from tercet.errors import kind_of
 from tercet.models.machine import Precision
 from tercet.models.training.phase import Hyperparameters, Optimizer, PartRows, Trained
 from tercet.tasks.stage import BadInput, Config, Work
@@ -187,6 +188,6 @@ def fitted(
             model, hyper, parts, setting_of(work, config, choice, seed), mini_batch
         )
     except (ValueError, loop.NothingToChoose) as error:
-        raise BadInput("unfit_model", str(error)) from error
+        raise BadInput(kind_of(error, "unfit_model"), str(error)) from error
     work.emit("training_log", log_table(trained.log, hyper.name, seed))
     return save_encoder(model, work.scratch / "model", trained.kept), trained

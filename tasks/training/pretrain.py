@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field, model_validator
 
-from tercet.errors import InvalidSetting
+from tercet.errors import InvalidSetting, kind_of
 from tercet.models import seeding
 from tercet.models.machine import Precision
 from tercet.models.pretraining.forms import Form, form_fault, transformer_folder
@@ -179,7 +179,7 @@ def run(work: Work) -> Path:
             config.name, model, tokenizer, train, held_out, task, budget, setting
         )
     except (ValueError, loop.NothingToChoose) as error:
-        raise BadInput("unfit_model", f"pretrain.{config.name}: {error}") from error
+        raise BadInput(kind_of(error, "unfit_model"), f"pretrain.{config.name}: {error}") from error
     work.emit("training_log", log_table(log, config.name, work.seed))
     return network.save(model, tokenizer, work.scratch / "model")
 

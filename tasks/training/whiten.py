@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 from pydantic import Field
 
+from tercet.errors import kind_of
 from tercet.models import seeding
 from tercet.models.encoders.settings import FormSettings, Prompts
 from tercet.models.machine import Precision
@@ -88,7 +89,7 @@ def run(work: Work) -> Path:
             raise ValueError("the encoder gives NaN or infinity: its training has diverged")
         fitted = whitening(vectors, config.dimensions, config.power)
     except ValueError as error:
-        raise BadInput("unfit_model", f"whiten: {error}") from error
+        raise BadInput(kind_of(error, "unfit_model"), f"whiten: {error}") from error
     whiten(model, fitted)
     count = len(fitted.variances)
     kept = np.arange(count) < fitted.dimensions

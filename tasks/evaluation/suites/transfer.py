@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from tercet.errors import kind_of
 from tercet.models.measures import probe
 from tercet.tasks.evaluation.suites.layout import (
     check_texts,
@@ -136,7 +137,9 @@ class LabelledTask(Task):
         try:
             return probe.accuracy_items(*samples)
         except ValueError as error:
-            raise BadInput("unfit_model", f"{self.name} cannot be evaluated: {error}.") from None
+            raise BadInput(
+                kind_of(error, "unfit_model"), f"{self.name} cannot be evaluated: {error}."
+            ) from None
 
     def scores(self, encoded: "Encoded") -> list[Scores]:
         """Right or wrong on each example, by a classifier on the model's own vectors."""
