@@ -107,8 +107,8 @@ def test_which_run_is_meant(store: Store) -> None:
     for kind, ref, name in [
         ("bad_value", "20", "2"),
         ("unknown_name", "nothing", "nothing"),
-        ("gone", "version", "extract@abcd"),
-        ("gone", "tag:version", "extract@abcd"),
+        ("bad_value", "version", "extract@abcd"),
+        ("bad_value", "tag:version", "extract@abcd"),
         ("gone", "good", first),
     ]:
         with fails(kind, name):

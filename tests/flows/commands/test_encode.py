@@ -67,7 +67,7 @@ def test_what_cannot_be_encoded_writes_nothing(store: str, tmp_path: Path) -> No
         (str(tmp_path / "lines.txt"), None, None, None, "missing_column", ".txt"),
         (str(table), "body", None, None, "missing_column", "'body'"),
         (str(table), "empty", None, None, "no_rows", "'empty'"),
-        (str(table), None, "no/model", None, "bad_value", "no/model"),
+        (str(table), None, "no/model", None, "unreachable", "no/model"),
         (str(table), None, None, "nowhere", "unknown_name", "nowhere"),
     ]
     for source, column, model, run, kind, name in cases:

@@ -160,7 +160,7 @@ def test_what_is_wrong_is_said_before_a_model_is_loaded(suite: str, tmp_path: Pa
         ((), {"format_": "xml"}, "unknown_name", "--format"),
         (("ingest",), {}, "unfit_model", "ingest@aaaa1111"),
         (("train@9",), {}, "unfit_model", "'train@9'"),
-        (("./no/such",), {}, "bad_value", "'./no/such'"),
+        (("./no/such",), {}, "missing_file", "'./no/such'"),
         (("train",), {}, "conflict", "'train'"),
         (("train@bbbb",), {}, "conflict", "'train@bbbb'"),
         ((), {"tasks": f"fact_order:{tmp_path / 'none.tsv'}"}, "missing_file", "none.tsv"),
@@ -236,11 +236,11 @@ def test_a_name_is_the_stores_before_it_is_the_hubs(
         model_path("herons", store.location, None)
 
     def missing(name: str) -> Path:
-        raise weights.ModelMissing("missing_file", f"The model {name!r} is not available.")
+        raise weights.ModelMissing("unreachable", f"The model {name!r} is not available.")
 
     monkeypatch.setattr(weights, "fetch", missing)
     for name in ("trian", "owner/name"):
-        with fails("bad_value", name):
+        with fails("unreachable", name):
             model_path(name, store.location, None)
 
 

@@ -82,9 +82,9 @@ def test_a_recipe_is_kept_once_and_the_command_may_be_repeated(place: Place) -> 
 @pytest.mark.parametrize(
     ("fault", "kind", "name"),
     [
-        (("--set", "backbone=./nosuch"), "unfit_model", "./nosuch"),
-        (("--set", "backbone=WEIGHTLESS"), "unfit_model", "weightless"),
-        (("--set", "evaluator.model=package:nosuch/model"), "unfit_model", "nosuch"),
+        (("--set", "backbone=./nosuch"), "missing_file", "./nosuch"),
+        (("--set", "backbone=WEIGHTLESS"), "unreadable", "weightless"),
+        (("--set", "evaluator.model=package:nosuch/model"), "missing_package", "nosuch"),
         (("--corpus", "nosuch.txt"), "missing_file", "nosuch.txt"),
         (("--corpus", "hf:glue"), "unreachable", "hf:glue"),
         (

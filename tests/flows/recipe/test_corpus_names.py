@@ -165,7 +165,7 @@ MEASURED = {"measure_generators": {"encoder": "e"}, "generators": {"g": {"model"
     ("corpora", "pairs", "more", "kind", "name"),
     [
         ([FIELD], {}, {}, "missing_key", "pairs.corpora"),
-        ([SICK], {"corpora": ["wiki"]}, {}, "no_effect", "'wiki'"),
+        ([SICK], {"corpora": ["wiki"]}, {}, "unknown_name", "'wiki'"),
         ([TERMS], {}, {}, "unfit_model", "'terms'"),
         ([FIELD], {"corpora": ["field"], "above": 3}, {}, "no_effect", "scored"),
         ([SICK, MRPC], {"above": {"sick": 3}}, {}, "missing_key", "'mrpc'"),

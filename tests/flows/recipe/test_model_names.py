@@ -84,9 +84,9 @@ OF_SMALL: list[tuple[str, ErrorKind, str]] = [
     (NEW + "{masked: {pretrain: {form: t5}}, b: maskd}", "unknown_name", "'maskd' 'masked'"),
     (NEW + "{previous: x/y}", "conflict", "models.previous:"),
     (NEW + "{first: x/y}", "conflict", "models.first:"),
-    (NEW + "{a.b: x/y}", "conflict", "'a.b'"),
-    (NEW + "{a: {}}", "missing_key", "models.a: pretrain"),
-    (NEW + "{a: {take: x/y, pretrain: {form: masked}}}", "missing_key", "models.a:"),
+    (NEW + "{a.b: x/y}", "bad_value", "'a.b'"),
+    (NEW + "{a: {}}", "conflict", "models.a: pretrain"),
+    (NEW + "{a: {take: x/y, pretrain: {form: masked}}}", "conflict", "models.a:"),
     (NEW + "{a: {pretrain: {form: t5, corpora: [nli]}}}", "unknown_name", "corpora: field"),
     (NEW + "{a: {pretrain: {form: t5, init: x/y, layers: 2}}}", "no_effect", "layers"),
     (
@@ -115,7 +115,7 @@ FIT_WRITER = "models: {writer: {fit_generator: {form: gense, "
 OF_GENSE: list[tuple[str, ErrorKind, str]] = [
     (FIT_WRITER + "init: x, batch_size: 2}}}", "bad_value", "fit_generator.batch_size"),
     (FIT_WRITER + "init: x, pairs: {corpora: [sts]}}}}", "conflict", "pairs.corpora: 'sts'"),
-    (FIT_WRITER + "init: x, pairs: {corpora: [nl]}}}}", "no_rows", "'nl' nli, sts"),
+    (FIT_WRITER + "init: x, pairs: {corpora: [nl]}}}}", "unknown_name", "'nl' nli, sts"),
     (
         FIT_WRITER + "init: gpt}}, gpt: {pretrain: {form: causal}}}",
         "unfit_model",
@@ -149,7 +149,11 @@ HELD_OUT = (
 )
 OF_JUDGED: list[tuple[str, ErrorKind, str]] = [
     ("evaluator: null, synthesise: null, score: null, select: null", "missing_key", "evaluator:"),
-    ("models: {judge: {fit_pair: {corpora: [field]}}}", "no_rows", "fit_pair.corpora: nli, sts"),
+    (
+        "models: {judge: {fit_pair: {corpora: [field]}}}",
+        "unknown_name",
+        "fit_pair.corpora: nli, sts",
+    ),
     ("models: {judge: {fit_pair: {}}}", "conflict", "models.judge.fit_pair: 'sts' entailment"),
     (
         "corpora: [{name: field, source: f}], models: {judge: {fit_pair: {}}}",
@@ -164,8 +168,8 @@ OF_JUDGED: list[tuple[str, ErrorKind, str]] = [
         "unfit_model",
         "models.own.pretrain.init:",
     ),
-    (HELD_OUT + "{dev: [nobody]}}}", "no_rows", "'nobody'"),
-    (HELD_OUT + "{corpora: [nli, dev], dev: [dev]}}}", "no_rows", "fit_pair.dev: 'dev'"),
+    (HELD_OUT + "{dev: [nobody]}}}", "unknown_name", "'nobody'"),
+    (HELD_OUT + "{corpora: [nli, dev], dev: [dev]}}}", "conflict", "fit_pair.dev: 'dev'"),
     (HELD_OUT + "{dev: [nli, dev]}}}", "no_rows", "fit_pair.dev:"),
 ]
 FAULTS = [

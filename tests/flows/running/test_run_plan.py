@@ -28,9 +28,9 @@ SHORT = {
 REFUSED: list[tuple[str, ErrorKind, str]] = [
     ("ASKED", "missing_key", "synthesise.rewrite: "),
     ("ASKED & llm={name: x}", "missing_key", "run.llm.endpoints"),
-    ("ASKED & llm={model: LLM, name: x}", "missing_key", "llm: "),
-    ("ASKED & llm={model: FOLDER/nowhere}", "unfit_model", "nowhere"),
-    ("ASKED & llm={model: FOLDER/bare}", "unfit_model", "safetensors"),
+    ("ASKED & llm={model: LLM, name: x}", "conflict", "llm: "),
+    ("ASKED & llm={model: FOLDER/nowhere}", "missing_file", "nowhere"),
+    ("ASKED & llm={model: FOLDER/bare}", "unreadable", "safetensors"),
     ("WITH_LLM & extract_generate={types: [place, Place]}", "bad_value", "'Place'"),
     ("WITH_LLM & extract={lexicon: x} & extract_generate={}", "conflict", "extract"),
     ("WITH_LLM & run.llm={max_cost: 3}", "missing_key", "price_in"),
@@ -60,7 +60,7 @@ REFUSED: list[tuple[str, ErrorKind, str]] = [
     ("generators={llm: {model: x}}", "conflict", "generators.llm: "),
     (
         "generators={small: {model: ./nowhere}} & synthesise={paraphrase: {generator: small}}",
-        "unfit_model",
+        "missing_file",
         "generators.small: ",
     ),
     (
@@ -90,7 +90,7 @@ REFUSED: list[tuple[str, ErrorKind, str]] = [
     ),
     (
         "models={counts: {count_tokens: {tokenizer: x, corpora: [nowhere]}}}",
-        "missing_key",
+        "unknown_name",
         "models.counts.count_tokens.corpora: ",
     ),
     (
