@@ -80,7 +80,7 @@ check: setup  ## ruff's format and lint, mypy (strict), import-linter
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	rm -rf .build/types && mkdir -p .build/types/tercet
-	for name in flows tasks models storage recipes tercet/__init__.py; do ln -s ../../../$$name .build/types/tercet; done
+	for name in flows tasks models storage recipes tercet/__init__.py tercet/errors.py; do ln -s ../../../$$name .build/types/tercet; done
 	cd .build/types && ../../$(BIN)/mypy --config-file ../../pyproject.toml -p tercet
 	cd .build/types && ../../$(BIN)/lint-imports --config ../../pyproject.toml --cache-dir ../../.import_linter_cache
 
