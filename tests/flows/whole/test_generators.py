@@ -108,3 +108,24 @@ def test_killed_while_it_writes_it_asks_for_no_row_twice(
     assert query(tmp_path / "store", COUNT) == [(240, 240, "local")]
     rows = "SELECT sentence_id, request_digest, raw FROM generations ORDER BY ALL"
     assert query(tmp_path / "store", rows) == query(undisturbed, rows)
+
+
+def test_a_vaegpt_made_in_the_recipe_writes_with_noise(recipe: Path, tmp_path: Path) -> None:
+    content = yaml.safe_load(recipe.read_text())
+    fit = {"form": "vaegpt", "init": content["generators"]["small"]["model"], "max_length": 96}
+    fit |= {"max_steps": 2, "batch_size": 4, "pairs": {"corpora": ["prose"]}}
+    # Without draws, noise alone tells the generations of a sentence apart: W of 5 is much of it.
+    fit["vaegpt"] = {"noise_weight": 5.0}
+    settings = {"model": "writer", "temperature": 0, "beams": 1, "max_tokens": 12}
+    content |= {"models": {"writer": {"fit_generator": fit}}, "generators": {"small": settings}}
+    path = tmp_path / "vaegpt.yaml"
+    path.write_text(yaml.safe_dump({**content, "sample": {"rows": 20}}, sort_keys=False))
+    store = tmp_path / "store"
+    ended_well(tercet(*run(path, store, "--until", "parse")))
+    ((count, different),) = query(
+        store,
+        "SELECT count(*), count(DISTINCT (sentence_id, raw)) FROM generations "
+        "WHERE method = 'paraphrase'",
+    )
+    assert count == 40
+    assert different > 25
