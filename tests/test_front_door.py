@@ -53,7 +53,7 @@ def test_faults_are_sentences(tmp_path: Path) -> None:
         tercet.open(str(tmp_path / "none"))
     write_run(tmp_path / "store", {})
     store = tercet.open(str(tmp_path / "store"))
-    with fails("bad_query", "SELECT"):
+    with fails("not_read_only", "SELECT"):
         store.sql("DROP TABLE sentences")
     with fails("unfit_model"):
         store.run().model("everything")

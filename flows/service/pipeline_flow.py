@@ -11,8 +11,6 @@ import contextlib
 import contextvars
 import logging
 import os
-import re
-import shlex
 import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -41,24 +39,18 @@ from pydantic import Field
 
 from tercet.flows.recipe import file as recipe_file
 from tercet.flows.recipe import secrets
-from tercet.flows.results import queries, summary
-from tercet.flows.results.queries import connect
-from tercet.flows.results.verdict import verdict_of
 from tercet.flows.running.arguments import RunArguments
-from tercet.flows.running.run_plan import RunPlan
-from tercet.flows.service import automations, server
+from tercet.flows.service import automations, run_artifact, server
+from tercet.flows.service.run_artifact import PrefectArtifact
 from tercet.flows.terminal.failures import (
     StageFailed,
     describe_failure,
     exit_code,
     is_foreseen,
 )
-from tercet.flows.terminal.progress import ProgressReading, Reporter, say, show_step
+from tercet.flows.terminal.progress import Reporter, say, show_step
 from tercet.models.errors import CeilingReached
-from tercet.storage import runs
-from tercet.storage.store import Store, open_store
 from tercet.tasks.stage import Interrupted
-from tercet.tasks.warning import sentence
 
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
@@ -238,7 +230,7 @@ def pipeline(
             if place is not None and not opened:
                 with contextlib.suppress(Exception):
                     run_id = record_refused(place, flow_run, message)
-                    publish_refused(place, run_id)
+                    run_artifact.publish_refused(place, run_id)
             # Prefect keeps the error to the end of the process, and its frames would keep DuckDB,
             # whose bindings then print what they call leaks into the log of `serve`.
             error = error.with_traceback(None)
@@ -298,7 +290,7 @@ def _run_steps(plan: "RunPlan", flow_run: "FlowRun", opened: Callable[[str], Non
         # For who only sees Prefect; whoever typed `tercet run` sees its summary.
         if run_id is not None and flow_run.deployment_id is not None:
             with contextlib.suppress(Exception):
-                publish_run(plan, run_id)
+                run_artifact.publish_run(plan, run_id)
     verdict.settle(handle)
     return handle
 
@@ -494,102 +486,3 @@ def speaking_up(flow_run: "FlowRun") -> Iterator[None]:
     finally:
         ended.set()
         looking.join()
-
-
-def publish_run(plan: RunPlan, run_id: str) -> None:
-    """Makes the artifact of a run that has ended; versions of one key are a recipe's runs.
-
-    The description, which pages show beside its name, says how it ended, and why.
-    """
-    _publish(runs.resolve_run(open_store(plan.store), run_id), describe_run(plan, run_id))
-
-
-def publish_refused(store: Store, run_id: str) -> None:
-    """Makes the artifact of a run that ended before its first step."""
-    run = runs.resolve_run(store, run_id)
-    error = _cell(str(run["end_info"].get("error")))
-    _publish(run, f"# {run['recipe_name']}: {run['state']}\n\n**{error}**\n\nNo step was begun.")
-
-
-def _publish(run: runs.Run, text: str) -> None:
-    from prefect.artifacts import create_markdown_artifact
-
-    name = re.sub(r"[^a-z0-9]+", "-", run["recipe_name"].lower()).strip("-")
-    error = (run.get("end_info") or {}).get("error")
-    verdict = verdict_of(run.get("end_info") or {})
-    reason = error if verdict is None else verdict.sentence()
-    ended = f"Run {run['run_id']} {run['state']}" + (f": {reason}" if reason else "")
-    create_markdown_artifact(text, key=f"runs-of-{name}", description=ended)
-
-
-def describe_run(plan: RunPlan, run_id: str) -> str:
-    """Steps with rows and seconds, warnings, figures, and how to see more, in markdown."""
-    store = open_store(plan.store)
-    run = runs.resolve_run(store, run_id)
-    place = f"--store {shlex.quote(plan.store)}"
-    lines = [f"# {plan.recipe.name}: {run['state']}", ""]
-    if (verdict := verdict_of(run["end_info"])) is not None:
-        lines += [f"**{_cell(verdict.sentence())}**", ""]
-    error = (run.get("end_info") or {}).get("error")
-    if error:
-        lines += [f"**{_cell(error)}**", "", "A retry goes on from what the store has.", ""]
-    lines += ["| step | state | seconds | rows |", "|---|---|--:|---|"]
-    lines += [_row(entry) for entry in run["steps"]]
-    if left := runs.steps_left(run):
-        lines += ["", f"Not reached: {', '.join(left)}"]
-    with connect(store, run_id) as connection:
-        told = [sentence(row) for row in queries.read_warnings(connection)]
-    if told:
-        lines += ["", f"## Warnings ({len(told)})", "", *(f"- {_cell(one)}" for one in told)]
-    if run["state"] == "done":
-        command = shlex.join(["tercet", "run", *plan.arguments.words()])
-        lines += ["", "## Summary", "", "```", summary.summarise_run(plan, run_id, command), "```"]
-    lines += ["", f"The report, on the machine of the store: `tercet report {run_id} {place}`"]
-    return "\n".join(lines)
-
-
-def _row(entry: Mapping[str, Any]) -> str:
-    counts = [f"{n:,} {table}" for table, n in (entry.get("tables") or {}).items() if n]
-    rows = ", ".join(counts) or "none"
-    return f"| {entry['step']} | {entry['state']} | {entry['seconds']:.1f} | {rows} |"
-
-
-def _cell(text: str) -> str:
-    """One line in which no character of markdown or HTML means anything."""
-    return re.sub(r"([\\`*_\[\]<>|#])", r"\\\1", " ".join(text.split()))
-
-
-ARTIFACT_SECONDS = 2.0
-
-
-class PrefectArtifact:
-    """A progress artifact; a server that refuses it does not fail the run."""
-
-    every = ARTIFACT_SECONDS
-
-    def __init__(self, step: str) -> None:
-        self._step = step
-        self._id: Any = None
-        self._broken = False
-
-    def show(self, numbers: ProgressReading) -> None:
-        self._put(numbers.percent, numbers.text())
-
-    def close(self, numbers: ProgressReading) -> None:
-        if self._id is not None:
-            self._put(100.0, numbers.text())
-
-    def _put(self, percent: float, text: str) -> None:
-        if self._broken:
-            return
-        try:
-            from prefect.artifacts import create_progress_artifact, update_progress_artifact
-
-            described = f"{self._step}: {text}"
-            if self._id is None:
-                key = re.sub(r"[^a-z0-9]+", "-", self._step.lower()).strip("-")
-                self._id = create_progress_artifact(percent, key=key, description=described)
-            else:
-                update_progress_artifact(self._id, percent, description=described)
-        except Exception:
-            self._broken = True

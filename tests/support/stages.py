@@ -24,7 +24,10 @@ def rows_in(folder: Path, **tables: pa.Table) -> Rows:
 
 def stored(folder: Path, **tables: pa.Table) -> dict[str, Rows]:
     """Each table in a file, as the slot of its name."""
-    return {name: rows_in(folder, **{name: table}) for name, table in tables.items()}
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, table in tables.items():
+        pq.write_table(table, folder / f"{name}.parquet")
+    return {name: rows_of({name: [folder / f"{name}.parquet"]}) for name in tables}
 
 
 def work_of(config: Any, inputs: Mapping[str, Rows], scratch: Path, **more: Any) -> Work:
