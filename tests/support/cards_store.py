@@ -24,24 +24,11 @@ RECIPE: dict[str, Any] = {
     "select": {"negative_max": 0.97, "positive_min": None},
     "run": {"llm": {"endpoints": ["https://ann:pw@llm.internal/v1"]}},
 }
-CONTAMINATION = pa.schema(
-    [
-        ("text_id", pa.uint64()),
-        ("text", pa.string()),
-        ("suite", pa.string()),
-        ("task", pa.string()),
-        ("level", pa.string()),
-        ("score", pa.float64()),
-        ("evaluation_text", pa.string()),
-        ("removed", pa.bool_()),
-    ]
-)
 
 
 def rows(table: str, values: Sequence[Mapping[str, Any]]) -> pa.Table:
     """Rows of a table that a stage makes; columns that are not named are null."""
-    schema = known_schemas().get(table, CONTAMINATION)
-    return pa.Table.from_pylist([dict(value) for value in values], schema=schema)
+    return pa.Table.from_pylist([dict(value) for value in values], schema=known_schemas()[table])
 
 
 def evaluation(version: str, phase: str, metric: str, value: float, **more: Any) -> dict[str, Any]:
@@ -105,7 +92,7 @@ def birds_store(
         ),
     }
     if contamination is not None:
-        made["guard.triplets"] = ("eeee5555", {"contamination": rows("", contamination)})
+        made["guard.triplets"] = ("eeee5555", {"contamination": rows("contamination", contamination)})
     for step, (version, tables) in made.items():
         make_artifact(store, step, version, tables)
     for seed in seeds:
