@@ -92,7 +92,10 @@ def birds_store(
         ),
     }
     if contamination is not None:
-        made["guard.triplets"] = ("eeee5555", {"contamination": rows("contamination", contamination)})
+        made["guard.triplets"] = (
+            "eeee5555",
+            {"contamination": rows("contamination", contamination)},
+        )
     for step, (version, tables) in made.items():
         make_artifact(store, step, version, tables)
     for seed in seeds:
