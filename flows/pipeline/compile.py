@@ -336,6 +336,8 @@ def synthesis_steps(resolved: Resolved) -> list[Step]:
     if recipe.select.pairing == "role":
         # The fallback for a missing negative is a candidate like any other.
         methods.setdefault("random", MethodSettings())
+    pipeline = recipe.extract.pipeline
+    language = None if pipeline is None else extract.pipeline_of(pipeline).language
     sources = {"mentions": extracted, "sentence_categories": extracted}
     sources |= {"graph": "graph", "pool": "ingest"}
     for method, settings in methods.items():
@@ -343,6 +345,8 @@ def synthesis_steps(resolved: Resolved) -> list[Step]:
         inputs = {"sentences": ("ingest",), "anchors": ("sample",)}
         inputs |= {slot: (sources[slot],) for slot in described.needs if slot in sources}
         given = {"method": method, **settings.model_dump(exclude={"role"})}
+        if "mentions" in described.needs:
+            given["language"] = language
         step = f"{synthesise.NAME}.{method}"
         if described.each == "passages":
             drawn = recipe.sample.passages

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 from pydantic import ValidationError
 
+from tercet.errors import TercetError
 from tercet.flows.recipe.model import Recipe
 from tercet.flows.recipe.resolved import GENSE, LLM, Misplaced, Place, Resolved
 from tercet.flows.recipe.wording import kind_of_fault, of_parameter
@@ -15,7 +16,7 @@ from tercet.models.losses.gaussian_decay import TEACHER
 from tercet.models.losses.token_reconstruction import NAME as RECONSTRUCTION
 from tercet.tasks.corpus.kind_registry import columns_fault
 from tercet.tasks.corpus.sources.registry import reader_of
-from tercet.tasks.knowledge.extract import ExtractConfig
+from tercet.tasks.knowledge.extract import ExtractConfig, pipeline_of
 from tercet.tasks.scoring.scorers import SCORERS
 from tercet.tasks.scoring.select_checks import find_faults
 from tercet.tasks.synthesis import fitted, prompted
@@ -76,6 +77,7 @@ def check_resolved(resolved: Resolved) -> None:
     """Checks what the models and corpora are used for. Raises Misplaced for the first fault."""
     recipe = resolved.recipe
     check_asking(resolved)
+    _check_language(resolved)
     for index, phase in enumerate(recipe.train.phases):
         for number, part in enumerate(phase.parts):
             _check_rows(resolved, phase.name, part, ("train", "phases", index, "parts", number))
@@ -313,6 +315,31 @@ def _check_heads(recipe: Recipe) -> None:
 def _has_pairs(recipe: Recipe) -> bool:
     """Whether some corpus has document pairs."""
     return any(reader_of(corpus.source).has_pairs(corpus) for corpus in recipe.unlabelled)
+
+
+def _check_language(resolved: Resolved) -> None:
+    """Methods must read the language of the pipeline that names entities."""
+    name = resolved.recipe.extract.pipeline
+    if name is None:
+        return
+    try:
+        language = pipeline_of(name).language
+    except TercetError as error:
+        raise Misplaced(error.kind, str(error).rstrip("."), "extract", "pipeline") from None
+    methods = [name for name, method in resolved.methods.items() if not method.reads(language)]
+    if methods:
+        raise Misplaced(
+            "conflict",
+            f"the language of extract.pipeline is {language!r}, which these methods do not know: "
+            f"leave {', '.join(methods)} out",
+            *("synthesise", methods[0]),
+        )
+    if resolved.recipe.awareness is not None:
+        raise Misplaced(
+            "conflict",
+            "awareness changes what the lexicon found: leave it or extract.pipeline out",
+            "awareness",
+        )
 
 
 def _check_rows(resolved: Resolved, phase: str, part: PartConfig, place: Place) -> None:

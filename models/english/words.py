@@ -408,10 +408,10 @@ def wants_an(text: str) -> bool:
     return lower[0] in "aeiou" and _AS_CONSONANT.match(lower) is None
 
 
-def replaced(text: str, start: int, end: int, new: str) -> str:
-    """The text with `text[start:end]` replaced, and the article right before it corrected."""
+def replaced(text: str, start: int, end: int, new: str, english: bool = True) -> str:
+    """The text with `text[start:end]` replaced, and an English article before it corrected."""
     before = text[:start]
-    if new and before[-1:] in " \t(`\"'“‘":
+    if english and new and before[-1:] in " \t(`\"'“‘":
         article = _ARTICLE.search(before)
         # A single capital A may be a name ("vitamin A"), unless a sentence begins with it.
         if article and (article.group(1) == "a" or article.start() == 0):

@@ -81,7 +81,7 @@ def _nouns(tokens: Tokens, lexicon: Lexicon) -> Spans:
     return Spans(*parts)
 
 
-def _identifiers(tokens: Tokens) -> Spans:
+def identifiers(tokens: Tokens) -> Spans:
     """Names from code: snake_case, CamelCase, dotted.names, call(), --flags."""
     return _plain(np.flatnonzero((tokens.kind == IDENTIFIER) & ~tokens.stop))
 
@@ -200,10 +200,10 @@ def extract(texts: Sequence[str], lexicon: Lexicon) -> Mentions:
     one that most of its text's other entities share, else its first.
     """
     tokens = tokenise(texts, lexicon.phrases.words, identifiers=True)
-    found = [_identifiers(tokens), _nouns(tokens, lexicon), _names(tokens)]
+    found = [identifiers(tokens), _nouns(tokens, lexicon), _names(tokens)]
     spans = Spans(*(np.concatenate(each) for each in zip(*map(_columns, found), strict=True)))
     rank = np.repeat(np.arange(3), [len(each.first) for each in found])
-    numeric = _outside_code(quantities.find(tokens.buffer), tokens)
+    numeric = outside_code(quantities.find(tokens.buffer), tokens)
 
     places = _bounds(tokens, spans, numeric)
     kept = longest_first(*places, np.append(rank, np.full(len(numeric), 3)))
@@ -258,7 +258,7 @@ def _bounds(tokens: Tokens, spans: Spans, numeric: Sequence[Quantity]) -> tuple[
     )
 
 
-def _outside_code(found: list[Quantity], tokens: Tokens) -> list[Quantity]:
+def outside_code(found: list[Quantity], tokens: Tokens) -> list[Quantity]:
     """Quantities outside links and names from code."""
     if not found or not len(tokens.starts):
         return found

@@ -4,6 +4,7 @@ Ordinals, dates in digits, clock times, version numbers and digits inside names 
 """
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -122,6 +123,34 @@ def find(text: str) -> list[Quantity]:
         if quantity is not None:
             found.append(quantity)
         at += 1 if merged is None else 2
+    return found
+
+
+# A decimal comma here is a separator of thousands there: nothing in the text tells which it is.
+_SEPARATED = re.compile(r"\d+(?:[.,'’]\d+)+|\d{1,3}(?:[ \u00a0\u202f]\d{3})+(?!\d)")
+_SYMBOL = 2  # letters; longer units are words of English
+
+
+def find_in_any_language(text: str) -> list[Quantity]:
+    """Whole numbers in digits, with those of their units that are symbols.
+
+    Numbers with a comma, a point, an apostrophe or a space inside are left out, since languages
+    disagree on what it means; so are fractions, which may be dates, and hours, which may be times.
+    """
+    separated = [match.span() for match in _SEPARATED.finditer(text)]
+    starts = [start for start, _ in separated]
+    found = []
+    for quantity in find(text):
+        said = text[quantity.start : quantity.end]
+        at = bisect_right(starts, quantity.start) - 1
+        if not said.isdecimal() or quantity.needs_noun or quantity.unit == "hour":
+            continue
+        if at >= 0 and quantity.start < separated[at][1]:
+            continue
+        unit = text[quantity.unit_start : quantity.unit_end]
+        if unit.isalpha() and len(unit) > _SYMBOL:
+            quantity = _atom(quantity.start, quantity.end, quantity.value)
+        found.append(quantity)
     return found
 
 

@@ -1,17 +1,21 @@
 """A negative by an entity swapped for a graph neighbour of its type (GCSE §3.1, eqs. 5-8).
 
-Mentions can be swapped that are surely nouns, heads of their phrases, and not parts of a term.
+Mentions can be swapped that are surely nouns, heads of their phrases, and not parts of a term. What
+a pipeline found, in whatever language, is a name: it only must stand apart from its neighbours, and
+gives way to names of exactly its type.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 from pydantic import Field
 
 from tercet.models import seeding
@@ -37,6 +41,7 @@ from tercet.models.english.words import (
 )
 from tercet.models.generation import Method, MethodInput, Output, Several, methods
 from tercet.models.knowledge.lexicon import load_pairs
+from tercet.models.knowledge.pipeline import ELIDING
 from tercet.models.knowledge.replacements import POOLS, PREFERRED, Pick, Replacements
 
 # Half of an idiom more often than a thing: "a bit", "in terms of", "take part".
@@ -84,8 +89,12 @@ _BARE_TYPES = frozenset(("substance", "food", "illness"))
 _MEASURES = frozenset(("time", "money", "attribute"))
 _NEXT_TO = re.compile(r"(?:(\S+)\s+)?[\"“‘'`(\[]?$")
 _BEHIND = re.compile(r"[\"”’'`]?\s+(\S+)")
+# Where all nouns have capitals.
+_CAPITALISING = ("de", "lb")
 _TIED_BEFORE = frozenset("-/_.=@#~<$\\'’+*:&")
 _TIED_AFTER = frozenset("-/_=(@~<>\\+*^[&'’")
+# "L'Italie", "qu'Anne", "dell'Arno": a word that lost its last vowel to the name's first.
+_ELIDED = re.compile(r"(?<!\w)[^\W\d]{1,6}['’]\Z")
 # What a name from code is often called behind it.
 _CODE = word_set(
     """object objects function functions method methods class classes instance instances attribute
@@ -147,26 +156,54 @@ def takes_count_noun(text: str, start: int, end: int, lemma: str | None) -> bool
 
 
 def swappable(
-    texts: Sequence[str], mentions: pa.Table, lemmas: Sequence[str | None]
+    texts: Sequence[str],
+    mentions: pa.Table,
+    lemmas: Sequence[str | None],
+    language: str | None = None,
 ) -> npt.NDArray[np.bool_]:
     """Which of the mentions of entities (row, text, type, start, end) can be swapped.
 
-    lemmas: their entities' texts. A mention fails where a neighbour does not decide that it is a
-    noun and the head of its phrase, inside a hyphened word or a longer name, in an idiom, and where
-    it measures something.
+    lemmas: their entities' texts. language: that of the pipeline that named them, if one did. A
+    mention fails where a neighbour does not decide that it is a noun and the head of its phrase,
+    inside a hyphened word or a longer name, in an idiom, and where it measures something.
     """
     columns = (mentions[name].to_pylist() for name in ("row", "type", "start", "end"))
     fits = [
-        _fits(texts[row], start, end, kind, lemma)
+        _is_apart(texts[row], start, end)
+        and (language in _CAPITALISING or not _is_within(texts[row], start, end))
+        if by_pipeline(kind, language)
+        else _fits(texts[row], start, end, kind, lemma)
         for row, kind, start, end, lemma in zip(*columns, lemmas, strict=True)
     ]
     return np.array(fits, dtype=np.bool_)
 
 
-def _fits(text: str, start: int, end: int, kind: str, lemma: str | None) -> bool:
-    if (text[start - 1 : start] in _TIED_BEFORE and start) or text[end : end + 1] in _TIED_AFTER:
+def by_pipeline(kind: str, language: str | None) -> bool:
+    """Whether a pipeline gave an entity this type, since it reads this language."""
+    return language is not None and kind != "identifier"
+
+
+def _is_apart(text: str, start: int, end: int) -> bool:
+    """Whether neither neighbour is tied to the mention, as in a hyphened word; "l'" is no tie."""
+    tied = start and text[start - 1] in _TIED_BEFORE
+    if tied and not _ELIDED.search(text[max(0, start - 8) : start]):
         return False
-    if text[end : end + 1] == "." and text[end + 1 : end + 2].isalnum():
+    if text[end : end + 1] in _TIED_AFTER:
+        return False
+    return not (text[end : end + 1] == "." and text[end + 1 : end + 2].isalnum())
+
+
+def _is_within(text: str, start: int, end: int) -> bool:
+    """Whether a capital beside the mention tells that the name is longer, or a number behind it."""
+    before = _NEXT_TO.search(text, max(0, start - 30), start)
+    if before is not None and before.start(1) > 0 and before.group(1)[0].isupper():
+        return True
+    behind = _BEHIND.match(text, end)
+    return behind is not None and (behind.group(1)[0].isupper() or behind.group(1)[0].isdigit())
+
+
+def _fits(text: str, start: int, end: int, kind: str, lemma: str | None) -> bool:
+    if (start and text[start - 1] in "'’") or not _is_apart(text, start, end):
         return False
     said = text[start:end]
     here = around(text, start, end)
@@ -234,6 +271,9 @@ _PARTS = re.compile(r"[A-Z]?[a-z]{3,}|[A-Z]{3,}(?![a-z])")
 _LONGEST_ACRONYM = 5
 _CAMEL = re.compile(r"[a-z0-9][A-Z]|[A-Z]{2}[a-z]{2}")
 
+# Mentions with one type, from which on a name that a pipeline found is taken for one.
+_LEAST = 2
+
 Option: TypeAlias = tuple[int, str, str]  # node, text, pool
 
 
@@ -299,6 +339,22 @@ def shape(text: str) -> str:
     return kind + text[len(core) :]
 
 
+def stands_in(new: str, old: str, language: str) -> bool:
+    """Whether a name can be written in another's place: in the same letter case, and, where words
+    before it are elided, with the same kind of letter in front."""
+    return _case(new) == _case(old) and (language not in ELIDING or _onset(new) == _onset(old))
+
+
+def _case(name: str) -> tuple[bool, bool]:
+    return name[:1].isupper(), name.isupper()
+
+
+def _onset(name: str) -> str:
+    """A vowel, a consonant, or what is now the one and now the other ("l'Yonne", "le Yémen")."""
+    letter = unicodedata.normalize("NFD", name.casefold())[:1]
+    return letter if letter in "hy" else "vowel" if letter in "aeiouœæ" else "consonant"
+
+
 def is_name(text: str) -> bool:
     """Whether a text has a capital letter."""
     return text != text.lower()
@@ -341,11 +397,27 @@ class Swaps(Several):
 
 @dataclass(frozen=True)
 class Entities:
-    """The graph's search, and the nodes' texts by sorted id."""
+    """The graph's search, the nodes' texts by sorted id, the types' names by id, and hard edges."""
 
     replacements: Replacements
     ids: seeding.Ids
     texts: pa.Array
+    names: dict[int, str]
+    hard: Sequence[pa.RecordBatch]
+
+    @cached_property
+    def types(self) -> dict[int, str]:
+        """By entity the type that most of its mentions have: a town once taken for a person is
+        none. What is mentioned once with its type has none, since it may be misread."""
+        counted = sorted(
+            (count, self.names[target], source)
+            for batch in self.hard
+            for source, target, count in zip(
+                *(batch[name].to_pylist() for name in ("source", "target", "count")), strict=True
+            )
+            if target in self.names and count >= _LEAST
+        )
+        return {source: name for _, name, source in counted}
 
     def texts_of(self, ids: seeding.Ids) -> list[str | None]:
         """The nodes' texts, None for ids that are no node."""
@@ -377,7 +449,16 @@ def open_graph(nodes: pa.Table, edges: Iterable[pa.RecordBatch]) -> Entities:
     ids = nodes["node_id"].to_numpy()
     order = np.argsort(ids)
     texts = nodes["text"].combine_chunks().take(pa.array(order))
-    return Entities(Replacements(nodes, edges), ids[order], texts)
+    types = nodes.filter(pc.equal(nodes["kind"], "type")).select(["node_id", "text"])
+    names = dict(zip(*(column.to_pylist() for column in types.columns), strict=True))
+    hard: list[pa.RecordBatch] = []
+
+    def read() -> Iterator[pa.RecordBatch]:
+        for batch in edges:
+            hard.append(batch.filter(pc.equal(batch["kind"], "hard")))
+            yield batch
+
+    return Entities(Replacements(nodes, read()), ids[order], texts, names, hard)
 
 
 def entity_swap(given: MethodInput, params: Swaps, seed: int) -> pa.Table:
@@ -405,11 +486,15 @@ def entity_swap(given: MethodInput, params: Swaps, seed: int) -> pa.Table:
             ready = [choice for choice in listed if level < len(choice.options)]
             for choice in ready:
                 if made < params.per_sentence:
-                    made += _swapped(output, ids[row], text, choice, choice.options[level])
+                    made += _swapped(
+                        output, ids[row], text, choice, choice.options[level], given.english
+                    )
     return output.table()
 
 
-def _swapped(output: Output, sentence_id: int, text: str, choice: Choice, option: Option) -> bool:
+def _swapped(
+    output: Output, sentence_id: int, text: str, choice: Choice, option: Option, english: bool
+) -> bool:
     node_id, entity, pool = option
     edits = sorted(
         (
@@ -422,7 +507,7 @@ def _swapped(output: Output, sentence_id: int, text: str, choice: Choice, option
     )
     raw = text
     for start, end, _, new in reversed(edits):
-        raw = replaced(raw, start, end, new)
+        raw = replaced(raw, start, end, new, english)
     if raw == text:
         return False
     start, end, mention_id, new = edits[0]
@@ -445,7 +530,8 @@ def _swappable(given: MethodInput) -> pa.Table:
     """The mentions of those entities all of whose mentions in the sentence can be swapped."""
     mentions = given.located("entity")
     nodes = mentions["node_id"].to_numpy()
-    fits = swappable(given.texts(), mentions, _entities(given, "entity_swap").texts_of(nodes))
+    lemmas = _entities(given, "entity_swap").texts_of(nodes)
+    fits = swappable(given.texts(), mentions, lemmas, given.language)
     rows = mentions["row"].to_numpy()
     order = np.lexsort((nodes, rows))
     new = np.ones(len(order), dtype=bool)
@@ -512,8 +598,12 @@ def choices(
             for at, (i, lemma, new_ids, codes) in enumerate(
                 zip(tried.tolist(), lemmas, drawn.tolist(), pools.tolist(), strict=True)
             ):
-                row = int(named.row[i])
+                row, place = int(named.row[i]), named.places(i)[0]
                 folded = texts[row].casefold()
+                of_pipeline = by_pipeline(types[i], given.language)
+                if of_pipeline:
+                    # A name is written as it is: it has no plural.
+                    lemma = texts[row][place.start : place.end]
                 options = [
                     (node, text, POOLS[code])
                     for node, code, text in zip(
@@ -521,14 +611,21 @@ def choices(
                     )
                     if code and text and text.casefold() not in folded and not same(lemma, text)
                 ]
-                if params.one_kind:
-                    options = [o for o in options if of_kind(types[i], lemma or "", o)]
-                if params.choice == "nearest" and options:
-                    place = named.places(i)[0]
-                    fitting = _fitting(options, params, texts[row], place, lemma, types[i])
+                if of_pipeline:
+                    language = str(given.language)
+                    # Where most other mentions have another type, this one was misread.
+                    own = entities.types.get(int(nodes[i]), types[i])
+                    options = [o for o in options if entities.types.get(o[0]) == types[i] == own]
+                    fitting = [o for o in options if stands_in(o[1], lemma or "", language)]
                     options = fitting or (options if by_model else [])
-                elif params.same_case:
-                    options = _alike(options, lemma or "")
+                else:
+                    if params.one_kind:
+                        options = [o for o in options if of_kind(types[i], lemma or "", o)]
+                    if params.choice == "nearest" and options:
+                        fitting = _fitting(options, params, texts[row], place, lemma, types[i])
+                        options = fitting or (options if by_model else [])
+                    elif params.same_case:
+                        options = _alike(options, lemma or "")
                 if options:
                     choice = Choice(named.places(i), lemma, tuple(options))
                     found.setdefault(row, []).append(choice)
@@ -613,6 +710,8 @@ def _alike(options: list[Option], old: str) -> list[Option]:
 
 METHODS = methods(
     Method(
-        "entity_swap", "negative", "alters", entity_swap, Swaps, ("mentions", "graph"), open_graph
+        *("entity_swap", "negative", "alters", entity_swap, Swaps, ("mentions", "graph")),
+        open_graph=open_graph,
+        languages=(),
     )
 )

@@ -91,6 +91,7 @@ METHODS = methods(
             open_passages=opened,
             as_anchor=True,
             each="passages",
+            languages=(),
         )
         for name, depth, opened in (("title", _title, None), ("heading", _heading, count_places))
     )

@@ -121,7 +121,7 @@ def _generated(
 
 
 METHODS = methods(
-    Method("word_repetition", "positive", "keeps", word_repetition, Several),
+    Method("word_repetition", "positive", "keeps", word_repetition, Several, languages=()),
     Method("cutoff", "positive", "keeps", cutoff, Several, ("mentions",)),
-    Method("word_shuffle", "positive", "topic", word_shuffle, Several),
+    Method("word_shuffle", "positive", "topic", word_shuffle, Several, languages=()),
 )

@@ -122,7 +122,12 @@ def _opposes(row: int, chosen: Sequence[int], texts: Sequence[str]) -> bool:
 
 
 METHODS = methods(
-    Method("next_sentences", "positive", "topic", next_sentences, Length, ("documents",)),
-    Method("rest_of_paragraph", "positive", "topic", rest_of_paragraph, Length, ("documents",)),
-    Method("neighbour_paragraph", "positive", "topic", neighbour_paragraph, Length, ("documents",)),
+    *(
+        Method(name, "positive", "topic", generate, Length, ("documents",), languages=())
+        for name, generate in (
+            ("next_sentences", next_sentences),
+            ("rest_of_paragraph", rest_of_paragraph),
+            ("neighbour_paragraph", neighbour_paragraph),
+        )
+    )
 )

@@ -135,7 +135,8 @@ def changes(
                 counters = np.arange(turn * _TRIES, (turn + 1) * _TRIES, dtype=np.uint64)
                 same = np.full(_TRIES, mention_id, dtype=np.uint64)
                 draws = seeding.draws(seed, f"{purpose}.value", same, counters).tolist()
-            change = changed(texts[row], said, start, counted.get(of_mention_id), draws, value)
+            noun = counted.get(of_mention_id)
+            change = changed(texts[row], said, start, noun, draws, value, given.english)
             if change is None or (i, change[2]) in seen:
                 continue
             raw, old, new = change
@@ -153,30 +154,36 @@ def changed(
     counted: int | None,
     draws: Sequence[int],
     value: Value = "near",
+    english: bool = True,
 ) -> tuple[str, str, str] | None:
     """(new text, old number, new number) of the first number of the mention that can change.
 
     text: the sentence; said, start: the mention in it; counted: where the noun that it counts ends;
     draws: 64-bit draws, the first that gives another value decides; value: how far that may be,
-    and under `random` no number of a mention is left alone for what stands around it.
+    and under `random` no number of a mention is left alone for what stands around it. In other
+    languages than English nobody tells a day of a month from a number: up to 31 it stays below 29.
     """
     numbers = numbers_in(said)
     if value == "random" and not numbers:
         return _unread(text, said, start, draws)
     for number in numbers:
         begin, end = start + number.start, start + number.end
-        if value == "near" and _fixed(text, begin, end, number):
+        one = not english and number.value < 2
+        if value == "near" and (one or _fixed(text, begin, end, number)):
             continue
+        may_be_day = value == "near" and not english and number.value <= 31
         for draw in draws:
             new = other_number(text, begin, end, number, draw, value)
+            if may_be_day:
+                new = str(2 + draw % 27)
             if new is None:
                 break
             if _same(new, number) or _falls(said, numbers, number, new):
                 continue
             new = in_shape_of(number.text, new) if number.form != "digits" else new
             raw = (
-                replaced(text, begin, end, new)
-                if value == "random"
+                replaced(text, begin, end, new, english)
+                if value == "random" or not english
                 else _with_noun(text, begin, end, number, new, counted)
             )
             if raw is not None:
@@ -388,5 +395,8 @@ def is_spelt_out(text: str, begin: int, end: int, number: Number) -> bool:
 
 
 METHODS = methods(
-    Method("quantity_change", "negative", "alters", quantity_change, Several, ("mentions",))
+    Method(
+        *("quantity_change", "negative", "alters", quantity_change, Several, ("mentions",)),
+        languages=(),
+    )
 )

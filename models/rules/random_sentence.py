@@ -40,4 +40,6 @@ def _next_document(doc_ids: seeding.Ids) -> npt.NDArray[np.int64]:
     return np.asarray((ends[at % len(ends)] + 1) % size, dtype=np.int64)
 
 
-METHODS = methods(Method("random", "negative", "other", random_sentence, Params, ("pool",)))
+METHODS = methods(
+    Method("random", "negative", "other", random_sentence, Params, ("pool",), languages=())
+)

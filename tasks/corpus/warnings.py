@@ -331,8 +331,8 @@ def find_extract(work: Work, made: Rows, configs: Sequence[BaseModel]) -> Iterat
         return
     remedy = "read the answers (tercet try RECIPE --method extract), change the prompt or the model"
     if by_rules:
-        remedy = "the rules know English nouns and numbers; name a lexicon of the field, or extract"
-        remedy += " with a language model (extract_generate)"
+        remedy = "the rules know English nouns and numbers; name a lexicon of the field, a pipeline"
+        remedy += " of the language, or extract with a language model (extract_generate)"
     said = f"no mention was found in {count:,} of {total:,} sentences"
     yield StageWarning("no_mention", None, count, total, said, remedy, example)
 

@@ -1,16 +1,21 @@
 """Stage `extract`: the entities and quantities that sentences mention (GCSE §3.1, eq. 1)."""
 
+from collections.abc import Callable, Sequence
+from functools import partial
+from importlib import metadata
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from pydantic import Field
+from pydantic import Field, model_validator
 
+from tercet.errors import InvalidSetting
 from tercet.models import seeding
 from tercet.models.knowledge.extraction import Mentions, extract
 from tercet.models.knowledge.lexicon import Lexicon, load_lexicon
+from tercet.models.knowledge.pipeline import Pipeline, extract_named, find_pipeline
 from tercet.tasks.rejects import Rows, isolated, numbers, refused
-from tercet.tasks.stage import BadInput, Config, Stage, Work
+from tercet.tasks.stage import PACKAGE, BadInput, Config, Stage, Work, file_path
 
 BATCH_ROWS = 4096
 
@@ -41,7 +46,8 @@ Columns:
     text: the words as in the sentence; for a quantity the number without its unit
     type: an entity's type: one of the lexicon's, `identifier` (a name from code) or `name` (a
         proper name); if there are several, the one that most other entities of the sentence
-        share, else the first. For a quantity its form: `number`, `year`, `fraction`, `range`,
+        share, else the first. With `extract.pipeline` its label there (`PERSON`, `LOC`) or
+        `identifier`. For a quantity its form: `number`, `year`, `fraction`, `range`,
         `percentage`, `money`, `measure`
     value: the quantity as a number, for a range its midpoint; NULL for entities
     unit: the quantity's unit in one spelling (`km`, `%`, `day`); NULL if it has none
@@ -66,10 +72,34 @@ class ExtractConfig(Config):
     lexicon: str = Field(
         "builtin", description="builtin, or the path of a lexicon in our format or WordNet's"
     )
+    pipeline: str | None = Field(
+        None,
+        min_length=1,
+        description="Entities by a pipeline of spaCy instead, in its language and with its types: "
+        "an installed package (fr_core_news_sm), a directory, or package:PACKAGE/FOLDER; needs the "
+        "extra `language`",
+    )
+
+    @model_validator(mode="after")
+    def _one_source(self) -> "ExtractConfig":
+        if self.pipeline is not None and self.lexicon != "builtin":
+            raise InvalidSetting(
+                "conflict", "entities come from a lexicon or from a pipeline: give one of the two"
+            )
+        return self
 
 
-def externals(config: ExtractConfig) -> dict[str, Path]:
-    """External files whose content affects the result."""
+def pipeline_of(name: str) -> Pipeline:
+    """The pipeline of that name. Raises BadInput or Unusable; nothing is imported."""
+    installed = name.isidentifier() and not Path(name).is_dir()
+    return find_pipeline(file_path(f"{PACKAGE}{name}" if installed else name))
+
+
+def externals(config: ExtractConfig) -> dict[str, Path | str]:
+    """External files whose content affects the result, and spaCy where it does."""
+    if config.pipeline is not None:
+        found = pipeline_of(config.pipeline)
+        return {"pipeline": found.path, "spacy": metadata.version("spacy")}
     return {} if config.lexicon == "builtin" else {"lexicon": Path(config.lexicon)}
 
 
@@ -80,10 +110,14 @@ def run(work: Work) -> None:
     percentage, money, measure), `value` a range's middle, `text` the number without its unit, and
     `of_mention_id` what is counted. Sentences without entities have no category. A sentence at
     which extraction fails is a reject with the reason `error`.
-    Raises BadInput where the lexicon cannot be read.
+    Raises BadInput where the lexicon or the pipeline cannot be read.
     """
     config: ExtractConfig = work.config
-    lexicon = lexicon_of(config.lexicon, "extract")
+    find: Callable[[Sequence[str]], Mentions]
+    if config.pipeline is None:
+        find = partial(extract, lexicon=lexicon_of(config.lexicon, "extract"))
+    else:
+        find = partial(extract_named, pipeline=pipeline_of(config.pipeline))
     sentences = work.inputs["sentences"]
     total, done = sentences.count("sentences"), 0
     for batch in sentences.batches("sentences", ["sentence_id", "text"], rows=BATCH_ROWS):
@@ -91,7 +125,7 @@ def run(work: Work) -> None:
         ids = batch.column("sentence_id").to_numpy(zero_copy_only=False)
 
         def read(rows: Rows, texts: list[str] = texts) -> tuple[Rows, Mentions]:
-            return rows, extract([texts[row] for row in rows.tolist()], lexicon)
+            return rows, find([texts[row] for row in rows.tolist()])
 
         def refuse(
             row: int, error: Exception, texts: list[str] = texts, ids: seeding.Ids = ids
@@ -159,5 +193,5 @@ STAGE = Stage(
     each="sentences",
     seeded=False,
     externals=externals,
-    locations=("lexicon",),
+    locations=("lexicon", "pipeline"),
 )

@@ -43,9 +43,13 @@ _PASSAGES = "sample.passages"
 
 
 class SynthesiseConfig(MethodSettings):
-    """One method, with all its parameters filled in."""
+    """One method, with all its parameters filled in.
+
+    language: that of the pipeline that named the entities, of a method that reads mentions.
+    """
 
     method: str
+    language: str | None = None
 
     @model_validator(mode="after")
     def _filled(self) -> "SynthesiseConfig":
@@ -134,7 +138,9 @@ def generated(work: Work) -> Iterator[pa.Table]:
             known = mentions
             if mentions is not None:
                 known = mentions.filter(pc.is_in(mentions["sentence_id"], rows["sentence_id"]))
-            whole = MethodInput(rows, anchors, known, replacements, pool, categories, places)
+            whole = MethodInput(
+                rows, anchors, known, replacements, pool, categories, places, config.language
+            )
             yield from isolated(anchors, _generator(method, params, work.seed, whole), refuse(rows))
         if not method.prompted:
             work.resources.progress(stop, len(read), method.each)

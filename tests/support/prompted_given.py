@@ -114,7 +114,7 @@ def graph(*said: Mapping[str, str]) -> Entities:
                 "source": pa.array([edge[0] for edge in listed], pa.uint64()),
                 "target": pa.array([edge[1] for edge in listed], pa.uint64()),
                 "kind": [edge[2] for edge in listed],
-                "count": pa.array([1] * len(listed), pa.int64()),
+                "count": pa.array([2] * len(listed), pa.int64()),
             }
         ).to_batches(),
     )

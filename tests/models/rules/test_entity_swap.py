@@ -5,11 +5,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from prompted_given import graph, marked, mention, node
 
 from tercet.models.english.words import singulars
-from tercet.models.rules.entity_swap import Entities, surface
+from tercet.models.rules.entity_swap import Entities, open_graph, surface
 from tercet.tasks.synthesis.methods import method_of
 
 ANIMALS = ["dog", "ape", "horse", "elephant", "fox"]
@@ -20,10 +21,12 @@ def of_type(kind: str, *names: str, linked: bool = True) -> Entities:
     return graph(*({name: kind} | ({"hub": "hubs"} if linked else {}) for name in names))
 
 
-def swapped(text: str, entities: Entities, seed: int = 7, **params: Any) -> list[dict[str, Any]]:
+def swapped(
+    text: str, entities: Entities, seed: int = 7, language: str | None = None, **params: Any
+) -> list[dict[str, Any]]:
     """What the method makes of a marked sentence."""
     method = method_of("entity_swap")
-    given = replace(marked([text]), replacements=entities)
+    given = replace(marked([text]), replacements=entities, language=language)
     return method.generate(given, method.params(**params), seed).to_pylist()
 
 
@@ -183,3 +186,60 @@ def test_an_even_choice_takes_any_entity_of_the_type(kind: str) -> None:
     seen = Counter(swapped(text, tools, seed, **params)[0]["detail"]["new"] for seed in range(400))
     assert seen.keys() == {"axe", "milk", "np.sum()", "Big Ben"}
     assert min(seen.values()) > 65
+
+
+PLACES = ["Lyon", "Nantes", "Amiens", "Épinal", "Hyères", "UE", "le Caire"]
+FRENCH = graph(*({name: "LOC"} for name in PLACES), {"Anne": "PER"}, {"Marc": "PER"})
+
+
+@pytest.mark.parametrize(
+    ("text", "news"),
+    [
+        ("Il vit à [Lyon=lyon:LOC].", {"Nantes"}),
+        ("Le maire d'[Amiens=amiens:LOC] a souri.", {"Épinal"}),
+        ("Le lac que l'[UE=ue:LOC] protège.", set()),  # capitals for capitals
+        ("Il a [Lyon=lyon:LOC] pour horizon.", {"Nantes"}),  # "a" is no article
+        ("Selon [Anne=anne:PER], il ment.", set()),  # the only other of its type has a consonant
+        ("[Lyon=lyon:LOC] dort ; qui aime [Lyon=lyon:LOC] ?", {"Nantes"}),
+        ("Le train [Lyon=lyon:LOC]-Brest part.", set()),
+    ],
+)
+def test_a_name_of_a_pipeline_gives_way_to_one_of_its_type_and_letters(
+    text: str, news: set[str]
+) -> None:
+    rows = [row for seed in range(5) for row in swapped(text, FRENCH, seed, "fr")]
+    assert {row["detail"]["new"] for row in rows} == news
+    old = marked([text]).texts()[0]
+    for row in rows:
+        assert row["raw"] == old.replace(row["detail"]["old"], row["detail"]["new"])
+
+
+def test_only_where_words_are_elided_the_first_letter_counts() -> None:
+    (row,) = swapped("Mit [Anne=anne:PER] kam er.", FRENCH, language="de")
+    assert row["raw"] == "Mit Marc kam er."
+
+
+def test_a_node_is_of_the_type_that_most_of_its_mentions_have() -> None:
+    nodes = [("entity", "Lyon"), ("entity", "Anne"), ("type", "LOC"), ("type", "PER")]
+    lyon, anne, place, person = (node(text, kind) for kind, text in nodes)
+    edges = {(lyon, place): 3, (lyon, person): 1, (anne, person): 2, (lyon, anne): 9}
+    known = open_graph(
+        pa.table(
+            {
+                "node_id": pa.array([lyon, anne, place, person], pa.uint64()),
+                "kind": [kind for kind, _ in nodes],
+                "text": [text for _, text in nodes],
+                "count": pa.array([1] * 4, pa.int64()),
+            }
+        ),
+        pa.table(
+            {
+                "source": pa.array([source for source, _ in edges], pa.uint64()),
+                "target": pa.array([target for _, target in edges], pa.uint64()),
+                "kind": ["hard", "hard", "hard", "soft"],
+                "count": pa.array(list(edges.values()), pa.int64()),
+            }
+        ).to_batches(),
+    )
+    assert known.types == {lyon: "LOC", anne: "PER"}
+    assert swapped("Mit [Anne=anne:PER] kam er.", known, language="de") == []

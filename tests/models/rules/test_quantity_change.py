@@ -179,3 +179,26 @@ def test_random_words_are_words_up_to_ninety_nine() -> None:
 def test_a_number_near_the_old_one_has_its_size() -> None:
     assert others("It has 3 wheels.", "near") == set("123456789")
     assert max(abs(int(one) - 1987) for one in others("It opened in 1987.", "near")) <= 60
+
+
+@pytest.mark.parametrize(
+    ("text", "pattern", "below"),
+    [
+        ("Il a 812 chevaux et une maison.", "Il a {} chevaux et une maison.", 1000),
+        ("Elle est née le 14 juillet.", "Elle est née le {} juillet.", 29),
+        ("Elle pèse 1 kg.", None, 0),
+    ],
+)
+def test_in_another_language_a_number_may_be_a_day_and_no_noun_changes(
+    text: str, pattern: str | None, below: int
+) -> None:
+    rows = [
+        row
+        for seed in range(20)
+        for row in generated("quantity_change", alone([text]), seed=seed, language="fr")
+    ]
+    assert bool(rows) == (pattern is not None)
+    for row in rows:
+        new = row["detail"]["new"]
+        assert row["raw"] == str(pattern).format(new)
+        assert 1 < int(new) < below

@@ -1,5 +1,6 @@
 """The stage `extract`: its tables, ids and configuration."""
 
+from importlib import metadata
 from pathlib import Path
 
 import pyarrow as pa
@@ -66,3 +67,24 @@ def test_a_lexicon_file_is_an_external_and_replaces_ours(tmp_path: Path) -> None
     rows = _run(tmp_path, config, TEXTS)["mentions"].to_pylist()
     found = [(row["text"], row["type"]) for row in rows]
     assert [one for one in found if one[1] == "pet"] == [("Cats", "pet"), ("cats", "pet")]
+
+
+def test_a_pipeline_s_files_and_spacy_are_externals(pipelines: Path) -> None:
+    (folder,) = pipelines.glob("fr_core_news_sm-*")
+    for name in ("fr_core_news_sm", f"package:fr_core_news_sm/{folder.name}", str(folder)):
+        found = extract.externals(extract.ExtractConfig(pipeline=name))
+        assert found == {"pipeline": folder, "spacy": metadata.version("spacy")}
+
+
+def test_a_pipeline_s_types_are_those_of_the_mentions(pipelines: Path, tmp_path: Path) -> None:
+    config = extract.ExtractConfig(pipeline=str(pipelines))
+    tables = _run(tmp_path, config, ["Marie Dupont vit à Lyon depuis 12 ans.", "Il pleut."])
+    rows = {row["text"]: row for row in tables["mentions"].to_pylist()}
+    assert rows["Lyon"]["node_id"] == seeding.text_id("entity", "lyon")
+    assert {text: row["type"] for text, row in rows.items()} == {
+        "Marie Dupont": "PER",
+        "Lyon": "LOC",
+        "12": "number",
+    }
+    assert tables["sentence_categories"].num_rows == 1
+    assert tables["rejects"].num_rows == 0
