@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 from tercet.flows.cli import app
+from tercet.flows.pipeline.compile import compile_steps
 from tercet.flows.recipe import file as recipe_file
 from tercet.flows.results.queries import connect
 from tercet.models.generation import DETAIL, MethodInput, Prompted
@@ -117,8 +118,8 @@ def commands() -> list[Any]:
 
 
 @pytest.mark.parametrize(("recipe", "overrides"), commands())
-def test_what_a_command_of_the_docs_sets_can_be_set(recipe: str, overrides: list[str]) -> None:
-    recipe_file.load(recipe, overrides)
+def test_a_command_of_the_docs_compiles(recipe: str, overrides: list[str]) -> None:
+    assert compile_steps(recipe_file.resolve(recipe_file.load(recipe, overrides)))
 
 
 def test_every_paper_has_a_page_of_two_screens() -> None:

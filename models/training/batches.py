@@ -20,8 +20,8 @@ WINDOW = 20
 def repeat_words(text: str, seed: int, row_id: int, epoch: int, rate: float = 0.3) -> str:
     """The text with some of its words repeated, a function of (seed, row, epoch).
 
-    Of n words 1 to max(1, floor(rate * (n - 1))) are repeated in place (VAEGPT-Sim, section 3;
-    GCSE's code does it to every anchor).
+    Of n words 1 to max(1, floor(rate * (n - 1))) are repeated in place (VAEGPT-Sim, section 3).
+    GCSE's code repeats one word, in half of the anchors.
     """
     words = text.split()
     if not words:

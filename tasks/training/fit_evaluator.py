@@ -15,7 +15,7 @@ from tercet.tasks.training.training_rows import drop_contaminated, shaped
 
 
 class FitEvaluatorConfig(FormSettings, Config):
-    """Two dropout passes of each sentence; the defaults are those of GCSE's code."""
+    """Two dropout passes of each sentence; the defaults are GCSE's code's, but its epochs (3)."""
 
     batch_size: int = Field(default=64, ge=2, le=65_536, description="Sentences a step")
     max_length: int = Field(default=32, ge=4, le=8192, description="Longest input, in tokens")

@@ -25,7 +25,7 @@ class ChooseConfig(Config):
     """How often the encoder is measured on dev, and by what."""
 
     every: int = Field(
-        default=125, ge=1, description="Steps between two measurements on dev; 125 in the paper."
+        default=125, ge=1, description="Steps between two measurements on dev; GCSE's code's."
     )
     by: str = Field(
         default="retrieval",
