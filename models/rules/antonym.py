@@ -16,16 +16,16 @@ from tercet.models.english.context import (
     is_number,
     is_past_form,
 )
-from tercet.models.english.words import NUMBER_WORDS, OPENERS, WORD, forms_of, word_set
+from tercet.models.english.inflection import forms_of, openers
+from tercet.models.english.words import NUMBER_WORDS, WORD, word_lists, word_set
 from tercet.models.generation import Method, MethodInput, Several, methods
 from tercet.models.knowledge.lexicon import load_pairs
 from tercet.models.rules.word_exchange import Senses, exchanged, senses_of
 
-# Mostly of another sense, or (with, without) the concern of `negation`.
-_SKIPPED = word_set(
-    """for against like since over up down off with without about into on out of all none
-    some any no"""
-)
+DATA_FILES = ("antonym.tsv",)
+
+_LISTS = word_lists(__file__)
+_SKIPPED = _LISTS["skipped"]
 # What a sentence wants or allows has no opposite that it wants as well: "for easy access".
 _WISH = re.compile(
     r"\b(?:to|must|should|ensur\w*|allow\w*|enabl\w*|so that|can|need\w*|want\w*|mak\w+ sure"
@@ -52,11 +52,7 @@ _EXPLAINED = re.compile(
 _REASON = re.compile(
     r"\b(?:because|although|though|even|enough|when|while|if|once)\b", re.IGNORECASE
 )
-_PLAIN = word_set(
-    """more less first above below southern northern eastern western morning evening summer
-    winter summers winters lower upper before after late early ancient modern minimum maximum rows
-    columns"""
-)
+_PLAIN = _LISTS["plain"]
 # Of a deed: what else is done, still holds, or depends on it. "Took the offer, calling it fair".
 _DEEDS = re.compile(
     r"\b(?:and|still|again|now|ever since|reopened|as soon as)\b|, (?:\w+ly )?\w+ing\b|^Having\b"
@@ -79,20 +75,13 @@ _CLAUSE = re.compile(
 )
 _BARE_LENGTHS = word_set("which only long all")
 _CLOCK = re.compile(rf"(?:\d|['’]clock|half|{'|'.join(sorted(NUMBER_WORDS))}) in the $")
-_KIN = word_set(
-    "wife husband uncle aunt nephew niece son daughter father mother girl boy brother sister"
-)
+_KIN = _LISTS["kin"]
 _PRONOUN = re.compile(r"\b(?:he|she|his|her|him|himself|herself)\b", re.IGNORECASE)
-_STOREYS = word_set(
-    """town valley terrace floor floors deck decks half part jaw lip windows shelf bound
-    bounds limit limits triangle triangular triangles slopes slope end edge reaches case"""
-)
+_STOREYS = _LISTS["storeys"]
 # "The note above explains it", "as shown below" point into the text, and no fact hangs on them.
 _PLACES = word_set("above below outside")
-_POINTING = word_set(
-    "see seen described discussed listed given shown defined linked mentioned explained noted"
-)
-_NO_PLACE = AUXILIARIES | CONJUNCTIONS | RELATIVES | PREPOSITIONS - {"of"} | OPENERS
+_POINTING = _LISTS["pointing"]
+_NO_PLACE = AUXILIARIES | CONJUNCTIONS | RELATIVES | PREPOSITIONS - {"of"}
 # Words that are of a term, or of another sense, before or behind these.
 _NOT_BEFORE = {
     "exactly": word_set("one a an once what k n"),
@@ -143,7 +132,7 @@ _NOT_WITH = {
     for word in words.split()
 }
 _ENDING = re.compile(r"(?:(?<=...)(?:ing|ed)|(?<=....)(?:e|es|ly|um)|(?<=..[^s])s)$")
-_ENDINGS = word_set("e s es d ed ing er r ers rs est st ly")
+_ENDINGS = _LISTS["endings"]
 _ROOT = 6  # letters that long words of one family share
 
 
@@ -224,7 +213,9 @@ def _is_place(here: Around) -> bool:
     """Whether "above" and the like say where something is, and not where in the text."""
     if here.before in _POINTING or here.before in DETERMINERS | PREPOSITIONS:
         return False
-    return not (here.after in _NO_PLACE or is_adverb_form(here.after) or is_past_form(here.after))
+    if here.after in _NO_PLACE or here.after in openers():
+        return False
+    return not (is_adverb_form(here.after) or is_past_form(here.after))
 
 
 def _is_habit(here: Around) -> bool:

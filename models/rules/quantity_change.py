@@ -12,19 +12,23 @@ import pyarrow.compute as pc
 
 from tercet.models import seeding
 from tercet.models.english.context import BE, BOUNDARY, Around, around
+from tercet.models.english.inflection import plural
 from tercet.models.english.numbers import UNITS, Number, numbers_in
 from tercet.models.english.words import (
     NUMBER_WORDS,
     STOP_WORDS,
     in_shape_of,
-    plural,
     replaced,
+    word_lists,
     word_set,
 )
 from tercet.models.generation import Method, MethodInput, Output, Several, methods
 from tercet.models.knowledge.quantities import find
 from tercet.models.rules.other_numbers import MONTH, Value, any_number, other_number
 
+DATA_FILES = ("quantity_change.tsv",)
+
+_LISTS = word_lists(__file__)
 _TRIES = 8
 # Here the value of the number hardly matters.
 _ONE_OF = re.compile(r" of\b| or (?:more|several|other|another|many|both|two|the)\b")
@@ -39,10 +43,7 @@ _LISTED_AFTER = re.compile(r"[\])},;]|,? (?:and|or|to) \d")
 # A sign, as in "-5 degrees", is no operator; nor is the hyphen of a range.
 _OPERATOR_BEFORE = re.compile(r"(?:[+*/=<>^×≤≥]\s?|(?<=\S)\s[-−]\s|[^\W\d][-−]|[)\]][-−])$")
 _OPERATOR_AFTER = re.compile(r"\s?[+*/=<>^×≤≥]|\s[-−]\s|[-‑]?D\b|\s?x\s|\s?by\s[\dN]")
-# Behind them "one" counts an object; before it comes no verb that would have to agree.
-_BEFORE_ONE = word_set(
-    """with has have had contains contain exactly needs takes than by in for at of holds uses"""
-)
+_BEFORE_ONE = _LISTS["before_one"]
 _AGREES = re.compile(r"\b(?:is|was|has|does)\b")
 _OTHERS = re.compile(r"\b(?:an?other|the other|each other|both|either|itself)\b")
 _OF_A_PAIR = re.compile(
@@ -62,7 +63,7 @@ _BRACKETED = re.compile(r"\s?[(\[:;]|\s?[-–]\s?\d")
 # A number behind a name belongs to it: "ISO 8601", "Formula 51".
 _NAMED = re.compile(rf"(?<!^)\b(?!{MONTH})[A-Z][\w.]+ $")
 _CONFIDENCE = re.compile(r" ?% (?:CI|confidence|credible)\b|\s?±")
-_BEHIND_WORDS = word_set("of or to hundred thousand million billion more other different such same")
+_BEHIND_WORDS = _LISTS["behind_words"]
 # Characters from a number to the end of what it counts, at most.
 _NEAR = 40
 
@@ -319,12 +320,7 @@ _HYPHEN = re.compile(r"[-‑–][^\W\d]")
 _HYPHEN_BEFORE = re.compile(r"(?:[^\W\d]-|[A-Z]-\d+-|[(\[§])$")
 # "1. simplicity, 2. speed".
 _ITEM = re.compile(r"\. [a-z]")
-_LABEL = (
-    "section|chapter|figure|fig|table|equation|eq|case|step|version|level|type|kind|class|format|code"
-    "|page|phase|stage|part|line|column|row|item|number|no|port|error|status|theorem|lemma|rule|model"
-    "|algorithm|method|option|mode|axis|dim|dimension|channel|route|flight|platform|room|gate|highway"
-    "|issue|bug|ticket|value|problem|appendix|example|exercise|note|ref|reference|point|question|python|strength|order|layer|rank"
-)
+_LABEL = "|".join(sorted(_LISTS["labels"]))
 _LABELLED = re.compile(rf"\b(?:{_LABEL})s?\.? (?:[\w.]+,? (?:and|or|to) )?$", re.IGNORECASE)
 _CALLED = re.compile(r"(?:,? (?:and|or) \d+)? (?:\w+ )?(?:code|status|format|version|standard)\b")
 _CAPITALS = re.compile(r"(?:^|\s)[A-Z]{2,}[\w.]* $")

@@ -158,6 +158,7 @@ STAGE = Stage(
     run=run,
     each="sentences",
     seeded=False,
+    libraries=("lemminflect",),
     externals=externals,
     locations=("lexicon",),
 )

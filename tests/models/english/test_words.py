@@ -4,17 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tercet.models.english.numbers import in_words, numbers_in
-from tercet.models.english.words import (
+from tercet.models.english.inflection import (
     forms_of,
-    in_shape_of,
     is_plural,
     may_be_plural,
     plural,
-    replaced,
     singulars,
-    wants_an,
 )
+from tercet.models.english.numbers import in_words, numbers_in
+from tercet.models.english.words import in_shape_of, replaced, wants_an
 
 
 def test_in_shape_of() -> None:

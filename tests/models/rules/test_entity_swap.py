@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from prompted_given import graph, marked, mention, node
 
-from tercet.models.english.words import singulars
+from tercet.models.english.inflection import singulars
 from tercet.models.rules.entity_swap import Entities, surface
 from tercet.tasks.synthesis.methods import method_of
 
