@@ -293,7 +293,7 @@ def _is_said_without(here: Around) -> bool:
     """Whether "is" can go: before a participle that has no object, and before an adjective."""
     if here.before == BOUNDARY or here.before in STOP_WORDS or is_adjective_form(here.before):
         return False
-    done = is_past_form(here.after) or here.after in irregular_participles()
+    done = is_past_form(here.after) or here.after in irregular_participles() - {"set"}
     if done or is_adjective_form(here.after) or here.after in _PREDICATES:
         return here.later in _BEHIND_DONE
     return here.after in ("so", "too") and is_adjective_form(here.later)
