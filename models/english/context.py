@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from functools import cache
 
-from tercet.models.english.inflection import irregular_verbs, openers
+from tercet.models.english.inflection import irregular_verbs, openers, tags_of
 from tercet.models.english.words import NUMBER_WORDS, STOP_WORDS, word_lists, word_set
 
 DATA_FILES = ("context.tsv",)
@@ -33,7 +33,7 @@ _ADJECTIVE_ENDS = (
 _NO_ADJECTIVES = _LISTS["no_adjectives"]
 _MORE_ADJECTIVES = _LISTS["more_adjectives"] | PLAIN_ADJECTIVES
 _ADVERBS = _LISTS["adverbs"]
-_NO_ADVERBS = _LISTS["no_adverbs"]
+_ADVERB_TAGS = frozenset(("RB", "RBR", "RBS"))
 DOUBTFUL_OPENERS = _LISTS["doubtful_openers"]
 _NO_PASTS = _LISTS["no_pasts"]
 _BEFORE_NOUNS = _LISTS["before_nouns"]
@@ -119,10 +119,12 @@ def is_number(word: str) -> bool:
 
 
 def is_adjective_form(word: str) -> bool:
-    """Whether a word is mostly an adjective, by list and ending."""
+    """Whether a word is mostly an adjective, by list, ending and dictionary."""
     if word in _MORE_ADJECTIVES:
         return True
-    return len(word) > 4 and word.endswith(_ADJECTIVE_ENDS) and word not in _NO_ADJECTIVES
+    if len(word) < 5 or not word.endswith(_ADJECTIVE_ENDS) or word in _NO_ADJECTIVES:
+        return False
+    return "JJ" in tags_of(word) or not tags_of(word)
 
 
 @cache
@@ -144,10 +146,10 @@ def is_verb_like(word: str) -> bool:
 
 
 def is_adverb_form(word: str) -> bool:
-    """Whether a word is mostly an adverb, by list and ending."""
+    """Whether a word is mostly an adverb, by list, ending and dictionary."""
     if word in _ADVERBS:
         return True
-    return len(word) > 4 and word.endswith("ly") and word not in _NO_ADVERBS
+    return len(word) > 4 and word.endswith("ly") and tags_of(word) <= _ADVERB_TAGS
 
 
 def is_noun(here: Around, plural: bool) -> bool:

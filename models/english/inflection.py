@@ -83,6 +83,15 @@ def singulars(word: str) -> tuple[str, ...]:
     return tuple(one for one in ones if one != word and (word.startswith(one) or not both))
 
 
+@lru_cache(maxsize=1 << 16)
+def tags_of(word: str) -> frozenset[str]:
+    """The Penn tags of the forms that the casefolded word has, if it is a base: JJ of an adjective,
+    RB, NN, VB; none of a word that the dictionary lacks."""
+    from lemminflect import getAllInflections
+
+    return frozenset(getAllInflections(word))
+
+
 @dataclass(frozen=True)
 class Forms:
     """The five forms of a verb; of "carry out" the first word changes."""

@@ -75,7 +75,9 @@ def name_class(name: str) -> str:
 def is_mass(noun: str) -> bool:
     """Whether a noun's last word has no plural and takes no indefinite article."""
     last = noun.rpartition(" ")[2].casefold()
-    return last in _MASS or (last.endswith(_MASS_ENDS) and last not in _COUNTED)
+    if last in _COUNTED:
+        return False
+    return last in _MASS or last.endswith(_MASS_ENDS) or plural(last) == last
 
 
 def takes_count_noun(text: str, start: int, end: int, lemma: str | None) -> bool:
