@@ -39,6 +39,11 @@ _LISTS = word_lists(__file__)
 _VERBS = PLAIN_VERBS | IRREGULAR_VERBS
 # Sentences of documentation begin with their verb, in the base or in the third person.
 _FIRST = (DOCUMENTATION_VERBS | IRREGULAR_VERBS) - {"be", "do", "have", "show"}
+# "Compute the mean.", of a function, is what it does; "Use a list." is what its reader is told.
+_DESCRIBING = (DOCUMENTATION_VERBS | _LISTS["describing"]) - word_set(
+    "assume avoid pass specify use"
+)
+_TOLD = re.compile(r"\byou(?:r|rself)?\b|^Please\b", re.IGNORECASE)
 # Their third person is surely a verb within a sentence as well.
 _INNER = PLAIN_VERBS - _LISTS["nouns_too"]
 # "See the guide" points elsewhere; its negation does not alter what the text is about.
@@ -49,23 +54,8 @@ _AUXILIARY = re.compile(
     r"\b(?:is|are|was|were|can|could|should|will|would|must|shall|does|do|did|has|have|had)\b"
     r"(?!['’])(?= )"
 )
-_CONTRACTED = {
-    "is": "isn't",
-    "are": "aren't",
-    "was": "wasn't",
-    "were": "weren't",
-    "can": "can't",
-    "could": "couldn't",
-    "should": "shouldn't",
-    "will": "won't",
-    "would": "wouldn't",
-    "does": "doesn't",
-    "do": "don't",
-    "did": "didn't",
-    "has": "hasn't",
-    "have": "haven't",
-    "had": "hadn't",
-}
+_NEGATED = word_set("is are was were could should would does do did has have had")
+_CONTRACTED = {word: f"{word}n't" for word in _NEGATED} | {"can": "can't", "will": "won't"}
 _EXPANDED = {contracted: word for word, contracted in _CONTRACTED.items()} | {
     "mustn't": "must",
     "shan't": "shall",
@@ -248,7 +238,8 @@ def _put_in(text: str, draw: float, limit: int) -> list[_Edit]:
         ):
             pass
         elif word in _FIRST:
-            edits.append((0, first.end(), f"Do not {word}"))
+            support = "Does" if word in _DESCRIBING and not _TOLD.search(text) else "Do"
+            edits.append((0, first.end(), f"{support} not {word}"))
         elif word != base:
             edits.append((0, first.end(), f"Does not {base}"))
     if len(edits) < limit:
