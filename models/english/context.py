@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from functools import cache
 
 from tercet.models.english.inflection import irregular_verbs, openers, tags_of
-from tercet.models.english.words import NUMBER_WORDS, STOP_WORDS, word_lists, word_set
+from tercet.models.english.words import NUMBER_WORDS, PREPOSITIONS, STOP_WORDS, word_lists, word_set
 
 DATA_FILES = ("context.tsv",)
 
 _LISTS = word_lists(__file__)
 DETERMINERS = _LISTS["determiners"]
 POSSESSIVES = word_set("its their his her our my your whose")
-PREPOSITIONS = _LISTS["prepositions"]
 BE = _LISTS["be"]
 HAVE = word_set("has have had having hasn't haven't hadn't")
 MODALS = _LISTS["modals"]

@@ -51,6 +51,7 @@ _LISTS = word_lists(__file__)
 _CLOSED = "determiners pronouns prepositions conjunctions auxiliaries adverbs numbers"
 STOP_WORDS = frozenset(word for name in _CLOSED.split() for word in _LISTS[name])
 NUMBER_WORDS = _LISTS["numbers"]
+PREPOSITIONS = _LISTS["prepositions"]
 WEAK_WORDS = _LISTS["weak"]
 BEFORE_VERBS = _LISTS["before_verbs"]
 NAME_LINKS = _LISTS["name_links"]

@@ -9,7 +9,6 @@ from tercet.models.english.context import (
     AUXILIARIES,
     CONJUNCTIONS,
     DETERMINERS,
-    PREPOSITIONS,
     RELATIVES,
     Around,
     is_adverb_form,
@@ -17,7 +16,7 @@ from tercet.models.english.context import (
     is_past_form,
 )
 from tercet.models.english.inflection import forms_of, openers
-from tercet.models.english.words import NUMBER_WORDS, WORD, word_lists, word_set
+from tercet.models.english.words import NUMBER_WORDS, PREPOSITIONS, WORD, word_lists, word_set
 from tercet.models.generation import Method, MethodInput, Several, methods
 from tercet.models.knowledge.lexicon import load_pairs
 from tercet.models.rules.word_exchange import Senses, exchanged, senses_of
@@ -50,14 +49,13 @@ _EXPLAINED = re.compile(
 )
 # And these explain even what `_PLAIN` says: "rejected because it came after noon".
 _REASON = re.compile(
-    r"\b(?:because|although|though|even|enough|when|while|if|once)\b", re.IGNORECASE
+    r"\b(?:because|although|though|even|enough|when|while|if|unless|once)\b", re.IGNORECASE
 )
 _PLAIN = _LISTS["plain"]
 # Of a deed: what else is done, still holds, or depends on it. "Took the offer, calling it fair".
 _DEEDS = re.compile(
     r"\b(?:and|still|again|now|ever since|reopened|as soon as)\b|, (?:\w+ly )?\w+ing\b|^Having\b"
 )
-_CASE = re.compile(r"\b(?:if|when|unless|once)\b[^,]*$|^(?:Since|Because)\b[^,]*$", re.IGNORECASE)
 _ORDERED = word_set("first before after")
 _ORDER = re.compile(
     r"\b(?:second|third|then|again|later|subsequent\w*|(?:after|before) \w+ last)\b", re.IGNORECASE
@@ -82,32 +80,15 @@ _STOREYS = _LISTS["storeys"]
 _PLACES = word_set("above below outside")
 _POINTING = _LISTS["pointing"]
 _NO_PLACE = AUXILIARIES | CONJUNCTIONS | RELATIVES | PREPOSITIONS - {"of"}
+
+
+def _by_form(kind: str) -> dict[str, frozenset[str]]:
+    return {k.removeprefix(kind): words for k, words in _LISTS.items() if k.startswith(kind)}
+
+
 # Words that are of a term, or of another sense, before or behind these.
-_NOT_BEFORE = {
-    "exactly": word_set("one a an once what k n"),
-    "first": word_set("one order derivative aid time place"),
-    "sorted": word_set("in by"),
-    "always": word_set("available"),
-    "sometimes": word_set("also"),
-    "independent": word_set("of component"),
-    "dependent": word_set("of"),
-    "simple": word_set("graph graphs root roots cycle cycles path paths lie group groups pole"),
-    "discrete": word_set("fourier hankel random piece"),
-    "continuous": word_set("random batching"),
-    "maximum": word_set("likelihood entropy"),
-    "fully": word_set("qualified"),
-    **dict.fromkeys(("start", "starts", "started", "stop", "stops", "stopped"), word_set("by")),
-    "incomplete": word_set("gamma beta elliptic"),
-}
-_NOT_BEHIND = {
-    "row": word_set("a"),
-    "sometimes": word_set("also only but and"),
-    "above": word_set("high"),
-    "end": word_set("either each"),
-    "ends": word_set("two both the"),
-    "normalized": word_set("properly correctly"),
-    "many": PREPOSITIONS,  # "for few years"
-}
+_NOT_BEFORE = _by_form("not before ")
+_NOT_BEHIND = _by_form("not behind ") | {"many": PREPOSITIONS}  # "for few years"
 # What else in a sentence goes with these alone, and not with their opposites.
 _NOT_WITH = {
     word: re.compile(pattern, re.IGNORECASE)
@@ -123,11 +104,9 @@ _NOT_WITH = {
         ("randomly", r"\b(?:probab|sampl|shuffl|distribut|seed)"),
         ("row rows column columns", r"\b(?:SQL|SELECT|INSERT|CREATE|ORDER|\w*constraint)\b"),
         ("input output inputs outputs", r"\bsame\b"),
-        ("better", r"\bbest\b"),
         ("never", r"\b(?:always|sometimes)\b"),
         ("sometimes", r"\b(?:always|never)\b"),
         ("always", r"\b(?:sometimes|never)\b"),
-        ("optional", r"\bif\b"),
     )
     for word in words.split()
 }
@@ -159,7 +138,7 @@ def _fits(text: str, start: int, end: int, here: Around) -> bool:
         return False  # "the wife of the reformer, of whom she told"
     if form not in _PLAIN and _WISH.search(before):
         return False
-    if form in _verbs() and (here.before == "by" or _DEEDS.search(text) or _CASE.search(before)):
+    if form in _verbs() and (here.before == "by" or _DEEDS.search(text)):
         return False
     return _is_free(form, here, text[end:], before) and not _said_again(form, text)
 

@@ -18,7 +18,6 @@ from tercet.models import seeding
 from tercet.models.english.context import (
     BOUNDARY,
     DETERMINERS,
-    PREPOSITIONS,
     Around,
     around,
     is_noun,
@@ -26,6 +25,7 @@ from tercet.models.english.context import (
 )
 from tercet.models.english.inflection import is_plural, openers, plural
 from tercet.models.english.words import (
+    PREPOSITIONS,
     STOP_WORDS,
     capitalised,
     has_kind,

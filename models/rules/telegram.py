@@ -17,7 +17,6 @@ from tercet.models.english.context import (
     MODALS,
     OBJECTS,
     POSSESSIVES,
-    PREPOSITIONS,
     Around,
     around,
     is_adjective_form,
@@ -28,6 +27,7 @@ from tercet.models.english.context import (
 from tercet.models.english.inflection import irregular_participles, irregular_verbs
 from tercet.models.english.words import (
     NUMBER_WORDS,
+    PREPOSITIONS,
     STOP_WORDS,
     WORD,
     replaced,
