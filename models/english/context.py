@@ -128,8 +128,9 @@ def is_adjective_form(word: str) -> bool:
 
 @cache
 def _pasts() -> frozenset[str]:
-    forms = {form for verb in irregular_verbs().values() for form in (verb.past, verb.participle)}
-    return forms - _NO_PASTS - irregular_verbs().keys()
+    verbs = irregular_verbs()
+    forms = frozenset(form for verb in verbs.values() for form in (verb.past, verb.participle))
+    return forms - _NO_PASTS - verbs.keys()
 
 
 def is_past_form(word: str) -> bool:

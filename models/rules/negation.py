@@ -68,7 +68,6 @@ _OUT = re.compile(
     r"|\b(?P<never>[Nn]ever )(?=[a-z])"
     r"|\b(?P<without>[Ww]ithout)\b"
 )
-_SUBJECTS = _LISTS["subjects"]
 _NOUN_BEFORE = _LISTS["noun_before"]
 _AFTER_PARTICIPLE = _LISTS["after_participle"]
 _TO = frozenset(("to", "not", "never", "cannot"))
@@ -339,8 +338,6 @@ def _negated(word: str, following: str, last: str, owns: bool, draw: float) -> s
             return None
         return {"has": "does not have", "have": "do not have", "had": "did not have"}[word]
     if word in ("do", "does", "did") and following not in _DEEDS:
-        return None
-    if following in _SUBJECTS and last in ("what", "where", "when", "why", "how"):
         return None
     if draw < 0.2 and word in _CONTRACTED:
         return _CONTRACTED[word]

@@ -80,8 +80,6 @@ _CONTRAST = re.compile(
 )
 # "Was built in", "are welcome at": a headline does without "was", unless a pronoun comes before it.
 _BEHIND_DONE = PREPOSITIONS - word_set("to as about like") | {BOUNDARY, "and"}
-_NO_SUBJECT = _LISTS["no_subject"]
-_RANKED = _LISTS["ranked"]
 _AFTER_LETTER = _LISTS["after_letter"]
 _TIMES = _LISTS["times"]
 _PER = _LISTS["per"]
@@ -262,7 +260,7 @@ def _kind(text: str, word: str, start: int, end: int, contrast: bool) -> str:
         return ""
     if low in ("is", "are", "was", "were"):
         here = around(text, start, end)
-        return "be" if here.before not in _NO_SUBJECT and _is_said_without(here) else ""
+        return "be" if _is_said_without(here) else ""
     if low in _FILLERS:
         here = around(text, start, end)
         bare = here.before in _BEFORE_FILLERS or here.after in _AFTER_FILLERS
@@ -284,8 +282,7 @@ def _kind(text: str, word: str, start: int, end: int, contrast: bool) -> str:
             return "quality" if here.before in POSSESSIVES else ""
         led = here.before in _BEFORE_QUALITIES or (is_number(here.before) and here.before != "one")
         generic = text[:start] in ("A ", "An ")
-        ranked = here.earlier in _RANKED or here.before in _RANKED
-        return "quality" if led and not generic and not ranked else ""
+        return "quality" if led and not generic else ""
     return ""
 
 
