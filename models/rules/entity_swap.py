@@ -330,7 +330,7 @@ def entity_swap(given: MethodInput, params: Swaps, seed: int) -> pa.Table:
     (`whole_mentions`).
 
     The new one comes from T_p, else from T_r (`detail.pool`), and does not yet occur in the
-    sentence. With `one_kind` it is of the same narrow kind (`english/words.py`), or, if it is a
+    sentence. With `one_kind` it is of the same narrow kind (`english/kinds.tsv`), or, if it is a
     proper name or an identifier, from T_p, of the same class or family, and, if the nearest is
     chosen, of the same `shape`. Where the ring has none such, the entity stays. A further
     generation takes other entities, and other replacements when those run out.
