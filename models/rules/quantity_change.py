@@ -20,7 +20,6 @@ from tercet.models.english.words import (
     in_shape_of,
     replaced,
     word_lists,
-    word_set,
 )
 from tercet.models.generation import Method, MethodInput, Output, Several, methods
 from tercet.models.knowledge.quantities import find
@@ -31,8 +30,6 @@ DATA_FILES = ("quantity_change.tsv",)
 _LISTS = word_lists(__file__)
 _TRIES = 8
 # Here the value of the number hardly matters.
-_ONE_OF = re.compile(r" of\b| or (?:more|several|other|another|many|both|two|the)\b")
-_AT_ONE = re.compile(r"\b(?:at (?:least|most)) $", re.IGNORECASE)
 _EITHER = re.compile(r"\beither $", re.IGNORECASE)
 _OF_THE_BEST = re.compile(
     r" of (?:the|its|their|our) (?:most|best|worst|few|first|largest|biggest|greatest|main|major)\b"
@@ -51,8 +48,7 @@ _OF_A_PAIR = re.compile(
     re.IGNORECASE,
 )
 _DECADE = re.compile(r"\b(?:the (?:twen|thir|for|fif|six|seven|eigh|nine)ties|\d{3}0s|century)\b")
-# "All two", "2.0 style", "page 8".
-_STYLES = word_set("style syntax ratio split export api")
+# "Page 8".
 _LOCATED = re.compile(r"\bpp?\. ?(?:\d+[-–])?$|\.\.$|\b(?:defined|described|given|shown) in $")
 # "16B-wide", "4x-faster".
 _GLUED = re.compile(r"[^\W\d]+[-‑]")
@@ -203,8 +199,6 @@ def _fixed(text: str, begin: int, end: int, number: Number) -> bool:
     before = text[max(0, begin - 16) : begin]
     if _EITHER.search(before) or _OF_THE_BEST.match(text, end):
         return True
-    if number.value == 1 and (_ONE_OF.match(text, end) or _AT_ONE.search(before)):
-        return True
     if number.value > 1000 and _DECADE.search(text):
         return True
     if _is_elsewhere(text, begin, end) or _CONFIDENCE.match(text, end):
@@ -212,12 +206,7 @@ def _fixed(text: str, begin: int, end: int, number: Number) -> bool:
     if is_label(text, begin, end) or is_spelt_out(text, begin, end, number):
         return True
     here = around(text, begin, end)
-    if (
-        text.startswith("..", end)
-        or here.before == "all"
-        or here.after in _STYLES
-        or _LOCATED.search(before)
-    ):
+    if text.startswith("..", end) or here.before == "all" or _LOCATED.search(before):
         return True
     if number.value == 1 and not _counts_one(text, end, here, number):
         return True
@@ -324,8 +313,6 @@ _LABEL = "|".join(sorted(_LISTS["labels"]))
 _LABELLED = re.compile(rf"\b(?:{_LABEL})s?\.? (?:[\w.]+,? (?:and|or|to) )?$", re.IGNORECASE)
 _CALLED = re.compile(r"(?:,? (?:and|or) \d+)? (?:\w+ )?(?:code|status|format|version|standard)\b")
 _CAPITALS = re.compile(r"(?:^|\s)[A-Z]{2,}[\w.]* $")
-_AT_TIME = re.compile(r"\bat $")
-_TIME = re.compile(r"[0-2]?\d[.:][0-5]\d(?!\d)")
 _CLOCK = re.compile(r" ?(?:o['’]clock|[ap]\.?m\.?\b)")
 # What spells the number out: letters for so many things, what each of them is, or a list.
 _SPELT_OUT = re.compile(
@@ -359,8 +346,6 @@ def is_label(text: str, begin: int, end: int) -> bool:
     if _HYPHEN.match(text, end) or _ITEM.match(text, end) or _HYPHEN_BEFORE.search(before):
         return True
     if _LABELLED.search(before) or _CAPITALS.search(before) or _SIZE_BEFORE.search(before):
-        return True
-    if _AT_TIME.search(before) and _TIME.match(text, begin):
         return True
     return bool(_CALLED.match(text, end) or _CLOCK.match(text, end))
 
