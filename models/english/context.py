@@ -5,91 +5,37 @@ Each rule answers "surely" or "not surely": where no neighbour decides, a word i
 
 import re
 from dataclasses import dataclass
+from functools import cache
 
-from tercet.models.english.words import IRREGULAR, NUMBER_WORDS, OPENERS, STOP_WORDS, word_set
+from tercet.models.english.inflection import irregular_verbs, openers, tags_of
+from tercet.models.english.words import NUMBER_WORDS, PREPOSITIONS, STOP_WORDS, word_lists, word_set
 
-DETERMINERS = word_set(
-    """the a an this that these those its their his her our my your each every no some any another
-    both all several many few which what whose either neither such"""
-)
+DATA_FILES = ("context.tsv",)
+
+_LISTS = word_lists(__file__)
+DETERMINERS = _LISTS["determiners"]
 POSSESSIVES = word_set("its their his her our my your whose")
-PREPOSITIONS = word_set(
-    """about above across after against along alongside amid among amongst around as at before
-    behind below beneath beside besides between beyond by despite down during except for from in
-    inside into like near of off on onto out outside over past per regarding since than through
-    throughout till to toward towards under underneath unlike until up upon via vs with within
-    without"""
-)
-BE = word_set("am is are was were be been being isn't aren't wasn't weren't")
+BE = _LISTS["be"]
 HAVE = word_set("has have had having hasn't haven't hadn't")
-MODALS = word_set(
-    """can could will would shall should may might must cannot can't couldn't won't wouldn't
-    shouldn't mustn't"""
-)
+MODALS = _LISTS["modals"]
 DO = word_set("do does did don't doesn't didn't")
 AUXILIARIES = BE | HAVE | MODALS | DO
-SUBJECTS = word_set("i we you he she it they who there")
-OBJECTS = word_set("it them him her us me itself themselves himself herself")
-CONJUNCTIONS = word_set("and or but nor if when where while because that than whether so although")
+SUBJECTS = _LISTS["subjects"]
+OBJECTS = _LISTS["objects"]
+CONJUNCTIONS = _LISTS["conjunctions"]
 RELATIVES = word_set("that which who whom whose where when")
-# Adjectives that make no term with their noun: "a new dog" is a dog, "a hot dog" may be none.
-PLAIN_ADJECTIVES = word_set(
-    """new old other same different given first last second third next previous former single
-    whole entire main specific particular certain various multiple additional original
-    current existing following corresponding resulting underlying actual own similar only
-    good bad better best worse worst great big large small long short young little huge tiny
-    important common simple complex beautiful famous popular possible available specified
-    desired requested provided separate individual respective relevant appropriate suitable
-    unique subsequent remaining known unknown unusual strong weak rare recent modern ancient
-    early late major minor poor rich happy sad strange typical usual interesting
-    american british french german english russian chinese japanese european african asian indian
-    italian spanish dutch swedish polish canadian australian irish scottish greek korean"""
-)
+PLAIN_ADJECTIVES = _LISTS["plain_adjectives"]
 _ADJECTIVE_ENDS = (
     *("ous", "ful", "less", "able", "ible", "ive", "ical", "ic", "ary", "ish", "eous", "ual"),
     *("nal", "cal", "ral", "ial", "tal", "bal"),
 )
-_NO_ADJECTIVES = word_set(
-    """table cable variable vegetable archive music topic metric logic critic clinic fabric traffic
-    dictionary library boundary summary salary secretary diary dish fish british final general
-    relative native objective perspective adjective detective narrative portal journal signal
-    terminal tutorial metal hospital capital interval material individual"""
-)
-_MORE_ADJECTIVES = word_set(
-    """high low wide narrow deep full empty open free hard easy fast slow hot cold warm cool dark
-    light clear sharp smooth rough soft loud quiet dry wet clean dirty safe true false real right
-    left wrong valid local public private total equal final initial upper lower inner outer
-    central human direct present net raw flat dense sparse male female black white red blue green
-    yellow brown grey gray roman royal"""
-    + " "
-    + " ".join(sorted(PLAIN_ADJECTIVES))
-)
-_ADVERBS = word_set(
-    """also always never not often still already just only even ever now then then soon here there
-    again too very quite rather almost more most less least much well so perhaps therefore thus
-    however instead yet first together usually"""
-)
-_NO_ADVERBS = word_set(
-    """apply comply imply multiply reply supply rally tally family assembly anomaly monopoly
-    butterfly italy belly bully jelly friendly lovely lonely daily weekly monthly yearly early"""
-)
-# Openers that are as often nouns or adjectives: "Mean pressure", "Log scale".
-DOUBTFUL_OPENERS = word_set(
-    """mean log list plot sample test sort stack sum split round count draw fill fit format handle
-    join map pass print switch wait check copy build call cause load move need release start store
-    support update use cost cut deal drink drive fall feed fight hit hold hurt lead lie light meet
-    read ride ring run set shake show sleep spread stand stick strike swim tear think throw wake
-    wear win try reset feel find cast shut put leave left open live attempt
-    bear beat bet bite breed burst forecast override shed slide spin spring sting stride string
-    swing upset"""
-)
-# Without those that are as often something else: "the training set", "the left side".
-_PAST = frozenset(form for pair in IRREGULAR.values() for form in pair) - frozenset(IRREGULAR)
-_PAST -= word_set("left found felt bound ground bit cut built read")
-# Of the closed classes those that stand before a noun as adjectives do: "an average little story".
-_BEFORE_NOUNS = word_set(
-    """little last next first second third fourth fifth own same other such more most fewer less"""
-)
+_NO_ADJECTIVES = _LISTS["no_adjectives"]
+_MORE_ADJECTIVES = _LISTS["more_adjectives"] | PLAIN_ADJECTIVES
+_ADVERBS = _LISTS["adverbs"]
+_ADVERB_TAGS = frozenset(("RB", "RBR", "RBS"))
+DOUBTFUL_OPENERS = _LISTS["doubtful_openers"]
+_NO_PASTS = _LISTS["no_pasts"]
+_BEFORE_NOUNS = _LISTS["before_nouns"]
 _FUNCTION = STOP_WORDS | DETERMINERS | PREPOSITIONS | AUXILIARIES | SUBJECTS | CONJUNCTIONS
 
 BOUNDARY = ","  # a neighbour that is punctuation, or the text's end
@@ -116,7 +62,7 @@ class Around:
     @property
     def head(self) -> bool:
         """Whether no content word that the place could modify comes behind it."""
-        if self.after in OPENERS:
+        if self.after in openers():
             # "The file stores the rows"; "the log scale" and "the file stores" are terms.
             clause = self.later in DETERMINERS or self.later in OBJECTS or self.later == "that"
             if self.after.removesuffix("s") not in DOUBTFUL_OPENERS:
@@ -172,29 +118,38 @@ def is_number(word: str) -> bool:
 
 
 def is_adjective_form(word: str) -> bool:
-    """Whether a word is mostly an adjective, by list and ending."""
+    """Whether a word is mostly an adjective, by list, ending and dictionary."""
     if word in _MORE_ADJECTIVES:
         return True
-    return len(word) > 4 and word.endswith(_ADJECTIVE_ENDS) and word not in _NO_ADJECTIVES
+    if len(word) < 5 or not word.endswith(_ADJECTIVE_ENDS) or word in _NO_ADJECTIVES:
+        return False
+    return "JJ" in tags_of(word) or not tags_of(word)
+
+
+@cache
+def _pasts() -> frozenset[str]:
+    verbs = irregular_verbs()
+    forms = frozenset(form for verb in verbs.values() for form in (verb.past, verb.participle))
+    return forms - _NO_PASTS - verbs.keys()
 
 
 def is_past_form(word: str) -> bool:
     """Whether a content word behind a noun is mostly a past or a participle."""
-    return word in _PAST or (len(word) > 4 and word.endswith("ed") and not word.endswith("eed"))
+    return word in _pasts() or (len(word) > 4 and word.endswith("ed") and not word.endswith("eed"))
 
 
 def is_verb_like(word: str) -> bool:
     """Whether a content word before a number or a noun is mostly a verb."""
-    if word in OPENERS:
+    if word in openers():
         return True
     return len(word) > 4 and word.endswith(("ed", "ing")) and not word.endswith(("eed", "thing"))
 
 
 def is_adverb_form(word: str) -> bool:
-    """Whether a word is mostly an adverb, by list and ending."""
+    """Whether a word is mostly an adverb, by list, ending and dictionary."""
     if word in _ADVERBS:
         return True
-    return len(word) > 4 and word.endswith("ly") and word not in _NO_ADVERBS
+    return len(word) > 4 and word.endswith("ly") and tags_of(word) <= _ADVERB_TAGS
 
 
 def is_noun(here: Around, plural: bool) -> bool:

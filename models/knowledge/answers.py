@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tercet.models.english.words import singulars
+from tercet.models.english.inflection import singulars
 from tercet.models.knowledge import quantities
 from tercet.models.knowledge.extraction import Mentions
 from tercet.models.knowledge.quantities import Quantity

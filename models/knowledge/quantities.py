@@ -18,9 +18,11 @@ from tercet.models.english.numbers import (
     is_ordinal,
     spelled,
 )
-from tercet.models.english.words import word_set
+from tercet.models.english.words import word_lists
 
-DATA_FILES = ("units.tsv",)
+DATA_FILES = ("units.tsv", "quantities.tsv")
+
+_LISTS = word_lists(__file__)
 
 
 def _either_case(words: list[str]) -> str:
@@ -65,17 +67,9 @@ _BARE_HYPHEN = re.compile(r"[-–]")
 _CURRENCY = re.compile(r"([$€£¥])[ ]?\Z")
 _BEFORE = re.compile(r"(\w+)[ ,]*\Z")
 _YEAR = re.compile(r"(?:1\d{3}|20\d\d|2100)")
-_BEFORE_YEARS = word_set(
-    """in since by from until till during before after around circa ca early late mid spring
-    summer autumn winter fall year between and to january february march april may june july
-    august september october november december jan feb mar apr jun jul aug sep sept oct nov
-    dec"""
-)
-_BEFORE_ONE = word_set("the this that which no any each every another only last next other first")
-# Words that make whatever precedes their hyphen a number: "2-dimensional".
-_AFTER_HYPHEN = word_set(
-    "dimensional d fold way bit byte element digit tuple sided point step layer letter"
-)
+_BEFORE_YEARS = _LISTS["before_years"]
+_BEFORE_ONE = _LISTS["before_one"]
+_AFTER_HYPHEN = _LISTS["after_hyphen"]
 _HYPHENED = re.compile(r"-([A-Za-z]+)")
 _MONEY = frozenset("$€£¥")
 

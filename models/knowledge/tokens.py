@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tercet.models.english import words
-from tercet.models.english.words import OPENERS, may_be_plural, singulars
+from tercet.models.english.inflection import may_be_plural, openers, singulars
 from tercet.models.runs import begins
 
 Ints = npt.NDArray[np.int64]
@@ -141,7 +141,7 @@ def tokenise(texts: Sequence[str], vocabulary: Mapping[str, int], *, identifiers
         link=column([word in words.NAME_LINKS for word in distinct]),
         title=column([fold in words.TITLES for fold in folded]),
         inflected=column([fold.endswith(("ing", "ed", "ly")) for fold in folded]),
-        opener=column([fold in OPENERS for fold in folded]),
+        opener=column([fold in openers() for fold in folded]),
         before_verb=column([fold in words.BEFORE_VERBS for fold in folded]),
     )
 

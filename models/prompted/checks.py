@@ -17,8 +17,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tercet.models.english.inflection import plural, singulars
 from tercet.models.english.numbers import SCALES, Number, numbers_in
-from tercet.models.english.words import plural, singulars
 from tercet.models.prompted import wording
 from tercet.models.prompted.wording import OPEN_THOUGHT, THOUGHTS
 from tercet.models.text.languages import foreign_language, foreign_script

@@ -9,23 +9,22 @@ from tercet.models.english.context import (
     AUXILIARIES,
     CONJUNCTIONS,
     DETERMINERS,
-    PREPOSITIONS,
     RELATIVES,
     Around,
     is_adverb_form,
     is_number,
     is_past_form,
 )
-from tercet.models.english.words import NUMBER_WORDS, OPENERS, WORD, forms_of, word_set
+from tercet.models.english.inflection import forms_of, openers
+from tercet.models.english.words import NUMBER_WORDS, PREPOSITIONS, WORD, word_lists, word_set
 from tercet.models.generation import Method, MethodInput, Several, methods
 from tercet.models.knowledge.lexicon import load_pairs
 from tercet.models.rules.word_exchange import Senses, exchanged, senses_of
 
-# Mostly of another sense, or (with, without) the concern of `negation`.
-_SKIPPED = word_set(
-    """for against like since over up down off with without about into on out of all none
-    some any no"""
-)
+DATA_FILES = ("antonym.tsv",)
+
+_LISTS = word_lists(__file__)
+_SKIPPED = _LISTS["skipped"]
 # What a sentence wants or allows has no opposite that it wants as well: "for easy access".
 _WISH = re.compile(
     r"\b(?:to|must|should|ensur\w*|allow\w*|enabl\w*|so that|can|need\w*|want\w*|mak\w+ sure"
@@ -50,18 +49,13 @@ _EXPLAINED = re.compile(
 )
 # And these explain even what `_PLAIN` says: "rejected because it came after noon".
 _REASON = re.compile(
-    r"\b(?:because|although|though|even|enough|when|while|if|once)\b", re.IGNORECASE
+    r"\b(?:because|although|though|even|enough|when|while|if|unless|once)\b", re.IGNORECASE
 )
-_PLAIN = word_set(
-    """more less first above below southern northern eastern western morning evening summer
-    winter summers winters lower upper before after late early ancient modern minimum maximum rows
-    columns"""
-)
+_PLAIN = _LISTS["plain"]
 # Of a deed: what else is done, still holds, or depends on it. "Took the offer, calling it fair".
 _DEEDS = re.compile(
     r"\b(?:and|still|again|now|ever since|reopened|as soon as)\b|, (?:\w+ly )?\w+ing\b|^Having\b"
 )
-_CASE = re.compile(r"\b(?:if|when|unless|once)\b[^,]*$|^(?:Since|Because)\b[^,]*$", re.IGNORECASE)
 _ORDERED = word_set("first before after")
 _ORDER = re.compile(
     r"\b(?:second|third|then|again|later|subsequent\w*|(?:after|before) \w+ last)\b", re.IGNORECASE
@@ -79,46 +73,22 @@ _CLAUSE = re.compile(
 )
 _BARE_LENGTHS = word_set("which only long all")
 _CLOCK = re.compile(rf"(?:\d|['’]clock|half|{'|'.join(sorted(NUMBER_WORDS))}) in the $")
-_KIN = word_set(
-    "wife husband uncle aunt nephew niece son daughter father mother girl boy brother sister"
-)
+_KIN = _LISTS["kin"]
 _PRONOUN = re.compile(r"\b(?:he|she|his|her|him|himself|herself)\b", re.IGNORECASE)
-_STOREYS = word_set(
-    """town valley terrace floor floors deck decks half part jaw lip windows shelf bound
-    bounds limit limits triangle triangular triangles slopes slope end edge reaches case"""
-)
+_STOREYS = _LISTS["storeys"]
 # "The note above explains it", "as shown below" point into the text, and no fact hangs on them.
 _PLACES = word_set("above below outside")
-_POINTING = word_set(
-    "see seen described discussed listed given shown defined linked mentioned explained noted"
-)
-_NO_PLACE = AUXILIARIES | CONJUNCTIONS | RELATIVES | PREPOSITIONS - {"of"} | OPENERS
+_POINTING = _LISTS["pointing"]
+_NO_PLACE = AUXILIARIES | CONJUNCTIONS | RELATIVES | PREPOSITIONS - {"of"}
+
+
+def _by_form(kind: str) -> dict[str, frozenset[str]]:
+    return {k.removeprefix(kind): words for k, words in _LISTS.items() if k.startswith(kind)}
+
+
 # Words that are of a term, or of another sense, before or behind these.
-_NOT_BEFORE = {
-    "exactly": word_set("one a an once what k n"),
-    "first": word_set("one order derivative aid time place"),
-    "sorted": word_set("in by"),
-    "always": word_set("available"),
-    "sometimes": word_set("also"),
-    "independent": word_set("of component"),
-    "dependent": word_set("of"),
-    "simple": word_set("graph graphs root roots cycle cycles path paths lie group groups pole"),
-    "discrete": word_set("fourier hankel random piece"),
-    "continuous": word_set("random batching"),
-    "maximum": word_set("likelihood entropy"),
-    "fully": word_set("qualified"),
-    **dict.fromkeys(("start", "starts", "started", "stop", "stops", "stopped"), word_set("by")),
-    "incomplete": word_set("gamma beta elliptic"),
-}
-_NOT_BEHIND = {
-    "row": word_set("a"),
-    "sometimes": word_set("also only but and"),
-    "above": word_set("high"),
-    "end": word_set("either each"),
-    "ends": word_set("two both the"),
-    "normalized": word_set("properly correctly"),
-    "many": PREPOSITIONS,  # "for few years"
-}
+_NOT_BEFORE = _by_form("not before ")
+_NOT_BEHIND = _by_form("not behind ") | {"many": PREPOSITIONS}  # "for few years"
 # What else in a sentence goes with these alone, and not with their opposites.
 _NOT_WITH = {
     word: re.compile(pattern, re.IGNORECASE)
@@ -134,16 +104,14 @@ _NOT_WITH = {
         ("randomly", r"\b(?:probab|sampl|shuffl|distribut|seed)"),
         ("row rows column columns", r"\b(?:SQL|SELECT|INSERT|CREATE|ORDER|\w*constraint)\b"),
         ("input output inputs outputs", r"\bsame\b"),
-        ("better", r"\bbest\b"),
         ("never", r"\b(?:always|sometimes)\b"),
         ("sometimes", r"\b(?:always|never)\b"),
         ("always", r"\b(?:sometimes|never)\b"),
-        ("optional", r"\bif\b"),
     )
     for word in words.split()
 }
 _ENDING = re.compile(r"(?:(?<=...)(?:ing|ed)|(?<=....)(?:e|es|ly|um)|(?<=..[^s])s)$")
-_ENDINGS = word_set("e s es d ed ing er r ers rs est st ly")
+_ENDINGS = _LISTS["endings"]
 _ROOT = 6  # letters that long words of one family share
 
 
@@ -170,7 +138,7 @@ def _fits(text: str, start: int, end: int, here: Around) -> bool:
         return False  # "the wife of the reformer, of whom she told"
     if form not in _PLAIN and _WISH.search(before):
         return False
-    if form in _verbs() and (here.before == "by" or _DEEDS.search(text) or _CASE.search(before)):
+    if form in _verbs() and (here.before == "by" or _DEEDS.search(text)):
         return False
     return _is_free(form, here, text[end:], before) and not _said_again(form, text)
 
@@ -224,7 +192,9 @@ def _is_place(here: Around) -> bool:
     """Whether "above" and the like say where something is, and not where in the text."""
     if here.before in _POINTING or here.before in DETERMINERS | PREPOSITIONS:
         return False
-    return not (here.after in _NO_PLACE or is_adverb_form(here.after) or is_past_form(here.after))
+    if here.after in _NO_PLACE or here.after in openers():
+        return False
+    return not (is_adverb_form(here.after) or is_past_form(here.after))
 
 
 def _is_habit(here: Around) -> bool:

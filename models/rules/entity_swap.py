@@ -22,21 +22,20 @@ from tercet.models import seeding
 from tercet.models.english.context import (
     BOUNDARY,
     DETERMINERS,
-    PREPOSITIONS,
     Around,
     around,
     is_noun,
     is_number,
 )
+from tercet.models.english.inflection import is_plural, openers, plural
 from tercet.models.english.words import (
-    OPENERS,
+    PREPOSITIONS,
     STOP_WORDS,
     capitalised,
     has_kind,
-    is_plural,
     of_one_kind,
-    plural,
     replaced,
+    word_lists,
     word_set,
 )
 from tercet.models.generation import Method, MethodInput, Output, Several, methods
@@ -44,44 +43,15 @@ from tercet.models.knowledge.lexicon import load_pairs
 from tercet.models.knowledge.pipeline import ELIDING
 from tercet.models.knowledge.replacements import POOLS, PREFERRED, Pick, Replacements
 
-# Half of an idiom more often than a thing: "a bit", "in terms of", "take part".
-_IDIOMATIC = word_set(
-    """bit lot couple way case fact kind sort type example addition result order place time part
-    hand matter means question rule course point term basis degree extent number amount series
-    group set range variety majority minority rest piece form level side end start turn line sense
-    mind chance step top bottom front back head heart eye face foot view rate name half pair host
-    string score figure note copy sample sum total present past future world share stage scene
-    feature record issue state power force light interest practice account board body mouth"""
-)
+DATA_FILES = ("entity_swap.tsv",)
+
+_LISTS = word_lists(__file__)
+_IDIOMATIC = _LISTS["idiomatic"]
 # Named by what happens to something ("the application of"): as often a deed as a thing.
 _DEEDS = ("tion", "sion", "ment", "ing", "al", "ure", "sis", "use", "age", "ance", "ence")
-# What has no plural and takes no "a".
-_MASS = word_set(
-    """data information software hardware memory code music water air blood money research evidence
-    equipment furniture traffic weather knowledge advice progress news luck rice sugar salt sand
-    gold silver copper iron steel oil gas bread butter milk cheese meat beef pork flour wine coffee
-    tea wood wool cotton leather glass plastic paper concrete cement soil mud dust smoke steam ice
-    snow rain hydrogen oxygen nitrogen carbon helium energy electricity heat love hate anger fear
-    joy sorrow grief pride shame guilt courage happiness sadness patience health wealth poverty
-    education literature poetry philosophy physics chemistry biology mathematics economics history
-    geography grammar documentation metadata recursion inheritance syntax regression clustering
-    caching logging parsing training testing learning tennis football golf chess hockey baseball
-    basketball rugby boxing cycling swimming lightning thunder clothing jewelry transport tourism
-    agriculture fishing north south east west audio video infrastructure storage bandwidth
-    throughput feedback gravity intelligence harm health help homework housework humour humor
-    nonsense pollution poetry violence wildlife warfare stuff flesh hair skin blood acting makeup
-    police cattle people staff garlic corn wheat barley pasta soup chocolate"""
-)
+_MASS = _LISTS["mass"]
 _MASS_ENDS = ("ness", "ism", "ance", "ence", "ity", "ics", "ship", "cy", "osis", "itis", "emia")
-_COUNTED = word_set(
-    """city entity university community activity facility quantity probability similarity property
-    density identity utility velocity intensity frequency currency agency policy pharmacy distance
-    instance sequence sentence difference reference conference appearance performance alliance
-    preference occurrence experience audience residence substance ambulance insurance relationship
-    friendship championship scholarship mechanism organism prism witness business illness sickness
-    metric topic clinic critic dependency tendency emergency celebrity ability disability security
-    personality authority minority majority quality deity cavity inequality"""
-)
+_COUNTED = _LISTS["counted"]
 # "The author of the book" is somebody, "the end of the book" is a part of it.
 _WHOLE_TYPES = frozenset(("person", "animal", "plant", "illness", "food"))
 _BARE_TYPES = frozenset(("substance", "food", "illness"))
@@ -96,38 +66,10 @@ _TIED_AFTER = frozenset("-/_=(@~<>\\+*^[&'’")
 # "L'Italie", "qu'Anne", "dell'Arno": a word that lost its last vowel to the name's first.
 _ELIDED = re.compile(r"(?<!\w)[^\W\d]{1,6}['’]\Z")
 # What a name from code is often called behind it.
-_CODE = word_set(
-    """object objects function functions method methods class classes instance instances attribute
-    parameter argument arguments module array arrays type estimator decorator dtype column"""
-)
+_CODE = _LISTS["code"]
 _ACRONYM = re.compile(r"[A-Z0-9]*[A-Z][A-Z0-9]+s?")
-# What a proper name names, by a word of it.
-_CLASSES = word_set(
-    """University College School Institute Academy River Lake Sea Ocean Bay Gulf Strait Canal
-    Harbour Island Islands Mountain Mountains Mount Valley Hill Hills Desert Peninsula Cape County
-    City Province District State Kingdom Republic Park Region Street Road Avenue Boulevard Square
-    Bridge Church Cathedral Castle Palace Museum Theatre Theater Hospital Hotel Temple Party
-    Company Corporation Society Association Council Committee Club Union War Battle Cup
-    Championship Championships Festival Olympics Revolution Falls Beach Station Award
-    Awards Prize Medal"""
-)
-_GIVEN_NAMES = word_set(
-    """James John Robert Michael William David Richard Joseph Thomas Charles Christopher Daniel
-    Matthew Anthony Mark Donald Steven Paul Andrew Joshua Kenneth Kevin Brian George Edward Ronald
-    Timothy Jason Jeffrey Ryan Jacob Gary Nicholas Eric Jonathan Stephen Larry Justin Scott Brandon
-    Benjamin Samuel Gregory Frank Alexander Raymond Patrick Jack Dennis Jerry Tyler Aaron Jose Adam
-    Henry Nathan Douglas Zachary Peter Kyle Walter Ethan Jeremy Harold Keith Christian Roger Noah
-    Gerald Carl Terry Sean Arthur Lawrence Jesse Bryan Billy Bruce Albert Willie Gabriel Alan Louis
-    Philip Martin Simon Fred Hans Karl Friedrich Wilhelm Ludwig Johann Franz Otto Max Pierre Jean
-    Jacques Antonio Carlos Juan Luis Pedro Ivan Vladimir Boris Mary Patricia Jennifer Linda
-    Elizabeth Barbara Susan Jessica Sarah Karen Nancy Lisa Margaret Betty Sandra Ashley Dorothy
-    Kimberly Emily Donna Michelle Carol Amanda Melissa Deborah Stephanie Rebecca Laura Sharon
-    Cynthia Kathleen Amy Angela Shirley Anna Brenda Pamela Emma Nicole Helen Samantha Katherine
-    Christine Rachel Carolyn Janet Catherine Maria Heather Diane Ruth Julie Olivia Joyce Virginia
-    Victoria Kelly Lauren Christina Joan Evelyn Judith Megan Andrea Cheryl Hannah Jacqueline Martha
-    Gloria Teresa Ann Sara Madison Frances Kathryn Janice Jean Alice Julia Judy Sophia Grace Rose
-    Theresa Beverly Denise Marilyn Amber Danielle Brittany Diana Jane Charlotte Marie"""
-)
+_CLASSES = _LISTS["classes"]
+_GIVEN_NAMES = _LISTS["given_names"]
 
 
 def name_class(name: str) -> str:
@@ -143,7 +85,9 @@ def name_class(name: str) -> str:
 def is_mass(noun: str) -> bool:
     """Whether a noun's last word has no plural and takes no indefinite article."""
     last = noun.rpartition(" ")[2].casefold()
-    return last in _MASS or (last.endswith(_MASS_ENDS) and last not in _COUNTED)
+    if last in _COUNTED:
+        return False
+    return last in _MASS or last.endswith(_MASS_ENDS) or plural(last) == last
 
 
 def takes_count_noun(text: str, start: int, end: int, lemma: str | None) -> bool:
@@ -239,7 +183,7 @@ def _fits(text: str, start: int, end: int, kind: str, lemma: str | None) -> bool
         return bare and here.before not in ("to", "as", "like", "by", "at", "on")
     if here.before in ("and", "or"):
         return many and here.after in (BOUNDARY, "are", "were", "can", "will")
-    return many and here.before in OPENERS and here.before.endswith("s")
+    return many and here.before in openers() and here.before.endswith("s")
 
 
 def _is_whole_name(
@@ -299,7 +243,7 @@ def _of_one_family(old: str, new: str) -> bool:
     if old.casefold().rstrip("s") == new.casefold().rstrip("s"):
         return False
     # A function for a function: "set_dtype" stands for no "own_dtype".
-    if (not OPENERS.isdisjoint(mine[:1])) != (not OPENERS.isdisjoint(others[:1])):
+    if (not openers().isdisjoint(mine[:1])) != (not openers().isdisjoint(others[:1])):
         return False
     return len(mine) > 1 < len(others) and (mine[0] == others[0] or mine[-1] == others[-1])
 
@@ -468,7 +412,7 @@ def entity_swap(given: MethodInput, params: Swaps, seed: int) -> pa.Table:
     (`whole_mentions`).
 
     The new one comes from T_p, else from T_r (`detail.pool`), and does not yet occur in the
-    sentence. With `one_kind` it is of the same narrow kind (`english/words.py`), or, if it is a
+    sentence. With `one_kind` it is of the same narrow kind (`english/kinds.tsv`), or, if it is a
     proper name or an identifier, from T_p, of the same class or family, and, if the nearest is
     chosen, of the same `shape`. Where the ring has none such, the entity stays. A further
     generation takes other entities, and other replacements when those run out.

@@ -18,35 +18,34 @@ from tercet.models.english.context import (
     is_past,
     is_third_person,
 )
+from tercet.models.english.inflection import forms_of, irregular_participles
 from tercet.models.english.words import (
     DOCUMENTATION_VERBS,
-    IRREGULAR,
+    IRREGULAR_VERBS,
     NUMBER_WORDS,
     PLAIN_VERBS,
     STOP_WORDS,
     capitalised,
-    forms_of,
     in_shape_of,
     replaced,
-    third_person,
+    word_lists,
     word_set,
 )
 from tercet.models.generation import Method, MethodInput, Output, Several, methods
 
-# Without "be" and "have", which take their negation as auxiliaries do, or none.
-_PAST = {
-    past: base
-    for base, (past, _) in IRREGULAR.items()
-    if past != base and base not in ("be", "have") and past not in ("arose", "bit", "ground")
-}
-_PARTICIPLES = frozenset(participle for _, participle in IRREGULAR.values())
-# Their third person is as often a plural noun.
-_NOUNS_TOO = word_set("attempt call cause load live move need release start store support update")
-_THIRD = {forms_of(verb).third: verb for verb in sorted(PLAIN_VERBS - _NOUNS_TOO)}
-_ED = {forms_of(verb).past: verb for verb in sorted(PLAIN_VERBS)}
+DATA_FILES = ("negation.tsv",)
+
+_LISTS = word_lists(__file__)
+_VERBS = PLAIN_VERBS | IRREGULAR_VERBS
 # Sentences of documentation begin with their verb, in the base or in the third person.
-_FIRST = (DOCUMENTATION_VERBS | frozenset(IRREGULAR)) - {"be", "do", "have", "show"}
-_FIRST_THIRD = {third_person(verb): verb for verb in sorted(_FIRST)}
+_FIRST = (DOCUMENTATION_VERBS | IRREGULAR_VERBS) - {"be", "do", "have", "show"}
+# "Compute the mean.", of a function, is what it does; "Use a list." is what its reader is told.
+_DESCRIBING = (DOCUMENTATION_VERBS | _LISTS["describing"]) - word_set(
+    "assume avoid pass specify use"
+)
+_TOLD = re.compile(r"\byou(?:r|rself)?\b|^Please\b", re.IGNORECASE)
+# Their third person is surely a verb within a sentence as well.
+_INNER = PLAIN_VERBS - _LISTS["nouns_too"]
 # "See the guide" points elsewhere; its negation does not alter what the text is about.
 _POINTERS = frozenset(("see", "refer"))
 
@@ -55,23 +54,8 @@ _AUXILIARY = re.compile(
     r"\b(?:is|are|was|were|can|could|should|will|would|must|shall|does|do|did|has|have|had)\b"
     r"(?!['’])(?= )"
 )
-_CONTRACTED = {
-    "is": "isn't",
-    "are": "aren't",
-    "was": "wasn't",
-    "were": "weren't",
-    "can": "can't",
-    "could": "couldn't",
-    "should": "shouldn't",
-    "will": "won't",
-    "would": "wouldn't",
-    "does": "doesn't",
-    "do": "don't",
-    "did": "didn't",
-    "has": "hasn't",
-    "have": "haven't",
-    "had": "hadn't",
-}
+_NEGATED = word_set("is are was were could should would does do did has have had")
+_CONTRACTED = {word: f"{word}n't" for word in _NEGATED} | {"can": "can't", "will": "won't"}
 _EXPANDED = {contracted: word for word, contracted in _CONTRACTED.items()} | {
     "mustn't": "must",
     "shan't": "shall",
@@ -84,9 +68,8 @@ _OUT = re.compile(
     r"|\b(?P<never>[Nn]ever )(?=[a-z])"
     r"|\b(?P<without>[Ww]ithout)\b"
 )
-_SUBJECTS = word_set("i we you he she it they there this that these those")
-_NOUN_BEFORE = word_set("the a an his her its their our my your free last own good this")
-_AFTER_PARTICIPLE = word_set("by in on at as to for from with of under during between")
+_NOUN_BEFORE = _LISTS["noun_before"]
+_AFTER_PARTICIPLE = _LISTS["after_participle"]
 _TO = frozenset(("to", "not", "never", "cannot"))
 # "May not" and "may" are as often both true.
 _POSSIBLE = frozenset(("may", "might"))
@@ -128,30 +111,12 @@ _ASIDE = re.compile(r"\b(?:when|after|as|than|where|how|whom)\b[^,]*$", re.IGNOR
 _OF_ALL = re.compile(r"\b(?:all|every|each|both|half|most|some|many|always)\b", re.IGNORECASE)
 _DENIES_NEAR = re.compile(r"(?:n['’]t|\bnot|\bnever)\b[^.;,]*$")
 _DENIES_NEXT = re.compile(r" (?:\w+ )?(?:no|not|never|n['’]t)\b")
-_NOT_WITHOUT = word_set("being having loss any doubt regard exception further ever question fail")
-_INVERTED = word_set(
-    "having as so nor than neither only how whatever what why where when and or but"
-)
-_STILTED = word_set("also already still thus therefore either indeed both often now then next only")
-# "Crew and cast", "timer and reset button": no other deed.
-_NOUNS_AS_WELL = word_set(
-    "cast broadcast forecast burst reset shed bet bore spat slit thrust upset"
-)
-# Behind "has" these show that it is the verb; before other small words it is mostly an auxiliary.
-_OWNS = re.compile(
-    r" (?:(?:about|over|around|almost|nearly|roughly|approximately|exactly|just|at least|at most"
-    r"|up to|more than|less than|fewer than) )?"
-    rf"(?:\d|(?:{'|'.join(sorted(NUMBER_WORDS))}|half|an?)\b)"
-    rf"| (?:{'|'.join(sorted((DETERMINERS | OBJECTS) - word_set('all both each')))}"
-    r"|to|lots|very|quite|other|much)\b"
-    r"| (?:more|less|fewer)\b(?! than\b)"
-    rf"| (?:all|both|each) (?!\w+ed\b|(?:{'|'.join(sorted(_PARTICIPLES))})\b)"
-)
+_NOT_WITHOUT = _LISTS["not_without"]
+_INVERTED = _LISTS["inverted"]
+_STILTED = _LISTS["stilted"]
+_NOUNS_AS_WELL = _LISTS["nouns_as_well"]
 # Behind "do" these are its verb; other words mostly make "do" the verb ("did well", "did yoga").
-_DEEDS = (PLAIN_VERBS | frozenset(IRREGULAR) | word_set("like need want seem work help matter")) - {
-    "be",
-    "do",
-}
+_DEEDS = (_VERBS | word_set("like need want seem work help matter")) - {"be", "do"}
 # Behind "can" and "will" these show that they were nouns: "the trash can is full".
 _NOUNS_VERBS = AUXILIARIES - word_set("be been being do have had")
 # Before these "did" is a verb ("did the work").
@@ -246,7 +211,7 @@ def _supported(auxiliary: str, verb: str) -> str | None:
     if verb not in _VERBS_TOO and (verb in STOP_WORDS or is_adverb_form(verb)):
         return None
     if low == "does":
-        return in_shape_of(auxiliary, third_person(verb))
+        return in_shape_of(auxiliary, forms_of(verb).third)
     if low == "do":
         return in_shape_of(auxiliary, verb)
     return in_shape_of(auxiliary, forms_of(verb).past) if verb != "be" else f"{auxiliary} {verb}"
@@ -261,7 +226,7 @@ def _put_in(text: str, draw: float, limit: int) -> list[_Edit]:
     if first is not None and not text.startswith(" of ", first.end()):
         word = first.group().lower()
         here = around(text, 0, first.end())
-        base = _FIRST_THIRD.get(word, word)
+        base = _thirds().get(word, word)
         if (
             word in _POINTERS
             or here.after in AUXILIARIES
@@ -272,9 +237,10 @@ def _put_in(text: str, draw: float, limit: int) -> list[_Edit]:
         ):
             pass
         elif word in _FIRST:
-            edits.append((0, first.end(), f"Do not {word}"))
-        elif word in _FIRST_THIRD:
-            edits.append((0, first.end(), f"Does not {_FIRST_THIRD[word]}"))
+            support = "Does" if word in _DESCRIBING and not _TOLD.search(text) else "Do"
+            edits.append((0, first.end(), f"{support} not {word}"))
+        elif word != base:
+            edits.append((0, first.end(), f"Does not {base}"))
     if len(edits) < limit:
         edits += _behind_auxiliaries(text, draw, limit - len(edits))
     if not edits:
@@ -293,9 +259,37 @@ def _reaches_all(text: str, start: int, end: int) -> bool:
 
 
 @cache
+def _thirds() -> dict[str, str]:
+    """The verb of each third person that may open a sentence."""
+    return {forms_of(verb).third: verb for verb in sorted(_FIRST)}
+
+
+@cache
+def _pasts() -> dict[str, str]:
+    """The verb of each past that is surely one; "be" and "have" take their negation otherwise."""
+    pasts = {forms_of(verb).past: verb for verb in sorted(_VERBS - {"be", "have"})}
+    return {past: verb for past, verb in pasts.items() if past not in (verb, "bit", "ground")}
+
+
+@cache
+def _owned() -> re.Pattern[str]:
+    """Behind "has", what shows that it is the verb; before other small words it is mostly an
+    auxiliary."""
+    return re.compile(
+        r" (?:(?:about|over|around|almost|nearly|roughly|approximately|exactly|just|at least"
+        r"|at most|up to|more than|less than|fewer than) )?"
+        rf"(?:\d|(?:{'|'.join(sorted(NUMBER_WORDS))}|half|an?)\b)"
+        rf"| (?:{'|'.join(sorted((DETERMINERS | OBJECTS) - word_set('all both each')))}"
+        r"|to|lots|very|quite|other|much)\b"
+        r"| (?:more|less|fewer)\b(?! than\b)"
+        rf"| (?:all|both|each) (?!\w+ed\b|(?:{'|'.join(sorted(irregular_participles()))})\b)"
+    )
+
+
+@cache
 def _second_deed() -> re.Pattern[str]:
     """ "And", or a comma, with another verb behind it."""
-    known = sorted({*_PAST, *_PARTICIPLES, *_THIRD, *_FIRST_THIRD} - _NOUNS_AS_WELL)
+    known = sorted({*_pasts(), *irregular_participles(), *_thirds()} - _NOUNS_AS_WELL)
     return re.compile(
         rf"(?:\b(?:and|or)|,) (?:(?:have|has|had|\w+ly|never|not) )?(?:\w+ed|{'|'.join(known)})\b"
     )
@@ -321,7 +315,7 @@ def _behind_auxiliaries(text: str, draw: float, limit: int) -> list[_Edit]:
             continue
         if _is_denied(text, match):
             continue
-        owns = _OWNS.match(text, match.end()) is not None
+        owns = _owned().match(text, match.end()) is not None
         new = _negated(word, following, last, owns, draw)
         if new is not None:
             edits.append((match.start(), match.end(), new))
@@ -345,8 +339,6 @@ def _negated(word: str, following: str, last: str, owns: bool, draw: float) -> s
         return {"has": "does not have", "have": "do not have", "had": "did not have"}[word]
     if word in ("do", "does", "did") and following not in _DEEDS:
         return None
-    if following in _SUBJECTS and last in ("what", "where", "when", "why", "how"):
-        return None
     if draw < 0.2 and word in _CONTRACTED:
         return _CONTRACTED[word]
     return "cannot" if word == "can" else f"{word} not"
@@ -356,7 +348,7 @@ def _is_participle(word: str) -> bool:
     return (
         word.endswith("ed")
         or (word.endswith("ly") and is_adverb_form(word))
-        or word in _PARTICIPLES
+        or word in irregular_participles()
         or word in ("also", "since", "long", "ever")
     )
 
@@ -365,26 +357,28 @@ def _before_verbs(text: str, limit: int) -> list[_Edit]:
     edits: list[_Edit] = []
     for match in _INNER_VERB.finditer(text):
         word = match.group()
-        if word not in _THIRD and word not in _PAST and word not in _ED:
+        base = _thirds().get(word)
+        third = base in _INNER
+        base = base if third else _pasts().get(word)
+        if base is None:
             continue
         before = _WORD_BEFORE.search(text, max(0, match.start() - 40), match.start())
         last = before.group(1) if before is not None else ""
         if last.lower() in _NOUN_BEFORE or last.lower() in _TO or _is_denied(text, match):
             continue
         here = around(text, match.start(), match.end())
-        if not (is_third_person(here) if word in _THIRD else is_past(here)):
+        if not (is_third_person(here) if third else is_past(here)):
             continue
         if word == "did" and here.after not in _DONE:
             continue
-        if word in _THIRD:
-            edits.append((match.start(), match.end(), f"does not {_THIRD[word]}"))
-        elif word in _PAST or word in _ED:
-            following = _WORD_AFTER.match(text, match.end())
-            as_participle = word in _ED or word in _PARTICIPLES
-            if as_participle and following is not None and following.group(1) in _AFTER_PARTICIPLE:
-                continue
-            base = _PAST.get(word) or _ED[word]
-            edits.append((match.start(), match.end(), f"did not {base}"))
+        following = _WORD_AFTER.match(text, match.end())
+        if (
+            word == forms_of(base).participle
+            and following is not None
+            and following.group(1) in _AFTER_PARTICIPLE
+        ):
+            continue
+        edits.append((match.start(), match.end(), f"{'does' if third else 'did'} not {base}"))
         if len(edits) == limit:
             break
     return edits

@@ -6,9 +6,12 @@ import pyarrow as pa
 
 from tercet.models.english.context import BOUNDARY, around, is_number, is_verb_like
 from tercet.models.english.numbers import FRACTIONS, SCALES, Number, in_words, numbers_in
-from tercet.models.english.words import STOP_WORDS, in_shape_of, replaced, word_set
+from tercet.models.english.words import STOP_WORDS, in_shape_of, replaced, word_lists, word_set
 from tercet.models.generation import JOINT, Method, MethodInput, Output, Params, methods
 
+DATA_FILES = ("number_form.tsv",)
+
+_LISTS = word_lists(__file__)
 _MONTH = "(?:January|February|March|April|May|June|July|August|September|October|November|December)"
 _BEFORE = re.compile(
     rf"(?:{_MONTH} |[#$€£¥+\-–—−=<>*^(\[]|[+*/=<>−-] |\b(?:[Nn]o|vol|pp?|chapter)\.? )$"
@@ -21,15 +24,11 @@ _LONGEST_IN_WORDS = 3
 _NEXT = re.compile(r"[ -]([^\W\d_]+)")
 # "1" as a word is no count before these, and "one" is one only behind those.
 _AFTER_ONE = word_set("or and to of day another other")
-_BEFORE_ONE = word_set("with has have had contains contain exactly than least most needs takes")
+_BEFORE_ONE = _LISTS["before_one"]
 # "2000 and 3000 meters": both or neither.
 _JOINED = word_set("and or to of vs versus")
-_UNITS = word_set("byte bit kHz kb mb gb mmHg hz mol min sec km kg mg ml mm cm nm ppm dpi psi")
-_LABELS = word_set(
-    """page pages chapter section figure fig table equation eq version level grade stage phase type
-    class group cohort study case step part volume number no item line row column axis dimension
-    game day week room formula article algorithm example layer level python rank between from"""
-)
+_UNITS = _LISTS["units"]
+_LABELS = _LISTS["labels"]
 _YEARS = range(1500, 2101)
 
 

@@ -12,23 +12,24 @@ import pyarrow.compute as pc
 
 from tercet.models import seeding
 from tercet.models.english.context import BE, BOUNDARY, Around, around
+from tercet.models.english.inflection import plural
 from tercet.models.english.numbers import UNITS, Number, numbers_in
 from tercet.models.english.words import (
     NUMBER_WORDS,
     STOP_WORDS,
     in_shape_of,
-    plural,
     replaced,
-    word_set,
+    word_lists,
 )
 from tercet.models.generation import Method, MethodInput, Output, Several, methods
 from tercet.models.knowledge.quantities import find
 from tercet.models.rules.other_numbers import MONTH, Value, any_number, other_number
 
+DATA_FILES = ("quantity_change.tsv",)
+
+_LISTS = word_lists(__file__)
 _TRIES = 8
 # Here the value of the number hardly matters.
-_ONE_OF = re.compile(r" of\b| or (?:more|several|other|another|many|both|two|the)\b")
-_AT_ONE = re.compile(r"\b(?:at (?:least|most)) $", re.IGNORECASE)
 _EITHER = re.compile(r"\beither $", re.IGNORECASE)
 _OF_THE_BEST = re.compile(
     r" of (?:the|its|their|our) (?:most|best|worst|few|first|largest|biggest|greatest|main|major)\b"
@@ -39,10 +40,7 @@ _LISTED_AFTER = re.compile(r"[\])},;]|,? (?:and|or|to) \d")
 # A sign, as in "-5 degrees", is no operator; nor is the hyphen of a range.
 _OPERATOR_BEFORE = re.compile(r"(?:[+*/=<>^×≤≥]\s?|(?<=\S)\s[-−]\s|[^\W\d][-−]|[)\]][-−])$")
 _OPERATOR_AFTER = re.compile(r"\s?[+*/=<>^×≤≥]|\s[-−]\s|[-‑]?D\b|\s?x\s|\s?by\s[\dN]")
-# Behind them "one" counts an object; before it comes no verb that would have to agree.
-_BEFORE_ONE = word_set(
-    """with has have had contains contain exactly needs takes than by in for at of holds uses"""
-)
+_BEFORE_ONE = _LISTS["before_one"]
 _AGREES = re.compile(r"\b(?:is|was|has|does)\b")
 _OTHERS = re.compile(r"\b(?:an?other|the other|each other|both|either|itself)\b")
 _OF_A_PAIR = re.compile(
@@ -50,8 +48,7 @@ _OF_A_PAIR = re.compile(
     re.IGNORECASE,
 )
 _DECADE = re.compile(r"\b(?:the (?:twen|thir|for|fif|six|seven|eigh|nine)ties|\d{3}0s|century)\b")
-# "All two", "2.0 style", "page 8".
-_STYLES = word_set("style syntax ratio split export api")
+# "Page 8".
 _LOCATED = re.compile(r"\bpp?\. ?(?:\d+[-–])?$|\.\.$|\b(?:defined|described|given|shown) in $")
 # "16B-wide", "4x-faster".
 _GLUED = re.compile(r"[^\W\d]+[-‑]")
@@ -62,7 +59,7 @@ _BRACKETED = re.compile(r"\s?[(\[:;]|\s?[-–]\s?\d")
 # A number behind a name belongs to it: "ISO 8601", "Formula 51".
 _NAMED = re.compile(rf"(?<!^)\b(?!{MONTH})[A-Z][\w.]+ $")
 _CONFIDENCE = re.compile(r" ?% (?:CI|confidence|credible)\b|\s?±")
-_BEHIND_WORDS = word_set("of or to hundred thousand million billion more other different such same")
+_BEHIND_WORDS = _LISTS["behind_words"]
 # Characters from a number to the end of what it counts, at most.
 _NEAR = 40
 
@@ -209,8 +206,6 @@ def _fixed(text: str, begin: int, end: int, number: Number) -> bool:
     before = text[max(0, begin - 16) : begin]
     if _EITHER.search(before) or _OF_THE_BEST.match(text, end):
         return True
-    if number.value == 1 and (_ONE_OF.match(text, end) or _AT_ONE.search(before)):
-        return True
     if number.value > 1000 and _DECADE.search(text):
         return True
     if _is_elsewhere(text, begin, end) or _CONFIDENCE.match(text, end):
@@ -218,12 +213,7 @@ def _fixed(text: str, begin: int, end: int, number: Number) -> bool:
     if is_label(text, begin, end) or is_spelt_out(text, begin, end, number):
         return True
     here = around(text, begin, end)
-    if (
-        text.startswith("..", end)
-        or here.before == "all"
-        or here.after in _STYLES
-        or _LOCATED.search(before)
-    ):
+    if text.startswith("..", end) or here.before == "all" or _LOCATED.search(before):
         return True
     if number.value == 1 and not _counts_one(text, end, here, number):
         return True
@@ -326,17 +316,10 @@ _HYPHEN = re.compile(r"[-‑–][^\W\d]")
 _HYPHEN_BEFORE = re.compile(r"(?:[^\W\d]-|[A-Z]-\d+-|[(\[§])$")
 # "1. simplicity, 2. speed".
 _ITEM = re.compile(r"\. [a-z]")
-_LABEL = (
-    "section|chapter|figure|fig|table|equation|eq|case|step|version|level|type|kind|class|format|code"
-    "|page|phase|stage|part|line|column|row|item|number|no|port|error|status|theorem|lemma|rule|model"
-    "|algorithm|method|option|mode|axis|dim|dimension|channel|route|flight|platform|room|gate|highway"
-    "|issue|bug|ticket|value|problem|appendix|example|exercise|note|ref|reference|point|question|python|strength|order|layer|rank"
-)
+_LABEL = "|".join(sorted(_LISTS["labels"]))
 _LABELLED = re.compile(rf"\b(?:{_LABEL})s?\.? (?:[\w.]+,? (?:and|or|to) )?$", re.IGNORECASE)
 _CALLED = re.compile(r"(?:,? (?:and|or) \d+)? (?:\w+ )?(?:code|status|format|version|standard)\b")
 _CAPITALS = re.compile(r"(?:^|\s)[A-Z]{2,}[\w.]* $")
-_AT_TIME = re.compile(r"\bat $")
-_TIME = re.compile(r"[0-2]?\d[.:][0-5]\d(?!\d)")
 _CLOCK = re.compile(r" ?(?:o['’]clock|[ap]\.?m\.?\b)")
 # What spells the number out: letters for so many things, what each of them is, or a list.
 _SPELT_OUT = re.compile(
@@ -370,8 +353,6 @@ def is_label(text: str, begin: int, end: int) -> bool:
     if _HYPHEN.match(text, end) or _ITEM.match(text, end) or _HYPHEN_BEFORE.search(before):
         return True
     if _LABELLED.search(before) or _CAPITALS.search(before) or _SIZE_BEFORE.search(before):
-        return True
-    if _AT_TIME.search(before) and _TIME.match(text, begin):
         return True
     return bool(_CALLED.match(text, end) or _CLOCK.match(text, end))
 

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +17,6 @@ from tercet.models.english.context import (
     MODALS,
     OBJECTS,
     POSSESSIVES,
-    PREPOSITIONS,
     Around,
     around,
     is_adjective_form,
@@ -24,17 +24,22 @@ from tercet.models.english.context import (
     is_past_form,
     is_plural_subject,
 )
+from tercet.models.english.inflection import irregular_participles, irregular_verbs
 from tercet.models.english.words import (
-    IRREGULAR,
     NUMBER_WORDS,
+    PREPOSITIONS,
     STOP_WORDS,
     WORD,
     replaced,
+    word_lists,
     word_set,
 )
 from tercet.models.generation import Method, MethodInput, Output, Several, methods
 from tercet.models.text.word_noise import DELETED, MOST_DELETED, SHORT
 
+DATA_FILES = ("telegram.tsv",)
+
+_LISTS = word_lists(__file__)
 _NUMBER = rf"(?:\d|(?:{'|'.join(sorted(NUMBER_WORDS))})\b)"
 _UNIT = "(?:seconds?|minutes?|hours?|days?|nights?|weeks?|months?|years?|decades?|centuries)"
 _MONTH = "(?:January|February|March|April|May|June|July|August|September|October|November|December)"
@@ -44,56 +49,12 @@ _YEAR_ENDS = (
 )
 _DAY = "(?:Mondays?|Tuesdays?|Wednesdays?|Thursdays?|Fridays?|Saturdays?|Sundays?)"
 _SUBJECT = r"(?:he|she|it|they|we|you|I)\b"
-_DONE = "|".join(sorted({participle for _, participle in IRREGULAR.values()} - {"been", "had"}))
-_SAME = "|".join(sorted({past for past, participle in IRREGULAR.values() if past == participle}))
 _OPENING = (
     "However|Therefore|Thus|Hence|Moreover|Furthermore|Additionally|Also|Indeed|Nevertheless"
     "|Of course|In fact|In addition|As a result|Consequently|Finally|Here|Now|Similarly|Likewise"
 )
 _MID = "however|therefore|of course|in fact|indeed|for example|for instance|moreover|in turn"
-# What goes, with the white space behind it: the group, where there is one.
-_UNITS = tuple(
-    re.compile(pattern)
-    for pattern in (
-        rf"^(?:{_OPENING}),\s(?=[a-z])",
-        r"^(?:Please |)[Nn]ote (?:also )?that\s",
-        r"^Please\s",
-        r"^There (?:is|are|was|were)\s(?=[a-z]+\s)",
-        r"^This is\s(?=(?:a|an|the)\b)",
-        rf",\s(?:{_MID}),(?=\s)",
-        r"\bin order\s(?=to\b)",
-        r"\s\((?:e\.g|i\.e|see|for example|such as|for instance)\b[^()]*\)",
-        # "The town of Assen", "the month of June".
-        r"(?<=[a-z] )the (?:town|city|village|port|island|county|region|month) of\s(?=[A-Z])",
-        # "A boat that was built in", "the men who are waiting".
-        rf"\b(?P<relative>(?:who|which|that) (?:is|are|was|were)\s)"
-        rf"(?=(?:[a-z]+ed|[a-z]+ing|{_DONE})\s)",
-        rf"(?<=[a-z] )(?P<that>that\s)(?={_SUBJECT})",
-        r"\b(?:said|says|knew|know|thought|think|found|told|believe|believed|ensures?|means"
-        r"|assumes?|hoped?|feared|shows?|showed|heard|learned|learnt|noted?|claimed) (that\s)"
-        r"(?=(?:the|a|an|his|her|its|their|all|no|each)\b)",
-        rf"\b(?P<perfect>(?:has|have|had)\s)(?=(?:[a-z]+[^e]ed|{_SAME})\s"
-        rf"(?:the|a|an|its|his|her|their|to|in|by|from|on|at|for|with|into|up|out|over|off"
-        rf"|{_NUMBER})\b)",
-        rf"\b(?P<during>for\s)"
-        rf"(?=(?:more than |almost |nearly |about |at least )?{_NUMBER}[\w-]* {_UNIT}\b"
-        rf"(?! (?:{'|'.join(sorted(MODALS | BE | HAVE))})\b))",
-        # "In 1500 villages" says no year.
-        rf"(?<=[a-z] )(?:on\s(?={_DAY}\b)|in\s(?={_MONTH}\b|[12]\d\d\d{_YEAR_ENDS}))",
-        r"\b(?:all|both|inside|outside) (of\s)"
-        r"(?=(?:the|its|their|his|her|these|those|our|my)\b)",
-        r"\bboth\s(?=\w+ and\b)",
-        rf"\bsome\s(?={_NUMBER})",
-    )
-)
-_PARTICIPLES = frozenset(participle for _, participle in IRREGULAR.values()) - {
-    "been",
-    "had",
-    "set",
-}
-_PREDICATES = word_set(
-    "afraid alive asleep awake aware ready welcome ill angry worth cheaper bigger"
-)
+_PREDICATES = _LISTS["predicates"]
 # Behind these "have done" is not "did", nor where something is only wished or supposed.
 _PERHAPS = re.compile(
     r"\b(?:may|might|can|could|will|would|shall|should|must|to|not|never)\s(?:\w+\s)?$"
@@ -101,31 +62,12 @@ _PERHAPS = re.compile(
 _SUPPOSED = re.compile(
     r"\b(?:if|wish|wishes|wished|unless|supposing)\b|\bas though\b", re.IGNORECASE
 )
-_PEOPLE = word_set("people men women children those others anyone everyone someone")
-_ASKED_FOR = word_set(
-    """ask asks asked asking pay pays paid paying call calls called calling apply applied vote voted
-    charged wish wished hope hoped pray prayed"""
-)
-# Words without which the sentence says the same, where a word stands behind them.
-_FILLERS = word_set(
-    """also still already just very quite really indeed simply actually again even rather thus
-    therefore extremely highly greatly particularly fairly carefully quickly slowly gently quietly
-    easily heavily swiftly suddenly eventually immediately promptly gradually successfully safely
-    freely openly steadily closely firmly proudly patiently finally basically essentially naturally
-    obviously clearly certainly merely softly loudly eagerly warmly badly deeply bravely"""
-)
-_BEFORE_FILLERS = word_set(
-    """not never more less most as so too how no and or but by since than back once yet again
-    be one cannot"""
-)
-_AFTER_FILLERS = word_set(
-    """though if when as than so or and but of because more less few little much many with for"""
-)
-# Words before a noun that say nothing of the thing: without them it is the same thing.
-_QUALITIES = word_set(
-    """specified corresponding respective given particular underlying resulting actual overall
-    appropriate usual well-known own"""
-)
+_PEOPLE = _LISTS["people"]
+_ASKED_FOR = _LISTS["asked_for"]
+_FILLERS = _LISTS["fillers"]
+_BEFORE_FILLERS = _LISTS["before_fillers"]
+_AFTER_FILLERS = _LISTS["after_fillers"]
+_QUALITIES = _LISTS["qualities"]
 _BEFORE_QUALITIES = (POSSESSIVES | word_set("a an the this that these those and")) - word_set(
     "whose and"
 )
@@ -138,17 +80,49 @@ _CONTRAST = re.compile(
 )
 # "Was built in", "are welcome at": a headline does without "was", unless a pronoun comes before it.
 _BEHIND_DONE = PREPOSITIONS - word_set("to as about like") | {BOUNDARY, "and"}
-_NO_SUBJECT = word_set(
-    """there here that which who what this these those it he she they we you i one and or but not
-    never also so as than how nor all none some many most both each when where while if"""
-)
-_RANKED = word_set("first second third last only next other same few")
-_AFTER_LETTER = word_set("and or is are was b to in of from with as by at on if")
-_TIMES = word_set("times once twice per cents pence pounds dollars euros")
-_PER = word_set(
-    "day night week month year hour minute second time head piece kilo litre few little"
-)
-_PER |= word_set("lot bit couple pair dozen more less same hundred thousand million")
+_AFTER_LETTER = _LISTS["after_letter"]
+_TIMES = _LISTS["times"]
+_PER = _LISTS["per"]
+
+
+@cache
+def _units() -> tuple[re.Pattern[str], ...]:
+    """What goes, with the white space behind it: the group, where there is one."""
+    done = "|".join(sorted(irregular_participles() - {"been", "had"}))
+    verbs = irregular_verbs().values()
+    same = "|".join(sorted(verb.past for verb in verbs if verb.past == verb.participle))
+    patterns = (
+        rf"^(?:{_OPENING}),\s(?=[a-z])",
+        r"^(?:Please |)[Nn]ote (?:also )?that\s",
+        r"^Please\s",
+        r"^There (?:is|are|was|were)\s(?=[a-z]+\s)",
+        r"^This is\s(?=(?:a|an|the)\b)",
+        rf",\s(?:{_MID}),(?=\s)",
+        r"\bin order\s(?=to\b)",
+        r"\s\((?:e\.g|i\.e|see|for example|such as|for instance)\b[^()]*\)",
+        # "The town of Assen", "the month of June".
+        r"(?<=[a-z] )the (?:town|city|village|port|island|county|region|month) of\s(?=[A-Z])",
+        # "A boat that was built in", "the men who are waiting".
+        rf"\b(?P<relative>(?:who|which|that) (?:is|are|was|were)\s)"
+        rf"(?=(?:[a-z]+ed|[a-z]+ing|{done})\s)",
+        rf"(?<=[a-z] )(?P<that>that\s)(?={_SUBJECT})",
+        r"\b(?:said|says|knew|know|thought|think|found|told|believe|believed|ensures?|means"
+        r"|assumes?|hoped?|feared|shows?|showed|heard|learned|learnt|noted?|claimed) (that\s)"
+        r"(?=(?:the|a|an|his|her|its|their|all|no|each)\b)",
+        rf"\b(?P<perfect>(?:has|have|had)\s)(?=(?:[a-z]+[^e]ed|{same})\s"
+        rf"(?:the|a|an|its|his|her|their|to|in|by|from|on|at|for|with|into|up|out|over|off"
+        rf"|{_NUMBER})\b)",
+        rf"\b(?P<during>for\s)"
+        rf"(?=(?:more than |almost |nearly |about |at least )?{_NUMBER}[\w-]* {_UNIT}\b"
+        rf"(?! (?:{'|'.join(sorted(MODALS | BE | HAVE))})\b))",
+        # "In 1500 villages" says no year.
+        rf"(?<=[a-z] )(?:on\s(?={_DAY}\b)|in\s(?={_MONTH}\b|[12]\d\d\d{_YEAR_ENDS}))",
+        r"\b(?:all|both|inside|outside) (of\s)"
+        r"(?=(?:the|its|their|his|her|these|those|our|my)\b)",
+        r"\bboth\s(?=\w+ and\b)",
+        rf"\bsome\s(?={_NUMBER})",
+    )
+    return tuple(map(re.compile, patterns))
 
 
 @dataclass(frozen=True)
@@ -231,7 +205,7 @@ def _spared(given: MethodInput) -> Mapping[int, Sequence[tuple[int, int]]]:
 def pieces(text: str, spared: Iterable[tuple[int, int]] = ()) -> list[_Piece]:
     """What the text can do without, from left to right; nothing of it in the spared spans."""
     found = []
-    for pattern in _UNITS:
+    for pattern in _units():
         for match in pattern.finditer(text):
             start, end = match.span(pattern.groups)
             if _can_go(text, match):
@@ -286,7 +260,7 @@ def _kind(text: str, word: str, start: int, end: int, contrast: bool) -> str:
         return ""
     if low in ("is", "are", "was", "were"):
         here = around(text, start, end)
-        return "be" if here.before not in _NO_SUBJECT and _is_said_without(here) else ""
+        return "be" if _is_said_without(here) else ""
     if low in _FILLERS:
         here = around(text, start, end)
         bare = here.before in _BEFORE_FILLERS or here.after in _AFTER_FILLERS
@@ -308,8 +282,7 @@ def _kind(text: str, word: str, start: int, end: int, contrast: bool) -> str:
             return "quality" if here.before in POSSESSIVES else ""
         led = here.before in _BEFORE_QUALITIES or (is_number(here.before) and here.before != "one")
         generic = text[:start] in ("A ", "An ")
-        ranked = here.earlier in _RANKED or here.before in _RANKED
-        return "quality" if led and not generic and not ranked else ""
+        return "quality" if led and not generic else ""
     return ""
 
 
@@ -317,7 +290,7 @@ def _is_said_without(here: Around) -> bool:
     """Whether "is" can go: before a participle that has no object, and before an adjective."""
     if here.before == BOUNDARY or here.before in STOP_WORDS or is_adjective_form(here.before):
         return False
-    done = is_past_form(here.after) or here.after in _PARTICIPLES
+    done = is_past_form(here.after) or here.after in irregular_participles() - {"set"}
     if done or is_adjective_form(here.after) or here.after in _PREDICATES:
         return here.later in _BEHIND_DONE
     return here.after in ("so", "too") and is_adjective_form(here.later)

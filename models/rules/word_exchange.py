@@ -32,49 +32,24 @@ from tercet.models.english.context import (
     is_reduced,
     is_third_person,
 )
-from tercet.models.english.words import (
-    OPENERS,
-    WORD,
-    forms_of,
-    in_shape_of,
-    plural,
-    replaced,
-    word_set,
-)
+from tercet.models.english.inflection import forms_of, openers, plural
+from tercet.models.english.words import WORD, in_shape_of, replaced, word_lists, word_set
 from tercet.models.generation import JOINT, Method, MethodInput, Output, Several, methods
 from tercet.models.knowledge.lexicon import Group, load_pairs
 
-# Their other senses are too frequent: "he left the firm", "he means well", "back in 1990".
-_ELUSIVE = word_set(
-    """left right back like mean means well even kind last just present lead still found
-    bear lie lay may can will being be do does did have has had go get got let made second
-    minute might saw open close follows following
-    depending"""
-)
-# "Sends it to" is not "receives it to".
-_DIRECTED = (
-    *("add", "insert", "remov", "delet", "send", "sent", "receiv", "load", "unload", "import"),
-    *("export", "attach", "detach", "connect", "disconnect", "upload", "download", "borrow"),
-    *("lend", "lent", "read", "writ", "wrote", "arriv", "depart"),
-)
-_BEFORE_DEGREE = word_set("most as more less so too how very a")
+DATA_FILES = ("word_exchange.tsv",)
+
+_LISTS = word_lists(__file__)
+_ELUSIVE = _LISTS["elusive"]
+_DIRECTED = tuple(_LISTS["directed"])
+_BEFORE_DEGREE = _LISTS["before_degree"]
 _GOAL = re.compile(r"\b(?:to|from|into|onto)\b")
-# "Once or more", "no more than", "more or less"; "named after", "ever before".
-_NO_COMPARISON = word_set("or and any no the once some much many even not far one two still")
-_BEFORE_PARTICLE = word_set(
-    """named patterned modelled modeled look looks looking looked ever never soon shortly long day
-    year time as sought right one and or"""
-)
+_NO_COMPARISON = _LISTS["no_comparison"]
+_BEFORE_PARTICLE = _LISTS["before_particle"]
 # Where one of these opens a sentence, its verb comes before its subject.
 _INVERTING = word_set("never rarely seldom infrequently hardly")
-# Verbs whose exchanges take an infinitive as they do.
-_BEFORE_INFINITIVE = word_set(
-    """begin begins beginning start starts starting commence commences commenced commencing attempt
-    attempts attempting attempted began begun started try tries trying tried"""
-)
-_MOVES = word_set(
-    "falls fall fell drop drops dropped sink sinks sank rise rises rose climbs climbed"
-)
+_BEFORE_INFINITIVE = _LISTS["before_infinitive"]
+_MOVES = _LISTS["moves"]
 # Characters that tie a word to a name from code, a path or a formula.
 _TIED = frozenset("_./\\-`=@#~<>$")
 _READINGS = ("verb", "third", "ing", "ed", "past", "participle")
@@ -227,7 +202,7 @@ def _settles(form: str, new: str, here: Around, text: str, end: int) -> bool:
         return False  # "is due to arrive"
     if new == "got" and not is_past(here):
         return False  # "the values got for it"
-    if form in ("first", "last") and (here.after in OPENERS or here.before in RELATIVES):
+    if form in ("first", "last") and (here.after in openers() or here.before in RELATIVES):
         return False  # "which first prepares"
     if form in ("exactly", "precisely") and here.after in ("a", "an"):
         return False

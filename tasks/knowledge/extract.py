@@ -192,6 +192,7 @@ STAGE = Stage(
     run=run,
     each="sentences",
     seeded=False,
+    libraries=("lemminflect",),
     externals=externals,
     locations=("lexicon", "pipeline"),
 )

@@ -137,6 +137,7 @@ STAGE = Stage(
     each="generations",
     aligned=("sentences",),
     seeded=False,
+    libraries=("lemminflect",),
     externals=externals,
     locations=("lexicon",),
 )

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from tercet.models import seeding
-from tercet.models.english.words import singulars
+from tercet.models.english.inflection import singulars
 from tercet.tasks.stage import Config, Stage, Work, connection
 
 if TYPE_CHECKING:
@@ -172,5 +172,5 @@ STAGE = Stage(
     tables={"kg_nodes": KG_NODES, "kg_edges": KG_EDGES},
     run=run,
     seeded=False,
-    libraries=("duckdb",),
+    libraries=("duckdb", "lemminflect"),
 )

@@ -286,4 +286,5 @@ STAGE = Stage(
     each="generations",
     aligned=("sentences",),
     seeded=False,
+    libraries=("lemminflect",),
 )

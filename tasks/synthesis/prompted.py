@@ -154,6 +154,7 @@ STAGE = Stage(
     run=run,
     each="sentences",
     aligned=ALIGNED,
+    libraries=("lemminflect",),
     uses=uses,
     externals=externals,
     locations=("params.prompt", "params.shots", "params.generator", *asking.LLM_LOCATIONS),

@@ -264,6 +264,7 @@ STAGE = Stage(
     run=run,
     each="sentences",
     aligned=ALIGNED,
+    libraries=("lemminflect",),
     uses=uses,
 )
 OVER_PASSAGES = replace(STAGE, config=OverPassagesConfig, each="passages", aligned=())

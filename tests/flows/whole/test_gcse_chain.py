@@ -18,7 +18,7 @@ from tiny_run import Tiny, query, write_corpus
 from tercet.flows.running.arguments import RunArguments
 from tercet.flows.running.run_plan import prepare
 from tercet.flows.running.runner import open_run, run_steps
-from tercet.models.english.words import plural
+from tercet.models.english.inflection import plural
 
 METHODS = (
     *("rewrite", "precede", "from_knowledge", "antisense", "entity_revision"),

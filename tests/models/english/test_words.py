@@ -1,20 +1,16 @@
+import re
+from collections import Counter
 from fractions import Fraction
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tercet.models.english.numbers import in_words, numbers_in
-from tercet.models.english.words import (
-    forms_of,
-    in_shape_of,
-    is_plural,
-    may_be_plural,
-    plural,
-    replaced,
-    singulars,
-    wants_an,
-)
+from tercet.models.english.words import in_shape_of, replaced, wants_an, word_lists
+
+MODELS = Path(__file__).parents[3] / "models"
 
 
 def test_in_shape_of() -> None:
@@ -24,81 +20,18 @@ def test_in_shape_of() -> None:
     assert in_shape_of("dog", "NumPy") == "NumPy"
 
 
-@pytest.mark.parametrize(
-    ("singular", "many"),
-    [
-        ("dog", "dogs"),
-        ("city", "cities"),
-        ("box", "boxes"),
-        ("woman", "women"),
-        ("human", "humans"),
-        ("child", "children"),
-        ("grandchild", "grandchildren"),
-        ("bookshelf", "bookshelves"),
-        ("diagnosis", "diagnoses"),
-        ("specimen", "specimens"),
-        ("talisman", "talismans"),
-        ("matrix", "matrices"),
-        ("sheep", "sheep"),
-        ("glasses", "glasses"),
-        ("quiz", "quizzes"),
-        ("formula", "formulas"),
-        ("news", "news"),
-    ],
-)
-def test_plural(singular: str, many: str) -> None:
-    assert plural(singular) == many
-
-
-def test_is_plural_goes_by_the_lemma_where_it_is_known() -> None:
-    assert is_plural("Dogs", "dog")
-    assert not is_plural("dog", "dog")
-    assert not is_plural("glass", "glass")
-    assert not is_plural("United States", "United States")
-    assert is_plural("cities")
-    assert not is_plural("bus")
-
-
-@pytest.mark.parametrize(
-    "noun",
-    [
-        *("dog", "city", "hero", "lens", "corpus", "formula", "grandchild", "chairman", "midwife"),
-        *("box", "class", "woman", "leaf", "value"),
-    ],
-)
-def test_what_is_written_as_a_plural_is_read_as_one(noun: str) -> None:
-    assert may_be_plural(plural(noun))
-    assert noun in singulars(plural(noun))
-    assert plural(plural(noun)) == plural(noun)
-
-
-def test_a_plural_that_is_read_is_not_always_written() -> None:
-    assert singulars("formulae") == ("formula",)
-    assert plural("formulae") == "formulae"
-    assert singulars("indices")[0] == "index"
-    assert not any(map(may_be_plural, ("dog", "city", "box", "class", "value")))
-    assert singulars("class") == singulars("status") == singulars("axis") == ()
-
-
-@pytest.mark.parametrize(
-    ("verb", "forms"),
-    [
-        ("stop", ("stops", "stopping", "stopped", "stopped")),
-        ("apply", ("applies", "applying", "applied", "applied")),
-        ("write", ("writes", "writing", "wrote", "written")),
-        ("go", ("goes", "going", "went", "gone")),
-        ("carry out", ("carries out", "carrying out", "carried out", "carried out")),
-        ("have", ("has", "having", "had", "had")),
-        ("unwrap", ("unwraps", "unwrapping", "unwrapped", "unwrapped")),
-        ("overfit", ("overfits", "overfitting", "overfitted", "overfitted")),
-        ("mimic", ("mimics", "mimicking", "mimicked", "mimicked")),
-        ("beat", ("beats", "beating", "beat", "beaten")),
-        ("undertake", ("undertakes", "undertaking", "undertook", "undertaken")),
-    ],
-)
-def test_forms_of_verbs(verb: str, forms: tuple[str, ...]) -> None:
-    found = forms_of(verb)
-    assert (found.third, found.ing, found.past, found.participle) == forms
+def test_every_list_of_words_is_used_and_names_a_word_once() -> None:
+    modules = [path for path in MODELS.rglob("*.py") if "word_lists(__file__)" in path.read_text()]
+    assert modules
+    for module in modules:
+        code = module.read_text()
+        assert f'"{module.stem}.tsv"' in code  # in its DATA_FILES
+        names = {name.rpartition(" ")[0] or name for name in word_lists(str(module))}
+        assert {name for name in names if not re.search(rf"\b{name}\b", code)} == set(), module
+        lines = module.with_suffix(".tsv").read_text().splitlines()
+        listed = (line.split("\t") for line in lines if line[0] != "#")
+        words = Counter((name, word) for name, row in listed for word in row.split())
+        assert [each for each, count in words.items() if count > 1] == [], module
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from prompted_given import graph, marked, mention, node
 
-from tercet.models.english.words import singulars
+from tercet.models.english.inflection import singulars
 from tercet.models.rules.entity_swap import Entities, open_graph, surface
 from tercet.tasks.synthesis.methods import method_of
 

@@ -8,7 +8,10 @@ from rules_given import alone, generated, raws
     ("text", "wanted"),
     [
         ("Returns the array.", "Does not return the array."),
-        ("Return the array.", "Do not return the array."),
+        # A summary of documentation describes; an instruction forbids.
+        ("Return the array.", "Does not return the array."),
+        ("Use the array.", "Do not use the array."),
+        ("Set the table for your guests.", "Do not set the table for your guests."),
         ("It does not return the array.", "It returns the array."),
         ("They do not use it.", "They use it."),
         ("Do not use it.", "Use it."),
@@ -26,7 +29,7 @@ from rules_given import alone, generated, raws
         ("It has a dog.", "It does not have a dog."),
         ("He became king.", "He did not become king."),
         ("The function returns a list.", "The function does not return a list."),
-        ("List the tensors.", "Do not list the tensors."),
+        ("List the tensors.", "Does not list the tensors."),
         ("The men who received the drug.", "The men who did not receive the drug."),
         ("So far the train was late.", "So far the train wasn't late."),
         ("The bread is cut and butter is near.", "The bread is not cut and butter is near."),
