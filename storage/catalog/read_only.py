@@ -1,9 +1,9 @@
-"""The SQL that users may run: one SELECT, or one EXPLAIN of one, that only reads.
+"""The check of users' SQL: one SELECT, or one EXPLAIN of one, that only reads.
 
 DuckDB's `read_only` prevents neither ``COPY … TO`` nor ``EXPLAIN ANALYZE COPY``, and statements
 that it classifies as SELECT can write too: by a CTE (``WITH x AS (COPY …)``) or by functions in
-FROM (``enable_logging(storage_path = …)``). So the whole parsed query is checked before it runs,
-and only nodes and functions known to be read-only are allowed.
+FROM (``enable_logging(storage_path = …)``). So the whole parse tree is checked before the query
+runs, and only nodes and functions known to be read-only are allowed.
 """
 
 import json
@@ -39,14 +39,12 @@ _TABLE_FUNCTIONS = {
     "duckdb_schemas", "duckdb_settings", "duckdb_tables", "duckdb_types", "duckdb_views",
 }  # fmt: skip
 
-_CHANGES = {"COPY", "DELETE", "INSERT", "MERGE", "TRUNCATE", "UPDATE"}
-
 
 def checked(connection: duckdb.DuckDBPyConnection, text: str) -> str:
     """The query, if it only reads.
 
-    Raises SqlError with one sentence for a syntax error, for several statements, and for anything
-    but a SELECT, or EXPLAIN of one, whose parts are all known to be read-only.
+    Raises SqlError for a syntax error, for several statements, and for anything but a SELECT, or
+    EXPLAIN of one, whose parts are all known to be read-only.
     """
     try:
         text.encode()
@@ -84,7 +82,6 @@ def _statements(connection: duckdb.DuckDBPyConnection, text: str) -> list[duckdb
 
 def _check_select(connection: duckdb.DuckDBPyConnection, text: str) -> None:
     """Raises SqlError unless every part of the SELECT's parse tree is known to be read-only."""
-    _check_words(text)
     waiting: list[Any] = [_tree(connection, text)]
     while waiting:
         node = waiting.pop()
@@ -107,8 +104,10 @@ def _tree(connection: duckdb.DuckDBPyConnection, text: str) -> Any:
     """The SELECT's parse tree from DuckDB's own parser."""
     try:
         with connection.cursor() as cursor:
-            found = cursor.execute("SELECT json_serialize_sql($1::VARCHAR)", [text]).fetchall()
-        tree = json.loads(found[0][0])
+            ((serialized,),) = cursor.execute(
+                "SELECT json_serialize_sql($1::VARCHAR)", [text]
+            ).fetchall()
+        tree = json.loads(serialized)
     except (duckdb.Error, ValueError) as error:
         raise SqlError("bad_query", f"The query cannot be read: {_sentence(error)}.") from error
     except RecursionError as error:
@@ -140,21 +139,6 @@ def _check_function(connection: duckdb.DuckDBPyConnection, node: dict[str, Any])
         )
 
 
-def _check_words(text: str) -> None:
-    """Raises SqlError if a word that changes data starts the body of a CTE or follows CTEs.
-
-    The parse tree shows the same; this check holds even if a later DuckDB omits part of it.
-    """
-    words = [word.upper() for _, word, _ in _words(text)]
-    for index, word in enumerate(words):
-        before = words[max(index - 2, 0) : index]
-        body = before[-1:] == ["("] and before[0] in {"AS", "MATERIALIZED"}
-        if word in _CHANGES and (body or before[-1:] == [")"]):
-            raise SqlError(
-                "not_read_only", f"{_ALLOWED}: this contains {word} (quote it if it is a name)."
-            )
-
-
 def _check_explained(connection: duckdb.DuckDBPyConnection, text: str) -> None:
     """Raises SqlError unless EXPLAIN and its options are followed by a read-only SELECT."""
     words = _words(text)
@@ -163,7 +147,7 @@ def _check_explained(connection: duckdb.DuckDBPyConnection, text: str) -> None:
         rest += 1
     starts = [rest]
     if rest < len(words) and words[rest][1].startswith("("):
-        # Brackets may hold options or a SELECT: if DuckDB can parse the rest, it must only read.
+        # Brackets may hold options or a SELECT: check both readings that DuckDB can parse.
         depth = 0
         for index in range(rest, len(words)):
             if words[index][2]:
