@@ -197,9 +197,9 @@ def _spec(name: str, places: Sequence[str] | None) -> ModuleSpec | None:
                     return spec
     for finder in sys.meta_path:
         find = getattr(finder, "find_spec", None)
-        spec = None if find is None else find(name, places)
-        if spec is not None:
-            return spec
+        result: ModuleSpec | None = None if find is None else find(name, places)
+        if result is not None:
+            return result
     return None
 
 
