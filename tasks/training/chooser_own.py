@@ -1,6 +1,4 @@
-"""The choice of a checkpoint by files of one's own, on their dev split: graded pairs or queries, or
-fact order.
-"""
+"""Chooses a checkpoint by dev rows of the user's files: graded pairs, queries or fact order."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -53,7 +51,7 @@ def _case_files(config: TrainConfig) -> dict[str, Path]:
 
 
 def _in_order(work: Work, config: TrainConfig) -> tuple[str, "Measure"]:
-    """The share of dev cases in order, in percent: over several files their mean; and its name."""
+    """The share of dev cases in order, in percent; the mean of several files."""
     tasks = read_cases(config.fact_order, ("dev",), required=False)
     if not tasks:
         raise BadInput(

@@ -1,4 +1,4 @@
-"""The ways to choose a checkpoint, by what `train.choose.by` names."""
+"""The ways to choose a checkpoint, by the value of `train.choose.by`."""
 
 from collections.abc import Mapping
 
@@ -8,12 +8,12 @@ from tercet.tasks.training.train_settings import WAYS
 
 UNVERSIONED = True
 
-# Any other name is that of graded pairs of one's own.
+# Any other name is a set of `evaluate.sts_sets` or `evaluate.retrieval_sets`.
 CHOOSERS: Mapping[str, Chooser] = dict(
     zip(WAYS, (RETRIEVAL, SUITE, SUITE, FACT_ORDER), strict=True)
 )
 
 
 def chooser_of(by: str) -> Chooser:
-    """What chooses by this name."""
+    """The chooser of this name."""
     return CHOOSERS.get(by, OWN_SET)
