@@ -4,7 +4,6 @@ import datetime
 import enum
 import hashlib
 import json
-import math
 import os
 import time
 from collections.abc import Mapping, Sequence
@@ -31,12 +30,16 @@ def canonical(value: Any) -> bytes:
     lists, pydantic models are their dumps, paths and enums their values.
 
     Raises:
-        ValueError: for NaN and infinities, and for keys that become equal as text.
-        TypeError: for values that JSON cannot represent.
+        ValueError: for NaN and infinities.
+        TypeError: for values that JSON cannot represent, and for keys that cannot be sorted.
     """
-    plain = _plain(value)
     text = json.dumps(
-        plain, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+        value,
+        sort_keys=True,
+        separators=(",", ":"),
+        ensure_ascii=False,
+        allow_nan=False,
+        default=_plain,
     )
     return text.encode("utf-8", "surrogatepass")
 
@@ -48,41 +51,13 @@ def digest(value: Any) -> str:
 
 def _plain(value: Any) -> Any:
     if hasattr(value, "model_dump"):
-        return _plain(value.model_dump(mode="python"))
+        return value.model_dump(mode="python")
     if isinstance(value, enum.Enum):
-        return _plain(value.value)
-    if value is None or isinstance(value, bool):
-        return value
-    if isinstance(value, str):
-        return str(value)
-    if isinstance(value, int):
-        return int(value)
-    if isinstance(value, float):
-        if not math.isfinite(value):
-            raise ValueError(f"{value} has no canonical form: numbers must be finite.")
-        return float(value)
+        return value.value
     if isinstance(value, Mapping):
-        return _plain_mapping(value)
+        return dict(value)
     if isinstance(value, AbstractSet):
-        return sorted((_plain(member) for member in value), key=canonical)
-    if isinstance(value, list | tuple):
-        return [_plain(member) for member in value]
-    return _plain_leaf(value)
-
-
-def _plain_mapping(value: Mapping[Any, Any]) -> dict[str, Any]:
-    plain: dict[str, Any] = {}
-    for key, member in value.items():
-        name = _plain(key)
-        if not isinstance(name, str):
-            name = json.dumps(name)
-        if name in plain:
-            raise ValueError(f"Two keys of a mapping have the same text {name!r}.")
-        plain[name] = _plain(member)
-    return plain
-
-
-def _plain_leaf(value: Any) -> Any:
+        return sorted(value, key=canonical)
     if isinstance(value, os.PathLike):
         return Path(value).as_posix()
     if isinstance(value, datetime.date | datetime.time):
@@ -90,7 +65,7 @@ def _plain_leaf(value: Any) -> Any:
     if isinstance(value, bytes):
         return value.hex()
     if hasattr(value, "item") and getattr(value, "shape", None) == ():
-        return _plain(value.item())
+        return value.item()
     raise TypeError(f"A {type(value).__name__} has no canonical form.")
 
 
