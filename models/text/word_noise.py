@@ -62,7 +62,9 @@ def words_of(
 
 
 def repeated(words: Words, seed: int, copy: int) -> Changed:
-    """Repeats 1 to max(1, floor(0.3 * (words - 1))) words of each sentence in place."""
+    """Repeats 1 to max(1, floor(0.3 * (words - 1))) words of each sentence in place (VAEGPT-Sim,
+    section 3).
+    """
     most = np.maximum(1, np.floor(REPEATED * (words.counts - 1))).astype(np.int64)
     times = _times(words, seed, "word_repetition", copy, most)
     chosen = words.ranks(seed, "word_repetition", copy) < times[words.row]

@@ -17,24 +17,6 @@ Indices: TypeAlias = npt.NDArray[np.int64]
 WINDOW = 20
 
 
-def repeat_words(text: str, seed: int, row_id: int, epoch: int, rate: float = 0.3) -> str:
-    """The text with some of its words repeated; depends only on seed, row and epoch.
-
-    Between 1 and max(1, floor(rate * (n - 1))) of n words are repeated in place (VAEGPT-Sim,
-    section 3; GCSE's code does it to every anchor).
-    """
-    words = text.split()
-    if not words:
-        return text
-    row = np.array([row_id], dtype=np.uint64)
-    most = max(1, int(rate * (len(words) - 1)))
-    count = 1 + int(seeding.below(seed, "repetition count", row, most, epoch)[0])
-    counter = np.arange(len(words), dtype=np.uint64) + np.uint64(epoch << 32)
-    order = np.argsort(seeding.draws(seed, "repetition", row.repeat(len(words)), counter))
-    twice = set(order[:count].tolist())
-    return " ".join(f"{word} {word}" if i in twice else word for i, word in enumerate(words))
-
-
 class LengthWindows:
     """Batches of rows of similar length, reshuffled each round; no row is left out.
 

@@ -20,6 +20,7 @@ from tercet.models.encoders import encoder as encoders
 from tercet.models.encoders.encoder import check_room, encode, load_encoder, longest, side_arguments
 from tercet.models.losses.loss import Loss
 from tercet.models.losses.registry import loss_named
+from tercet.models.text.word_noise import repeated, sentences_of, words_of
 from tercet.models.training import batches as batching
 from tercet.models.training import checkpoints
 from tercet.models.training.loop import Batch, Setting, phase_seed, train
@@ -330,10 +331,9 @@ class _Part:
         if self._drawing is not None:
             texts["positive"] = self._positives(rows, number)["text"].to_pylist()
         if self._hyper.word_repetition:
-            texts["anchor"] = [
-                batching.repeat_words(text, self._seed, row_id, number)
-                for text, row_id in zip(texts["anchor"], rows["row_id"].to_pylist(), strict=True)
-            ]
+            words = words_of(rows["row_id"].to_numpy(), [text.split() for text in texts["anchor"]])
+            anchors = sentences_of(repeated(words, self._seed, number))
+            texts["anchor"] = [" ".join(anchor) for anchor in anchors]
         features = []
         for name, columns in self._features.items():
             # Rows may lack the text of an optional column, and a batch may have none at all.
