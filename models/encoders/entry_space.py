@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 from safetensors.torch import load_file, save_file
-from torch import Tensor, from_numpy, tensor
+from torch import Tensor, from_numpy, int32, tensor
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Floats: TypeAlias = npt.NDArray[np.float32]
 Integers: TypeAlias = npt.NDArray[np.int64]
 
-MATRIX, TEXTS, TURN = "entries.safetensors", "entries.json", "turn.safetensors"
+MATRIX, ENTRIES, TURN = "entries.npy", "entries.json", "turn.safetensors"
 # Definitions or rows that are in memory at once.
 _BLOCK = 16_384
 # FastICA's parameters: scikit-learn's tolerance, and the paper's rounds and seed.
@@ -58,37 +58,23 @@ class Space:
 
 def read_space(folder: Path) -> Space:
     """The space that the stage `entry_matrix` wrote."""
-    tensors = load_file(folder / MATRIX)
-    texts = json.loads((folder / TEXTS).read_text(encoding="utf-8"))
+    entries = json.loads((folder / ENTRIES).read_text(encoding="utf-8"))
     turn = None
     if (folder / TURN).is_file():
         linear = load_file(folder / TURN)
         turn = Turn(linear["weight"], linear["bias"], float(linear["length"]))
-    return Space(tensors["matrix"], tensors["entry_ids"], texts, turn)
+    # Copy-on-write, since torch takes only writable arrays.
+    matrix = from_numpy(np.load(folder / MATRIX, mmap_mode="c"))
+    return Space(matrix, tensor(entries["ids"], dtype=int32), entries["texts"], turn)
 
 
 def create_space(folder: Path, entry_ids: Integers, texts: Sequence[str], width: int) -> Floats:
     """Writes the space with a matrix of zeros (entries, width), which the caller fills."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / TEXTS).write_text(json.dumps(list(texts), ensure_ascii=False), encoding="utf-8")
-    count, ids = len(entry_ids), entry_ids.astype("<i4").tobytes()
-    header = {
-        "entry_ids": {"dtype": "I32", "shape": [count], "data_offsets": [0, len(ids)]},
-        "matrix": {
-            "dtype": "F32",
-            "shape": [count, width],
-            "data_offsets": [len(ids), len(ids) + 4 * count * width],
-        },
-    }
-    # safetensors' format: the header's length, the header padded to 8 bytes, the tensors.
-    head = json.dumps(header).encode()
-    head += b" " * (-len(head) % 8)
-    file = folder / MATRIX
-    file.write_bytes(len(head).to_bytes(8, "little") + head + ids)
-    start = 8 + len(head) + len(ids)
-    with file.open("r+b") as opened:
-        opened.truncate(start + 4 * count * width)
-    matrix: Floats = np.memmap(file, "<f4", "r+", start, (count, width))
+    entries = {"ids": entry_ids.tolist(), "texts": list(texts)}
+    (folder / ENTRIES).write_text(json.dumps(entries, ensure_ascii=False), encoding="utf-8")
+    shape = (len(entry_ids), width)
+    matrix: Floats = np.lib.format.open_memmap(folder / MATRIX, "w+", np.float32, shape)
     return matrix
 
 
