@@ -27,6 +27,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tercet.storage import locks
+from tercet.storage.objects import first_line
 from tercet.storage.rows import quoted, read_parquet_sql
 from tercet.storage.store import Store, StoreError, clear_errors
 
@@ -606,9 +607,8 @@ class Pool:
         try:
             rows: list[tuple[Any, ...]] = self._connection.execute(query).fetchall()
         except duckdb.Error as error:
-            reason = str(error).strip().splitlines()[0].rstrip(".")
             raise StoreError(
-                "damaged", f"{self._store.location}/responses cannot be read: {reason}."
+                "damaged", f"{self._store.location}/responses cannot be read: {first_line(error)}."
             ) from error
         return rows
 

@@ -10,6 +10,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tercet.storage.objects import first_line
 from tercet.tasks.corpus.sources.corpora import CorpusConfig
 from tercet.tasks.corpus.sources.json_rows import DEPTH, by_path
 from tercet.tasks.corpus.sources.reader import Table
@@ -120,7 +121,8 @@ def _open(source: str, place: Place) -> Any:
     except Exception as error:
         if place.local or isinstance(error, ValueError):
             raise BadInput(
-                "unreachable", f"{source}: the data set cannot be opened ({_first_line(error)})"
+                "unreachable",
+                f"{source}: the data set cannot be opened ({first_line(error)[:SHOWN]})",
             ) from None
         raise _unreachable(source, error) from None
 
@@ -128,14 +130,9 @@ def _open(source: str, place: Place) -> Any:
 def _unreachable(source: str, error: Exception) -> BadInput:
     return BadInput(
         "unreachable",
-        f"{source}: the hub does not give this data set ({_first_line(error)}); check its name and "
-        "the network, or save it as .parquet and name that file",
+        f"{source}: the hub does not give this data set ({first_line(error)[:SHOWN]}); check its "
+        "name and the network, or save it as .parquet and name that file",
     )
-
-
-def _first_line(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0].rstrip(".")[:SHOWN] if lines else type(error).__name__
 
 
 def _rows(source: str, dataset: Any, max_bytes: int, columns: Sequence[str]) -> Iterator[Row]:
@@ -164,8 +161,8 @@ def _raw_rows(source: str, dataset: Any) -> Iterator[dict[str, Any]]:
     except Exception as error:
         raise BadInput(
             "unreadable",
-            f"{source}: the rows behind row {number} cannot be read ({_first_line(error)}); run "
-            "again, or save the data set as .parquet and name that file",
+            f"{source}: the rows behind row {number} cannot be read ({first_line(error)[:SHOWN]}); "
+            "run again, or save the data set as .parquet and name that file",
         ) from None
 
 
