@@ -151,7 +151,7 @@ class Artifact:
         records = self.records()
         kept = sound(self.store, list(records.values())) if plan is not None and usable else []
         lost = {self.record_path(index) for index in set(records) - {one["index"] for one in kept}}
-        self.store.known.clear()
+        self.store.put_schemas.clear()
         self.store.delete(f"{self.path}/{MANIFEST}")
         self.store.delete(f"{self.path}/{ALL_RECORDS}")
         self.store.each(self.store.delete, lost | set(self.damaged_records()))

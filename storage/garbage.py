@@ -52,7 +52,7 @@ _ENGINE, _SQL = re.compile(r"engine-(.+)"), re.compile(r"sql-(\d+)(?:-[0-9a-f]+)
 
 @dataclass(frozen=True)
 class Garbage:
-    """What can be deleted, and what depends on it.
+    """Objects that can be deleted, and the consequences.
 
     objects: bytes by path, in deletion order.
     near: bytes by folder of the work directory.
@@ -155,7 +155,12 @@ def _find(store: Store, keep: int | None, since: float) -> Garbage:
     young = {
         entry.name
         for entry, objects in by_artifact
-        if entry.name not in live and (_is_young(objects, since) or _is_being_made(store, entry))
+        if entry.name not in live
+        and (
+            _is_young(objects, since)
+            # It is being made.
+            or locks.is_held(store, f"artifact-{entry.artifact.step}-{entry.artifact.version}")
+        )
     }
     # An unfinished artifact needs the versions that it builds on.
     live |= {
@@ -210,10 +215,6 @@ def with_stand_ins(snapshot: Snapshot, artifacts: Collection[str]) -> set[str]:
         if entry.name in artifacts and config.keys() == {"keep"}:
             names.add(f"{entry.artifact.step}@{config['keep']}")
     return names
-
-
-def _is_being_made(store: Store, entry: Entry) -> bool:
-    return locks.is_held(store, f"artifact-{entry.artifact.step}-{entry.artifact.version}")
 
 
 def _named(snapshot: Snapshot, artifacts: Collection[str]) -> set[str]:

@@ -185,11 +185,11 @@ def schema_file(schema: pa.Schema) -> tuple[str, bytes]:
 def put_schema(store: Store, schema: pa.Schema) -> str:
     """The path of the schema's file without rows, which is created if necessary."""
     path = schema_path(schema)
-    if path not in store.known:
+    if path not in store.put_schemas:
         data = schema_file(schema)[1]
         if store.get(path) != data:
             store.replace(path, data)
-        store.known.add(path)
+        store.put_schemas.add(path)
     return path
 
 

@@ -350,7 +350,8 @@ def resolve_ref(store: Store, ref: str) -> Artifact:
     matching = [
         (artifact, tables)
         for artifact, tables in _with_tables(store)
-        if artifact.version.startswith(version) and _means(name, artifact, tables)
+        if artifact.version.startswith(version)
+        and name in (artifact.step, artifact.step.partition(".")[0], *tables)
     ]
     if not matching and tagged is not None:
         raise UnknownRef(
@@ -408,10 +409,6 @@ def _tables(artifact: Artifact) -> list[str] | None:
         return list(manifest["tables"])
     record = next(iter(artifact.records().values()), None)
     return None if record is None else list(record["schemas"])
-
-
-def _means(name: str, artifact: Artifact, tables: list[str]) -> bool:
-    return name in {artifact.step, artifact.step.partition(".")[0]} or name in tables
 
 
 def _single(artifacts: list[Artifact], ref: str, version: str) -> Artifact:

@@ -127,14 +127,14 @@ class Store:
 
     work: a directory of this machine for locks, scratch, journals, caches, the catalog and
         Prefect's server; for a local store the same directory.
-    known: schemas that this process has put or seen, and need not put again.
+    put_schemas: paths of schemas that this process has put or seen.
     damaged: paths of records that `read_json` could not read.
     """
 
     location: str
     work: Path
     objects: Objects
-    known: set[str] = field(default_factory=set, compare=False, repr=False)
+    put_schemas: set[str] = field(default_factory=set, compare=False, repr=False)
     damaged: set[str] = field(default_factory=set, compare=False, repr=False)
 
     @property

@@ -144,7 +144,7 @@ def discard(
             if run["state"] == "running"
             for name in runs.used(store, run)
         }
-    store.known.clear()
+    store.put_schemas.clear()
     for artifact in comparison.artifacts:
         if artifact.name in busy:
             stays[artifact.name] = f"run {busy[artifact.name]}, which is going on, uses it"

@@ -107,6 +107,7 @@ def faults(
     """
     texts, sources = answers["text"], pc.fill_null(answers["source"], "")
     bare, bare_sources = _bare(texts), _bare(sources)
+    same = pc.and_(pc.equal(bare, bare_sources), pc.not_equal(bare, ""))
     spoken = _fits(texts, wording.SPOKEN)
     remarks = (_new(texts, sources, wording.PREAMBLE) & ~spoken) | _new(
         texts, sources, wording.AFTERWORD
@@ -121,7 +122,7 @@ def faults(
         (_asks_nothing(texts, checks), "no_question", "it does not end in a question mark"),
         (foreign_language(texts, sources), "wrong_language", "the sentence is of another language"),
         (foreign_script(texts, sources), "wrong_script", "the sentence is of another script"),
-        (_same(bare, bare_sources), "same_as_source", "only its punctuation is another"),
+        (same.to_numpy(), "same_as_source", "only its punctuation is another"),
         (_repeats(texts, sources), "repetition", "it says the same twice"),
         (_new(texts, sources, r"[\n\r]"), "several_lines", "there is a line break in it"),
         (
@@ -163,11 +164,6 @@ def _bare(texts: pa.ChunkedArray) -> pa.ChunkedArray:
     ):
         texts = pc.replace_substring_regex(texts, pattern, with_)
     return pc.utf8_trim_whitespace(texts)
-
-
-def _same(bare: pa.ChunkedArray, bare_sources: pa.ChunkedArray) -> Flags:
-    same = pc.and_(pc.equal(bare, bare_sources), pc.not_equal(bare, ""))
-    return np.asarray(same.to_numpy())
 
 
 def _contains(bare: pa.ChunkedArray, bare_sources: pa.ChunkedArray, checks: Checks) -> Flags:

@@ -16,8 +16,8 @@ from tercet.models import seeding
 from tercet.models.generation import MethodInput, Prompted
 from tercet.models.knowledge import quantities
 from tercet.models.knowledge.replacements import Pick
-from tercet.models.prompted import asked
-from tercet.models.prompted.asked import Edited, PromptRequest
+from tercet.models.prompted import prompt_requests
+from tercet.models.prompted.prompt_requests import Edited, PromptRequest
 from tercet.models.rules.entity_swap import Choice, Option, Place, Swaps, choices, surface
 from tercet.models.rules.other_numbers import Value
 from tercet.models.rules.quantity_change import Change, changes
@@ -93,7 +93,7 @@ class _Record:
 def from_knowledge(given: MethodInput, params: Prompted, seed: int) -> pa.Table:
     """Requests to rewrite each sentence with mentions from its record."""
     ids, texts = given.ids().tolist(), given.texts()
-    return asked.table(
+    return prompt_requests.table(
         PromptRequest(
             ids[row], record.values(texts[row], {}), {"operation": "write_from_knowledge"}
         )
@@ -108,7 +108,7 @@ def from_changed_knowledge(given: MethodInput, params: ChangedRecord, seed: int)
     The change is an entity, in all its mentions, or a number. The first kind is drawn; further rows
     of the sentence alternate, each with a new change, while there are any.
     """
-    return asked.table(_changed(given, params, seed))
+    return prompt_requests.table(_changed(given, params, seed))
 
 
 @dataclass(frozen=True)
@@ -217,7 +217,7 @@ def entity_revision(given: MethodInput, params: EntityRevision, seed: int) -> pa
     ids, texts = given.ids().tolist(), given.texts()
     mentions = given.located("entity").select(["mention_id", "type"])
     types = dict(zip(*(column.to_pylist() for column in mentions.columns), strict=True))
-    return asked.table(
+    return prompt_requests.table(
         PromptRequest(
             ids[row],
             {
@@ -242,7 +242,7 @@ def quantity_revision(given: MethodInput, params: QuantityRevision, seed: int) -
     """
     ids, texts = given.ids().tolist(), given.texts()
     counted, units = _counted(given)
-    return asked.table(
+    return prompt_requests.table(
         PromptRequest(
             ids[change.row],
             {

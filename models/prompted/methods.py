@@ -11,8 +11,7 @@ from pydantic import Field
 
 from tercet.models.errors import Unusable
 from tercet.models.generation import Check, Method, Prompted, Relation, methods, purpose_of
-from tercet.models.prompted import asked
-from tercet.models.prompted.asked import Edited, each_sentence
+from tercet.models.prompted import prompt_requests
 from tercet.models.prompted.checks import faults, unwrapped
 from tercet.models.prompted.from_knowledge import (
     RECORD,
@@ -24,6 +23,7 @@ from tercet.models.prompted.from_knowledge import (
     from_knowledge,
     quantity_revision,
 )
+from tercet.models.prompted.prompt_requests import Edited, each_sentence
 from tercet.models.prompted.templates import Example
 from tercet.models.rules.entity_swap import open_graph
 from tercet.models.text.passages import passage_text
@@ -70,10 +70,10 @@ METHODS = methods(
         variables=RECORD,
     ),
     Method(
-        *("question", "positive", "topic", asked.question, asked.Question),
+        *("question", "positive", "topic", prompt_requests.question, prompt_requests.Question),
         prompt="question",
-        variables=asked.VARIABLES,
-        optional=asked.OPTIONAL,
+        variables=prompt_requests.VARIABLES,
+        optional=prompt_requests.OPTIONAL,
         checks=("query",),
         unit="passage",
         as_anchor=True,

@@ -50,18 +50,8 @@ def is_unspaced(text: str) -> bool:
 
 
 # Control characters except white space, and invisible marks, which would make equal texts differ.
-_INVISIBLE = dict.fromkeys(
-    [
-        *range(0x00, 0x09),
-        *range(0x0E, 0x1C),
-        *range(0x7F, 0x85),
-        *range(0x86, 0xA0),
-        0xAD,
-        0x200B,
-        0x2060,
-        0xFEFF,
-    ]
-)
+_CONTROL = (*range(0x00, 0x09), *range(0x0E, 0x1C), *range(0x7F, 0x85), *range(0x86, 0xA0))
+_INVISIBLE = dict.fromkeys((*_CONTROL, 0xAD, 0x200B, 0x2060, 0xFEFF))
 
 
 def fold(text: str) -> str:

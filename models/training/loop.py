@@ -214,7 +214,8 @@ def train(
     saved_at, saved_step = time.monotonic(), done
     with _precision(network, setting.precision, device):
         for number in range(done, total):
-            torch.manual_seed(_draw(step_seed, number))
+            draws = seeding.draws(step_seed, "step", np.array([number], dtype=np.uint64))
+            torch.manual_seed(int(draws[0]))
             rate = hyper.learning_rate * (lr_schedule or linear)(number, total, warmup)
             for group in optimizer.param_groups:
                 group["lr"] = rate
@@ -304,10 +305,6 @@ def cosine(step: int, total: int, warmup: int) -> float:
     if step < warmup:
         return step / warmup
     return 0.5 + 0.5 * math.cos(math.pi * (step - warmup) / max(1, total - warmup))
-
-
-def _draw(seed: int, step: int) -> int:
-    return int(seeding.draws(seed, "step", np.array([step], dtype=np.uint64))[0])
 
 
 def _groups(module: nn.Module, weight_decay: float) -> list[dict[str, Any]]:

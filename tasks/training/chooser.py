@@ -44,10 +44,6 @@ class Chooser:
         return Choice(config.choose.every, *self.measure(work, config))
 
 
-def _no_files(config: TrainConfig) -> dict[str, Path]:
-    return {}
-
-
 def _retrieval(work: Work, config: TrainConfig) -> "tuple[str, Measure]":
     """MRR in percent: each dev query searches the answers of all dev pairs."""
     pairs = pairs_of_split(work.inputs["document_pairs"], "dev", config.max_pairs, work.seed)
@@ -94,7 +90,7 @@ def _suite(work: Work, config: TrainConfig) -> "tuple[str, Measure]":
     return f"sts {by} dev all spearman", by_scores(work, config, task)
 
 
-RETRIEVAL = Chooser(_no_files, _retrieval)
+RETRIEVAL = Chooser(lambda config: {}, _retrieval)
 SUITE = Chooser(_suite_files, _suite)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from tercet.tasks.training.chooser import RETRIEVAL, SUITE, Chooser
-from tercet.tasks.training.chooser_own import FACT_ORDER, OWN_SET
+from tercet.tasks.training.chooser_sets import FACT_ORDER, OWN_SET
 from tercet.tasks.training.train_settings import WAYS
 
 UNVERSIONED = True

@@ -33,7 +33,7 @@ from tercet.tasks.training.judged_pairs import Judged, JudgedConfig, labels_of, 
 if TYPE_CHECKING:
     from tercet.models.t5.fitting import Gense
 
-# What a model of this form can be asked to write.
+# The methods for which a model of this form writes.
 METHODS = tuple(wording.asked())
 
 

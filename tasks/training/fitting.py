@@ -97,7 +97,7 @@ class MadeModel(Config):
     name: SkipJsonSchema[str] = ""
 
 
-# Of a generator.
+# A generator's.
 WEIGHT_DECAY = 0.01
 
 

@@ -114,7 +114,7 @@ class Description:
 
     @property
     def shape(self) -> Literal["pairs", "paragraphs", "sentences"]:
-        """What the texts are, for a recipe."""
+        """The form of the texts, for a recipe."""
         if self.paired or self.pair is not None:
             return "pairs"
         return "paragraphs" if self.prose else "sentences"

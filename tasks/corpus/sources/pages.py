@@ -165,23 +165,10 @@ def document_html(path: Path) -> str:
         raise ValueError(f"it is longer than {_LARGEST} bytes")
     command = [sys.executable, "-P", pdf.__file__, str(_MEGABYTES)]
     if form != ".pdf":
-        command = [
-            pypandoc.get_pandoc_path(),
-            "--sandbox",
-            "--standalone",
-            "--to",
-            "html",
-            "--from",
-        ]
+        command = [pypandoc.get_pandoc_path(), "--sandbox", "--standalone", "--to", "html"]
         # By default, pandoc gives a document without a title the title "-".
-        command += [
-            DOCUMENTS[form],
-            "--variable",
-            "pagetitle= ",
-            "+RTS",
-            f"-M{_MEGABYTES}m",
-            "-RTS",
-        ]
+        command += ["--from", DOCUMENTS[form], "--variable", "pagetitle= "]
+        command += ["+RTS", f"-M{_MEGABYTES}m", "-RTS"]
     try:
         done = subprocess.run(command, input=raw, capture_output=True, timeout=_SECONDS)
     except subprocess.TimeoutExpired:

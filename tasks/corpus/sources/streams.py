@@ -176,7 +176,7 @@ def encoding_of(path: Path) -> str:
         return wide
     whole = beginning if len(beginning) < _BEGINNING else beginning.rpartition(b"\n")[0]
     strange = [line for line in whole.split(b"\n") if not line.isascii()]
-    if 2 * sum(map(_is_utf_8, strange)) >= len(strange):
+    if 2 * sum(line.decode(errors="ignore").encode() == line for line in strange) >= len(strange):
         return "utf_8"
     head = whole[:_HEAD].rpartition(b"\n")[0]
     return _guess(head + b"\n" + whole[whole.index(strange[0]) :])
@@ -197,14 +197,6 @@ def encoding_in_words(path: Path) -> list[str]:
     if form == ".parquet" or form in DOCUMENTS or (encoding := encoding_of(path)) == "utf_8":
         return []
     return [f"read as {encoding.replace('_', '-')}, not UTF-8"]
-
-
-def _is_utf_8(line: bytes) -> bool:
-    try:
-        line.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def _damaged(error: UnicodeError) -> tuple[str | bytes, int]:
