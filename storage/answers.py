@@ -1,14 +1,14 @@
 """The pool: every answer that the store ever got from a language model, by its request's digest.
 
-Nothing in it is changed or removed. An answer is in a journal before `Pool.add` returns, so that a
-kill loses none, and in a Parquet file once the journal is full or its process has ended.
+Answers are never changed or removed. `Pool.add` returns once the answer is in a journal, so a kill
+loses none. A journal is sealed as a Parquet file when it is full or its process has ended.
 
-    responses/journal/<name>.jsonl   one line per answer, appended by one living process; it lies in
-                                     the work directory
-    responses/<name>.parquet         the same rows, once the journal is full or its process ended
+    responses/journal/<name>.jsonl   one line per answer, appended by one living process; in the
+                                     work directory
+    responses/<name>.parquet         a sealed journal's rows
 
-The writer holds the lock ``journal-<name>``, taken before it creates the file: a journal whose lock
-is free has lost its writer. A journal with a Parquet file of its name contains nothing new.
+The writer takes the lock ``journal-<name>`` before it creates the file: a journal whose lock is
+free has lost its writer. A journal with a Parquet file of the same name holds nothing new.
 """
 
 import json
@@ -20,7 +20,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
 from typing import Any, BinaryIO, NamedTuple, TypeAlias
 
 import duckdb
@@ -28,6 +27,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tercet.storage import locks
+from tercet.storage.objects import first_line
 from tercet.storage.rows import quoted, read_parquet_sql
 from tercet.storage.store import Store, StoreError, clear_errors
 
@@ -37,7 +37,7 @@ POOL = "responses"
 FAILED = "failed"
 SEAL_ROWS = 20_000
 SEAL_BYTES = 64 * 2**20
-# What waits in a work directory is lost with its machine.
+# With a bucket, a journal is sealed after so many seconds, since it would be lost with its machine.
 SEAL_SECONDS = 60.0
 
 RESPONSES = pa.schema(
@@ -63,12 +63,12 @@ RESPONSES = pa.schema(
 to any run. Answers are kept forever, and a request whose digest has an answer here is never sent
 again. Rules send no requests: the table is empty until a recipe uses a model.
 
-One row per digest. If two runs asked the same at the same time, the first answer is kept; a
-request that only ever failed has its latest failure. Answers are in the store's folder
-`responses`: each goes into a journal as it arrives, and the journal is sealed into a Parquet file
-when it has 20,000 answers or its process has ended. `tercet sql` shows both, and
-`partial.responses` those not sealed yet; `catalog.duckdb` shows only sealed files (later ones
-too, if there was one when it was last written).
+One row per digest. If two runs sent the same request at the same time, the first answer counts; a
+request that always failed has its latest failure. Each answer goes into a journal in the store's
+folder `responses`; a journal is sealed into a Parquet file when it has 20,000 answers or its
+process has ended. `tercet sql` shows both, and `partial.responses` only unsealed answers;
+`catalog.duckdb` shows only sealed files (later ones too, if there was one when it was last
+written).
 
 Columns:
     request_digest: id of prompt, model, sampling, schema and the row's seed: 32 hexadecimal
@@ -86,7 +86,7 @@ Columns:
     seconds: from the first attempt to the answer
     cost: price by the recipe's `price_in` and `price_out`; NULL without prices
     error: why the request failed; else NULL
-    created: when it arrived
+    created: when the answer arrived
 """
 
 _OPTIONAL = {"cost", "error"}
@@ -117,8 +117,9 @@ class Journal:
             self._open = opening.pop_all()
 
     def append(self, row: Row) -> tuple[int, int]:
-        """Writes the row, safe from a kill after the return. Returns its position."""
-        line = _line(row)
+        """Writes the row; once it returns, a kill cannot lose it. Returns (start, length)."""
+        values = {**row, "created": row["created"].isoformat()}
+        line = json.dumps(values, ensure_ascii=False, allow_nan=False).encode() + b"\n"
         start = self.size
         with clear_errors(self._store.location):
             try:
@@ -126,7 +127,7 @@ class Journal:
                 while rest:
                     rest = rest[os.write(self._handle, rest) :]
             finally:
-                # A full disk may cut a line short; an interrupt may come after its end.
+                # A full disk may cut the line short; an interrupt may come after a complete one.
                 if os.fstat(self._handle).st_size == start + len(line):
                     self.rows += 1
                     self.size += len(line)
@@ -149,10 +150,10 @@ class Journal:
 
 
 class Tail:
-    """The contents of a journal so far, by digest; each read continues where the last one ended.
+    """A journal's contents so far, by digest; each read continues where the last one ended.
 
-    The file stays open so that it can still be read after it has been sealed and removed.
-    Raises FileNotFoundError if it is already removed.
+    The file stays open, and so readable after it was sealed and removed. Raises FileNotFoundError
+    if it was removed before.
     """
 
     def __init__(self, store: Store, name: str) -> None:
@@ -164,7 +165,7 @@ class Tail:
 
     def advance(self) -> list[Row]:
         """The rows added since the last read."""
-        come = []
+        added = []
         with (
             clear_errors(self._location),
             os.fdopen(self._handle, "rb", closefd=False) as file,
@@ -173,9 +174,9 @@ class Tail:
             for row, length in _read(file):
                 if row is not None:
                     self.note(row, self._end, length)
-                    come.append({**row, "raw": ""})
+                    added.append({**row, "raw": ""})
                 self._end += length
-        return come
+        return added
 
     def note(self, row: Row, start: int, length: int) -> None:
         """Records the position of an answer; the first answer to a digest counts."""
@@ -183,16 +184,16 @@ class Tail:
             self._places.setdefault(row["request_digest"], (start, length))
 
     def rows(self, digests: Collection[str]) -> list[Row]:
-        """The answers to these digests, as far as it has been read."""
-        found = []
+        """The answers to these digests among the lines read so far."""
+        rows = []
         with clear_errors(self._location):
             for digest in digests:
                 if digest in self._places:
                     start, length = self._places[digest]
                     row = _row(os.pread(self._handle, length, start))
                     if row is not None:
-                        found.append(row)
-        return found
+                        rows.append(row)
+        return rows
 
     def close(self) -> None:
         """Closes the file."""
@@ -202,7 +203,7 @@ class Tail:
 def checked(values: Mapping[str, Any]) -> Row:
     """The values as a row of `RESPONSES`; unpaired surrogates become U+FFFD.
 
-    Raises ValueError, naming the column, for a value that is missing or does not fit its type.
+    Raises ValueError for a missing value, and for one that does not fit its column's type.
     """
     row: Row = {}
     for field in RESPONSES:
@@ -214,7 +215,7 @@ def checked(values: Mapping[str, Any]) -> Row:
 
 
 def journal_names(store: Store) -> list[str]:
-    """Names of the journals, of living processes and of dead ones."""
+    """Names of the journals of living and dead processes."""
     return _names(store.near, f"{POOL}/journal", ".jsonl")
 
 
@@ -229,8 +230,8 @@ def sealed_paths(store: Store, names: Iterable[str]) -> list[str]:
 
 
 def contents(store: Store) -> tuple[list[str], pa.Table]:
-    """A snapshot of the pool: its sealed files, and the rows (`RESPONSES`) not yet in any."""
-    # Journals first: one that is sealed in between then appears among the files.
+    """A snapshot of the pool: its sealed files, and the unsealed rows (`RESPONSES`)."""
+    # Journals first: a journal that is sealed meanwhile then appears among the files.
     unsealed = {}
     with clear_errors(store.location):
         for name in journal_names(store):
@@ -251,7 +252,7 @@ def seal_left(store: Store) -> None:
 
 
 def _seal(store: Store, name: str) -> None:
-    """Seals the journal as a Parquet file, unless that is done; the caller holds its lock."""
+    """Seals the journal as a Parquet file unless there is one; the caller holds its lock."""
     journal = _journal(store, name)
     with clear_errors(store.location):
         if not journal.exists():
@@ -291,16 +292,11 @@ def _table(journal: Path) -> pa.Table:
 
 
 def _read(file: BinaryIO) -> Iterator[tuple[Row | None, int]]:
-    """The complete lines from here on, with their bytes: a row each, or None for a bad line."""
+    """(row, bytes) of each complete line from here on; None for a line that is not a row."""
     for line in file:
         if not line.endswith(b"\n"):
             return
         yield _row(line), len(line)
-
-
-def _line(row: Row) -> bytes:
-    said = {**row, "created": row["created"].isoformat()}
-    return json.dumps(said, ensure_ascii=False, allow_nan=False).encode() + b"\n"
 
 
 def _row(line: bytes) -> Row | None:
@@ -331,7 +327,7 @@ def _text(value: str) -> str:
     try:
         value.encode()
     except UnicodeEncodeError:
-        # JSON may escape surrogates one by one; those that form a pair are joined.
+        # JSON may escape the two surrogates of a character one by one: join them.
         return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return value
 
@@ -410,7 +406,7 @@ class Pool:
         self._spent_here = Spent()
         self._spent_before = Spent()
         self._spent_beside: dict[str, Spent] = {}
-        # Look-ups work even if the disk is full or read-only: journals can be read unsealed.
+        # On a full or read-only disk, look-ups read the unsealed journals.
         with suppress(StoreError):
             seal_left(store)
         self._connection = duckdb.connect()
@@ -421,29 +417,24 @@ class Pool:
     def __enter__(self) -> "Pool":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def find(self, digests: Sequence[str]) -> dict[str, Response]:
-        """The answers to those of the digests that have one; failed requests have none.
+        """The answers to these digests, including those that other processes are adding; failed
+        requests have none, and of several answers the earliest counts.
 
         Each call scans all of the pool's digests (2,000,000: about 0.3 seconds), so look up
-        thousands at once. If a digest has several answers, the earliest is returned. Answers that
-        other processes are adding are found too.
+        thousands at once.
         """
-        wanted = set(digests)
-        if not wanted:
+        distinct = set(digests)
+        if not distinct:
             return {}
         with self._writing:
-            rows = [] if self._own is None else self._own[1].rows(wanted)
+            rows = [] if self._own is None else self._own[1].rows(distinct)
         with self._reading:
-            rows += self._look_around(wanted)
-            rows += self._sealed_rows(wanted)
+            rows += self._look_around(distinct)
+            rows += self._sealed_rows(distinct)
         rows.sort(key=lambda row: row["created"], reverse=True)
         return {
             row["request_digest"]: Response(*(row[name] for name in Response._fields))
@@ -451,17 +442,17 @@ class Pool:
         }
 
     def add(self, row: Mapping[str, Any]) -> None:
-        """Keeps an answer, or a request that failed for good (`finish_reason` ``failed``).
+        """Stores an answer, or a request that failed for good (`finish_reason` ``failed``).
 
         Args:
-            row: The columns of `RESPONSES` except recipe and run_id, which the pool adds; `cost`
-                and `error` may be missing, `created` is now.
+            row: The columns of `RESPONSES` except recipe, run_id and created, which the pool adds;
+                `cost` and `error` may be missing.
 
-        Once it returns, a kill cannot lose the row. Raises ValueError for an invalid row.
-        It works even after `close`: the next process then seals the row.
+        Once it returns, a kill cannot lose the row. Also works after `close`: the next process then
+        seals the row. Raises ValueError for an invalid row.
         """
-        known = {"recipe": self._recipe, "run_id": self._run_id, "created": datetime.now(UTC)}
-        whole = checked({**known, **row})
+        added = {"recipe": self._recipe, "run_id": self._run_id, "created": datetime.now(UTC)}
+        whole = checked({**added, **row})
         with self._writing:
             journal, tail = self._own or self._begin()
             start, length = journal.append(whole)
@@ -471,9 +462,8 @@ class Pool:
                 self._seal(journal, tail)
 
     def spent(self) -> Spent:
-        """The recipe's usage in this store, over all runs.
-
-        This pool's own additions count at once, those of other processes after the next `find`.
+        """The recipe's usage in this store, over all runs; other processes' additions count after
+        the next `find`.
         """
         parts = (self._spent_before, self._spent_here, *self._spent_beside.copy().values())
         return Spent(*(sum(values) for values in zip(*parts, strict=True)))
@@ -484,17 +474,17 @@ class Pool:
         with self._reading:
             self._connection.register("unsealed", unsealed)
             sources = ["FROM unsealed", *([f"FROM {read_parquet_sql(files)}"] if files else [])]
-            asked = f"FROM ({' UNION ALL BY NAME '.join(sources)}) WHERE model = {quoted(model)}"
-            found = self._rows_of(rates_sql(asked))
+            requests = f"FROM ({' UNION ALL BY NAME '.join(sources)}) WHERE model = {quoted(model)}"
+            methods = self._rows_of(rates_sql(requests))
             self._connection.unregister("unsealed")
-        if not found:
+        if not methods:
             return None
-        seconds = found[0][3]
-        tokens = sum(tokens for _, _, tokens, _ in found)
+        seconds = methods[0][3]
+        tokens = sum(tokens for _, _, tokens, _ in methods)
         return Rates(
             tokens / seconds if seconds else None,
-            {method: tokens / answers for method, answers, tokens, _ in found},
-            sum(answers for _, answers, _, _ in found),
+            {method: tokens / answers for method, answers, tokens, _ in methods},
+            sum(answers for _, answers, _, _ in methods),
         )
 
     def close(self) -> None:
@@ -515,7 +505,7 @@ class Pool:
                 tail.close()
             self._others.clear()
             self._connection.close()
-            # Otherwise an error's frames would keep it alive until exit, with complaints.
+            # An error's frames would keep the connection alive until exit, with complaints.
             del self._connection
 
     def _begin(self) -> tuple[Journal, Tail]:
@@ -528,11 +518,11 @@ class Pool:
             journal.release()
             raise
         if self._store.work != Path(self._store.location):
-            self._wind()
+            self._start_clock()
         return self._own
 
-    def _wind(self) -> None:
-        """Seals the journal in a while, however few answers come: it waits on this machine only."""
+    def _start_clock(self) -> None:
+        """Seals the journal after `SEAL_SECONDS`, however few answers it has."""
         self._clock = threading.Timer(SEAL_SECONDS, self._seal_in_time)
         self._clock.daemon = True
         self._clock.start()
@@ -543,7 +533,7 @@ class Pool:
                 try:
                     self._seal(*self._own)
                 except StoreError:
-                    self._wind()
+                    self._start_clock()
 
     def _seal(self, journal: Journal, tail: Tail) -> None:
         journal.seal()
@@ -551,13 +541,12 @@ class Pool:
         self._own = None
         self._clock.cancel()
 
-    def _look_around(self, wanted: Iterable[str]) -> list[Row]:
-        """Reads the news in other processes' journals, then lists the sealed files.
+    def _look_around(self, digests: Collection[str]) -> list[Row]:
+        """Reads new lines of other processes' journals, then lists the sealed files.
 
-        Returns the journals' answers to the digests. In this order, a journal that is sealed in
-        between has either been read or is among the files.
+        Returns the journals' answers to the digests. In this order, a journal that is sealed
+        meanwhile was either read or is among the files.
         """
-        digests = set(wanted)
         rows = []
         for name in journal_names(self._store):
             if name in self._mine or name in self._sealed:
@@ -567,9 +556,9 @@ class Pool:
                     self._others[name] = Tail(self._store, name)
             if name in self._others:
                 tail = self._others[name]
-                said = [row for row in tail.advance() if row["recipe"] == self._recipe]
+                added = [row for row in tail.advance() if row["recipe"] == self._recipe]
                 before = self._spent_beside.get(name, Spent())
-                self._spent_beside[name] = _plus(before, said)
+                self._spent_beside[name] = _plus(before, added)
                 rows += tail.rows(digests)
         fresh = [name for name in sealed_names(self._store) if name not in self._sealed]
         self._count([name for name in fresh if name not in self._mine])
@@ -579,7 +568,7 @@ class Pool:
         return rows
 
     def _count(self, names: list[str]) -> None:
-        """Adds the usage in other processes' sealed files, replacing that of their journals."""
+        """Adds the usage in other processes' sealed files, in place of their journals' usage."""
         if names:
             files = sealed_paths(self._store, names)
             (row,) = self._rows_of(
@@ -593,13 +582,13 @@ class Pool:
         for name in names:
             self._spent_beside.pop(name, None)
 
-    def _sealed_rows(self, wanted: set[str]) -> list[Row]:
+    def _sealed_rows(self, digests: set[str]) -> list[Row]:
         """The answers in sealed files: digests are read first, then only the matching rows."""
         if not self._sealed:
             return []
         among = "finish_reason <> 'failed' AND request_digest IN (FROM wanted)"
         names = ("request_digest", "created", *Response._fields)
-        self._connection.register("wanted", pa.table({"digest": pa.array(sorted(wanted))}))
+        self._connection.register("wanted", pa.table({"digest": pa.array(sorted(digests))}))
         files = sealed_paths(self._store, self._sealed)
         listed = ", ".join(quoted(file) for file in files)
         holding = self._rows_of(
@@ -618,9 +607,8 @@ class Pool:
         try:
             rows: list[tuple[Any, ...]] = self._connection.execute(query).fetchall()
         except duckdb.Error as error:
-            said = str(error).strip().splitlines()[0].rstrip(".")
             raise StoreError(
-                "damaged", f"{self._store.location}/responses cannot be read: {said}."
+                "damaged", f"{self._store.location}/responses cannot be read: {first_line(error)}."
             ) from error
         return rows
 
@@ -679,25 +667,25 @@ Columns:
 """
 
 
-def answers_sql(asked: str) -> str:
-    """One row per digest of the query `asked`: its first answer or else its latest failure.
+def answers_sql(requests: str) -> str:
+    """One row per digest of the query `requests`: its first answer, else its latest failure.
 
     Only digests that occur twice are sorted, so that long answers are never held in memory.
     """
     return f"""
-WITH asked AS NOT MATERIALIZED ({asked}),
-twice AS (SELECT hash(request_digest) FROM asked GROUP BY ALL HAVING count(*) > 1)
-SELECT * FROM asked WHERE hash(request_digest) NOT IN (FROM twice)
+WITH requests AS NOT MATERIALIZED ({requests}),
+twice AS (SELECT hash(request_digest) FROM requests GROUP BY ALL HAVING count(*) > 1)
+SELECT * FROM requests WHERE hash(request_digest) NOT IN (FROM twice)
 UNION ALL
-SELECT * FROM asked WHERE hash(request_digest) IN (FROM twice)
+SELECT * FROM requests WHERE hash(request_digest) IN (FROM twice)
 QUALIFY row_number() OVER (
     PARTITION BY request_digest ORDER BY finish_reason = 'failed',
     CASE WHEN finish_reason = 'failed' THEN -epoch_us(created) ELSE epoch_us(created) END
 ) = 1"""
 
 
-def usage_sql(asked: str) -> str:
-    """`USAGE` of the query `asked`: every row counts, even several of one digest."""
+def usage_sql(requests: str) -> str:
+    """`USAGE` of the query `requests`: every row counts, even several of one digest."""
     keys = "run_id, recipe, method, model"
     return f"""
 SELECT {keys}, count(*) FILTER (finish_reason <> 'failed') AS answers,
@@ -705,24 +693,24 @@ SELECT {keys}, count(*) FILTER (finish_reason <> 'failed') AS answers,
     sum(greatest(attempts - 1, 0))::BIGINT AS retries,
     sum(prompt_tokens)::BIGINT AS prompt_tokens, sum(n_tokens)::BIGINT AS n_tokens,
     sum(cost) AS cost, sum(busy) AS seconds_busy, min(created) AS first, max(created) AS last
-FROM ({_busy_sql(asked, keys)})
+FROM ({_busy_sql(requests, keys)})
 GROUP BY ALL"""
 
 
-def rates_sql(asked: str) -> str:
-    """By method of the query `asked`: answers, their tokens, and the seconds of all methods."""
+def rates_sql(requests: str) -> str:
+    """By method of the query `requests`: answers, their tokens, and the seconds of all methods."""
     return f"""
 SELECT method, count(*), sum(n_tokens)::BIGINT, sum(sum(busy)) OVER ()
-FROM ({_busy_sql(f"SELECT * FROM ({asked}) WHERE finish_reason <> 'failed'", "run_id")})
+FROM ({_busy_sql(f"SELECT * FROM ({requests}) WHERE finish_reason <> 'failed'", "run_id")})
 GROUP BY method
 ORDER BY method"""
 
 
-def _busy_sql(asked: str, keys: str) -> str:
+def _busy_sql(requests: str, keys: str) -> str:
     """The rows with `busy`: a request's seconds in which no earlier one of its group was open."""
     return f"""
 SELECT *, greatest(0, closed - greatest(opened, coalesce(max(closed) OVER (
     PARTITION BY {keys} ORDER BY opened, closed
     ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), opened))) AS busy
 FROM (SELECT * EXCLUDE (raw), epoch(created) AS closed, epoch(created) - seconds AS opened
-    FROM ({asked}))"""
+    FROM ({requests}))"""

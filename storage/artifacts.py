@@ -20,6 +20,7 @@ import uuid
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import compress
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,7 @@ from tercet.storage.store import Damaged, FullDisk, Store, StoreError, clear_err
 MANIFEST = "manifest.json"
 PLAN = "plan.json"
 ALL_RECORDS = "parts.json"
-# Prefix of a note in an artifact's scratch: the files that an attempt at a part brings.
+# Prefix of a note in an artifact's scratch: the files that an attempt at a part uploads.
 _UPLOADING = "uploading-"
 
 
@@ -68,35 +69,37 @@ class Artifact:
         return f"{self.step}@{self.version}"
 
     def components(self) -> dict[str, Any]:
-        """What its version is a digest of; empty while it is unfinished."""
+        """The values whose digest is the version; empty while it is unfinished."""
         return (self.manifest() or {}).get("components") or {}
 
     def manifest(self) -> dict[str, Any] | None:
         """The manifest, or None while the artifact is unfinished."""
-        found = self.store.read_json(f"{self.path}/{MANIFEST}")
-        return None if found is None else dict(found)
+        manifest = self.store.read_json(f"{self.path}/{MANIFEST}")
+        return None if manifest is None else dict(manifest)
 
     def is_own(self) -> bool:
-        """Whether its manifest, if there is one, is that of its step and version."""
+        """Whether its manifest, if there is one, names its step and version: a copied folder's does
+        not.
+        """
         manifest = self.manifest()
-        own = {"step": self.step, "version": self.version}
-        return manifest is None or manifest | own == manifest
+        names = {"step": self.step, "version": self.version}
+        return manifest is None or manifest | names == manifest
 
     def place(self, index: int) -> dict[str, Any]:
-        """What is noted under a part's key."""
+        """The content of a part's file under `keys/`."""
         return {"step": self.step, "version": self.version, "index": index}
 
     def plan(self) -> list[dict[str, Any]] | None:
         """The part plan, or None before there is one."""
-        found = self.store.read_json(f"{self.path}/{PLAN}")
-        return None if found is None else list(found)
+        parts = self.store.read_json(f"{self.path}/{PLAN}")
+        return None if parts is None else list(parts)
 
     def builds_on(self) -> set[str]:
-        """The earlier versions of its step whose rows its plan takes over."""
+        """Earlier versions of its step whose rows its plan reuses."""
         return {version for part in self.plan() or () for version in part.get("known", ())}
 
     def adopt_plan(self, parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Proposes a plan; returns the valid one, which may be another run's."""
+        """Writes the plan unless another run has; returns the valid one."""
         if self.store.create_json(f"{self.path}/{PLAN}", parts):
             return parts
         standing = self.plan()
@@ -104,27 +107,24 @@ class Artifact:
 
     def record(self, index: int) -> Record | None:
         """The part's record, or None while the part does not exist."""
-        found = self.store.read_json(self.record_path(index))
-        return None if found is None else dict(found)
+        record = self.store.read_json(self.record_path(index))
+        return None if record is None else dict(record)
 
     def records(self) -> dict[int, Record]:
         """All records so far by index, in order."""
-        together = self.store.read_json(f"{self.path}/{ALL_RECORDS}")
-        if together is not None:
-            return {record["index"]: record for record in together}
-        names = self.store.list(f"{self.path}/_parts")
-        found = self.store.each(
-            lambda name: self.store.read_json(f"{self.path}/_parts/{name}"), names
-        )
-        records = {record["index"]: dict(record) for record in found if record is not None}
-        return dict(sorted(records.items()))
+        records = self.store.read_json(f"{self.path}/{ALL_RECORDS}")
+        if records is None:
+            paths = [f"{self.path}/_parts/{n}" for n in self.store.list(f"{self.path}/_parts")]
+            records = filter(None, self.store.each(self.store.read_json, paths))
+        by_index = {record["index"]: dict(record) for record in records}
+        return dict(sorted(by_index.items()))
 
     def whole_parts(self) -> list[int]:
-        """The parts whose files are there, tables of the size that their records say."""
+        """The parts whose files exist, with table files of the recorded size."""
         return [one["index"] for one in whole(self.store, list(self.records().values()))]
 
     def intact(self) -> bool:
-        """Whether every record that its manifest counts is there, and every file that they name."""
+        """Whether every record that its manifest counts exists, and every file that they name."""
         records, manifest = self.records(), self.manifest()
         counted = len(records) if manifest is None else manifest["parts"]
         return (
@@ -134,32 +134,32 @@ class Artifact:
         )
 
     def damaged_records(self) -> list[str]:
-        """The paths of its records that were read so far and are damaged."""
+        """The paths of its records that turned out damaged when they were read."""
         return sorted(path for path in self.store.damaged if path.startswith(f"{self.path}/"))
 
     def repair(self, anew: bool = False) -> None:
-        """Makes it unfinished, without the parts that are not sound: these alone are made again.
+        """Makes it unfinished and removes its damaged parts, so that the next run makes only these.
 
-        anew: without any part, and without its plan.
+        anew: removes all parts and the plan.
         """
         plan = self.plan()
-        # Without its plan nobody knows what the parts hold; without the versions that it builds on
-        # nobody can carry it out.
-        there = not anew and all(
+        # Parts mean nothing without the plan, and a plan cannot be carried out without the versions
+        # that it builds on.
+        usable = not anew and all(
             Artifact(self.store, self.step, one).manifest() for one in self.builds_on()
         )
         records = self.records()
-        kept = sound(self.store, list(records.values())) if plan is not None and there else []
+        kept = sound(self.store, list(records.values())) if plan is not None and usable else []
         lost = {self.record_path(index) for index in set(records) - {one["index"] for one in kept}}
-        self.store.known.clear()
+        self.store.put_schemas.clear()
         self.store.delete(f"{self.path}/{MANIFEST}")
         self.store.delete(f"{self.path}/{ALL_RECORDS}")
         self.store.each(self.store.delete, lost | set(self.damaged_records()))
-        if not there:
+        if not usable:
             self.store.delete(f"{self.path}/{PLAN}")
 
     def clear_scratch(self) -> None:
-        """Removes the working directory, which stays behind after a kill late in the commit."""
+        """Removes the working directory, which a kill late in `finish` leaves behind."""
         shutil.rmtree(self.store.work / "scratch" / self.step / self.version, ignore_errors=True)
 
     def scratch(self) -> Path:
@@ -175,12 +175,12 @@ class Artifact:
         Args:
             index: The part's index in the plan.
             part: Its data files are moved into the store, its model files copied.
-            key: Digest of what the part's rows depend on; `find_part` finds the part by it.
+            key: Digest of what the part's rows depend on; `find_parts` finds the part by it.
             info: Kept in the record; its `source` (input digests) is moved to the top level.
 
         Returns:
-            The valid record. If another process was first, it is that one's. Files that the valid
-            record does not name are removed.
+            The valid record, which is another process's if that was first; this part's files are
+            then removed.
         """
         places = self._places(index, part)
         note = self.scratch() / f"{_UPLOADING}{uuid.uuid4().hex}"
@@ -194,7 +194,8 @@ class Artifact:
                 record = self._standing(index)
                 self._remove(places, record)
         except BaseException as error:
-            # Whether a bucket makes a record after all nobody knows: `finish` finds the note.
+            # The bucket may have stored the record although the put failed. Leave the note;
+            # `finish` cleans up.
             if not uploaded or isinstance(error, FullDisk):
                 with suppress(StoreError):
                     self._remove(places, self.record(index))
@@ -223,7 +224,7 @@ class Artifact:
             raise ValueError(f"{self.name} lacks {len(missing)} of its parts.")
         noted = set(self.store.list(_keys(self.step)))
         for record in records.values():
-            # Missing if a process was killed between the record and this entry.
+            # A process killed between writing the record and the key leaves no key.
             if f"{record['key']}.json" not in noted:
                 self._remember(record)
         self._clear_uploads(records)
@@ -244,7 +245,7 @@ class Artifact:
     def rows(self, known_schemas: Mapping[str, pa.Schema] | None = None) -> Rows:
         """The rows of all committed parts, in the plan's order.
 
-        `known_schemas` adds empty tables, even if no part has been committed.
+        known_schemas: tables to add as empty ones if no part has them.
         """
         records = list(self.records().values())
         tables: dict[str, tuple[str, ...]] = {}
@@ -258,7 +259,7 @@ class Artifact:
     def model_dir(self) -> Path | None:
         """The directory of a model artifact's files, or None if it has none.
 
-        Raises Damaged where their content is not what the record says.
+        Raises Damaged if their content differs from the record.
         """
         for record in self.records().values():
             if record["files"]:
@@ -271,7 +272,7 @@ class Artifact:
         return None
 
     def record_path(self, index: int) -> str:
-        """Where the part's record lies."""
+        """The path of the part's record."""
         return f"{self.path}/_parts/{index:05d}.json"
 
     def _standing(self, index: int) -> Record:
@@ -285,15 +286,15 @@ class Artifact:
         return record
 
     def _places(self, index: int, part: StagedPart) -> dict[Path, str]:
-        """Where each file of the part goes, under a name that no other attempt gives."""
+        """The path of each of the part's files, under a name unique to this attempt."""
         unique = f"{index:05d}-{uuid.uuid4().hex[:12]}"
         places = {
             file.path: f"{self.path}/data/{table}/{unique}-{number:03d}.parquet"
             for table, files in part.files.items()
             for number, file in enumerate(files)
         }
-        for source in [] if part.directory is None else sorted(part.directory.rglob("*")):
-            if source.is_file() and part.directory is not None:
+        if part.directory is not None:
+            for source in sorted(filter(Path.is_file, part.directory.rglob("*"))):
                 name = source.relative_to(part.directory).as_posix()
                 places[source] = f"{self.path}/files/{unique}/{name}"
         return places
@@ -327,15 +328,13 @@ class Artifact:
                     source.unlink()
 
     def _clear_uploads(self, records: Mapping[int, Record]) -> None:
-        """Removes what killed attempts at the parts have left: now that every part has its record,
-        nobody will name it any more.
-        """
+        """Removes uploads of killed attempts: every part has its record, so none will name them."""
         named = {path for record in records.values() for path in paths_of(record)}
         for note in self.scratch().glob(f"{_UPLOADING}*"):
             with suppress(ValueError):
                 for path in {*json.loads(note.read_bytes())} - named:
                     self.store.delete(path)
-                    # Under this name it is written in a local directory.
+                    # The temporary name of an unfinished put in a local directory.
                     self.store.delete(f"{path}#1")
 
     def _remember(self, record: Record) -> None:
@@ -349,7 +348,7 @@ def open_artifact(store: Store, step: str, version: str) -> Artifact:
 
 
 def artifacts_of(store: Store, step: str) -> list[Artifact]:
-    """Every artifact of the step, finished or not; one that was copied to another name is none."""
+    """Every artifact of the step, finished or not; copies of an artifact's folder are left out."""
     return _owned(store, [(step, version) for version in store.list(f"artifacts/{step}")])
 
 
@@ -358,41 +357,39 @@ def all_artifacts(store: Store) -> list[Artifact]:
     steps = store.list("artifacts")
     versions = store.each(lambda step: store.list(f"artifacts/{step}"), steps)
     pairs = zip(steps, versions, strict=True)
-    return _owned(store, [(step, version) for step, found in pairs for version in found])
+    return _owned(store, [(step, version) for step, of_step in pairs for version in of_step])
 
 
 def _owned(store: Store, names: Sequence[tuple[str, str]]) -> list[Artifact]:
-    found = [Artifact(store, step, version) for step, version in names]
-    owned = zip(found, store.each(Artifact.is_own, found), strict=True)
-    return [artifact for artifact, is_own in owned if is_own]
+    artifacts = [Artifact(store, step, version) for step, version in names]
+    return list(compress(artifacts, store.each(Artifact.is_own, artifacts)))
 
 
 def find_parts(store: Store, step_kind: str, keys: Collection[str]) -> dict[str, Record]:
-    """The records of parts with these keys, by key, of those whose files are still as they were.
+    """The records of parts with these keys whose files are undamaged, by key.
 
-    `step_kind` is the stage's name; a step's name (`synthesise.negation`) means its stage.
+    step_kind: the stage's name; a step's name (`synthesise.negation`) means its stage.
     """
     folder = _keys(step_kind)
     noted = {f"{key}.json": key for key in keys}
     records: dict[str, dict[int, Record]] = {}
-    found = {}
+    matching = []
     names = list(noted.keys() & set(store.list(folder) if noted else ()))
     places = store.each(lambda name: store.read_json(f"{folder}/{name}"), names)
     for name, place in zip(names, places, strict=True):
         if place is None:
             continue
-        key = noted[name]
         artifact = Artifact(store, place["step"], place["version"])
         if artifact.path not in records:
             records[artifact.path] = artifact.records()
         record = records[artifact.path].get(place["index"])
-        if record is not None and record["key"] == key:
-            found[key] = record
-    return {record["key"]: record for record in sound(store, list(found.values()))}
+        if record is not None and record["key"] == noted[name]:
+            matching.append(record)
+    return {record["key"]: record for record in sound(store, matching)}
 
 
 def key_path(step: str, key: str) -> str:
-    """Where it is noted in which artifact the part with this key was made."""
+    """The path of the file that says in which artifact the part with this key was committed."""
     return f"{_keys(step)}/{key}.json"
 
 
@@ -400,25 +397,23 @@ def _keys(step: str) -> str:
     return f"keys/{step.partition('.')[0]}"
 
 
-# What killed processes left where it is seen at once; `garbage` finds the rest.
-# Named after the process that writes it: a probe, DuckDB's spill, an index.
+# Temporary files with a process id in their name: a probe, DuckDB's spill, an index.
 _OF_A_PROCESS = re.compile(r"(?:\.probe|sql|bm25)-(\d+)(?:-[0-9a-f]+)?")
-# A process of another container or machine has a number that means nobody here.
+# The id may be that of a living process of another container or machine.
 _UNTOUCHED_SECONDS = 3_600.0
 
 
 def sweep_leftovers(store: Store) -> None:
-    """Removes what is certainly a dead process's: its locks, and what has its number and was not
-    written to for an hour.
+    """Removes a dead process's locks, and its temporary files once they are an hour old.
 
-    It lists three folders of the work directory, which are short however large the store is.
+    Lists only three short folders of the work directory; `garbage` finds the rest.
     """
     locks.sweep(store)
     for folder in (store.work, store.work / "scratch"):
         with suppress(FileNotFoundError):
             for path in folder.iterdir():
-                found = _OF_A_PROCESS.fullmatch(path.name)
-                if found and not locks.alive(int(found[1])):
+                match = _OF_A_PROCESS.fullmatch(path.name)
+                if match and not locks.alive(int(match[1])):
                     with suppress(OSError):
                         if path.stat().st_mtime < time.time() - _UNTOUCHED_SECONDS:
                             shutil.rmtree(path) if path.is_dir() else path.unlink()
@@ -438,26 +433,26 @@ WARNINGS = pa.schema(
         ("remedy", pa.string()),
     ]
 )
-"""Table `warnings`. What went wrong without an error, in the newest run or that of `--run`, in the
-order of its steps. It is looked for once, while an artifact is made; `run` says it then, and `run`,
-`plan`, `show`, report and cards list it. Artifacts of older versions have none.
+"""Table `warnings`. Findings that are no errors, in the newest run or that of `--run`, in the
+order of its steps. Each is looked for once, while its artifact is made, and is then listed by
+`run`, `plan`, `show`, report and cards. Artifacts of older versions have none.
 
 Columns:
-    step: the step in whose rows it shows
+    step: the step whose rows show it
     stage: its stage
     version: → `artifacts.version`
     key: the corpus, split, method, part, phase, set or figure that it is about; NULL: the whole
         step
     kind: one of the [kinds](sql.md#kinds-of-warnings)
-    count: so many rows are of this kind
-    total: out of so many
-    message: what was found
+    count: number of rows of this kind
+    total: number of rows looked at
+    message: the finding
     example: one such row's text or fault; NULL where none helps
     remedy: what to do
 """
 
 
 def warnings_of(artifact: Artifact) -> list[dict[str, Any]]:
-    """Those of a finished artifact; none of an unfinished one, or of an older Tercet's."""
-    found = (artifact.manifest() or {}).get("warnings", ())
-    return [{"version": artifact.version, **warning} for warning in found]
+    """The warnings of a finished artifact."""
+    warnings = (artifact.manifest() or {}).get("warnings", ())
+    return [{"version": artifact.version, **warning} for warning in warnings]

@@ -1,13 +1,13 @@
 """Objects in an S3-compatible bucket: `s3://BUCKET` or `s3://BUCKET/PREFIX`.
 
-Where the server is and who we are, the environment says alone (`AWS_ENDPOINT_URL`, `AWS_REGION`,
-`AWS_ACCESS_KEY_ID` …), or the machine's own role: nothing of it is kept. The client repeats what
-fails on the way, so a put may be reported as refused that has been done, and the other way round:
-`Store.create` reads what stands.
+The server's address and the credentials come from the environment (`AWS_ENDPOINT_URL`,
+`AWS_REGION`, `AWS_ACCESS_KEY_ID` …) or the machine's role, and are never stored. The client repeats
+failed requests, so a put may be reported as refused although it was done, or as done although
+another's stands: `Store.create` reads the object back.
 
-Copies of objects lie in the work directory, by path, as objects never change. They take up to
-`TERCET_CACHE_GB` (20): then those go that nobody has asked for the longest, but none that was asked
-for within the last hour, since whoever asked may not have opened it yet.
+Objects never change, so copies are cached in the work directory, by path, up to `TERCET_CACHE_GB`
+(20). Then the least recently used copies are removed, but none used within the last hour, which
+its reader may not have opened yet.
 """
 
 import errno
@@ -38,24 +38,24 @@ from tercet.storage.objects import Stat, first_line
 
 Found = TypeVar("Found")
 
-# A transfer may take long, but not stand still. Of the client's own tries.
+# A transfer may take long but not stall.
 _CLIENT = {"connect_timeout": "10s", "read_timeout": "30s", "timeout": "1h"}
 RETRIES = {"max_retries": 6, "retry_timeout": timedelta(minutes=2)}
-# Beyond these, in seconds: what it does not repeat by itself.
+# Seconds to wait before repeating requests that the client does not repeat by itself.
 _WAITS = (0.5, 2.0)
-# What no other try mends, by what the error has in it. The address is where a machine in a cloud
-# asks for its own role.
+# Errors that a retry cannot fix, by a substring of the message. The address is where a machine in a
+# cloud asks for its own role.
 _HOPELESS = {
     "NoSuchBucket": "there is no such bucket: create it, or name another",
     "169.254.169.254": (
         "the environment holds no key: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
     ),
 }
-# Anything else a client understands in its own way: a query is dropped, an escape resolved.
+# Other characters would be interpreted by the client: it drops a query and resolves an escape.
 _PLACE = re.compile(r"s3://[\w.-]+(/(?!\.{1,2}(/|$))[^/?#%\\\x00-\x1f]+)*", re.ASCII)
 _SERVER_CODE = re.compile(r"<Code>(\w+)</Code>")
 _NO_KEY = {"ExpiredToken", "InvalidToken", "InvalidAccessKeyId", "SignatureDoesNotMatch"}
-# A file is put in pieces of so many bytes.
+# Bytes of a file that are put at once.
 _PIECE = 32 * 2**20
 
 
@@ -72,11 +72,11 @@ class Bucket:
         return self.read(path)[0]
 
     def read(self, path: str) -> tuple[bytes, dict[str, Any]]:
-        """The object's bytes, and what is known of them: `e_tag`, `last_modified`."""
+        """The object's bytes and metadata (`e_tag`, `last_modified`)."""
 
         def ask() -> tuple[bytes, dict[str, Any]]:
-            found = obstore.get(self._files, path)
-            return bytes(found.bytes()), dict(found.meta)
+            result = obstore.get(self._files, path)
+            return bytes(result.bytes()), dict(result.meta)
 
         return self._again(ask)
 
@@ -96,9 +96,9 @@ class Bucket:
         return True
 
     def swap(self, path: str, data: bytes, tag: str | None) -> str | None:
-        """Puts the object over the one with this `e_tag`, or over none; returns the new one's.
+        """Puts the object if the standing one has this `e_tag` (None: if there is none).
 
-        None if it was refused, or nobody knows what has become of it.
+        Returns the new `e_tag`; None if the put was refused or its outcome is unknown.
         """
 
         def put() -> str | None:
@@ -122,10 +122,10 @@ class Bucket:
         return fetched(cache, path, lambda aside: self._again(lambda: fetch(aside)))
 
     def names(self, prefix: str) -> Iterator[tuple[str, bool]]:
-        found = self._again(lambda: obstore.list_with_delimiter(self._files, prefix))
-        for name in found["common_prefixes"]:
+        listed = self._again(lambda: obstore.list_with_delimiter(self._files, prefix))
+        for name in listed["common_prefixes"]:
             yield name.rpartition("/")[2], True
-        for one in found["objects"]:
+        for one in listed["objects"]:
             yield one["path"].rpartition("/")[2], False
 
     def stats(self, prefix: str) -> Iterator[tuple[str, Stat]]:
@@ -141,14 +141,14 @@ class Bucket:
         return _opened(self.url, endpoint())
 
     def _again(self, ask: Callable[[], Found]) -> Found:
-        """What is asked for; asked again where the answer may be another one."""
+        """The result of `ask`, which is repeated after errors that may pass."""
         for wait in (*_WAITS, None):
             try:
                 return ask()
             except (BaseError, FileNotFoundError) as error:
-                for text, said in _HOPELESS.items():
+                for text, message in _HOPELESS.items():
                     if text in str(error):
-                        raise OSError(errno.ENODEV, said) from None
+                        raise OSError(errno.ENODEV, message) from None
                 if wait is None or not isinstance(error, GenericError | AlreadyExistsError):
                     raise
                 time.sleep(wait)
@@ -156,10 +156,10 @@ class Bucket:
 
 
 def probe(bucket: Bucket) -> None:
-    """Tries whether the server keeps the conditions of puts, on which everything else is built.
+    """Checks that the server honours conditional puts, on which everything else is built.
 
-    Raises OSError, whose text ends in what to do, for one that does not; it is told by what stands
-    afterwards, not by what it says.
+    Checks the objects that stand afterwards, not the server's answers. Raises OSError, whose text
+    ends in what to do.
     """
     path = f".probe-{uuid.uuid4().hex}"
     try:
@@ -168,8 +168,8 @@ def probe(bucket: Bucket) -> None:
         stale = str(bucket.read(path)[1]["e_tag"])
         bucket.put(path, b"fourth", absent=False)
         bucket.swap(path, b"fifth", stale)
-        standing, known = bucket.read(path)
-        bucket.swap(path, b"sixth", str(known["e_tag"]))
+        standing, meta = bucket.read(path)
+        bucket.swap(path, b"sixth", str(meta["e_tag"]))
         if standing != b"fourth" or bucket.get(path) != b"sixth":
             faults.append("If-Match")
         if (path, False) not in bucket.names(""):
@@ -185,7 +185,7 @@ def probe(bucket: Bucket) -> None:
 
 
 def _puts_if_absent(bucket: Bucket, path: str) -> bool:
-    """Of two puts, the first must have been done; a server may also refuse both."""
+    """Whether the first of two puts stands. A server may also refuse both."""
     bucket.put(path, b"first", absent=True)
     bucket.put(path, b"second", absent=True)
     try:
@@ -195,7 +195,7 @@ def _puts_if_absent(bucket: Bucket, path: str) -> bool:
 
 
 def fault(url: str) -> str:
-    """Why this can be no bucket's prefix, as a sentence that quotes no key; empty if it can."""
+    """Why this cannot be a bucket's prefix, without quoting a key; empty if it can."""
     if _PLACE.fullmatch(url):
         return ""
     return (
@@ -205,7 +205,7 @@ def fault(url: str) -> str:
 
 
 def refusal(location: str, error: BaseError) -> str:
-    """The server's refusal as a sentence, without a key or a token that it quotes."""
+    """The server's refusal as a sentence, without keys and tokens."""
     code = _SERVER_CODE.search(str(error))
     denied = isinstance(error, PermissionDeniedError | UnauthenticatedError)
     if denied or (code and code[1] in _NO_KEY):
@@ -222,18 +222,18 @@ def refusal(location: str, error: BaseError) -> str:
 
 
 def endpoint() -> str:
-    """The server's address, as the environment has it; empty for AWS itself."""
+    """The server's address from the environment; empty for AWS."""
     return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL", "")
 
 
 def client_options(address: str) -> dict[str, Any]:
-    """How to speak with the server at this address."""
+    """obstore's client options for the server at this address."""
     return {**_CLIENT, "allow_http": address.startswith("http://")}
 
 
 @kept
 def _opened(url: str, address: str) -> S3Store:
-    """The bucket, once a process: a client keeps its connections."""
+    """The bucket's client, one a process, since it keeps connections."""
     if address and not address.startswith(("http://", "https://")):
         raise OSError(
             errno.EINVAL, "AWS_ENDPOINT_URL must begin with http:// or https://: set it so"
@@ -242,25 +242,25 @@ def _opened(url: str, address: str) -> S3Store:
 
 
 _UNTOUCHED_SECONDS = 3_600.0
-# So much of the room is added before it is looked through again.
+# The cache is trimmed again after this share of its limit was added.
 _SHARE = 0.05
 
-# Bytes that this process has added since it last looked, by folder.
+# Bytes that this process has added since it last trimmed, by cache folder.
 _added: dict[Path, int] = {}
 
 
 def fetched(cache: Path, path: str, fetch: Callable[[Path], None]) -> Path:
-    """The copy of the object; if there is none, `fetch` writes it aside, and it is renamed."""
+    """The cached copy of the object; `fetch` writes a missing one to the path that it is given."""
     target = cache / path
     try:
-        # When it was asked for last.
+        # The time of last use, for `_trim`.
         os.utime(target)
     except FileNotFoundError:
         target.parent.mkdir(parents=True, exist_ok=True)
         aside = target.with_name(f"{target.name}-{uuid.uuid4().hex}.fetching")
         try:
             fetch(aside)
-            # After a power cut it would be a file of this name, and empty.
+            # Without this, a power cut after the rename leaves an empty file.
             with aside.open("rb+") as copy:
                 os.fsync(copy.fileno())
             _added_to(cache, aside)
@@ -271,7 +271,7 @@ def fetched(cache: Path, path: str, fetch: Callable[[Path], None]) -> Path:
 
 
 def keep_copy(cache: Path, path: str, source: Path) -> None:
-    """Moves a file here that has just been put as this object."""
+    """Moves a file that has just been put as this object into the cache."""
     target = cache / path
     target.parent.mkdir(parents=True, exist_ok=True)
     _added_to(cache, source)
@@ -288,29 +288,30 @@ def _added_to(cache: Path, file: Path) -> None:
 
 
 def _limit() -> float:
-    """In bytes. Raises OSError, whose text ends in what to do, for what is no number."""
-    said = os.environ.get("TERCET_CACHE_GB") or "20"
+    """The cache's limit in bytes. Raises OSError, whose text ends in what to do."""
+    gigabytes = os.environ.get("TERCET_CACHE_GB") or "20"
     try:
-        return float(said) * 2**30
+        return float(gigabytes) * 2**30
     except ValueError:
         raise OSError(
-            errno.EINVAL, f"TERCET_CACHE_GB is {said!r}: let it say how many GB copies may take, 20"
+            errno.EINVAL,
+            f"TERCET_CACHE_GB is {gigabytes!r}: let it say how many GB copies may take, 20",
         ) from None
 
 
 def _trim(cache: Path, limit: float) -> None:
-    found = []
+    copies = []
     for folder, _, names in os.walk(cache):
         for name in names:
             with suppress(FileNotFoundError):
                 place = Path(folder, name)
-                found.append((place.stat(), place))
-    room = sum(stat.st_size for stat, _ in found)
-    for stat, place in sorted(found, key=lambda one: one[0].st_mtime):
-        if room <= limit or stat.st_mtime > time.time() - _UNTOUCHED_SECONDS:
+                copies.append((place.stat(), place))
+    size = sum(stat.st_size for stat, _ in copies)
+    for stat, place in sorted(copies, key=lambda copy: copy[0].st_mtime):
+        if size <= limit or stat.st_mtime > time.time() - _UNTOUCHED_SECONDS:
             return
         with suppress(FileNotFoundError):
-            # Somebody may have asked for it since it was looked at.
+            # Skip a copy that was used meanwhile.
             if place.stat().st_mtime == stat.st_mtime:
                 place.unlink()
-                room -= stat.st_size
+                size -= stat.st_size

@@ -1,11 +1,11 @@
-"""Digests of our own modules' code, computed without importing or running any of it.
+"""Digests of modules' code, computed without importing them.
 
 A module's digest covers its syntax tree without comments, docstrings, positions and layout, and
-the files named in its ``DATA_FILES``. It is the same under every Python version that parses it:
-the walk skips empty fields (new versions add some) and writes constants itself.
+the files named in its ``DATA_FILES``. It is the same under every Python version: the walk skips
+empty fields, which new versions add, and writes constants itself.
 
-A module that sets ``UNVERSIONED = True`` is left out, and so is what it alone imports: it only
-lists or declares what others compute, so that an edit there changes no result.
+A module that sets ``UNVERSIONED = True`` only lists or declares what others compute. It is left
+out, and so are modules that only it imports.
 """
 
 import ast
@@ -37,10 +37,9 @@ Stamp = tuple[str, int, int, int]
 
 @dataclass(frozen=True)
 class _Module:
-    """The digest of one source file ("" if it is unversioned), and what it may import.
+    """The digest of one source file ("" if it is unversioned), and the modules that it may import.
 
-    settled: it had not been written for a while when it was read, so that another content would
-    show in its stamp.
+    settled: the file was old enough when it was read that any later change shows in its stamp.
     """
 
     stamps: tuple[Stamp, ...]
@@ -49,30 +48,30 @@ class _Module:
     settled: bool = True
 
 
-_known: dict[tuple[str, Path], _Module] = {}
+_parsed_modules: dict[tuple[str, Path], _Module] = {}
 
 
 @contextmanager
 def remembered(store: Store) -> Iterator[None]:
-    """Within the block only files are parsed that have changed since another process did so.
+    """Within the block, only files that have changed since an earlier process are parsed.
 
-    What was found is kept in the store's work directory, which need not be writable.
+    The results are kept in the store's work directory, which need not be writable.
     """
-    # What an earlier version of this module found counts for nothing.
+    # Results of another version of this module do not count.
     by = file_digest(Path(__file__))
-    # What cannot be read, or is not of this form, is as good as not there.
+    # Ignore a file that cannot be read or has another form.
     with suppress(StoreError, KeyError, TypeError, ValueError):
-        kept: Any = store.near.get_json(PARSED)
-        for name, path, module in kept["modules"] if kept and kept["by"] == by else ():
+        cache: Any = store.near.get_json(PARSED)
+        for name, path, module in cache["modules"] if cache and cache["by"] == by else ():
             stamps = tuple((file, *numbers) for file, *numbers in module["stamps"])
-            found = _Module(stamps, module["digest"], tuple(module["imports"]))
-            _known.setdefault((name, Path(path)), found)
-    before = dict(_known)
+            parsed = _Module(stamps, module["digest"], tuple(module["imports"]))
+            _parsed_modules.setdefault((name, Path(path)), parsed)
+    before = dict(_parsed_modules)
     yield
-    if _known != before:
+    if _parsed_modules != before:
         modules = [
             (name, str(path), asdict(module))
-            for (name, path), module in _known.items()
+            for (name, path), module in _parsed_modules.items()
             if module.settled
         ]
         with suppress(StoreError):
@@ -84,9 +83,9 @@ def code_digests(
     within: Sequence[str] = ("tercet.tasks", "tercet.models"),
     apart: Sequence[str] = (),
 ) -> dict[str, str]:
-    """Digests of these modules and of all that they import under `within`, directly or not.
+    """Digests of these modules and of all modules under `within` that they import, directly or not.
 
-    apart: packages that do not count, nor what is imported through them alone.
+    apart: packages that are left out, with the modules that only they import.
 
     Imports inside functions, relative imports and parent packages count; imports under ``if
     TYPE_CHECKING`` and unversioned modules do not. Raises ValueError if one of `modules` does not
@@ -109,9 +108,9 @@ def code_digests(
             continue
         digests[name] = module.digest
         parents = [name.rsplit(".", count)[0] for count in range(1, name.count(".") + 1)]
-        for wanted in (*module.imports, *parents):
-            if _is_within(wanted, within) and not _is_within(wanted, apart):
-                waiting.append(wanted)
+        for imported in (*module.imports, *parents):
+            if _is_within(imported, within) and not _is_within(imported, apart):
+                waiting.append(imported)
     return dict(sorted(digests.items()))
 
 
@@ -120,9 +119,8 @@ def _is_within(name: str, packages: Sequence[str]) -> bool:
 
 
 def modules_of(value: object) -> set[str]:
-    """The modules of the functions and classes that an object consists of.
-
-    It may be a function, a class, a dataclass instance, or a collection of such.
+    """The modules of the functions and classes in an object: a function, a class, a dataclass
+    instance, or a collection of these.
     """
     if inspect.isfunction(value) or inspect.isclass(value):
         top = value.__module__.partition(".")[0]
@@ -140,7 +138,7 @@ def modules_of(value: object) -> set[str]:
 
 
 def declared(value: object) -> Any:
-    """What an object declares, as JSON values; functions and classes by their names."""
+    """An object as JSON values; functions and classes become their names."""
     if isinstance(value, partial):
         return [declared(part) for part in (value.func, value.args, value.keywords)]
     if inspect.isfunction(value) or inspect.isclass(value):
@@ -152,7 +150,7 @@ def declared(value: object) -> Any:
     if isinstance(value, tuple | list):
         return [declared(member) for member in value]
     if callable(value):
-        # What wraps a function, such as a method of an object or a cache, else an object's class.
+        # The function behind a method or a cache; else the object's class.
         wrapped = getattr(value, "__func__", getattr(value, "__wrapped__", type(value)))
         return declared(wrapped)
     return value
@@ -163,7 +161,7 @@ def _locate(name: str) -> Path | None:
     spec: ModuleSpec | None = None
     places: Sequence[str] | None = None
     parts = name.split(".")
-    # Of a package that is imported the finders need not be asked.
+    # Imported packages know their places without the finders.
     above = [".".join(parts[:depth]) for depth in range(len(parts))]
     start = max(depth for depth, one in enumerate(above) if not depth or _imported(one))
     if start:
@@ -199,16 +197,16 @@ def _spec(name: str, places: Sequence[str] | None) -> ModuleSpec | None:
                     return spec
     for finder in sys.meta_path:
         find = getattr(finder, "find_spec", None)
-        found: ModuleSpec | None = None if find is None else find(name, places)
-        if found is not None:
-            return found
+        result: ModuleSpec | None = None if find is None else find(name, places)
+        if result is not None:
+            return result
     return None
 
 
 def _read(name: str, path: Path) -> _Module:
-    known = _known.get((name, path))
-    if known is not None and all(_stamp(Path(stamp[0])) == stamp for stamp in known.stamps):
-        return known
+    parsed = _parsed_modules.get((name, path))
+    if parsed is not None and all(_stamp(Path(stamp[0])) == stamp for stamp in parsed.stamps):
+        return parsed
     stamp = _stamp(path)
     source = path.read_bytes()
     try:
@@ -224,20 +222,20 @@ def _read(name: str, path: Path) -> _Module:
         stamps.append(_stamp(file))
         parts.append(f"{data}:{file_digest(file)}")
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
-    found = hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
-    digest = "" if _assigned(tree, UNVERSIONED) else found[:DIGEST_LENGTH]
+    hexdigest = hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
+    digest = "" if _assigned(tree, UNVERSIONED) else hexdigest[:DIGEST_LENGTH]
     lately = (time.time() - SETTLED_SECONDS) * 1e9
     settled = all(max(times) < lately for _, _, *times in stamps)
     module = _Module(tuple(stamps), digest, tuple(_imports(tree, package)), settled)
-    _known[name, path] = module
+    _parsed_modules[name, path] = module
     return module
 
 
 def _parsed(source: bytes) -> ast.Module:
     """The syntax tree, without the warnings that importing the module would give."""
     for _ in range(PARSING_TRIES - 1):
-        # Python 3.11 now and then raises one in a busy process ("AST constructor recursion depth
-        # mismatch", gh-106905); the same source parses at the next try.
+        # In a busy process Python 3.11 sometimes raises "AST constructor recursion depth mismatch"
+        # (gh-106905); the next try succeeds.
         with suppress(SystemError):
             return _tree(source)
     return _tree(source)
@@ -350,7 +348,7 @@ def _imports(tree: ast.Module, package: str) -> Iterator[str]:
 
 
 def _running(node: ast.AST) -> Iterator[ast.AST]:
-    """All statements below, except those under ``if TYPE_CHECKING``; no expression has any."""
+    """The node and all statements below it, except those under ``if TYPE_CHECKING``."""
     yield node
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.expr):
@@ -375,7 +373,7 @@ def _prefixes(name: str) -> Iterator[str]:
 
 
 def _assigned(tree: ast.Module, name: str) -> Any:
-    """The literal that the module assigns to this name at its top; None if there is none."""
+    """The literal that the module assigns to this name at top level; None without one."""
     for node in tree.body:
         targets: list[ast.expr] = []
         if isinstance(node, ast.Assign):

@@ -7,16 +7,16 @@ from tercet.storage.answers import POOL, seal_left
 from tercet.storage.objects import Folder
 from tercet.storage.store import Store, StoreError, clear_errors, is_own, unfinished
 
-# In this order, so that a copy that was stopped says of nothing that it is there which is not.
+# Data goes before the records that point to it: an interrupted copy has no dangling records.
 _ORDER = ("schemas", POOL, "data", "files", "_parts", "plan.json", "parts.json", "manifest.json")
 _LATER = ("keys", "rounds", "runs", "tags")
 
 
 def copy(source: Store, target: Store) -> dict[str, int]:
-    """Copies what the target lacks or has otherwise; returns bytes by path.
+    """Copies what the target lacks or has with other content; returns bytes by path.
 
-    Answers that are in no file yet stay where they are, if their process lives. Repeated after it
-    was stopped, it goes on. Raises StoreError for a target with runs of its own.
+    An interrupted copy goes on when it is repeated. Answers in the journal of a running process
+    are not copied. Raises StoreError for a target with runs that the source lacks.
     """
     others = sorted(set(target.list("runs")) - set(source.list("runs")))
     if others:
@@ -26,43 +26,44 @@ def copy(source: Store, target: Store) -> dict[str, int]:
             f"{source.location}.",
         )
     seal_left(source)
-    # What is claimed to exist was there before it was listed again.
-    claims, data, there = source.stats(""), source.stats(""), target.stats("")
-    wanted = {path: _rank(path) for path in {*claims, *data} if _is_copied(path)}
-    kept = {path: rank for path, rank in wanted.items() if path in (claims if rank > 3 else data)}
+    # The source is listed twice, and records come from the first listing: the data that they point
+    # to were written earlier, so the second listing has them.
+    records, data, present = source.stats(""), source.stats(""), target.stats("")
+    ranks = {path: _rank(path) for path in {*records, *data} if _is_copied(path)}
+    ranks = {path: rank for path, rank in ranks.items() if path in (records if rank > 3 else data)}
     sizes: dict[str, int] = {}
-    many = target if isinstance(source.objects, Folder) else source
+    concurrent = target if isinstance(source.objects, Folder) else source
     scratch = target.work / "scratch"
     scratch.mkdir(exist_ok=True)
     with TemporaryDirectory(dir=scratch) as aside:
 
         def put(path: str) -> int:
             if path.endswith(".json"):
-                return _put_record(source, target, path, path in there)
-            # Under its name there never was another content.
-            if path in there and there[path].bytes == data[path].bytes:
+                return _put_record(source, target, path, path in present)
+            # A data file's name is unique, so equal size means equal content.
+            if path in present and present[path].bytes == data[path].bytes:
                 return 0
             return _put_file(source, target, path, Path(aside))
 
-        for rank in sorted(set(kept.values())):
-            paths = sorted(path for path, own in kept.items() if own == rank)
-            sizes |= zip(paths, many.each(put, paths), strict=True)
+        for rank in sorted(set(ranks.values())):
+            paths = sorted(path for path in ranks if ranks[path] == rank)
+            sizes |= zip(paths, concurrent.each(put, paths), strict=True)
     return {path: size for path, size in sizes.items() if size}
 
 
-def _put_record(source: Store, target: Store, path: str, is_there: bool) -> int:
-    """Copies a small object; returns the bytes that were put, none if it is there already."""
+def _put_record(source: Store, target: Store, path: str, exists: bool) -> int:
+    """Copies a small object; returns the bytes written, 0 if the target has the same."""
     text = source.get(path)
     if text is None:
         raise _gone(source, path)
-    if is_there and target.get(path) == text:
+    if exists and target.get(path) == text:
         return 0
     target.replace(path, text)
     return len(text)
 
 
 def _put_file(source: Store, target: Store, path: str, aside: Path) -> int:
-    """Copies a file, by way of the folder `aside` if it is not at hand."""
+    """Copies a file; one in a bucket goes through the local folder `aside`."""
     try:
         with clear_errors(source.location):
             file = source.objects.local(path, aside)
@@ -89,7 +90,7 @@ def _is_copied(path: str) -> bool:
         and unfinished(path) == path
         and not path.startswith(f"{POOL}/journal/")
         and not path.endswith(".writing")
-        # A training's newest checkpoint, which it replaces and removes meanwhile.
+        # A running training replaces and removes its newest checkpoint.
         and path.split("/")[3:5] != ["files", "checkpoint"]
     )
 

@@ -1,10 +1,9 @@
-"""Digests of values, files and directories, which versions and part keys consist of."""
+"""Digests of values, files and directories: the parts of versions and part keys."""
 
 import datetime
 import enum
 import hashlib
 import json
-import math
 import os
 import time
 from collections.abc import Mapping, Sequence
@@ -19,7 +18,8 @@ from tercet.storage.store import Damaged, Store, StoreError, json_bytes
 DIGEST_LENGTH = 16
 FILE_DIGEST_LENGTH = 32
 
-# A file changed twice within the clock's resolution keeps its times, so recent ones are not cached.
+# A second change within the clock's resolution leaves a file's times as they are, so digests of
+# recently changed files are not cached.
 SETTLED_SECONDS = 2.0
 
 
@@ -30,12 +30,16 @@ def canonical(value: Any) -> bytes:
     lists, pydantic models are their dumps, paths and enums their values.
 
     Raises:
-        ValueError: for NaN and infinities, and for keys that become equal as text.
-        TypeError: for values that JSON cannot represent.
+        ValueError: for NaN and infinities.
+        TypeError: for values that JSON cannot represent, and for keys that cannot be sorted.
     """
-    plain = _plain(value)
     text = json.dumps(
-        plain, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+        value,
+        sort_keys=True,
+        separators=(",", ":"),
+        ensure_ascii=False,
+        allow_nan=False,
+        default=_plain,
     )
     return text.encode("utf-8", "surrogatepass")
 
@@ -47,41 +51,13 @@ def digest(value: Any) -> str:
 
 def _plain(value: Any) -> Any:
     if hasattr(value, "model_dump"):
-        return _plain(value.model_dump(mode="python"))
+        return value.model_dump(mode="python")
     if isinstance(value, enum.Enum):
-        return _plain(value.value)
-    if value is None or isinstance(value, bool):
-        return value
-    if isinstance(value, str):
-        return str(value)
-    if isinstance(value, int):
-        return int(value)
-    if isinstance(value, float):
-        if not math.isfinite(value):
-            raise ValueError(f"{value} has no canonical form: numbers must be finite.")
-        return float(value)
+        return value.value
     if isinstance(value, Mapping):
-        return _plain_mapping(value)
+        return dict(value)
     if isinstance(value, AbstractSet):
-        return sorted((_plain(member) for member in value), key=canonical)
-    if isinstance(value, list | tuple):
-        return [_plain(member) for member in value]
-    return _plain_leaf(value)
-
-
-def _plain_mapping(value: Mapping[Any, Any]) -> dict[str, Any]:
-    plain: dict[str, Any] = {}
-    for key, member in value.items():
-        name = _plain(key)
-        if not isinstance(name, str):
-            name = json.dumps(name)
-        if name in plain:
-            raise ValueError(f"Two keys of a mapping have the same text {name!r}.")
-        plain[name] = _plain(member)
-    return plain
-
-
-def _plain_leaf(value: Any) -> Any:
+        return sorted(value, key=canonical)
     if isinstance(value, os.PathLike):
         return Path(value).as_posix()
     if isinstance(value, datetime.date | datetime.time):
@@ -89,35 +65,34 @@ def _plain_leaf(value: Any) -> Any:
     if isinstance(value, bytes):
         return value.hex()
     if hasattr(value, "item") and getattr(value, "shape", None) == ():
-        return _plain(value.item())
+        return value.item()
     raise TypeError(f"A {type(value).__name__} has no canonical form.")
 
 
 def file_digest(path: Path, cache: Store | None = None) -> str:
     """SHA-256 of the file's content, 32 hex digits.
 
-    With `cache` the digest is remembered in its work directory under path, size, inode, and the
-    times of its content and its inode, so that a large file is read once, and one that was
-    rewritten in place with its old time restored is read again.
+    cache: keeps the digest in this store's work directory, under the file's path, size, inode, and
+    times of content and inode. The latter changes even if a rewrite restores the former.
 
     Raises FileNotFoundError when there is no such file.
     """
     before = path.stat()
     place = _cache_place(path, before)
     if cache is not None:
-        # A damaged one is written again.
+        # A damaged entry is written again.
         with suppress(Damaged):
-            known = cache.near.get_json(place)
-            if known is not None:
-                return str(known["digest"])
+            entry = cache.near.get_json(place)
+            if entry is not None:
+                return str(entry["digest"])
     with path.open("rb") as source:
-        found = hashlib.file_digest(source, "sha256").hexdigest()[:FILE_DIGEST_LENGTH]
+        hexdigest = hashlib.file_digest(source, "sha256").hexdigest()[:FILE_DIGEST_LENGTH]
     settled = time.time() - max(before.st_mtime, before.st_ctime) > SETTLED_SECONDS
     if cache is not None and settled and _cache_place(path, path.stat()) == place:
-        # The store is read-only or full: the digest is still right.
+        # A read-only or full store only lacks the entry.
         with suppress(StoreError):
-            cache.near.replace(place, json_bytes({"digest": found, "path": str(path)}))
-    return found
+            cache.near.replace(place, json_bytes({"digest": hexdigest, "path": str(path)}))
+    return hexdigest
 
 
 def _cache_place(path: Path, stat: os.stat_result) -> str:
@@ -127,10 +102,9 @@ def _cache_place(path: Path, stat: os.stat_result) -> str:
 
 
 def tree_digest(folder: Path, cache: Store | None = None, patterns: Sequence[str] = ("*",)) -> str:
-    """Digest of a directory: relative names and contents of its files, links followed but not back.
+    """Digest of a directory: relative names and contents of its files; links are followed.
 
-    Hidden files and `__pycache__` are left out, since models are not loaded from them, and so are
-    files that match none of the patterns (as in `fnmatch`).
+    Hidden files, `__pycache__` and files that match none of the patterns (`fnmatch`) are left out.
     Raises FileNotFoundError when there is no such directory.
     """
     if not folder.is_dir():
@@ -150,6 +124,6 @@ def tree_digest(folder: Path, cache: Store | None = None, patterns: Sequence[str
 
 
 def _leads_back(top: Path, place: Path) -> bool:
-    """Whether a link on the way down from `top` has led to one of the folders on it."""
+    """Whether a link on the way from `top` to `place` leads back to a folder on that way."""
     above = [place, *place.parents][: len(place.relative_to(top).parts) + 1]
     return len({os.path.realpath(folder) for folder in above}) < len(above)

@@ -1,13 +1,13 @@
-"""What no run and no tag of the store uses any more, and its deletion.
+"""Garbage collection: finds and deletes objects that no run and no tag uses any more.
 
-Artifacts share files: a part that was found by its key names the files of the artifact in which it
-was first made. So files are marked, by the records of the artifacts that a run or a tag uses.
+Artifacts share files: a part that is reused by its key names the files of the artifact in which it
+was first made. So files are marked through the records of all artifacts that a run or a tag uses.
 
-A run and a collection beside it keep apart by the lock `runs.COLLECTION`. Holding it, a run notes
-what it may use, and refers to the files of parts that it has found; holding it, a collection reads
-these notes and records, and deletes. So a run finds an artifact or a part whole and keeps it, or
-does not find it and makes it. A collection that is killed leaves nothing half deleted that anybody
-takes for whole: what says that something exists goes before what it says.
+The lock `runs.COLLECTION` separates runs from a collection. A run holds it while it notes which
+artifacts it may use and while it refers to the files of a reused part; a collection holds it while
+it reads these notes and deletes. So a run either finds an artifact whole and keeps it, or does not
+find it and makes it. Records are deleted before the files that they name: a killed collection
+leaves no record of missing files.
 
 Answers of language models are never deleted.
 """
@@ -39,25 +39,26 @@ from tercet.storage.store import (
     unfinished,
 )
 
-# What is younger is not deleted, whatever runs and tags say.
+# Younger objects are never deleted.
 YOUNG_SECONDS = 86_400.0
-# So many are deleted before it asks whether it may go on.
+# Objects deleted between two checks that the lock is still held.
 _AT_ONCE = 100
 
 _RECORDS = ("keys", "rounds", "runs", "schemas", "tags")
-# Of an artifact's objects, what says that others exist, in the order in which it goes.
+# Index objects of an artifact, in deletion order (indexes before the data they list).
 _CLAIMS = ("manifest.json", "parts.json", "_parts", "plan.json")
 _ENGINE, _SQL = re.compile(r"engine-(.+)"), re.compile(r"sql-(\d+)(?:-[0-9a-f]+)?")
 
 
 @dataclass(frozen=True)
 class Garbage:
-    """What can be deleted, and what lies beside it.
+    """Objects that can be deleted, and the consequences.
 
-    objects: bytes by path, in the order of deletion. near: bytes by folder of the work directory,
-    which holds no objects. moved: what is noted anew where a part's key is. waiting: bytes that are
-    too young, named by what is, or in use by a process that has noted nothing. kept: the runs that
-    count; lost: other runs that had artifacts among this.
+    objects: bytes by path, in deletion order.
+    near: bytes by folder of the work directory.
+    moved: new contents of part keys whose artifact goes while another has the same part.
+    waiting: bytes that are too young, named by young artifacts, or being made.
+    kept: the runs whose artifacts stay. lost: other runs that lose artifacts.
     """
 
     objects: Mapping[str, int]
@@ -69,23 +70,24 @@ class Garbage:
 
 
 def kept_runs(runs_: Sequence[Run], tags: Collection[str], keep: int | None) -> list[Run]:
-    """The runs whose artifacts stay: all of them or, with `keep`, of the runs of each recipe with
-    the same options those that are going on or have a tag, the last `keep` that were done, and all
-    since; none of `tercet try`.
+    """The runs whose artifacts stay; without `keep` all.
 
-    runs_: newest first. tags: what tags name.
+    For each recipe with the same options: the last `keep` finished runs and all since, except those
+    of `tercet try`; and every run that is going on or has a tag.
+
+    runs_: newest first. tags: the targets of tags.
     """
     if keep is None:
         return list(runs_)
     done: Counter[str] = Counter()
     kept = []
     for run in runs_:
-        given = {**run["info"].get("arguments", {}), "recipe": run["recipe_name"]}
-        alike = json.dumps({**given, "retry_failed": None}, sort_keys=True)
-        is_recent = run["info"].get("tried") is None and done[alike] < keep
+        arguments = {**run["info"].get("arguments", {}), "recipe": run["recipe_name"]}
+        group = json.dumps({**arguments, "retry_failed": None}, sort_keys=True)
+        is_recent = run["info"].get("tried") is None and done[group] < keep
         if is_recent or run["state"] == "running" or run["run_id"] in tags:
             kept.append(run)
-        done[alike] += run["state"] == "done"
+        done[group] += run["state"] == "done"
     return kept
 
 
@@ -95,21 +97,21 @@ def collect(
     delete: bool = False,
     waiting: Callable[[str], None] = lambda holder: None,
 ) -> Garbage:
-    """Finds what neither a tag nor one of the runs that count uses, and deletes it if asked to.
+    """Finds objects that no tag and no kept run uses; with `delete` also deletes them.
 
-    keep: as of `kept_runs`. A tag keeps the run or the version that it names.
-    waiting: as of `locks.hold`, for another collection.
+    keep: as in `kept_runs`. A tag keeps the run or the version that it names.
+    waiting: as in `locks.hold`, for another collection.
 
     Raises FullDisk and StoreError like the store.
     """
     alone = locks.hold(store, runs.COLLECTION, waiting, who="tercet gc")
     with alone if delete else nullcontext() as is_held:
-        found = _found(store, keep, time.time() - YOUNG_SECONDS)
+        garbage = _find(store, keep, time.time() - YOUNG_SECONDS)
         if is_held is not None:
-            # Of a disk that is full, the first deletions make room for these.
+            # On a full disk this succeeds only after the deletions, and is repeated below.
             with suppress(FullDisk):
-                _move(store, found.moved)
-            for paths in _in_turn(found.objects):
+                _move(store, garbage.moved)
+            for paths in _batches(garbage.objects):
                 if not is_held():
                     raise StoreError(
                         "busy",
@@ -117,14 +119,14 @@ def collect(
                         "use what it found meanwhile: repeat the command.",
                     )
                 store.each(store.delete, paths)
-            for folder in found.near:
+            for folder in garbage.near:
                 shutil.rmtree(store.work / folder, ignore_errors=True)
-            _move(store, found.moved)
-    return found
+            _move(store, garbage.moved)
+    return garbage
 
 
-def _in_turn(objects: Collection[str]) -> Iterator[list[str]]:
-    """The paths in their order, those together that need no order among each other."""
+def _batches(objects: Collection[str]) -> Iterator[list[str]]:
+    """The paths in deletion order, in batches that may be deleted concurrently."""
     kind = lambda path: _rank(path)[0] if path.startswith("artifacts/") else -1  # noqa: E731
     for _, group in groupby(objects, kind):
         while paths := list(islice(group, _AT_ONCE)):
@@ -137,25 +139,30 @@ def _move(store: Store, moved: Mapping[str, Mapping[str, Any]]) -> None:
             store.replace(path, json_bytes(place))
 
 
-def _found(store: Store, keep: int | None, since: float) -> Garbage:
-    """since: the time, in seconds since the epoch, from which on everything is too young."""
+def _find(store: Store, keep: int | None, since: float) -> Garbage:
+    """since: in seconds since the epoch; objects written later are too young."""
     snapshot = read_snapshot(store)
     kept = kept_runs(snapshot.runs, snapshot.tags.values(), keep)
     used = {run["run_id"]: runs.used(store, run) for run in snapshot.runs}
     if store.damaged:
-        # A record that cannot be read would lose all that it uses.
+        # Artifacts that only an unreadable record uses would be deleted.
         raise Damaged(f"{store.location}/{min(store.damaged)} is damaged (not JSON)")
     named = set(snapshot.tags.values()).union(*(used[run["run_id"]] for run in kept))
     live = with_stand_ins(snapshot, named)
     busy = set[str]().union(*(used[run["run_id"]] for run in kept if run["state"] == "running"))
-    there = store.stats("")
-    owned = list(_by_artifact(snapshot, there))
+    stats = store.stats("")
+    by_artifact = list(_by_artifact(snapshot, stats))
     young = {
         entry.name
-        for entry, own in owned
-        if entry.name not in live and (_is_young(own, since) or _is_being_made(store, entry))
+        for entry, objects in by_artifact
+        if entry.name not in live
+        and (
+            _is_young(objects, since)
+            # It is being made.
+            or locks.is_held(store, f"artifact-{entry.artifact.step}-{entry.artifact.version}")
+        )
     }
-    # Without the versions that it builds on, nobody could finish what was begun.
+    # An unfinished artifact needs the versions that it builds on.
     live |= {
         f"{entry.artifact.step}@{version}"
         for entry in snapshot.entries
@@ -166,27 +173,26 @@ def _found(store: Store, keep: int | None, since: float) -> Garbage:
     claims, data = dict[str, int](), dict[str, int]()
     gone = []
     waiting = 0
-    for entry, own in owned:
-        lost = {path: stat for path, stat in own.items() if path not in files}
+    for entry, objects in by_artifact:
+        lost = {path: stat for path, stat in objects.items() if path not in files}
         stays = {p: stat for p, stat in lost.items() if entry.name in young or p in held}
         waiting += _bytes(stays)
         free = {path: stat for path, stat in lost.items() if path not in stays}
         if entry.name in live:
             if entry.manifest is not None and entry.name not in busy:
-                # All its parts are there, so that nobody names these any more.
+                # The artifact is finished, so no record will name these files any more.
                 left = {path: stat for path, stat in free.items() if not _is_claim(path)}
                 data |= {path: stat.bytes for path, stat in left.items() if stat.written < since}
             continue
         gone += [entry] if free else []
-        # Sorted by what they claim: first that something is finished, last what it consists of.
         for path in sorted(free, key=_rank):
             (claims if _is_claim(path) else data)[path] = free[path].bytes
     moved, keys = _keys(store, snapshot, gone)
-    left = {path: stat for path, stat in there.items() if _is_left(path, there)}
+    left = {path: stat for path, stat in stats.items() if _is_left(path, stats)}
     data |= {path: stat.bytes for path, stat in left.items() if stat.written < since}
     near, fresh = _work(store, snapshot, kept, live, since)
     return Garbage(
-        {path: there[path].bytes for path in keys if path in there} | claims | data,
+        {path: stats[path].bytes for path in keys if path in stats} | claims | data,
         near,
         moved,
         waiting + fresh,
@@ -200,24 +206,19 @@ def _found(store: Store, keep: int | None, since: float) -> Garbage:
 
 
 def with_stand_ins(snapshot: Snapshot, artifacts: Collection[str]) -> set[str]:
-    """These artifacts, and the versions of the same step whose rows they have in their place.
-
-    One that only read the version that a recipe keeps needs it no more once it is finished.
+    """These artifacts, and the versions that they stand for where a recipe keeps a step's rows
+    (`keep: VERSION`).
     """
-    found = set(artifacts)
+    names = set(artifacts)
     for entry in snapshot.entries:
         config = ((entry.manifest or {}).get("components") or {}).get("config") or {}
         if entry.name in artifacts and config.keys() == {"keep"}:
-            found.add(f"{entry.artifact.step}@{config['keep']}")
-    return found
-
-
-def _is_being_made(store: Store, entry: Entry) -> bool:
-    return locks.is_held(store, f"artifact-{entry.artifact.step}-{entry.artifact.version}")
+            names.add(f"{entry.artifact.step}@{config['keep']}")
+    return names
 
 
 def _named(snapshot: Snapshot, artifacts: Collection[str]) -> set[str]:
-    """The files that the records of these artifacts name, wherever they lie."""
+    """The files that these artifacts' records name, including files of other artifacts."""
     return {
         path
         for entry in snapshot.entries
@@ -228,11 +229,11 @@ def _named(snapshot: Snapshot, artifacts: Collection[str]) -> set[str]:
 
 
 def _by_artifact(
-    snapshot: Snapshot, there: Mapping[str, Stat]
+    snapshot: Snapshot, stats: Mapping[str, Stat]
 ) -> Iterator[tuple[Entry, dict[str, Stat]]]:
-    """Each artifact with the store's own objects in its folder; without what strangers left."""
+    """Each artifact with the store's own objects in its folder."""
     grouped: dict[str, dict[str, Stat]] = {}
-    for path, stat in there.items():
+    for path, stat in stats.items():
         if path.startswith("artifacts/") and is_own(path):
             grouped.setdefault("/".join(path.split("/")[:3]), {})[path] = stat
     for entry in snapshot.entries:
@@ -259,8 +260,8 @@ def _bytes(objects: Mapping[str, Stat]) -> int:
 def _keys(
     store: Store, snapshot: Snapshot, gone: Sequence[Entry]
 ) -> tuple[dict[str, dict[str, Any]], list[str]]:
-    """Where the parts of the artifacts that go are noted: the notes that name another artifact with
-    the same part from then on, or its later runs would make it again; and those that go.
+    """The keys of parts whose artifact goes: new contents by path, for parts that another artifact
+    has too; and the paths of the others, which are deleted.
     """
     names = {entry.name for entry in gone}
     places = {
@@ -282,20 +283,22 @@ def _keys(
     return moved, lost
 
 
-def _is_left(path: str, there: Mapping[str, Stat]) -> bool:
-    """Whether a small object is one that a killed process was writing, or of a removed run."""
+def _is_left(path: str, stats: Mapping[str, Stat]) -> bool:
+    """Whether a record was left unfinished by a killed process, or belongs to a removed run."""
     folder, *below = path.split("/")
     if not is_own(path) or (below and folder not in _RECORDS):
         return False
     return unfinished(path) != path or (
-        folder == "runs" and f"runs/{below[0]}/start.json" not in there
+        folder == "runs" and f"runs/{below[0]}/start.json" not in stats
     )
 
 
 def _work(
     store: Store, snapshot: Snapshot, kept: Sequence[Run], live: Collection[str], since: float
 ) -> tuple[dict[str, int], int]:
-    """What nobody goes on with in the work directory, and the bytes of what is too young."""
+    """Folders of the work directory that nobody uses any more, with their bytes; and the bytes of
+    those that are too young.
+    """
     resumed = set(live) - {entry.name for entry in snapshot.entries if entry.manifest is not None}
     versions = {name.rpartition("@")[2] for name in live}
     going = {run["run_id"] for run in kept}
@@ -303,10 +306,10 @@ def _work(
     for path, stat in store.near.stats("scratch").items():
         first, _, rest = path.removeprefix("scratch/").partition("/")
         folder = f"scratch/{first}"
-        if found := _ENGINE.fullmatch(first):
-            stays = found[1] in going
-        elif found := _SQL.fullmatch(first):
-            stays = locks.alive(int(found[1]))
+        if match := _ENGINE.fullmatch(first):
+            stays = match[1] in going
+        elif match := _SQL.fullmatch(first):
+            stays = locks.alive(int(match[1]))
         else:
             # STEP/VERSION, or an index that was being built.
             version = rest.partition("/")[0]

@@ -2,9 +2,9 @@
 
     locks/<name>   {"machine": …, "holder": …, "renewed": 3, "pid": …, "host": …, "who": …}
 
-Whoever has seen one unchanged for `SECONDS` by its own clock takes it over, so that no clocks of
-two machines are compared. That saves work and money, and nothing else leans on it: a holder that
-stood still for longer may go on beside the next one.
+A machine that has seen a lease unchanged for `SECONDS` by its own clock takes it over; clocks of
+different machines are never compared. A lease only prevents duplicate work: a holder that paused
+for longer may go on beside its successor, and correctness must not depend on it.
 """
 
 import json
@@ -23,15 +23,15 @@ from obstore.exceptions import BaseError
 from tercet.storage.bucket import Bucket
 
 SECONDS = 60.0
-# A holder that has not renewed its lease for this share of them counts as one that lost it.
+# A holder that has not renewed its lease for this share of `SECONDS` must assume that it lost it.
 _SURE = 0.75
 _POLL = 1.0
-# Servers refuse whoever's clock differs from theirs by more.
+# S3 servers refuse requests from a clock that differs from theirs by more seconds.
 _CLOCKS_DIFFER = 900.0
 
 
 class _Standing(NamedTuple):
-    """What a lease says, its tag, and when it was put by the server's clock."""
+    """A lease in the bucket: its content, its e_tag, and when it was put by the server's clock."""
 
     terms: dict[str, Any]
     tag: str
@@ -40,7 +40,7 @@ class _Standing(NamedTuple):
 
 @dataclass
 class _Lease:
-    """A lease of this process. renewed: when it began to put it last, by `_clock`."""
+    """A lease of this process. renewed: start of the last successful put, by `_clock`."""
 
     bucket: Bucket
     path: str
@@ -58,13 +58,13 @@ def hold(
     who: str,
     give_up: Callable[[], None],
 ) -> Iterator[Callable[[], bool]]:
-    """Holds the lease, waiting for it as long as necessary; gives what says if it still does.
+    """Holds the lease, waiting for it as long as necessary; yields a check that it is still held.
 
-    machine: no two processes that say the same ask for this lease at once. The rest as of
-    `locks.hold`. Errors are those of the bucket.
+    machine: processes with the same value never ask for this lease at once. The other arguments
+    are those of `locks.hold`. Errors are those of the bucket.
     """
-    said = {"pid": os.getpid(), "host": socket.gethostname(), "who": who}
-    terms = {"machine": machine, "holder": uuid.uuid4().hex, "renewed": 0, **said}
+    holder = {"pid": os.getpid(), "host": socket.gethostname(), "who": who}
+    terms = {"machine": machine, "holder": uuid.uuid4().hex, "renewed": 0, **holder}
     lease, done = _Lease(bucket, path, terms), threading.Event()
     _take(lease, waiting, give_up)
     renewing = threading.Thread(target=_renew, args=(lease, done), daemon=True)
@@ -82,7 +82,7 @@ def hold(
 def is_held(bucket: Bucket, path: str, machine: str) -> bool:
     """Whether a process of another machine seems to hold the lease.
 
-    One that was killed seems to until a clock that differs from the server's would not.
+    A killed holder counts for `SECONDS` plus the largest difference between clocks.
     """
     standing = _standing(_Lease(bucket, path, {}))
     if standing is None or standing.terms.get("machine") == machine:
@@ -91,7 +91,7 @@ def is_held(bucket: Bucket, path: str, machine: str) -> bool:
 
 
 def _take(lease: _Lease, waiting: Callable[[str], None], give_up: Callable[[], None]) -> None:
-    seen, since, told = "", 0.0, False
+    seen, since, reported = "", 0.0, False
     while True:
         standing = _standing(lease)
         if standing is not None and standing.tag != seen:
@@ -103,8 +103,8 @@ def _take(lease: _Lease, waiting: Callable[[str], None], give_up: Callable[[], N
         ):
             if _put(lease, None if standing is None else standing.tag):
                 return
-        elif not told:
-            told = True
+        elif not reported:
+            reported = True
             holder = f"process {standing.terms.get('pid')} on {standing.terms.get('host')}"
             doing = standing.terms.get("who")
             waiting(f"{holder}, {doing}" if doing else holder)
@@ -113,7 +113,7 @@ def _take(lease: _Lease, waiting: Callable[[str], None], give_up: Callable[[], N
 
 
 def _renew(lease: _Lease, done: threading.Event) -> None:
-    """Renews the lease until that is done, or the lease is another's."""
+    """Renews the lease until `done` is set or another holder has it."""
     while not done.wait(SECONDS / 3):
         with suppress(OSError, BaseError):
             if not _put(lease, lease.tag):
@@ -124,13 +124,13 @@ def _renew(lease: _Lease, done: threading.Event) -> None:
 
 
 def _put(lease: _Lease, over: str | None) -> bool:
-    """Puts it over the object with this tag, or over none: False if that was refused."""
+    """Puts the lease if the bucket's object still has this tag (None: if there is no object)."""
     began = _clock()
-    # No two of its objects are the same, so that its tag always changes.
+    # The content must change with each put: an e_tag is a digest of it.
     lease.terms["renewed"] += 1
     tag = lease.bucket.swap(lease.path, json.dumps(lease.terms).encode(), over)
     if tag is None:
-        # It may have been done, and the answer lost.
+        # The put may have succeeded although its answer was lost.
         standing = _standing(lease)
         if standing is None or standing.terms != lease.terms:
             return False
@@ -141,19 +141,19 @@ def _put(lease: _Lease, over: str | None) -> bool:
 
 def _standing(lease: _Lease) -> _Standing | None:
     try:
-        data, known = lease.bucket.read(lease.path)
+        data, meta = lease.bucket.read(lease.path)
     except FileNotFoundError:
         return None
-    return _Standing(json.loads(data), str(known["e_tag"]), known["last_modified"].timestamp())
+    return _Standing(json.loads(data), str(meta["e_tag"]), meta["last_modified"].timestamp())
 
 
 def _is_sure(lease: _Lease) -> bool:
-    """Whether nobody can have taken it over so soon."""
+    """Whether the last renewal is too recent for anybody to have taken the lease over."""
     return _clock() - lease.renewed < _SURE * SECONDS
 
 
 def _clock() -> float:
-    """Seconds, also those that the machine sleeps, which Linux's monotonic clock leaves out."""
+    """Seconds including sleep of the machine, which Linux's monotonic clock leaves out."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 

@@ -1,6 +1,6 @@
 """Locks between processes on one disk, released by the system when their holder dies.
 
-Of a store in a bucket they are leases as well (`tercet.storage.leases`), which other machines see.
+A store in a bucket also has leases (`tercet.storage.leases`), which other machines see.
 """
 
 import fcntl
@@ -18,14 +18,15 @@ from tercet.storage.bucket import Bucket
 from tercet.storage.store import Store, clear_errors
 
 _POLL = 0.1
-# A process that only checks a lock takes it, shared, for a moment; it is not a holder.
+# `is_held` takes the lock, shared, for a moment: a lock that is free after so many seconds had no
+# holder worth reporting.
 _PATIENCE = 0.05
 
 _held: set[int] = set()
 
 
 def _forget() -> None:
-    """Closes a forked child's copies, which would otherwise outlive the parent."""
+    """Closes a forked child's copies of the handles, which would keep locks of a dead parent."""
     for handle in _held:
         with suppress(OSError):
             os.close(handle)
@@ -45,11 +46,11 @@ def hold(
 ) -> Iterator[Callable[[], bool]]:
     """Holds the store's lock of this name, waiting for it as long as necessary.
 
-    Gives what says whether it is held still: a lease may be lost to another machine.
+    Yields a check whether it is still held: a lease may be lost to another machine.
 
     Args:
-        store: Its work directory has the lock, hence one machine (or one shared file system); a
-            bucket has a lease of that name, which a killed holder keeps for a minute.
+        store: The lock lies in its work directory and covers one machine (or one shared file
+            system). A bucket adds a lease of that name; a killed holder's lasts a minute.
         name: The name of the lock; threads of one process exclude each other as well.
         waiting: Called once with the holder (process and `who`) if it has to wait.
         who: A description of this holder for those who wait, e.g. the run.
@@ -61,14 +62,15 @@ def hold(
     handle = _acquire(store, path, waiting, give_up)
     _held.add(handle)
     try:
-        # Only for those who wait: a full disk keeps nobody from making room.
+        # The holder's name only informs those who wait; ignore a full disk, so that `gc` can still
+        # take the lock.
         with suppress(OSError):
             os.ftruncate(handle, 0)
             os.pwrite(handle, json.dumps({"pid": os.getpid(), "who": who}).encode(), 0)
         with _lease(store, path.name, waiting, who, give_up) as is_sure:
             yield is_sure
     finally:
-        # Removed while still held; `_acquire` notices if it has locked a removed file.
+        # Unlink while holding it; `_acquire` notices if it has locked an unlinked file.
         with suppress(OSError):
             path.unlink()
         _held.discard(handle)
@@ -76,7 +78,7 @@ def hold(
 
 
 def is_held(store: Store, name: str) -> bool:
-    """Whether some living process holds the lock now; on another machine, as far as that shows."""
+    """Whether a living process holds the lock now; for other machines see `leases.is_held`."""
     with suppress(OSError):
         handle = os.open(_path(store, name), os.O_RDONLY | os.O_CLOEXEC)
         try:
@@ -92,13 +94,14 @@ def is_held(store: Store, name: str) -> bool:
 
 
 def sweep(store: Store) -> None:
-    """Removes the lock files of processes that were killed; a lock that is held stays."""
+    """Removes the lock files of killed processes; a lock that is held stays."""
     with suppress(FileNotFoundError):
         for path in (store.work / "locks").iterdir():
             with suppress(OSError):
                 handle = os.open(path, os.O_RDWR | os.O_CLOEXEC)
                 try:
-                    # As its holder would, so that no two processes remove it, the second a new one.
+                    # Take the lock before unlinking; otherwise a second sweeper could delete a
+                    # newly created file.
                     fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     if _stands(handle, path):
                         path.unlink()
@@ -125,7 +128,7 @@ def _lease(
     who: str,
     give_up: Callable[[], None],
 ) -> Iterator[Callable[[], bool]]:
-    """The lease of a lock that is held here, if the store is in a bucket."""
+    """Holds the lease that goes with a lock held here; nothing to do for a local store."""
     if not isinstance(store.objects, Bucket):
         yield lambda: True
         return
@@ -138,7 +141,7 @@ def _lease(
 
 
 def _machine(store: Store) -> str:
-    """What stands for all processes that share the work directory, and so these locks."""
+    """An id shared by all processes that use this work directory, and so these locks."""
     store.near.create("machine", uuid.uuid4().hex.encode())
     return (store.near.get("machine") or b"").decode()
 
@@ -151,7 +154,7 @@ def _acquire(
     store: Store, path: Path, waiting: Callable[[str], None], give_up: Callable[[], None]
 ) -> int:
     patient_until = time.monotonic() + _PATIENCE
-    told = False
+    reported = False
     while True:
         with clear_errors(store.location):
             handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -163,18 +166,18 @@ def _acquire(
         except BlockingIOError:
             holder = _holder(handle)
             os.close(handle)
-            if not told and time.monotonic() > patient_until:
-                told = True
+            if not reported and time.monotonic() > patient_until:
+                reported = True
                 waiting(holder)
             give_up()
-            time.sleep(_POLL if told else _PATIENCE / 5)
+            time.sleep(_POLL if reported else _PATIENCE / 5)
         except BaseException:
             os.close(handle)
             raise
 
 
 def _stands(handle: int, path: Path) -> bool:
-    """Whether the locked file is still the one with this name."""
+    """Whether the locked file still has this name."""
     try:
         return os.path.samestat(os.fstat(handle), path.stat())
     except FileNotFoundError:
@@ -183,7 +186,7 @@ def _stands(handle: int, path: Path) -> bool:
 
 def _holder(handle: int) -> str:
     try:
-        said = json.loads(os.pread(handle, 4096, 0))
-        return f"process {said['pid']}" + (f", {said['who']}" if said["who"] else "")
+        holder = json.loads(os.pread(handle, 4096, 0))
+        return f"process {holder['pid']}" + (f", {holder['who']}" if holder["who"] else "")
     except (ValueError, KeyError, TypeError):
         return "another process"

@@ -29,7 +29,7 @@ def first_line(error: BaseException) -> str:
 class Objects(Protocol):
     """Named objects at one place. Paths are relative, with forward slashes.
 
-    Whoever reads an object sees all of it or none. Objects can be pickled, and are opened by
+    A reader sees all of an object or none of it. Implementations can be pickled and are opened by
     `store.SCHEMES`. Errors are OSError, or obstore's.
     """
 
@@ -37,15 +37,14 @@ class Objects(Protocol):
         """The object's bytes. Raises FileNotFoundError."""
 
     def put(self, path: str, data: bytes, absent: bool) -> bool:
-        """Puts the object, or with `absent` only if there is none: False if one is said to be."""
+        """Puts the object; with `absent` only if there is none: False if the place reports one."""
 
     def put_file(self, path: str, source: Path, move: bool) -> None:
-        """Puts a local file, which may go if it is to be moved."""
+        """Puts a local file; `move` allows the source to be removed."""
 
     def local(self, path: str, cache: Path) -> Path:
-        """A local file with the object's content: its own, or a copy in the folder `cache`.
-
-        Only what never changes is asked for.
+        """A local file with the content of an object that never changes: the object's own file, or
+        a copy in the folder `cache`.
         """
 
     def names(self, prefix: str) -> Iterator[tuple[str, bool]]:
@@ -99,9 +98,8 @@ class Folder:
         try:
             with os.scandir(self.root / prefix) as entries:
                 for entry in entries:
-                    # A link that leads nowhere, or to itself, is neither.
                     with suppress(FileNotFoundError):
-                        is_folder = _stat_is_folder(entry)
+                        is_folder = _is_folder(entry)
                         if is_folder is not None:
                             yield entry.name, is_folder
         except (FileNotFoundError, NotADirectoryError):
@@ -109,7 +107,9 @@ class Folder:
 
     def stats(self, prefix: str) -> Iterator[tuple[str, Stat]]:
         seen: set[Path] = set()
-        for folder, below, names in os.walk(self.root / prefix, onerror=_told, followlinks=True):
+        for folder, below, names in os.walk(
+            self.root / prefix, onerror=_raise_unless_missing, followlinks=True
+        ):
             real = Path(folder).resolve()
             if real in seen:
                 # A link has led back.
@@ -118,27 +118,25 @@ class Folder:
             seen.add(real)
             for name in names:
                 path = Path(folder, name)
-                # A link that leads nowhere, or to itself, is no object.
                 try:
-                    found = path.stat()
+                    stat = path.stat()
                 except OSError as error:
-                    _told(error)
+                    _raise_unless_missing(error)
                 else:
-                    stat = Stat(found.st_size, found.st_mtime)
-                    yield path.relative_to(self.root).as_posix(), stat
+                    yield path.relative_to(self.root).as_posix(), Stat(stat.st_size, stat.st_mtime)
 
     def delete(self, path: str) -> None:
-        # Not by obstore, which knows no names as it gives to what it is writing.
+        # Not by obstore, which refuses its own temporary names.
         place = self.root / path
         place.unlink()
-        # A folder is no object: it goes with the last one in it.
+        # Remove folders that are now empty.
         with suppress(OSError):
             for folder in place.relative_to(self.root).parents[:-1]:
                 (self.root / folder).rmdir()
 
 
 def _replace(source: Path, target: Path) -> None:
-    """Renames a file into a folder, which whoever deletes its last file may remove meanwhile."""
+    """Renames a file; another process may remove the target's folder meanwhile if it is empty."""
     while True:
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -149,13 +147,13 @@ def _replace(source: Path, target: Path) -> None:
                 raise
 
 
-def _told(error: OSError) -> None:
-    """What is not there, or a link to itself, is passed over; what cannot be read is a fault."""
+def _raise_unless_missing(error: OSError) -> None:
+    """Ignores missing files, broken links and links to themselves."""
     if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
         raise error
 
 
-def _stat_is_folder(entry: "os.DirEntry[str]") -> bool | None:
+def _is_folder(entry: "os.DirEntry[str]") -> bool | None:
     """Whether the entry is a folder; None if it is neither a folder nor a file."""
     try:
         if entry.is_dir():

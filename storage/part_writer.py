@@ -1,4 +1,4 @@
-"""Writes a part: rows of several tables to Parquet files aside, not yet committed."""
+"""Writes a part's tables to Parquet files in a working folder; `Artifact.commit` moves them."""
 
 import hashlib
 import io
@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,8 +15,7 @@ import pyarrow.parquet as pq
 from tercet.storage.fingerprint import FILE_DIGEST_LENGTH, file_digest
 from tercet.storage.store import Store, clear_errors
 
-# Row groups depend only on the rows, not on how they were emitted, so that equal rows give equal
-# bytes for any batch size.
+# Row groups have a fixed size, so that equal rows give equal bytes however they were emitted.
 ROW_GROUP = 32_768
 
 
@@ -37,7 +35,7 @@ class StagedPart:
 
     files: the data files of each table, in order; an empty table has none.
     schemas: all tables of the stage, including empty ones.
-    directory: model files, which become the artifact's; None if there are only tables.
+    directory: holds the model files; None if there are only tables.
     """
 
     files: Mapping[str, tuple[StagedFile, ...]]
@@ -48,9 +46,9 @@ class StagedPart:
 class PartWriter:
     """Takes rows table by table and writes them to files of about `part_rows` rows.
 
-    A new file starts with the emit after the one that filled a file; a single emit is split only
-    if it has more than four times `part_rows` rows. The files are removed if an exception leaves
-    the `with` block before `close`.
+    A file is closed after the emit that filled it; an emit is split only if it has more than four
+    times `part_rows` rows. An exception that leaves the `with` block before `close` removes the
+    files.
 
     Raises FullDisk and StoreError like the store.
     """
@@ -70,12 +68,7 @@ class PartWriter:
     def __enter__(self) -> "PartWriter":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is not None and not self._closed:
             self.discard()
 
@@ -86,8 +79,8 @@ class PartWriter:
         not fit its type.
         """
         if table not in self._schemas:
-            there = ", ".join(sorted(self._schemas))
-            raise ValueError(f"There is no table {table!r}, only: {there}.")
+            tables = ", ".join(sorted(self._schemas))
+            raise ValueError(f"There is no table {table!r}, only: {tables}.")
         cast = _cast(table, rows, self._schemas[table])
         limit = self._part_rows
         step = limit if cast.num_rows > 4 * limit else max(cast.num_rows, 1)
@@ -95,7 +88,7 @@ class PartWriter:
             self._append(table, cast.slice(start, step))
 
     def close(self, directory: Path | None = None) -> StagedPart:
-        """Finishes the files. `directory` has the part's model files."""
+        """Finishes the files. directory: holds the part's model files."""
         try:
             for table in list(self._open):
                 self._finish(table)
@@ -135,7 +128,7 @@ class PartWriter:
 
 
 class _File:
-    """One data file being written: rows wait until a row group is full."""
+    """One data file being written; rows are buffered until a row group is full."""
 
     def __init__(self, path: Path, schema: pa.Schema) -> None:
         self.rows = 0
@@ -154,7 +147,7 @@ class _File:
             self._write(whole_groups=True)
 
     def _write(self, whole_groups: bool) -> None:
-        # One chunk per column: otherwise page boundaries would depend on the chunks.
+        # One chunk per column, since page boundaries depend on chunks.
         rows = pa.concat_tables(self._waiting).combine_chunks()
         start = 0
         while rows.num_rows - start >= ROW_GROUP or (not whole_groups and start < rows.num_rows):
@@ -173,7 +166,7 @@ class _File:
         return StagedFile(self._path, self.rows, size, file_digest(self._path))
 
     def abandon(self) -> None:
-        # Closing writes the footer, which fails again when the disk is full.
+        # Closing writes the footer, which fails again on a full disk.
         for close in (self._writer.close, self._sink.close, self._path.unlink):
             with suppress(OSError, pa.ArrowException):
                 close()
@@ -192,16 +185,16 @@ def schema_file(schema: pa.Schema) -> tuple[str, bytes]:
 def put_schema(store: Store, schema: pa.Schema) -> str:
     """The path of the schema's file without rows, which is created if necessary."""
     path = schema_path(schema)
-    if path not in store.known:
+    if path not in store.put_schemas:
         data = schema_file(schema)[1]
         if store.get(path) != data:
             store.replace(path, data)
-        store.known.add(path)
+        store.put_schemas.add(path)
     return path
 
 
 def schema_path(schema: pa.Schema) -> str:
-    """Where the schema's file lies, whose name is a digest of it."""
+    """The path of the schema's file, named by its digest."""
     return f"schemas/{schema_file(schema)[0]}.parquet"
 
 
@@ -215,14 +208,14 @@ def _cast(table: str, rows: pa.Table | pa.RecordBatch, schema: pa.Schema) -> pa.
     if extra:
         raise ValueError(f"Rows for {table!r} have unknown columns: {', '.join(extra)}.")
     columns = []
-    for wanted in schema:
-        column = rows.column(wanted.name)
-        if not wanted.nullable and column.null_count:
-            raise ValueError(f"Column {wanted.name!r} of {table!r} may not hold nulls.")
+    for target in schema:
+        column = rows.column(target.name)
+        if not target.nullable and column.null_count:
+            raise ValueError(f"Column {target.name!r} of {table!r} may not hold nulls.")
         try:
-            columns.append(column if column.type == wanted.type else column.cast(wanted.type))
+            columns.append(column if column.type == target.type else column.cast(target.type))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise ValueError(
-                f"Column {wanted.name!r} of {table!r} does not fit {wanted.type}: {error}."
+                f"Column {target.name!r} of {table!r} does not fit {target.type}: {error}."
             ) from error
     return pa.table(columns, schema=schema)

@@ -14,7 +14,7 @@ Record = dict[str, Any]
 
 
 def described(index: int, key: str, info: Mapping[str, Any]) -> Record:
-    """What is in a record besides its files: `source` of the info stands at the top level."""
+    """A record's fields other than its files; `source` moves from the info to the top level."""
     rest = {name: value for name, value in info.items() if name != "source"}
     return {
         "index": index,
@@ -26,7 +26,7 @@ def described(index: int, key: str, info: Mapping[str, Any]) -> Record:
 
 
 def paths_of(record: Record | None) -> list[str]:
-    """The paths of all files in the record, also of those that lie in other artifacts."""
+    """The paths of all files in the record, including files that lie in other artifacts."""
     if record is None:
         return []
     data = [file["path"] for files in record["tables"].values() for file in files]
@@ -35,29 +35,29 @@ def paths_of(record: Record | None) -> list[str]:
 
 
 def whole(store: Store, records: Sequence[Record]) -> list[Record]:
-    """The records whose files are all there, with tables of the size that the record says."""
+    """The records whose files all exist; table files must have the recorded size."""
     parents = {path.rpartition("/")[0] for record in records for path in paths_of(record)}
-    there: dict[str, int] = {}
+    sizes: dict[str, int] = {}
     # artifacts/STEP/VERSION/data, without the records beside it.
     folders = {"/".join(parent.split("/")[:4]) for parent in parents}
-    for sizes in store.each(store.sizes, folders):
-        there |= sizes
+    for listed in store.each(store.sizes, folders):
+        sizes |= listed
     return [
         record
         for record in records
-        if all(path in there for path in paths_of(record))
-        and all(there[file["path"]] == file["bytes"] for file in _table_files(record))
+        if all(path in sizes for path in paths_of(record))
+        and all(sizes[file["path"]] == file["bytes"] for file in _table_files(record))
     ]
 
 
 def faults(
     store: Store, records: Sequence[Record], tables: bool = True, aside: Path | None = None
 ) -> dict[str, str]:
-    """The faults of files of these records, by path: their content is compared.
+    """Compares the content of these records' files with their digests; returns faults by path.
 
-    tables: those with rows, too; otherwise the models' files alone.
-    aside: a folder for objects that lie elsewhere, which are fetched anew; by default the work
-        directory's copies count, and those that differ are fetched again.
+    tables: also check table files; otherwise only model files.
+    aside: a folder into which remote objects are fetched again. By default the copies in the work
+        directory are checked, and a copy that differs is fetched again.
     """
     files = {
         file["path"]: file
@@ -75,7 +75,7 @@ def faults(
 
 
 def sound(store: Store, records: Sequence[Record]) -> list[Record]:
-    """The records whose files are all there, and have the content that the record says."""
+    """The records whose files all exist with the recorded content."""
     present = whole(store, records)
     differing = faults(store, present)
     return [record for record in present if differing.keys().isdisjoint(paths_of(record))]
@@ -86,14 +86,14 @@ def _table_files(record: Record) -> list[dict[str, Any]]:
 
 
 def _fault(store: Store, aside: Path | None, file: Mapping[str, Any]) -> str | None:
-    """The fault of this file; None if its content is what the record says."""
+    """The file's fault; None if its content is as recorded."""
     path = file["path"]
     fetch = store.local if aside is None else partial(store.objects.local, cache=aside)
     try:
         with clear_errors(store.location):
             fault = _difference(fetch(path), file)
             if fault is not None and not isinstance(store.objects, Folder):
-                # The copy may have been spoilt here, and not the object.
+                # Perhaps only the local copy is damaged: fetch the object again.
                 fetch(path).unlink()
                 fault = _difference(fetch(path), file)
             if aside is not None:
@@ -113,21 +113,21 @@ def _difference(place: Path, file: Mapping[str, Any]) -> str | None:
 
 @cache
 def _digest(path: Path, size: int, written: int, changed: int) -> str:
-    """The file's digest, read once by this process as long as nobody writes the file."""
+    """The file's digest, cached until its size or times change."""
     return file_digest(path)
 
 
 def files_by_table(records: Sequence[Record]) -> dict[str, list[str]]:
-    """Each table's data files in these records, in order; for an empty one a file without rows."""
-    found: dict[str, list[str]] = {}
+    """Each table's data files in these records, in order; an empty table has its schema's file."""
+    paths: dict[str, list[str]] = {}
     for record in records:
         for table, files in record["tables"].items():
-            found.setdefault(table, []).extend(file["path"] for file in files)
+            paths.setdefault(table, []).extend(file["path"] for file in files)
     for record in records:
         for table, path in record["schemas"].items():
-            if not found.get(table):
-                found[table] = [path]
-    return found
+            if not paths.get(table):
+                paths[table] = [path]
+    return paths
 
 
 def totals(records: Sequence[Record]) -> dict[str, dict[str, int]]:
@@ -145,22 +145,22 @@ def totals(records: Sequence[Record]) -> dict[str, dict[str, int]]:
 
 
 def now() -> str:
-    """The time as records and manifests have it: ISO 8601, UTC."""
+    """The current time in UTC, ISO 8601, as written in records and manifests."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
-# Rounds: how often a step asked again about its failed rows (`tercet run --retry-failed`).
+# Rounds: how often a step retried its failed rows (`tercet run --retry-failed`).
 #
 # rounds/<step>/<key>/0002.json    created if absent; the highest number counts
 
 
 def current_round(store: Store, step: str, key: str) -> int:
-    """The step's current round; 0 if it never asked again."""
+    """The step's current round; 0 before its first retry."""
     names = store.list(f"rounds/{step}/{key}")
     return max((int(name.removesuffix(".json")) for name in names), default=0)
 
 
 def next_round(store: Store, step: str, key: str) -> None:
-    """Starts the next round. Two runs that do so at once start the same one."""
+    """Starts the next round. Two runs that call this at the same time start the same round."""
     number = current_round(store, step, key) + 1
     store.create_json(f"rounds/{step}/{key}/{number:04d}.json", {"round": number})

@@ -20,14 +20,15 @@ def quoted(text: str) -> str:
 
 
 def quoted_name(text: str) -> str:
-    """The name of a table or a column as SQL writes it, whatever it holds."""
+    """The text as an SQL identifier."""
     return '"' + text.replace('"', '""') + '"'
 
 
 def read_parquet_sql(files: Sequence[str], by_name: bool = False) -> str:
-    """A `read_parquet` call over these files, in order: of one schema, or united `by_name`.
+    """A `read_parquet` call over these files, in order.
 
-    Folder names such as ``a=b`` in the path are never taken for columns.
+    by_name: the files may have different schemas. Folder names such as ``a=b`` never become
+    columns.
     """
     listed = ", ".join(quoted(file) for file in files)
     united = ", union_by_name = true" if by_name else ""
@@ -38,8 +39,8 @@ def read_parquet_sql(files: Sequence[str], by_name: bool = False) -> str:
 class Rows:
     """Rows of some artifacts, as listed in their records: directories are never scanned.
 
-    tables: each table's local Parquet files, in order. An empty table has a file without rows, so
-        that its columns are known.
+    tables: each table's local Parquet files, in order. An empty table has one file without rows,
+        which holds its schema.
     versions: the artifacts that the rows come from.
     """
 
@@ -49,12 +50,12 @@ class Rows:
     def files(self, table: str) -> list[str]:
         """The table's files, in order. Raises KeyError, naming the tables, for an unknown one."""
         if table not in self.tables:
-            there = ", ".join(sorted(self.tables)) or "none"
-            raise KeyError(f"there is no table {table!r} among these rows, there is: {there}")
+            names = ", ".join(sorted(self.tables)) or "none"
+            raise KeyError(f"there is no table {table!r} among these rows, there is: {names}")
         return list(self.tables[table])
 
     def count(self, table: str) -> int:
-        """The table's number of rows, read only from the files' footers."""
+        """The table's number of rows, from the files' footers."""
         return sum(pq.read_metadata(file).num_rows for file in self.files(table))
 
     def schema(self, table: str) -> pa.Schema:
@@ -88,10 +89,7 @@ class Rows:
 
 @contextmanager
 def _opened(file: str) -> Iterator[pq.ParquetFile]:
-    """The file, with its pages' checksums compared; files of older stores have none.
-
-    Raises StoreError where it cannot be read.
-    """
+    """The file, with its pages' checksums compared. Raises Damaged if it cannot be read."""
     try:
         with pq.ParquetFile(file, page_checksum_verification=True) as source:
             yield source

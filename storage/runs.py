@@ -1,8 +1,8 @@
-"""Runs: what was started, the artifact of each step, and how the run ended; and tags of runs and
-artifacts, with the resolution of names on the command line.
+"""Records of runs (start, the artifact of each step, end) and tags of runs and artifacts, with the
+resolution of names on the command line.
 
     runs/<run_id>/start.json         created if absent
-                  uses.json          the artifacts that it may read or make, until it is done
+                  uses.json          artifacts that the run may read or make, until it is done
                   steps/<step>.json  as each step is reached
                   end.json           repeats the steps, so that listing reads only two files
 
@@ -26,14 +26,14 @@ from tercet.storage.store import Store, StoreError, json_bytes
 
 Run = dict[str, Any]
 
-# Held by whoever deletes artifacts, and by a run while it begins to use what lies in the store.
+# The lock that is held to delete artifacts, and by a run while it begins to use existing ones.
 COLLECTION = "gc"
 
-# May stand before a tag's name wherever a run, a version or a model is named.
+# Optional before a tag's name wherever a run, a version or a model is named.
 TAG_PREFIX = "tag:"
-# Clocks of several machines may differ so far.
+# The largest difference between machines' clocks that is not reported.
 _SKEW = timedelta(minutes=10)
-# What may be a run's id: no path leads out of the folder of runs.
+# The form of a run's id, which keeps paths inside the folder of runs.
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -42,7 +42,7 @@ class UnknownRef(StoreError):
 
 
 class SeveralRuns(UnknownRef):
-    """A beginning of more than one run's id."""
+    """The beginning of several runs' ids."""
 
 
 def start_run(
@@ -81,8 +81,8 @@ def record_step(store: Store, run_id: str, step: str, entry: Mapping[str, Any]) 
 
 
 def use(store: Store, run_id: str, artifacts: Collection[str]) -> None:
-    """Notes that the run may use these artifacts (`step@version`), which then stay until it is
-    done. The caller holds the lock `COLLECTION`.
+    """Notes that the run may use these artifacts (`step@version`), so that `gc` keeps them until it
+    is done. The caller holds the lock `COLLECTION`.
     """
     path = f"runs/{run_id}/uses.json"
     noted = set(store.get_json(path) or ())
@@ -96,8 +96,8 @@ def reached(run: Run) -> set[str]:
 
 
 def used(store: Store, run: Run) -> set[str]:
-    """The artifacts (`step@version`) that the run reached, that its recipe named when it began, or
-    that it may use once it is resumed; whether or not they are there.
+    """The artifacts (`step@version`), existing or not, that the run reached, that its recipe named
+    when it began, or that it may use when it is resumed.
     """
     noted = None if run["state"] == "done" else store.read_json(f"runs/{run['run_id']}/uses.json")
     return reached(run) | set(run["info"].get("tags", {}).values()) | set(noted or ())
@@ -106,9 +106,9 @@ def used(store: Store, run: Run) -> set[str]:
 def remove_run(
     store: Store, run_id: str, waiting: Callable[[str], None] = lambda holder: None
 ) -> None:
-    """Removes the record of a run; what it made stays until it is collected.
+    """Removes the record of a run; its artifacts stay until `gc` collects them.
 
-    waiting: as of `locks.hold`, for a collection.
+    waiting: as in `locks.hold`, for a collection.
     Raises StoreError if the run is going on or has a tag.
     """
     with locks.hold(store, COLLECTION, waiting, who="tercet rm"):
@@ -119,20 +119,20 @@ def remove_run(
         for name in store.list("tags"):
             tagged = store.get_json(f"tags/{name}") or {}
             tag = name.removesuffix(".json")
-            # A copy of a tag says another name than its own, and is none.
+            # A copied tag file holds another name than its own, and does not count.
             if tagged.get("target") == run_id and tagged.get("tag", tag) == tag:
                 raise StoreError(
                     "conflict",
                     f"The run {run_id} has the tag {tag!r}: remove that first, tercet untag {tag}.",
                 )
-        # Without its start it is no run, whatever becomes of the rest.
+        # The start goes first: without it there is no run, even if a kill leaves other files.
         store.delete(f"runs/{run_id}/start.json")
         for path in store.stats(f"runs/{run_id}"):
             store.delete(path)
 
 
 def end_run(store: Store, run_id: str, state: str, info: Mapping[str, Any]) -> None:
-    """Records how the run ended (done, failed …); the last end of a retried run counts."""
+    """Records the run's end state (done, failed …); a retried run's last end counts."""
     end = {"state": state, "ended": now(), "info": dict(info), "steps": _steps(store, run_id)}
     store.replace(f"runs/{run_id}/end.json", json_bytes(end))
 
@@ -140,9 +140,9 @@ def end_run(store: Store, run_id: str, state: str, info: Mapping[str, Any]) -> N
 def refuse_run(
     store: Store, recipe_name: str, info: Mapping[str, Any], error: str, state: str = "failed"
 ) -> str:
-    """Records a run that ended before its recipe could be followed; returns its id.
+    """Records a run that ended before its first step; returns its id.
 
-    `list_runs` has it in its place, but it is never taken for the newest run.
+    `list_runs` lists it, but `resolve_run` never takes it for the newest run.
     """
     run_id = start_run(store, recipe_name, {}, {**info, "steps": [], "refused": True})
     end_run(store, run_id, state, {"error": error})
@@ -150,16 +150,15 @@ def refuse_run(
 
 
 def list_runs(store: Store) -> list[Run]:
-    """All runs, newest first; those of `tercet try` come last, as they are nobody's results, and so
-    do those that a clock set ahead has dated later than now. A run is left out, with a warning, if
-    its record is damaged (`Store.damaged`).
+    """All runs, newest first; runs of `tercet try`, and runs that a wrong clock has dated later
+    than now, come last. Runs with a damaged record are left out, with a warning (`Store.damaged`).
 
     Each has run_id, recipe_name, recipe, info, started, ended (None without an end), state
     (`running`, `crashed`, or the state given to `end_run`), end_info, and steps in the order in
     which they were recorded.
     """
-    found = store.each(lambda run_id: _run(store, run_id), store.list("runs")[::-1])
-    listed = [run for run in found if run is not None]
+    runs = store.each(lambda run_id: _run(store, run_id), store.list("runs")[::-1])
+    listed = [run for run in runs if run is not None]
     soon = f"{datetime.now(UTC) + _SKEW:%Y%m%dT%H%M%S}"
     if ahead := [run["run_id"] for run in listed if run["run_id"] > soon]:
         _warn(
@@ -189,18 +188,18 @@ def was_started(store: Store, run_id: str) -> bool:
 
 
 def steps_left(run: Mapping[str, Any]) -> list[str]:
-    """The steps that the run was to reach and has not."""
+    """The steps that the run has not reached."""
     reached = {entry["step"] for entry in run["steps"]}
     return [step for step in run["info"].get("steps") or () if step not in reached]
 
 
 def resolve_run(store: Store, ref: str | None) -> Run:
     """The run named by `ref`: an id, a tag, a recipe's name (its newest run) or a unique prefix of
-    an id; None means the newest. The newest is one that could begin, if there is any.
+    an id; None means the newest run. Runs that could not begin (`refuse_run`) count only if there
+    are no others.
 
     Raises UnknownRef with one sentence.
     """
-    # Not the folders: without a start.json there is no run.
     listed = list_runs(store)
     if not listed:
         raise UnknownRef(
@@ -212,13 +211,13 @@ def resolve_run(store: Store, ref: str | None) -> Run:
     by_id = {run["run_id"]: run for run in listed}
     name = ref.removeprefix(TAG_PREFIX)
     tagged = store.read_json(f"tags/{name}.json") if "/" not in name else None
-    wanted = tagged["target"] if tagged is not None else ref
-    if wanted in by_id:
-        return by_id[wanted]
+    target = tagged["target"] if tagged is not None else ref
+    if target in by_id:
+        return by_id[target]
     for run in [*begun, *listed]:
         if run["recipe_name"] == ref:
             return run
-    # What is empty begins everything: a script whose variable is not set means no run.
+    # An empty name, as of an unset variable in a script, would be a prefix of every id.
     matching = [run_id for run_id in by_id if ref and run_id.startswith(ref)]
     if len(matching) == 1:
         return by_id[matching[0]]
@@ -227,10 +226,10 @@ def resolve_run(store: Store, ref: str | None) -> Run:
             "bad_value", f"{len(matching)} runs begin with {ref!r}: write more of the id."
         )
     if tagged is not None:
-        what = "which is a version, not a run" if "@" in wanted else "which was removed"
+        what = "which is a version, not a run" if "@" in target else "which was removed"
         raise UnknownRef(
-            "bad_value" if "@" in wanted else "gone",
-            f"The tag {name!r} names {wanted}, {what}: `tercet ls` lists the runs.",
+            "bad_value" if "@" in target else "gone",
+            f"The tag {name!r} names {target}, {what}: `tercet ls` lists the runs.",
         )
     raise UnknownRef(
         "unknown_name", f"No run, tag or recipe is called {ref!r}: `tercet ls` shows what there is."
@@ -241,7 +240,7 @@ def _run(store: Store, run_id: str) -> Run | None:
     start = store.read_json(f"runs/{run_id}/start.json")
     if start is None:
         return None
-    # The lock is checked first, so that a run that ends in between is seen with its end.
+    # Check the lock first, so that a run that ends meanwhile is seen with its end.
     going = locks.is_held(store, f"run-{run_id}")
     end = store.read_json(f"runs/{run_id}/end.json")
     if f"runs/{run_id}/end.json" in store.damaged:
@@ -261,9 +260,9 @@ def _run(store: Store, run_id: str) -> Run | None:
 
 def _steps(store: Store, run_id: str) -> list[dict[str, Any]]:
     prefix = f"runs/{run_id}/steps"
-    found = [(name, store.read_json(f"{prefix}/{name}")) for name in store.list(prefix)]
-    # A copy of an entry says another name than its own.
-    steps = [step for name, step in found if step and name == f"{step['step']}.json"]
+    entries = [(name, store.read_json(f"{prefix}/{name}")) for name in store.list(prefix)]
+    # A copied file holds another step than its name says.
+    steps = [step for name, step in entries if step and name == f"{step['step']}.json"]
     return sorted(steps, key=lambda step: str(step["recorded"]))
 
 
@@ -274,9 +273,9 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 def set_tag(
     store: Store, name: str, target: str, waiting: Callable[[str], None] = lambda holder: None
 ) -> None:
-    """Names a run id or ``step@version``; an existing tag of this name is moved.
+    """Gives a run id or ``step@version`` a tag; an existing tag of this name is moved.
 
-    waiting: as of `locks.hold`, for a collection.
+    waiting: as in `locks.hold`, for a collection.
     Raises StoreError for an invalid name, UnknownRef for a missing target.
     """
     if not _NAME.fullmatch(name):
@@ -284,11 +283,10 @@ def set_tag(
             "bad_value",
             f"{name!r} is no valid tag: use letters, digits, dot, dash, underscore, at most 100.",
         )
-    # Looked for and named at once, or a collection in between would not see the tag.
+    # Under the lock, since a collection between the check and the tag would delete the target.
     with locks.hold(store, COLLECTION, waiting, who="tercet tag"):
         if "@" in target:
-            found = resolve_ref(store, target)
-            target = f"{found.step}@{found.version}"
+            target = resolve_ref(store, target).name
         elif get_run(store, target) is None:
             raise UnknownRef(
                 "unknown_name",
@@ -299,9 +297,9 @@ def set_tag(
 
 
 def remove_tag(store: Store, name: str) -> str:
-    """Removes a tag; returns what it named, which stays until it is collected. Raises UnknownRef.
+    """Removes a tag; returns its target, which stays until `gc` collects it. Raises UnknownRef.
 
-    name: alone or as recipes write it.
+    name: with or without ``tag:``.
     """
     target, name = get_tag(store, name), name.removeprefix(TAG_PREFIX)
     if target is None:
@@ -316,19 +314,19 @@ def remove_tag(store: Store, name: str) -> str:
 def get_tag(store: Store, name: str) -> str | None:
     """The target of a tag, a run id or ``step@version``; None if there is no such tag.
 
-    name: alone or as recipes write it, ``tag:NAME``.
+    name: with or without ``tag:``.
     """
     name = name.removeprefix(TAG_PREFIX)
-    found = store.read_json(f"tags/{name}.json") if _NAME.fullmatch(name) else None
-    # A copy of a tag says another name than its own.
-    return None if found is None or found.get("tag", name) != name else str(found["target"])
+    tag = store.read_json(f"tags/{name}.json") if _NAME.fullmatch(name) else None
+    # A copied file holds another name than its own.
+    return None if tag is None or tag.get("tag", name) != name else str(tag["target"])
 
 
 def list_tags(store: Store) -> dict[str, str]:
     """All tags with their targets."""
     names = [name.removesuffix(".json") for name in store.list("tags")]
-    found = zip(names, store.each(lambda name: get_tag(store, name), names), strict=True)
-    return {name: target for name, target in found if target is not None}
+    targets = store.each(lambda name: get_tag(store, name), names)
+    return {name: to for name, to in zip(names, targets, strict=True) if to is not None}
 
 
 def resolve_ref(store: Store, ref: str) -> Artifact:
@@ -352,7 +350,8 @@ def resolve_ref(store: Store, ref: str) -> Artifact:
     matching = [
         (artifact, tables)
         for artifact, tables in _with_tables(store)
-        if artifact.version.startswith(version) and _means(name, artifact, tables)
+        if artifact.version.startswith(version)
+        and name in (artifact.step, artifact.step.partition(".")[0], *tables)
     ]
     if not matching and tagged is not None:
         raise UnknownRef(
@@ -369,27 +368,27 @@ def resolve_ref(store: Store, ref: str) -> Artifact:
 def meant(name: str, steps: Sequence[str]) -> str:
     """The step that a name refers to, among one run's matching steps, in their order.
 
-    This is the step with exactly that name, or else the last one of the recipe's own seed: `train`
-    is the last phase, and neither an earlier one nor `train.PHASE.seed43`.
+    The step of exactly that name, else the last one of the recipe's own seed: `train` is the last
+    phase, not an earlier one or `train.PHASE.seed43`.
     """
     if name in steps:
         return name
-    own = [step for step in steps if not _OTHER_SEED.search(step)]
-    return (own or list(steps))[-1]
+    of_recipe = [step for step in steps if not _OTHER_SEED.search(step)]
+    return (of_recipe or list(steps))[-1]
 
 
 def _unknown(store: Store, ref: str) -> str:
-    """What to say of a name that no artifact has: that it is a run's, or which name is near."""
+    """The message for an unknown name: that it is a run's, or the nearest known name."""
     try:
         resolve_run(store, ref)
     except UnknownRef:
         pass
     else:
         return f"{ref!r} is a run: `tercet ls --run {ref}` lists its artifacts."
-    known = set(list_tags(store))
+    names = set(list_tags(store))
     for artifact, tables in _with_tables(store):
-        known |= {artifact.step, artifact.step.partition(".")[0], *tables}
-    near = difflib.get_close_matches(ref.partition("@")[0], sorted(known - {ref}), n=1)
+        names |= {artifact.step, artifact.step.partition(".")[0], *tables}
+    near = difflib.get_close_matches(ref.partition("@")[0], sorted(names - {ref}), n=1)
     return (
         f"No table, step, version or tag is called {ref!r}"
         + (f"; the nearest is {near[0]!r}" if near else "")
@@ -399,12 +398,12 @@ def _unknown(store: Store, ref: str) -> str:
 
 def _with_tables(store: Store) -> list[tuple[Artifact, list[str]]]:
     artifacts = all_artifacts(store)
-    found = zip(artifacts, store.each(_tables, artifacts), strict=True)
-    return [(artifact, tables) for artifact, tables in found if tables is not None]
+    tables_of = zip(artifacts, store.each(_tables, artifacts), strict=True)
+    return [(artifact, tables) for artifact, tables in tables_of if tables is not None]
 
 
 def _tables(artifact: Artifact) -> list[str] | None:
-    """The artifact's tables; None as long as it has no part."""
+    """The artifact's tables; None before its first part."""
     manifest = artifact.manifest()
     if manifest is not None:
         return list(manifest["tables"])
@@ -412,30 +411,25 @@ def _tables(artifact: Artifact) -> list[str] | None:
     return None if record is None else list(record["schemas"])
 
 
-def _means(name: str, artifact: Artifact, tables: list[str]) -> bool:
-    return name in {artifact.step, artifact.step.partition(".")[0]} or name in tables
-
-
 def _single(artifacts: list[Artifact], ref: str, version: str) -> Artifact:
-    exact = [artifact for artifact in artifacts if artifact.version == version]
-    found = exact or artifacts
-    if len(found) > 1:
+    artifacts = [one for one in artifacts if one.version == version] or artifacts
+    if len(artifacts) > 1:
         raise UnknownRef(
-            "bad_value", f"{len(found)} versions fit {ref!r}: write more of the version."
+            "bad_value", f"{len(artifacts)} versions fit {ref!r}: write more of the version."
         )
-    return found[0]
+    return artifacts[0]
 
 
 def _newest(store: Store, name: str, artifacts: list[Artifact]) -> Artifact:
-    wanted = {(artifact.step, artifact.version): artifact for artifact in artifacts}
+    by_version = {(artifact.step, artifact.version): artifact for artifact in artifacts}
     for run in list_runs(store):
-        there: dict[str, Artifact] = {}
+        reached: dict[str, Artifact] = {}
         for step in run["steps"]:
-            found = wanted.get((step["step"], str(step.get("version"))))
-            if found is not None and found.manifest() is not None:
-                there[found.step] = found
-        if there:
-            return there[meant(name, list(there))]
+            artifact = by_version.get((step["step"], str(step.get("version"))))
+            if artifact is not None and artifact.manifest() is not None:
+                reached[artifact.step] = artifact
+        if reached:
+            return reached[meant(name, list(reached))]
 
     def created(artifact: Artifact) -> tuple[bool, str]:
         manifest: dict[str, Any] | None = artifact.manifest()

@@ -3,8 +3,8 @@
 Everything else in this package is built on `create` (put if absent) and `replace`, both of which
 are atomic on local disks as well as in a bucket.
 
-File managers, editors and tools that copy or synchronise leave files of their own in every
-directory that they come across. The store lists by its own names alone, and so passes them over.
+File managers, editors and synchronisers leave files of their own in a store's folders. Listings
+return only names of the store's own form (`LAYOUT`) and so ignore these files.
 """
 
 import errno
@@ -49,9 +49,9 @@ _LEFT_BY_SYSTEMS = {
 
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 _DENIED = {errno.EACCES, errno.EPERM, errno.EROFS}
-# Puts of an object that is said to exist and is not there.
+# Tries to put an object that is reported to exist but cannot be read.
 _TRIES = 5
-# Requests at once where each has to travel.
+# Concurrent requests to a remote store.
 _AT_ONCE = 32
 _OS_ERROR = re.compile(r"os error (\d+)|[Ee]rrno (\d+)|code: (\d+)")
 
@@ -67,7 +67,7 @@ class FullDisk(StoreError):
 
 
 class Damaged(StoreError):
-    """A record or a file that is not as it was written."""
+    """A record or a file with other content than was written."""
 
     def __init__(self, fault: str) -> None:
         super().__init__(
@@ -82,9 +82,8 @@ def _system_error(error: BaseException) -> int | None:
     """The operating system's error number behind an error from Python, Arrow or obstore."""
     if isinstance(error, OSError) and error.errno:
         return error.errno
-    found = _OS_ERROR.search(str(error))
-    if found:
-        return int(next(group for group in found.groups() if group))
+    if match := _OS_ERROR.search(str(error)):
+        return int(next(filter(None, match.groups())))
     return errno.ENOSPC if "No space left on device" in str(error) else None
 
 
@@ -104,7 +103,7 @@ def clear_errors(location: str | Path) -> Iterator[None]:
             raise StoreError("unreachable", bucket.refusal(str(location), error)) from None
         number, place = _system_error(error), location
         if "://" in str(location):
-            # A copy of it, here.
+            # The error is about a local copy.
             place = work_of(str(location))
         if number in _FULL:
             raise FullDisk(
@@ -126,21 +125,21 @@ def clear_errors(location: str | Path) -> Iterator[None]:
 class Store:
     """Named objects under one location. Paths are relative, with forward slashes.
 
-    work: a directory of this machine for what no object can be: locks, scratch, journals, caches,
-        the catalog, Prefect's server. Of a local directory it is the directory itself.
-    known: objects that were there once, and that nobody deletes as long as they are needed.
-    damaged: records that `read_json` has passed over.
+    work: a directory of this machine for locks, scratch, journals, caches, the catalog and
+        Prefect's server; for a local store the same directory.
+    put_schemas: paths of schemas that this process has put or seen.
+    damaged: paths of records that `read_json` could not read.
     """
 
     location: str
     work: Path
     objects: Objects
-    known: set[str] = field(default_factory=set, compare=False, repr=False)
+    put_schemas: set[str] = field(default_factory=set, compare=False, repr=False)
     damaged: set[str] = field(default_factory=set, compare=False, repr=False)
 
     @property
     def near(self) -> "Store":
-        """The work directory as a store: for objects that mean something on this machine alone."""
+        """The work directory as a store, for objects that concern only this machine."""
         return Store(str(self.work), self.work, Folder(self.work))
 
     @property
@@ -148,7 +147,7 @@ class Store:
         return self.work / "cache" / "objects"
 
     def each(self, ask: Callable[[Asked], Answer], things: Iterable[Asked]) -> list[Answer]:
-        """What `ask` says of each of the things, in order: where requests travel, many at once."""
+        """The results of `ask` for all things, in order; concurrently for a remote store."""
         if isinstance(self.objects, Folder):
             return [ask(thing) for thing in things]
         with ThreadPoolExecutor(_AT_ONCE) as asking:
@@ -171,7 +170,7 @@ class Store:
             return json.loads(data)
         except ValueError as error:
             if path == MARKER:
-                # No command makes it again.
+                # `verify --mend` does not write the marker again.
                 raise StoreError(
                     "damaged",
                     f"{self.location}/{path} is damaged: put it back from a copy of the store, or "
@@ -181,13 +180,13 @@ class Store:
             raise Damaged(f"{self.location}/{path} is damaged ({fault})") from error
 
     def read_json(self, path: str) -> Any | None:
-        """`get_json`, but None with a warning for a damaged one, without which others are read."""
+        """`get_json` for a record; None with a warning if it is damaged."""
         try:
-            found = self.get_json(path)
-            if found is not None and not is_record(path, found):
+            record = self.get_json(path)
+            if record is not None and not is_record(path, record):
                 raise Damaged(f"{self.location}/{path} is damaged (keys are missing)")
             self.damaged.discard(path)
-            return found
+            return record
         except Damaged as error:
             if path not in self.damaged:
                 self.damaged.add(path)
@@ -197,17 +196,17 @@ class Store:
     def create(self, path: str, data: bytes) -> bool:
         """Puts the object if absent, atomically. False if it already exists with other bytes.
 
-        An object that is said to exist is read. It may be our own, whose success was not reported,
-        or not there at all: then it is put again.
+        When the place reports that the object exists, it is read back: it may be the one that this
+        call has put, or missing; then it is put again.
         """
-        for tried in range(_TRIES):
+        for attempt in range(_TRIES):
             with clear_errors(self.location):
                 if self.objects.put(path, data, absent=True):
                     return True
             standing = self.get(path)
             if standing is not None:
                 return standing == data
-            time.sleep(0.1 * tried)
+            time.sleep(0.1 * attempt)
         raise StoreError(
             "damaged",
             f"{self.location}/{path} is said to exist but is not there: repeat the command.",
@@ -224,7 +223,7 @@ class Store:
         self.damaged.discard(path)
 
     def list(self, prefix: str) -> list[str]:
-        """The store's own names directly below the prefix, sorted, of objects and folders."""
+        """The store's own objects and folders directly below the prefix, sorted by name."""
         with clear_errors(self.location):
             return own_names(prefix, self.objects.names(prefix))
 
@@ -246,13 +245,13 @@ class Store:
         with clear_errors(self.location):
             self.objects.put_file(path, source, move)
             if move and source.exists():
-                # Elsewhere: it is read again here, as like as not.
+                # Remote store: cache the file, it will probably be read again on this machine.
                 bucket.keep_copy(self._copies, path, source)
 
     def local(self, path: str) -> Path:
         """A local file with the content of an object that never changes.
 
-        Raises FileNotFoundError where a missing object is noticed; else the path leads nowhere.
+        Raises FileNotFoundError for a missing object, except in a local store, which does not look.
         """
         with clear_errors(self.location):
             return self.objects.local(path, self._copies)
@@ -270,12 +269,10 @@ def json_bytes(value: Any) -> bytes:
 
 
 def work_of(location: str) -> Path:
-    """The work directory of the store at this location.
-
-    That of a local directory is itself; of any other `$TERCET_WORK/…`, by default below
-    `~/.cache/tercet`.
+    """The work directory of the store at this location: a local store's own directory, else one
+    below `$TERCET_WORK`, by default `~/.cache/tercet`.
     """
-    if not _is_elsewhere(location):
+    if not _is_remote(location):
         return Path(location).expanduser().absolute()
     place = Path(os.environ.get("TERCET_WORK") or "~/.cache/tercet").expanduser().absolute()
     return place / hashlib.sha256(location.encode()).hexdigest()[:16]
@@ -284,16 +281,15 @@ def work_of(location: str) -> Path:
 def open_store(location: str, create: bool = True) -> Store:
     """Opens the store at a local directory, or at a location of one of the `SCHEMES`.
 
-    With `create`, a missing directory is created and the store must be writable; without, a
-    read-only store will do. Raises StoreError with one sentence if the directory cannot be
-    written, contains something else, or is not a store.
+    create: make a missing store, and require write access. Raises StoreError if the directory
+    cannot be written, contains something else, or is not a store.
     """
-    if _is_elsewhere(location):
-        store = _elsewhere(location)
+    if _is_remote(location):
+        store = _remote(location)
         with clear_errors(store.work):
             store.work.mkdir(parents=True, exist_ok=True)
         if create and not store.exists(MARKER):
-            _make_elsewhere(store)
+            _make_remote(store)
     else:
         root = work_of(location)
         _check_folder(root, create)
@@ -316,25 +312,25 @@ def open_store(location: str, create: bool = True) -> Store:
 
 
 def is_store(location: str) -> bool:
-    """Whether there is a store at the location. Raises StoreError where that cannot be seen."""
-    if _is_elsewhere(location):
-        return _elsewhere(location).exists(MARKER)
+    """Whether there is a store at the location. Raises StoreError if it cannot be reached."""
+    if _is_remote(location):
+        return _remote(location).exists(MARKER)
     return (work_of(location) / MARKER).is_file()
 
 
-def _elsewhere(location: str) -> Store:
+def _remote(location: str) -> Store:
     scheme, location = location.partition("://")[0], location.rstrip("/")
     if scheme == "s3" and (fault := bucket.fault(location)):
         raise StoreError("bad_value", fault)
     return Store(location, work_of(location), SCHEMES[scheme](location))
 
 
-def _make_elsewhere(store: Store) -> None:
-    """Makes a store where there is none, if nothing else is there and its conditions are kept."""
+def _make_remote(store: Store) -> None:
+    """Makes a store below an empty prefix, after a probe of the server's conditional puts."""
     with clear_errors(store.location):
         names = {name for name, _ in store.objects.names("")}
         others = sorted(name for name in names if not name.startswith(".probe-"))
-        # If another process has created the store meanwhile, the marker is among them.
+        # The marker may be that of another process, which has created the store meanwhile.
         if others and MARKER not in others:
             raise StoreError(
                 "exists",
@@ -346,32 +342,32 @@ def _make_elsewhere(store: Store) -> None:
     store.create_json(MARKER, {"format": FORMAT})
 
 
-def _is_elsewhere(location: str) -> bool:
-    """Whether the location is no local directory. Raises StoreError for an unknown scheme."""
-    scheme, found, _ = location.partition("://")
-    if found and scheme not in SCHEMES:
+def _is_remote(location: str) -> bool:
+    """Whether the location is not a local directory. Raises StoreError for an unknown scheme."""
+    scheme, separator, _ = location.partition("://")
+    if separator and scheme not in SCHEMES:
         SCHEMES.update((p.name, p.load()) for p in entry_points(group="tercet.stores", name=scheme))
-    # A slash is lost easily, and a directory of that name would be made.
-    if (found and scheme not in SCHEMES) or (not found and location.startswith("s3:/")):
+    # `s3:/` with one slash would become a local directory of that name.
+    if (separator and scheme not in SCHEMES) or (not separator and location.startswith("s3:/")):
         raise StoreError(
             "bad_value",
             f"{location} is not a local directory, nor in a bucket: name a directory, or "
             "s3://BUCKET/PREFIX, with --store.",
         )
-    return bool(found)
+    return bool(separator)
 
 
 def _check_folder(root: Path, create: bool) -> None:
-    said = os.fsencode(root).decode("utf-8", "backslashreplace")
-    if said != str(root):
+    printable = os.fsencode(root).decode("utf-8", "backslashreplace")
+    if printable != str(root):
         raise StoreError(
             "bad_value",
-            f"The name of the directory {said} is not UTF-8, which a catalog's paths must be: "
+            f"The name of the directory {printable} is not UTF-8, which a catalog's paths must be: "
             "choose another with --store.",
         )
     with clear_errors(root):
-        there, is_folder = root.exists(), root.is_dir()
-    if there and not is_folder:
+        exists, is_folder = root.exists(), root.is_dir()
+    if exists and not is_folder:
         raise StoreError(
             "exists", f"{root} is a file, but a store is a directory: name a directory."
         )
@@ -394,7 +390,7 @@ def _make(root: Path) -> None:
             ) from error
         if not (root / MARKER).exists():
             others = strangers(root)
-            # If another process has created the store meanwhile, the marker came first.
+            # Another process may have created the store meanwhile; it writes the marker first.
             if others and not (root / MARKER).exists():
                 raise StoreError(
                     "exists",
@@ -411,9 +407,9 @@ def _make(root: Path) -> None:
 
 
 def strangers(root: Path) -> list[str]:
-    """The names in a directory, sorted, for which no store is made there.
+    """Names in a directory that keep a store from being made there, sorted.
 
-    Those that file systems and file managers leave everywhere are none.
+    Files that file systems and file managers leave everywhere do not count.
     """
     ours = (MARKER, ".probe-", "._")
     names = sorted({path.name for path in root.iterdir()} - _LEFT_BY_SYSTEMS)
@@ -421,7 +417,7 @@ def strangers(root: Path) -> list[str]:
 
 
 def check_outside(path: Path) -> None:
-    """Raises StoreError for an output that would lie inside a store, any store."""
+    """Raises StoreError for an output path inside any store."""
     for folder in path.expanduser().resolve().parents:
         try:
             marker = json.loads((folder / MARKER).read_bytes())
@@ -435,15 +431,15 @@ def check_outside(path: Path) -> None:
             )
 
 
-# Of a folder: its own listing, or ANYTHING.
+# A folder's names, as patterns: FILE, a subfolder's listing, or ANYTHING.
 Listing: TypeAlias = Mapping[str, Any]
 FILE = "file"
 ANYTHING: Listing = {}
 
-# A tool that synchronises calls the other side's copy so, or writes spaces and brackets.
+# Synchronisers name a conflicting copy like this, or with spaces and brackets.
 _NAME = r"(?!.*\.sync-conflict-)[A-Za-z0-9_][A-Za-z0-9_.-]*"
 _JSON = rf"{_NAME}\.json"
-# Written first: a folder without it is no artifact, or no run.
+# Written first: a folder without it is not an artifact or a run.
 PLAN, START = r"plan\.json", r"start\.json"
 # Names by uuid4, as hex.
 ANSWERS = "[0-9a-f]" * 32
@@ -477,14 +473,14 @@ LAYOUT: Listing = {
     "tags": {_JSON: FILE},
     "schemas": {rf"{_NAME}\.parquet": FILE},
     "cache": {"bm25": {_NAME: ANYTHING}, _NAME: {_JSON: FILE}},
-    # While it is written it lies beside, under a process's name.
+    # The second is the catalog while a process writes it.
     r"catalog\.duckdb|\.catalog-.*|\.probe-.*": FILE,
     "scratch": ANYTHING,
     "locks": ANYTHING,
     "prefect": ANYTHING,
     r"lost\+found": ANYTHING,
 }
-# The keys that code reads of a record without asking; a bit that flips in one leaves it JSON.
+# Keys that code expects in a record: a flipped bit in a key leaves valid JSON.
 _KEYS = {
     "manifest.json": {"step", "version", "parts", "tables"},
     "start.json": {"run_id", "recipe_name", "recipe", "info", "started"},
@@ -493,12 +489,12 @@ _KEYS = {
     "tags": {"target"},
 }
 _PART, _PART_FILE = {"index", "key", "tables", "files", "schemas"}, {"path", "bytes", "digest"}
-# What a killed process left unfinished has such an ending.
+# The ending of a file that a killed process left unfinished.
 _UNFINISHED = re.compile(r"#\d+$")
 
 
 def is_record(path: str, value: Any) -> bool:
-    """Whether JSON at this path has the keys that are read of it."""
+    """Whether the JSON value at this path has all keys that code expects there."""
     folder, name = path.split("/")[-2:] if "/" in path else ("", path)
     if name == "parts.json" or folder == "_parts":
         return all(map(_is_part, value if name == "parts.json" else [value]))
@@ -514,7 +510,7 @@ def _is_part(record: Any) -> bool:
 
 
 def own_names(prefix: str, names: Iterable[tuple[str, bool]]) -> list[str]:
-    """Those of the names directly below the prefix that are the store's, sorted.
+    """The names directly below the prefix that fit `LAYOUT`, sorted.
 
     names: each with whether it is a folder.
     """
@@ -528,7 +524,7 @@ def own_names(prefix: str, names: Iterable[tuple[str, bool]]) -> list[str]:
 
 
 def is_own(path: str) -> bool:
-    """Whether an object of this path is the store's, or was to be, as its ending `#1` says."""
+    """Whether the path fits `LAYOUT`, also with the ending of an unfinished file."""
     kind: Any = LAYOUT
     for part in unfinished(path).split("/"):
         kind = None if kind == FILE else _kind(kind, part)
@@ -538,10 +534,10 @@ def is_own(path: str) -> bool:
 
 
 def unfinished(path: str) -> str:
-    """The path without the ending of what is being written, or was when its process was killed."""
+    """The path without the ending of an unfinished file."""
     return _UNFINISHED.sub("", path)
 
 
 def _kind(listing: Listing, name: str) -> Any:
-    """What the listing says of this name: FILE, a folder's listing, or None."""
+    """The listing's entry for this name: FILE, a folder's listing, or None."""
     return next((kind for form, kind in listing.items() if re.fullmatch(form, name)), None)

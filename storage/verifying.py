@@ -1,4 +1,4 @@
-"""Compares what lies in a store with its records, and discards what is not as it was written."""
+"""`tercet verify`: compares a store's files with its records, and discards damaged ones."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -22,10 +22,11 @@ _RECORDS = ("artifacts/", "keys/", "rounds/", "runs/", "tags/")
 
 @dataclass(frozen=True)
 class Comparison:
-    """The parts of a store that are not as they were written.
+    """The damaged parts of a store.
 
-    artifacts: what is wrong with each, by path, as of `faults_of`. others: records of runs, tags
-    and the like. answers: files of language models' answers. files, bytes: that were compared.
+    artifacts: each damaged artifact's faults, by path (`faults_of`). others: faults of other
+    records (runs, tags …), by path. answers: faults of files of language models' answers, by path.
+    files, bytes: how much was compared.
     """
 
     artifacts: Mapping[Artifact, Mapping[str, str]]
@@ -36,10 +37,10 @@ class Comparison:
 
 
 def faults_of(artifact: Artifact, tables: bool = True, aside: Path | None = None) -> dict[str, str]:
-    """The faults of an artifact, by path: records that are missing or damaged, and files that
-    are missing or whose content is not what their record says.
+    """The faults of an artifact, by path: missing or damaged records, and files that are missing or
+    differ from their record.
 
-    tables: also those with rows; otherwise the model's files alone. aside: as of `records.faults`.
+    tables, aside: as in `records.faults`.
     """
     records = list(artifact.records().values())
     return _of_records(artifact, records) | faults(artifact.store, records, tables, aside)
@@ -54,7 +55,7 @@ def _of_records(artifact: Artifact, records: Collection[Record]) -> dict[str, st
 
 
 def compare(store: Store) -> Comparison:
-    """Compares all of the store; of one that lies elsewhere each object is fetched once.
+    """Compares the whole store; each object of a remote store is fetched once.
 
     Raises StoreError like the store.
     """
@@ -62,9 +63,10 @@ def compare(store: Store) -> Comparison:
     texts = [
         path
         for path in stats
-        # A model's own files have digests.
+        # JSON files of models are compared by their digests below.
         if path.startswith(_RECORDS) and path.endswith(".json") and "/files/" not in path
     ]
+    # Damaged ones are collected in `store.damaged`.
     store.each(store.read_json, texts)
     artifacts = all_artifacts(store)
     records = store.each(lambda one: list(one.records().values()), artifacts)
@@ -73,10 +75,10 @@ def compare(store: Store) -> Comparison:
         files = faults(store, every, aside=folder)
         answers = _damaged_answers(store, folder)
     faults_by_artifact = {}
-    for artifact, own in zip(artifacts, records, strict=True):
-        named = {path for record in own for path in paths_of(record)}
-        wrong = _of_records(artifact, own) | {p: files[p] for p in sorted(files.keys() & named)}
-        if wrong:
+    for artifact, of_artifact in zip(artifacts, records, strict=True):
+        paths = {path for record in of_artifact for path in paths_of(record)}
+        wrong = {path: files[path] for path in sorted(files.keys() & paths)}
+        if wrong := _of_records(artifact, of_artifact) | wrong:
             faults_by_artifact[artifact] = wrong
     others = sorted(path for path in store.damaged if not path.startswith("artifacts/"))
     compared = {path for record in every for path in paths_of(record)} & stats.keys()
@@ -91,7 +93,7 @@ def compare(store: Store) -> Comparison:
 
 @contextmanager
 def _aside(store: Store) -> Iterator[Path | None]:
-    """A folder for what has to be fetched; files that lie here are read where they are."""
+    """A temporary folder for fetched objects; None for a local store, which needs none."""
     if isinstance(store.objects, Folder):
         yield None
         return
@@ -102,7 +104,7 @@ def _aside(store: Store) -> Iterator[Path | None]:
 
 
 def _damaged_answers(store: Store, aside: Path | None) -> dict[str, str]:
-    """Files of answers that cannot be read: no record has their digest, their pages have."""
+    """Files of answers that cannot be read; only their pages have checksums."""
     faults_by_path = {}
     for path in (f"{POOL}/{name}.parquet" for name in sealed_names(store)):
         with clear_errors(store.location):
@@ -124,16 +126,16 @@ def discard(
     schemas: Iterable[pa.Schema],
     waiting: Callable[[str], None] = lambda holder: None,
 ) -> dict[str, str]:
-    """Discards what is not as it was written, so that the next run makes it again.
+    """Discards damaged files and records, so that the next run makes them again.
 
-    What a run that is going on uses stays, and so do the record of a run that a tag names, and
-    answers, which nothing makes again. A run whose end cannot be read counts as crashed; one whose
-    start cannot be read is removed, and what it made stays.
+    Not discarded: artifacts that a running run uses, the record of a tagged run, and answers, which
+    cannot be made again. A run whose end cannot be read then counts as crashed; one whose start
+    cannot be read is removed, while its artifacts stay.
 
-    schemas: whose files can be written again. waiting: as of `locks.hold`.
+    schemas: schemas whose files can be written again. waiting: as in `locks.hold`.
     Returns what stays, with the reason.
     """
-    known = {schema_path(schema): schema for schema in schemas}
+    writable = {schema_path(schema): schema for schema in schemas}
     stays: dict[str, str] = {}
     with locks.hold(store, runs.COLLECTION, waiting, "tercet verify --mend"):
         busy = {
@@ -142,18 +144,18 @@ def discard(
             if run["state"] == "running"
             for name in runs.used(store, run)
         }
-    store.known.clear()
+    store.put_schemas.clear()
     for artifact in comparison.artifacts:
         if artifact.name in busy:
             stays[artifact.name] = f"run {busy[artifact.name]}, which is going on, uses it"
             continue
         name = f"artifact-{artifact.step}-{artifact.version}"
         with locks.hold(store, name, waiting, "tercet verify --mend"), _aside(store) as folder:
-            # A run may have mended it since.
+            # A run may have repaired it meanwhile.
             wrong = faults_of(artifact, aside=folder)
-            for path in wrong.keys() & known.keys():
-                put_schema(store, known[path])
-            if lost := wrong.keys() - known.keys():
+            for path in wrong.keys() & writable.keys():
+                put_schema(store, writable[path])
+            if lost := wrong.keys() - writable.keys():
                 store.each(store.delete, lost)
                 artifact.repair()
     for path in comparison.others:

@@ -1,9 +1,8 @@
-"""Sentence encoders: loads one, encodes many sentences fast, and saves it.
+"""Loads sentence encoders, encodes many texts fast, and saves encoders.
 
-A directory of an encoder with modules of ours names their classes `tercet_FILE.CLASS`, and the file
-lies beside them, so that plain sentence-transformers loads it where it is trusted
-(trust_remote_code=True). We never run the file that we find there: a name on our list means our own
-class, whatever the file contains.
+The directory of an encoder with Tercet's modules names their classes `tercet_FILE.CLASS` and holds
+the file, so that plain sentence-transformers can load it with trust_remote_code=True. Tercet never
+runs that file: these names mean its own classes, whatever the file contains.
 """
 
 import contextlib
@@ -51,9 +50,9 @@ from tercet.models.machine import Precision, computed_in, keep_freed_memory
 
 Vectors: TypeAlias = npt.NDArray[np.float32]
 
-# A batch has about this many tokens per unit of `batch_size`: short texts get larger batches.
+# Tokens of a batch per unit of `batch_size`, so that short texts get larger batches.
 _TOKENS_PER_TEXT = 16
-# What a directory raises that is half there or badly written.
+# Errors that an incomplete or damaged directory raises.
 _FAULTS = (
     AttributeError,
     ImportError,
@@ -64,7 +63,7 @@ _FAULTS = (
     TypeError,
     ValueError,
 )
-# Texts are tokenised in blocks of this many, so that memory does not grow with the whole list.
+# Texts that are tokenised at once, which bounds memory.
 _BLOCK = 4_096
 
 
@@ -80,34 +79,34 @@ def load_encoder(
 ) -> SentenceTransformer:
     """The encoder at `path`, in fp32 and in eval mode.
 
-    pooling: how token states become one vector; None keeps the directory's own. A
-        plain checkpoint has none: it gets "mean", the library's default.
-    prompt: the template of pooling "mask", or what follows the sentence with "first_decoder"; None
-        keeps the encoder's own, else takes the default.
+    pooling: how token states become one vector; None keeps the directory's own, or "mean" for a
+        plain checkpoint, which has none.
+    prompt: the template of pooling "mask", or the text after the sentence for "first_decoder"; None
+        keeps the encoder's own, or takes the default.
     max_length: longest input in tokens, special ones included; None keeps the model's own. Never
-        more than its positions allow.
-    cnn_seed: draws the weights of pooling "token_cnn" where an encoder has none, which is where its
-        training starts, unless the pooling names a seed of its own; None: that is refused.
-    prompts: of queries and of documents, in place of the model's own.
-    trust_remote_code: whether code that came with the model may run. Modules of ours are loaded
-        without it, and never from the files beside the weights.
-    Raises ValueError with one sentence when no encoder can be loaded from there.
+        more than the model's positions allow.
+    cnn_seed: draws first weights for pooling "token_cnn", at the start of a training; a seed of the
+        pooling itself has priority. None: an encoder without such weights is refused.
+    prompts: of queries and documents, in place of the model's own.
+    trust_remote_code: whether code that came with the model may run. Tercet's own modules need no
+        trust.
+    Raises ValueError with one sentence if no encoder can be loaded.
     """
-    own = (Path(path) / "modules.json").is_file()
+    has_modules = (Path(path) / "modules.json").is_file()
     form = None if pooling is None else cnn_form(pooling)
     drawn = form
     if form is not None and form.seed is None:
         drawn = replace(form, seed=cnn_seed or 0)
     remote = {"trust_remote_code": trust_remote_code}
-    # safetensors alone: a checkpoint that is a pickle is refused.
+    # Only safetensors: a pickled checkpoint is refused.
     weights = {"dtype": "float32", "use_safetensors": True}
     transformers_logging.disable_progress_bar()
     try:
         check_files(Path(path), trust_remote_code)
         with refused():
-            if own and has_own(Path(path)):
+            if has_modules and has_own(Path(path)):
                 model = load_own(Path(path), device, weights, trust_remote_code)
-            elif own:
+            elif has_modules:
                 model = SentenceTransformer(
                     str(path), device=device, model_kwargs=weights, **remote
                 )
@@ -126,7 +125,7 @@ def load_encoder(
                 "trust_remote_code: true, and never in a guide, a teacher or `tercet eval`"
             )
         raise ValueError(f"No sentence encoder can be loaded from {path}: {reason}") from error
-    has_cnn = own and any(isinstance(module, TokenCnn) for module in model)
+    has_cnn = has_modules and any(isinstance(module, TokenCnn) for module in model)
     if form is not None and not has_cnn and cnn_seed is None:
         raise ValueError(
             f"The encoder at {path} has no {CNN}, and one with random weights would say nothing: "
@@ -134,25 +133,25 @@ def load_encoder(
         )
     for module in filter(forms.is_first_last, model):
         module.requires_grad_(False)
-    if own and pooling is not None:
+    if has_modules and pooling is not None:
         with refused():
-            wanted = pooling if has_cnn else drawn or pooling
-            forms.set_form(model, Path(path), wanted, prompt, weights, remote)
+            target = pooling if has_cnn else drawn or pooling
+            forms.set_form(model, Path(path), target, prompt, weights, remote)
     # Static embeddings have no longest input, and none can be set.
-    if (own_length := model.max_seq_length) != math.inf:
-        asked = own_length if max_length is None else max_length
-        most = min(longest(model), ENDLESS if asked is None else asked)
-        if most != own_length and most < ENDLESS:
+    if (current := model.max_seq_length) != math.inf:
+        chosen = current if max_length is None else max_length
+        most = min(longest(model), ENDLESS if chosen is None else chosen)
+        if most != current and most < ENDLESS:
             model.max_seq_length = most
     if isinstance(model[0], TemplateEncoder):
-        # Raises where the template leaves a sentence no token.
+        # Raises if the template leaves no token for a sentence.
         model[0].preprocess([""])
     if prompts is not None:
         model.prompts.update(prompts.given())
         for side in SIDES:
             check_room(model, side, model.max_seq_length)
     if model.truncate_dim is not None:
-        # The library cuts in its own `encode` alone.
+        # The library cuts only in its own `encode`.
         model.register_forward_hook(cut)
     return model.eval()
 
@@ -185,14 +184,14 @@ def encode(
 ) -> Vectors:
     """Vectors of shape (texts, dimension), in the order of the texts.
 
-    Texts go through the model's own preprocessing, are sorted by length and put into batches of
-    about `batch_size` * 16 tokens, so that little is padded. `progress` gets the number of texts
-    done.
-    precision: "bf16" computes under autocast, which moves cosines by up to 4e-3; fp32 where the
-        processor lacks it.
-    normalise: to length one; else as the model gives them, which is what classifiers are fitted on.
-    side: with the model's prompt for queries or for documents, as sentence-transformers'
-        `encode_query` and `encode_document`; None: with its default prompt.
+    Texts are sorted by length and put into batches of about `batch_size` * 16 tokens, for little
+    padding.
+    precision: "bf16" computes under autocast, which moves cosines by up to 4e-3; fp32 on processors
+        without it.
+    progress: gets the number of texts done.
+    normalise: scale vectors to length one; classifiers are fitted on unscaled ones.
+    side: uses the model's prompt for queries or documents, as sentence-transformers'
+        `encode_query` and `encode_document`; None: its default prompt.
     """
     given = side_arguments(model, side)
     task = {name: value for name, value in given.items() if name == "task"}
@@ -208,7 +207,11 @@ def encode(
             torch.autocast(device, torch.bfloat16, enabled=in_bf16),
         ):
             for rows, features in _batches(model, texts, batch_size, given):
-                output = model(_on(features, model.device), **task)["sentence_embedding"].float()
+                on_device = {
+                    key: value.to(model.device) if torch.is_tensor(value) else value
+                    for key, value in features.items()
+                }
+                output = model(on_device, **task)["sentence_embedding"].float()
                 if normalise:
                     output = torch.nn.functional.normalize(output, dim=-1)
                 vectors[rows] = output.cpu().numpy()
@@ -220,34 +223,30 @@ def encode(
 
 
 def distinct_side(model: SentenceTransformer, side: Side | None) -> Side | None:
-    """The side, or None where the model encodes it as it does texts on neither."""
+    """The side, or None if the model encodes it like texts on neither side."""
     prompt, plain = (prompt_of(model.prompts, model.default_prompt_name, s) for s in (side, None))
     routes = any(isinstance(module, Router) for module in model.modules())
     return side if routes or prompt != plain else None
 
 
 def side_arguments(model: SentenceTransformer, side: Side | None) -> dict[str, Any]:
-    """What the model's preprocessing is given beside texts of a side: prompt, perhaps task."""
-    own = distinct_side(model, side)
-    given = {"prompt": prompt_of(model.prompts, model.default_prompt_name, own) or None}
-    return given if own is None else {**given, "task": own}
+    """Arguments of the model's preprocessing for texts of a side: prompt, and task if distinct."""
+    side = distinct_side(model, side)
+    prompt = {"prompt": prompt_of(model.prompts, model.default_prompt_name, side) or None}
+    return prompt if side is None else {**prompt, "task": side}
 
 
 def check_room(model: SentenceTransformer, side: Side | None, longest: float | None) -> None:
-    """Raises ValueError where the side's own prompt leaves a text no token of so many."""
-    own = distinct_side(model, side)
-    if own is None or longest is None or longest >= ENDLESS:
+    """Raises ValueError if the side's prompt takes all of the `longest` tokens."""
+    side = distinct_side(model, side)
+    if side is None or longest is None or longest >= ENDLESS:
         return
-    features = model.preprocess([""], **side_arguments(model, own), max_length=int(longest))
+    features = model.preprocess([""], **side_arguments(model, side), max_length=int(longest))
     if _is_padded(features, 1) and int(features["attention_mask"].sum()) >= longest:
         raise ValueError(
-            f"The prompt before each {own} leaves a text no room in {longest} tokens: raise "
-            f"max_length, or shorten prompts.{own}"
+            f"The prompt before each {side} leaves a text no room in {longest} tokens: raise "
+            f"max_length, or shorten prompts.{side}"
         )
-
-
-def _on(features: dict[str, Any], device: torch.device) -> dict[str, Any]:
-    return {key: v.to(device) if torch.is_tensor(v) else v for key, v in features.items()}
 
 
 def _batches(
@@ -259,7 +258,7 @@ def _batches(
     if _is_padded(model.preprocess([texts[0]], **given), 1):
         yield from _batches_by_tokens(model, texts, given, batch_size * _TOKENS_PER_TEXT)
         return
-    # Static embeddings and flattened inputs: unpadded features cannot be cut into rows either.
+    # Features of static embeddings and flattened inputs cannot be cut into rows.
     for start in range(0, len(texts), batch_size):
         some = list(texts[start : start + batch_size])
         yield np.arange(start, start + len(some)), model.preprocess(some, **given)
@@ -268,7 +267,7 @@ def _batches(
 def _batches_by_tokens(
     model: SentenceTransformer, texts: Sequence[str], given: dict[str, Any], budget: int
 ) -> Iterator[tuple[npt.NDArray[np.int64], dict[str, Any]]]:
-    """The same where features are padded to (texts, tokens): so many tokens a batch."""
+    """`_batches` for features padded to (texts, tokens). budget: tokens of a batch."""
     by_letters = np.argsort([-len(text) for text in texts], kind="stable")
     for first in range(0, len(texts), _BLOCK):
         block = np.sort(by_letters[first : first + _BLOCK])
@@ -278,20 +277,20 @@ def _batches_by_tokens(
         order = np.argsort(-lengths, kind="stable")
         start = 0
         while start < len(order):
-            # The first is the longest of its batch and so gives its width.
+            # The first is the longest of its batch, and so its width.
             chosen = order[start : start + max(budget // max(int(lengths[order[start]]), 1), 1)]
             yield block[chosen], _rows(features, chosen)
             start += len(chosen)
 
 
 def _is_padded(features: dict[str, Any], texts: int) -> bool:
-    """Whether the features are rows of tokens, a row a text."""
+    """Whether the features have one row of tokens for each text."""
     mask: Any = features.get("attention_mask")
     return torch.is_tensor(mask) and mask.ndim == 2 and len(mask) == texts
 
 
 def _rows(features: dict[str, Any], rows: npt.NDArray[np.int64]) -> dict[str, Any]:
-    """Features of these rows, without the columns that are padding in all of them."""
+    """The features of these rows, without columns of padding only."""
     mask = features["attention_mask"]
     used = torch.nonzero(mask[rows].any(dim=0))
     columns = slice(int(used[0]), int(used[-1]) + 1) if len(used) else slice(0, 1)
@@ -316,26 +315,26 @@ _ROLES = ("pad", "unk", "cls", "sep", "bos", "eos", "mask")
 
 
 def check_files(path: Path, trust_remote_code: bool) -> None:
-    """Raises ValueError where the library would load something else than the directory says."""
+    """Raises ValueError for a directory that the library would silently load in another form."""
     listed = path / "modules.json"
     if not listed.is_file():
-        found = next((file for glob in _OF_MODULES for file in sorted(path.glob(glob))), None)
-        if found is not None:
+        file = next((file for glob in _OF_MODULES for file in sorted(path.glob(glob))), None)
+        if file is not None:
             raise ValueError(
-                f"it has {found.relative_to(path)}, but the modules.json that says how its vectors "
+                f"it has {file.relative_to(path)}, but the modules.json that says how its vectors "
                 "are made is missing"
             )
         return
     modules = json.loads(listed.read_text(encoding="utf-8"))
     if not isinstance(modules, list) or not all(map(_is_entry, modules)):
         raise ValueError("its modules.json is no list of modules, each with its type and path")
-    # A router's layers lie deeper.
+    # The layers of a router lie in subfolders.
     dense = {*path.rglob("*Dense*/config.json")}
     dense |= {path / m["path"] / "config.json" for m in modules if m["type"].endswith(".Dense")}
     for file in () if trust_remote_code else sorted(filter(Path.is_file, dense)):
         config = json.loads(file.read_text(encoding="utf-8"))
         name = config.get("activation_function", "torch.")
-        # The library would take Tanh instead.
+        # Without trust, the library would silently take Tanh instead.
         if not isinstance(name, str) or not name.startswith("torch."):
             raise ValueError(
                 f"its layer {file.parent.relative_to(path)} has the activation {name!r}, not one "
@@ -346,13 +345,14 @@ def check_files(path: Path, trust_remote_code: bool) -> None:
 def check_model(model: SentenceTransformer) -> None:
     """Raises ValueError for a tokenizer that does not fit, and for weights that are not finite."""
     for name, weights in model.named_parameters():
-        # NaN in the attention may still give finite vectors. Numbers of 8 bits cannot be asked.
+        # Checked here since NaN in the attention may still give finite vectors. 8-bit numbers have
+        # no isfinite.
         values = weights.float() if weights.element_size() == 1 else weights
         if not bool(values.isfinite().all()):
             raise ValueError(f"its weights are damaged: {name} has NaN or infinity")
     tokenizer: Any = getattr(model, "tokenizer", None)
     special = getattr(tokenizer, "all_special_tokens", None)
-    # If its files are missing, transformers makes one that has only special tokens.
+    # If its files are missing, transformers makes a tokenizer with only special tokens.
     if special is not None and len(tokenizer) <= len(special):
         raise ValueError("its tokenizer is missing (tokenizer.json, or the files it is made from)")
     for tokens, rows in _vocabularies(model):
@@ -365,12 +365,12 @@ def check_model(model: SentenceTransformer) -> None:
 
 
 def check_length(model: SentenceTransformer) -> None:
-    """Raises ValueError if the vectors are to be cut (`truncate_dim`) to what is no length."""
-    asked: Any = model.truncate_dim
-    if asked is not None and (type(asked) is not int or asked < 1):
+    """Raises ValueError if `truncate_dim` is not a number of dimensions."""
+    length: Any = model.truncate_dim
+    if length is not None and (type(length) is not int or length < 1):
         raise ValueError(
-            f"its config_sentence_transformers.json has truncate_dim {asked!r}, which is no number "
-            "of dimensions: write a whole one, 1 or more, or take the key out"
+            f"its config_sentence_transformers.json has truncate_dim {length!r}, which is no "
+            "number of dimensions: write a whole one, 1 or more, or take the key out"
         )
 
 
@@ -381,7 +381,7 @@ def _is_entry(module: Any) -> bool:
 
 
 def _vocabularies(model: SentenceTransformer) -> Iterator[tuple[dict[str, int], int]]:
-    """Of each module that reads texts: the tokens that a text may give, and its embeddings."""
+    """For each module that reads texts: the numbers of tokens in texts, and rows of embeddings."""
     for module in model.modules():
         table: Any = None
         if isinstance(module, StaticEmbedding):
@@ -391,11 +391,11 @@ def _vocabularies(model: SentenceTransformer) -> Iterator[tuple[dict[str, int], 
             try:
                 table = module.model.get_input_embeddings()
             except (AttributeError, NotImplementedError):
-                continue  # CANINE has none, and whoever has no `model` reads no tokens
+                continue  # CANINE has no embeddings; a module without `model` reads no tokens
             rows = getattr(table, "num_embeddings", None)
             if rows is None or not hasattr(tokenizer, "get_vocab"):
                 continue
-            # A special token without a role comes in no text: Gemma's for an image has no row.
+            # Special tokens without a role occur in no text: Gemma's image token has no row.
             used = {getattr(tokenizer, f"{role}_token_id", None) for role in _ROLES}
             added = getattr(tokenizer, "added_tokens_decoder", {})
             unused = {number for number, token in added.items() if token.special} - used
@@ -409,17 +409,17 @@ _WITHIN = threading.local()
 
 @contextlib.contextmanager
 def refused() -> Iterator[None]:
-    """What this thread loads within has all of its weights: ValueError with one sentence if not.
+    """Raises ValueError if a checkpoint that this thread loads in the block lacks weights.
 
-    A pooler may be missing, since vectors are made of states: the model then has none. Heads that
-    are left over say nothing.
+    A missing pooler is removed from the model, since vectors are made of states. Superfluous heads
+    are ignored.
     """
     before = getattr(_WITHIN, "refused", False)
     _WITHIN.refused = True
     try:
         yield
     except RuntimeError as error:
-        # What torch says of a layer behind the transformer.
+        # torch's error for a layer after the transformer.
         if "loading state_dict" not in str(error):
             raise
         raise ValueError(" ".join(str(error).split())) from error
@@ -428,15 +428,15 @@ def refused() -> Iterator[None]:
 
 
 def _report(model: nn.Module, *args: Any, **named: Any) -> None:
-    """Stands for the function of transformers that tells what a checkpoint lacked."""
+    """Replaces the function of transformers that logs what a checkpoint lacked."""
     if not getattr(_WITHIN, "refused", False):
         _THEIRS(model, *args, **named)
         return
-    found: Any = named["loading_info"]
-    if told := [*found.error_msgs, *found.conversion_errors.values()]:
-        raise ValueError(" ".join(str(told[0]).split()))
-    lacking, wrong = sorted(found.missing_keys), sorted(key for key, *_ in found.mismatched_keys)
-    # A random pooler would be saved, and copied later as the backbone's own.
+    info: Any = named["loading_info"]
+    if errors := [*info.error_msgs, *info.conversion_errors.values()]:
+        raise ValueError(" ".join(str(errors[0]).split()))
+    lacking, wrong = sorted(info.missing_keys), sorted(key for key, *_ in info.mismatched_keys)
+    # A random pooler would be saved as if it were the backbone's.
     for name in {name for name in map(_pooler, (*lacking, *wrong)) if name is not None}:
         model.set_submodule(name, nn.Identity())
     lacking, wrong = ([n for n in names if _pooler(n) is None] for names in (lacking, wrong))
@@ -449,7 +449,7 @@ def _report(model: nn.Module, *args: Any, **named: Any) -> None:
 
 
 def _pooler(weight: str) -> str | None:
-    """The name of the pooler that has this weight; None where none has."""
+    """The name of the pooler with this weight; None for other weights."""
     parts = weight.split(".")
     return ".".join(parts[: parts.index("pooler") + 1]) if "pooler" in parts[:-1] else None
 
@@ -461,8 +461,7 @@ def _more(names: list[str]) -> str:
 modeling_utils.log_state_dict_report = _report
 
 
-# A module of ours is one that reads features and writes features, imports nothing of ours, and
-# is listed here.
+# Tercet's modules. Their files import nothing of Tercet, since they are copied beside encoders.
 OWN: tuple[type[nn.Module], ...] = (TemplateEncoder, MarkedState, TokenCnn)
 
 _LIBRARY = "sentence_transformers."
@@ -473,19 +472,19 @@ _FOREIGN = "transformers_modules."
 def save_encoder(model: SentenceTransformer, directory: Path) -> Path:
     """Writes the encoder as a SentenceTransformer directory of safetensors and JSON.
 
-    Beside modules of ours lies their source, and beside foreign ones theirs.
+    Source files of Tercet's modules, and of code that came with the model, are copied beside it.
     """
     shutil.rmtree(directory, ignore_errors=True)
     model.save_pretrained(str(directory), create_model_card=False)
-    own = {type(module) for module in model if type(module) in OWN}
-    if own:
+    kinds = {type(module) for module in model if type(module) in OWN}
+    if kinds:
         listed = directory / "modules.json"
         entries = json.loads(listed.read_text(encoding="utf-8"))
-        names = {_written(kind): _exported(kind) for kind in own}
+        names = {_written(kind): _exported(kind) for kind in kinds}
         for entry in entries:
             entry["type"] = names.get(entry["type"], entry["type"])
         listed.write_text(json.dumps(entries, indent=2), encoding="utf-8")
-        for source in {Path(inspect.getfile(kind)) for kind in own}:
+        for source in {Path(inspect.getfile(kind)) for kind in kinds}:
             shutil.copyfile(source, directory / f"tercet_{source.name}")
     for source in _foreign(model):
         shutil.copyfile(source, directory / source.name)
@@ -493,34 +492,34 @@ def save_encoder(model: SentenceTransformer, directory: Path) -> Path:
 
 
 def _foreign(model: SentenceTransformer) -> set[Path]:
-    """The files of code that came with the model, which trust_remote_code has loaded."""
+    """Files of code that came with the model and was loaded by trust_remote_code."""
     parts = [*model.modules(), *(getattr(module, "config", None) for module in model.modules())]
     kinds = {type(part) for part in parts if type(part).__module__.startswith(_FOREIGN)}
-    # What such a file imports lies beside it.
+    # With the files that they import, which lie beside them.
     folders = {Path(inspect.getfile(kind)).parent for kind in kinds}
     return {path for folder in folders for path in folder.glob("*.py") if path.stem != "__init__"}
 
 
 def has_own(path: Path) -> bool:
-    """Whether the directory has only our modules and the library's, and at least one of ours."""
+    """Whether all modules are Tercet's or the library's, and at least one is Tercet's."""
     names = [entry["type"] for entry in _entries(path)]
-    own = _by_name()
-    return any(name in own for name in names) and all(
-        name in own or name.startswith(_LIBRARY) for name in names
+    kinds = _by_name()
+    return any(name in kinds for name in names) and all(
+        name in kinds or name.startswith(_LIBRARY) for name in names
     )
 
 
 def load_own(
     path: Path, device: str, model_kwargs: dict[str, Any], trust_remote_code: bool
 ) -> SentenceTransformer:
-    """The encoder of a directory of which `has_own` is true.
+    """The encoder of a directory for which `has_own` is true.
 
-    trust_remote_code: whether the transformer's own code may run; never that of the modules.
+    trust_remote_code: whether the transformer's own code may run; that of the modules never does.
     Raises: ValueError, OSError or KeyError for a damaged one.
     """
-    own, modules = _by_name(), OrderedDict()
+    kinds, modules = _by_name(), OrderedDict()
     for entry in _entries(path):
-        kind = own.get(entry["type"]) or import_from_string(entry["type"])
+        kind = kinds.get(entry["type"]) or import_from_string(entry["type"])
         if not (path / entry["path"]).resolve().is_relative_to(path.resolve()):
             raise ValueError(
                 f"modules.json names {entry['path']!r}, which is outside the directory"
@@ -540,8 +539,7 @@ def load_own(
 
 
 def _entries(path: Path) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads((path / "modules.json").read_text(encoding="utf-8"))
-    return found
+    return list(json.loads((path / "modules.json").read_text(encoding="utf-8")))
 
 
 def _written(kind: type) -> str:

@@ -1,7 +1,7 @@
-"""The space of a dictionary's entries: one row per entry, in a file that is never read whole.
+"""The space of a dictionary's entries: one row per entry, in a memory-mapped file.
 
-An entry's row is the mean of its definitions' vectors (DefSent+, eq. 2; eqs. 4, 7 and 10 step by
-step), optionally turned into independent components (eq. 11 and appendix A).
+An entry's row is the mean of its definitions' vectors (DefSent+, eq. 2, and eqs. 4, 7 and 10 in
+steps), optionally turned into independent components (eq. 11 and appendix A).
 """
 
 import json
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 from safetensors.torch import load_file, save_file
-from torch import Tensor, from_numpy, tensor
+from torch import Tensor, from_numpy, int32, tensor
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 Floats: TypeAlias = npt.NDArray[np.float32]
 Integers: TypeAlias = npt.NDArray[np.int64]
 
-MATRIX, TEXTS, TURN = "entries.safetensors", "entries.json", "turn.safetensors"
-# Definitions whose vectors are gathered at once, and rows that are looked at for the figures.
+MATRIX, ENTRIES, TURN = "entries.npy", "entries.json", "turn.safetensors"
+# Definitions or rows that are in memory at once.
 _BLOCK = 16_384
-# FastICA as the paper has it: scikit-learn's tolerance, and rounds and seed of its own.
+# FastICA's parameters: scikit-learn's tolerance, and the paper's rounds and seed.
 _TOLERANCE, _ROUNDS, _SEED = 1e-4, 1_000, 42
 # A direction of standardised vectors with less variance is noise.
 _FLAT = 1e-6
 
 
 class Turn(NamedTuple):
-    """weight (width, width) and bias (width,) of a linear map. length: that of vectors, on average,
-    for which it is meant.
+    """weight (width, width) and bias (width,) of a linear map. length: the mean length of the
+    vectors that it was made for.
     """
 
     weight: Tensor
@@ -43,10 +43,11 @@ class Turn(NamedTuple):
 
 @dataclass(frozen=True)
 class Space:
-    """matrix: (entries, width), memory-mapped. entry_ids: (entries,), int32, rising. texts: theirs.
+    """matrix: (entries, width), memory-mapped. entry_ids: (entries,), int32, rising. texts: of the
+    entries.
 
     An entry without definitions has no row.
-    turn: what made the rows independent components; None where they are as the encoder gave them.
+    turn: the map that made the rows independent components; None if the rows are untouched means.
     """
 
     matrix: Tensor
@@ -56,53 +57,39 @@ class Space:
 
 
 def read_space(folder: Path) -> Space:
-    """The space that the stage `entry_matrix` has left."""
-    tensors = load_file(folder / MATRIX)
-    texts = json.loads((folder / TEXTS).read_text(encoding="utf-8"))
+    """The space that the stage `entry_matrix` wrote."""
+    entries = json.loads((folder / ENTRIES).read_text(encoding="utf-8"))
     turn = None
     if (folder / TURN).is_file():
-        kept = load_file(folder / TURN)
-        turn = Turn(kept["weight"], kept["bias"], float(kept["length"]))
-    return Space(tensors["matrix"], tensors["entry_ids"], texts, turn)
+        linear = load_file(folder / TURN)
+        turn = Turn(linear["weight"], linear["bias"], float(linear["length"]))
+    # Copy-on-write, since torch takes only writable arrays.
+    matrix = from_numpy(np.load(folder / MATRIX, mmap_mode="c"))
+    return Space(matrix, tensor(entries["ids"], dtype=int32), entries["texts"], turn)
 
 
 def create_space(folder: Path, entry_ids: Integers, texts: Sequence[str], width: int) -> Floats:
-    """Writes the space with a matrix of zeros, which the caller fills: (entries, width)."""
+    """Writes the space with a matrix of zeros (entries, width), which the caller fills."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / TEXTS).write_text(json.dumps(list(texts), ensure_ascii=False), encoding="utf-8")
-    count, ids = len(entry_ids), entry_ids.astype("<i4").tobytes()
-    header = {
-        "entry_ids": {"dtype": "I32", "shape": [count], "data_offsets": [0, len(ids)]},
-        "matrix": {
-            "dtype": "F32",
-            "shape": [count, width],
-            "data_offsets": [len(ids), len(ids) + 4 * count * width],
-        },
-    }
-    # safetensors' format: the header's length, the header padded to 8 bytes, the tensors.
-    said = json.dumps(header).encode()
-    said += b" " * (-len(said) % 8)
-    file = folder / MATRIX
-    file.write_bytes(len(said).to_bytes(8, "little") + said + ids)
-    start = 8 + len(said) + len(ids)
-    with file.open("r+b") as opened:
-        opened.truncate(start + 4 * count * width)
-    matrix: Floats = np.memmap(file, "<f4", "r+", start, (count, width))
+    entries = {"ids": entry_ids.tolist(), "texts": list(texts)}
+    (folder / ENTRIES).write_text(json.dumps(entries, ensure_ascii=False), encoding="utf-8")
+    shape = (len(entry_ids), width)
+    matrix: Floats = np.lib.format.open_memmap(folder / MATRIX, "w+", np.float32, shape)
     return matrix
 
 
 def fill_means(matrix: Floats, vectors: Floats, rows: Integers, definitions: Integers) -> None:
-    """Puts into each row of the matrix the mean of its definitions' vectors.
+    """Fills each row of the matrix with the mean of its definitions' vectors.
 
     matrix: (entries, width). vectors: (definitions, width). rows, definitions: pairs of a row of
-    the one and a row of the other; every row of the matrix has at least one.
+    the matrix and a row of the vectors; every row of the matrix has at least one.
     """
     order = np.lexsort((definitions, rows))
     rows, definitions = rows[order], definitions[order]
     starts = np.searchsorted(rows, np.arange(len(matrix) + 1))
     first = 0
     while first < len(matrix):
-        # So many whole entries as a block of definitions has, but at least one.
+        # The whole entries of a block of definitions, at least one.
         last = int(np.searchsorted(starts, starts[first] + _BLOCK, side="right")) - 1
         last = min(max(last, first + 1), len(matrix))
         chosen = definitions[starts[first] : starts[last]]
@@ -115,10 +102,9 @@ def fill_means(matrix: Floats, vectors: Floats, rows: Integers, definitions: Int
 
 @dataclass(frozen=True)
 class Independent:
-    """What made rows independent: each became weight @ row + bias.
+    """The map that made rows independent: each became weight @ row + bias.
 
-    weight: (width, width). bias: (width,). rounds: of FastICA; 1,000, the most, means that it has
-    not converged.
+    weight: (width, width). bias: (width,). rounds: of FastICA; 1,000, the most: not converged.
     """
 
     weight: Floats
@@ -127,7 +113,7 @@ class Independent:
 
 
 def write_turn(folder: Path, turn: Independent, vectors: Floats) -> None:
-    """Leaves the map beside the space that it was applied to, for vectors like these (n, width)."""
+    """Writes the map beside the space that it was applied to. vectors: (n, width), for `length`."""
     total = 0.0
     for start in range(0, len(vectors), _BLOCK):
         total += float(np.linalg.norm(vectors[start : start + _BLOCK], axis=1).sum())
@@ -142,11 +128,10 @@ def write_turn(folder: Path, turn: Independent, vectors: Floats) -> None:
 def make_independent(matrix: Floats, deviation: float, rows: int | None = None) -> Independent:
     """Turns the matrix into independent components of this standard deviation, in place.
 
-    Every column is standardised first. There are as many components as directions in which the
-    entries vary, one fewer than columns behind a layer norm, whose outputs lie in a hyperplane;
-    columns that remain are 0. rows: how many rows of a larger matrix are drawn to find the
-    directions of the components, None for all; means and variances are those of all rows. Raises
-    ValueError with one sentence if there are too few entries or rows.
+    Columns are standardised first. There are as many components as directions in which the entries
+    vary (one fewer than columns after a layer norm, whose outputs lie in a hyperplane); the other
+    columns become 0. rows: rows drawn to find the components, None for all; means and variances
+    are always those of all rows. Raises ValueError if there are too few entries or rows.
     """
     from sklearn.decomposition import FastICA
     from sklearn.exceptions import ConvergenceWarning
@@ -174,16 +159,16 @@ def make_independent(matrix: Floats, deviation: float, rows: int | None = None) 
     )
     drawn = np.sort(np.random.default_rng(_SEED).permutation(count)[:rows])
     with warnings.catch_warnings():
-        # The number of rounds says so.
+        # `rounds` tells the caller.
         warnings.simplefilter("ignore", ConvergenceWarning)
         try:
             components.fit((np.asarray(matrix[drawn], dtype=np.float64) - mean) @ whitening)
         except np.linalg.LinAlgError:
-            # At its end `fit` inverts the components, which are orthogonal: on some of those
-            # LAPACK's gesdd does not converge. The inverse is not needed here.
+            # `fit` ends by inverting the components, where LAPACK's gesdd may fail to converge. The
+            # inverse is not needed here.
             if not hasattr(components, "components_"):
                 raise
-    # Orthogonal, so that what is white over all rows stays so.
+    # The components are orthogonal, so the whitening over all rows is preserved.
     turned = whitening @ components.components_.T * deviation
     for start in range(0, count, _BLOCK):
         block = matrix[start : start + _BLOCK]
@@ -197,9 +182,9 @@ def make_independent(matrix: Floats, deviation: float, rows: int | None = None) 
 
 
 def _whitening(matrix: Floats) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """The rows' mean (width,), and what makes centred rows white: (width, varying directions).
+    """The rows' mean (width,), and the map that whitens centred rows (width, varying directions).
 
-    In float64: in float32, sklearn's own whitening has given one component several times.
+    In float64, since sklearn's whitening in float32 has returned one component several times.
     """
     count, width = matrix.shape
     mean, gram = np.zeros(width), np.zeros((width, width))
@@ -209,7 +194,7 @@ def _whitening(matrix: Floats) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.
         centred = matrix[start : start + _BLOCK].astype(np.float64) - mean
         gram += centred.T @ centred / count
     scale = np.sqrt(np.diag(gram))
-    # A column whose numbers differ by rounding alone is constant.
+    # A column whose numbers differ only by rounding counts as constant.
     scale[scale <= 1e-7 * np.abs(mean)] = np.inf
     scale[scale == 0] = np.inf
     variances, directions = np.linalg.eigh(gram / np.outer(scale, scale))
@@ -220,33 +205,32 @@ def _whitening(matrix: Floats) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.
 def nearest_by_cosine(
     model: "SentenceTransformer", space: Space, texts: Sequence[str], count: int
 ) -> list[list[tuple[str, float]]]:
-    """For each text the entries with the highest cosines, falling. The space is the model's own."""
+    """For each text the entries with the highest cosines, falling. space: of the same model."""
     import torch
 
     from tercet.models.encoders.encoder import encode
 
     vectors = torch.from_numpy(encode(model, texts))
-    found = (vectors @ torch.nn.functional.normalize(space.matrix).T).topk(
-        min(count, len(space.texts))
-    )
+    cosines = vectors @ torch.nn.functional.normalize(space.matrix).T
+    best = cosines.topk(min(count, len(space.texts)))
     return [
         [(space.texts[place], value) for place, value in zip(places, values, strict=True)]
-        for places, values in zip(found.indices.tolist(), found.values.tolist(), strict=True)
+        for places, values in zip(best.indices.tolist(), best.values.tolist(), strict=True)
     ]
 
 
 @dataclass(frozen=True)
 class Shape:
-    """How the entries lie in their space, not centred (DefSent+, figure 1).
+    """The distribution of the entries in their space, not centred (DefSent+, figure 1).
 
     singular: (width,), falling. directions: (width, width), in rows, in the same order.
     mean: (width,), of all entries. components: (width, width), the principal ones, in rows, by
         falling variance around the mean.
-    mean_cosine: of two entries, on average; 0 where they point everywhere. An entry of zeros has
+    mean_cosine: of two different entries; 0 if they point in all directions. An entry of zeros has
         cosine 0 with all others; a single entry has 1.
     isotropy: the smallest over the largest of the partition functions sum_e exp(a . e) along the
         directions a, both ways, with entries of mean length one (Mu and Viswanath 2018,
-        arXiv:1702.01417, eq. 5); 1 where all directions are alike.
+        arXiv:1702.01417, eq. 5); 1 if all directions are alike.
     deviation: of all numbers of the matrix.
     """
 
@@ -278,7 +262,7 @@ def shape_of(matrix: Floats) -> Shape:
     sums = np.zeros(2 * width)
     for start in range(0, count, _BLOCK):
         sums += np.exp(matrix[start : start + _BLOCK].astype(np.float64) @ both).sum(axis=0)
-    # Of two different entries: each one's cosine with itself left out.
+    # Without each entry's cosine with itself.
     pairs = count * (count - 1)
     size = count * width
     return Shape(

@@ -1,4 +1,6 @@
-"""An encoder's form: which modules turn a text into a vector, and how one form becomes another."""
+"""An encoder's form: the modules that turn a text into a vector, and changes from one form to
+another.
+"""
 
 import json
 from dataclasses import dataclass
@@ -37,10 +39,10 @@ def form_modules(
     model_kwargs: dict[str, Any],
     remote: dict[str, bool],
 ) -> tuple[Module, ...]:
-    """The module that reads a text with a checkpoint's weights, and those that pool its states.
+    """The module with the checkpoint's weights, and the modules that pool its states.
 
-    prompt: None takes the form's default.
-    Raises: ValueError, OSError or KeyError where the checkpoint cannot have this form.
+    prompt: None: the form's default.
+    Raises: ValueError, OSError or KeyError if the checkpoint cannot have this form.
     """
     reader: Module
     if pooling == "mask" or pooling == "first_decoder":
@@ -66,7 +68,7 @@ def form_modules(
 
 
 def pooling_of(model: SentenceTransformer) -> PoolingMode | None:
-    """How the encoder pools; None if none of its modules says so."""
+    """The encoder's pooling; None if none of its modules has one."""
     modes = [mode for module in model if (mode := getattr(module, "pooling_mode", None))]
     if modes and any(map(is_first_last, model)):
         return FIRST_LAST
@@ -81,18 +83,18 @@ def is_first_last(module: Any) -> bool:
 
 
 def _first_last(reader: Any) -> WeightedLayerPooling:
-    """The library's module with weights that stay as they are; the reader gives all layers."""
+    """The library's module, with frozen weights; makes the reader return all layers."""
     config = reader.model.config
     config.output_hidden_states = True
     layers = int(config.num_hidden_layers)
-    # Layer 0 is the embeddings, as SimCSE counts too.
+    # Layer 0 is the embeddings, as in SimCSE.
     averaged = WeightedLayerPooling(reader.get_embedding_dimension(), layers, layer_start=1)
     averaged.layer_weights = nn.Parameter(_ends(layers), requires_grad=False)
     return averaged
 
 
 def _token_cnn(reader: Any, form: TokenCnnForm) -> TokenCnn:
-    """The form's module with fresh weights, which its seed and the encoder's width decide."""
+    """The form's module with new weights, drawn by its seed."""
     assert form.seed is not None, "the loader names one"
     tokenizer = reader.tokenizer
     special = [getattr(tokenizer, f"{name}_token_id") for name in ("cls", "sep", "bos", "eos")]
@@ -110,15 +112,12 @@ def _token_cnn(reader: Any, form: TokenCnnForm) -> TokenCnn:
 
 
 def _check_same(held: TokenCnn, form: TokenCnnForm, path: Path) -> None:
-    """Weights that were trained stay, so another form of the same name cannot be set.
-
-    A form without a seed takes them from whichever seed they came.
-    """
+    """Raises ValueError if the encoder's trained token_cnn has other numbers than the form."""
     for key in ("channels", "filters", "activation", "seed"):
-        has, asked = getattr(held, key), getattr(form, key)
-        if asked is not None and has != asked:
+        old, new = getattr(held, key), getattr(form, key)
+        if new is not None and old != new:
             raise ValueError(
-                f"The encoder at {path} has a token_cnn of {key}: {has}, so {key}: {asked} cannot "
+                f"The encoder at {path} has a token_cnn of {key}: {old}, so {key}: {new} cannot "
                 "be set: leave pooling out, or name these numbers."
             )
 
@@ -137,9 +136,9 @@ def set_form(
     model_kwargs: dict[str, Any],
     remote: dict[str, bool],
 ) -> None:
-    """Gives an encoder that was loaded from `path` another form; modules after it stay.
+    """Gives an encoder that was loaded from `path` another form; modules after the pooling stay.
 
-    Raises: ValueError with one sentence where that cannot be.
+    Raises: ValueError with one sentence if the form does not fit.
     """
     if pooling == FIRST_LAST and pooling_of(model) == FIRST_LAST:
         return
@@ -148,12 +147,12 @@ def set_form(
         if form is not None and isinstance(held, TokenCnn):
             _check_same(held, form, path)
             return
-    said = f"pooling: {pooling_name(pooling)}"
+    setting = f"pooling: {pooling_name(pooling)}"
     fitted = pooling_of(model)
     if fitted is not None and fitted != pooling and any(map(is_whitening, model)):
         raise ValueError(
             f"The encoder at {path} is whitened, which was fitted to vectors of pooling: "
-            f"{pooling_name(fitted)}, so {said} cannot be set: leave pooling out."
+            f"{pooling_name(fitted)}, so {setting} cannot be set: leave pooling out."
         )
     for averaged in [number for number, module in enumerate(model) if is_first_last(module)]:
         del model[averaged]
@@ -162,62 +161,53 @@ def set_form(
     place = next((number for number, mode in enumerate(modes) if mode), None)
     if place is None:
         raise ValueError(
-            f"The encoder at {path} has no pooling module, so {said} cannot be set: "
+            f"The encoder at {path} has no pooling module, so {setting} cannot be set: "
             "leave pooling out."
         )
     reader, held = model[0], model[place]
-    if getattr(reader, "model", None) is None and not set(_modes(pooling)) <= set(TOKEN_POOLINGS):
+    chosen = pooling if isinstance(pooling, tuple) else (pooling,)
+    if getattr(reader, "model", None) is None and not set(chosen) <= set(TOKEN_POOLINGS):
         raise ValueError(
-            f"The encoder at {path} has no transformer, which {said} needs: leave pooling out."
+            f"The encoder at {path} has no transformer, which {setting} needs: leave pooling out."
         )
-    if held.pooling_mode == pooling:
-        asked = None if prompt is None else template_of(pooling, prompt)  # type: ignore[arg-type]
-        if asked is None or asked == reader.template:
-            return
-    made: Module
+    if held.pooling_mode == pooling and (
+        prompt is None or template_of(pooling, prompt) == reader.template  # type: ignore[arg-type]
+    ):
+        return
+    pooled: Module
     layers: list[Module] = []
     if isinstance(held, Pooling) and pooling == FIRST_LAST and place == 1:
         layers = [_first_last(reader)]
-        made = Pooling(held.embedding_dimension, "mean", held.include_prompt)
+        pooled = Pooling(held.embedding_dimension, "mean", held.include_prompt)
     elif isinstance(held, Pooling) and form is not None and place == 1:
-        made = _token_cnn(reader, form).to(model.device)
+        pooled = _token_cnn(reader, form).to(model.device)
     elif (
         isinstance(held, Pooling)
         and form is None
         and pooling not in ("mask", "first_decoder", FIRST_LAST)
     ):
-        made = Pooling(held.embedding_dimension, pooling, held.include_prompt)
+        pooled = Pooling(held.embedding_dimension, pooling, held.include_prompt)
     else:
         if place != 1:
             raise ValueError(
                 f"The encoder at {path} has modules between its transformer and its pooling, "
-                f"so {said} cannot be set: leave pooling out."
+                f"so {setting} cannot be set: leave pooling out."
             )
         longest = model.max_seq_length
-        reader, *layers, made = form_modules(
-            _checkpoint(path), pooling, prompt, model_kwargs, remote
-        )
+        entries = json.loads((path / "modules.json").read_text(encoding="utf-8"))
+        checkpoint = path / str(entries[0]["path"])
+        reader, *layers, pooled = form_modules(checkpoint, pooling, prompt, model_kwargs, remote)
         reader.max_seq_length = longest
         model[0] = reader.to(model.device)
     behind = list(model)[place + 1 :]
-    if _width(made) != _width(held) and not all(isinstance(one, Normalize) for one in behind):
+    if _width(pooled) != _width(held) and not all(isinstance(one, Normalize) for one in behind):
         raise ValueError(
             f"The encoder at {path} has layers after its pooling that fit vectors of "
-            f"{_width(held)} numbers, and {said} makes {_width(made)}: leave pooling out."
+            f"{_width(held)} numbers, and {setting} makes {_width(pooled)}: leave pooling out."
         )
-    model[place] = made
+    model[place] = pooled
     for layer in layers:
         model.insert(place, layer.to(model.device))
-
-
-def _modes(pooling: PoolingMode) -> tuple[Any, ...]:
-    return pooling if isinstance(pooling, tuple) else (pooling,)
-
-
-def _checkpoint(path: Path) -> Path:
-    """The folder of the transformer in a SentenceTransformer directory."""
-    entries = json.loads((path / "modules.json").read_text(encoding="utf-8"))
-    return path / str(entries[0]["path"])
 
 
 def _width(module: Any) -> int:
@@ -226,22 +216,22 @@ def _width(module: Any) -> int:
     return int(module.get_embedding_dimension())
 
 
-# Soft whitening of an encoder's vectors: directions in which all texts vary count for less.
+# Soft whitening of an encoder's vectors: scales down the directions in which texts vary most.
 #
-# BERT-whitening (Su et al. 2021, arXiv:2103.15316, section 3) with a power: 0 rotates and truncates
-# alone, 1 whitens, so that all directions vary alike.
+# BERT-whitening (Su et al. 2021, arXiv:2103.15316, section 3) with a power: 0 only rotates and
+# truncates, 1 whitens, so that all directions have the same variance.
 
 # Directions with less than this share of the largest variance are noise, and are scaled as if
-# they had it.
+# they had this share.
 _LEAST = 1e-9
 
 
 @dataclass(frozen=True)
 class Whitening:
-    """y = (x - mean) @ directions * factors, with the first `dimensions` of the directions.
+    """y = (x - mean) @ directions * factors, cut to the first `dimensions` numbers.
 
     mean: (d,). directions: (d, d), in columns, by falling variance. variances: (d,), of the texts
-    along each. factors: (d,), variance ** (-power / 2).
+    along the directions. factors: (d,), variance ** (-power / 2).
     """
 
     mean: npt.NDArray[np.float64]
@@ -254,9 +244,9 @@ class Whitening:
 def whitening(vectors: npt.NDArray[np.float32], dimensions: int | None, power: float) -> Whitening:
     """The whitening of these vectors, of shape (texts, d).
 
-    dimensions: how many directions are kept; None: all. power: in [0, 1].
-    Raises: ValueError with one sentence where there are too few texts or dimensions for it, or
-        where all texts have one vector.
+    dimensions: directions to keep; None: all. power: in [0, 1].
+    Raises: ValueError with one sentence if there are too few texts or dimensions, or all texts have
+        the same vector.
     """
     texts, width = vectors.shape
     kept = width if dimensions is None else dimensions
@@ -273,7 +263,8 @@ def whitening(vectors: npt.NDArray[np.float32], dimensions: int | None, power: f
     wide = vectors.astype(np.float64)
     mean = wide.mean(axis=0)
     values, directions = np.linalg.eigh(np.cov(wide - mean, rowvar=False).reshape(width, width))
-    # eigh gives them by rising variance, each up to its sign: the largest number is positive.
+    # eigh gives directions by rising variance and of undefined sign: make the largest number
+    # positive.
     variances, directions = values[::-1], directions[:, ::-1]
     largest = np.abs(directions).argmax(axis=0)
     directions = directions * np.sign(directions[largest, np.arange(width)])
@@ -284,10 +275,10 @@ def whitening(vectors: npt.NDArray[np.float32], dimensions: int | None, power: f
 
 
 def whiten(model: SentenceTransformer, fitted: Whitening) -> None:
-    """Appends the whitening to the encoder as a module `Dense`; modules before it stay.
+    """Appends the whitening to the encoder as a module `Dense`.
 
-    An encoder whose vectors had length one gives such vectors again. One that cut its vectors
-    (`truncate_dim`) does so no more: the module does not read what was cut off.
+    An encoder that ends in a normalisation gets another one. `truncate_dim` is removed: the new
+    module ignores the numbers that it cut off.
     """
     scaled = (fitted.directions * fitted.factors)[:, : fitted.dimensions].T
     model.truncate_dim = None
@@ -308,7 +299,7 @@ def whiten(model: SentenceTransformer, fitted: Whitening) -> None:
 
 
 def is_whitening(module: Any) -> bool:
-    """Whether a module is one that `whiten` appends: linear, with rows at right angles."""
+    """Whether `whiten` made the module: it is linear, with orthogonal rows."""
     if not isinstance(module, Dense) or module.linear.bias is None:
         return False
     if not isinstance(module.activation_function, torch.nn.Identity):

@@ -1,10 +1,10 @@
-"""An encoder as ONNX: in full precision, and quantised to int8 without calibration data.
+"""Writes an encoder as ONNX, in full precision or quantised to int8 without calibration data.
 
-`sentence-transformers` leaves both to optimum-onnx, which cannot be installed with any release
-of transformers 5 (optimum-onnx 0.1.0 needs one below 4.58). So torch's own exporter writes the
-graph and onnxruntime's own quantiser the int8 file, with the names, places and parameters that
-`export_dynamic_quantized_onnx_model` would have given them. Beside `last_hidden_state` the graph
-gives `sentence_embedding`, pooled and all, so that onnxruntime alone is enough to use it.
+`sentence-transformers` uses optimum-onnx for this, which cannot be installed with transformers 5
+(optimum-onnx 0.1.0 needs a version below 4.58). So torch's exporter writes the graph and
+onnxruntime's quantiser the int8 file, with the names and parameters of
+`export_dynamic_quantized_onnx_model`. The graph also gives the pooled `sentence_embedding`, so that
+onnxruntime alone can use the file.
 """
 
 import logging
@@ -26,9 +26,8 @@ _EXAMPLE = ["one sentence of a batch", "and another sentence that is somewhat lo
 
 
 class OnnxEncoder:
-    """An ONNX file with the few methods that `encoder.encode` needs of an encoder.
-
-    So both are given the same batches, and their speeds can be compared.
+    """An ONNX file with the methods that `encoder.encode` needs, for comparing speeds on the same
+    batches.
     """
 
     training = False
@@ -47,7 +46,7 @@ class OnnxEncoder:
         self.device = torch.device("cpu")
 
     def __getattr__(self, name: str) -> Any:
-        # Tokenizer, prompts and lengths: the file itself has none.
+        # Tokenizer, prompts and lengths, which the file lacks.
         return getattr(self._original, name)
 
     def eval(self) -> "OnnxEncoder":
@@ -63,7 +62,7 @@ class OnnxEncoder:
     ) -> dict[str, torch.Tensor]:
         """Features of shape (batch, tokens) to sentence embeddings of shape (batch, dimension).
 
-        task: of no consequence to the graph.
+        task: ignored.
         """
         given = {name: features[name].numpy() for name in self._inputs}
         return {EMBEDDING: torch.from_numpy(self._session.run([EMBEDDING], given)[0])}
@@ -72,7 +71,7 @@ class OnnxEncoder:
 def write_onnx(model: SentenceTransformer, path: Path) -> None:
     """Writes the encoder's graph with its weights; batch and length stay free.
 
-    Raises: ValueError with one sentence for an architecture that torch cannot write so.
+    Raises: ValueError with one sentence for an architecture that torch cannot export.
     """
     if not isinstance(model.tokenizer, PreTrainedTokenizerBase):
         raise ValueError("The encoder is not a transformer, and only those are written as ONNX")
@@ -105,14 +104,14 @@ def write_onnx(model: SentenceTransformer, path: Path) -> None:
 
 
 def int8_name() -> str:
-    """The file's name, after the processor that its numbers fit: this one."""
+    """The file's name, after this machine's kind of processor."""
     return f"model_{_weights()}_{_processor()}.onnx"
 
 
 def write_int8(source: Path, path: Path) -> None:
     """Quantises the weights of an ONNX file to 8 bits, channel by channel.
 
-    Activations are quantised as they come, so that no calibration data are needed.
+    Activations are quantised at run time, without calibration data.
     """
     from onnxruntime.quantization import (  # type: ignore[import-not-found,import-untyped,unused-ignore]
         QuantType,
@@ -144,7 +143,7 @@ class _Graph(torch.nn.Module):  # type: ignore[misc]
 
 
 def _processor() -> str:
-    """The name that sentence-transformers has for the best instructions of this processor."""
+    """sentence-transformers' name for the best instruction set of this processor."""
     if platform.machine().lower() in ("arm64", "aarch64"):
         return "arm64"
     try:
@@ -155,13 +154,13 @@ def _processor() -> str:
 
 
 def _weights() -> str:
-    # Without special instructions, signed weights overflow 16 bits in between.
+    # On avx2, signed weights overflow the 16-bit intermediate sums.
     return "quint8" if _processor() == "avx2" else "qint8"
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Silences exporter and quantiser, whose long output does not concern the user."""
+    """Silences the long output of exporter and quantiser."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:

@@ -1,7 +1,6 @@
-"""An encoder in a recipe: how the token states of a text become one vector, and the prompts that
-stand before the texts on each side of a search.
+"""An encoder's settings in a recipe: its pooling, and its prompts for queries and documents.
 
-Separate from the encoder, so that a config can name them without torch.
+No torch here, so that configs can use them.
 """
 
 import json
@@ -27,7 +26,8 @@ TokenPooling: TypeAlias = Literal[
 ]
 # The mean over all tokens of the first and the last layer's states.
 LayerPooling: TypeAlias = Literal["first_last_mean"]
-# One state of a text inside a template: the mask's (PromptBERT), the decoder's first (GenSE).
+# One state of a text inside a template: that of the mask (PromptBERT) or the decoder's first
+# (GenSE).
 StatePooling: TypeAlias = Literal["mask", "first_decoder"]
 # Two convolutions over the tokens (SARCSE), with the paper's numbers.
 CnnPooling: TypeAlias = Literal["token_cnn"]
@@ -51,7 +51,7 @@ class TokenCnnForm:
 
 
 def _filled_in(pooling: Any) -> Any:
-    """A mapping is that of token_cnn; its own fault is told, not that it is no other pooling."""
+    """Reads a mapping as token_cnn's, so that a fault in it is reported as such."""
     if pooling == CNN:
         return TokenCnnForm(CNN)
     if not isinstance(pooling, dict):
@@ -139,32 +139,32 @@ def template_of(pooling: StatePooling, prompt: str | None) -> str:
 
 
 def pooling_name(pooling: PoolingMode) -> str:
-    """As tables and cards write it: `mean`, `cls+mean`, `mask`, `token_cnn`."""
+    """The pooling as tables and cards write it: `mean`, `cls+mean`, `mask`, `token_cnn`."""
     if isinstance(pooling, TokenCnnForm):
         return pooling.name
     return pooling if isinstance(pooling, str) else "+".join(pooling)
 
 
 def cnn_form(pooling: PoolingMode) -> TokenCnnForm | None:
-    """The numbers of pooling token_cnn; None for any other."""
+    """The form of pooling token_cnn; None for any other pooling."""
     filled = _filled_in(pooling)
     return filled if isinstance(filled, TokenCnnForm) else None
 
 
 def read_pooling(name: str) -> PoolingMode:
-    """The pooling that `pooling_name` writes so. Raises ValueError with one sentence."""
+    """The inverse of `pooling_name`. Raises ValueError with one sentence."""
     parts = tuple(name.split("+"))
     try:
         return _MODES.validate_python(parts if len(parts) > 1 else name)
     except ValidationError:
-        known = ", ".join((*TOKEN_POOLINGS, FIRST_LAST, *STATE_POOLINGS, CNN))
+        names = ", ".join((*TOKEN_POOLINGS, FIRST_LAST, *STATE_POOLINGS, CNN))
         raise ValueError(
-            f"there is no pooling {name!r}: choose {known}; the first six may be joined by +"
+            f"there is no pooling {name!r}: choose {names}; the first six may be joined by +"
         ) from None
 
 
 Side: TypeAlias = Literal["query", "document"]
-# A text, and the side that it is encoded on; None: on neither.
+# A text and its side; None: neither.
 Sided: TypeAlias = tuple[str, Side | None]
 SIDES: tuple[Side, ...] = get_args(Side)
 
@@ -177,7 +177,7 @@ _NAMES: Mapping[Side, tuple[str, ...]] = {
 
 
 class Prompts(BaseModel):
-    """What stands before queries and before documents, in place of the model's own prompts."""
+    """Prompts before queries and documents, in place of the model's own."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -193,14 +193,14 @@ class Prompts(BaseModel):
     )
 
     def given(self) -> dict[str, str]:
-        """Those that replace a model's own, by their names there."""
+        """The prompts that are set, by their names in the model."""
         return self.model_dump(exclude_none=True)
 
 
 def prompt_of(prompts: Mapping[str, str], default: str | None, side: Side | None) -> str:
-    """What stands before a text on this side; "" if nothing does.
+    """The prompt before a text on this side; "" if there is none.
 
-    prompts: a model's, by name. default: the name of the one for texts on neither side.
+    prompts: a model's, by name. default: the name of the prompt for texts on neither side.
     """
     name = default
     if side is not None:
@@ -209,16 +209,16 @@ def prompt_of(prompts: Mapping[str, str], default: str | None, side: Side | None
 
 
 def has_sides(directory: Path, given: Prompts) -> bool:
-    """Whether the encoder in a directory has another prompt for queries or documents than by
-    default. given: in place of its own.
+    """Whether the encoder in a directory has a prompt for queries or documents that differs from
+    its default. given: replace the encoder's own.
     """
     try:
         path = directory / "config_sentence_transformers.json"
-        said = json.loads(path.read_text(encoding="utf-8"))
-        own, default = dict(said.get("prompts") or {}), said.get("default_prompt_name")
+        config = json.loads(path.read_text(encoding="utf-8"))
+        of_model, default = dict(config.get("prompts") or {}), config.get("default_prompt_name")
     except (OSError, ValueError, AttributeError):
-        own, default = {}, None  # whoever loads the model says what is wrong with it
+        of_model, default = {}, None  # loading the model reports the fault
     # sentence-transformers gives every model these two.
-    prompts = {"query": "", "document": "", **own, **given.given()}
+    prompts = {"query": "", "document": "", **of_model, **given.given()}
     plain = prompt_of(prompts, default, None)
     return any(prompt_of(prompts, default, side) != plain for side in SIDES)

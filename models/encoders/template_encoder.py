@@ -1,8 +1,7 @@
-"""A text inside a template, and the one state that is its embedding.
+"""An encoder that reads a text inside a template and takes one state as its embedding.
 
-A copy of this file lies beside every saved encoder that needs it, so that plain
-sentence-transformers loads such a directory (with trust_remote_code=True). It imports nothing of
-ours.
+Every saved encoder that needs this file has a copy of it, so that plain sentence-transformers can
+load the directory with trust_remote_code=True. So it imports nothing of Tercet.
 """
 
 from collections.abc import Sequence
@@ -14,7 +13,7 @@ from torch import nn
 from transformers import AutoModel, AutoTokenizer
 
 SENTENCE, MASK = "{sentence}", "{mask}"
-# What models call their tables of positions: BERT and most others, BART, GPT-2.
+# Names of tables of positions: in BERT and most others, BART, GPT-2.
 _TABLES = ("position_embeddings", "embed_positions", "wpe")
 ENDLESS = 1 << 30
 
@@ -22,12 +21,12 @@ ENDLESS = 1 << 30
 class TemplateEncoder(InputModule):  # type: ignore[misc]
     """A transformer that reads every text inside a template and marks one state of it.
 
-    template: has {sentence} once. Its pieces are tokenised apart from the sentence and their ids
-        joined, so that truncation shortens the sentence and never the template.
-    state: "mask" marks the last layer's state of the token in the place of {mask} (PromptBERT;
-        DefSent+'s prompt pooling); "first_decoder" feeds the decoder its start token alone and
-        marks its state in the decoder's last layer (GenSE, figure 1 (c)).
-    Raises: ValueError with one sentence where the model has no such state.
+    template: has {sentence} once. Its pieces are tokenised without the sentence, so that truncation
+        shortens the sentence and never the template.
+    state: "mask" marks the last layer's state at {mask} (PromptBERT; DefSent+'s prompt pooling);
+        "first_decoder" marks the decoder's last state of its start token, its only input (GenSE,
+        figure 1 (c)).
+    Raises: ValueError with one sentence if the model has no such state.
     """
 
     config_file_name = "template_encoder.json"
@@ -50,7 +49,7 @@ class TemplateEncoder(InputModule):  # type: ignore[misc]
             raise ValueError(f"its template {template!r} does not fit its state {state!r}")
         self._start = _start_token(model.config) if decodes else None
         before, after = template.split(SENTENCE)
-        # A byte-level tokenizer makes the space before a word part of the word.
+        # A byte-level tokenizer makes the space before a word part of its token.
         self._lead = " " if before.endswith(" ") else ""
         first, last = _special_ids(tokenizer)
         self._before = first + self._piece(before.removesuffix(" "))
@@ -85,8 +84,8 @@ class TemplateEncoder(InputModule):  # type: ignore[misc]
     ) -> dict[str, torch.Tensor]:
         """Texts to input_ids, attention_mask and state_mask, each of shape (texts, tokens).
 
-        state_mask is 1 at the mask's place, once a row; the decoder's state needs none.
-        Raises: ValueError with one sentence where the template leaves the sentence no token.
+        state_mask is 1 at the mask's place, once a row; with a decoder, `forward` adds it.
+        Raises: ValueError with one sentence if the template leaves no token for the sentence.
         """
         longest = self.max_seq_length
         if max_length is not None:
@@ -115,13 +114,13 @@ class TemplateEncoder(InputModule):  # type: ignore[misc]
         return features
 
     def forward(self, features: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
-        """Adds token_embeddings (texts, tokens, width); of a decoder (texts, 1, width)."""
-        given = {name: features[name] for name in ("input_ids", "attention_mask")}
+        """Adds token_embeddings (texts, tokens, width); with a decoder (texts, 1, width)."""
+        inputs = {name: features[name] for name in ("input_ids", "attention_mask")}
         if self._start is not None:
             start = torch.full_like(features["input_ids"][:, :1], self._start)
-            given |= {"decoder_input_ids": start}
+            inputs |= {"decoder_input_ids": start}
             features["state_mask"] = torch.ones_like(start)
-        features["token_embeddings"] = self.model(**given).last_hidden_state
+        features["token_embeddings"] = self.model(**inputs).last_hidden_state
         return features
 
     def save(self, output_path: str, *args: Any, **kwargs: Any) -> None:
@@ -169,7 +168,7 @@ class TemplateEncoder(InputModule):  # type: ignore[misc]
         model_kwargs: dict[str, Any],
         processor_kwargs: dict[str, Any],
     ) -> "TemplateEncoder":
-        """The same around a plain checkpoint."""
+        """The module around a plain checkpoint."""
         tokenizer = AutoTokenizer.from_pretrained(path, **processor_kwargs)
         model = AutoModel.from_pretrained(path, **model_kwargs)
         if getattr(model.config, "use_cache", False):
@@ -182,7 +181,7 @@ class TemplateEncoder(InputModule):  # type: ignore[misc]
         return _ids(self.tokenizer, text) if text else []
 
     def _place_of_mask(self) -> int:
-        """From the row's beginning if the mask precedes the sentence, else from its end."""
+        """The mask's index in a row; negative, from the end, if it follows the sentence."""
         mask = self.tokenizer.mask_token_id
         if self._before.count(mask) + self._after.count(mask) != 1:
             raise ValueError(f"its tokenizer does not leave one mask of {self.template!r}")
@@ -192,9 +191,9 @@ class TemplateEncoder(InputModule):  # type: ignore[misc]
 
 
 class MarkedState(Module):  # type: ignore[misc]
-    """The embedding is the state that `state_mask` marks.
+    """Takes the state that `state_mask` marks as the embedding.
 
-    pooling_mode: "mask" or "first_decoder", for whoever asks an encoder how it pools.
+    pooling_mode: "mask" or "first_decoder".
     """
 
     config_keys: ClassVar[list[str]] = ["embedding_dimension", "pooling_mode"]
@@ -210,7 +209,7 @@ class MarkedState(Module):  # type: ignore[misc]
     def forward(self, features: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
         """token_embeddings (texts, tokens, width) to sentence_embedding (texts, width).
 
-        Raises: ValueError where a row has no marked state, or more than one.
+        Raises: ValueError for a row with no marked state or several.
         """
         states, marks = features["token_embeddings"], features.get("state_mask")
         if marks is None or marks.shape != states.shape[:2] or bool((marks.sum(1) != 1).any()):
@@ -223,7 +222,7 @@ class MarkedState(Module):  # type: ignore[misc]
         return features
 
     def save(self, output_path: str, *args: Any, **kwargs: Any) -> None:
-        """Writes the configuration: there are no weights."""
+        """Writes the configuration; the module has no weights."""
         self.save_config(output_path)
 
 
@@ -241,24 +240,23 @@ def _special_ids(tokenizer: Any) -> tuple[list[int], list[int]]:
 
 
 def _start_token(config: Any) -> int:
-    """The decoder's first token; for a T5 its padding token."""
-    for found in (getattr(config, "decoder_start_token_id", None), config.pad_token_id):
-        if found is not None:
-            return int(found)
+    """The decoder's first token; a T5's is its padding token."""
+    for token in (getattr(config, "decoder_start_token_id", None), config.pad_token_id):
+        if token is not None:
+            return int(token)
     raise ValueError("its configuration names no token that the decoder starts with")
 
 
 def longest_input(network: Any) -> int:
-    """The longest input in tokens that a transformer's table of positions has rows for.
-
-    Relative and rotary positions have no table, and no end.
+    """The longest input in tokens for which a transformer's table of positions has rows; `ENDLESS`
+    for relative and rotary positions, which have no table.
     """
-    said = getattr(network.config, "max_position_embeddings", None) or 0
+    configured = getattr(network.config, "max_position_embeddings", None) or 0
     longest = ENDLESS
     for name, module in network.named_modules():
         if isinstance(module, nn.Embedding) and name.endswith(_TABLES):
-            rows = min(module.num_embeddings, said if said > 0 else ENDLESS)
-            # As in RoBERTa and MPNet, where positions start behind the padding index.
+            rows = min(module.num_embeddings, configured if configured > 0 else ENDLESS)
+            # In RoBERTa and MPNet, positions start after the padding index.
             offset = 0 if module.padding_idx is None else module.padding_idx + 1
             longest = min(longest, rows - offset)
     return longest

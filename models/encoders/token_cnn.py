@@ -1,8 +1,7 @@
 """SARCSE's sentence vector: a text's token states through two convolutions.
 
-A copy of this file lies beside every saved encoder that needs it, so that plain
-sentence-transformers loads such a directory (with trust_remote_code=True). It imports nothing of
-ours.
+Every saved encoder that needs this file has a copy of it, so that plain sentence-transformers can
+load the directory with trust_remote_code=True. So it imports nothing of Tercet.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,13 +13,13 @@ from sentence_transformers.base.modules import Module
 from torch import Tensor, nn
 from torch.nn import functional
 
-# Tokens that a window of each TextCNN spans; a shorter text is padded with zeros to the longest.
+# Tokens in a window of each TextCNN; a shorter text is padded with zeros to the longest.
 KERNELS = (3, 4, 5)
 LONGEST = max(KERNELS)
-# The second convolution sees all kernels at once, and two neighbouring channels.
+# The second convolution covers all kernels and two neighbouring channels.
 WINDOW = (len(KERNELS), 2)
 
-# All of them rise with their argument, so they may follow the maximum over time.
+# All are monotonic, so they may follow the maximum over time.
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": functional.relu,
     "tanh": torch.tanh,
@@ -31,13 +30,13 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 class TokenCnn(Module):  # type: ignore[misc]
     """TextCNN over the tokens, then a CNN over its kernels and channels (SARCSE, eqs. 3-4).
 
-    Each TextCNN of 3, 4 and 5 tokens gives `channels` numbers, the largest over time: together
-    (1, 3, channels). `filters` kernels of 3 × 2 make of them (filters, 1, channels − 1), which is
-    the embedding, flattened. The special tokens around a text are left out.
+    TextCNNs over 3, 4 and 5 tokens give `channels` numbers each, their maxima over time: (1, 3,
+    channels). `filters` kernels of 3 × 2 turn these into (filters, 1, channels − 1), which is
+    flattened to the embedding. The special tokens around a text are left out.
 
     width: of the token states.
-    left_out: ids of those special tokens; between the text's own tokens they stay.
-    seed: drew the first weights; only kept to be told.
+    left_out: ids of these special tokens, which stay between the text's own tokens.
+    seed: of the first weights, for the record.
     """
 
     config_keys: ClassVar[list[str]] = ["width", "channels", "filters", "activation", "seed"]
@@ -62,34 +61,33 @@ class TokenCnn(Module):  # type: ignore[misc]
         self.register_buffer("special", torch.tensor(self.left_out), persistent=False)
 
     def get_embedding_dimension(self) -> int:
-        """Numbers of the embedding: 1497 with 500 channels and 3 filters."""
+        """Width of the embedding: 1497 with 500 channels and 3 filters."""
         return self.filters * (self.channels - 1)
 
     def forward(self, features: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
         """token_embeddings (texts, tokens, width) to sentence_embedding.
 
-        Adds what a decoder needs: cnn_embedding, the same vector, which later modules do not
-        change; cnn_text (texts, tokens), true for the text's own tokens; and cnn_places
-        (texts, 3, channels), where each channel's maximum was: its window's first token.
+        Also adds a decoder's inputs: cnn_embedding, a copy that later modules do not change;
+        cnn_text (texts, tokens), true for the text's tokens; and cnn_places (texts, 3, channels),
+        the first token of the window with each channel's maximum.
         """
         states = features["token_embeddings"]
-        own = features["attention_mask"].bool()
-        own = own & (features["input_ids"][..., None] != self.special).all(-1)
-        text = from_first_to_last(own)
+        is_special = (features["input_ids"][..., None] == self.special).any(-1)
+        text = from_first_to_last(features["attention_mask"].bool() & ~is_special)
         padded = functional.pad((states * text[..., None]).transpose(1, 2), (0, LONGEST - 1))
-        found = [
+        maxima = [
             cnn(padded).masked_fill(~windows_within(text, size)[:, None], -torch.inf).max(-1)
             for cnn, size in zip(self.text_cnns, KERNELS, strict=True)
         ]
-        best = torch.stack([values for values, _ in found], 1)  # (texts, 3, channels)
-        made = self.cnn(ACTIVATIONS[self.activation](best)[:, None]).flatten(1)
+        best = torch.stack([values for values, _ in maxima], 1)  # (texts, 3, channels)
+        embedding = self.cnn(ACTIVATIONS[self.activation](best)[:, None]).flatten(1)
         features["cnn_text"] = text
-        features["cnn_places"] = torch.stack([places for _, places in found], 1)
-        features["cnn_embedding"] = features["sentence_embedding"] = made
+        features["cnn_places"] = torch.stack([places for _, places in maxima], 1)
+        features["cnn_embedding"] = features["sentence_embedding"] = embedding
         return features
 
     def get_config_dict(self) -> dict[str, Any]:
-        """The numbers, and what tells others how the encoder pools."""
+        """The numbers, the pooling and the width of the embedding."""
         return {
             **super().get_config_dict(),
             "left_out": self.left_out,
@@ -108,33 +106,34 @@ class TokenCnn(Module):  # type: ignore[misc]
         place = {key: kwargs.get(key) for key in ("token", "cache_folder", "revision")}
         place |= {"subfolder": subfolder, "local_files_only": kwargs.get("local_files_only", False)}
         config = cls.load_config(model_name_or_path, **place)
-        made = cls(**{key: config[key] for key in (*cls.config_keys, "left_out")})
+        module = cls(**{key: config[key] for key in (*cls.config_keys, "left_out")})
         file = cls.load_file_path(model_name_or_path, filename="model.safetensors", **place)
         if file is None:
             raise ValueError(f"{subfolder} has no model.safetensors")
         try:
-            made.load_state_dict(load_file(file))
+            module.load_state_dict(load_file(file))
         except RuntimeError as error:
             raise ValueError(f"the weights in {subfolder} do not fit its config.json") from error
-        return made
+        return module
 
 
-def from_first_to_last(own: Tensor) -> Tensor:
+def from_first_to_last(flags: Tensor) -> Tensor:
     """True from each row's first true place to its last; (texts, tokens), as given."""
-    # A float's sum: torch's exporter to ONNX sums no truth values.
-    ahead = own.float().cumsum(-1)
-    behind = own.float().flip(-1).cumsum(-1).flip(-1)
+    # As floats, since torch's exporter to ONNX cannot sum bools.
+    ahead = flags.float().cumsum(-1)
+    behind = flags.float().flip(-1).cumsum(-1).flip(-1)
     return (ahead > 0) & (behind > 0)
 
 
 def windows_within(text: Tensor, size: int) -> Tensor:
-    """Which windows of so many tokens lie in the text, by their first token.
+    """Whether the window of `size` tokens that starts at each token lies in the text: (texts,
+    tokens + 5 − size).
 
-    text: (texts, tokens), true without a gap. A text of fewer than 5 tokens is 5 long, so that
-    every kernel has a window. Returns (texts, tokens + 5 − size).
+    text: (texts, tokens), true without a gap. A text of fewer than 5 tokens counts as 5 long, so
+    that every kernel has a window.
     """
     count = text.sum(-1, keepdim=True)
     places = torch.arange(text.shape[-1] + LONGEST - size, device=text.device)[None]
-    # Without any token the text begins at 0.
+    # A text without tokens begins at 0.
     first = text.float().argmax(-1, keepdim=True)
     return (places >= first) & (places + size <= first + count.clamp(min=LONGEST))

@@ -1,7 +1,7 @@
 """Unwraps a language model's answer and checks that it can serve as a sentence.
 
-All checks are conservative: a sentence that only resembles a fault passes, and what the source
-says itself is no fault of its answer.
+All checks are conservative: doubtful cases pass, and words of the source are no fault of its
+answer.
 """
 
 import html
@@ -26,16 +26,17 @@ from tercet.models.text.shingles import GRAM
 from tercet.models.text.words import fold, inside
 
 Flags: TypeAlias = npt.NDArray[np.bool_]
-Wanted: TypeAlias = Sequence[frozenset[str]]
+# The names of each answer's checks.
+Checks: TypeAlias = Sequence[frozenset[str]]
 
-# A piece of the prompt that comes again in the answer has at least so many characters; the whole
-# source, and a piece that the answer repeats, have at least these.
+# The least characters of a repeated piece of the prompt; and of a repeated source, or a piece that
+# occurs twice in the answer.
 _ECHO, _REPEATED = 30, 20
 
 _FENCE = r"(?s)^```(?:[A-Za-z]*[ \t]*\n)?(.*?)```$"
-# LaTeX around the whole answer, whose \text would be mended to a blank and `ext`.
+# LaTeX around the whole answer; `mended` would turn its \text into a blank and `ext`.
 _BOX = r"(?s)^\$*\\boxed\{(?:\\text\{([^{}]*)\}|([^{}]*))\}\$*$"
-# Emoji and bold around it.
+# Emoji and bold around the answer.
 _EMOJI = r"[\x{1F000}-\x{1FAFF}\x{2600}-\x{27BF}\x{2B50}\x{FE0F}\x{200D}]"
 _AROUND = (
     (rf"^{_EMOJI}+\s*|\s*{_EMOJI}+$", ""),
@@ -47,7 +48,7 @@ _UNQUOTED = "".join(f"\\{number}" for number in range(1, len(_QUOTES) + 1))
 
 _MARKS = r"\"'“”«»„.,:;!?…。！？"
 _PARTS = re.compile(r"\n+|[.:;!?][\"”’]?\s+")
-# Too many things are said so for it to tell that a number is left; but it is said.
+# Words that show that a number is stated, but are too common to show that an old one is left.
 _OTHERWISE = [
     (re.compile(rf"\b(?:{words})\b", re.IGNORECASE), Fraction(value))
     for words, value in (
@@ -58,8 +59,8 @@ _OTHERWISE = [
 
 
 def without_thoughts(raws: pa.ChunkedArray) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
-    """The answers behind what was only thought (as `wording.THOUGHTS`), trimmed, and whether a
-    thought was never closed.
+    """The answers without closed thoughts (`wording.THOUGHTS`), trimmed, and whether each has a
+    thought that was never closed.
     """
     texts = pc.utf8_trim_whitespace(pc.fill_null(raws, ""))
     texts = pc.utf8_trim_whitespace(pc.replace_substring_regex(texts, THOUGHTS, ""))
@@ -69,58 +70,59 @@ def without_thoughts(raws: pa.ChunkedArray) -> tuple[pa.ChunkedArray, pa.Chunked
 def unwrapped(
     raws: pa.ChunkedArray, sources: pa.ChunkedArray
 ) -> tuple[pa.ChunkedArray, pa.ChunkedArray, Flags]:
-    """The same, mended, without a model's tokens at the end, and without a box, one code fence,
-    emoji, bold and one pair of quotation marks around the whole answer; and whether it is damaged.
+    """`without_thoughts`, and also without control tokens at the end, a box, a code fence, emoji,
+    bold and a pair of quotation marks around the whole answer, and `mended`; and whether each is
+    damaged.
 
-    sources: the sentences for which the answers stand.
+    sources: the sentences that the answers rewrite.
     """
     texts, unclosed = without_thoughts(raws)
     texts = pc.replace_substring_regex(texts, _BOX, r"\1\2")
-    found = all_mended(texts.to_pylist(), pc.fill_null(sources, "").to_pylist())
-    texts = pa.chunked_array([found[0]], pa.string())
+    plain, damaged = all_mended(texts.to_pylist(), pc.fill_null(sources, "").to_pylist())
+    texts = pa.chunked_array([plain], pa.string())
     texts = pc.replace_substring_regex(texts, f"(?i){wording.END_TOKENS}", "")
     texts = pc.utf8_trim_whitespace(pc.replace_substring_regex(texts, _FENCE, r"\1"))
     for pattern, kept in _AROUND:
         texts = pc.utf8_trim_whitespace(pc.replace_substring_regex(texts, pattern, kept))
     texts = pc.replace_substring_regex(texts, f"(?s)^(?:{_QUOTED})$", _UNQUOTED)
-    return pc.utf8_trim_whitespace(texts), unclosed, np.array(found[1], dtype=np.bool_)
+    return pc.utf8_trim_whitespace(texts), unclosed, np.array(damaged, dtype=np.bool_)
 
 
 def faults(
-    said: pa.Table, unclosed: pa.ChunkedArray, damaged: Flags
+    answers: pa.Table, unclosed: pa.ChunkedArray, damaged: Flags
 ) -> list[tuple[str, str] | None]:
-    """For each answer (reason, why, in words), or None where nothing is wrong with it.
+    """For each answer, (reason, explanation) of its gravest fault, or None.
 
-    said: text (unwrapped), source (the sentence or passage it stands for), prompt (as it was
-        rendered), shots (the answers shown before it), checks (`generation.Check`, of the method),
-        and operation, old, new, pool, as `DETAIL` has them; null where there is none.
-    unclosed, damaged: whether its thought was never closed, and whether characters of it are lost
-        or garbled, as `unwrapped` tells.
+    answers: text (unwrapped), source (the sentence or passage), prompt (as rendered), shots (the
+        worked answers before it), checks (`generation.Check`, of the method), and operation, old,
+        new, pool of `DETAIL`, or null.
+    unclosed, damaged: as `unwrapped` returns them.
 
     Reasons: cut_off, damaged, empty (no letter and no digit, or a word for nothing), refusal,
-    preamble (or a remark behind the answer), echo (of the prompt, or of the whole source), markup
-    (a token of a model, a tag, a list's marker, JSON), several_lines, repetition, same_as_source
-    (but for letter case and punctuation), wrong_script, wrong_language, no_question,
+    preamble (or a remark after the answer), echo (of the prompt, or of the whole source), markup
+    (a control token, a tag, a list's marker, JSON), several_lines, repetition, same_as_source
+    (except for case and punctuation), wrong_script, wrong_language, no_question,
     unchanged_entity, missing_entity, unchanged_number, missing_number; and those of
-    `query_checks`.
+    `query_faults`.
     """
-    texts, sources = said["text"], pc.fill_null(said["source"], "")
+    texts, sources = answers["text"], pc.fill_null(answers["source"], "")
     bare, bare_sources = _bare(texts), _bare(sources)
+    same = pc.and_(pc.equal(bare, bare_sources), pc.not_equal(bare, ""))
     spoken = _fits(texts, wording.SPOKEN)
     remarks = (_new(texts, sources, wording.PREAMBLE) & ~spoken) | _new(
         texts, sources, wording.AFTERWORD
     )
     remarks |= _new(texts, sources, wording.LABEL) & ~_fits(sources, wording.THINGS)
-    wanted = [frozenset(names or ()) for names in said["checks"].to_pylist()]
-    found: list[tuple[str, str] | None] = _changes(said, wanted)
-    for row, reason, because in query_faults(said):
-        found[row] = (reason, because)
-    # From the weakest to the strongest: a later one takes a former one's place.
+    checks = [frozenset(names or ()) for names in answers["checks"].to_pylist()]
+    outcomes: list[tuple[str, str] | None] = _changes(answers, checks)
+    for row, reason, because in query_faults(answers):
+        outcomes[row] = (reason, because)
+    # From the weakest to the gravest: a later fault replaces an earlier one.
     flagged: list[tuple[Flags, str, str]] = [
-        (_asks_nothing(texts, wanted), "no_question", "it does not end in a question mark"),
+        (_asks_nothing(texts, checks), "no_question", "it does not end in a question mark"),
         (foreign_language(texts, sources), "wrong_language", "the sentence is of another language"),
         (foreign_script(texts, sources), "wrong_script", "the sentence is of another script"),
-        (_same(bare, bare_sources), "same_as_source", "only its punctuation is another"),
+        (same.to_numpy(), "same_as_source", "only its punctuation is another"),
         (_repeats(texts, sources), "repetition", "it says the same twice"),
         (_new(texts, sources, r"[\n\r]"), "several_lines", "there is a line break in it"),
         (
@@ -129,9 +131,9 @@ def faults(
             "it has a tag, a list's marker or JSON",
         ),
         (remarks, "preamble", "it speaks of the answer"),
-        (_echoes(said, sources), "echo", "it repeats the prompt"),
+        (_echoes(answers, sources), "echo", "it repeats the prompt"),
         (_new(texts, sources, wording.RECORD), "echo", "it repeats the record"),
-        (_contains(bare, bare_sources, wanted), "echo", "it repeats the whole sentence"),
+        (_contains(bare, bare_sources, checks), "echo", "it repeats the whole sentence"),
         (_new(texts, sources, wording.REFUSAL) & ~spoken, "refusal", "the model declined"),
         (damaged, "damaged", "characters of it are lost or garbled"),
         (_new(texts, sources, wording.NOTHING), "empty", "it says nothing"),
@@ -139,8 +141,8 @@ def faults(
     ]
     for flags, reason, because in flagged:
         for row in np.flatnonzero(flags).tolist():
-            found[row] = (reason, because)
-    return found
+            outcomes[row] = (reason, because)
+    return outcomes
 
 
 def _fits(texts: pa.ChunkedArray, pattern: str) -> Flags:
@@ -148,13 +150,12 @@ def _fits(texts: pa.ChunkedArray, pattern: str) -> Flags:
 
 
 def _new(texts: pa.ChunkedArray, sources: pa.ChunkedArray, pattern: str) -> Flags:
-    """Whether the pattern fits a text and not its source."""
+    """Whether the pattern matches a text but not its source."""
     return _fits(texts, pattern) & ~_fits(sources, pattern)
 
 
 def _bare(texts: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The texts in lower case and without the punctuation around their words; that inside them
-    ("1.5", "C++") stays."""
+    """The texts in lower case, without punctuation around words; inside ("1.5", "C++") it stays."""
     texts = pc.replace_substring_regex(pc.utf8_lower(texts), "[’‘]", "'")
     for pattern, with_ in (
         (rf"[{_MARKS})]+(\s|$)", r"\1"),
@@ -165,28 +166,23 @@ def _bare(texts: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.utf8_trim_whitespace(texts)
 
 
-def _same(bare: pa.ChunkedArray, bare_sources: pa.ChunkedArray) -> Flags:
-    same = pc.and_(pc.equal(bare, bare_sources), pc.not_equal(bare, ""))
-    return np.asarray(same.to_numpy())
-
-
-def _contains(bare: pa.ChunkedArray, bare_sources: pa.ChunkedArray, wanted: Wanted) -> Flags:
-    """Whether what is to be another sentence has the whole source in it, beside other words."""
-    flags = np.array(["whole_source" in names for names in wanted], dtype=np.bool_)
+def _contains(bare: pa.ChunkedArray, bare_sources: pa.ChunkedArray, checks: Checks) -> Flags:
+    """Whether an answer that should be another sentence has the whole source and more words."""
+    flags = np.array(["whole_source" in names for names in checks], dtype=np.bool_)
     pairs = zip(bare.to_pylist(), bare_sources.to_pylist(), strict=True)
     for row, (text, source) in enumerate(pairs):
         flags[row] &= len(text) > len(source) >= _REPEATED and _whole(text, source)
     return flags
 
 
-def _asks_nothing(texts: pa.ChunkedArray, wanted: Wanted) -> Flags:
-    """Whether what is to be a question does not end like one."""
-    asked = np.array(["question" in names for names in wanted], dtype=np.bool_)
-    return asked & ~_fits(texts, wording.ENDS_AS_QUESTION.pattern)
+def _asks_nothing(texts: pa.ChunkedArray, checks: Checks) -> Flags:
+    """Whether an answer that should be a question does not end like one."""
+    checked = np.array(["question" in names for names in checks], dtype=np.bool_)
+    return checked & ~_fits(texts, wording.ENDS_AS_QUESTION.pattern)
 
 
 def _repeats(texts: pa.ChunkedArray, sources: pa.ChunkedArray) -> Flags:
-    """Whether a text repeats a longer piece, and its source repeats none."""
+    """Whether a text has a longer piece twice, and its source has none twice."""
     flags = np.zeros(len(texts), dtype=np.bool_)
     rows = np.flatnonzero(_fits(texts, r"[.!?;:]\s"))
     some = zip(*(one.take(pa.array(rows)).to_pylist() for one in (texts, sources)), strict=True)
@@ -201,58 +197,54 @@ def _twice(text: str) -> bool:
     return len(set(longer)) < len(longer)
 
 
-def _echoes(said: pa.Table, sources: pa.ChunkedArray) -> Flags:
-    """Whether the answer repeats a longer piece of the prompt, or an answer that it was shown,
-    which is not from the source."""
-    flags = np.zeros(said.num_rows, dtype=np.bool_)
-    columns = [pc.utf8_lower(column).to_pylist() for column in (said["text"], sources)]
-    prompts, shots = said["prompt"].to_pylist(), said["shots"].to_pylist()
+def _echoes(answers: pa.Table, sources: pa.ChunkedArray) -> Flags:
+    """Whether an answer repeats a longer piece of the prompt, or a worked answer, that its source
+    lacks."""
+    flags = np.zeros(answers.num_rows, dtype=np.bool_)
+    columns = [pc.utf8_lower(column).to_pylist() for column in (answers["text"], sources)]
+    prompts, shots = answers["prompt"].to_pylist(), answers["shots"].to_pylist()
     for row, (prompt, shown, text, source) in enumerate(zip(prompts, shots, *columns, strict=True)):
         if len(text) < _REPEATED:
             continue
-        pieces = [piece for piece in _pieces(prompt or "") if len(piece) >= _ECHO]
+        pieces = [one for one in _PARTS.split((prompt or "").lower()) if len(one) >= _ECHO]
         pieces += [one.lower().rstrip(".") for one in shown or () if len(one) > _REPEATED]
         flags[row] = any(piece in text and piece not in source for piece in pieces)
     return flags
 
 
-def _pieces(prompt: str) -> list[str]:
-    return _PARTS.split(prompt.lower())
-
-
-def _changes(said: pa.Table, wanted: Wanted) -> list[tuple[str, str] | None]:
-    """What is wrong with the entity or the number that was to be changed, row by row."""
-    found: list[tuple[str, str] | None] = [None] * said.num_rows
+def _changes(answers: pa.Table, checks: Checks) -> list[tuple[str, str] | None]:
+    """For each answer, (reason, explanation) if its entity or number was not changed as asked."""
+    outcomes: list[tuple[str, str] | None] = [None] * answers.num_rows
     changes = {"new_entity", "new_number", "new_record"}
-    rows = [row for row, names in enumerate(wanted) if names & changes]
+    rows = [row for row, names in enumerate(checks) if names & changes]
     names = ("text", "source", "old", "new", "pool")
-    columns = [said[name].take(pa.array(rows, pa.int64())).to_pylist() for name in names]
+    columns = [answers[name].take(pa.array(rows, pa.int64())).to_pylist() for name in names]
     for row, text, source, old, new, pool in zip(rows, *columns, strict=True):
         if new is None:
             continue
-        # Of a record the old may stay elsewhere.
-        leaves = "new_record" in wanted[row]
-        # A record's change says where the entity came from; a number comes from nowhere.
-        if "new_number" in wanted[row] or (leaves and pool is None):
-            if not _is_said(text, source or "", old, new):
-                found[row] = ("missing_number", f"{new} is not there")
-            elif not leaves and _is_left(text, source or "", old, new):
-                found[row] = ("unchanged_number", f"{old} is still there beside {new}")
+        # An answer to a record may use the old entity or number elsewhere.
+        keeps_old = "new_record" in checks[row]
+        # In a changed record, an entity has a pool, and a number has none.
+        if "new_number" in checks[row] or (keeps_old and pool is None):
+            if not _is_stated(text, source or "", old, new):
+                outcomes[row] = ("missing_number", f"{new} is not there")
+            elif not keeps_old and _is_left(text, source or "", old, new):
+                outcomes[row] = ("unchanged_number", f"{old} is still there beside {new}")
             continue
-        there, left = stands(text, new), old is not None and stands(text, old)
-        if not there:
-            found[row] = (
+        has_new, has_old = stands(text, new), old is not None and stands(text, old)
+        if not has_new:
+            outcomes[row] = (
                 ("unchanged_entity", f"{old} is not changed for {new}")
-                if left
+                if has_old
                 else ("missing_entity", f"{new} is not there")
             )
-        elif left and not leaves and not stands(new, old):
-            found[row] = ("unchanged_entity", f"{old} is still there beside {new}")
-    return found
+        elif has_old and not keeps_old and not stands(new, old):
+            outcomes[row] = ("unchanged_entity", f"{old} is still there beside {new}")
+    return outcomes
 
 
 def stands(text: str, name: str) -> bool:
-    """Whether the text has the name as whole words, in whatever letter case and number."""
+    """Whether the text has the name as whole words, ignoring case and grammatical number."""
     lower = text.lower()
     return any(_whole(lower, form) for form in _forms(name))
 
@@ -274,34 +266,33 @@ def _whole(text: str, name: str) -> bool:
     return False
 
 
-def _is_said(text: str, source: str, old: str | None, number: str) -> bool:
-    """Whether the text has the number, in digits or in words, more often than the source has.
+def _is_stated(text: str, source: str, old: str | None, new: str) -> bool:
+    """Whether the text has the new number, in digits or words, more often than the source.
 
-    Where the old number is the whole part of another, "2" of "2 and a half", the new one may be
-    too.
+    If the old number is the whole part of another ("2" of "2 and a half"), the new one may be too.
     """
-    wanted = _values(number)
-    if not wanted:
-        return _whole(text.lower(), number.lower())
+    renewed = _values(new)
+    if not renewed:
+        return _whole(text.lower(), new.lower())
     part = bool(_values(old or "") - _values(source))
     values = _separate_values if part else _values
-    there = values(text) + _otherwise(text)
+    after = values(text) + _otherwise(text)
     before = values(source) + _otherwise(source)
-    return all(there[value] > before[value] for value in wanted)
+    return all(after[value] > before[value] for value in renewed)
 
 
 def _is_left(text: str, source: str, old: str | None, new: str) -> bool:
-    """Whether the text has the old number as often as the source has."""
+    """Whether the text has the old number as often as the source."""
     if old is not None and not _values(old):
         return _whole(text.lower(), old.lower())
-    there, before, renewed = _values(text), _values(source), _values(new)
+    after, before, renewed = _values(text), _values(source), _values(new)
     return any(
-        there[value] >= before[value] > 0 and not renewed[value] for value in _values(old or "")
+        after[value] >= before[value] > 0 and not renewed[value] for value in _values(old or "")
     )
 
 
 def _values(text: str) -> Counter[Fraction]:
-    """How often each number occurs; "three and a half" is one."""
+    """Counts of numbers; "three and a half" is one number."""
     values: Counter[Fraction] = Counter()
     whole: Number | None = None
     for one in numbers_in(text):
@@ -317,14 +308,13 @@ def _values(text: str) -> Counter[Fraction]:
 
 
 def _separate_values(text: str) -> Counter[Fraction]:
-    """How often each number occurs; of "three and a half" both."""
+    """Counts of numbers; "three and a half" is two numbers."""
     return Counter(one.value for one in numbers_in(text))
 
 
 def _otherwise(text: str) -> Counter[Fraction]:
-    """How often numbers occur in other words than numerals."""
-    found = {value: len(words.findall(text)) for words, value in _OTHERWISE}
-    return +Counter(found)
+    """Counts of numbers in words that are not numerals."""
+    return +Counter({value: len(words.findall(text)) for words, value in _OTHERWISE})
 
 
 # Damage: escapes, entities and wrong encodings that a model left in its answer.
@@ -336,44 +326,44 @@ _ESCAPE = re.compile(
 _UNIT = re.compile(r"\\u([0-9a-fA-F]{4})")
 _LETTERS = {"n": "\n", "r": "\n", "t": " "}
 _LOST = "\ufffd"
-# UTF-8 that was read as Windows-1252: each of its bytes is a character that is not ASCII.
+# UTF-8 read as Windows-1252: each byte became a character that is not ASCII.
 _RUN = re.compile(r"[^\x00-\x7f]{2,}")
-# These follow an accented letter in good texts too: `“café”…`.
+# Characters that follow an accented letter in undamaged texts too: `“café”…`.
 _CLOSING = frozenset("“”‘’„‚…–—•™»«›‹·°²³¹\u00a0")
 
 
 def mended(text: str, source: str) -> tuple[str, bool]:
-    """The answer as corpus texts are (`unicode.fold`, line by line), entities of HTML and escapes
-    of JSON replaced by what they stand for; and whether characters of it are lost or garbled."""
+    """The answer with HTML entities and JSON escapes resolved and each line folded (`fold`); and
+    whether characters are lost or garbled."""
     if "&" in text and not _ENTITY.search(source):
-        # Again and again, since what is escaped twice or more is as common; each makes it shorter.
-        while _ENTITY.search(text) and (meant := html.unescape(text)) != text:
-            text = meant
+        # Repeatedly, since double escapes are common; each pass shortens the text.
+        while _ENTITY.search(text) and (unescaped := html.unescape(text)) != text:
+            text = unescaped
     if "\\" in text and "\\" not in source:
-        text = _ESCAPE.sub(_meant, text)
+        text = _ESCAPE.sub(_unescaped, text)
     damaged = (_LOST in text and _LOST not in source) or (_garbled(text) and not _garbled(source))
     return "\n".join(fold(line) for line in _LINES.split(text)).strip(), damaged
 
 
 def all_mended(texts: Sequence[str], sources: Sequence[str]) -> tuple[list[str], list[bool]]:
-    """`mended` of each answer and its sentence."""
-    found = [mended(text, source) for text, source in zip(texts, sources, strict=True)]
-    return [text for text, _ in found], [damaged for _, damaged in found]
+    """`mended` for each answer and its sentence."""
+    pairs = [mended(text, source) for text, source in zip(texts, sources, strict=True)]
+    return [text for text, _ in pairs], [damaged for _, damaged in pairs]
 
 
-def _meant(escape: re.Match[str]) -> str:
-    said = escape[0]
-    if units := _UNIT.findall(said):
-        # Characters beyond the first plane are two escapes; half of one is lost.
+def _unescaped(match: re.Match[str]) -> str:
+    escape = match[0]
+    if units := _UNIT.findall(escape):
+        # Two escapes make a character beyond the first plane; half of one becomes U+FFFD.
         return bytes.fromhex("".join(units)).decode("utf-16-be", "replace")
-    if said[1] in "Ux":
-        code = int(said[2:], 16)
+    if escape[1] in "Ux":
+        code = int(escape[2:], 16)
         return chr(code) if code < 0x110000 and not 0xD800 <= code < 0xE000 else _LOST
-    return _LETTERS.get(said[1], said[1])
+    return _LETTERS.get(escape[1], escape[1])
 
 
 def _garbled(text: str) -> bool:
-    """Whether a run of characters is UTF-8 if each of them is taken for a byte."""
+    """Whether a run of characters, taken as bytes, is UTF-8."""
     return not text.isascii() and any(_is_utf8(run) for run in _RUN.findall(text))
 
 
@@ -387,39 +377,40 @@ def _is_utf8(run: str) -> bool:
 
 
 def _byte(character: str) -> bytes:
-    """In Windows-1252; its five undefined bytes are characters of Latin-1."""
+    """The character's byte in Windows-1252; five bytes that it lacks are Latin-1's."""
     try:
         return character.encode("cp1252")
     except UnicodeEncodeError:
         return character.encode("latin-1")
 
 
-# Queries to a passage have checks of their own.
+# Checks of queries to a passage.
+
 # The operation of queries that are questions.
 _QUESTION = "question"
 _WORD = re.compile(r"\w+")
 MOST = 40
 _AGAIN = 3
-# A query of so many words that stands in its passage was copied from there.
+# The least words of a query that count as copied from its passage.
 _FEW = 4
 
 
-def query_faults(said: pa.Table) -> Iterator[tuple[int, str, str]]:
-    """Row, reason and why, in words, of each query that has a fault; the gravest of several.
+def query_faults(answers: pa.Table) -> Iterator[tuple[int, str, str]]:
+    """(row, reason, explanation) of each faulty query's gravest fault.
 
-    said: text, source (the passage with its context), operation (its kind), checks; rows without
-        the check `query` are none. A passage's own words are no excuse here: what it says of
-        itself, nobody who searches knows.
+    answers: text, source (the passage with its context), operation (the kind), checks; only rows
+        with the check `query` count. Unlike in `faults`, words of the passage are no excuse, since
+        a searcher has not seen it.
 
     Reasons: several_lines, too_long (over `MOST` words), repetition (of a word), preamble,
-    speaks_of_text, copied_words (`GRAM` in a row of the passage, or the whole query), and of a
-    question no_question.
+    speaks_of_text, copied_words (`GRAM` words in a row of the passage, or the whole query), and for
+    a question no_question.
     """
-    checks = said["checks"].to_pylist()
+    checks = answers["checks"].to_pylist()
     rows = [row for row, names in enumerate(checks) if "query" in (names or ())]
     if not rows:
         return
-    queries = said.select(["text", "source", "operation"]).take(pa.array(rows))
+    queries = answers.select(["text", "source", "operation"]).take(pa.array(rows))
     for row, query in zip(rows, queries.to_pylist(), strict=True):
         text, source, kind = query["text"], query["source"] or "", query["operation"]
         if "\n" in text or "\r" in text:
@@ -430,8 +421,8 @@ def query_faults(said: pa.Table) -> Iterator[tuple[int, str, str]]:
             yield row, "repetition", f"it says {looped} again and again"
         elif wording.OF_QUERY.search(text):
             yield row, "preamble", "it says what it is"
-        elif found := _spoken(text, source):
-            yield row, "speaks_of_text", f"it speaks of the text: {found}"
+        elif reference := _spoken(text, source):
+            yield row, "speaks_of_text", f"it speaks of the text: {reference}"
         elif copied := _copied(text, source):
             yield row, "copied_words", f"the passage has it: {copied}"
         elif kind == _QUESTION and not wording.ENDS_AS_QUESTION.search(text):
@@ -439,23 +430,24 @@ def query_faults(said: pa.Table) -> Iterator[tuple[int, str, str]]:
 
 
 def _looped(text: str) -> str | None:
-    """A longer word that the query says `_AGAIN` times: small models end in loops."""
+    """A longer word that the query has `_AGAIN` times: small models end in loops."""
     words = Counter(word for word in _WORD.findall(text.lower()) if len(word) > 3)
     return next((word for word, times in words.items() if times >= _AGAIN), None)
 
 
 def _spoken(text: str, source: str) -> str | None:
-    """How the query speaks of the text that it was written for; None if it does not."""
-    if found := wording.POINTING.search(text):
-        return found[0]
-    found = wording.OF_TEXT.search(text)
-    return found[0] if found and found[0].lower() not in source.lower() else None
+    """The query's reference to the text that it was written for; None without one."""
+    if match := wording.POINTING.search(text):
+        return match[0]
+    match = wording.OF_TEXT.search(text)
+    return match[0] if match and match[0].lower() not in source.lower() else None
 
 
 def _copied(text: str, source: str) -> str | None:
-    """The first `GRAM` words in a row that the passage has too, or all of fewer; of less than
-    `_FEW`, none, since terms are the same everywhere."""
-    words, known = _WORD.findall(text.lower()), f" {' '.join(_WORD.findall(source.lower()))} "
+    """The query's first `GRAM` words in a row, or all if it has fewer, that the passage has too.
+
+    None for less than `_FEW` words, which may be a common term."""
+    words, passage = _WORD.findall(text.lower()), f" {' '.join(_WORD.findall(source.lower()))} "
     size = min(GRAM, max(len(words), _FEW))
     runs = (" ".join(words[at : at + size]) for at in range(len(words) - size + 1))
-    return next((run for run in runs if f" {run} " in known), None)
+    return next((run for run in runs if f" {run} " in passage), None)

@@ -1,6 +1,6 @@
-"""Sentences written from a record of what a sentence speaks of (GCSE, rewriting 3).
+"""Sentences written from a record of a sentence's entities and quantities (GCSE, rewriting 3).
 
-The record as it is gives a positive; with one entity or one number changed, a negative.
+An unchanged record gives a positive, a record with one entity or number changed a negative.
 """
 
 import itertools
@@ -16,15 +16,15 @@ from tercet.models import seeding
 from tercet.models.generation import MethodInput, Prompted
 from tercet.models.knowledge import quantities
 from tercet.models.knowledge.replacements import Pick
-from tercet.models.prompted import asked
-from tercet.models.prompted.asked import Edited, PromptRequest
+from tercet.models.prompted import prompt_requests
+from tercet.models.prompted.prompt_requests import Edited, PromptRequest
 from tercet.models.rules.entity_swap import Choice, Option, Place, Swaps, choices, surface
 from tercet.models.rules.other_numbers import Value
 from tercet.models.rules.quantity_change import Change, changes
 
 # The variables of a prompt about a record.
 RECORD = ("sentence", "category", "entities", "quantities")
-# Below it every whole number is a float of its own.
+# Below this, floats represent whole numbers exactly.
 _EXACT = 2.0**53
 _CHANGED = "from_changed_knowledge"
 
@@ -55,19 +55,19 @@ class _Quantity:
 
 @dataclass
 class _Record:
-    """What one sentence is about ("" where that is not known) and mentions, by place."""
+    """A sentence's category ("" if unknown) and its mentions, in order."""
 
     category: str
     entities: list[_Entity] = field(default_factory=list)
     quantities: list[_Quantity] = field(default_factory=list)
 
-    def values(self, sentence: str, said: Mapping[int, str]) -> dict[str, Any]:
-        """The prompt's variables. said: for mentions what is said in the place of their text.
+    def values(self, sentence: str, changed: Mapping[int, str]) -> dict[str, Any]:
+        """The prompt's variables; an entity that is mentioned twice is named once.
 
-        Of an entity mentioned twice the record names the first mention.
+        changed: new texts of mentions, by mention_id.
         """
         distinct = {entity.node_id: entity for entity in reversed(self.entities)}
-        texts = {one.mention_id: said.get(one.mention_id, one.text) for one in self.entities}
+        texts = {one.mention_id: changed.get(one.mention_id, one.text) for one in self.entities}
         return {
             "sentence": sentence,
             "category": self.category,
@@ -78,9 +78,9 @@ class _Record:
             ],
             "quantities": [
                 {
-                    "text": said.get(one.mention_id, one.text),
-                    "value": _read(said[one.mention_id])
-                    if one.mention_id in said
+                    "text": changed.get(one.mention_id, one.text),
+                    "value": _read(changed[one.mention_id])
+                    if one.mention_id in changed
                     else _plain(one.value),
                     "unit": one.unit,
                     "counts": texts.get(one.of_mention_id or 0),
@@ -91,9 +91,9 @@ class _Record:
 
 
 def from_knowledge(given: MethodInput, params: Prompted, seed: int) -> pa.Table:
-    """Sentences with mentions, to be rewritten from their own record."""
+    """Requests to rewrite each sentence with mentions from its record."""
     ids, texts = given.ids().tolist(), given.texts()
-    return asked.table(
+    return prompt_requests.table(
         PromptRequest(
             ids[row], record.values(texts[row], {}), {"operation": "write_from_knowledge"}
         )
@@ -103,19 +103,19 @@ def from_knowledge(given: MethodInput, params: Prompted, seed: int) -> pa.Table:
 
 
 def from_changed_knowledge(given: MethodInput, params: ChangedRecord, seed: int) -> pa.Table:
-    """Sentences with mentions, to be rewritten from a record in which one thing is changed.
+    """Requests to rewrite each sentence with mentions from a record with one change.
 
-    That is an entity, in all its mentions, or a number; which one comes first is drawn, and
-    further rows of the sentence alternate, as long as there are changes that none before has made.
+    The change is an entity, in all its mentions, or a number. The first kind is drawn; further rows
+    of the sentence alternate, each with a new change, while there are any.
     """
-    return asked.table(_changed(given, params, seed))
+    return prompt_requests.table(_changed(given, params, seed))
 
 
 @dataclass(frozen=True)
 class _Edit:
-    """One change of a record: what mentions say after it, and what it puts in place of what."""
+    """One change of a record: new texts of mentions, by mention_id, and the row's `DETAIL`."""
 
-    said: Mapping[int, str]
+    texts: Mapping[int, str]
     detail: Mapping[str, Any]
 
 
@@ -125,11 +125,11 @@ def _changed(given: MethodInput, params: ChangedRecord, seed: int) -> Iterator[P
     number: dict[int, list[_Edit]] = {}
     for row, swap in swaps(given, count, seed, _CHANGED, params.choice):
         choice, (_, new, _), _ = swap
-        said = {
+        changed = {
             place.mention_id: surface(texts[row], place.start, place.end, choice.lemma, new)
             for place in choice.places
         }
-        entity.setdefault(row, []).append(_Edit(said, swap_detail(texts[row], swap)))
+        entity.setdefault(row, []).append(_Edit(changed, swap_detail(texts[row], swap)))
     for change in drawn_changes(given, count, seed, _CHANGED, params.value):
         edit = _Edit({change.mention_id: change.said}, change_detail(change))
         number.setdefault(change.row, []).append(edit)
@@ -141,14 +141,14 @@ def _changed(given: MethodInput, params: ChangedRecord, seed: int) -> Iterator[P
             kinds.reverse()
         turns = [edit for pair in itertools.zip_longest(*kinds) for edit in pair if edit]
         for edit in turns[:count]:
-            values = records[row].values(texts[row], edit.said)
+            values = records[row].values(texts[row], edit.texts)
             values |= {"old": edit.detail["old"], "new": edit.detail["new"]}
             detail = {"operation": "write_from_changed_knowledge", **edit.detail}
             yield PromptRequest(int(ids[row]), values, detail)
 
 
 def _records(given: MethodInput) -> dict[int, _Record]:
-    """What the anchors with mentions speak of, by anchor."""
+    """The records of anchors with mentions, by the anchor's row."""
     category = given.category()
     records: dict[int, _Record] = {}
     entities = given.located("entity")
@@ -165,13 +165,13 @@ def _records(given: MethodInput) -> dict[int, _Record]:
 
 
 def _read(text: str) -> int | float | None:
-    """The value of a quantity as it is written; None where it does not stand for one alone."""
-    found = quantities.find(text)
-    return _plain(found[0].value) if len(found) == 1 else None
+    """The value of a written quantity; None unless the text holds exactly one."""
+    values = [quantity.value for quantity in quantities.find(text)]
+    return _plain(values[0]) if len(values) == 1 else None
 
 
 def _plain(value: float | None) -> int | float | None:
-    """A whole number without its ".0"; None for what JSON cannot say."""
+    """A whole number as an int; None for values that JSON lacks."""
     if value is None or not math.isfinite(value):
         return None
     return int(value) if abs(value) < _EXACT and value == int(value) else value
@@ -179,15 +179,14 @@ def _plain(value: float | None) -> int | float | None:
 
 # Negatives in which a language model replaces one entity or one number (GCSE, table 6).
 #
-# The replacement is drawn as the rules draw it: an entity of the same type from the graph (GCSE
-# §3.1, eqs. 5-8), or another number of the same form. The model fits the rest of the sentence to
-# it, or puts all of it in other words (`edit`). As the model sees to that, any type of entity will
-# do, and with random values any number.
+# The replacement is drawn as in the rules: an entity of the same type from the graph (GCSE §3.1,
+# eqs. 5-8), or another number of the same form. The model adapts the rest of the sentence, or
+# rewrites all of it (`edit`). So any type of entity will do, and with random values any number.
 
-# How often a sentence's numbers are drawn again, for each generation that is wanted.
+# Further draws of a sentence's numbers, for each generation after the first.
 _ROUNDS = 3
 
-_Swap = tuple[Choice, Option, str]  # the entity, its replacement, and how that is written
+_Swap = tuple[Choice, Option, str]  # the entity, its replacement, and the replacement's text
 
 
 class EntityRevision(Edited):
@@ -211,13 +210,14 @@ class QuantityRevision(Edited):
 
 
 def entity_revision(given: MethodInput, params: EntityRevision, seed: int) -> pa.Table:
-    """Sentences with an entity that the graph has a replacement for (T_p, else T_r).
+    """Requests for sentences with an entity that has a replacement in the graph (T_p, else T_r).
 
-    A further row of a sentence takes another entity, and another replacement when those run out.
+    A sentence's further rows take other entities, then other replacements.
     """
     ids, texts = given.ids().tolist(), given.texts()
-    types = _types(given)
-    return asked.table(
+    mentions = given.located("entity").select(["mention_id", "type"])
+    types = dict(zip(*(column.to_pylist() for column in mentions.columns), strict=True))
+    return prompt_requests.table(
         PromptRequest(
             ids[row],
             {
@@ -236,13 +236,13 @@ def entity_revision(given: MethodInput, params: EntityRevision, seed: int) -> pa
 
 
 def quantity_revision(given: MethodInput, params: QuantityRevision, seed: int) -> pa.Table:
-    """Sentences with a number that another one of its form can stand for.
+    """Requests for sentences with a number that another one of its form can replace.
 
-    A further row of a sentence takes another number of it, and another new one when those run out.
+    A sentence's further rows take other numbers, then other replacements.
     """
     ids, texts = given.ids().tolist(), given.texts()
     counted, units = _counted(given)
-    return asked.table(
+    return prompt_requests.table(
         PromptRequest(
             ids[change.row],
             {
@@ -262,10 +262,10 @@ def quantity_revision(given: MethodInput, params: QuantityRevision, seed: int) -
 def swaps(
     given: MethodInput, count: int, seed: int, purpose: str, choice: Pick
 ) -> Iterator[tuple[int, _Swap]]:
-    """Up to `count` swaps of each anchor that has an entity to swap, in the anchors' order."""
+    """Up to `count` swaps of each anchor with an entity to swap, in the anchors' order."""
     texts = given.texts()
-    wanted = Swaps(per_sentence=count, choice=choice, one_kind=False, same_case=choice == "nearest")
-    drawn = choices(given, wanted, seed, purpose, given.located("entity"), by_model=True)
+    params = Swaps(per_sentence=count, choice=choice, one_kind=False, same_case=choice == "nearest")
+    drawn = choices(given, params, seed, purpose, given.located("entity"), by_model=True)
     for row, listed in sorted(drawn.items()):
         text = texts[row]
         seen: set[tuple[Place, str]] = set()
@@ -281,7 +281,7 @@ def swaps(
 
 
 def swap_detail(text: str, swap: _Swap) -> dict[str, str | int]:
-    """What `detail` says of a swap in this text, but for its operation."""
+    """`DETAIL` of a swap in this text, without the operation."""
     choice, (node_id, _, pool), new = swap
     return {
         "old": _old(text, choice),
@@ -295,12 +295,12 @@ def swap_detail(text: str, swap: _Swap) -> dict[str, str | int]:
 def drawn_changes(
     given: MethodInput, count: int, seed: int, purpose: str, value: Value
 ) -> Iterator[Change]:
-    """Up to `count` changed numbers of each anchor that has one, in the anchors' order."""
+    """Up to `count` changed numbers of each anchor with a number, in the anchors' order."""
     return changes(given, seed, purpose, count, 1 + _ROUNDS * (count - 1), value)
 
 
 def change_detail(change: Change) -> dict[str, str | int]:
-    """What `detail` says of a changed number, but for its operation."""
+    """`DETAIL` of a changed number, without the operation."""
     return {
         "old": change.old,
         "new": change.new,
@@ -313,17 +313,11 @@ def _old(text: str, choice: Choice) -> str:
     return text[choice.places[0].start : choice.places[0].end]
 
 
-def _types(given: MethodInput) -> dict[int, str]:
-    """The types of the anchors' entities, by mention."""
-    found = given.located("entity")
-    return dict(zip(found["mention_id"].to_pylist(), found["type"].to_pylist(), strict=True))
-
-
 def _counted(given: MethodInput) -> tuple[dict[int, str], dict[int, str | None]]:
-    """What the anchors' quantities count, and their units, by mention."""
-    entities, found = given.located("entity"), given.located("quantity")
+    """The entities that the anchors' quantities count, and their units, by mention."""
+    entities, numbers = given.located("entity"), given.located("quantity")
     texts = dict(zip(entities["mention_id"].to_pylist(), entities["text"].to_pylist(), strict=True))
-    ids = found["mention_id"].to_pylist()
-    counts = zip(ids, found["of_mention_id"].to_pylist(), strict=True)
-    units = dict(zip(ids, found["unit"].to_pylist(), strict=True))
+    ids = numbers["mention_id"].to_pylist()
+    counts = zip(ids, numbers["of_mention_id"].to_pylist(), strict=True)
+    units = dict(zip(ids, numbers["unit"].to_pylist(), strict=True))
     return {one: texts[other] for one, other in counts if other in texts}, units

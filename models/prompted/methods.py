@@ -1,7 +1,7 @@
-"""The prompted methods: what each asks for, of what, and what its answers are checked for.
+"""The prompted methods: their prompts, variables and the checks of their answers.
 
-A recipe defines further ones with the same words (`synthesise.NAME.prompt`). Prompts are in
-`prompts`, in our own words. Worked examples must be answered as their method's answers must be.
+A recipe defines further ones in the same terms (`synthesise.NAME.prompt`). Prompts lie in
+`prompts`. The answers of worked examples must pass the checks of their method.
 """
 
 from collections.abc import Sequence
@@ -11,8 +11,7 @@ from pydantic import Field
 
 from tercet.models.errors import Unusable
 from tercet.models.generation import Check, Method, Prompted, Relation, methods, purpose_of
-from tercet.models.prompted import asked
-from tercet.models.prompted.asked import Edited, each_sentence
+from tercet.models.prompted import prompt_requests
 from tercet.models.prompted.checks import faults, unwrapped
 from tercet.models.prompted.from_knowledge import (
     RECORD,
@@ -24,12 +23,13 @@ from tercet.models.prompted.from_knowledge import (
     from_knowledge,
     quantity_revision,
 )
+from tercet.models.prompted.prompt_requests import Edited, each_sentence
 from tercet.models.prompted.templates import Example
 from tercet.models.rules.entity_swap import open_graph
 from tercet.models.text.passages import passage_text
 
-# What a line declares is part of the version of the steps that use it, and no other line is;
-# a check of shots refuses what a recipe names, and makes no row.
+# Only the methods that a step uses are part of its version, not this module; `check_shots` makes
+# no rows.
 UNVERSIONED = True
 
 
@@ -47,7 +47,7 @@ def of_sentence(
     own: Sequence[str] = (),
     checks: Sequence[Check] = (),
 ) -> Method:
-    """A method that asks about every sentence. own: its parameters that the prompt may name."""
+    """A method that asks about every sentence. own: parameters that the prompt may name."""
     generate = each_sentence(operation or name, *own)
     variables = ("sentence", *own)
     purpose = purpose_of(relation)
@@ -58,7 +58,7 @@ def of_sentence(
 
 METHODS = methods(
     of_sentence("paraphrase", "keeps", checks=("whole_source",)),
-    # What follows from a sentence, and below what contradicts it (GenSE): the words of NLI.
+    # GenSE; its contradictions are below.
     of_sentence("entailment", "keeps", "entail"),
     # GCSE, rewritings 1 to 3.
     of_sentence("rewrite", "keeps", checks=("whole_source",)),
@@ -70,10 +70,10 @@ METHODS = methods(
         variables=RECORD,
     ),
     Method(
-        *("question", "positive", "topic", asked.question, asked.Question),
+        *("question", "positive", "topic", prompt_requests.question, prompt_requests.Question),
         prompt="question",
-        variables=asked.VARIABLES,
-        optional=asked.OPTIONAL,
+        variables=prompt_requests.VARIABLES,
+        optional=prompt_requests.OPTIONAL,
         checks=("query",),
         unit="passage",
         as_anchor=True,
@@ -109,7 +109,7 @@ METHODS = methods(
 
 
 def check_shots(examples: Sequence[Example], checks: Sequence[Check]) -> None:
-    """Raises Unusable for the first answer that would be refused if a model gave it."""
+    """Raises Unusable for the first answer that `parse` would refuse."""
     rows = [
         {
             "source": _text(example, "sentence")
@@ -120,7 +120,7 @@ def check_shots(examples: Sequence[Example], checks: Sequence[Check]) -> None:
             "operation": _text(example, "kind"),
             "old": _text(example, "old"),
             "new": _text(example, "new"),
-            # Of a changed record: an entity comes from a pool, a number from nowhere.
+            # In a changed record, an entity has a pool, and a number has none.
             "pool": "T_r" if _text(example, "new") in _entities(example) else None,
         }
         for example in examples
@@ -128,8 +128,8 @@ def check_shots(examples: Sequence[Example], checks: Sequence[Check]) -> None:
     table = pa.Table.from_pylist(rows, _SCHEMA)
     raws = pa.chunked_array([pa.array([example.shot.answer for example in examples], pa.string())])
     texts, unclosed, damaged = unwrapped(raws, table["source"])
-    found = faults(table.append_column("text", texts), unclosed, damaged)
-    for example, fault in zip(examples, found, strict=True):
+    outcomes = faults(table.append_column("text", texts), unclosed, damaged)
+    for example, fault in zip(examples, outcomes, strict=True):
         if fault is not None:
             reason, because = fault
             raise Unusable(

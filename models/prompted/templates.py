@@ -1,10 +1,10 @@
-"""Prompts and worked examples as files, checked before anything is asked.
+"""Loads and checks prompt files and worked examples.
 
-A prompt is Jinja2 in a sandbox. It becomes what its values make of it alone: it can include no
-other file, draws nothing at random, and sees no attribute that reaches out of the values.
+A prompt is a sandboxed Jinja2 template whose text depends only on its values: it cannot include
+other files, draw at random, or reach attributes outside the values.
 
 Worked examples are JSON lines of a prompt's variables and the answer that it should get. They are
-rendered with the method's own prompt and go before every question, the same for all rows.
+rendered with the method's prompt and precede every request.
 """
 
 import json
@@ -29,7 +29,7 @@ _AT_RANDOM = ("lipsum", "random")
 
 @dataclass(frozen=True)
 class Template:
-    """A prompt file, ready to be rendered. named: the variables in it."""
+    """A compiled prompt file. named: its variables."""
 
     path: Path
     compiled: "jinja2.Template"
@@ -37,29 +37,29 @@ class Template:
 
 
 def prompt_path(name: str) -> Path:
-    """Our own prompt file of that name."""
+    """Tercet's prompt file of that name."""
     return _PROMPTS / f"{name}.jinja"
 
 
 def load(path: Path, variables: Collection[str]) -> Template:
-    """The prompt file, which may name these variables and no others.
+    """The prompt file, which may use only these variables.
 
-    Raises Unusable for a file that cannot be read or is not UTF-8, is no template, names another
-    file, a variable that is not known, or none at all, or writes half a character.
+    Raises Unusable for a file that is not readable UTF-8 or a template, includes another file, uses
+    an unknown variable or none, or writes a lone surrogate.
     """
     from jinja2 import TemplateSyntaxError, meta
 
     text = _text(path)
     environment = _environment()
-    known = ", ".join(sorted(variables))
+    names = ", ".join(sorted(variables))
     try:
         tree = environment.parse(text, path.name, str(path))
-        # Compiling changes the tree, hence another one.
+        # A second tree, since compiling changes it.
         code = environment.compile(environment.parse(text), path.name, str(path))
     except TemplateSyntaxError as error:
-        said = " ".join(str(error.message).split()).rstrip(".")
+        message = " ".join(str(error.message).split()).rstrip(".")
         raise Unusable(
-            "unreadable", f"prompt file {path}, line {error.lineno}: {said}; correct it there"
+            "unreadable", f"prompt file {path}, line {error.lineno}: {message}; correct it there"
         ) from None
     except (RecursionError, SyntaxError, MemoryError, OverflowError) as error:
         raise Unusable(
@@ -78,13 +78,13 @@ def load(path: Path, variables: Collection[str]) -> Template:
         raise Unusable(
             "unknown_name",
             f"prompt file {path}, line {_line(tree, unknown[0])}: unknown variable "
-            f"{unknown[0]!r}; known are {known}",
+            f"{unknown[0]!r}; known are {names}",
         )
     if not named:
         raise Unusable(
             "no_rows",
             f"prompt file {path} names no variable, so that all rows would ask the same: "
-            f"put in some of {known}",
+            f"put in some of {names}",
         )
     halved = _halved(tree)
     if halved is not None:
@@ -98,21 +98,21 @@ def load(path: Path, variables: Collection[str]) -> Template:
 
 
 def render(template: Template, values: Mapping[str, Any]) -> str:
-    """The prompt with these values, as it is asked.
+    """The prompt with these values.
 
-    Raises Unusable where the values cannot be put in: a filter that does not fit them, an
-    attribute that they lack or that the sandbox refuses; and where no UTF-8 comes of it.
+    Raises Unusable if a filter does not fit the values, an attribute is missing or forbidden, or
+    the result is not UTF-8.
     """
     try:
         text = template.compiled.render(values)
-        # Half a character could be neither sent nor kept.
+        # A lone surrogate could be neither sent nor stored.
         text.encode()
         return text
     except Exception as error:  # a filter may raise anything
-        said = " ".join(str(error).split()).rstrip(".") or type(error).__name__
+        message = " ".join(str(error).split()).rstrip(".") or type(error).__name__
         where = f"{template.path}{_place(error, template.path)}"
         raise Unusable(
-            "unreadable", f"prompt file {where}: cannot be rendered: {said}; correct it there"
+            "unreadable", f"prompt file {where}: cannot be rendered: {message}; correct it there"
         ) from None
 
 
@@ -132,7 +132,7 @@ def _environment() -> "ImmutableSandboxedEnvironment":
 
 def _text(path: Path) -> str:
     try:
-        # White space at the end adds nothing, and keeps a base model from its first word.
+        # White space at the end would keep a base model from its first word.
         return path.read_bytes().decode("utf-8-sig").rstrip()
     except FileNotFoundError:
         raise Unusable(
@@ -150,7 +150,7 @@ def _text(path: Path) -> str:
 
 
 def _line(tree: "nodes.Template", name: str) -> int:
-    """The first line that names the variable."""
+    """The first line that uses the variable."""
     from jinja2 import nodes
 
     lines = [node.lineno for node in tree.find_all(nodes.Name) if node.name == name]
@@ -158,7 +158,7 @@ def _line(tree: "nodes.Template", name: str) -> int:
 
 
 def _halved(tree: "nodes.Template") -> int | None:
-    """The line of a written text that holds a lone surrogate; None without one."""
+    """The line of a string literal with a lone surrogate; None without one."""
     from jinja2 import nodes
 
     for node in tree.find_all(nodes.Const):
@@ -168,7 +168,7 @@ def _halved(tree: "nodes.Template") -> int | None:
 
 
 def _place(error: Exception, path: Path) -> str:
-    """Where in the file a rendering failed, as ", line 3"; "" where the traceback does not say."""
+    """The line of the file at which rendering failed, as ", line 3"; "" if it is unknown."""
     trace, line = error.__traceback__, None
     while trace is not None:
         if trace.tb_frame.f_code.co_filename == str(path):
@@ -182,7 +182,7 @@ _ANSWER, _QUERY = "answer", "query"
 
 
 class Example(NamedTuple):
-    """A line of a shots file. place: file and line, for messages. values: the variables."""
+    """A line of a shots file. place: file and line, for messages. values: variables."""
 
     place: str
     values: Mapping[str, Any]
@@ -190,34 +190,34 @@ class Example(NamedTuple):
 
 
 def shots_path(method: str) -> Path:
-    """Our own shots of this method."""
+    """Tercet's shots of this method."""
     return _SHOTS / f"{method}.jsonl"
 
 
 def load_shots(
-    path: Path, template: Template, own: Mapping[str, Any], optional: Sequence[str] = ()
+    path: Path, template: Template, params: Mapping[str, Any], optional: Sequence[str] = ()
 ) -> list[Example]:
-    """The examples in a file. Their answer may be called query, as those of people's own are.
+    """The examples in a file. Their answer is called `answer` or `query`.
 
-    own: the method's parameters, of which those that are its own stand for variables of their name
-        that a line leaves out. A line that gives one another value (`edit`) is for other methods
-        and left out. optional: variables that are empty where a line leaves them out.
+    params: the method's parameters; those that not every prompted method has are variables, whose
+        values count where a line leaves them out. A line with another value (`edit`) is skipped: it
+        is for another method. optional: variables that are empty where a line leaves them out.
 
-    Raises Unusable where the file cannot be read, or a line is no JSON object of variables and a
-    text `answer`, or lacks a variable that the prompt names; and where no line is for this method.
+    Raises Unusable if the file cannot be read, a line is not a JSON object of variables and a text
+    `answer`, a line lacks a variable of the prompt, or no line is for this method.
     """
-    own = {name: value for name, value in own.items() if name not in Prompted.model_fields}
-    found = list(_examples(path, template, own, optional))
-    if not found:
-        what = f"of kind {own['kind']}" if "kind" in own else "for this method"
+    params = {name: value for name, value in params.items() if name not in Prompted.model_fields}
+    examples = list(_examples(path, template, params, optional))
+    if not examples:
+        what = f"of kind {params['kind']}" if "kind" in params else "for this method"
         raise Unusable(
             "unknown_name", f"shots file {path} has no example {what}: add one, or set shots: null"
         )
-    return found
+    return examples
 
 
 def _examples(
-    path: Path, template: Template, own: Mapping[str, Any], optional: Sequence[str]
+    path: Path, template: Template, params: Mapping[str, Any], optional: Sequence[str]
 ) -> Iterator[Example]:
     try:
         lines = path.read_bytes().decode("utf-8-sig").split("\n")
@@ -244,10 +244,10 @@ def _examples(
                 '{"sentence": "…", "answer": "…"}',
             )
         answer = str(values.pop(_ANSWER)).strip()
-        if any(own.get(name, value) != value for name, value in values.items()):
+        if any(params.get(name, value) != value for name, value in values.items()):
             continue
-        given = {**dict.fromkeys(optional, ""), **own}
-        values = {**{name: given[name] for name in template.named & given.keys()}, **values}
+        defaults = {**dict.fromkeys(optional, ""), **params}
+        values = {**{name: defaults[name] for name in template.named & defaults.keys()}, **values}
         missing = sorted(template.named - values.keys())
         if missing:
             raise Unusable(

@@ -1,7 +1,7 @@
-"""How language models speak of their answers, decline to give them, or dress them up.
+"""Patterns of refusals, preambles, remarks and markup in language models' answers.
 
-Regular expressions (RE2) for trimmed texts in whatever letter case. Check them against
-the source too: whatever the source says, its answer may say as well.
+Regular expressions (RE2) for trimmed texts, without regard to case. A match does not count if the
+source matches too.
 """
 
 import re
@@ -18,7 +18,7 @@ _CANNOT = (
     r"i(?:(?:['’]m| am) (?:unable|not able)(?: to)?|['’]ll have to decline(?: to)?"
     r"| (?:can(?:not| not|['’]t)|could not|couldn['’]t|will not|won['’]t|must decline(?: to)?))"
 )
-# What only a model is asked to do; "I couldn't complete that marathon" is somebody's own.
+# Only things that a model is asked to do: "I couldn't complete that marathon" is no refusal.
 _SERVE = (
     r" (?:(?:assist|help (?:you|with)|fulfil|fulfill|comply|provide|re-?write|rephrase|paraphrase"
     r"|generate|write (?:that|this|the|an?|such|about)|respond|engage in|contradict"
@@ -59,7 +59,7 @@ _SAY = (
     r"(?:say(?:ing)?|put(?:ting)?|writ(?:e|ing)|phras(?:e|ing)|express(?:ing)?|re-?writ(?:e|ing)"
     r"|re-?phras(?:e|ing)|paraphras(?:e|ing)|reword(?:ing)?)"
 )
-# Each begins an answer that speaks of the answer, whatever the source is about.
+# Beginnings that speak of the answer itself.
 PREAMBLE = (
     rf"^[*#\s]*(?:(?:{_OPENING}|as (?:requested|asked),? )?(?:here|below){_IS}\b"
     rf"[^.?!\n]{{0,80}}\b(?:{_REWORDED}|{_CHANGED}|{_PIECE})\b[^.?!\n:]{{0,60}}:"
@@ -87,7 +87,7 @@ PREAMBLE = (
     rf"|(?:{_OPENING}|first,? |now,? )(?:i (?:need|have|want) to|let me|let['’]s) "
     r"(?:[a-z]+ ){1,4}(?:user|sentence|request|prompt)\b)"
 )
-# These are labels too, unless the source speaks of such things ("Sentence: what a full stop ends").
+# Labels of an answer, unless the source speaks of such things ("Sentence: what a full stop ends").
 LABEL = (
     rf"^[*#\s]*(?:(?:the |your |my )?(?:{_CHANGED}|new|original|final|previous|next|generated)"
     rf"(?: version of the)? (?:{_PIECE}|answer|passage)|sentence|answer|assistant"
@@ -96,7 +96,7 @@ LABEL = (
     r" (?:is|would be|could be|might be)\s*:"
 )
 THINGS = rf"\b(?:{_PIECE}|answer|passage|assistant)s?\b"
-# Remarks about an answer that follow it.
+# Remarks after an answer.
 AFTERWORD = (
     r"\((?:note:|explanation:|i (?:have )?(?:changed|kept|replaced|rephrased|rewrote|rewritten)"
     r"|this (?:version|rewrite)|same meaning)[^()]*\)[^\p{L}\p{N}]*$"
@@ -105,7 +105,7 @@ AFTERWORD = (
     r"|\b(?:let me know if you|i hope (?:this|that|it) helps|anything else i can (?:help|assist))\b"
     r"|[.!?]\s+(?:user|human|assistant)\s*:"
 )
-# Somebody says it in the text: then it is neither a refusal nor a preamble.
+# Direct speech is neither a refusal nor a preamble.
 SPOKEN = (
     r"[,.!?…][\"”’']?\s+(?:[\w.]+\s+){0,3}(?:said|says|replied|answered|admitted|explained)\b"
     r"|[,.!?…][\"”’']\s+(?:said|says|replied|answered)\b"
@@ -114,7 +114,7 @@ SPOKEN = (
 _TOKEN = (
     r"<\|[^<>|]{1,40}\|>|</?s>|<(?:eos|bos|pad|unk)>|<(?:start|end)_of_(?:turn|text)>|\[/?INST\]"
 )
-# Tokens at the very end say no more than that the answer ends there.
+# Control tokens at the end of an answer are removed.
 END_TOKENS = rf"(?:\s*(?:{_TOKEN}))+$"
 MARKUP = (
     rf"{_TOKEN}|</[a-z][\w-]*>|^<[a-z][\w-]*>"
@@ -122,11 +122,11 @@ MARKUP = (
     r"|^[\[{]\s*[\"{\[](?s:.)*[\]}]$"
 )
 NOTHING = r"^(?:[^\p{L}\p{N}]*|n/?a|none|null|nil)[.!]?$"
-# The record of a prompt, as it was given.
+# A repetition of the prompt's record.
 RECORD = r"^(?:subject: [^\n]{0,80}?)?\b(?:entities|numbers):\s"
 
-# How a query speaks of the text that it was written for, which those who search do not have before
-# them. The first says so of itself; the second may be a word of the passage's own subject.
+# References of a query to the text that it was written for, which a searcher has not seen. The
+# second pattern does not count if the passage has the word.
 _A_TEXT = (
     r"(?:passage|text|excerpt|extract|paragraph|article|abstract|document|snippet|paper|study"
     r"|report|section|chapter|context|author|writer)s?"
@@ -137,7 +137,7 @@ POINTING = re.compile(
     re.IGNORECASE,
 )
 OF_TEXT = re.compile(rf"\bthe {_A_TEXT}\b|\baccording to\b", re.IGNORECASE)
-# A query that begins by saying that it is one.
+# A query that begins with a label.
 OF_QUERY = re.compile(
     r"^[*#\s]*(?:(?:search|short) )?(?:questions?|query|queries|claims?|statements?|keywords?|words"
     r"|search|q)(?: \d+)?[*\s]*:",
@@ -145,9 +145,9 @@ OF_QUERY = re.compile(
 )
 ENDS_AS_QUESTION = re.compile(r"[?？؟][\"'”’»)]*$")
 
-# Thoughts of a language model before its answer, as patterns of RE2 and of `re`.
+# Thoughts of a language model before its answer; patterns for RE2 and `re`.
 _TAG = r"(?:seed:)?(?:think|thinking|thought|reasoning)>"
 _ENDS = rf"</{_TAG}|\[/THINK\]|◁/think▷|<\|channel\|>final<\|message\|>"
 THOUGHTS = rf"(?s)^(?:.*(?:{_ENDS})|analysis.*assistantfinal)"
-"""A thought that is marked and comes to an end."""
+"""A closed thought."""
 OPEN_THOUGHT = rf"^\s*(?:<{_TAG}|\[THINK\]|◁think▷|<\|channel\|>analysis)"

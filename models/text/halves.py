@@ -1,4 +1,4 @@
-"""A text cut in two near its middle, where a reader would pause."""
+"""Cuts a text in two near its middle, where a reader would pause."""
 
 import re
 import unicodedata
@@ -10,17 +10,17 @@ from tercet.models.text.words import UNSPACED, count_words, is_unspaced
 LEAST = 4  # words of a half
 _PAUSES = (",", ";", ":", "–", "—", "--", "…", "...", ")")
 _UNSPACED_PAUSES = (*_PAUSES, *"，、；：。！？」』）")
-# Of a script without spaces each letter, of others each word, with what stands behind it.
+# Letters of scripts without spaces, words of others, and single marks.
 _PIECES = re.compile(rf"{UNSPACED.pattern}|[^\W_]+|[\W_]", re.UNICODE)
 
 
 def halves(sentences: Sequence[str], least_words: int) -> tuple[str, str] | None:
-    """Both halves of a text given as its folded sentences, or None if it is too short for that.
+    """Both halves of a text, given as its folded sentences; None if it is too short.
 
-    Several sentences are cut between two of them, one sentence of at least `least_words` words
-    behind a comma or the like in its middle third, else between two words (in a script without
-    spaces, between two letters); always where the two sides differ least in words. A half has at
-    least four words.
+    Several sentences are cut between two of them. A single sentence of at least `least_words` words
+    is cut after a comma or the like in its middle third, else between two words (two letters in a
+    script without spaces). The cut that is nearest to the middle counts. A half has at least four
+    words.
     """
     if len(sentences) > 1:
         before = list(accumulate(map(count_words, sentences)))
@@ -46,7 +46,7 @@ def _unspaced_halves(text: str, least_words: int) -> tuple[str, str] | None:
         return None
     pieces = _PIECES.findall(text)
     ends = list(accumulate(map(len, pieces)))[:-1]
-    # A vowel or tone mark belongs to the letter before it, a stop to the word.
+    # No cut before a vowel or tone mark, punctuation or a space.
     cuts = [end for end in ends if unicodedata.category(text[end])[0] not in "MPZ"]
     third = [cut for cut in cuts if len(text) <= 3 * cut <= 2 * len(text)]
     pauses = {cut for cut in third if text[:cut].rstrip().endswith(_UNSPACED_PAUSES)}

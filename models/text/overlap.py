@@ -2,15 +2,15 @@
 
 Three levels, from the surest to the weakest:
 
-- *exact*: the same letters and digits in the same order, whatever the case, punctuation, white
-  space and tokenisation.
-- *near*: the same words but for one that is replaced, missing or added.
-- *ngram*: one training text holds a good share of the evaluation sentence's word n-grams.
+- *exact*: the same letters and digits in the same order, ignoring case, punctuation, white space
+  and tokenisation.
+- *near*: the same words except one that is replaced, missing or added.
+- *ngram*: one training text holds at least a given share of the sentence's word n-grams.
 
-Everything works on columns: a batch of training texts against an index of the evaluation sentences.
-A frequent n-gram, which very many pairs share, never makes a pair by itself: a text with the share
-asked for holds at least one of any (all − share · all + 1) n-grams of the sentence, so that looking
-up its rarest ones (prefix filtering) misses no pair.
+A batch of training texts, as columns, is compared with an index of the evaluation sentences. Pairs
+are looked up only by a sentence's rarest n-grams, since frequent ones would give too many (prefix
+filtering). No pair is missed: a text with the given share holds at least one of any (all − share ·
+all + 1) n-grams of the sentence.
 """
 
 from collections.abc import Iterable, Iterator
@@ -31,16 +31,16 @@ from tercet.models.text.shingles import Places, powers, spaced, word_hashes
 Shares: TypeAlias = npt.NDArray[np.float64]
 Vectors: TypeAlias = npt.NDArray[np.float32]
 
-# Words cut apart by a tokeniser: "do n't", "the man 's".
+# Words split by a tokeniser: "do n't", "the man 's".
 _CUT_OFF = r"\s+(n?)['’](t|s|re|ve|ll|d|m)\b"
 _APOSTROPHE = r"['’]"
 _INVERSE = pow(shingles.BASE, -1, 1 << 64)
 _MASK = np.uint64(0xD6E8FEB86659FD93)
 _DROP = np.uint64(0xA0761D6478BD642F)
 
-# Pairs looked at together: bounds the memory of a batch whatever its texts share.
+# Pairs compared at once, which bounds memory.
 _PAIRS = 1 << 20
-# Vectors on either side of a product.
+# Vectors on each side of a product.
 BLOCK = 4096
 
 
@@ -48,8 +48,8 @@ BLOCK = 4096
 class Words:
     """The words of a column of texts, as hashes.
 
-    hashes: of all words, row after row. starts: where each row's begin, and the end of the last;
-        shape (rows + 1,). letters: id of each row's letters and digits, shape (rows,).
+    hashes: of all words, row after row. starts: the index of each row's first word, and the number
+        of words; shape (rows + 1,). letters: id of each row's letters and digits, shape (rows,).
     """
 
     hashes: Ids
@@ -77,12 +77,12 @@ class Matches:
         return len(self.rows)
 
     def filter(self, mask: npt.NDArray[np.bool_]) -> "Matches":
-        """Those where the mask is true."""
+        """The matches for which the mask is true."""
         return Matches(self.rows[mask], self.sentences[mask], self.scores[mask])
 
 
 def normalised(texts: pa.Array) -> pa.Array:
-    """The texts' words in lower case, one space apart, whatever tokeniser went over them."""
+    """The texts' words in lower case, one space apart, also of tokenised texts."""
     lower = pc.utf8_lower(pc.utf8_normalize(texts, "NFKC"))
     joined = pc.replace_substring_regex(lower, _CUT_OFF, r"\1\2")
     whole = pc.replace_substring_regex(joined, _APOSTROPHE, "")
@@ -98,19 +98,19 @@ def words_of(texts: pa.Array) -> Words:
 
 
 def grams(words: Words, order: int) -> tuple[Ids, Places]:
-    """The n-grams of each text, each once, with their rows; in order of row, then of n-gram."""
+    """The distinct n-grams of each text, with their rows; sorted by row, then n-gram."""
     row = np.repeat(np.arange(len(words)), words.counts)
-    found, first = shingles.grams(words.hashes, row, order)
+    hashes, first = shingles.grams(words.hashes, row, order)
     rows = row[first]
-    once = distinct(rows, found)
-    return found[once], rows[once]
+    once = distinct(rows, hashes)
+    return hashes[once], rows[once]
 
 
 def variants(words: Words) -> tuple[Ids, Ids, Places]:
-    """What is left of each text without one of its words, for every word of it.
+    """Hashes of each text without one of its words, for every word.
 
-    Returns: hashes that keep the gap (equal for two texts of which one word differs), hashes that
-    close it (equal to `whole` of a text that lacks the word), and their rows. Shape (words,).
+    Returns: hashes with a gap (equal for two texts that differ in one word), hashes without a gap
+    (equal to `whole` of a text that lacks the word), and their rows. Shape (words,).
     """
     counts = words.counts
     row = np.repeat(np.arange(len(words)), counts)
@@ -127,7 +127,7 @@ def variants(words: Words) -> tuple[Ids, Ids, Places]:
 
 
 def whole(words: Words) -> Ids:
-    """Hash of all words of each text, the same as `variants` gives for a text of one word more."""
+    """The hash of all words of each text, as `variants` gives it for a text with one more word."""
     place = np.arange(len(words.hashes)) - np.repeat(words.starts[:-1], words.counts)
     parts = words.hashes * powers(int(words.counts.max(initial=0)))[place]
     before = np.concatenate([[np.uint64(0)], np.cumsum(parts, dtype=np.uint64)])
@@ -140,7 +140,7 @@ def _sums(words: Words, before: Ids) -> Ids:
 
 
 class Table:
-    """Which sentences hold a hash. A bit for each hash's upper bits keeps most others away."""
+    """The sentences that hold a hash. A bit array over upper bits rules most other hashes out."""
 
     def __init__(self, hashes: Ids, sentences: Places) -> None:
         order = np.lexsort((sentences, hashes))
@@ -151,7 +151,7 @@ class Table:
         self._present[self.hashes >> self._shift] = True
 
     def find(self, hashes: Ids) -> tuple[Places, Places, Places]:
-        """Which of these are held: their numbers, and the bounds of their sentences' run here."""
+        """The indices of known hashes, and the bounds of their runs in `sentences`."""
         maybe = np.flatnonzero(self._present[hashes >> self._shift])
         low = np.searchsorted(self.hashes, hashes[maybe], side="left")
         high = np.searchsorted(self.hashes, hashes[maybe], side="right")
@@ -159,21 +159,21 @@ class Table:
         return maybe[held], low[held], high[held]
 
     def pairs(self, hashes: Ids, rows: Places) -> Iterator[tuple[Places, Places]]:
-        """Each pair of a row and a sentence that share one of these hashes, in pieces."""
-        found, low, high = self.find(hashes)
+        """Pairs of a row and a sentence that share one of these hashes, in pieces."""
+        indices, low, high = self.find(hashes)
         sizes = high - low
         for some in pieces(sizes, _PAIRS):
             sentences = self.sentences[ranges(low[some], sizes[some])]
-            owners = np.repeat(rows[found[some]], sizes[some])
+            owners = np.repeat(rows[indices[some]], sizes[some])
             once = distinct(owners, sentences)
             yield owners[once], sentences[once]
 
 
 class Index:
-    """The evaluation sentences, ready to be looked for.
+    """An index of the evaluation sentences.
 
-    texts: the sentences. order: words of an n-gram. min_words: sentences with fewer are looked for
-    exactly alone, since little of them is their own. least: the lowest share to be reported.
+    texts: the sentences. order: words of an n-gram. min_words: shorter sentences, whose parts are
+    too common, are only matched exactly. least: the lowest share to report.
     """
 
     def __init__(self, texts: pa.Array, order: int, min_words: int, least: float) -> None:
@@ -190,57 +190,57 @@ class Index:
         self.long = enough
         self._whole = Table(whole(words)[enough], everything[enough])
         self._words = words.counts
-        found, rows = grams(words, order)
+        hashes, rows = grams(words, order)
         kept = enough[rows]
-        # An n-gram's number: its place among the distinct ones.
-        self._vocabulary, self._numbers, often = np.unique(
-            found[kept], return_inverse=True, return_counts=True
+        # An n-gram's number is its place among the distinct ones.
+        self._vocabulary, self._numbers, frequencies = np.unique(
+            hashes[kept], return_inverse=True, return_counts=True
         )
-        self._known = Table(self._vocabulary, np.arange(len(self._vocabulary)))
+        self._number_of = Table(self._vocabulary, np.arange(len(self._vocabulary)))
         self._totals = np.bincount(rows[kept], minlength=len(words))
         self._starts = np.concatenate([[0], np.cumsum(self._totals)])
-        self._rarest = self._prefixes(rows[kept], often)
+        self._rarest = self._prefixes(rows[kept], frequencies)
 
-    def _prefixes(self, rows: Places, often: Places) -> Table:
-        """The rarest n-grams of each sentence, so many that a text with the share holds one."""
-        order = np.lexsort((often[self._numbers], rows))
+    def _prefixes(self, rows: Places, frequencies: Places) -> Table:
+        """The rarest n-grams of each sentence: any text with the share holds one of them."""
+        order = np.lexsort((frequencies[self._numbers], rows))
         rank = np.arange(len(order)) - self._starts[rows[order]]
         total = self._totals[rows[order]]
         chosen = order[rank < total - _needed(total, self.least) + 1]
         return Table(self._vocabulary[self._numbers[chosen]], rows[chosen])
 
     def exact(self, words: Words) -> Matches:
-        """Texts of the same letters and digits; score 1."""
+        """Texts with the same letters and digits; score 1."""
         rows = np.flatnonzero(words.counts > 0)
         return _matches(self._exact.pairs(words.letters[rows], rows))
 
     def near(self, words: Words) -> Matches:
-        """Texts one word away; score: the share of words that agree, of the longer text's."""
+        """Texts that differ in one word; score: the share of equal words in the longer text."""
         masked, dropped, row = variants(words)
         everything = np.arange(len(words))
-        found = _matches(
+        matches = _matches(
             [
                 *self._masked.pairs(masked, row),
-                # The sentence has lost a word, or the text has.
+                # The sentence has a word more, or the text has.
                 *self._dropped.pairs(whole(words), everything),
                 *self._whole.pairs(dropped, row),
             ]
         )
-        longer = np.maximum(words.counts[found.rows], self._words[found.sentences])
-        # Of two texts of one word that word differs: nothing agrees.
-        return replace(found, scores=1 - 1 / np.maximum(longer, 1)).filter(longer > 1)
+        longer = np.maximum(words.counts[matches.rows], self._words[matches.sentences])
+        # Two texts of one word each have nothing in common.
+        return replace(matches, scores=1 - 1 / np.maximum(longer, 1)).filter(longer > 1)
 
     def shares(self, words: Words) -> Matches:
         """Texts that hold at least `least` of a sentence's n-grams; score: the share."""
-        found, rows = grams(words, self.order)
-        known, numbers, _ = self._known.find(found)
-        found, rows = found[known], rows[known]
+        hashes, rows = grams(words, self.order)
+        indexed, numbers, _ = self._number_of.find(hashes)
+        hashes, rows = hashes[indexed], rows[indexed]
         starts = np.searchsorted(rows, np.arange(len(words) + 1))
-        # Ascending: rows are, and numbers within a row.
+        # Sorted, since rows are sorted, and numbers within a row.
         held = rows * len(self._vocabulary) + numbers
         kept = []
-        for at, sentences in self._rarest.pairs(found, rows):
-            # No text holds more of a sentence's n-grams than it holds of all sentences'.
+        for at, sentences in self._rarest.pairs(hashes, rows):
+            # Skip texts with fewer n-grams in the index than the share needs.
             likely = np.diff(starts)[at] >= _needed(self._totals[sentences], self.least)
             at, sentences = at[likely], sentences[likely]
             share = self._count(at, sentences, held) / self._totals[sentences]
@@ -249,40 +249,41 @@ class Index:
         return _matches(kept)
 
     def _count(self, rows: Places, sentences: Places, held: Places) -> Places:
-        """For each pair how many of the sentence's n-grams are among those held by the row."""
+        """For each pair, the number of the sentence's n-grams that the row holds."""
         counts = np.zeros(len(rows), dtype=np.int64)
         totals = self._totals[sentences]
         for some in pieces(totals, _PAIRS):
             sizes = totals[some]
             numbers = self._numbers[ranges(self._starts[sentences[some]], sizes)]
-            wanted = np.repeat(rows[some], sizes) * len(self._vocabulary) + numbers
-            places = np.searchsorted(held, wanted).clip(max=len(held) - 1)
-            same = (held[places] == wanted).astype(np.int64)
+            keys = np.repeat(rows[some], sizes) * len(self._vocabulary) + numbers
+            places = np.searchsorted(held, keys).clip(max=len(held) - 1)
+            same = (held[places] == keys).astype(np.int64)
             counts[some] = np.add.reduceat(same, np.cumsum(sizes) - sizes)
         return counts
 
 
 def _needed(totals: Places, least: float) -> Places:
-    """The fewest n-grams of each sentence that make the share."""
+    """The least number of each sentence's n-grams that reaches the share."""
     needed: Places = np.maximum(np.ceil(totals * least - 1e-9), 1).astype(np.int64)
     return needed
 
 
-def _matches(found: Iterable[tuple[Places, Places, *tuple[Shares, ...]]]) -> Matches:
-    """The pairs of all pieces, each once, in order; with their scores, or the score 1."""
-    held = [
-        (pair[0], pair[1], pair[2] if len(pair) > 2 else np.ones(len(pair[0]))) for pair in found
+def _matches(batches: Iterable[tuple[Places, Places, *tuple[Shares, ...]]]) -> Matches:
+    """The distinct pairs of all pieces, sorted; with their scores, or 1."""
+    scored = [
+        (piece[0], piece[1], piece[2] if len(piece) > 2 else np.ones(len(piece[0])))
+        for piece in batches
     ]
     none = (np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
-    rows, sentences, scores = (np.concatenate(each) for each in zip(none, *held, strict=True))
+    rows, sentences, scores = (np.concatenate(each) for each in zip(none, *scored, strict=True))
     once = distinct(rows, sentences)
     return Matches(rows[once], sentences[once], scores[once])
 
 
 def near_vectors(texts: Vectors, sentences: Vectors, least: float, block: int = BLOCK) -> Matches:
-    """Pairs of vectors of length one whose cosine is at least `least`, in blocks: never n x n.
+    """Pairs with a cosine of at least `least`, computed in blocks.
 
-    texts: shape (texts, dimension). sentences: shape (sentences, dimension).
+    texts: (texts, dimension), sentences: (sentences, dimension), of length one.
     """
     kept = []
     for first in range(0, len(texts), block):

@@ -1,4 +1,4 @@
-"""A passage and its context: the title and the headings above it, without marks of their page."""
+"""A passage's context: the title and the headings above it, without numbers and marks."""
 
 import re
 
@@ -6,17 +6,17 @@ _BETWEEN = " > "
 
 
 def passage_text(context: str, text: str) -> str:
-    """What an encoder reads of a passage."""
+    """The text of a passage that an encoder reads."""
     return f"{context}\n{text}" if context else text
 
 
 def context_of(names: list[str]) -> str:
-    """The title and the headings above a passage, from the outermost on, as one line."""
+    """The title and the headings above a passage, outermost first, as one line."""
     return _BETWEEN.join(names)
 
 
 def above(context: str) -> list[str]:
-    """The names in a context, from the outermost on."""
+    """The inverse of `context_of`."""
     return context.split(_BETWEEN) if context else []
 
 
@@ -28,14 +28,14 @@ _NUMBER = re.compile(
         |\d+(?=\s+[A-Z]))\s+(?=.*[^\W\d_])""",
     re.VERBOSE,
 )
-# A heading's end in Markdown, or the way to it: a pilcrow, perhaps as a link, or an anchor.
+# Marks at a heading's end: a pilcrow, perhaps as a link, an anchor, Markdown's signs, punctuation.
 _BEHIND = re.compile(
     r"(?:\s*\[?[¶§🔗\uf0c1]\]?(?:\([^)]*\))?|\s*\{:?\s*#[^}]*\}|\s+#+|[\s.:;,])++$"
 )
 
 
 def as_typed(name: str) -> str:
-    """A title or a heading without its number, marks and anchor; as it is if nothing is left."""
+    """A title or a heading without number, marks and anchor; unchanged if nothing would be left."""
     bare = _BEHIND.sub("", re.sub(r"^#+\s+", "", name))
     number = _NUMBER.match(bare)
     return bare[number.end() :] if number else bare or name

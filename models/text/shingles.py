@@ -1,7 +1,7 @@
-"""Shingles: what decides whether two texts share text.
+"""Shingles, by which shared text is found.
 
 The shingles of a text are the hashes of its normalised word 8-grams, within a sentence and across
-the sentences of one paragraph; a shorter sentence has one, of its whole normalised text.
+the sentences of one paragraph; a shorter sentence has one, of all its words.
 """
 
 from collections.abc import Sequence
@@ -17,8 +17,8 @@ from tercet.models.seeding import Ids
 
 Places: TypeAlias = npt.NDArray[np.int64]
 
-# An n-gram is a polynomial of its words' hashes in this base, modulo 2^64. Being odd, it has an
-# inverse, by which a word can be taken out of the sum again.
+# An n-gram's hash is a polynomial of its words' hashes in this base, modulo 2^64. An odd base has
+# an inverse, which `overlap` needs to take a word out again.
 BASE = 0x9E3779B97F4A7C15
 _NO_WORD = r"[^\p{L}\p{M}\p{N}]+"
 _UNSPACED = (
@@ -30,8 +30,8 @@ _UNSPACED = (
 def spaced(lower: pa.Array) -> pa.Array:
     """The words of lower-case texts, one space apart: letters, their accents and digits.
 
-    In scripts without spaces two letters of Chinese or Japanese, or four signs of Thai, Lao,
-    Tibetan, Burmese or Khmer, are a word, from the beginning of each stretch of them on.
+    In scripts without spaces, each two letters of Chinese or Japanese, and each four signs of Thai,
+    Lao, Tibetan, Burmese or Khmer, are a word.
     """
     words = pc.replace_substring_regex(lower, _NO_WORD, " ")
     if not pc.all(pc.string_is_ascii(words)).as_py():
@@ -41,14 +41,14 @@ def spaced(lower: pa.Array) -> pa.Array:
 
 
 def word_hashes(texts: pa.Array) -> tuple[Ids, Places]:
-    """Hashes of all words of spaced texts, row after row, and how many each text has.
+    """Hashes of all words of spaced texts, row after row, and the number of each text's words.
 
     Returns: hashes, shape (words,); counts, shape (rows,).
     """
     lists = pc.utf8_split_whitespace(texts)
     flat = pc.list_flatten(lists)
     counts = pc.list_value_length(lists).to_numpy(zero_copy_only=False).astype(np.int64)
-    # A text without words is split into one empty word.
+    # Arrow splits a text without words into one empty word.
     counts[pc.equal(texts, "").to_numpy(zero_copy_only=False)] = 0
     coded = flat.filter(pc.not_equal(flat, "")).dictionary_encode()
     distinct = seeding.text_ids(coded.dictionary.to_pylist())
@@ -57,15 +57,15 @@ def word_hashes(texts: pa.Array) -> tuple[Ids, Places]:
 
 def powers(count: int) -> Ids:
     """The first powers of `BASE`, at least one. Shape (max(count, 1),)."""
-    found = np.full(max(count, 1), BASE, dtype=np.uint64)
-    found[0] = 1
-    return np.multiply.accumulate(found)
+    factors = np.full(max(count, 1), BASE, dtype=np.uint64)
+    factors[0] = 1
+    return np.multiply.accumulate(factors)
 
 
 def grams(hashes: Ids, owners: npt.NDArray[np.integer], order: int) -> tuple[Ids, Places]:
-    """The n-grams of `order` words that all have one owner, with the place of their first word.
+    """Hashes of the n-grams of `order` words of one owner, with the place of their first word.
 
-    hashes, owners: of each word; an owner's words stand together. Shape (words,).
+    hashes, owners: of each word, shape (words,); an owner's words are adjacent.
     """
     count = max(len(hashes) - order + 1, 0)
     total = np.zeros(count, dtype=np.uint64)
@@ -86,12 +86,12 @@ def normalised(texts: pa.Array) -> pa.Array:
 
 
 def shingles(texts: Sequence[str] | pa.Array, paragraphs: Index) -> tuple[Ids, Index]:
-    """Shingles of texts, each with the row in which it begins, in order of rows.
+    """Shingles of texts, each with the row in which it begins, sorted by row.
 
     Args:
         texts: sentences in order, shape (rows,).
-        paragraphs: a number for each row; neighbours of equal number are one paragraph, across
-            whose sentences 8-grams run. Shape (rows,).
+        paragraphs: a number for each row, shape (rows,); adjacent rows with equal numbers are one
+            paragraph.
     """
     column = texts if isinstance(texts, pa.Array) else pa.array(texts, pa.string())
     return shingles_of_words(*word_hashes(normalised(column)), paragraphs)
@@ -100,16 +100,17 @@ def shingles(texts: Sequence[str] | pa.Array, paragraphs: Index) -> tuple[Ids, I
 def shingles_of_words(
     hashes: Ids, counts: npt.NDArray[np.int64], paragraphs: Index
 ) -> tuple[Ids, Index]:
-    """The same of texts whose words are hashed already, as `word_hashes` gives them."""
+    """`shingles` for the results of `word_hashes`."""
     rows = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
-    # Equal numbers apart (a, b, a) are not one paragraph: count the changes instead.
+    # Number runs by counting changes: equal numbers that are not adjacent (a, b, a) are two
+    # paragraphs.
     runs = np.cumsum(np.diff(paragraphs, prepend=paragraphs[:1]) != 0)
     long_shingles, first = grams(hashes, runs[rows], GRAM)
     short_shingles, short_rows = _short_texts(hashes, rows, counts)
-    found = np.concatenate([long_shingles, short_shingles])
+    hashed = np.concatenate([long_shingles, short_shingles])
     where = np.concatenate([rows[first], short_rows])
     order = np.argsort(where, kind="stable")
-    return found[order], where[order]
+    return hashed[order], where[order]
 
 
 def _short_texts(hashes: Ids, rows: Index, counts: npt.NDArray[np.int64]) -> tuple[Ids, Index]:
@@ -125,18 +126,18 @@ def _short_texts(hashes: Ids, rows: Index, counts: npt.NDArray[np.int64]) -> tup
     return seeding.mix(sums + counts[short].astype(np.uint64)), short
 
 
-def shared_words(texts: pa.Array, known: Ids) -> tuple[Index, list[str]]:
-    """Rows of single texts that share a shingle with `known`, and the words of the first one.
+def shared_words(texts: pa.Array, others: Ids) -> tuple[Index, list[str]]:
+    """Rows of texts that share a shingle with `others`, and the words of the first such shingle.
 
-    known: sorted.
+    others: sorted.
     """
-    found, rows = shingles(texts, np.arange(len(texts), dtype=np.int32))
-    if not len(known) or not len(found):
+    hashed, rows = shingles(texts, np.arange(len(texts), dtype=np.int32))
+    if not len(others) or not len(hashed):
         return np.empty(0, np.int32), []
-    places = np.searchsorted(known, found).clip(max=len(known) - 1)
-    hits = np.flatnonzero(known[places] == found)
+    places = np.searchsorted(others, hashed).clip(max=len(others) - 1)
+    hits = np.flatnonzero(others[places] == hashed)
     hit_rows, first = np.unique(rows[hits], return_index=True)
-    # A text's 8-grams come in order, one a word: a shingle begins at its first word.
+    # A text has one shingle for each word at which an 8-gram begins, in order.
     starts = hits[first] - np.searchsorted(rows, hit_rows)
     words = normalised(texts.take(pa.array(hit_rows))).to_pylist()
     return hit_rows, [

@@ -1,6 +1,6 @@
-"""Words of many sentences repeated, deleted or shuffled at once, by seeded draws.
+"""Repeats, deletes or shuffles words of many sentences at once, by seeded draws.
 
-What becomes of a sentence is a function of (seed, its id, copy) alone.
+The result for a sentence depends only on seed, its id and the copy.
 """
 
 from collections.abc import Sequence
@@ -15,19 +15,19 @@ from tercet.models import seeding
 
 _COPY = 1 << 32
 
-# The numbers of Generate-CSE: up to 0.3 of the words are repeated; of more than 3 words up to 6,
-# and at most a third, are deleted.
+# Generate-CSE's numbers: up to 0.3 of the words are repeated; in sentences of more than 3 words up
+# to 6, and at most a third, are deleted.
 REPEATED = 0.3
 SHORT, DELETED, MOST_DELETED = 3, 1 / 3, 6
 
-# The words of all changed sentences, one after another, and how many each has.
+# The words of all changed sentences, one after another, and the number of each sentence's words.
 Changed = tuple[npt.NDArray[np.object_], npt.NDArray[np.int64]]
 
 
 @dataclass(frozen=True)
 class Words:
-    """The words of some sentences in one column: word, whether it may be changed, its row, its
-    place, and words a row."""
+    """The words of some sentences, flattened. free: whether a word may be deleted. row, place: of
+    a word. counts: words of each row."""
 
     ids: seeding.Ids
     flat: npt.NDArray[np.object_]
@@ -37,7 +37,7 @@ class Words:
     counts: npt.NDArray[np.int64]
 
     def ranks(self, seed: int, purpose: str, copy: int) -> npt.NDArray[np.int64]:
-        """Each word's place in a random order of its row's words, in which the free ones lead."""
+        """Each word's place in a random order of its row's words, free words first."""
         counter = (self.place + copy * _COPY).astype(np.uint64)
         keys = seeding.draws(seed, purpose, self.ids[self.row], counter)
         order = np.lexsort((keys, ~self.free, self.row))
@@ -51,7 +51,7 @@ def words_of(
     sentences: Sequence[Sequence[str]],
     free: npt.NDArray[np.bool_] | None = None,
 ) -> Words:
-    """The words of these sentences. free: which may be deleted; None: all."""
+    """The words of these sentences. free: whether each word may be deleted; None: all."""
     counts = np.array([len(words) for words in sentences], dtype=np.int64)
     row = np.repeat(np.arange(len(counts)), counts)
     place = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -62,7 +62,9 @@ def words_of(
 
 
 def repeated(words: Words, seed: int, copy: int) -> Changed:
-    """N from [1, max(1, floor(0.3 * (words - 1)))] words of each sentence twice, in place."""
+    """Repeats 1 to max(1, floor(0.3 * (words - 1))) words of each sentence in place (VAEGPT-Sim,
+    section 3).
+    """
     most = np.maximum(1, np.floor(REPEATED * (words.counts - 1))).astype(np.int64)
     times = _times(words, seed, "word_repetition", copy, most)
     chosen = words.ranks(seed, "word_repetition", copy) < times[words.row]
@@ -70,8 +72,8 @@ def repeated(words: Words, seed: int, copy: int) -> Changed:
 
 
 def cut(words: Words, seed: int, copy: int) -> Changed:
-    """Without N from [1, min(6, floor(words / 3))] of the words that may go."""
-    # 1/3 of 9 words are three, whatever the rounding of the product.
+    """Deletes 1 to min(6, floor(words / 3)) of each sentence's free words."""
+    # The summand makes a third of 9 words 3 despite rounding.
     some = np.floor(DELETED * words.counts + 1e-9).astype(np.int64)
     free = np.bincount(words.row, weights=words.free, minlength=len(words.counts))
     most = np.minimum(np.clip(some, 1, MOST_DELETED), free.astype(np.int64))
@@ -81,7 +83,7 @@ def cut(words: Words, seed: int, copy: int) -> Changed:
 
 
 def shuffled(words: Words, seed: int, copy: int) -> Changed:
-    """All words of each sentence in a random order, perhaps the one that they had."""
+    """All words of each sentence in a random order, which may be the original."""
     order = np.lexsort((words.ranks(seed, "word_shuffle", copy), words.row))
     return words.flat[order], words.counts
 
@@ -95,7 +97,7 @@ def sentences_of(changed: Changed) -> list[list[str]]:
 
 
 def in_another_order(words: Sequence[str], source: Sequence[str]) -> list[str]:
-    """These words; where they stand as in the source, the first word goes last."""
+    """These words; if their order is the source's, the first word goes last."""
     return [*source[1:], *source[:1]] if list(words) == list(source) else list(words)
 
 

@@ -1,10 +1,10 @@
-"""Unicode text made uniform, and its words, also in scripts that put no spaces between them."""
+"""Folds Unicode text, and counts its words, also in scripts without spaces."""
 
 import re
 import unicodedata
 
-# Letters of a word on average, and the scripts: Han, kana and bopomofo; Thai, Lao, Burmese, Khmer,
-# Tibetan, and Tai of China.
+# Scripts without spaces (Han, kana and bopomofo; Thai, Lao, Burmese, Khmer, Tibetan and Tai of
+# China), and the letters of an average word.
 _HAN = (
     "\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3040-\u312f\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf"
     "\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9f\U00020000-\U000323af"
@@ -12,35 +12,36 @@ _HAN = (
 _THAI = "\u0e00-\u109f\u1780-\u17ff\u1950-\u19ff\u1a20-\u1aaf\ua9e0-\ua9ff\uaa60-\uaa7f"
 _LETTERS_A_WORD = ((re.compile(f"[{_HAN}]"), 2), (re.compile(f"[{_THAI}]"), 4))
 UNSPACED_LETTERS = _HAN + _THAI
-"""Inside of a class of a regular expression."""
+"""For use within a class of a regular expression."""
 UNSPACED = re.compile(f"[{UNSPACED_LETTERS}]")
 
 
 def count_words(text: str) -> int:
-    """The words of a folded text, at least 1: what stands between spaces.
+    """The number of words of a folded text, at least 1: pieces between spaces.
 
     In scripts without spaces, two letters of Chinese or Japanese are a word, and four signs of
-    Thai, Lao, Tibetan, Burmese or Khmer; what is between them counts if it has letters or digits.
+    Thai, Lao, Tibetan, Burmese or Khmer; pieces of other scripts count if they have letters or
+    digits.
     """
     if text.isascii() or not UNSPACED.search(text):
         return text.count(" ") + 1
-    found = sum(len(letter.findall(text)) / size for letter, size in _LETTERS_A_WORD)
+    unspaced = sum(len(letter.findall(text)) / size for letter, size in _LETTERS_A_WORD)
     others = UNSPACED.sub(" ", text).split()
-    return max(round(found) + sum(any(map(str.isalnum, piece)) for piece in others), 1)
+    return max(round(unspaced) + sum(any(map(str.isalnum, piece)) for piece in others), 1)
 
 
 def words_sql(column: str) -> str:
-    """The same as an expression of DuckDB."""
+    """`count_words` as an expression of DuckDB."""
 
     def count(pattern: str, text: str = column) -> str:
         return f"len(regexp_extract_all({text}, '{pattern}'))"
 
-    found = " + ".join(f"{count(one.pattern)} / {size}" for one, size in _LETTERS_A_WORD)
+    unspaced = " + ".join(f"{count(one.pattern)} / {size}" for one, size in _LETTERS_A_WORD)
     rest = f"regexp_replace({column}, '{UNSPACED.pattern}', ' ', 'g')"
     others = count(r"\S*[\p{L}\p{N}]\S*", rest)
     spaced = f"length({column}) - length(replace({column}, ' ', '')) + 1"
     return f"""CASE WHEN regexp_matches({column}, '{UNSPACED.pattern}')
-        THEN greatest(round_even({found}, 0)::BIGINT + {others}, 1) ELSE {spaced} END"""
+        THEN greatest(round_even({unspaced}, 0)::BIGINT + {others}, 1) ELSE {spaced} END"""
 
 
 def is_unspaced(text: str) -> bool:
@@ -48,23 +49,13 @@ def is_unspaced(text: str) -> bool:
     return 2 * len(UNSPACED.findall(text)) > sum(map(str.isalpha, text))
 
 
-# Control characters that are not white space, and marks that print nothing and would hide equality.
-_INVISIBLE = dict.fromkeys(
-    [
-        *range(0x00, 0x09),
-        *range(0x0E, 0x1C),
-        *range(0x7F, 0x85),
-        *range(0x86, 0xA0),
-        0xAD,
-        0x200B,
-        0x2060,
-        0xFEFF,
-    ]
-)
+# Control characters except white space, and invisible marks, which would make equal texts differ.
+_CONTROL = (*range(0x00, 0x09), *range(0x0E, 0x1C), *range(0x7F, 0x85), *range(0x86, 0xA0))
+_INVISIBLE = dict.fromkeys((*_CONTROL, 0xAD, 0x200B, 0x2060, 0xFEFF))
 
 
 def fold(text: str) -> str:
-    """The text in Unicode's NFC form, without control characters, white space as single spaces."""
+    """The text in NFC, without control characters, with each run of white space as one space."""
     if not text.isascii():
         text = unicodedata.normalize("NFC", text)
     if not text.isprintable():
@@ -73,7 +64,7 @@ def fold(text: str) -> str:
 
 
 def encodable(text: str) -> bool:
-    """Whether the text can be written as UTF-8, i.e. holds no lone surrogate."""
+    """Whether the text can be written as UTF-8: it holds no lone surrogate."""
     if text.isascii():
         return True
     try:
@@ -83,12 +74,12 @@ def encodable(text: str) -> bool:
     return True
 
 
-# Scripts from here on are written without spaces, or with words grown together.
+# Scripts from this character on are written without spaces, or join words.
 _WITHOUT_WORDS = "\u0590"
 
 
 def inside(text: str, place: int) -> bool:
-    """Whether a word goes on over this place of the text; never in scripts without spaces."""
+    """Whether this place of the text is inside a word; False in scripts without spaces."""
     if not 0 < place < len(text):
         return False
     around = text[place - 1 : place + 1]

@@ -1,4 +1,4 @@
-"""Which rows make a batch: drawn from their groups and shuffled, by seed, row and round."""
+"""Batches of rows: drawn from groups and shuffled by seed, row and round."""
 
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
@@ -13,54 +13,35 @@ from tercet.models.seeding import Ids
 
 Indices: TypeAlias = npt.NDArray[np.int64]
 
-# Rows are sorted by length inside windows of this many batches: little padding, still shuffled.
+# Batches in a window. Rows are sorted by length within a window: little padding, still shuffled.
 WINDOW = 20
-
-
-def repeat_words(text: str, seed: int, row_id: int, epoch: int, rate: float = 0.3) -> str:
-    """The text with some of its words repeated, a function of (seed, row, epoch).
-
-    Of n words 1 to max(1, floor(rate * (n - 1))) are repeated in place (VAEGPT-Sim, section 3).
-    GCSE's code repeats one word, in half of the anchors.
-    """
-    words = text.split()
-    if not words:
-        return text
-    row = np.array([row_id], dtype=np.uint64)
-    most = max(1, int(rate * (len(words) - 1)))
-    count = 1 + int(seeding.below(seed, "repetition count", row, most, epoch)[0])
-    counter = np.arange(len(words), dtype=np.uint64) + np.uint64(epoch << 32)
-    order = np.argsort(seeding.draws(seed, "repetition", row.repeat(len(words)), counter))
-    twice = set(order[:count].tolist())
-    return " ".join(f"{word} {word}" if i in twice else word for i, word in enumerate(words))
 
 
 class LengthWindows:
     """Batches of rows of similar length, reshuffled each round; no row is left out.
 
-    Rows are shuffled, cut into windows of 20 batches, sorted by length inside a window, cut into
-    batches, and the batches shuffled. A row whose text is already in a batch waits for the next
-    one of its window, so that it is not its own negative; where none is left, it stays.
+    Rows are shuffled, cut into windows of 20 batches, sorted by length within a window, cut into
+    batches, and the batches shuffled. A row whose text is already in a batch moves to a later batch
+    of its window, so that a text is not its own negative; in the last batch it stays.
     """
 
     def __init__(
         self, rows: pa.Table, texts: Sequence[str], batch_size: int, seed: int, purpose: str
     ) -> None:
-        """rows: row_id (uint64) and the columns `texts`, of which only the first is in every row.
+        """rows: row_id (uint64) and the columns `texts`; all but the first may have nulls.
 
-        purpose: the name of the draws.
+        purpose: names the draws.
         """
         self._ids: Ids = rows["row_id"].to_numpy()
         self._size, self._seed, self._purpose = batch_size, seed, purpose
-        # A missing text takes no place of its own: it counts as the row's first.
+        # A missing text counts as a copy of the row's first.
         columns = [pc.coalesce(rows[name], rows[texts[0]]) for name in texts]
         lengths = [pc.utf8_length(column).to_numpy() for column in columns]
         self._lengths: Indices = np.max(np.stack(lengths), axis=0)
-        # In dropout pairs the positive is the anchor: once is enough there.
         self._texts = np.stack([seeding.text_ids(column.to_pylist()) for column in columns], axis=1)
 
     def round(self, number: int, rows: Indices | None = None) -> list[list[int]]:
-        """The round's batches of row numbers, of these rows; None: of all."""
+        """The round's batches, as numbers of rows. rows: those to use; None: all."""
         ids = self._ids if rows is None else self._ids[rows]
         draws = seeding.draws(self._seed, f"{self._purpose} rows", ids, number)
         order = np.argsort(draws, kind="stable")
@@ -91,7 +72,7 @@ class LengthWindows:
                     batch.append(row)
                 else:
                     later.append(row)
-            # Only repeated texts are left: the batch is filled with them rather than left small.
+            # If only repeated texts are left, they fill the batch.
             missing = self._size - len(batch)
             yield batch + later[:missing]
             waiting = later[missing:]

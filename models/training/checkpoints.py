@@ -1,7 +1,7 @@
 """Checkpoints of a training in safetensors and JSON: no pickle is written or read.
 
-A checkpoint is a folder. It is written under another name and renamed when everything in it is on
-the disk, so that a folder called `checkpoint-N` is always whole.
+A checkpoint is a folder. It is written under another name and renamed once its files are on disk,
+so that a folder called `checkpoint-N` is always complete.
 """
 
 import json
@@ -22,9 +22,9 @@ State = dict[str, Any]
 
 
 def latest(directory: Path) -> Path | None:
-    """The whole checkpoint with the highest step in `directory`, if there is one."""
-    found = {_step(path): path for path in directory.glob(f"{_PREFIX}*") if _step(path) >= 0}
-    return found[max(found)] if found else None
+    """The complete checkpoint with the highest step in `directory`, if there is one."""
+    paths = [path for path in directory.glob(f"{_PREFIX}*") if _step(path) >= 0]
+    return max(paths, key=_step, default=None)
 
 
 def _step(path: Path) -> int:
@@ -33,9 +33,9 @@ def _step(path: Path) -> int:
 
 
 def write(directory: Path, step: int, files: Mapping[str, State | dict[str, torch.Tensor]]) -> Path:
-    """Writes `checkpoint-<step>` with these files, then removes the older ones.
+    """Writes `checkpoint-<step>` with these files, then removes older checkpoints.
 
-    files: file name to content: `.safetensors` gets tensors by name, `.json` JSON's types.
+    files: content by file name: tensors by name for `.safetensors`, JSON's types for `.json`.
     """
     target = directory / f"{_PREFIX}{step}"
     draft = directory / f"{target.name}{_WRITING}"
@@ -60,7 +60,7 @@ def write(directory: Path, step: int, files: Mapping[str, State | dict[str, torc
 
 
 def weights(module: nn.Module) -> dict[str, torch.Tensor]:
-    """Parameters and persistent buffers by name, each tensor once however often it is used."""
+    """Parameters and persistent buffers by name; a shared tensor has one name."""
     lasting = module.state_dict().keys()
     named = {**dict(module.named_parameters()), **dict(module.named_buffers())}
     return {name: tensor for name, tensor in named.items() if name in lasting}
@@ -80,7 +80,7 @@ def write_training(
     optimizer: torch.optim.Optimizer | None,
     state: State,
 ) -> None:
-    """A checkpoint of a training; without an optimizer it can be read, but not resumed."""
+    """Writes a checkpoint; a training resumes only from one with an optimizer."""
     files: dict[str, Any] = {"model.safetensors": weights(module), "log.json": state}
     if optimizer is not None:
         tensors, rest = split_optimizer(optimizer.state_dict())
@@ -101,7 +101,7 @@ def load_optimizer(optimizer: torch.optim.Optimizer, checkpoint: Path) -> None:
 
 
 def write_tensors(path: Path, tensors: Mapping[str, torch.Tensor]) -> None:
-    """Writes one file of tensors by name; it is complete if it exists."""
+    """Writes one file of tensors by name, atomically."""
     draft = path.with_name(f"{path.name}{_WRITING}")
     _save(draft, tensors)
     draft.rename(path)
@@ -109,7 +109,7 @@ def write_tensors(path: Path, tensors: Mapping[str, torch.Tensor]) -> None:
 
 
 def _save(path: Path, tensors: Mapping[str, torch.Tensor]) -> None:
-    # Copies: safetensors refuses tensors that share memory (tied weights).
+    # Copies, since safetensors refuses tensors that share memory (tied weights).
     copies = {key: value.detach().cpu().clone() for key, value in tensors.items()}
     save_file({key: value.contiguous() for key, value in copies.items()}, path)
     _sync(path)

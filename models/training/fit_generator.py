@@ -1,7 +1,7 @@
-"""Fits a generator to pairs of source and target, laid out as it will be asked.
+"""Fits a generator to pairs of source and target, in the layout of its later prompts.
 
-The model and its objective come from outside: `generator_forms.py` has the plain ones, and
-`models/vaegpt/fitting.py` VAEGPT's. A checkpoint is chosen by the ROUGE of greedy answers.
+The caller gives the model and its objective: the plain ones are below, VAEGPT's in
+`models/vaegpt/fitting.py`. The best step is chosen by the ROUGE of greedy answers.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -25,9 +25,9 @@ from tercet.models.training.loop import OPTIMIZERS, Batch, Choice, LogRow, Setti
 from tercet.models.training.phase import Hyperparameters, Optimizer
 
 METRIC = "rouge validation average"
-# An answer may be longer than the longest target by so many tokens.
+# Tokens by which an answer may be longer than the longest target.
 _SPARE_TOKENS = 8
-# Lengths are padded to a multiple of this: a bf16 kernel on a CPU is made anew for every shape.
+# Lengths are padded to a multiple of this, since a CPU compiles bf16 kernels for every shape.
 _MULTIPLE = 8
 IGNORED = -100
 
@@ -38,7 +38,7 @@ Objective: TypeAlias = Callable[[Encoded], tuple[Tensor, dict[str, Tensor]]]
 
 @dataclass(frozen=True)
 class Fitted:
-    """A model that is being fitted, with what it reads and writes.
+    """A model that is being fitted, with its tokenizer and layout.
 
     model: of transformers, with `generate`.
     """
@@ -59,7 +59,7 @@ def fit(
     """Fits the model in place, from the last checkpoint in the directory if there is one.
 
     rows: row_id (uint64, distinct), source, target. Raises ValueError as `loop.train` does, and
-    where layout and tokenizer do not fit.
+    if layout and tokenizer do not fit.
     """
     feed = Feed(fitted.tokenizer, fitted.layout, rows, hyper.batch_size, setting.seed)
     optimizing = OPTIMIZERS[optimizer]
@@ -69,9 +69,9 @@ def fit(
 class Feed:
     """Batches of pairs of similar length, reshuffled each round, padded on the right.
 
-    A batch of a causal form has, each (rows, tokens): input_ids, attention_mask and labels, where
-    all but the target is ignored; of T5 the labels are the decoder's. Then start (rows,), where in
-    the input the target begins, target_ids, and target_mask, both with the closing <eos>.
+    A batch has input_ids, attention_mask and labels, each (rows, tokens); target_ids and
+    target_mask (rows, tokens), with the closing <eos>; and start (rows,), the target's place in the
+    input. Labels are the decoder's for T5; for a causal form all but the target is ignored.
     """
 
     def __init__(
@@ -79,8 +79,9 @@ class Feed:
     ) -> None:
         rows = rows.sort_by("row_id").combine_chunks()
         self._pad, self._layout = int(tokenizer.pad_token_id), layout
-        self._asked = layouts.prompts(tokenizer, layout, rows["source"].to_pylist())
-        self._targets = layouts.targets(tokenizer, layout, rows["target"].to_pylist(), self._asked)
+        self._prompts = layouts.prompts(tokenizer, layout, rows["source"].to_pylist())
+        targets = rows["target"].to_pylist()
+        self._targets = layouts.targets(tokenizer, layout, targets, self._prompts)
         texts = ["source", "target"]
         self._windows = batching.LengthWindows(rows, texts, batch_size, seed, "pairs")
         self._length = -(-int(rows.num_rows) // batch_size)
@@ -94,31 +95,32 @@ class Feed:
         if self._round[0] != number:
             self._round = (number, self._windows.round(number))
         rows = self._round[1][place]
-        asked = [self._asked[row] for row in rows]
+        prompts = [self._prompts[row] for row in rows]
         targets = [self._targets[row] for row in rows]
-        return Batch(len(rows), self._encoded(asked, targets))
+        return Batch(len(rows), self._encoded(prompts, targets))
 
-    def _encoded(self, asked: list[list[int]], targets: list[list[int]]) -> Encoded:
-        written, _ = padded(targets, self._pad)
-        # Padding may be the same token as <eos>.
+    def _encoded(self, prompts: list[list[int]], targets: list[list[int]]) -> Encoded:
+        target_ids, _ = padded(targets, self._pad)
+        # Not the mask of `padded`, since padding may be the same token as <eos>.
         lengths = torch.tensor([len(ids) for ids in targets])
-        found = {
-            "target_ids": written,
-            "target_mask": torch.arange(written.shape[1]) < lengths[:, None],
-            "start": torch.tensor([len(ids) for ids in asked]),
+        target_features = {
+            "target_ids": target_ids,
+            "target_mask": torch.arange(target_ids.shape[1]) < lengths[:, None],
+            "start": torch.tensor([len(ids) for ids in prompts]),
         }
+        inputs = prompts
         if self._layout.form == "t5":
             labels, _ = padded(targets, IGNORED)
         else:
-            pairs = list(zip(asked, targets, strict=True))
-            labels, _ = padded([[IGNORED] * len(a) + t for a, t in pairs], IGNORED)
-            asked = [a + t for a, t in pairs]
-        ids, mask = padded(asked, self._pad)
-        return {"input_ids": ids, "attention_mask": mask, "labels": labels, **found}
+            pairs = list(zip(prompts, targets, strict=True))
+            labels, _ = padded([[IGNORED] * len(p) + t for p, t in pairs], IGNORED)
+            inputs = [prompt + target for prompt, target in pairs]
+        ids, mask = padded(inputs, self._pad)
+        return {"input_ids": ids, "attention_mask": mask, "labels": labels, **target_features}
 
 
 def padded(rows: Sequence[Sequence[int]], value: int, left: bool = False) -> tuple[Tensor, Tensor]:
-    """The rows as one (rows, tokens) tensor, and its mask of ones where there is a token."""
+    """The rows as one (rows, tokens) tensor, and its mask: 1 for tokens, 0 for padding."""
     longest = -(-max(map(len, rows)) // _MULTIPLE) * _MULTIPLE
     ids = torch.full((len(rows), longest), value)
     mask = torch.zeros(len(rows), longest, dtype=torch.int64)
@@ -130,19 +132,19 @@ def padded(rows: Sequence[Sequence[int]], value: int, left: bool = False) -> tup
 
 
 def choice_by_rouge(fitted: Fitted, held_out: pa.Table, every: int, batch_size: int) -> Choice:
-    """Measures the average ROUGE of greedy answers in percent; nothing is drawn.
+    """Measures the average ROUGE of greedy answers in percent.
 
-    A model whose weights are NaN or infinite has no figure, though it still says something.
+    A model with NaN or infinite weights has no figure, although it still gives answers.
     held_out: source and target, at least one row.
     """
     sources, targets = held_out["source"].to_pylist(), held_out["target"].to_pylist()
-    wanted = [words(text) for text in targets]
+    references = [words(text) for text in targets]
 
     def measure(model: Any) -> float | None:
         if not all(bool(weight.isfinite().all()) for weight in model.parameters()):
             return None
-        said = greedy(fitted, sources, targets, batch_size)
-        scores = [rouge(words(a), b).average for a, b in zip(said, wanted, strict=True)]
+        answers = greedy(fitted, sources, targets, batch_size)
+        scores = [rouge(words(a), b).average for a, b in zip(answers, references, strict=True)]
         return 100.0 * float(np.mean(scores))
 
     return Choice(every, METRIC, measure)
@@ -151,20 +153,20 @@ def choice_by_rouge(fitted: Fitted, held_out: pa.Table, every: int, batch_size: 
 def greedy(
     fitted: Fitted, sources: Sequence[str], targets: Sequence[str], batch_size: int
 ) -> list[str]:
-    """The likeliest continuation of each source, token by token.
+    """Each source's greedy answer: the likeliest token at each step.
 
-    targets: how many tokens are written at most: as many as the longest has, and a few.
+    targets: the longest one plus a few tokens limits an answer's length.
     """
     model, tokenizer, layout = fitted.model.eval(), fitted.tokenizer, fitted.layout
-    asked = layouts.prompts(tokenizer, layout, sources)
-    longest = max(map(len, layouts.targets(tokenizer, layout, targets, asked)))
-    order = sorted(range(len(asked)), key=lambda row: len(asked[row]))
-    said = [""] * len(asked)
+    prompts = layouts.prompts(tokenizer, layout, sources)
+    longest = max(map(len, layouts.targets(tokenizer, layout, targets, prompts)))
+    order = sorted(range(len(prompts)), key=lambda row: len(prompts[row]))
+    answers = [""] * len(prompts)
     with noiseless(model), torch.no_grad():
         for start in range(0, len(order), batch_size):
             chosen = order[start : start + batch_size]
-            ids, mask = padded([asked[row] for row in chosen], tokenizer.pad_token_id, left=True)
-            found = model.generate(
+            ids, mask = padded([prompts[row] for row in chosen], tokenizer.pad_token_id, left=True)
+            generated = model.generate(
                 input_ids=ids.to(model.device),
                 attention_mask=mask.to(model.device),
                 max_new_tokens=longest + _SPARE_TOKENS,
@@ -174,15 +176,15 @@ def greedy(
                 eos_token_id=layouts.end_token(tokenizer),
             )
             skipped = 1 if layout.form == "t5" else ids.shape[1]
-            texts = tokenizer.batch_decode(found[:, skipped:], skip_special_tokens=True)
+            texts = tokenizer.batch_decode(generated[:, skipped:], skip_special_tokens=True)
             for row, text in zip(chosen, texts, strict=True):
-                said[row] = text.strip()
-    return said
+                answers[row] = text.strip()
+    return answers
 
 
 @contextmanager
 def noiseless(model: Any) -> Iterator[None]:
-    """Inside, a model with noise of its own answers without it."""
+    """Switches off the noise of a model that adds its own."""
     was = getattr(model.config, "noise", None)
     if was is None:
         yield
@@ -212,8 +214,8 @@ def load_t5(directory: Path) -> tuple[Any, Objective]:
 
 
 def cross_entropy_of(model: Any) -> Objective:
-    """The mean over the target's tokens, its <eos> included."""
-    # A decoder's logits answer its labels place by place, a causal model's the token after.
+    """The mean cross-entropy over the target's tokens, <eos> included."""
+    # A decoder's logits predict the label at their own place, a causal model's the next one.
     ahead = 0 if model.config.is_encoder_decoder else 1
 
     def objective(batch: Encoded) -> tuple[Tensor, dict[str, Tensor]]:

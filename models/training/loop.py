@@ -1,8 +1,8 @@
-"""Trains any module, and resumes after a kill as if nothing had happened.
+"""Trains any module; a training that is resumed after a kill gives the same weights.
 
-Everything random follows from (seed, phase, step): each step seeds its own dropout, so that a
-resumed training needs no state of random generators. AdamW, the linear schedule with warm-up and
-the clipping are what sentence-transformers' trainer does by default.
+All random draws follow from (seed, phase, step): each step seeds its own dropout, so that
+checkpoints need no state of random generators. AdamW, the linear schedule with warm-up and the
+clipping are the defaults of sentence-transformers' trainer.
 """
 
 import math
@@ -27,16 +27,16 @@ from tercet.models.training.phase import Hyperparameters, Optimizer
 
 
 class NothingToChoose(TercetError):
-    """No step's weights could be measured: one sentence for a person."""
+    """No step's weights could be measured."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """How steps are compared.
+    """How the best step is found.
 
-    every: the model is measured after so many steps, and after the last.
-    metric: what is measured, as the table `evaluations` calls it.
-    measure: the model's figure, the higher the better; None where it has none (it has collapsed).
+    every: steps between two measurements; the last step is measured too.
+    metric: the name of the figure in the table `evaluations`.
+    measure: the model's figure, higher is better; None for a collapsed model, which has none.
     """
 
     every: int
@@ -45,9 +45,9 @@ class Choice:
 
 
 class Chooser:
-    """Keeps the best weights of one phase; of equally good ones, the earlier.
+    """Keeps the best weights of one phase; among equally good ones, the earliest.
 
-    network: what is measured. module: what it is a part of, whose weights are kept.
+    network: the part of `module` that is measured. module: its weights are kept.
     """
 
     def __init__(
@@ -71,15 +71,15 @@ class Chooser:
         return {"dev_metric": self._choice.metric, "dev_value": value}
 
     def state(self) -> dict[str, Any]:
-        """What a checkpoint must contain for the training to resume from it."""
+        """The state to save in a checkpoint."""
         return {} if self._best is None else {"step": self._best[0], "value": self._best[1]}
 
     def resume(self, state: Mapping[str, Any]) -> None:
-        """Resumes from a checkpoint: later measurements are made again."""
+        """Restores the state of a checkpoint."""
         self._best = (int(state["step"]), float(state["value"])) if state else None
 
     def tidy(self) -> None:
-        """Removes weights that no checkpoint mentions any more."""
+        """Removes weights that no checkpoint names any more."""
         kept = None if self._best is None else _name(self._best[0])
         for path in self._directory.glob("best-*.safetensors"):
             if path.name != kept:
@@ -109,9 +109,9 @@ Step: TypeAlias = Callable[[Any], tuple[Tensor, Mapping[str, Tensor]]]
 Schedule: TypeAlias = Callable[[int, int, int], float]
 Optimizing: TypeAlias = Callable[[nn.Module, Hyperparameters], torch.optim.Optimizer]
 
-# The library's default: gradients are clipped to this norm.
+# The norm to which gradients are clipped, transformers' default.
 _LONGEST_GRADIENT = 1.0
-# Parameters of these names, and all of a LayerNorm, are free of weight decay, as in transformers.
+# Parameters of these names, and all of a LayerNorm, have no weight decay, as in transformers.
 _NO_DECAY = re.compile(r"bias|layernorm|rmsnorm|(?:^|\.)norm(?:$|\.)|_norm(?:$|\.)")
 
 
@@ -119,10 +119,10 @@ _NO_DECAY = re.compile(r"bias|layernorm|rmsnorm|(?:^|\.)norm(?:$|\.)|_norm(?:$|\
 class Setting:
     """Where and how a training runs; only seed, precision and choice change the result.
 
-    directory: checkpoints lie there, and a training finds its own again.
+    directory: of the checkpoints from which the training resumes.
     checkpoint_seconds, checkpoint_steps: a checkpoint is written at the first step after either has
         passed since the last one.
-    choice: how the step is found whose weights the phase leaves; None: the last.
+    choice: how the best step is found, whose weights the phase leaves; None: the last step.
     """
 
     directory: Path
@@ -138,7 +138,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Batch:
-    """rows: how many, for the log's rate. inputs: what a step takes, tensors at any depth."""
+    """rows: their number, for the log's rate. inputs: of a step, tensors at any depth."""
 
     rows: int
     inputs: Any
@@ -151,7 +151,7 @@ class Batches(Protocol):
         """Batches of one epoch."""
 
     def __getitem__(self, step: int) -> Batch:
-        """The batch of a step, counted from 0 through all epochs: a function of it alone."""
+        """The batch of a step, counted from 0 through all epochs; it depends only on the step."""
 
 
 def train(
@@ -166,14 +166,14 @@ def train(
 ) -> list[LogRow]:
     """Trains the module in place, from the last checkpoint in the directory if there is one.
 
-    step: the loss of a batch's inputs, a scalar, and detached scalars by name for the log, which
-        has their means over the steps where they are numbers.
+    step: gives the loss of a batch's inputs, a scalar, and detached scalars by name, whose means
+        (without NaN) go into the log.
     network: the part of the module whose forward pass runs in the setting's precision, whose
         gradients are clipped, and which the setting's choice measures; None: the module itself.
     lr_schedule: the factor on the learning rate at each step; None: `linear`.
     optimizing: makes the optimizer of the module's parameters; None: `adamw`.
-    Returns the rows of the log, as `Trained` describes them. Raises ValueError where the logged
-    loss is NaN or infinite, unless a choice keeps the weights of an earlier step.
+    Returns the rows of the log, as `Trained` describes them. Raises ValueError if the logged loss
+    is NaN or infinite, unless a choice keeps the weights of an earlier step.
     """
     network = module if network is None else network
     device = torch.device(setting.device)
@@ -214,7 +214,8 @@ def train(
     saved_at, saved_step = time.monotonic(), done
     with _precision(network, setting.precision, device):
         for number in range(done, total):
-            torch.manual_seed(_draw(step_seed, number))
+            draws = seeding.draws(step_seed, "step", np.array([number], dtype=np.uint64))
+            torch.manual_seed(int(draws[0]))
             rate = hyper.learning_rate * (lr_schedule or linear)(number, total, warmup)
             for group in optimizer.param_groups:
                 group["lr"] = rate
@@ -236,7 +237,7 @@ def train(
             logged = last or done % setting.log_steps == 0
             if logged or measured is not None:
                 log.note(done, done / len(batches), rate if logged else None, measured)
-                # Where a step is chosen, an earlier one may still be good.
+                # With a chooser, the weights of an earlier step may still be good.
                 if logged and chooser is None and not math.isfinite(log.rows[-1]["loss"]):
                     raise ValueError(
                         f"train: phase {hyper.name}: the loss is {log.rows[-1]['loss']} after "
@@ -262,14 +263,14 @@ def train(
 
 
 def _lost(loss: float, module: nn.Module) -> bool:
-    """Whether a weight is NaN or infinite, after which no step brings the model back."""
+    """Whether a weight is NaN or infinite: no later step can repair the model."""
     if math.isfinite(loss):
         return False
     return not all(bool(weight.isfinite().all()) for weight in module.parameters())
 
 
 def adamw(module: nn.Module, hyper: Hyperparameters) -> torch.optim.Optimizer:
-    """AdamW, with weight decay on matrices alone."""
+    """AdamW, with weight decay only on matrices."""
     groups = _groups(module, hyper.weight_decay)
     return torch.optim.AdamW(groups, lr=hyper.learning_rate, eps=hyper.epsilon, fused=True)
 
@@ -277,8 +278,8 @@ def adamw(module: nn.Module, hyper: Hyperparameters) -> torch.optim.Optimizer:
 def adafactor(module: nn.Module, hyper: Hyperparameters) -> torch.optim.Optimizer:
     """Adafactor (Shazeer and Stern 2018): the rate is relative to each matrix's root mean square.
 
-    T5 was made with it: its embeddings begin up to a hundred times as large as its other weights,
-    and at a rate that suits those they hardly move.
+    T5 was pre-trained with it: its embeddings are up to a hundred times as large as its other
+    weights, and would hardly move at an absolute rate that suits those.
     """
     groups = _groups(module, hyper.weight_decay)
     return torch.optim.Adafactor(groups, lr=hyper.learning_rate)
@@ -288,7 +289,7 @@ OPTIMIZERS: Mapping[Optimizer, Optimizing] = {"adamw": adamw, "adafactor": adafa
 
 
 def phase_seed(seed: int, phase: str) -> int:
-    """The seed of a phase's draws; no other phase affects it."""
+    """The seed of a phase's draws, independent of other phases."""
     return seeding.text_id(str(seed), phase)
 
 
@@ -300,14 +301,10 @@ def linear(step: int, total: int, warmup: int) -> float:
 
 
 def cosine(step: int, total: int, warmup: int) -> float:
-    """The same, falling along half a cosine."""
+    """As `linear`, but falling along half a cosine."""
     if step < warmup:
         return step / warmup
     return 0.5 + 0.5 * math.cos(math.pi * (step - warmup) / max(1, total - warmup))
-
-
-def _draw(seed: int, step: int) -> int:
-    return int(seeding.draws(seed, "step", np.array([step], dtype=np.uint64))[0])
 
 
 def _groups(module: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
@@ -327,7 +324,7 @@ def _groups(module: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
 
 @contextmanager
 def _precision(network: nn.Module, precision: Precision, device: torch.device) -> Iterator[None]:
-    """The network's forward pass under autocast, its outputs in fp32: a loss needs the digits."""
+    """The network's forward pass under autocast, with outputs in fp32 for the loss."""
     if computed_in(precision, device.type) == "fp32":
         yield
         return
@@ -341,12 +338,12 @@ def _precision(network: nn.Module, precision: Precision, device: torch.device) -
     try:
         yield
     finally:
-        # The class's own is behind it.
+        # Uncovers the class's method.
         del network.forward
 
 
 class _Log:
-    """Rows of the log; values between two rows are summed on the device."""
+    """The log's rows; values of the steps since the last row are summed on the device."""
 
     def __init__(self) -> None:
         self.rows: list[LogRow] = []
@@ -359,19 +356,19 @@ class _Log:
         self._terms: dict[str, tuple[Tensor | float, Tensor | float]] = {}
 
     def sums(self) -> dict[str, Any]:
-        """The values since the last row, from which `resume` adds on without a rounding."""
+        """The sums since the last row, for `resume`."""
         terms = {name: (float(total), float(n)) for name, (total, n) in self._terms.items()}
         counted = {"steps": self._steps, "trained": self._trained, "loss": float(self._loss)}
         return {**counted, "terms": terms, "seconds": time.monotonic() - self._since}
 
     def resume(self, rows: list[LogRow], sums: Mapping[str, Any]) -> None:
-        """Goes on from a checkpoint's rows and sums."""
+        """Continues from a checkpoint's rows and sums."""
         self.rows, self._since = rows, time.monotonic() - sums["seconds"]
         self._steps, self._trained = sums["steps"], sums["trained"]
         self._loss, self._terms = sums["loss"], dict(sums["terms"])
 
     def add(self, loss: Tensor, terms: Mapping[str, Tensor], rows: int) -> None:
-        """Counts one step."""
+        """Adds one step."""
         self._steps, self._trained = self._steps + 1, self._trained + rows
         self._loss = self._loss + loss
         for name, value in terms.items():
@@ -379,11 +376,11 @@ class _Log:
             self._terms[name] = (total + torch.nan_to_num(value), count + ~torch.isnan(value))
 
     def pause(self, seconds: float) -> None:
-        """So long nothing was trained."""
+        """Excludes a pause in training from the rate."""
         self._since += seconds
 
     def note(self, step: int, epoch: float, rate: float | None, measured: LogRow | None) -> None:
-        """A row; without a learning rate it has only the dev measure, and the sums continue."""
+        """Adds a row. Without a learning rate it has only the dev measure, and the sums go on."""
         row: LogRow = {"step": step, "epoch": epoch, "loss": None, "terms": {}}
         row |= {"learning_rate": rate, "rows_per_second": None}
         if rate is not None:

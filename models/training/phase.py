@@ -1,8 +1,7 @@
 """The data of a training phase: its hyperparameters, and the rows of its parts. No torch here.
 
-Positives may be drawn afresh in every epoch (Generate-CSE's random selection): each sentence gets
-one of its words in another order, some of them deleted, some repeated, or a text that was generated
-from it.
+Positives may be drawn anew in every epoch (Generate-CSE's random selection): the sentence with its
+words shuffled, with some deleted or repeated, or a text generated from it.
 """
 
 import math
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     from tercet.models.encoders.settings import PoolingMode
 
 OPERATIONS = ("word_shuffle", "cutoff", "word_repetition", "generated")
-# Of a sentence that none of the operations fits: its positive is the sentence itself.
+# Where no operation fits a sentence, the sentence itself is its positive.
 UNCHANGED = "none"
 
 
@@ -43,19 +42,19 @@ UNCHANGED = "none"
 class Drawing:
     """How positives are drawn.
 
-    shares: of each of `OPERATIONS`, >= 0. A sentence that an operation does not fit (three words
-        or fewer have no cutoff, one word has no order, and not all have a generation) draws among
-        the others, in proportion.
-    generated: row_id, candidate_id (uint64) and text, some or none a row, sorted by both.
+    shares: weight of each of `OPERATIONS`, >= 0. A sentence draws among the operations that fit it:
+        word_shuffle needs two different words, cutoff more than three words, generated a
+        generation.
+    generated: row_id, candidate_id (uint64) and text, sorted by both ids.
     """
 
     shares: Mapping[str, float]
     generated: pa.Table
 
     def positives(self, ids: Ids, texts: Sequence[str], seed: int, epoch: int) -> pa.Table:
-        """operation, text, candidate_id (null but for generations): a row a text, in order.
+        """A row for each text, in order: operation, text, candidate_id (null unless `generated`).
 
-        A row is a function of (seed, id, epoch) and its text alone.
+        A row depends only on seed, id, epoch and its text.
         """
         split = [text.split() for text in texts]
         first, last = self._places(ids)
@@ -72,20 +71,20 @@ class Drawing:
         total = weights[-1]
         drawn = seeding.uniforms(seed, "operation", ids, epoch) * total
         number = np.where(total > 0, (drawn >= weights).sum(axis=0), len(OPERATIONS))
-        made: list[str] = list(texts)
+        positives: list[str] = list(texts)
         for place, name in enumerate(OPERATIONS[:-1]):
             rows = np.flatnonzero(number == place).tolist()
             sources = [split[row] for row in rows]
             changed = _changed(name, ids[rows], sources, seed, epoch)
             for row, words in zip(rows, changed, strict=True):
-                made[row] = " ".join(words)
+                positives[row] = " ".join(words)
         of_candidates = number == len(OPERATIONS) - 1
         several = np.maximum(last - first, 1)
         candidate = first + seeding.below(seed, "generation", ids, several, epoch)
         candidates = self.generated.take(pa.array(candidate[of_candidates]))
         rows = np.flatnonzero(of_candidates).tolist()
         for row, text in zip(rows, candidates["text"].to_pylist(), strict=True):
-            made[row] = text
+            positives[row] = text
         of_row: list[int | None] = [None] * len(texts)
         for row, one in zip(rows, candidates["candidate_id"].to_pylist(), strict=True):
             of_row[row] = one
@@ -93,15 +92,15 @@ class Drawing:
         return pa.table(
             {
                 "operation": pa.array(names.tolist(), pa.string()),
-                "text": pa.array(made, pa.string()),
+                "text": pa.array(positives, pa.string()),
                 "candidate_id": pa.array(of_row, pa.uint64()),
             }
         )
 
     def _places(self, ids: Ids) -> tuple[np.ndarray, np.ndarray]:  # type: ignore[type-arg]
-        """The first of each row's generations, and the one after its last."""
-        of = self.generated["row_id"].to_numpy()
-        return np.searchsorted(of, ids, side="left"), np.searchsorted(of, ids, side="right")
+        """The place of each row's first generation, and the place after its last."""
+        rows = self.generated["row_id"].to_numpy()
+        return np.searchsorted(rows, ids, side="left"), np.searchsorted(rows, ids, side="right")
 
 
 def _changed(
@@ -112,8 +111,8 @@ def _changed(
         return sentences_of(cut(words, seed, epoch))
     if name == "word_repetition":
         return sentences_of(repeated(words, seed, epoch))
-    made = sentences_of(shuffled(words, seed, epoch))
-    return [in_another_order(new, source) for new, source in zip(made, sources, strict=True)]
+    orders = sentences_of(shuffled(words, seed, epoch))
+    return [in_another_order(new, source) for new, source in zip(orders, sources, strict=True)]
 
 
 Optimizer: TypeAlias = Literal["adamw", "adafactor"]
@@ -160,7 +159,7 @@ class Hyperparameters(BaseModel):
     )
 
     def steps(self, epoch: int) -> int:
-        """How many steps the phase takes if an epoch has this many."""
+        """Steps of the phase, for this many steps an epoch."""
         if self.max_steps is not None:
             return self.max_steps
         return max(1, math.ceil(self.epochs * epoch))
@@ -168,9 +167,9 @@ class Hyperparameters(BaseModel):
 
 @dataclass(frozen=True)
 class Teacher:
-    """A frozen encoder whose cosines the student's are compared with, and the form it is read in.
+    """A frozen encoder whose cosines guide the student.
 
-    pooling, prompt: None: as the directory has them.
+    pooling, prompt: None: the directory's own.
     """
 
     directory: Path
@@ -182,18 +181,18 @@ class Teacher:
 class PartRows:
     """One part of a phase: rows, and the loss that they train.
 
-    name: of the part within its phase; it seeds the part's draws where there are several.
-    rows: row_id (uint64, distinct), the loss's columns of text and label, and perhaps group
-        (uint64): of the rows of one group one is drawn each epoch.
-    loss, params: its name in the registry, and its own hyperparameters.
-    weight: of the part's loss in the batch's.
-    share: of each batch, in proportion to the others' shares; None: in proportion to its rows.
+    name: unique within the phase; it seeds the part's draws if there are several parts.
+    rows: row_id (uint64, distinct), the loss's columns of text and label, and optionally group
+        (uint64): one row of each group is drawn each epoch.
+    loss, params: the loss's name in the registry, and its hyperparameters.
+    weight: factor of the part's loss in the batch's loss.
+    share: of each batch, relative to the other parts' shares; None: relative to numbers of rows.
     slots: directories of the models that the loss reads.
-    drawing: how the column positive is drawn from the anchor in each epoch; None: it is as it is.
-    teacher: gives the loss's label, its cosine of anchor and negative as they stand in the batch;
-        None: the label is the rows'.
-    sides: of a search, by column of text: which of the encoder's prompts stands before it; a column
-        that is not there gets the default prompt.
+    drawing: how positives are drawn from anchors in each epoch; None: the rows have them.
+    teacher: its cosine of anchor and negative, as they stand in the batch, is the loss's label;
+        None: the rows have the label.
+    sides: which of the encoder's prompts (query or document) precedes a column's texts, by column;
+        other columns get the default prompt.
     """
 
     name: str
@@ -208,7 +207,7 @@ class PartRows:
     sides: Mapping[str, Side] = field(default_factory=dict)
 
     def count(self) -> int:
-        """Rows in an epoch: a group counts once."""
+        """Rows of an epoch; a group counts once."""
         if "group" not in self.rows.column_names:
             return int(self.rows.num_rows)
         return len(self.rows["group"].unique())
@@ -217,11 +216,11 @@ class PartRows:
 def part_sizes(
     batch_size: int, rows: Sequence[int], shares: Sequence[float | None]
 ) -> tuple[int, ...]:
-    """How many rows of each part a full batch holds; they add up to `batch_size`.
+    """The number of each part's rows in a full batch; they add up to `batch_size`.
 
-    rows: of each part, >= 1. shares: all given, or none: then in proportion to the rows. Every
-    part has at least two rows in a batch, since alone a row has no in-batch negative.
-    Raises ValueError where the batch is too small for that, and where only some shares are given.
+    rows: of each part, >= 1. shares: of each part, or all None: then proportional to the rows.
+    Each of several parts has at least two rows in a batch, since a single row has no in-batch
+    negative. Raises ValueError if the batch is too small for that, or only some shares are given.
     """
     if None in shares and any(share is not None for share in shares):
         raise ValueError("only some parts of the phase have a share: give each a share, or none")
@@ -231,10 +230,10 @@ def part_sizes(
             f"batch_size: {batch_size} is too small for {len(rows)} parts of at least two rows "
             f"each: raise it to {least * len(rows)} or more"
         )
-    wanted = [float(n if share is None else share) for n, share in zip(rows, shares, strict=True)]
-    exact = [batch_size * value / sum(wanted) for value in wanted]
+    weights = [float(n if share is None else share) for n, share in zip(rows, shares, strict=True)]
+    exact = [batch_size * weight / sum(weights) for weight in weights]
     sizes = [max(least, math.floor(value)) for value in exact]
-    # The largest remainders get what is left; what the least sizes took comes off the largest.
+    # Rounding: rows go to the parts furthest below their exact size, or come off those above.
     while sum(sizes) != batch_size:
         step = 1 if sum(sizes) < batch_size else -1
         can = [i for i, size in enumerate(sizes) if step > 0 or size > least]
@@ -250,15 +249,15 @@ def epoch_steps(sizes: Sequence[int], rows: Sequence[int]) -> int:
 
 @dataclass(frozen=True)
 class Trained:
-    """What a phase's training leaves beside the encoder's weights.
+    """A phase's results besides the encoder's weights.
 
     log: step, epoch, loss, terms (by name), learning_rate, rows_per_second, dev_metric, dev_value,
-        chosen. Of several parts a term is called `PART.term`, and a part's own loss `PART.loss`.
-    draws: epoch (int32), part, group, row_id (uint64): which row of each group was drawn; None
-        where no part has groups. A part that starts over within an epoch draws afresh, and its
-        epochs are its own rounds.
-    kept: by name, the modules of losses that are saved beside the encoder.
-    drawn: what parts with a `drawing` trained on, in pieces: epoch (int32), part, row_id (uint64),
+        chosen. With several parts a term is called `PART.term`, and a part's loss `PART.loss`.
+    draws: epoch (int32), part, group, row_id (uint64): which row of each group was drawn; None if
+        no part has groups. `epoch` counts the part's own rounds: a shorter part starts over within
+        an epoch and draws anew.
+    kept: the modules of losses that are saved beside the encoder, by name.
+    drawn: the positives of parts with a `drawing`, in pieces: epoch (int32), part, row_id (uint64),
         operation, text, candidate_id (uint64).
     """
 

@@ -20,28 +20,28 @@ from tercet.models.encoders import encoder as encoders
 from tercet.models.encoders.encoder import check_room, encode, load_encoder, longest, side_arguments
 from tercet.models.losses.loss import Loss
 from tercet.models.losses.registry import loss_named
+from tercet.models.text.word_noise import repeated, sentences_of, words_of
 from tercet.models.training import batches as batching
 from tercet.models.training import checkpoints
 from tercet.models.training.loop import Batch, Setting, phase_seed, train
 from tercet.models.training.phase import (
     Hyperparameters,
     PartRows,
-    Teacher,
     Trained,
     epoch_steps,
     part_sizes,
 )
 
-# Widths are multiples of this: bf16 on a CPU compiles for each new shape.
+# Widths are multiples of this, since a CPU compiles bf16 kernels for each new shape.
 STEP = 8
-# What one more forward pass costs, in tokens (MiniLM on a CPU, both ways).
+# The cost of one more forward and backward pass, in tokens (MiniLM on a CPU).
 _PASS = 64
 
 
 class EncoderInPieces(nn.Module, ABC):  # type: ignore[misc]
-    """Stands for an encoder in any loss that reads the `sentence_embedding` alone.
+    """An encoder, for losses that read only `sentence_embedding`, that encodes a batch in pieces.
 
-    Each subclass says where texts in order of their lengths are cut, and how a piece is encoded.
+    A subclass decides where texts, sorted by length, are cut, and how a piece is encoded.
     """
 
     def __init__(self, model: SentenceTransformer) -> None:
@@ -49,7 +49,7 @@ class EncoderInPieces(nn.Module, ABC):  # type: ignore[misc]
         self.model = model
 
     def __getattr__(self, name: str) -> Any:
-        """What else a loss asks of the encoder is the encoder's own."""
+        """All other attributes are the encoder's."""
         try:
             return super().__getattr__(name)
         except AttributeError:
@@ -62,24 +62,23 @@ class EncoderInPieces(nn.Module, ABC):  # type: ignore[misc]
 
     @abstractmethod
     def sizes(self, widths: Sequence[int]) -> list[int]:
-        """How many texts each piece has, of texts with these rising widths in tokens."""
+        """The number of texts in each piece. widths: of the texts, in tokens, rising."""
 
     def vectors(self, features: dict[str, Any]) -> Tensor:
         """The vectors of a piece's texts."""
-        # A copy: modules add their states to what they are given.
-        found: Tensor = self.model(dict(features))["sentence_embedding"]
-        return found
+        # A copy, since modules add their states to it.
+        vectors: Tensor = self.model(dict(features))["sentence_embedding"]
+        return vectors
 
     def forward(self, features: dict[str, Any]) -> dict[str, Tensor]:
-        """The features of texts to `sentence_embedding` (texts, dimension).
-
-        features: with an `attention_mask` (texts, tokens).
+        """Features with an `attention_mask` (texts, tokens) to `sentence_embedding` (texts,
+        dimension).
         """
         mask = features["attention_mask"]
         places = torch.arange(1, mask.shape[1] + 1, device=mask.device)
         ends = (mask * places).amax(1).long()  # (texts,): where each text's padding begins
         order = ends.argsort(stable=True)
-        # A text without a token keeps a column.
+        # A text without tokens keeps one column.
         steps = -(-ends[order].clamp(min=1) // STEP)
         widths = (steps * STEP).clamp(max=mask.shape[1]).tolist()
         sizes = self.sizes(widths)
@@ -94,11 +93,10 @@ class EncoderInPieces(nn.Module, ABC):  # type: ignore[misc]
 
 
 class LengthGroups(EncoderInPieces):
-    """Encodes texts in as many pieces as save more padding than a further pass costs.
+    """Encodes a batch in the pieces that cost least: more pieces need less padding but more passes.
 
-    The vectors are those of the whole batch, but for what dropout draws. A batch stays whole on a
-    GPU, where many small passes are slower than a padded one, and where its inputs do not have a
-    row for each text.
+    The vectors equal those of the whole batch, except for dropout's draws. A batch stays whole on a
+    GPU, where one padded pass is faster, and if its inputs do not have one row for each text.
     """
 
     def sizes(self, widths: Sequence[int]) -> list[int]:
@@ -114,14 +112,15 @@ class LengthGroups(EncoderInPieces):
 
 
 def cheapest(widths: Sequence[int]) -> list[int]:
-    """Sizes of the pieces that cost least: each its texts times its last width, and a pass.
+    """Sizes of the pieces with the least total cost, in order; a piece costs its texts times its
+    last width, plus one pass.
 
-    widths: rising. The sizes are in their order and sum to their number.
+    widths: rising.
     """
     count = len(widths)
-    # A cut between texts of one width saves nothing.
+    # A cut between texts of equal width saves nothing.
     ends = [n for n in range(1, count + 1) if n == count or widths[n] != widths[n - 1]]
-    # Least cost up to each end, and where its last piece begins.
+    # By end: the least cost up to there, and the start of the last piece.
     costs: dict[int, tuple[int, int]] = {0: (0, 0)}
     for end in ends:
         costs[end] = min(
@@ -138,7 +137,7 @@ def cheapest(widths: Sequence[int]) -> list[int]:
 
 
 def _piece(features: dict[str, Any], rows: Tensor, width: int) -> dict[str, Any]:
-    """The features of these rows, without the columns in which all of them are padding."""
+    """The features of these rows, cut to this width."""
     texts, columns = features["attention_mask"].shape
     piece = {}
     for name, value in features.items():
@@ -149,10 +148,10 @@ def _piece(features: dict[str, Any], rows: Tensor, width: int) -> dict[str, Any]
     return piece
 
 
-# Rows of what was drawn that are made at once.
+# Drawn positives that are made at once.
 _PIECE = 50_000
 
-# One part's features of each text, and its label.
+# One part's features of each of its texts, and its label.
 Inputs = tuple[list[dict[str, Any]], Tensor | None]
 
 
@@ -165,21 +164,21 @@ def train_encoder(
 ) -> Trained:
     """Trains the model in place, from the last checkpoint in the directory if there is one.
 
-    Every batch holds rows of each part, by its share; its loss is the sum of the parts' own, each
-    times its weight. mini_batch: how many texts are encoded at once, by cached gradients; None: as
-    many as have like length. Raises ValueError where rows lack a column that the part's loss needs,
-    where the batch is too small for the parts, and where nothing tells texts from their positives.
+    Every batch holds rows of each part, by its share; its loss is the weighted sum of the parts'
+    losses. mini_batch: texts encoded at once, with cached gradients; None: `LengthGroups` decides.
+    Raises ValueError if rows lack a column that the part's loss needs, if the batch is too small
+    for the parts, or if a part's positives equal its anchors and nothing changes their vectors.
     """
     losses = [loss_named(part.loss).with_params(part.params) for part in parts]
     feed = _Feed(model, hyper, parts, losses, setting.seed, setting.device)
     check_dropout(model, hyper, parts, losses)
-    # Initial weights of heads are drawn here.
+    # For the initial weights of heads.
     torch.manual_seed(phase_seed(setting.seed, hyper.name))
-    # What fits into one mini-batch needs no second forward pass.
+    # A batch that fits into one mini-batch needs no second forward pass.
     cached = mini_batch is not None and mini_batch < hyper.batch_size
-    seen: Any = CachedEncoder(model, mini_batch or 0) if cached else LengthGroups(model)
+    in_pieces: Any = CachedEncoder(model, mini_batch or 0) if cached else LengthGroups(model)
     built = nn.ModuleList(
-        loss.build(model if loss.states else seen, part.params, part.slots)
+        loss.build(model if loss.states else in_pieces, part.params, part.slots)
         for loss, part in zip(losses, parts, strict=True)
     )
 
@@ -188,15 +187,15 @@ def train_encoder(
         terms: dict[str, Tensor] = {}
         for part, loss, (features, labels) in zip(parts, built, inputs, strict=True):
             value = loss(features, labels)
-            # Some of the library's losses return their components.
+            # Some losses of the library return their components.
             if isinstance(value, dict):
                 value = torch.stack(list(value.values())).sum()
             total = total + part.weight * value
-            own = getattr(loss, "terms", {})
+            part_terms = getattr(loss, "terms", {})
             if len(parts) > 1:
-                own = {f"{part.name}.{name}": term for name, term in own.items()}
-                own[f"{part.name}.loss"] = value.detach()
-            terms |= own
+                part_terms = {f"{part.name}.{name}": term for name, term in part_terms.items()}
+                part_terms[f"{part.name}.loss"] = value.detach()
+            terms |= part_terms
         assert isinstance(total, Tensor)
         return total, terms
 
@@ -205,7 +204,7 @@ def train_encoder(
         for part, loss, module in zip(parts, losses, built, strict=True)
         for name in loss.keeps
     }
-    # What is kept fits the encoder that it was trained with, so that both are blended alike.
+    # Kept modules were trained with the encoder, so they are blended like it.
     whole = nn.ModuleList([model, *kept.values()])
     with blended(whole, hyper.weight_interpolation), frozen(model, hyper.frozen_layers):
         log = train(nn.ModuleList([model, built]), feed, step, hyper, setting, network=model)
@@ -218,7 +217,7 @@ def save_encoder(
 ) -> Path:
     """Writes the encoder as a SentenceTransformer directory of safetensors and JSON.
 
-    kept: what losses leave beside it, as NAME.safetensors in the folder `losses`.
+    kept: modules of losses, written as NAME.safetensors in the folder `losses`.
     """
     encoders.save_encoder(model, directory)
     for name, module in (kept or {}).items():
@@ -229,7 +228,7 @@ def save_encoder(
 
 
 class _Feed:
-    """The phase's batches, each of rows of every part."""
+    """The phase's batches, each with rows of every part."""
 
     def __init__(
         self,
@@ -252,7 +251,7 @@ class _Feed:
                 size,
                 seed,
                 device,
-                # A lone part's name affects nothing.
+                # The name of a single part affects no draw.
                 hyper.name if len(parts) == 1 else f"{hyper.name}.{part.name}",
             )
             for part, loss, size in zip(parts, losses, sizes, strict=True)
@@ -262,21 +261,21 @@ class _Feed:
         return self._length
 
     def __getitem__(self, step: int) -> Batch:
-        found = [part.batch(step) for part in self._parts]
-        return Batch(sum(rows for rows, _ in found), [inputs for _, inputs in found])
+        batches = [part.batch(step) for part in self._parts]
+        return Batch(sum(rows for rows, _ in batches), [inputs for _, inputs in batches])
 
     def draws(self, steps: int) -> pa.Table | None:
-        """The draws of this many steps."""
+        """The rows drawn from groups in this many steps, as `Trained` describes them."""
         tables = [part.draws(steps) for part in self._parts]
         return pa.concat_tables(table for table in tables if table) if any(tables) else None
 
     def drawn(self, steps: int) -> Iterator[pa.Table]:
-        """The positives that were drawn for this many steps, as `Trained` describes them."""
+        """The positives drawn in this many steps, as `Trained` describes them."""
         return chain.from_iterable(part.drawn(steps) for part in self._parts)
 
 
 class _Part:
-    """One part's rows, round after round: a round goes through all of them, or all groups, once."""
+    """One part's batches. A round goes once through all rows, or all groups."""
 
     def __init__(
         self,
@@ -289,16 +288,16 @@ class _Part:
         device: str,
         name: str,
     ) -> None:
-        here = part.rows.column_names
-        if missing := [c for c in (*loss.texts, *loss.labels) if c not in here]:
+        present = part.rows.column_names
+        if missing := [c for c in (*loss.texts, *loss.labels) if c not in present]:
             raise ValueError(
                 f"{name}: the loss {loss.name} needs the column {missing[0]}, which the rows lack: "
                 "take another loss, or rows that have it"
             )
-        self._features = loss.columns_of(here)
+        self._features = loss.columns_of(present)
         self._texts = list(chain.from_iterable(self._features.values()))
         self._labels, self._sides = dict(loss.labels), part.sides
-        group = ["group"] if "group" in here else []
+        group = ["group"] if "group" in present else []
         columns = ["row_id", *self._texts, *self._labels, *group]
         self._rows = part.rows.sort_by("row_id").select(columns).combine_chunks()
         self._name, self._seed, self._purpose = part.name, seed, f"batches of {name}"
@@ -307,19 +306,23 @@ class _Part:
         for side in part.sides.values():
             check_room(model, side, self._longest)
         self._teacher = None
-        if part.teacher is not None:
-            self._teacher = load_teacher(part.teacher, self._longest, device)
+        if (teacher := part.teacher) is not None:
+            # It reads the texts of the batch (GCSE, figure 4), which training may have changed, and
+            # no more tokens than the student.
+            self._teacher = load_encoder(
+                teacher.directory, teacher.pooling, self._longest, device, prompt=teacher.prompt
+            )
         self._ids = self._rows["row_id"].to_numpy()
         self._groups = self._rows["group"].to_numpy() if group else None
         self._rounds = -(-part.count() // size)
         self._drawing = part.drawing
-        # Of its own, so that a rule with the recipe's seed draws otherwise.
+        # A seed of its own, so that these draws differ from those of rules with the recipe's seed.
         self._draw_seed = seeding.text_id(str(seed), f"positives of {name}")
         self._windows = batching.LengthWindows(self._rows, self._texts, size, seed, self._purpose)
         self._round: tuple[int, list[list[int]]] = (-1, [])
 
     def batch(self, step: int) -> tuple[int, Inputs]:
-        """How many rows the step's batch has of this part, and what its loss takes."""
+        """The number of this part's rows in the step's batch, and the inputs of its loss."""
         number, place = divmod(step, self._rounds)
         if self._round[0] != number:
             self._round = (number, self._windows.round(number, self._drawn(number)))
@@ -328,19 +331,16 @@ class _Part:
         if self._drawing is not None:
             texts["positive"] = self._positives(rows, number)["text"].to_pylist()
         if self._hyper.word_repetition:
-            texts["anchor"] = [
-                batching.repeat_words(text, self._seed, row_id, number)
-                for text, row_id in zip(texts["anchor"], rows["row_id"].to_pylist(), strict=True)
-            ]
+            words = words_of(rows["row_id"].to_numpy(), [text.split() for text in texts["anchor"]])
+            anchors = sentences_of(repeated(words, self._seed, number))
+            texts["anchor"] = [" ".join(anchor) for anchor in anchors]
         features = []
         for name, columns in self._features.items():
-            # Of an optional column a row may lack the text, and a batch may have none at all.
-            there = [text for column in columns for text in texts[column] if text is not None]
-            # The prompt that the encoder is used with; without it, another would be trained.
-            given = side_arguments(self._model, self._sides.get(name))
-            if there:
-                made = self._model.preprocess(there, **given, max_length=self._longest)
-                features.append(made)
+            # Rows may lack the text of an optional column, and a batch may have none at all.
+            filled = [text for column in columns for text in texts[column] if text is not None]
+            prompt = side_arguments(self._model, self._sides.get(name))
+            if filled:
+                features.append(self._model.preprocess(filled, **prompt, max_length=self._longest))
         if self._teacher is not None:
             labels = _teacher_cosines(self._teacher, texts["anchor"], texts["negative"])
             return rows.num_rows, (features, labels)
@@ -352,7 +352,7 @@ class _Part:
             if pa.types.is_floating(kind):
                 column = pc.fill_null(column, float("nan"))
             if pa.types.is_list(kind):
-                # Rows of the longest's length, filled up with -1.
+                # Shorter lists are padded with -1.
                 rows = [torch.tensor(row) for row in column.to_pylist()]
                 return nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=-1)
             return torch.tensor(column.to_pylist())
@@ -369,7 +369,7 @@ class _Part:
         return self._drawing.positives(rows["row_id"].to_numpy(), texts, self._draw_seed, number)
 
     def _taken(self, steps: int) -> Iterator[tuple[int, batching.Indices]]:
-        """Each round of this many steps, with the rows of its batches in their order."""
+        """Each round of this many steps, with the numbers of its rows, sorted."""
         for number in range(-(-steps // self._rounds)):
             rows = self._drawn(number)
             left = steps - number * self._rounds
@@ -379,22 +379,24 @@ class _Part:
             yield number, np.arange(self._rows.num_rows) if rows is None else rows
 
     def drawn(self, steps: int) -> Iterator[pa.Table]:
-        """The positives that were drawn in the rounds of this many steps."""
+        """The positives drawn in the rounds of this many steps."""
         if self._drawing is None:
             return
         for number, taken in self._taken(steps):
             for start in range(0, len(taken), _PIECE):
                 rows = self._rows.take(pa.array(taken[start : start + _PIECE]))
-                made = {
+                columns = {
                     "epoch": pa.repeat(pa.scalar(number, pa.int32()), rows.num_rows),
                     "part": pa.repeat(self._name, rows.num_rows),
                     "row_id": rows["row_id"],
                 }
-                found = self._positives(rows, number)
-                yield pa.table(made | {name: found[name] for name in found.column_names})
+                positives = self._positives(rows, number)
+                yield pa.table(
+                    columns | dict(zip(positives.column_names, positives.columns, strict=True))
+                )
 
     def draws(self, steps: int) -> pa.Table | None:
-        """Which row of each group was drawn in the rounds of this many steps."""
+        """The row drawn from each group in the rounds of this many steps."""
         if self._groups is None:
             return None
         tables = []
@@ -412,24 +414,12 @@ class _Part:
         return pa.concat_tables(tables)
 
 
-def load_teacher(teacher: Teacher, max_length: int, device: str) -> SentenceTransformer:
-    """The frozen teacher on the device, which reads the very texts of a batch (GCSE, figure 4).
-
-    A cosine that was stored beforehand is that of the texts as they stand in the rows, which
-    training may change. The teacher reads no more of a text than the student, in tokens.
-
-    Raises ValueError with one sentence when no encoder can be loaded from there.
-    """
-    directory, pooling = teacher.directory, teacher.pooling
-    return load_encoder(directory, pooling, max_length, device, prompt=teacher.prompt)
-
-
 def _teacher_cosines(
     model: SentenceTransformer, anchors: list[str], negatives: list[str]
 ) -> Tensor:
-    """The cosine of each anchor with its own negative (rows,), in [-1, 1], without dropout.
+    """The cosine of each anchor with its negative (rows,), in [-1, 1], without dropout.
 
-    Always in fp32: bf16 moves cosines by up to 4e-3, and the decay's half-width may be 0.01.
+    In fp32, since bf16 moves cosines by up to 4e-3, and the decay's half-width may be 0.01.
     """
     vectors = torch.from_numpy(encode(model, [*anchors, *negatives]))
     return (vectors[: len(anchors)] * vectors[len(anchors) :]).sum(-1)
@@ -441,7 +431,7 @@ def check_dropout(
     parts: Iterable[PartRows],
     losses: Iterable[Loss],
 ) -> None:
-    """Raises ValueError where every positive of a part would get its anchor's own vector."""
+    """Raises ValueError if all positives of a part would have their anchors' vectors."""
     if hyper.word_repetition or has_dropout(model):
         return
     for part, loss in zip(parts, losses, strict=True):
@@ -455,7 +445,7 @@ def check_dropout(
 
 
 def has_dropout(model: nn.Module) -> bool:
-    """Whether dropout is active in training, as a module or as a share that a module has."""
+    """Whether dropout is active in training, as a module or as a module's attribute."""
     return any(
         isinstance(value, float) and value > 0 and _is_share(module, name)
         for module in model.modules()
@@ -469,10 +459,10 @@ def _is_share(module: nn.Module, name: str) -> bool:
 
 @contextmanager
 def frozen(model: SentenceTransformer, layers: int) -> Iterator[None]:
-    """Inside, the token embeddings and this many of the lowest layers do not train; 0: all train.
+    """Freezes the token embeddings and this many of the lowest layers; 0: none.
 
-    No gradient is computed below the first layer that trains, which saves that part of the
-    backward pass. Raises ValueError where the encoder has fewer layers.
+    The backward pass ends at the first layer that trains. Raises ValueError if no layer would be
+    left to train.
     """
     if layers == 0:
         yield
@@ -500,10 +490,10 @@ def frozen(model: SentenceTransformer, layers: int) -> Iterator[None]:
 
 @contextmanager
 def blended(model: nn.Module, share: float) -> Iterator[None]:
-    """Afterwards the weights are this share of those before and the rest of those made inside.
+    """Mixes this share of the weights before the block into those after it.
 
-    A model between the two often does better than both ends (Wortsman et al. 2022, section 3,
-    equation 1, where 1 - share is alpha). share: from 0 to 1; 0: the weights made inside.
+    A model between the two is often better than both (Wortsman et al. 2022, section 3, equation 1,
+    where 1 - share is alpha). share: from 0 to 1.
     """
     if not share:
         yield
@@ -516,33 +506,33 @@ def blended(model: nn.Module, share: float) -> Iterator[None]:
 
 
 def _embeddings(network: nn.Module) -> list[nn.Module]:
-    """The module of all embeddings, or of the tokens' alone where the network has no such."""
-    found = getattr(network, "embeddings", None)
-    return [found if isinstance(found, nn.Module) else network.get_input_embeddings()]
+    """The module of all embeddings; if the network has none, that of the tokens."""
+    embeddings = getattr(network, "embeddings", None)
+    return [embeddings if isinstance(embeddings, nn.Module) else network.get_input_embeddings()]
 
 
 def _layers(network: nn.Module) -> nn.ModuleList:
-    """The encoder's layers, from the lowest: the first list of as many modules as it has layers."""
+    """The encoder's layers, lowest first: the first list of `num_hidden_layers` modules."""
     count = getattr(network.config, "num_hidden_layers", 0)
     lists = (m for m in network.modules() if isinstance(m, nn.ModuleList) and len(m) == count)
-    found = next(lists, None) if count else None
-    if found is None:
+    layers = next(lists, None) if count else None
+    if layers is None:
         raise ValueError(
             f"frozen_layers: {type(network).__name__} has no list of layers that could be frozen: "
             "leave frozen_layers out"
         )
-    return found
+    return layers
 
 
 class CachedEncoder(EncoderInPieces):
-    """An encoder whose vectors are stored, and remember no states (Gao et al. 2021, GradCache).
+    """An encoder with cached gradients (GradCache, Gao et al. 2021).
 
-    A contrastive loss needs all vectors of a batch, but none of the states behind them: those are
-    made again, a few texts at a time, once the loss's gradient at the vectors is known. The batch's
-    gradient stays what it is; a step takes one more forward pass.
+    A contrastive loss needs all vectors of a batch, but not the states behind them. The states are
+    discarded and computed again, one mini-batch at a time, once the loss's gradient at the vectors
+    is known. The gradient is the same; a step takes one more forward pass.
 
-    mini_batch: how many texts are encoded at once, >= 1, forwards and backwards. Texts of similar
-        length are encoded together, and share their draws of dropout, the same in both passes.
+    mini_batch: texts encoded at once, >= 1, forwards and backwards. Texts of similar length are
+        encoded together and have the same draws of dropout in both passes.
     """
 
     def __init__(self, model: SentenceTransformer, mini_batch: int) -> None:
@@ -550,21 +540,21 @@ class CachedEncoder(EncoderInPieces):
         self.mini_batch = mini_batch
 
     def sizes(self, widths: Sequence[int]) -> list[int]:
-        """As many as `mini_batch`, and the rest."""
+        """Pieces of `mini_batch` texts, and the rest."""
         whole, rest = divmod(len(widths), self.mini_batch)
         return [self.mini_batch] * whole + ([rest] if rest else [])
 
     def vectors(self, features: dict[str, Any]) -> Tensor:
         """The vectors of a piece's texts, without the states behind them."""
-        # The library's checkpoint wants an input with a gradient.
+        # `checkpoint` needs an input with a gradient.
         switch = torch.zeros((), device=features["attention_mask"].device, requires_grad=True)
-        found: Tensor = checkpoint(self._encoded, switch, features, use_reentrant=True)
-        return found
+        vectors: Tensor = checkpoint(self._encoded, switch, features, use_reentrant=True)
+        return vectors
 
     def forward(self, features: dict[str, Any]) -> dict[str, Tensor]:
-        """The features of texts to `sentence_embedding` (texts, dimension).
+        """Features to `sentence_embedding` (texts, dimension).
 
-        Raises: ValueError where the features do not have one row for each text.
+        Raises: ValueError if the features do not have one row for each text.
         """
         mask = features.get("attention_mask")
         if mask is None or mask.ndim != 2:

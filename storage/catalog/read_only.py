@@ -1,9 +1,9 @@
-"""The SQL that users may run: one SELECT, or one EXPLAIN of one, that only reads.
+"""The check of users' SQL: one SELECT, or one EXPLAIN of one, that only reads.
 
 DuckDB's `read_only` prevents neither ``COPY … TO`` nor ``EXPLAIN ANALYZE COPY``, and statements
 that it classifies as SELECT can write too: by a CTE (``WITH x AS (COPY …)``) or by functions in
-FROM (``enable_logging(storage_path = …)``). So the whole parsed query is checked before it runs,
-and only nodes and functions known to be read-only are allowed.
+FROM (``enable_logging(storage_path = …)``). So the whole parse tree is checked before the query
+runs, and only nodes and functions known to be read-only are allowed.
 """
 
 import json
@@ -12,6 +12,7 @@ from typing import Any
 import duckdb
 
 from tercet.errors import TercetError
+from tercet.storage.objects import first_line
 
 
 class SqlError(TercetError):
@@ -39,14 +40,12 @@ _TABLE_FUNCTIONS = {
     "duckdb_schemas", "duckdb_settings", "duckdb_tables", "duckdb_types", "duckdb_views",
 }  # fmt: skip
 
-_CHANGES = {"COPY", "DELETE", "INSERT", "MERGE", "TRUNCATE", "UPDATE"}
-
 
 def checked(connection: duckdb.DuckDBPyConnection, text: str) -> str:
     """The query, if it only reads.
 
-    Raises SqlError with one sentence for a syntax error, for several statements, and for anything
-    but a SELECT, or EXPLAIN of one, whose parts are all known to be read-only.
+    Raises SqlError for a syntax error, for several statements, and for anything but a SELECT, or
+    EXPLAIN of one, whose parts are all known to be read-only.
     """
     try:
         text.encode()
@@ -79,12 +78,11 @@ def _statements(connection: duckdb.DuckDBPyConnection, text: str) -> list[duckdb
     try:
         return list(connection.extract_statements(text))
     except duckdb.Error as error:
-        raise SqlError("bad_query", f"The query cannot be read: {_sentence(error)}.") from error
+        raise SqlError("bad_query", f"The query cannot be read: {first_line(error)}.") from error
 
 
 def _check_select(connection: duckdb.DuckDBPyConnection, text: str) -> None:
     """Raises SqlError unless every part of the SELECT's parse tree is known to be read-only."""
-    _check_words(text)
     waiting: list[Any] = [_tree(connection, text)]
     while waiting:
         node = waiting.pop()
@@ -107,10 +105,12 @@ def _tree(connection: duckdb.DuckDBPyConnection, text: str) -> Any:
     """The SELECT's parse tree from DuckDB's own parser."""
     try:
         with connection.cursor() as cursor:
-            found = cursor.execute("SELECT json_serialize_sql($1::VARCHAR)", [text]).fetchall()
-        tree = json.loads(found[0][0])
+            ((serialized,),) = cursor.execute(
+                "SELECT json_serialize_sql($1::VARCHAR)", [text]
+            ).fetchall()
+        tree = json.loads(serialized)
     except (duckdb.Error, ValueError) as error:
-        raise SqlError("bad_query", f"The query cannot be read: {_sentence(error)}.") from error
+        raise SqlError("bad_query", f"The query cannot be read: {first_line(error)}.") from error
     except RecursionError as error:
         raise SqlError("bad_query", "The query cannot be read: it is nested too deeply.") from error
     if tree["error"] or len(tree["statements"]) != 1:
@@ -140,66 +140,21 @@ def _check_function(connection: duckdb.DuckDBPyConnection, node: dict[str, Any])
         )
 
 
-def _check_words(text: str) -> None:
-    """Raises SqlError if a word that changes data starts the body of a CTE or follows CTEs.
-
-    The parse tree shows the same; this check holds even if a later DuckDB omits part of it.
-    """
-    words = [word.upper() for _, word, _ in _words(text)]
-    for index, word in enumerate(words):
-        before = words[max(index - 2, 0) : index]
-        body = before[-1:] == ["("] and before[0] in {"AS", "MATERIALIZED"}
-        if word in _CHANGES and (body or before[-1:] == [")"]):
-            raise SqlError(
-                "not_read_only", f"{_ALLOWED}: this contains {word} (quote it if it is a name)."
-            )
-
-
 def _check_explained(connection: duckdb.DuckDBPyConnection, text: str) -> None:
-    """Raises SqlError unless EXPLAIN and its options are followed by a read-only SELECT."""
-    words = _words(text)
-    rest = 1
-    while rest < len(words) and words[rest][1].upper() in {"ANALYZE", "ANALYSE", "VERBOSE"}:
-        rest += 1
-    starts = [rest]
-    if rest < len(words) and words[rest][1].startswith("("):
-        # Brackets may hold options or a SELECT: if DuckDB can parse the rest, it must only read.
-        depth = 0
-        for index in range(rest, len(words)):
-            if words[index][2]:
-                depth += words[index][1].count("(") - words[index][1].count(")")
-            if depth == 0:
-                starts.append(index + 1)
-                break
-    readings = 0
-    for start in starts:
-        if start < len(words):
-            inner = text[words[start][0] :]
-            try:
-                statements = connection.extract_statements(inner)
-            except duckdb.Error:
-                continue
-            readings += 1
-            if [one.type for one in statements] != [duckdb.StatementType.SELECT]:
-                raise SqlError("not_read_only", f"{_ALLOWED}: this EXPLAIN is of something else.")
-            _check_select(connection, inner)
-    if not readings:
-        raise SqlError("not_read_only", f"{_ALLOWED}: this EXPLAIN is of something else.")
+    """Raises SqlError unless the statement after EXPLAIN and its options is a read-only SELECT.
 
-
-def _words(text: str) -> list[tuple[int, str, bool]]:
-    """The query's tokens without comments: character offset, text, whether it is an operator."""
+    The statement is the first rest of the text, from some word on, that DuckDB can parse.
+    """
     data = text.encode()
-    tokens = duckdb.tokenize(text)
-    ends = [start for start, _ in tokens[1:]] + [len(data)]
-    words = []
-    for (start, kind), end in zip(tokens, ends, strict=True):
-        word = data[start:end].decode(errors="replace").strip()
-        if kind != duckdb.token_type.comment and word:
-            offset = len(data[:start].decode(errors="replace"))
-            words.append((offset, word, kind == duckdb.token_type.operator))
-    return words
-
-
-def _sentence(error: Exception) -> str:
-    return str(error).strip().splitlines()[0].rstrip(".")
+    words = [start for start, kind in duckdb.tokenize(text) if kind != duckdb.token_type.comment]
+    for start in words[1:]:
+        rest = data[start:].decode(errors="replace")
+        try:
+            statements = connection.extract_statements(rest)
+        except duckdb.Error:
+            continue
+        if [one.type for one in statements] != [duckdb.StatementType.SELECT]:
+            break
+        _check_select(connection, rest)
+        return
+    raise SqlError("not_read_only", f"{_ALLOWED}: this EXPLAIN is of something else.")

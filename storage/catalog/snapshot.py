@@ -119,7 +119,7 @@ METADATA = {
 
 @dataclass(frozen=True)
 class Entry:
-    """An artifact with its records, in order; unfinished if it has no manifest."""
+    """An artifact with its records, in order; the manifest is None while it is unfinished."""
 
     artifact: Artifact
     manifest: Mapping[str, Any] | None
@@ -133,8 +133,8 @@ class Entry:
     @property
     def stage(self) -> str:
         """The stage that makes it."""
-        said = (self.manifest or {}).get("stage")
-        return str(said) if said else self.artifact.step.partition(".")[0]
+        stage = (self.manifest or {}).get("stage")
+        return str(stage) if stage else self.artifact.step.partition(".")[0]
 
     @cached_property
     def totals(self) -> dict[str, dict[str, int]]:
@@ -143,17 +143,17 @@ class Entry:
 
     @cached_property
     def files(self) -> dict[str, dict[str, list[str]]]:
-        """The files of each of its tables, by the schema's file; none of a part without rows."""
-        found: dict[str, dict[str, list[str]]] = {}
+        """Each table's data files, by the schema's file."""
+        by_schema: dict[str, dict[str, list[str]]] = {}
         for record in self.records:
             for table, schema in record["schemas"].items():
-                files = found.setdefault(table, {}).setdefault(schema, [])
+                files = by_schema.setdefault(table, {}).setdefault(schema, [])
                 files += [file["path"] for file in record["tables"].get(table, ())]
-        return found
+        return by_schema
 
     @cached_property
     def created(self) -> str:
-        """When it was finished or, if unfinished, got its last part (ISO 8601, UTC)."""
+        """When it was finished; if unfinished, when it got its last part (ISO 8601, UTC)."""
         if self.manifest is not None:
             return str(self.manifest["created"])
         return max((str(record["created"]) for record in self.records), default="")
@@ -161,8 +161,8 @@ class Entry:
     @property
     def parents(self) -> list[str]:
         """Versions of its inputs: every string in the manifest's `inputs`, without `step@`."""
-        found = _texts((self.manifest or {}).get("inputs"))
-        return sorted({text.rpartition("@")[2] for text in found})
+        inputs = _texts((self.manifest or {}).get("inputs"))
+        return sorted({text.rpartition("@")[2] for text in inputs})
 
 
 @dataclass(frozen=True)
@@ -176,9 +176,9 @@ class Snapshot:
 
     def of_run(self, run: run_files.Run) -> list[Entry]:
         """The finished artifacts that the run reached, in order."""
-        there = {(entry.artifact.step, entry.artifact.version): entry for entry in self.entries}
-        found = (there.get((step["step"], str(step.get("version")))) for step in run["steps"])
-        return [entry for entry in found if entry is not None and entry.manifest is not None]
+        by_name = {entry.name: entry for entry in self.entries}
+        entries = (by_name.get(f"{step['step']}@{step.get('version')}") for step in run["steps"])
+        return [entry for entry in entries if entry is not None and entry.manifest is not None]
 
     def unfinished(self) -> list[Entry]:
         """Each step's latest unfinished artifact, if nothing newer is finished."""
@@ -241,33 +241,31 @@ def read_snapshot(store: Store) -> Snapshot:
 
     Runs that reached an artifact whose records are damaged are left out, with a warning.
     """
-    # Runs first, so that no run lists an artifact that finished after artifacts were read.
+    # Runs before artifacts, so that every artifact that a run lists is seen.
     runs = run_files.list_runs(store)
-    entries = store.each(_entry, all_artifacts(store))
+    entries = store.each(
+        lambda one: Entry(one, one.manifest(), tuple(one.records().values())), all_artifacts(store)
+    )
     damaged = {entry.name for entry in entries if entry.artifact.damaged_records()}
     whole = [run for run in runs if damaged.isdisjoint(run_files.reached(run))]
     return Snapshot(store, tuple(entries), tuple(whole), run_files.list_tags(store))
 
 
-def _entry(artifact: Artifact) -> Entry:
-    return Entry(artifact, artifact.manifest(), tuple(artifact.records().values()))
-
-
 def files_by_schema(entries: Sequence[Entry], table: str) -> dict[str, list[str]]:
     """The table's files in these artifacts, grouped by schema file.
 
-    If all are empty, one schema without files; {} if no artifact has the table.
+    If all are empty, the last schema without files; {} if no artifact has the table.
     """
-    found: dict[str, list[str]] = {}
+    by_schema: dict[str, list[str]] = {}
     for entry in entries:
         for schema, files in entry.files.get(table, {}).items():
-            found.setdefault(schema, []).extend(files)
-    filled = {schema: files for schema, files in found.items() if files}
-    return filled or dict(list(found.items())[-1:])
+            by_schema.setdefault(schema, []).extend(files)
+    filled = {schema: files for schema, files in by_schema.items() if files}
+    return filled or dict(list(by_schema.items())[-1:])
 
 
 def _table(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:
-    """The rows as a table, by way of JSON: `pa.array` of a list would import pandas (0.3 s)."""
+    """The rows as a table, through JSON since `pa.array` of a list imports pandas (0.3 s)."""
     lines = "\n".join(json.dumps(row, default=str) for row in rows).encode()
     if not lines:
         return pa.Table.from_batches([], schema)

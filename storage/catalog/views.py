@@ -1,4 +1,4 @@
-"""The SQL interface: DuckDB views over the store, always derived from its records."""
+"""The SQL interface: DuckDB views over the store, derived from its records."""
 
 import os
 import re
@@ -38,15 +38,14 @@ from tercet.storage.rows import quoted, quoted_name, read_parquet_sql
 from tercet.storage.runs import resolve_run
 from tercet.storage.store import ANSWERS, Damaged, Store, StoreError, clear_errors
 
-# A bucket's objects as files that DuckDB reads where they lie: no extension of DuckDB's.
-# So much of a file is read at once; a smaller one is copied, once a machine.
+# Bytes of a bucket's file that are read at once; smaller files are copied to the cache as a whole.
 _BLOCK = 2**20
 
 
 class BucketFiles(AbstractFileSystem):  # type: ignore[misc]
-    """Objects below a prefix, by URL. There is nothing here that could write or remove one.
+    """A bucket's objects as read-only files for DuckDB, without an extension of DuckDB.
 
-    sizes: in bytes, by path, of those that are known.
+    sizes: known sizes in bytes, by path.
     """
 
     protocol = "s3"
@@ -60,7 +59,7 @@ class BucketFiles(AbstractFileSystem):  # type: ignore[misc]
         self._asked = lru_cache(maxsize=None)(self._ask)
 
     def glob(self, path: str, **_: Any) -> list[str]:
-        """The path itself: the catalog names every file, and asks for none that is not there."""
+        """The path itself, since the catalog's queries name existing files and no patterns."""
         return [path]
 
     def info(self, path: str, **_: Any) -> dict[str, Any]:
@@ -69,7 +68,7 @@ class BucketFiles(AbstractFileSystem):  # type: ignore[misc]
         return {"name": path, "size": size, "type": "file"}
 
     def modified(self, path: str) -> datetime:
-        """Always the same: an object never changes."""
+        """A constant, since objects never change."""
         return datetime.fromtimestamp(0, UTC)
 
     def inside(self, path: str) -> str:
@@ -80,18 +79,18 @@ class BucketFiles(AbstractFileSystem):  # type: ignore[misc]
         return inside
 
     def read_range(self, path: str, start: int, end: int) -> bytes:
-        """Its bytes from `start` up to `end`."""
+        """The object's bytes from `start` up to `end`."""
         with self._clear_errors(path):
             return self.bucket.read_range(self.inside(path), start, end)
 
     def _ask(self, path: str) -> int:
-        # One that is not there raises FileNotFoundError, as DuckDB may want to know just that.
+        # FileNotFoundError passes: DuckDB may be checking whether the file exists.
         with clear_errors(self._store.location):
             return self.bucket.size(path)
 
     @contextmanager
     def _clear_errors(self, path: str) -> Iterator[None]:
-        """DuckDB repeats all that an error says: only as StoreError."""
+        """Raises storage errors as StoreError, since DuckDB shows users the whole error."""
         try:
             with clear_errors(self._store.location):
                 yield
@@ -139,36 +138,36 @@ def connect(
 
     Args:
         store: Only read.
-        run: The run that plain table names refer to (`resolve_run`); by default each table is
-            that of the newest run that reached it.
-        known_schemas: Tables that exist, empty, before any artifact has them, and that have all of
-            these columns, also where the files of other versions lack some: NULL. A schema's
-            metadata names columns that its view computes: name to SQL expression.
+        run: The run that plain table names refer to (`resolve_run`); by default, each table shows
+            the newest run that reached it.
+        known_schemas: Schemas by table. The table exists, empty, before any artifact has it, and
+            always has all of these columns: NULL where files of other versions lack them. A
+            schema's metadata names columns that the view computes: name to SQL expression.
         memory_limit: In DuckDB's format.
-        wanted: Which tables of steps, and `TABLE_at`, are there; one of thousands of files takes a
-            moment to name.
+        wanted: Chooses the tables of steps, and `TABLE_at`, to create; a table of thousands of
+            files takes a moment.
 
     Raises UnknownRef when there is no such run. Every query must still pass `sql.checked`.
     """
     snapshot = read_snapshot(store)
-    found = None if run is None else resolve_run(store, run)
-    chosen = None if found is None else str(found["run_id"])
-    if found is not None:
-        reached = runs.reached(found)
+    resolved = None if run is None else resolve_run(store, run)
+    chosen = None if resolved is None else str(resolved["run_id"])
+    if resolved is not None:
+        reached = runs.reached(resolved)
         for path in sorted(store.damaged):
             if "@".join(path.split("/")[1:3]) in reached:
                 raise Damaged(f"What run {chosen} reached is damaged ({path} is not JSON)")
     connection = duckdb.connect()
     connection.execute(f"SET memory_limit = {quoted(memory_limit)}")
     connection.execute("SET python_enable_replacements = false")
-    # DuckDB would print a progress bar into the caller's output. In a notebook without ipywidgets
-    # it has none, and refuses to set it.
+    # No progress bar in the caller's output. In a notebook without ipywidgets DuckDB has none and
+    # refuses the setting.
     with suppress(duckdb.InvalidInputException):
         connection.execute("SET enable_progress_bar = false")
     place = _reader(connection, snapshot)
     _fill(connection, "memory", snapshot, place, chosen, known_schemas or {}, wanted)
     _show_pool(connection, store)
-    # Each its own: two would write into each other's files.
+    # One folder a connection: two would write into each other's files.
     spill = store.work / "scratch" / f"sql-{os.getpid()}-{uuid.uuid4().hex[:8]}"
     connection.execute(f"SET temp_directory = {quoted(str(spill))}")
     allowed = f"{quoted(str(store.work))}, {quoted(f'{store.location}/')}"
@@ -180,27 +179,27 @@ def connect(
 
 def write_catalog(store: Store, known_schemas: Mapping[str, pa.Schema] | None = None) -> Path:
     """Writes ``catalog.duckdb`` with the same views for other DuckDB clients; returns its path.
-    None is written for a bucket, whose objects are no files for them.
+    Not written for a bucket, whose objects such clients cannot read as files.
 
-    It is built aside and renamed into place: clients that have the old one open keep it. DuckDB
-    opens a file twice to connect, so a client that connects at that very moment may get an IO error
-    and should try again. The views name files by absolute paths, so it must be rewritten after the
-    store has been moved. Its views of language models' answers cover sealed files, including later
-    ones, but not journals.
+    The file is built aside and renamed into place: clients that have the old one open keep it.
+    DuckDB opens a file twice to connect, so a client that connects during the rename may get an IO
+    error and should try again. The views hold absolute paths, so the catalog must be rewritten
+    after the store was moved. Its views of language models' answers cover sealed files, including
+    later ones, but not journals.
     """
     target = store.work / CATALOG
     if isinstance(store.objects, Bucket):
         return target
-    # One at a time, or an older catalog could replace a newer one.
+    # One writer at a time, or an older catalog could replace a newer one.
     with locks.hold(store.near, "catalog"), clear_errors(store.location):
         snapshot = read_snapshot(store)
         for left in store.work.glob(".catalog-*"):
-            # A killed process's, whoever it was: nobody else writes one now.
+            # Left by a killed process: no other process writes one now.
             left.unlink(missing_ok=True)
         aside = store.work / f".catalog-{os.getpid()}-{uuid.uuid4().hex[:8]}"
         try:
             with duckdb.connect() as connection:
-                # Clients of the last 1.x releases can read this version of the file format.
+                # The file format that clients of the last 1.x releases can read.
                 connection.execute(
                     f"ATTACH {quoted(str(aside))} AS built (STORAGE_VERSION 'v1.0.0')"
                 )
@@ -223,16 +222,13 @@ def write_catalog(store: Store, known_schemas: Mapping[str, pa.Schema] | None = 
 
 
 def _reader(connection: duckdb.DuckDBPyConnection, snapshot: Snapshot) -> Place:
-    """Where DuckDB reads an object: the tables' files in a bucket it reads where they lie."""
+    """Where DuckDB reads an object: table files in a bucket by URL, all others as local files."""
     store = snapshot.store
     if isinstance(store.objects, Folder):
         root = str(store.objects.root)
-        # A text for each of very many files.
         return lambda path: f"{root}/{path}"
     if not isinstance(store.objects, Bucket):
         return lambda path: str(store.local(path))
-    # Large, and of a bucket alone.
-
     sizes = {
         file["path"]: int(file["bytes"])
         for entry in snapshot.entries
@@ -245,14 +241,14 @@ def _reader(connection: duckdb.DuckDBPyConnection, snapshot: Snapshot) -> Place:
 
 
 def _at_once(connection: duckdb.DuckDBPyConnection, build: Callable[[], None]) -> None:
-    """All of it in one transaction, so that the disk is waited for once and not for every view."""
+    """Builds in one transaction, which waits for the disk once and not for every view."""
     connection.execute("BEGIN")
     try:
         build()
         connection.execute("COMMIT")
     except duckdb.TransactionException:
-        # A view whose files cannot be read ended it: now each by itself. A full disk has ended it
-        # wholly, and says so again.
+        # A view with unreadable files has ended the transaction: build without one. A full disk
+        # fails again.
         with suppress(duckdb.TransactionException):
             connection.execute("ROLLBACK")
         build()
@@ -269,16 +265,16 @@ def _fill(
 ) -> None:
     """Creates the views, macros and tables of the catalog in one database."""
     connection.execute(f"CREATE SCHEMA {database}.{_PARTIAL}")
-    made = snapshot.unfinished()
+    unfinished = snapshot.unfinished()
     of_runs = [snapshot.of_run(one) for one in snapshot.runs if run in (None, one["run_id"])]
-    newest = {e.artifact.step: e.artifact for found in reversed(of_runs) for e in found}
+    newest = {one.artifact.step: one.artifact for entries in reversed(of_runs) for one in entries}
     in_store = {table for entry in snapshot.entries for table in entry.totals}
     for table in sorted(filter(wanted, in_store | set(known_schemas))):
-        reached = next((found for found in of_runs if _have(found, table)), [])
+        reached = next((entries for entries in of_runs if _have(entries, table)), [])
         schemas = {schema for entry in snapshot.entries for schema in entry.files.get(table, ())}
         whole = _whole(connection, known_schemas.get(table), schemas)
-        for where, entries in ((f"{database}.main", reached), (f"{database}.{_PARTIAL}", made)):
-            name = f"{where}.{quoted_name(table)}"
+        for where, entries in (("main", reached), (_PARTIAL, unfinished)):
+            name = f"{database}.{where}.{quoted_name(table)}"
             if _have(entries, table):
                 _view(connection, name, whole(_union(place, entries, table)))
             elif table in known_schemas:
@@ -295,54 +291,55 @@ def _fill(
 
 
 def _whole(
-    connection: duckdb.DuckDBPyConnection, schema: pa.Schema | None, made: Collection[str]
+    connection: duckdb.DuckDBPyConnection, schema: pa.Schema | None, files: Collection[str]
 ) -> Callable[[str], str]:
-    """The SQL that adds the columns to a query over a table's files that these may lack.
+    """Wraps a query over a table's files so that it has all columns of the schema.
 
-    A schema's metadata defines computed ones, name to SQL expression. Files of other versions may
-    lack columns that an expression reads, or have the computed column themselves, which then
-    counts. made: the schemas of the files.
+    The schema's metadata defines computed columns, name to SQL expression. Files of other versions
+    may lack columns that an expression reads, or hold the computed column, which then counts.
+
+    files: the schemas' files of the table's artifacts.
     """
-    # Most tables have no files, and it takes some 7 ms to name a schema's.
-    if schema is None or (not schema.metadata and not (made and {*made} != {schema_path(schema)})):
+    # A shortcut for most tables, since naming a schema's file takes some 7 ms.
+    if schema is None or not (schema.metadata or (files and {*files} != {schema_path(schema)})):
         return lambda query: query
     computed = {name.decode(): sql.decode() for name, sql in (schema.metadata or {}).items()}
     connection.register("described", pa.Table.from_batches([], schema))
     described = connection.execute("DESCRIBE described").fetchall()
     connection.unregister("described")
-    own = ", ".join(f"NULL::{kind} AS {quoted_name(name)}" for name, kind, *_ in described)
+    nulls = ", ".join(f"NULL::{kind} AS {quoted_name(name)}" for name, kind, *_ in described)
     added = "".join(f", {sql} AS {quoted_name(name)}" for name, sql in computed.items())
-    empty = f"SELECT *{added} FROM (SELECT {own}) WHERE false"
-    known = ", ".join(
+    empty = f"SELECT *{added} FROM (SELECT {nulls}) WHERE false"
+    replacements = ", ".join(
         f"coalesce({quoted_name(name)}, {sql}) AS {quoted_name(name)}"
         for name, sql in computed.items()
     )
-    replaced = f" REPLACE ({known})" if known else ""
+    replaced = f" REPLACE ({replacements})" if replacements else ""
     return lambda query: f"SELECT *{replaced} FROM ({query} UNION ALL BY NAME {empty})"
 
 
 def _show_pool(connection: duckdb.DuckDBPyConnection, store: Store) -> None:
-    """The current pool: the rows of journals are kept in memory, and in the schema partial."""
+    """The current pool; rows of journals are copied into the schema `partial`, in memory."""
     files, unsealed = contents(store)
     waiting = f"memory.{_PARTIAL}.{POOL}"
     _table(connection, waiting, unsealed)
-    asked = f"SELECT * FROM {waiting}"
+    requests = f"SELECT * FROM {waiting}"
     if files:
-        asked = f"SELECT * FROM {read_parquet_sql(files)} UNION ALL BY NAME {asked}"
+        requests = f"SELECT * FROM {read_parquet_sql(files)} UNION ALL BY NAME {requests}"
     for name, sql in _POOL_VIEWS.items():
-        _view(connection, f"memory.main.{name}", sql(asked), METADATA[name].names)
+        _view(connection, f"memory.main.{name}", sql(requests), METADATA[name].names)
 
 
 def _show_sealed(connection: duckdb.DuckDBPyConnection, store: Store) -> None:
-    """The pool's sealed files; in a local directory by a pattern, which also matches later ones."""
+    """The pool's sealed files; in a local store by a pattern, which also matches later ones."""
     sealed = sealed_names(store)
     if sealed and isinstance(store.objects, Folder):
         sealed = [ANSWERS]
     files = sealed_paths(store, sealed)
     for name, sql in _POOL_VIEWS.items():
         if files:
-            asked = f"SELECT * FROM {read_parquet_sql(files)}"
-            _view(connection, f"built.main.{name}", sql(asked), METADATA[name].names)
+            requests = f"SELECT * FROM {read_parquet_sql(files)}"
+            _view(connection, f"built.main.{name}", sql(requests), METADATA[name].names)
         else:
             _table(connection, f"built.main.{name}", pa.Table.from_batches([], METADATA[name]))
 
@@ -373,9 +370,9 @@ def _no_rows(snapshot: Snapshot, place: Place, table: str) -> str:
 
 
 def _at(snapshot: Snapshot, place: Place, table: str, newest: Mapping[str, Artifact]) -> str:
-    """A query whose parameter `version` selects the files to read: one, its start, or a step.
+    """A query whose parameter `version` (a version, its start, or a step) selects the files.
 
-    newest: what a step stands for.
+    newest: the artifact that a step's name stands for.
     """
     cases = []
     counted = []
@@ -394,7 +391,7 @@ def _at(snapshot: Snapshot, place: Place, table: str, newest: Mapping[str, Artif
             counted.append(f"{fits}::INT")
     none = f"{table} has no step of that name, nor a single version that begins with "
     wrong = f"error({quoted(none)} || version)"
-    # A list, since a sum of a thousand terms is deeper than DuckDB's expressions may be.
+    # A list, since a sum of a thousand terms exceeds the depth of DuckDB's expressions.
     return (
         f"SELECT * FROM read_parquet(CASE WHEN list_sum([{', '.join(counted)}]) <> 1 THEN {wrong} "
         f"{' '.join(cases)} END, union_by_name = true, hive_partitioning = false)"
@@ -402,10 +399,10 @@ def _at(snapshot: Snapshot, place: Place, table: str, newest: Mapping[str, Artif
 
 
 def first_line(error: Exception) -> str:
-    """The first line of what DuckDB says; of an error of the store, what that says."""
-    said = str(error).strip()
-    found = re.search(r"^(?:tercet\.\S*)?StoreError: (.*)", said, re.MULTILINE)
-    return found[1] if found else said.partition("\n")[0].rstrip()
+    """The first line of DuckDB's message, or the message of a StoreError within it."""
+    message = str(error).strip()
+    match = re.search(r"^(?:tercet\.\S*)?StoreError: (.*)", message, re.MULTILINE)
+    return match[1] if match else message.partition("\n")[0].rstrip()
 
 
 def _view(
@@ -414,20 +411,17 @@ def _view(
     query: str,
     columns: Sequence[str] = ("damaged",),
 ) -> None:
-    """Creates a view; if its files cannot be read, one that raises an error when queried.
-
-    columns: which the latter has.
-    """
+    """Creates a view; if its files cannot be read, one with `columns` that raises when queried."""
     try:
         connection.execute(f"CREATE VIEW {name} AS {query}")
     except duckdb.Error as error:
-        # What is raised in Python, as where files lie in a bucket, has no class of its own.
+        # DuckDB raises errors from Python, such as those of a bucket, as plain `duckdb.Error`.
         if type(error) not in (duckdb.IOException, duckdb.InvalidInputException, duckdb.Error):
             raise
-        said = f"Files of this table cannot be read: {first_line(error)}"
-        # A column would not be computed where only rows are counted.
+        message = f"Files of this table cannot be read: {first_line(error)}"
+        # The error stands in WHERE, since count(*) computes no column.
         nothing = ", ".join(f"NULL AS {quoted_name(column)}" for column in columns)
-        query = f"SELECT {nothing} WHERE error({quoted(said)})"
+        query = f"SELECT {nothing} WHERE error({quoted(message)})"
         connection.execute(f"CREATE VIEW {name} AS {query}")
 
 

@@ -1,8 +1,8 @@
-"""Which training sentences are anchors: by a seeded draw on their ids, without a list; and which
-anchors are queries to passages, where these and sentences stand in one table.
+"""Finds anchors among training sentences by seeded draws on their ids, without a list; and queries
+to passages in tables of both.
 
-The stage `sample` keeps a threshold for each corpus; a sentence of fitting length in a
-document of enough others is an anchor if its draw is at most that.
+The stage `sample` sets a threshold for each corpus: a sentence of fitting length in a document with
+enough others is an anchor if its draw is at most the threshold.
 """
 
 from typing import TypeAlias
@@ -20,12 +20,12 @@ ANCHOR_COLUMNS = ("sentence_id", "corpus", "doc_id", "n_words", "split")
 
 
 def anchor_mask(sentences: pa.Table, anchors: pa.Table, seed: int) -> Flags:
-    """Which sentences are anchors. Shape (rows,).
+    """Whether each sentence is an anchor. Shape (rows,).
 
     Args:
         sentences: whole documents, with `ANCHOR_COLUMNS`.
         anchors: the table `anchors`; a corpus without a row has no anchors.
-        seed: the recipe's, as the stage `sample` had it.
+        seed: the recipe's.
     """
     corpus = sentences["corpus"].to_numpy()
     draw = anchor_draws(sentences, seed)
@@ -37,8 +37,8 @@ def anchor_mask(sentences: pa.Table, anchors: pa.Table, seed: int) -> Flags:
 
 
 def eligible(sentences: pa.Table, min_words: int, max_words: int, context: int) -> Flags:
-    """Training sentences of fitting length with `context` other training sentences in their
-    document at least; `sentences` are whole documents."""
+    """Whether each sentence is a training sentence of fitting length, with at least `context` other
+    training sentences in its document. sentences: whole documents."""
     words = sentences["n_words"].to_numpy()
     fits = (words >= min_words) & (words <= max_words)
     train = sentences["split"].to_numpy() == "train"
@@ -54,16 +54,16 @@ def anchor_draws(sentences: pa.Table, seed: int) -> seeding.Ids:
     return seeding.draws(seed, "anchor", sentences["sentence_id"].to_numpy())
 
 
-# A query's digest in SQL, whatever its letter case and spacing, and without a mark at its end.
+# SQL for a query's digest, without regard to case, spacing and marks at its end.
 QUERY_ID = r"""md5_number_lower(regexp_replace(
     regexp_replace(lower(trim(anchor)), '\s+', ' ', 'g'), '[\s.?!:]+$', ''))"""
 
 
 def is_query(passages: Rows) -> str:
-    """A condition in SQL: a row of `candidates` or `triplets` is a query with its passage.
+    """An SQL condition: a row of `candidates` or `triplets` is a query with its passage.
 
-    Its sentence_id is a passage's. So is that of a sentence that is a whole passage, without a
-    context; but the anchor of its rows is that sentence.
+    Its sentence_id is then a passage_id. A sentence that is a whole passage without a context has
+    the same id, but its rows have the sentence itself as the anchor.
     """
     return f"""(sentence_id IN (SELECT passage_id FROM {passages.sql("passages")})
         AND coalesce(md5_number_lower(anchor) <> sentence_id, FALSE))"""

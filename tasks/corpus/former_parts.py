@@ -1,8 +1,7 @@
-"""Documents stay in the files that they were in, so that a corpus that grows remakes few parts.
+"""Keeps documents in the files of the previous version, so that a growing corpus remakes few parts.
 
-Which rows a table has follows from the corpora alone; in which of its files they lie also from the
-version before. What was there keeps its place, and what is new comes behind it, wherever it was
-read.
+The rows of a table depend only on the corpora; their places in files also depend on the previous
+version. Old documents keep their places, and new ones follow them.
 """
 
 from collections.abc import Iterator, Mapping
@@ -26,10 +25,10 @@ _NEW = -1
 
 @contextmanager
 def former_parts(work: Work, schemas: Mapping[str, pa.Schema]) -> Iterator[Work]:
-    """The work, whose rows of these tables are emitted at the end, file by file as they lay before.
+    """The work, which emits the rows of these tables at the end, in the files of the previous
+    version (slot `known`). Without that slot, the work itself.
 
-    schemas: of tables with `doc_id`, in which a document's rows are emitted one after another. The
-    slot `known` holds the version before; without one it is the work itself.
+    schemas: of tables with `doc_id`; a document's rows must be emitted one after another.
     """
     if "known" not in work.inputs:
         yield work
@@ -54,8 +53,8 @@ def former_parts(work: Work, schemas: Mapping[str, pa.Schema]) -> Iterator[Work]
 
 
 def _emit(work: Work, table: str, path: Path) -> None:
-    """Emits the rows of the file: those of a former file at once, so that it ends where it ended,
-    and new documents in pieces of `part_rows`, none of which ends within a document."""
+    """Emits the rows at `path`: the rows of a former file at once, so that it ends as before, and
+    new documents in pieces of about `part_rows`, cut between documents."""
     size = work.resources.part_rows
     for file, grouped in groupby(_in_order(work, table, path), key=itemgetter(0)):
         held: list[pa.Table] = []
@@ -72,7 +71,7 @@ def _emit(work: Work, table: str, path: Path) -> None:
 
 
 def _by_document(rows: pa.Table, size: int) -> list[pa.Table]:
-    """Pieces of at most so many rows, or of one document."""
+    """Pieces of whole documents, of at most `size` rows or of one document."""
     starts = np.flatnonzero(begins(rows["doc_id"].to_numpy()))
     ends = np.append(starts[1:], len(rows))
     cut = pieces(ends - starts, size)
@@ -80,16 +79,15 @@ def _by_document(rows: pa.Table, size: int) -> list[pa.Table]:
 
 
 def _in_order(work: Work, table: str, path: Path) -> Iterator[tuple[int, pa.Table]]:
-    """The rows as their documents lay before, with the number of their former file; those of new
-    documents last, in the order of reading."""
+    """(number of the former file, rows), in the former order; new documents last, as read."""
     ids, files = [], []
     for number, name in enumerate(work.inputs["known"].files(table)):
         column = pq.read_table(name, columns=["doc_id"])["doc_id"].to_numpy()
         ids.append(column[begins(column)])
         files.append(np.full(len(ids[-1]), number))
-    # A document longer than a file lies in several: in the first of them, once.
-    found, first = np.unique(np.concatenate(ids), return_index=True)
-    before = pa.table({"doc_id": found, "file": np.concatenate(files)[first], "place": first})
+    # A document that spans several files belongs to the first.
+    doc_ids, first = np.unique(np.concatenate(ids), return_index=True)
+    before = pa.table({"doc_id": doc_ids, "file": np.concatenate(files)[first], "place": first})
     with connection(work) as db:
         db.register("former", before)
         reader = db.sql(

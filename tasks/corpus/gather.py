@@ -1,8 +1,7 @@
-"""The first pass of `ingest`: every corpus is read, bounded in length and written once.
+"""The first pass of `ingest`: reads every corpus and writes texts of fitting length to files.
 
-What can be used goes to two files in a scratch directory, documents and their items; only numbers
-(ids, shingles) stay in memory, some 200 bytes a sentence. Words go to files of their own
-(`near_duplicates`).
+Documents and their items go to two files in a scratch directory, words to others
+(`near_duplicates`); only ids and shingles stay in memory, some 200 bytes a sentence.
 """
 
 from collections import Counter
@@ -48,7 +47,7 @@ READ_DOCUMENTS = pa.schema([("source", pa.string()), ("path", pa.string()), ("la
 SENTENCE, QUERY, ANSWER = range(3)
 BATCH_ITEMS = 20_000
 
-# The reason of the one reject that shows what HTML was taken out of a corpus.
+# The reason of the one reject that shows an example of HTML removed from a corpus.
 HTML = "html"
 
 Item: TypeAlias = tuple[str, int, int, int]
@@ -57,11 +56,11 @@ Progress: TypeAlias = Callable[[int, int | None, str], None]
 
 @dataclass
 class Gathered:
-    """What the first pass keeps in memory: arrays with one entry per document or item."""
+    """Arrays of the first pass, an entry per document or item; lists of parts until `close`."""
 
     document_ids: Any = field(default_factory=list)  # uint64 (documents,)
     corpus_of_document: Any = field(default_factory=list)  # int32 (documents,)
-    # The document with which its file begins; itself where it is a file or a row.
+    # The first document of its file; itself if it is a whole file or a row.
     file_of_document: Any = field(default_factory=list)  # int32 (documents,)
     document_of_item: Any = field(default_factory=list)  # int32 (items,)
     kinds: Any = field(default_factory=list)  # int8 (items,)
@@ -69,11 +68,11 @@ class Gathered:
     shingles: Any = field(default_factory=list)  # uint64 (shingles,)
     shingle_items: Any = field(default_factory=list)  # int32 (shingles,): the item each begins in
     texts: Any = None  # the items by their words (`near_duplicates.Texts`)
-    # Of each batch, the words of its items and their paragraphs, int32 (items,).
+    # By batch: the numbers of words of its items, and their paragraphs, int32 (items,).
     words: list[tuple[Any, Any]] = field(default_factory=list)
-    # What was left out of each corpus, by reason: rows that could not be read, sentences too long.
+    # By corpus: the numbers of rows and sentences that were left out, by reason.
     faults: list[Counter[str]] = field(default_factory=list)
-    # Of each corpus, the documents that HTML was taken out of.
+    # By corpus: the number of documents from which HTML was removed.
     cleaned: list[int] = field(default_factory=list)
 
     def close(self) -> None:
@@ -93,7 +92,7 @@ class Gathered:
 
 
 class _Files(NamedTuple):
-    """What the first pass writes."""
+    """The files that the first pass writes."""
 
     items: pq.ParquetWriter
     documents: pq.ParquetWriter
@@ -102,13 +101,13 @@ class _Files(NamedTuple):
 
 
 class _Batch:
-    """Documents of the first pass, and their items, until they are written."""
+    """Documents and items that are not written yet."""
 
     def __init__(self) -> None:
-        # As in READ_DOCUMENTS, then the whole text, the number of the corpus and of the document
-        # with which its file begins.
+        # The columns of READ_DOCUMENTS, the whole text, the number of the corpus, and that of the
+        # first document of the file.
         self.documents: list[tuple[str, str, str | None, str, int, int]] = []
-        # As in ITEMS, then the kind and the document.
+        # The columns of ITEMS, the kind, and the number of the document in the batch.
         self.items: list[tuple[str, int, int, int, int, int]] = []
         self.questions: list[tuple[int, str, str, str, list[str]]] = []
 
@@ -118,7 +117,7 @@ class _Batch:
         self.documents.append((*named, document.text(), corpus, first))
         self.items += [(*item, SENTENCE, place) for item in items]
         pairs = (text for pair in document.pairs for text in pair)
-        # Each is a paragraph of its own.
+        # Each text of a pair is a paragraph of its own.
         self.items += [
             (text, -1 - number, -1, 0, ANSWER if number % 2 else QUERY, place)
             for number, text in enumerate(pairs)
@@ -136,7 +135,7 @@ class _Batch:
         hashes, counted = word_hashes(normalised(table.column("text").combine_chunks()))
         owner = np.array(places, dtype=np.int32)
         paragraphs = np.cumsum(begins(owner, table["paragraph"].to_numpy()), dtype=np.int32)
-        found, rows = shingles_of_words(hashes, counted, paragraphs)
+        shingles, rows = shingles_of_words(hashes, counted, paragraphs)
         hashes.tofile(files.words)
         gathered.words.append((counted.astype(np.int32), paragraphs))
         gathered.document_ids.append(seeding.text_ids(bodies))
@@ -145,7 +144,7 @@ class _Batch:
         gathered.document_of_item.append(owner + np.int32(counts[0]))
         gathered.kinds.append(np.array(kinds, dtype=np.int8))
         gathered.item_ids.append(seeding.text_ids(columns[0]))
-        gathered.shingles.append(found)
+        gathered.shingles.append(shingles)
         gathered.shingle_items.append(rows + np.int32(counts[1]))
         files.questions.write_table(questions.offered(self.questions, counts[0]))
         counts[0] += len(self.documents)
@@ -153,12 +152,12 @@ class _Batch:
 
 
 def example_id(corpus: str) -> int:
-    """The row id of the reject that shows the first text in HTML of a corpus."""
+    """The row id of the reject that shows a corpus's first text in HTML."""
     return seeding.text_id(corpus, HTML)
 
 
 def gather(config: IngestConfig, folder: Path, rejects: Rejects, progress: Progress) -> Gathered:
-    """The first pass: reads every corpus, writes what is usable, keeps ids and shingles."""
+    """The first pass: reads every corpus, writes usable texts, returns ids and shingles."""
     gathered = Gathered()
     counts = [0, 0]  # documents and items written so far
     batch = _Batch()
@@ -166,15 +165,15 @@ def gather(config: IngestConfig, folder: Path, rejects: Rejects, progress: Progr
         pq.ParquetWriter(folder / "items.parquet", ITEMS, compression="lz4") as items,
         pq.ParquetWriter(folder / "documents.parquet", READ_DOCUMENTS) as documents,
         (folder / "words").open("wb") as words,
-        pq.ParquetWriter(folder / "questions.parquet", questions.OFFERED) as asked,
+        pq.ParquetWriter(folder / "questions.parquet", questions.OFFERED) as offered,
     ):
-        files = _Files(items, documents, words, asked)
+        files = _Files(items, documents, words, offered)
         for number, corpus in enumerate(config.corpora):
             faults: Counter[str] = Counter()
             gathered.faults.append(faults)
             gathered.cleaned.append(0)
             usable = 0
-            first: int | None = None  # the document with which the file begins
+            first: int | None = None  # the first document of the file
             for reading in reader_of(corpus.source).read(corpus, config.max_line_bytes):
                 if isinstance(reading, Fault):
                     faults[reading.reason] += 1
@@ -209,15 +208,16 @@ def gather(config: IngestConfig, folder: Path, rejects: Rejects, progress: Progr
 
 
 def _compare(gathered: Gathered, folder: Path, common: float) -> None:
-    """What the items are compared by: their words, and shingles, without those of set phrases.
+    """Prepares the comparison of items: their words and shingles without set phrases.
 
-    Whole items that very many documents have tie none of them either: only the first is kept.
+    Whole items that very many documents have are not compared: as duplicates, only the first is
+    kept anyway.
     """
     documents = len(gathered.document_ids)
     holders = gathered.document_of_item[gathered.shingle_items]
     phrases = set_phrases(gathered.shingles, holders, documents, common)
     repeated = set_phrases(gathered.item_ids, gathered.document_of_item, documents, common)
-    found, items, first = [], [], 0
+    kept, items, first = [], [], 0
     writer = near_duplicates.Writer(folder / "near_duplicates")
     with (folder / "words").open("rb") as file:
         for counts, paragraphs in gathered.words:
@@ -228,19 +228,19 @@ def _compare(gathered: Gathered, folder: Path, common: float) -> None:
             writer.add(*without_texts(np.isin(ids, repeated), *in_sets))
             if len(phrases):
                 shingles, rows = shingles_of_words(*in_runs, paragraphs)
-                found.append(shingles)
+                kept.append(shingles)
                 items.append(rows + np.int32(first))
             first += len(counts)
     gathered.words.clear()
-    if found:
-        gathered.shingles, gathered.shingle_items = np.concatenate(found), np.concatenate(items)
+    if kept:
+        gathered.shingles, gathered.shingle_items = np.concatenate(kept), np.concatenate(items)
     gathered.texts = writer.texts()
 
 
 def _within_bounds(
     document: Document, config: IngestConfig, rejects: Rejects, faults: Counter[str]
 ) -> list[Item]:
-    """(text, paragraph, position, words) of the sentences of fitting length."""
+    """The sentences of fitting length, as items."""
     standing = []
     position = 0
     for paragraph, sentences in enumerate(document.paragraphs):
@@ -270,24 +270,24 @@ def _nothing_usable(corpus: CorpusConfig, faults: Counter[str]) -> str:
 
 # Set phrases: runs of eight words that very many documents have, such as a letter's opening.
 #
-# They say nothing of what a document is about, so that they tie no documents and keep none out of
-# train. A run that begins or ends in one is no text of its own either: the words of set phrases are
-# taken out before texts are compared. A text that has fewer than eight words besides is compared
-# with all its words as a set, so that texts that differ in a number alone stay near-duplicates.
+# They do not show that documents are related, so they tie no documents and keep none out of train:
+# their words are removed before texts are compared. A text with fewer than eight other words is
+# still compared as a set of all its words, so that texts that differ only in a number stay
+# near-duplicates.
 
 Index = npt.NDArray[np.int32]
 Flags = npt.NDArray[np.bool_]
 
-# The words of texts as hashes, shape (words,), and how many each text has, shape (texts,).
+# The words of texts as hashes, shape (words,), and their number in each text, shape (texts,).
 Words: TypeAlias = tuple[Ids, Places]
 
-LEAST = 20  # documents; what fewer share is no set phrase, in however small a corpus
+LEAST = 20  # documents that share a set phrase, also in a small corpus
 
 
 def set_phrases(shingles: Ids, document_of_shingle: Index, documents: int, share: float) -> Ids:
-    """The shingles in more than this share of the documents, and in more than `LEAST`; sorted.
+    """The shingles in more than this share of the documents, and in more than `LEAST`, sorted.
 
-    document_of_shingle: ascending. Shape (shingles,).
+    document_of_shingle: ascending, shape (shingles,).
     """
     least = max(LEAST, int(share * documents))
     if len(shingles) <= least:
@@ -300,27 +300,27 @@ def set_phrases(shingles: Ids, document_of_shingle: Index, documents: int, share
 
 
 def without(phrases: Ids, hashes: Ids, counts: Places, paragraphs: Index) -> tuple[Words, Words]:
-    """The words of texts without those of set phrases: to be compared by runs, and as sets.
+    """The words of texts without set phrases: to be compared by runs, and as sets.
 
     Args:
-        phrases: shingles, as `set_phrases` gives them.
-        hashes, counts: the texts' words, as `word_hashes` gives them.
+        phrases: shingles, from `set_phrases`.
+        hashes, counts: the texts' words, from `word_hashes`.
         paragraphs: of each text, as for `shingles`.
     """
     if not len(phrases) or len(hashes) < GRAM:
         return (hashes, counts), (hashes, counts)
     text = np.repeat(np.arange(len(counts)), counts)
     paragraph = np.cumsum(np.diff(paragraphs, prepend=paragraphs[:1]) != 0)
-    found, first = grams(hashes, paragraph[text], GRAM)
-    begins = first[np.isin(found, phrases)]
+    shingles, first = grams(hashes, paragraph[text], GRAM)
+    begins = first[np.isin(shingles, phrases)]
     change = np.zeros(len(hashes) + 1, dtype=np.int64)
     np.add.at(change, begins, 1)
     np.add.at(change, begins + GRAM, -1)
-    own = np.cumsum(change[:-1]) == 0
-    left = np.bincount(text[own], minlength=len(counts))
-    # What is left of such a text is too short to be a run, and no whole text either.
+    outside = np.cumsum(change[:-1]) == 0
+    left = np.bincount(text[outside], minlength=len(counts))
+    # Few other words make no run, and would not represent the text as a set.
     few = (left < counts) & (left < GRAM)
-    in_runs, in_sets = own & ~few[text], own | few[text]
+    in_runs, in_sets = outside & ~few[text], outside | few[text]
     return (
         (hashes[in_runs], np.bincount(text[in_runs], minlength=len(counts))),
         (hashes[in_sets], np.bincount(text[in_sets], minlength=len(counts))),
@@ -328,5 +328,5 @@ def without(phrases: Ids, hashes: Ids, counts: Places, paragraphs: Index) -> tup
 
 
 def without_texts(left_out: Flags, hashes: Ids, counts: Places) -> Words:
-    """The words of texts without those of some. left_out: shape (texts,)."""
+    """The words of all texts but those left out. left_out: shape (texts,)."""
     return hashes[np.repeat(~left_out, counts)], np.where(left_out, 0, counts)

@@ -1,13 +1,13 @@
-"""Stage `ingest`: from the recipe's corpora to clean, distinct, split sentences.
+"""Stage `ingest`: turns the recipe's corpora into clean, distinct sentences in splits.
 
-Two passes. The first streams every source, makes the text uniform, bounds its length and writes
-what can be used to a file in the scratch directory, keeping only ids and shingles (`splits`): about
-1.1 GB a million sentences. In between, exact duplicates and splits are decided on those arrays. The
-second pass streams the file and emits the tables in pieces of `part_rows` sentences, cut at
-document ends.
-Nothing depends on the size of batches or pieces, and no row on the version before, which says in
-which pieces old documents lie (`former_parts`). A version that the recipe keeps says in which
-splits its documents are.
+The first pass streams every source, folds texts, and writes sentences of fitting length to a file
+in the scratch directory; only ids and shingles (`splits`) stay in memory, about 1.1 GB a million
+sentences. From these, exact duplicates and splits are decided. The second pass streams the file and
+emits the tables in pieces of about `part_rows` sentences, cut between documents.
+
+Results do not depend on the sizes of batches or pieces. The previous version only decides in which
+pieces old documents lie (`former_parts`); a version that the recipe keeps also decides the splits
+of its documents.
 """
 
 import shutil
@@ -51,12 +51,11 @@ Columns:
     doc_id: id of the document's whole text, pairs included; among documents with the same text,
         only the first is kept
     source: the file, relative to the folder before the first wild card; for `pydocs` the package
-    path: where in the source: `file:line` or `file:row`, counted from 1; of a page in HTML
-        `file#id`, the last id before it, or `file`; for `pydocs` `module:qualified name`
+    path: place in the source: `file:line` or `file:row`, counted from 1; for HTML `file#id`, with
+        the last id before the document, or `file`; for `pydocs` `module:qualified name`
     corpus: the corpus's name in the recipe
     split: `train`, `dev` or `test`; a document is never divided between them
-    label: its value in the column `corpora[].labels`; NULL without one. Nothing that trains reads
-        it
+    label: its value in the column `corpora[].labels`; NULL without one. Training never reads it
 """
 SENTENCES = pa.schema(
     [
@@ -75,15 +74,15 @@ SENTENCES = pa.schema(
 first, in the order of the corpora, is kept.
 
 `pretrain_sentences`: The sentences of corpora with role `pretrain`, from the step
-`ingest.pretrain`. They are in no other table, so nothing but `pretrain` reads them; the same text
-may occur in `sentences` too.
+`ingest.pretrain`. They are in no other table, so only `pretrain` reads them; the same text may also
+occur in `sentences`.
 
-No two sentences in different splits share a run of eight words (ignoring case and punctuation)
-but for set phrases, which more than 1 % of the documents have (`ingest.common`), and no shorter
-sentence occurs in two splits. Nor do any two, as sets of words (letters and digits, ignoring
-case), have a Jaccard index of 0.8 or more, the words of set phrases left out of those that have
-eight others. `rejects` lists what this cost (`shared_with_test`, `shared_with_dev`, `like_test`,
-`like_dev`).
+No two sentences in different splits share a run of eight words (ignoring case and punctuation),
+except set phrases, which more than 1 % of the documents have (`ingest.common`), and no shorter
+sentence occurs in two splits. No two sentences in different splits, as sets of words (letters and
+digits, ignoring case), have a Jaccard index of 0.8 or more; words of set phrases are left out if a
+sentence has eight others. `rejects` lists the sentences that this cost (`shared_with_test`,
+`shared_with_dev`, `like_test`, `like_dev`).
 
 Columns:
     sentence_id: id of `text`: `md5_number_lower(text)`
@@ -92,9 +91,9 @@ Columns:
     source: as in `documents`
     doc_id: → `documents.doc_id`
     paragraph: number of the paragraph in its document, from 0
-    position: number of the sentence in its document, from 0; those rejected for their length are
-        counted, so there are gaps
-    n_words: words, from `ingest.min_words` to `ingest.max_words`
+    position: number of the sentence in its document, from 0; sentences rejected for their length
+        are counted, so there are gaps
+    n_words: number of words, from `ingest.min_words` to `ingest.max_words`
     split: that of the document
 """
 DOCUMENT_PAIRS = pa.schema(
@@ -119,8 +118,9 @@ Columns:
 """
 
 
+# Splits of documents and reasons of items, as they would be without ties.
 Parted: TypeAlias = tuple[splits.Codes, splits.Codes]
-# What reads and cuts texts.
+# Libraries that read and cut texts.
 LIBRARIES = (
     "blingfire",
     "chardet",
@@ -145,25 +145,25 @@ _KEPT, _DUPLICATE, _WITH_TEST, _WITH_DEV, _SAME_QUERY, _SAME_ANSWER, _LIKE_TEST,
 
 
 def externals(config: IngestConfig) -> dict[str, str]:
-    """What each corpus holds, as digests."""
+    """A digest of each corpus's content, by its name."""
     return {corpus.name: reader_of(corpus.source).digest(corpus) for corpus in config.corpora}
 
 
 def check_corpora(config: IngestConfig) -> None:
-    """See, without reading everything, that each corpus can be read.
+    """Checks that each corpus can be read, without reading everything.
 
     Raises:
-        BadInput: no such file, an empty corpus, an unknown kind of file, a column or a package
-            that is not there.
+        BadInput: a file, a column or a package is missing, a corpus is empty, or a kind of file is
+            unknown.
     """
     for corpus in config.corpora:
         reader_of(corpus.source).check(corpus, config.max_line_bytes)
 
 
 def run(work: Work) -> None:
-    """Emit documents, sentences, document_pairs, questions; every row left out is a reject.
+    """Emits documents, sentences, document_pairs and questions; all other rows are rejects.
 
-    `corpus_outcomes` counts both by corpus.
+    Also emits `corpus_outcomes`, the counts by corpus.
 
     Raises:
         BadInput: as `check_corpora`; or a corpus without a single usable sentence.
@@ -187,7 +187,7 @@ def run(work: Work) -> None:
 
 
 def run_pretrain(work: Work) -> None:
-    """The same for corpora to pretrain on: their sentences alone, in a table of their own."""
+    """`run` for corpora to pretrain on: emits only `pretrain_sentences` and rejects."""
     tables = {"sentences": "pretrain_sentences", "rejects": "rejects"}
 
     def emit(table: str, rows: pa.Table) -> None:
@@ -200,9 +200,9 @@ def run_pretrain(work: Work) -> None:
 def _decide(
     gathered: gather.Gathered, work: Work
 ) -> tuple[splits.Codes, splits.Flags, splits.Codes, Parted | None]:
-    """The split of each document, whether its cluster's size decided it, why items are left out.
+    """Each document's split, whether its cluster's size decided it, and each item's reason.
 
-    And the splits and reasons without ties, if ties keep documents out of test.
+    And `Parted`, if ties keep many documents out of test.
     """
     config: IngestConfig = work.config
     kinds, seed = gathered.kinds, work.seed
@@ -244,7 +244,7 @@ def _decide(
 
 
 def _former(work: Work, document_ids: seeding.Ids) -> splits.Codes:
-    """The splits of these documents in the version that is kept; -1 where it lacks one."""
+    """These documents' splits in the kept version; -1 for documents that it lacks."""
     if "kept" not in work.inputs:
         return np.full(len(document_ids), -1, dtype=np.int8)
     rows = work.inputs["kept"].table("documents", ["doc_id", "split"])
@@ -260,7 +260,7 @@ def _leave_out(
     split: splits.Codes,
     reasons: splits.Codes,
 ) -> None:
-    """Adds to the reasons those of items that share text across splits."""
+    """Sets the reasons of items that share text across splits."""
     split_of_item = split[gathered.document_of_item]
     for shared_with, in_test, in_dev in (
         (shared.shared_with, _WITH_TEST, _WITH_DEV),
@@ -273,7 +273,7 @@ def _leave_out(
 
 
 def _repeated(ids: seeding.Ids) -> splits.Flags:
-    """Whether an equal id comes earlier."""
+    """Whether each id equals an earlier one."""
     order = np.argsort(ids, kind="stable")
     repeated = np.zeros(len(ids), dtype=np.bool_)
     repeated[order] = ~begins(ids[order])
@@ -281,7 +281,7 @@ def _repeated(ids: seeding.Ids) -> splits.Flags:
 
 
 def _join_pairs(kinds: splits.Codes, reasons: splits.Codes) -> None:
-    """A pair is dropped with either of its texts: both take the first reason of the two."""
+    """Drops a pair with either of its texts: both get the query's reason, else the answer's."""
     queries = np.flatnonzero(kinds == gather.QUERY)
     either = np.where(reasons[queries] != _KEPT, reasons[queries], reasons[queries + 1])
     reasons[queries] = reasons[queries + 1] = either
@@ -295,7 +295,7 @@ def _emit(
     reasons: splits.Codes,
     rejects: Rejects,
 ) -> None:
-    """The second pass: emit what is kept, in pieces that end where documents end."""
+    """The second pass: emits the kept items, in pieces cut between documents."""
     config: IngestConfig = work.config
     names = np.array([corpus.name for corpus in config.corpora], dtype=object)
     splits_named = np.array(splits.SPLITS, dtype=object)
@@ -338,7 +338,7 @@ def _emit(
             pair_ids = seeding.text_ids(*(column.to_pylist() for column in both))
             columns = [pa.array(pair_ids), queries["doc_id"], *both, queries["split"]]
             work.emit("document_pairs", pa.table(columns, schema=DOCUMENT_PAIRS))
-        # A reject for each sentence and each pair (by its query) that is left out.
+        # A reject for each sentence, and for each pair by its query, that is left out.
         paths = document_table["path"].to_pylist()
         fallen = np.flatnonzero((why != _KEPT) & (kinds != gather.ANSWER))
         texts = item_table["text"].take(pa.array(fallen)).to_pylist()
@@ -347,15 +347,15 @@ def _emit(
             detail = f"{paths[local[index]]}: {what}"
             rejects.add(int(ids[index]), _REASONS[why[index]], detail, text)
         work.resources.progress(rows.stop, item_cuts[-1], "sentences")
-    asked = questions.standing(
+    question_rows = questions.standing(
         folder / "questions.parquet",
         gathered.item_ids[sentences_kept],
         split[gathered.document_of_item[sentences_kept]],
         split,
         gathered.document_ids,
     )
-    if asked.num_rows:
-        work.emit("questions", asked)
+    if question_rows.num_rows:
+        work.emit("questions", question_rows)
 
 
 def _arranged(table: pa.Table, schema: pa.Schema, **renamed: str) -> pa.Table:
@@ -366,7 +366,7 @@ def _arranged(table: pa.Table, schema: pa.Schema, **renamed: str) -> pa.Table:
 
 
 def _slices(path: Path, cuts: Iterable[int]) -> Iterator[pa.Table]:
-    """The file's rows between neighbouring cuts, streamed."""
+    """Streams the file's rows between neighbouring cuts."""
     ends = list(cuts)
     with pq.ParquetFile(path) as file:
         held = file.schema_arrow.empty_table()
@@ -391,26 +391,25 @@ CORPUS_OUTCOMES = pa.schema(
         ("n", pa.int64()),
     ]
 )
-"""Table `corpus_outcomes`. What became of each corpus, in counts: what stands in which split, and
-what was left out, why. What a user should know of it is in `warnings`.
+"""Table `corpus_outcomes`. Counts of the items of each corpus in each split, and of those left out,
+by reason. `warnings` has the findings from it.
 
 Columns:
     corpus: the corpus's name in the recipe
-    unit: `document`, `sentence`, `pair`, or `row` (what a reader could not use); `text`: of these
-        only those are counted that HTML was taken out of, the outcome `html`; `parted`: documents
-        as they would stand with `ingest.max_shingle_frequency: 1`, if few are in test or a cluster
-        is too large
-    outcome: a split, for what is kept; else the reason of `rejects`. Of documents also
-        `large_cluster`: in train, since `ingest.largest_cluster` sends them there; and
-        `nothing_kept`: in no table
-    n: how many
+    unit: `document`, `sentence`, `pair`, or `row` (that a reader could not use); `text`: only texts
+        from which HTML was removed, with the outcome `html`; `parted`: documents as they would be
+        with `ingest.max_shingle_frequency: 1`, if few are in test or a cluster is too large
+    outcome: a split, for kept items; else the reason of `rejects`. For documents also
+        `large_cluster`: in train because of `ingest.largest_cluster`; and `nothing_kept`: in no
+        table
+    n: their number
 """
-# Outcomes of documents beside the splits: in train because of `ingest.largest_cluster`, and
-# nowhere, since nothing of them was kept.
+# Outcomes of documents besides the splits: in train because of `ingest.largest_cluster`; and in no
+# table.
 LARGE_CLUSTER, NOTHING_KEPT = "large_cluster", "nothing_kept"
-# The unit of documents as they would stand without ties, with `ingest.max_shingle_frequency: 1`.
+# The unit of documents as they would be without ties (`ingest.max_shingle_frequency: 1`).
 PARTED = "parted"
-# What a reason of `gather` concerns, if not a row that a reader reads.
+# The units of reasons of `gather`; other reasons concern a `row`.
 _UNIT_OF = {"too_short": "sentence", "too_long": "sentence", "incomplete_pair": "pair"}
 _UNITS = {gather.SENTENCE: "sentence", gather.QUERY: "pair"}
 
@@ -428,25 +427,25 @@ def outcomes(
 
     Args:
         names: the corpora's names.
-        split, large: of each document, its split and whether its cluster was too large.
-        reasons: of each item, why it is left out (0: it is kept), an index of `reasons_named`.
-        parted: split and reasons as they would be without ties.
+        split, large: each document's split, and whether its cluster was too large.
+        reasons: each item's reason, an index of `reasons_named`; 0: it is kept.
+        parted: split and reasons without ties.
     """
     owner = gathered.document_of_item
     named = (*splits.SPLITS, *reasons_named[1:], LARGE_CLUSTER, NOTHING_KEPT)
-    found: Counter[tuple[int, str, str]] = Counter()
+    totals: Counter[tuple[int, str, str]] = Counter()
 
     def count(unit: str, corpora: splits.Index, outcome: npt.NDArray[Any]) -> None:
         codes, counts = np.unique(
             corpora.astype(np.int64) * len(named) + outcome, return_counts=True
         )
         for code, n in zip(codes.tolist(), counts.tolist(), strict=True):
-            found[code // len(named), unit, named[code % len(named)]] += n
+            totals[code // len(named), unit, named[code % len(named)]] += n
 
     for number in range(len(names)):
         for reason, n in gathered.faults[number].items():
-            found[number, _UNIT_OF.get(reason, "row"), reason] += n
-        found[number, "text", gather.HTML] += gathered.cleaned[number]
+            totals[number, _UNIT_OF.get(reason, "row"), reason] += n
+        totals[number, "text", gather.HTML] += gathered.cleaned[number]
     kept = np.isin(np.arange(len(split)), owner[reasons == 0])
     of_kept = np.where(large, named.index(LARGE_CLUSTER), split)
     of_document = np.where(kept, of_kept, named.index(NOTHING_KEPT))
@@ -456,9 +455,9 @@ def outcomes(
         count(PARTED, gathered.corpus_of_document[alone], parted[0][alone])
     of_item = np.where(reasons == 0, split[owner], len(splits.SPLITS) - 1 + reasons)
     for kind, unit in _UNITS.items():
-        own = gathered.kinds == kind
-        count(unit, gathered.corpus_of_document[owner[own]], of_item[own])
-    rows = [(names[number], *key, n) for (number, *key), n in sorted(found.items()) if n]
+        members = gathered.kinds == kind
+        count(unit, gathered.corpus_of_document[owner[members]], of_item[members])
+    rows = [(names[number], *key, n) for (number, *key), n in sorted(totals.items()) if n]
     return pa.Table.from_arrays(
         [pa.array(values) for values in zip(*rows, strict=True)], schema=CORPUS_OUTCOMES
     )
@@ -477,7 +476,7 @@ STAGE = Stage(
     run=run,
     libraries=LIBRARIES,
     externals=externals,
-    # The content of a corpus is digested; what else is named here only `sample` looks at.
+    # A corpus's content enters by its digest; the other keys concern only `sample`.
     locations=tuple(
         f"corpora.*.{key}" for key in ("source", "role", "share", "min_context_sentences")
     ),

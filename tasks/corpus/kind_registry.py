@@ -17,12 +17,12 @@ KINDS: Mapping[str, Kind] = {
 
 
 def columns_fault(name: str, columns: Mapping[str, str]) -> str | None:
-    """What is wrong with the columns that a recipe names for this kind, if anything."""
+    """The fault of the columns that a recipe names for this kind, or None."""
     kind = KINDS[name]
     for column in columns:
         if column not in kind.columns:
-            known = ", ".join(kind.columns)
-            return f"kind: {name} has no column {column!r}; its columns are {known}"
+            listed = ", ".join(kind.columns)
+            return f"kind: {name} has no column {column!r}; its columns are {listed}"
     missing = [n for n in kind.columns if n not in columns and n not in kind.optional]
     if columns and missing:
         return f"columns must name {', '.join(missing)} as well, or no column at all"

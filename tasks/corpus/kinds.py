@@ -1,7 +1,4 @@
-"""The kinds of labelled rows: what each is, and what becomes of a row.
-
-A new one is a `Kind` here, and a line in `kind_registry.py`.
-"""
+"""The kinds of labelled rows. A new one is a `Kind` here, and a line in `kind_registry.py`."""
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -13,9 +10,9 @@ from tercet.tasks.corpus.sources.tables import Row, text_fault
 
 
 class Labelled(NamedTuple):
-    """What one row of a source says. None: nothing of the kind.
+    """A row of a source in the kind's form; None for fields that the kind lacks.
 
-    word: whatever else the kind's `combine` needs to know of the row (a class, an entry).
+    word: further input of the kind's `combine` (a class, an entry).
     """
 
     anchor: str
@@ -26,7 +23,7 @@ class Labelled(NamedTuple):
 
 
 class Bad(NamedTuple):
-    """Why a row cannot be used: a reason of `rejects`, and the particulars."""
+    """Why a row cannot be used: a reason and detail of `rejects`."""
 
     reason: str
     detail: str
@@ -36,17 +33,16 @@ class Bad(NamedTuple):
 class Kind:
     """One kind of labelled rows.
 
-    texts: columns that must hold a text in every row; they come folded.
-    lists: those of them that may also hold a list of texts.
-    layouts: how files usually call the kind's columns (ours → theirs); the first one whose columns
-        are all there is taken where the recipe names none.
-    row: makes the row of the values by our names, or several.
-    optional: columns that a layout may name and a file may lack.
-    unread: columns that would change the rows' meaning if a layout left them unread; finding one is
-        an error.
-    combine: SQL over the table `read(number, anchor, positive, negative, label, word)` of all rows,
-        in DuckDB: the rows to keep as (number, anchor, positive, negative, label, entries) and, as
-        (number, …, reason, detail), those to reject. None: each row by itself.
+    texts: columns that must hold a text in every row; `row` gets them folded.
+    lists: columns of `texts` that may also hold a list of texts.
+    layouts: usual names of the kind's columns in files, by the kind's names; if the recipe names no
+        columns, the first layout whose columns all exist is taken.
+    row: makes one row or several of the values by the kind's names.
+    optional: columns of a layout that a file may lack.
+    unread: columns that would change the rows' meaning; an error if the layout does not read them.
+    combine: DuckDB SQL over the table `read(number, anchor, positive, negative, label, word)` of
+        all rows. It gives the rows to keep (number, anchor, positive, negative, label, entries),
+        and the rows to reject, with reason and detail. None: rows are not combined.
     """
 
     texts: tuple[str, ...]
@@ -59,19 +55,19 @@ class Kind:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Every column of the kind, by our names."""
+        """All columns of the kind, by the kind's names."""
         return tuple(dict.fromkeys(name for layout in self.layouts for name in layout))
 
 
 def number(value: Any) -> float | None:
-    """The value as a finite number, from a number or its spelling; None if it is not one."""
+    """A number or its spelling as a finite float; None for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:
-        found = float(value)
+        result = float(value)
     except (ValueError, OverflowError):
         return None
-    return found if math.isfinite(found) else None
+    return result if math.isfinite(result) else None
 
 
 def shown(value: Any) -> str:
@@ -80,47 +76,52 @@ def shown(value: Any) -> str:
 
 
 def layout_of(kind: Kind, columns: Collection[str]) -> dict[str, str] | None:
-    """The first of the kind's layouts whose columns are all there, ours to theirs."""
+    """The columns of the first layout that fits, by the kind's names; None if none fits."""
     for layout in kind.layouts:
-        found = {ours: theirs for ours, theirs in layout.items() if theirs in columns}
-        if all(ours in found for ours in layout if ours not in kind.optional):
-            return found
+        present = {name: column for name, column in layout.items() if column in columns}
+        if all(name in present for name in layout if name not in kind.optional):
+            return present
     return None
 
 
-def made_of(kind: Kind, columns: Mapping[str, str], row: Row) -> list[Labelled] | tuple[Bad, str]:
-    """The row as its kind has it, or its fault with a text to show; columns: ours to theirs."""
+def labelled_rows(
+    kind: Kind, columns: Mapping[str, str], row: Row
+) -> list[Labelled] | tuple[Bad, str]:
+    """The row in the kind's form, or its fault with a text to show.
+
+    columns: the table's columns, by the kind's names.
+    """
     if row.fault:
         reason, detail, text = row.fault
         return Bad(reason, detail), text
-    values: dict[str, Any] = {ours: row.values.get(theirs) for ours, theirs in columns.items()}
-    for ours in kind.texts:
-        given, column = values[ours], columns[ours]
-        listed = ours in kind.lists and isinstance(given, list) and len(given) > 0
-        for value in given if listed else [given]:
+    values: dict[str, Any] = {name: row.values.get(column) for name, column in columns.items()}
+    for name in kind.texts:
+        content, column = values[name], columns[name]
+        listed = name in kind.lists and isinstance(content, list) and len(content) > 0
+        for value in content if listed else [content]:
             if fault := text_fault({column: value}, column):
-                texts = [values[name] for name in kind.texts if isinstance(values[name], str)]
-                # A lone surrogate cannot be written down.
+                texts = [values[other] for other in kind.texts if isinstance(values[other], str)]
+                # Lone surrogates cannot be stored.
                 shown = fold(" ".join(texts)).encode("utf-8", "replace").decode("utf-8")
                 return Bad(fault[0], fault[1]), fault[2] or shown
-        values[ours] = list(map(fold, given)) if listed else fold(given)
-    made = kind.row(values)
-    if isinstance(made, Bad):
-        return made, str(values[kind.texts[0]])
-    return made if isinstance(made, list) else [made]
+        values[name] = list(map(fold, content)) if listed else fold(content)
+    rows = kind.row(values)
+    if isinstance(rows, Bad):
+        return rows, str(values[kind.texts[0]])
+    return rows if isinstance(rows, list) else [rows]
 
 
 def _triplet(values: Mapping[str, Any]) -> Labelled | Bad:
-    """The three texts; the label is the cosine, or None if the row has none."""
+    """The three texts, with the cosine as label if the row has one."""
     if values["positive"] == values["negative"]:
         return Bad("same_text", "the negative is the positive")
-    given = values.get("label")
-    label = number(given)
-    blank = given is None or (isinstance(given, str) and not given.strip())
-    # In a table of numbers NaN means a missing value.
-    missing = blank or (isinstance(given, float) and given != given)
+    cosine = values.get("label")
+    label = number(cosine)
+    blank = cosine is None or (isinstance(cosine, str) and not cosine.strip())
+    # NaN is a missing value in a table of numbers.
+    missing = blank or (isinstance(cosine, float) and cosine != cosine)
     if not missing and (label is None or abs(label) > 1):
-        return Bad("bad_label", f"{shown(given)} is not a cosine from -1 to 1")
+        return Bad("bad_label", f"{shown(cosine)} is not a cosine from -1 to 1")
     return Labelled(values["anchor"], values["positive"], values["negative"], label)
 
 
@@ -150,25 +151,25 @@ _CLASSES = ("entailment", "neutral", "contradiction")
 
 
 def _pair(values: Mapping[str, Any]) -> Labelled | Bad:
-    """The pair, with its class as the word where there is a class column."""
+    """The pair, with its class as the word if there is a class column."""
     anchor, positive = values["anchor"], values["positive"]
     if "label" not in values:
         return Labelled(anchor, positive)
-    given = values["label"]
-    word = given.strip().lower() if isinstance(given, str) else ""
+    label = values["label"]
+    word = label.strip().lower() if isinstance(label, str) else ""
     if word in _CLASSES:
         return Labelled(anchor, positive, word=word)
-    place = number(given)
+    place = number(label)
     if place in (0, 1, 2):
         return Labelled(anchor, positive, word=_CLASSES[int(place)])
-    return Bad("bad_label", f"{shown(given)} is none of {', '.join(_CLASSES)}, nor 0, 1 or 2")
+    return Bad("bad_label", f"{shown(label)} is none of {', '.join(_CLASSES)}, nor 0, 1 or 2")
 
 
-# Each pair's first row among those of its class, numbered within premise and class; then the other
-# rows, and pairs of several classes. Of a kept row {positive} and {negative}; {reasons} and
-# {details} why contradictions go that no entailment took.
+# First, the first row of each pair and class, numbered within premise and class; second, repeated
+# rows and pairs of several classes. {positive} and {negative} are those of a kept row; {reasons}
+# and {details} reject contradictions that no entailment took.
 _CLASSED = """
-WITH said AS (
+WITH pairs AS (
     SELECT *, row_number() OVER (PARTITION BY anchor, positive, word ORDER BY number) AS again,
         coalesce(min(word) OVER (PARTITION BY anchor, positive)
             <> max(word) OVER (PARTITION BY anchor, positive), false) AS unclear
@@ -177,7 +178,7 @@ WITH said AS (
     SELECT *, row_number() OVER (PARTITION BY anchor, word ORDER BY number) - 1 AS nth,
         count(*) FILTER (word = 'entailment') OVER (PARTITION BY anchor) AS entailed,
         count(*) FILTER (word = 'contradiction') OVER (PARTITION BY anchor) AS denied
-    FROM said WHERE again = 1 AND NOT unclear
+    FROM pairs WHERE again = 1 AND NOT unclear
 ), denial AS (
     SELECT anchor, nth, positive FROM classed WHERE word = 'contradiction'
 )
@@ -199,7 +200,7 @@ SELECT number, anchor, positive, NULL, label,
     CASE WHEN unclear THEN 'the pair stands under another class too'
         ELSE 'the same pair stands further up' END,
     NULL::VARCHAR[]
-FROM said WHERE again > 1 OR unclear
+FROM pairs WHERE again > 1 OR unclear
 """
 
 PAIRS = Kind(
@@ -229,8 +230,8 @@ PAIRS = Kind(
 """Two texts that belong together, or pairs of natural language inference (NLI) with their class.
 
 Without a class column every row is a positive pair (questions and answers, duplicates). With one,
-as SNLI and MNLI have it, a premise with a hypothesis of each class gives one triplet, which is how
-supervised SimCSE uses NLI; the table `labelled` tells what becomes of others.
+as in SNLI and MNLI, a premise with an entailed and a contradicting hypothesis gives a triplet, as
+in supervised SimCSE; the table `labelled` describes other cases.
 """
 
 
@@ -265,43 +266,43 @@ _SEPARATOR = "\x1f"
 
 
 def _definitions(values: Mapping[str, Any]) -> list[Labelled] | Bad:
-    """Each of the definitions, with their entries as the word."""
-    given, definitions = values["entry"], values["definition"]
-    entries = given.split(_BETWEEN) if isinstance(given, str) else given
-    named = [entry.strip() for entry in entries if entry.strip()]
-    if not named:
-        return Bad("missing_text", f"the entry {shown(given)} names nothing")
-    word = _SEPARATOR.join(named)
+    """A row for each definition, with their entries as the word."""
+    content, definitions = values["entry"], values["definition"]
+    listed = content.split(_BETWEEN) if isinstance(content, str) else content
+    entries = [entry.strip() for entry in listed if entry.strip()]
+    if not entries:
+        return Bad("missing_text", f"the entry {shown(content)} names nothing")
+    word = _SEPARATOR.join(entries)
     texts = [definitions] if isinstance(definitions, str) else definitions
     return [Labelled(text, word=word) for text in texts]
 
 
 def _same(column: str) -> str:
-    """SQL for a definition without case, hyphens in words and punctuation around them."""
-    said = rf"regexp_replace(lower({column}), '(\p{{L}})-(\p{{L}})', '\1 \2', 'g')"
+    """SQL for a definition without case, hyphens in words, and punctuation around words."""
+    text = rf"regexp_replace(lower({column}), '(\p{{L}})-(\p{{L}})', '\1 \2', 'g')"
     opening, closing = r"""(^|\s)["''(\[{“‘«]+""", r"""[.,;:?!"'')\]}”’»…]+(\s|$)"""
     for marks in (opening, closing):
-        said = f"regexp_replace({said}, '{marks}', ' ', 'g')"
-    return rf"trim(regexp_replace({said}, '\s+', ' ', 'g'))"
+        text = f"regexp_replace({text}, '{marks}', ' ', 'g')"
+    return rf"trim(regexp_replace({text}, '\s+', ' ', 'g'))"
 
 
 _COMBINE = f"""
-WITH told AS (
-    SELECT *, coalesce(nullif({_same("anchor")}, ''), anchor) AS said FROM read
+WITH plain AS (
+    SELECT *, coalesce(nullif({_same("anchor")}, ''), anchor) AS text FROM read
 ), words AS (
-    SELECT number, said, unnest(string_split(word, chr({ord(_SEPARATOR)}))) AS word FROM told
+    SELECT number, text, unnest(string_split(word, chr({ord(_SEPARATOR)}))) AS word FROM plain
 ),
-seen AS (SELECT said, word, min(number) AS earliest FROM words GROUP BY ALL),
+seen AS (SELECT text, word, min(number) AS earliest FROM words GROUP BY ALL),
 new AS (SELECT DISTINCT earliest AS number FROM seen),
 owners AS (
-    SELECT said, list_sort(list(word)) AS entries, min(earliest) AS first FROM seen GROUP BY ALL
+    SELECT text, list_sort(list(word)) AS entries, min(earliest) AS first FROM seen GROUP BY ALL
 )
-SELECT told.number, anchor, NULL::VARCHAR AS positive, NULL::VARCHAR AS negative, label,
-    CASE WHEN new.number IS NULL THEN 'duplicate' WHEN told.number <> first THEN 'used'
+SELECT plain.number, anchor, NULL::VARCHAR AS positive, NULL::VARCHAR AS negative, label,
+    CASE WHEN new.number IS NULL THEN 'duplicate' WHEN plain.number <> first THEN 'used'
     END AS reason,
     CASE WHEN new.number IS NULL THEN 'the same entry with the same definition' END AS detail,
     owners.entries
-FROM told JOIN owners USING (said) LEFT JOIN new ON new.number = told.number
+FROM plain JOIN owners USING (text) LEFT JOIN new ON new.number = plain.number
 """
 
 DEFINITIONS = Kind(
@@ -320,19 +321,18 @@ DEFINITIONS = Kind(
 """Definitions with the entries (words, terms) that they define, for training against entries.
 
 A row of the table is a distinct definition (`anchor`); `entries` are all entries that the corpus
-gives it, so that synonyms which share a definition are all right answers (DefSent predicts the
-entry from the definition's vector). Definitions that differ in case and in the punctuation around
-their words alone are the same, in the first one's spelling; signs tell them apart ("x1 == x2" and
-"x1 != x2", "-1" and "1"). The texts of the entries stand in the table `entries`. A row of
-the source may name several entries of its definition, and several definitions of its entries: as
-lists, or the entries in one text with | between them.
+gives it, so that all synonyms with that definition are right answers (DefSent predicts the entry
+from the definition's vector). Definitions that differ only in case and in punctuation around words
+are the same, in the first one's spelling; signs make a difference ("x1 == x2" and "x1 != x2", "-1"
+and "1"). The table `entries` has the texts of the entries. A row of the source may hold several
+entries and several definitions: as lists, or the entries in one text with | between them.
 """
 
 
 def _entailment(values: Mapping[str, Any]) -> Labelled | Bad:
     """The pair, with its class as the word."""
-    given = {"anchor": values["premise"], "positive": values["hypothesis"]}
-    return _pair({**given, "label": values["label"]})
+    pair = {"anchor": values["premise"], "positive": values["hypothesis"]}
+    return _pair({**pair, "label": values["label"]})
 
 
 ENTAILMENT = Kind(
@@ -356,9 +356,8 @@ ENTAILMENT = Kind(
         details="",
     ),
 )
-"""Pairs of natural language inference (NLI) with their class, none of them left over.
+"""Pairs of natural language inference (NLI) with their class, for discriminators.
 
-Unlike `pairs`, which keeps what makes triplets, this keeps every entailment and every
-contradiction, as a discriminator needs them: a contradiction that no entailment took makes a row of
-its own, without a positive.
+Unlike `pairs`, which keeps triplets, this keeps every entailment and every contradiction: a
+contradiction that no entailment took becomes a row without a positive.
 """

@@ -1,10 +1,10 @@
-"""Stage `labelled`: the recipe's labelled corpora as one table, whatever their kind and source.
+"""Stage `labelled`: reads the recipe's labelled corpora, of any kind and source, into one table.
 
-Each row of a source becomes a row of its kind (`kinds.py`) or a reject; a kind may
-put several rows together. Rows that share eight words with dev or test are rejected too. A share of
-the definitions is held out for measuring. Everything streams: what is read lies in a scratch
-directory, and DuckDB puts it together within its memory limit. These corpora are not among
-ingest's, so that none of their texts becomes an anchor.
+Each row of a source becomes a row of its kind (`kinds.py`) or a reject; a kind may combine several
+rows. Rows that share eight words with dev or test are rejected too. A share of the definitions is
+held out for measuring. Everything streams: rows are written to a scratch directory, and DuckDB
+combines them within its memory limit. `ingest` does not read these corpora, so none of their texts
+becomes an anchor.
 """
 
 import shutil
@@ -32,7 +32,7 @@ from tercet.tasks.corpus.held_out import (
     held_out_shingles,
 )
 from tercet.tasks.corpus.kind_registry import KINDS
-from tercet.tasks.corpus.kinds import Kind, Labelled, layout_of, made_of
+from tercet.tasks.corpus.kinds import Kind, Labelled, labelled_rows, layout_of
 from tercet.tasks.corpus.sources.corpora import CorpusConfig
 from tercet.tasks.corpus.sources.reader import Table
 from tercet.tasks.corpus.sources.registry import reader_of
@@ -52,22 +52,20 @@ LABELLED = pa.schema(
         ("entries", pa.list_(pa.int32())),
     ]
 )
-"""Table `labelled`. One training row from a corpus with `role: labelled`, whatever its kind. Texts
-are normalised as in `sentences`. No row shares a run of eight words with dev or test, set phrases
-aside.
+"""Table `labelled`. One training row from a corpus with `role: labelled`, of any kind. Texts are
+normalised as in `sentences`. No row shares a run of eight words with dev or test, except set
+phrases.
 
 Inference pairs are `pairs` with a class: `entailment`, `neutral` or `contradiction` in any letter
 case, or 0, 1 and 2 in that order. Every entailment makes a row with its hypothesis as the
-positive. If its premise also has contradictions, the row takes one of them as the negative: the
-premise's first entailment takes its first contradiction, the second the second, and so on,
-starting over if there are fewer contradictions than entailments. Premises count as the same if
-their texts are equal after normalisation. Unused rows are rejects: `neutral`, `no_positive` (a
-contradiction without an entailment), `surplus` (more contradictions than entailments),
-`ambiguous` (the same pair under two classes).
+positive. If its premise also has contradictions, one of them is the row's negative: the first
+entailment takes the first contradiction, the second the second, and so on, starting over if there
+are fewer contradictions than entailments. Premises are the same if their normalised texts are
+equal. Unused rows are rejects: `neutral`, `no_positive` (a contradiction without an entailment),
+`surplus` (more contradictions than entailments), `ambiguous` (the same pair under two classes).
 
 The kind `entailment` reads the same pairs and keeps every contradiction, for discriminators: one
-that no entailment took is a row without a positive. A training phase leaves rows without a
-positive out.
+that no entailment took is a row without a positive, which training phases leave out.
 
 Columns:
     row_id: id of anchor, positive and negative, with an empty text for NULL; unique within a
@@ -114,9 +112,9 @@ _TEXTS = ("anchor", "positive", "negative")
 _EACH_BY_ITSELF = """
 SELECT *, NULL::VARCHAR[] AS entries, NULL::VARCHAR AS reason, NULL::VARCHAR AS detail FROM read
 """
-# The reason of the one reject that shows what HTML was taken out of a corpus.
+# The reason of the one reject that shows an example of HTML removed from a corpus.
 HTML = "html"
-# A row that went into another one, and is neither kept nor rejected.
+# A row that was combined into another one, and is neither kept nor rejected.
 _USED = "used"
 BATCH_ROWS = 20_000
 
@@ -129,15 +127,15 @@ class LabelledConfig(Config):
 
 
 def externals(config: LabelledConfig) -> dict[str, str]:
-    """What each corpus holds, as digests."""
+    """A digest of each corpus's content, by its name."""
     return {corpus.name: reader_of(corpus.source).digest(corpus) for corpus in config.corpora}
 
 
 def check_labelled(config: LabelledConfig) -> None:
-    """See, without reading everything, that each corpus has a row and its kind's columns.
+    """Checks that each corpus has a row and its kind's columns, without reading everything.
 
     Raises:
-        BadInput: no such source, an empty one, or a column that is not there.
+        BadInput: a source is missing or empty, or lacks a column.
     """
     for corpus in config.corpora:
         empty = True
@@ -153,10 +151,10 @@ def check_labelled(config: LabelledConfig) -> None:
 
 
 def columns_of(corpus: CorpusConfig, kind: Kind, table: Table) -> dict[str, str]:
-    """The table's column of each of the kind's: those that the recipe names, else a known layout's.
+    """The table's columns, by the kind's names: those that the recipe names, else a layout's.
 
     Raises:
-        BadInput: a column is missing, or one of `kind.unread` would go unread.
+        BadInput: a column is missing, or one of `kind.unread` would not be read.
     """
     listed = ", ".join(map(repr, table.columns))
     if corpus.columns:
@@ -168,15 +166,15 @@ def columns_of(corpus: CorpusConfig, kind: Kind, table: Table) -> dict[str, str]
                     f"its columns are {listed}",
                 )
         return dict(corpus.columns)
-    found = layout_of(kind, table.columns)
-    if found is None:
-        usual = " or ".join(", ".join(layout.values()) for layout in kind.layouts)
+    layout = layout_of(kind, table.columns)
+    if layout is None:
+        usual = " or ".join(", ".join(names.values()) for names in kind.layouts)
         raise BadInput(
             "missing_column",
             f"{table.name} has none of the layouts of kind {corpus.kind} ({usual}); name the "
             f"columns of corpus {corpus.name!r} under `columns`: its columns are {listed}",
         )
-    unread = [name for name in kind.unread if name in table.columns and name not in found.values()]
+    unread = [name for name in kind.unread if name in table.columns and name not in layout.values()]
     if unread:
         raise BadInput(
             "missing_column",
@@ -184,11 +182,11 @@ def columns_of(corpus: CorpusConfig, kind: Kind, table: Table) -> dict[str, str]
             f"here: name the columns of corpus {corpus.name!r} under `columns`, with `label` only "
             "for classes of inference, or take kind: scored",
         )
-    return found
+    return layout
 
 
 def run(work: Work) -> None:
-    """Emit `labelled`, `entries` and `held_out_definitions`; any other row left out is a reject.
+    """Emits `labelled`, `entries` and `held_out_definitions`; every other row is a reject.
 
     Raises:
         BadInput: as `check_labelled`; or a corpus without a single usable row.
@@ -200,9 +198,9 @@ def run(work: Work) -> None:
     folder.mkdir(parents=True)
     rejects = Rejects(STAGE.name, work.emit, work.resources.part_rows)
     with connection(work) as db:
-        # Without sentences nothing is held out.
-        told = "sentences" in work.inputs
-        held_out = held_out_shingles(db, work) if told else np.empty(0, np.uint64)
+        held_out: Ids = np.empty(0, np.uint64)
+        if "sentences" in work.inputs:
+            held_out = held_out_shingles(db, work)
         kept = []
         for number, corpus in enumerate(config.corpora):
             faults: Counter[str] = Counter()
@@ -231,11 +229,11 @@ def _kind_of(corpus: CorpusConfig) -> Kind:
 def _read(
     work: Work, corpus: CorpusConfig, path: Path, rejects: Rejects, faults: Counter[str]
 ) -> None:
-    """Write down every usable row of a source, numbered in order."""
+    """Writes every usable row of a source to a file, numbered in order."""
     with pq.ParquetWriter(path, _READ, compression="lz4") as writer:
-        found = _usable(work.config, corpus, rejects, faults)
+        usable = _usable(work.config, corpus, rejects, faults)
         done = 0
-        while lot := list(islice(found, BATCH_ROWS)):
+        while lot := list(islice(usable, BATCH_ROWS)):
             rows = [(done + number, *row) for number, row in enumerate(lot)]
             done += len(lot)
             columns = [list(column) for column in zip(*rows, strict=True)]
@@ -248,30 +246,30 @@ def _usable(
 ) -> Iterator[Labelled]:
     kind = _kind_of(corpus)
     left = corpus.limit
-    told = False
+    has_example = False
     for table in reader_of(corpus.source).tables(corpus, config.max_line_bytes):
         columns = columns_of(corpus, kind, table)
         for row in islice(table.rows(list(columns.values())), left):
             left = None if left is None else left - 1
             where = f"{corpus.name}: {table.name}:{row.number}"
             values, html = without_html(row.values, [columns[text] for text in kind.texts])
-            if html and not told:
-                told = True
+            if html and not has_example:
+                has_example = True
                 row_id = seeding.text_id(corpus.name, HTML)
                 rejects.add(row_id, HTML, f"{where}: the first row in HTML", html)
-            made = made_of(kind, columns, row._replace(values=values))
-            if isinstance(made, list):
-                yield from made
+            result = labelled_rows(kind, columns, row._replace(values=values))
+            if isinstance(result, list):
+                yield from result
                 continue
-            fault, text = made
+            fault, text = result
             faults[fault.reason] += 1
             row_id = seeding.text_id(corpus.name, where, fault.reason, text)
             rejects.add(row_id, fault.reason, f"{where}: {fault.detail}", text)
 
 
 def _combined(db: Any, path: Path, kind: Kind) -> Iterator[pa.RecordBatch]:
-    """The corpus's rows in order with their ids, put together as the kind says, with the reasons of
-    those to go.
+    """The corpus's rows in order with their ids, combined by the kind's SQL, with reasons for rows
+    to reject.
     """
     db.execute(f"CREATE OR REPLACE VIEW read AS SELECT * FROM {read_parquet_sql([str(path)])}")
     query = f"""
@@ -296,7 +294,7 @@ def _keep(
     rejects: Rejects,
     faults: Counter[str],
 ) -> int:
-    """Write down the rows that stay; how many they are."""
+    """Writes the rows that are kept to a file; returns their number."""
     kept = 0
     with pq.ParquetWriter(path, _KEPT, compression="lz4") as writer:
         for batch in batches:
@@ -305,9 +303,9 @@ def _keep(
             for name in _TEXTS if len(held_out) else ():
                 texts = pc.fill_null(rows[name].cast(pa.string()), "").combine_chunks()
                 hits, words = shared_words(texts, held_out)
-                for row, said in zip(hits.tolist(), words, strict=True):
+                for row, shared in zip(hits.tolist(), words, strict=True):
                     if reasons[row] is None:
-                        reasons[row], details[row] = "held_out_text", f"{name}: {said}"
+                        reasons[row], details[row] = "held_out_text", f"{name}: {shared}"
             for row, reason in enumerate(reasons):
                 if reason is not None and reason != _USED:
                     faults[reason] += 1
@@ -328,7 +326,7 @@ def _keep(
 
 
 def _emit(db: Any, work: Work, kept: Sequence[str]) -> None:
-    """Number the entries in order of their texts, and emit the tables."""
+    """Numbers the entries by their texts, and emits the tables."""
     rows = read_parquet_sql(kept)
     db.execute(
         f"""CREATE TEMP TABLE entries AS
@@ -349,8 +347,8 @@ def _emit(db: Any, work: Work, kept: Sequence[str]) -> None:
                     numbered = _numbered(table["entries"], texts)
                     table = table.drop_columns("entries").append_column("entries", numbered)
                     held = held_out_definitions(db, table)
-                    for name, own in (("labelled", pc.invert(held)), (HELD_OUT, held)):
-                        schema, some = STAGE.tables[name], table.filter(own)
+                    for name, mask in (("labelled", pc.invert(held)), (HELD_OUT, held)):
+                        schema, some = STAGE.tables[name], table.filter(mask)
                         if some.num_rows:
                             work.emit(name, some.select(schema.names).cast(schema))
 
@@ -379,7 +377,7 @@ STAGE = Stage(
     run=run,
     seeded=False,
     externals=externals,
-    # The content of a corpus is digested; it has no share.
+    # A corpus's content enters by its digest; labelled corpora have no share.
     locations=("corpora.*.source", "corpora.*.share"),
     uses=readers_and_kinds,
 )

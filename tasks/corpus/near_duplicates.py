@@ -1,26 +1,25 @@
-"""Texts with nearly the same words: a Jaccard index of at least 0.8.
+"""Finds texts with nearly the same words: a Jaccard index of at least 0.8 ("like" texts).
 
-Each text is the set of its words (as `shingles` normalises them), whatever their order. A text has
-keys, and only texts that share a key are compared, word by word. There are two sets of keys, and
-with either no pair of like texts is missed.
+A text is the set of its words, as `shingles` normalises them. Only texts that share a key are
+compared, word by word. There are two kinds of keys; neither misses a pair of like texts.
 
-*Parts*, for `ties`: the partition of Arasu, Ganti and Kaushik (VLDB 2006, section 4). Two so like
-sets of at most r words differ in at most 2r/9 words; put into one more part than that by a hash of
-each word, some part is the same in both. Sizes fall into bands so that like texts lie in the same
+*Parts*, for `ties`: the partition of Arasu, Ganti and Kaushik (VLDB 2006, section 4). Like sets of
+at most r words differ in at most 2r/9 words. If a hash of each word puts it into one of 2r/9 + 1
+parts, some part is equal in both sets. Sizes fall into bands such that like texts lie in the same
 band or in neighbouring ones; a text has the keys of its own band and of the next. These keys depend
-on the text alone. Parts of common words are shared by many, so only the first few texts of a key
-can be looked at, and texts of more than 256 words have none.
+only on the text. Parts of common words are shared by many texts, so only the first few texts of a
+key are compared; texts of more than 256 words have no such keys.
 
-*Rare words*, for `shared_with`, which looks at all texts of a key: the prefix filter of Chaudhuri,
+*Rare words*, for `shared_with`, which compares all texts of a key: the prefix filter of Chaudhuri,
 Ganti and Kaushik (ICDE 2006), with several words a key (AdaptJoin: Wang, Li and Feng, SIGMOD 2012).
-Let the words of each text be in one order, the rarest of the corpus first. A text of n words shares
-at least 4n/5 with each text like it, so the first l words that the two share are among the first
-n/5 + l of either, and these l words make a key. Words that a text has between those are not shared;
-two like texts have at most a ninth of all their words unshared, so that one of the two has at most
-n/8 of them there. Texts that have more are not compared with each other.
+Sort the words of each text, the rarest of the corpus first. A text of n words shares at least 4n/5
+with each like text, so the first l shared words are among the first n/5 + l of either text; these l
+words make a key. Words between those of a key are not shared. Like texts have at most a ninth of
+all their words unshared, so one of the two has at most n/8 words there; two texts that both have
+more are not compared.
 
-Words and keys lie in files, keys parted by their value. In memory stay 16 bytes a text and one file
-of keys at a time.
+Words and keys lie in files, keys partitioned by value. 16 bytes a text and one file of keys are in
+memory.
 """
 
 from collections.abc import Iterator
@@ -42,16 +41,16 @@ Flags: TypeAlias = npt.NDArray[np.bool_]
 
 FILES = 64  # of keys
 _ENTRY = np.dtype([("key", np.uint64), ("row", np.uint32), ("near", np.bool_)])
-# Words, and pairs of texts, that are looked at together.
+# Words and pairs of texts that are processed at once.
 _WORDS = 1 << 19
 _PAIRS = 1 << 20
-# (words of a key, from and below how many words the smaller of two like texts has such keys): the
-# more words, the fewer texts share a key, and the more keys has a text.
+# (words of a key, least words, and below how many words) of the smaller of two like texts. With
+# more words in a key, fewer texts share it, but a text has more keys.
 _RARE_KEYS = ((1, 1, 2), (2, 2, 3), (3, 3, 24), (2, 24, 96), (1, 96, 1 << 40))
-# Longer texts are not compared for `ties`: they would have a key for every few words, and texts so
-# long and so alike share runs of words, which tie them already.
+# Longer texts would have very many keys for `ties`, and like texts of such length share runs of
+# words, which tie them anyway.
 _LONGEST_TIED = 256
-# Words are counted by so many of their bits: which are rare decides the cost, not the result.
+# Words are counted by the low 20 bits of their hash; collisions only affect speed.
 _COUNTED = np.uint64((1 << 20) - 1)
 
 
@@ -68,7 +67,7 @@ class Writer:
         self._rows = 0
 
     def add(self, hashes: Ids, counts: Places) -> None:
-        """The next texts. hashes: of all words, shape (words,). counts: words of each."""
+        """Adds texts. hashes: of all words, shape (words,). counts: each text's words."""
         row = np.repeat(np.arange(len(counts)), counts)
         once = distinct(row, hashes)
         words, sizes = hashes[once], np.bincount(row[once], minlength=len(counts)).astype(np.int64)
@@ -80,7 +79,7 @@ class Writer:
         self._rows += len(sizes)
 
     def texts(self) -> "Texts":
-        """What was written; closes the files."""
+        """Closes the files and returns the texts."""
         for file in (self._words, *self._keys):
             file.close()
         sizes = np.concatenate([np.empty(0, np.int64), *self._counts])
@@ -89,10 +88,11 @@ class Writer:
 
 
 class Texts:
-    """The texts by their words: which resemble which.
+    """Compares texts by their words.
 
-    starts: where the words of each text begin, and the end. Shape (rows + 1,).
-    bits: a text's words as set bits; two texts differ in at least as many words as bits. (rows,)
+    starts: the index of each text's first word, and the number of words. Shape (rows + 1,).
+    bits: a bit for each word of a text, shape (rows,); texts differ in at least as many words as
+        bits.
     """
 
     def __init__(self, folder: Path, starts: Places, bits: Ids) -> None:
@@ -105,45 +105,44 @@ class Texts:
         )
 
     def shared_with(self, flagged: Flags) -> Flags:
-        """Rows that are like a flagged one, flagged ones aside. Shape (rows,)."""
+        """Whether each row that is not flagged is like a flagged one. Shape (rows,)."""
         hit = np.zeros(len(flagged), dtype=np.bool_)
         for keys, rows, near in self._groups(self._rare_keys):
             marked = flagged[rows]
             of_key = np.cumsum(np.diff(keys, prepend=keys[:1]) != 0)
-            for asked, answering in ((near, marked), (~near, marked & near)):
-                asked = asked & ~marked
-                self._ask(hit, rows, of_key, asked, answering)
+            for candidates, targets in ((near, marked), (~near, marked & near)):
+                self._mark(hit, rows, of_key, candidates & ~marked, targets)
         return hit
 
-    def _ask(
-        self, hit: Flags, rows: Places, of_key: Places, asked: Flags, answering: Flags
+    def _mark(
+        self, hit: Flags, rows: Places, of_key: Places, candidates: Flags, targets: Flags
     ) -> None:
-        """Shingles in `hit` the asked rows that are like an answering one of the same key.
+        """Sets `hit` for the candidates that are like a target of the same key.
 
-        rows, of_key, asked, answering: an entry for each row of each key, in order of the keys.
+        rows, of_key, candidates, targets: an entry for each row of each key, in order of the keys.
         """
-        # Each key's answering rows, one after another.
-        known = rows[answering]
-        counts = np.bincount(of_key[answering], minlength=int(of_key[-1]) + 1)
+        # Each key's target rows, one after another.
+        target_rows = rows[targets]
+        counts = np.bincount(of_key[targets], minlength=int(of_key[-1]) + 1)
         ends = np.cumsum(counts)
-        at = ends - counts
-        asking, group = rows[asked], of_key[asked]
+        starts = ends - counts
+        waiting, group = rows[candidates], of_key[candidates]
         first, width = 0, 1
-        while len(asking):
-            low = at[group] + first
-            open_ = (low < ends[group]) & ~hit[asking]
-            asking, group, low = asking[open_], group[open_], low[open_]
+        while len(waiting):
+            low = starts[group] + first
+            open_ = (low < ends[group]) & ~hit[waiting]
+            waiting, group, low = waiting[open_], group[open_], low[open_]
             size = np.minimum(width, ends[group] - low)
-            left, places = np.repeat(asking, size), ranges(low, size)
-            hit[left[self._alike(left, known[places])]] = True
-            # Ever more at once, in bounded memory: most rows are decided in the first few rounds.
-            first, width = first + width, max(min(2 * width, _PAIRS // max(len(asking), 1)), 1)
+            left, places = np.repeat(waiting, size), ranges(low, size)
+            hit[left[self._alike(left, target_rows[places])]] = True
+            # The first rounds decide most rows; later ones compare more at once, in bounded memory.
+            first, width = first + width, max(min(2 * width, _PAIRS // max(len(waiting), 1)), 1)
 
     def ties(self, document_of_row: Index, documents: int, max_frequency: int) -> Index:
-        """For each document the earliest one that it is tied to by like texts, or itself.
+        """For each document, the earliest one to which like texts tie it, or itself.
 
-        A text is compared with the first `max_frequency` - 1 texts of each of its keys alone: what
-        comes later in the corpus changes nothing.
+        A text is compared only with the first `max_frequency` - 1 texts of each of its keys, so
+        that later documents change nothing.
         """
         parent = np.arange(documents, dtype=np.int32)
         for keys, rows, _ in self._groups("parts"):
@@ -154,7 +153,7 @@ class Texts:
             for place in range(max_frequency - 1):
                 later = np.flatnonzero(nth > place)
                 one, other = rows[later], rows[starts[of_key[later]] + place]
-                # Only what would change a tie is looked at, and each pair once.
+                # Compare only pairs that would change a tie, each once.
                 new = document_of_row[other] < parent[document_of_row[one]]
                 pairs = np.unique(one[new] * len(document_of_row) + other[new])
                 one, other = np.divmod(pairs, len(document_of_row))
@@ -164,7 +163,7 @@ class Texts:
 
     @cached_property
     def _rare_keys(self) -> str:
-        """The files' name of the keys of rare words, which are written when first asked for."""
+        """Writes the keys of rare words; returns the name of their files."""
         name = "rare"
         counts = np.zeros(int(_COUNTED) + 1, dtype=np.int64)
         for rows in pieces(np.diff(self.starts), _WORDS):
@@ -183,20 +182,20 @@ class Texts:
         return name
 
     def _groups(self, name: str) -> Iterator[tuple[Ids, Places, Flags]]:
-        """(keys, rows, near) of the keys that several rows have, by key and row, file by file."""
+        """(keys, rows, near) of keys that several rows share, sorted by key and row, by file."""
         for number in range(FILES):
             entries = np.fromfile(self.folder / f"{name}-{number:02d}", dtype=_ENTRY)
             order = np.lexsort((entries["row"], entries["key"]))
             entries = entries[order]
-            found = entries[repeats(entries["key"])]
-            if len(found):
-                yield found["key"], found["row"].astype(np.int64), found["near"]
+            shared = entries[repeats(entries["key"])]
+            if len(shared):
+                yield shared["key"], shared["row"].astype(np.int64), shared["near"]
 
     def _alike(self, one: Places, other: Places) -> Flags:
         """Whether each pair of rows has a Jaccard index of at least 0.8. Shape (pairs,)."""
         alike = np.zeros(len(one), dtype=np.bool_)
         both = self._size(one) + self._size(other)
-        # Of all words of like texts at most a ninth is not shared.
+        # Like texts have at most a ninth of their words unshared.
         apart = np.bitwise_count(self.bits[one] ^ self.bits[other]).astype(np.int64)
         differ = np.abs(self._size(one) - self._size(other))
         close = np.flatnonzero(9 * np.maximum(apart, differ) <= both)
@@ -208,11 +207,11 @@ class Texts:
         return alike
 
     def _size(self, rows: Places) -> Places:
-        """How many distinct words the rows have. Shape (rows,)."""
+        """The number of distinct words of each row. Shape (rows,)."""
         return np.asarray(self.starts[rows + 1] - self.starts[rows])
 
     def _shared(self, one: Places, other: Places) -> Places:
-        """How many words the rows of each pair have in common. Shape (pairs,)."""
+        """The number of shared words of each pair. Shape (pairs,)."""
         rows = np.concatenate([one, other])
         sizes = self._size(rows)
         pair = np.repeat(np.tile(np.arange(len(one)), 2), sizes)
@@ -224,14 +223,14 @@ class Texts:
 
 
 def _bits(words: Ids, sizes: Places) -> Ids:
-    """Of each text the bits that its words stand for, one a word. Shape (texts,)."""
-    found = np.zeros(len(sizes), dtype=np.uint64)
+    """The union of one bit for each word of each text. Shape (texts,)."""
+    bits = np.zeros(len(sizes), dtype=np.uint64)
     some = sizes > 0
     if some.any():
         starts = (np.cumsum(sizes) - sizes)[some]
         one = np.uint64(1) << (seeding.mix(words) >> np.uint64(58))
-        found[some] = np.bitwise_or.reduceat(one, starts)
-    return found
+        bits[some] = np.bitwise_or.reduceat(one, starts)
+    return bits
 
 
 def _open(folder: Path, name: str) -> list[BinaryIO]:
@@ -239,7 +238,7 @@ def _open(folder: Path, name: str) -> list[BinaryIO]:
 
 
 def _write(files: list[BinaryIO], keys: Ids, rows: Places, near: Flags) -> None:
-    """Adds each key to the file of its upper six bits."""
+    """Appends each key to the file numbered by its upper six bits."""
     entries = np.empty(len(keys), dtype=_ENTRY)
     entries["key"], entries["row"], entries["near"] = keys, rows, near
     file = (keys >> np.uint64(58)).astype(np.uint8)
@@ -250,10 +249,10 @@ def _write(files: list[BinaryIO], keys: Ids, rows: Places, near: Flags) -> None:
 
 
 def _rare_keys(words: Ids, sizes: Places) -> Iterator[tuple[Ids, Places, Flags]]:
-    """(keys, rows, near) of texts whose words come rarest first.
+    """(keys, rows, near) of texts whose words are sorted, rarest first.
 
-    near: whether so few of the text's words stand between those of the key that any like text may
-    have it; two texts that share a key and are not near are not alike.
+    near: whether at most n/8 of the text's words stand between those of the key; of two like texts
+    that share a key, one is near.
     """
     starts = np.cumsum(sizes) - sizes
     for salt, (length, least, below) in enumerate(_RARE_KEYS):
@@ -279,9 +278,9 @@ def _bands(largest: int) -> Places:
 
 
 def _keys(words: Ids, sizes: Places) -> tuple[Ids, Places]:
-    """Keys of the texts, with their rows.
+    """The keys by parts, with their rows.
 
-    sizes: distinct words of each. Texts of none and of more than `_LONGEST_TIED` have no key.
+    sizes: distinct words of each text. Texts of none or more than `_LONGEST_TIED` have no key.
     """
     short = sizes <= _LONGEST_TIED
     words, sizes = words[np.repeat(short, sizes)], np.where(short, sizes, 0)

@@ -1,7 +1,7 @@
-"""Stage `passages`: the corpora's documents, read once more, as passages to search in.
+"""Stage `passages`: reads the corpora's documents again and cuts them into passages for search.
 
-Documents are read and cut in lots of bounded size; what stays in memory is an id a document and
-one a passage.
+Documents are read and cut in lots of bounded size; only ids of documents and passages stay in
+memory.
 """
 
 import re
@@ -30,16 +30,16 @@ from tercet.tasks.rejects import Rejects
 from tercet.tasks.stage import Config, Stage, Work
 from tercet.tasks.tokenizer import load_tokenizer
 
-# The tokens of each text.
+# Gives the number of tokens of each text.
 Count: TypeAlias = Callable[[Sequence[str]], list[int]]
 
-# Where a sentence may be cut: between words, and between letters of scripts without spaces. What
-# has no spaces for longer is data, not a word.
+# Units between which a sentence may be cut: words, letters of scripts without spaces, and pieces of
+# 100 characters of longer stretches without spaces, which are data.
 _UNIT = re.compile(rf"{UNSPACED.pattern}|(?:(?!{UNSPACED.pattern})\S){{1,100}}")
 
 
 class Section(NamedTuple):
-    """What stands under one heading: title and headings above it, and its own paragraphs."""
+    """The paragraphs under one heading. context: the title and the headings above them."""
 
     context: str
     paragraphs: list[list[str]]
@@ -60,7 +60,7 @@ class _Sentence(NamedTuple):
 
 
 def sections(document: Document) -> Iterator[Section]:
-    """The document's paragraphs between its headings, which are in no section's paragraphs."""
+    """The document's paragraphs between its headings, without the headings."""
     above: list[Heading] = open_headings(h for h in document.headings if h.paragraph < 0)
     headings = {heading.paragraph: heading for heading in document.headings}
     held: list[list[str]] = []
@@ -85,9 +85,10 @@ def _path(title: str | None, above: Sequence[Heading]) -> str:
 def cut(documents: Sequence[Document], tokens: int, count: Count) -> list[list[Passage]]:
     """The passages of each document, in order.
 
-    A passage has at most `tokens` with its context, which takes no more than half of them from the
-    text. It never spans a heading, and parts no paragraph that has room in one passage; a longer
-    one is cut at sentences. A sentence without room is passages of its own, cut at words.
+    A passage has at most `tokens` with its context, and a long context leaves half of them to the
+    text. A passage never spans a heading, and never divides a paragraph that fits into one passage;
+    longer paragraphs are cut at sentences. Longer sentences are cut at words into passages of their
+    own.
     """
     read = [list(sections(document)) for document in documents]
     texts: dict[str, None] = {}
@@ -109,7 +110,7 @@ def cut(documents: Sequence[Document], tokens: int, count: Count) -> list[list[P
 def _pieces(
     section: Section, tokens: int, sizes: Mapping[str, int], count: Count
 ) -> Iterator[tuple[str, int]]:
-    """The section's texts with their own tokens."""
+    """The section's passages: text, and tokens without the context."""
     room = max(tokens - sizes[section.context], (tokens + 1) // 2)
     run: list[_Sentence] = []
     for number, paragraph in enumerate(section.paragraphs):
@@ -125,7 +126,7 @@ def _pieces(
 
 
 def _packed(run: Sequence[_Sentence], room: int) -> Iterator[tuple[str, int]]:
-    """Sentences, each of which has room, as passages."""
+    """Packs sentences that all fit into passages: text and tokens."""
     start = 0
     while start < len(run):
         size, stop = 0, start
@@ -141,7 +142,7 @@ def _packed(run: Sequence[_Sentence], room: int) -> Iterator[tuple[str, int]]:
 
 
 def _paragraph(run: Sequence[_Sentence], index: int, room: int) -> tuple[int, int]:
-    """Where the paragraph of a sentence begins, and its size; of one without room, a part of it."""
+    """The start and size of a sentence's paragraph; both partial if the paragraph does not fit."""
     first, last, size = index, index, 0
     while first and size <= room and run[first - 1].paragraph == run[index].paragraph:
         first -= 1
@@ -161,14 +162,14 @@ def _joined(run: Sequence[_Sentence]) -> str:
 
 
 def _parts(text: str, room: int, count: Count) -> list[str]:
-    """A sentence cut at words, each part as long as there is room."""
+    """A sentence cut at words into parts that just fit."""
     units = list(_UNIT.finditer(text))
     parts, start, end, size = [], 0, 0, 0
-    for unit, own in zip(units, count([unit[0] for unit in units]), strict=True):
-        if size and size + own > room:
+    for unit, tokens in zip(units, count([unit[0] for unit in units]), strict=True):
+        if size and size + tokens > room:
             parts.append(text[start:end])
             start, size = unit.start(), 0
-        end, size = unit.end(), size + own
+        end, size = unit.end(), size + tokens
     return [*parts, text[start:]]
 
 
@@ -187,30 +188,30 @@ PASSAGES = pa.schema(
     ]
 )
 """Table `passages`. The documents of `documents`, cut at headings, paragraphs and sentences to at
-most `ingest.passages.tokens`; among equal passages only the first is kept. Headings are in no
-`text`, so a document of nothing but headings has no passage.
+most `ingest.passages.tokens`; among equal passages only the first is kept. No `text` holds
+headings, so a document of headings alone has no passage.
 
-All sentences of a document are there, also those that `sentences` lacks for their length or since
-they stand elsewhere too, and code: a passage of train may share words with test.
+Passages hold all sentences of a document, also code and sentences that `sentences` lacks because of
+their length or as duplicates: a passage of train may share words with test.
 
 Columns:
-    passage_id: id of what an encoder reads: the context, a line break and the text, as one text;
-        where there is no context, the text
+    passage_id: id of the text that an encoder reads: the context, a line break and the text;
+        without a context, the text
     doc_id: → `documents.doc_id`
-    text: its own words: sentences with a blank between them, paragraphs with a line break
-    context: title of the file or row and the headings above it, joined by ` > `; empty if there
-        are none
+    text: the passage: sentences with a blank between them, paragraphs with a line break
+    context: title of the file or row and the headings above the passage, joined by ` > `; empty
+        without any
     corpus: the corpus's name in the recipe
     source: as in `documents`
     path: the place of its document, as in `documents`
-    position: number of the passage in its document, from 0; those that stand elsewhere too are
-        counted, so there are gaps
-    n_tokens: tokens of text and context by the backbone's tokenizer, special ones aside; words in a
-        recipe without a backbone
+    position: number of the passage in its document, from 0; dropped duplicates are counted, so
+        there are gaps
+    n_tokens: tokens of text and context by the backbone's tokenizer, without special ones; words in
+        a recipe without a backbone
     split: that of the document
 """
 
-# Characters and documents that are cut at once, at most, but for a longer document.
+# Most characters and documents that are cut at once; a longer document is cut alone.
 _LOT, _MOST = 1_000_000, 5_000
 
 
@@ -271,8 +272,8 @@ def _run(work: Work) -> None:
                 rejects.add(passage_id, "duplicate", f"{document.path}: passage", text)
                 continue
             seen.add(passage_id)
-            own = (passage_id, doc_id, text, context, *of_document, position, n_tokens)
-            rows.append((*own, splits[place]))
+            passage = (passage_id, doc_id, text, context, *of_document, position, n_tokens)
+            rows.append((*passage, splits[place]))
         if len(rows) >= work.resources.part_rows:
             _emit(work, rows)
             rows = []
@@ -282,18 +283,18 @@ def _run(work: Work) -> None:
 
 
 def _cut(work: Work) -> Iterator[tuple[str, Document, list[Passage]]]:
-    """Every document of the corpora, with its corpus's name and its passages."""
+    """(corpus, document, passages) for every document of the corpora."""
     config: PassagesConfig = work.config
     count = _counter(work)
     for corpus in config.corpora:
         for lot in _lots(reader_of(corpus.source).read(corpus, config.max_line_bytes)):
-            found = cut(lot, config.tokens, count)
-            for document, passages in zip(lot, found, strict=True):
+            cut_lot = cut(lot, config.tokens, count)
+            for document, passages in zip(lot, cut_lot, strict=True):
                 yield corpus.name, document, passages
 
 
 def _lots(readings: Iterator[Reading]) -> Iterator[list[Document]]:
-    """The documents, some at once: bounded by their characters and by their number."""
+    """The documents in lots of bounded size."""
     lot: list[Document] = []
     size = 0
     for reading in readings:

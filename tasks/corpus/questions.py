@@ -1,8 +1,8 @@
-"""Questions to an encoder that no recipe trains on: pairs from held-out documents.
+"""Evaluation pairs from held-out documents, on which no recipe trains.
 
-A reader offers them along with a document. A pair is used if all sentences behind its texts are
-kept and lie in the document's split, so that training saw none of them, and if it is the first with
-its query and the first with its answer, so that there is one right answer. The rest are dropped.
+A reader offers them with a document. A pair is used if all sentences behind its texts are kept and
+lie in the document's split, so that training has seen none of them, and if it is the first with its
+query and with its answer, so that there is one right answer. Other pairs are dropped.
 """
 
 from collections.abc import Sequence
@@ -27,18 +27,18 @@ QUESTIONS = pa.schema(
         ("split", pa.string()),
     ]
 )
-"""Table `questions`. Pairs that no recipe trains on, to see whether training helps with another
-question than its own: `pydocs` makes them of its dev and test docstrings. A pair is made if all
+"""Table `questions`. Pairs on which no recipe trains, to see whether training helps with other
+questions than its own: `pydocs` makes them from its dev and test docstrings. A pair is made if all
 sentences of its summaries are rows of `sentences` in the document's split, and if it is the first
-with its query and the first with its answer. Retrieval is measured on each question by itself, in
-splits with at least 30 of its pairs.
+with its query and with its answer. Retrieval is measured for each question, in splits with at least
+30 of its pairs.
 
 With `evaluate.halves` the stage `halves` adds a question for any corpus: each paragraph of dev
-and test, of the corpora with the role `domain` if there are any, is cut in two at the sentence
-end nearest its middle. A single sentence of 20 words or more is cut after a comma or the like in
-its middle third, or else between two words. Texts that share a half with another of their split
-are left out. The two halves match mostly by topic, as do the rows of `rest_of_paragraph`: a
-recipe that trains on those has trained this very question.
+and test, of corpora with the role `domain` if there are any, is cut in two at the sentence end
+nearest its middle. A single sentence of 20 words or more is cut after a comma or the like in its
+middle third, or else between two words. Texts that share a half with another text of their split
+are left out. The halves match mostly by topic, as do the rows of `rest_of_paragraph`: a recipe that
+trains on those rows has trained this question.
 
 Columns:
     pair_id: id of `question`, `query` and `answer`
@@ -50,7 +50,7 @@ Columns:
     answer: the text to find; distinct among the pairs of the question
     split: that of the document: `dev` or `test`
 """
-# As the first pass writes them: with the number of the document, and the ids of the sentences.
+# Pairs as the first pass writes them: document is a number, sentences are ids.
 OFFERED = pa.schema(
     [
         ("document", pa.int64()),
@@ -69,7 +69,7 @@ def standing(
     split: splits.Codes,
     document_ids: Ids,
 ) -> pa.Table:
-    """Rows of `questions` of dev and test, from what the first pass wrote.
+    """Rows of `questions` of dev and test, from the first pass's file.
 
     sentence_ids, split_of_sentence: of the kept sentences. split, document_ids: of the documents.
     """
@@ -82,11 +82,11 @@ def standing(
     document, where = document[where != splits.TRAIN], where[where != splits.TRAIN]
     made_of = offered["sentences"].combine_chunks()
     places = pc.index_in(made_of.flatten(), pa.array(sentence_ids)).fill_null(-1).to_numpy()
-    # -1, the last one, for a sentence that is not kept.
-    found = np.append(split_of_sentence, np.int8(-1))[places]
+    # A sentence that is not kept has place -1, and so the appended split -1.
+    found_splits = np.append(split_of_sentence, np.int8(-1))[places]
     sizes = made_of.value_lengths().to_numpy(zero_copy_only=False)
     owner = np.repeat(np.arange(len(sizes)), sizes)
-    apart = np.bincount(owner[found != where[owner]], minlength=len(sizes))
+    apart = np.bincount(owner[found_splits != where[owner]], minlength=len(sizes))
     # The first with its query, then the first with its answer.
     chosen = np.flatnonzero((apart == 0) & (sizes > 0))
     for column in ("query", "answer"):
@@ -109,9 +109,9 @@ def offered(rows: Sequence[tuple[int, str, str, str, list[str]]], before: int) -
 
     before: the number of documents before the first.
     """
-    made = [
+    with_ids = [
         (before + place, *texts, seeding.text_ids(sentences).tolist())
         for place, *texts, sentences in rows
     ]
-    columns = [list(column) for column in zip(*made, strict=True)] or [[] for _ in OFFERED]
+    columns = [list(column) for column in zip(*with_ids, strict=True)] or [[] for _ in OFFERED]
     return pa.table(columns, schema=OFFERED)

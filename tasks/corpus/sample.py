@@ -1,6 +1,6 @@
-"""Stage `sample`: which training sentences become anchors, corpus by corpus.
+"""Stage `sample`: decides by a threshold for each corpus which training sentences are anchors.
 
-It leaves a threshold for each corpus; `tercet.tasks.corpus.anchors` finds the anchors by it.
+`tercet.tasks.corpus.anchors` applies the thresholds.
 """
 
 from typing import Literal
@@ -23,7 +23,7 @@ ANCHOR_SHARES = pa.schema(
         ("anchors", pa.int64()),
     ]
 )
-"""Table `anchor_shares`. One row per corpus: how many anchors it gives.
+"""Table `anchor_shares`. One row per corpus: its number of anchors.
 
 Columns:
     corpus: the corpus's name in the recipe
@@ -31,7 +31,7 @@ Columns:
     sentences: sentences that could be anchors
     anchors: sentences that are anchors
 """
-# Separate from the counts: a reader of this reruns only if the choice of anchors may change.
+# Separate from `anchor_shares`, so that new counts alone do not rerun readers of this table.
 ANCHORS = pa.schema(
     [
         ("corpus", pa.string()),
@@ -41,12 +41,12 @@ ANCHORS = pa.schema(
         ("company", pa.int32()),
     ]
 )
-"""Table `anchors`. One row per corpus that gives any: how its anchors are chosen. A sentence is an
-anchor if it is in `train`, its length fits, its document has enough others, and its own seeded
-draw is at most the threshold; no list is kept. With `select.pairing: role`, or `random:` under
-`synthesise`, the `random` method makes one candidate for every anchor that it is given, so that
-`SELECT sentence_id FROM candidates WHERE method = 'random'` lists them (nearly: an anchor is
-missing if no other document has one).
+"""Table `anchors`. One row per corpus with anchors: the rule by which they are chosen. A sentence
+is an anchor if it is in `train`, its length fits, its document has enough other sentences, and its
+seeded draw is at most the threshold; no list is kept. With `select.pairing: role`, or `random:`
+under `synthesise`, the `random` method makes one candidate for every anchor, so that
+`SELECT sentence_id FROM candidates WHERE method = 'random'` lists them (except anchors without
+another document with anchors).
 
 Columns:
     corpus: the corpus's name in the recipe
@@ -54,7 +54,7 @@ Columns:
         number if all sentences are anchors
     min_words: fewest words in an anchor
     max_words: most words in an anchor
-    company: how many other training sentences its document must have at least
+    company: least number of other training sentences in its document
 """
 ALL = 2**64 - 1
 
@@ -113,13 +113,13 @@ class SampleConfig(SampleSettings):
     corpora: list[CorpusShare] = Field(min_length=1)
 
 
-def wanted(eligible: list[int], shares: list[float], rows: int | None) -> list[int]:
-    """Anchors to take of each corpus.
+def anchor_counts(eligible: list[int], shares: list[float], rows: int | None) -> list[int]:
+    """The number of anchors of each corpus.
 
     Args:
-        eligible: sentences that each corpus has.
-        shares: their weights, positive.
-        rows: anchors in all; None: as many as keep the weights among the corpora that have any.
+        eligible: each corpus's number of eligible sentences.
+        shares: each corpus's weight, positive.
+        rows: anchors in all; None: the most that keep the weights of corpora with sentences exact.
     """
     if rows is None:
         held = [(count, share) for count, share in zip(eligible, shares, strict=True) if count]
@@ -130,7 +130,7 @@ def wanted(eligible: list[int], shares: list[float], rows: int | None) -> list[i
 
 
 def run(work: Work) -> None:
-    """Emit `anchor_shares` (how many) and `anchors` (which), a row a corpus.
+    """Emits `anchor_shares` and `anchors`, a row a corpus.
 
     A corpus's threshold is the k-th smallest draw among its eligible sentences.
 
@@ -145,7 +145,7 @@ def run(work: Work) -> None:
         for corpus in config.corpora
     }
     draws: dict[str, list[seeding.Ids]] = {corpus.name: [] for corpus in config.corpora}
-    # File by file: no document lies in two of them.
+    # File by file, since no document lies in two files.
     for file in work.inputs["sentences"].files("sentences"):
         table = pq.read_table(file, columns=list(ANCHOR_COLUMNS))
         corpus = table["corpus"].to_numpy()
@@ -155,7 +155,7 @@ def run(work: Work) -> None:
             gathered.append(drawn[fits & (corpus == name)])
     held = [np.concatenate(parts) if parts else np.empty(0, np.uint64) for parts in draws.values()]
     counts = [len(values) for values in held]
-    anchors = wanted(counts, [corpus.share for corpus in config.corpora], config.rows)
+    anchors = anchor_counts(counts, [corpus.share for corpus in config.corpora], config.rows)
     if not any(anchors):
         names = ", ".join(draws)
         raise BadInput(
@@ -172,7 +172,7 @@ def run(work: Work) -> None:
     rules = [
         {
             "corpus": name,
-            # All of them stay anchors when more come.
+            # If all are taken, all later ones will be anchors too.
             "threshold": ALL
             if taken == len(values)
             else int(np.partition(values, taken - 1)[taken - 1]),

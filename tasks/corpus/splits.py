@@ -1,30 +1,27 @@
 """Train, dev and test: disjoint by document, near-duplicates on one side, no shared 8-gram.
 
 Texts are compared by their *shingles* (`models/text/shingles.py`), the hashes of their word
-8-grams, and by the set of their words (`near_duplicates.py`), which finds copies that differ in a
-word here and there.
+8-grams, and as sets of words (`near_duplicates.py`), which finds copies with a few changed words.
 
-1. *Clusters.* A document follows the earliest document with which it shares a rare shingle or that
-   has a like text; the first of such a chain leads the cluster, which goes whole to the split that
-   a seeded draw on the leader's id gives. "Rare" is decided in input order: a shingle ties its
-   first few documents, and a text is compared with the first few that it may be like. So neither
-   tie nor split of a document ever depends on documents behind it, and a corpus that grows at its
-   end keeps the splits it had. (Connected components would not: one new document that bridges two
-   of them moves old ones.) The documents of one file follow its first, whatever else they share,
-   so that a page stays whole; but not those of a book, a file with a tenth of all documents or as
-   many as a cluster may not have. A cluster that swallows a good part of the corpus is common
-   phrasing, not a family of copies, and goes to train: one thing that growth can change, for
-   clusters of more than 200 documents.
-2. *Exclusion.* What then still shares a shingle or is alike across splits (common phrasing, or a
-   document tied to two clusters) is rejected: from dev what it shares with test, from train what it
-   shares with test or dev. This step alone is the guarantee; the first keeps its price low.
+1. *Clusters.* A document follows the earliest document with which it shares a rare shingle or a
+   nearly equal text. The first document of such a chain leads the cluster, and a seeded draw on its
+   id decides the split of the whole cluster. "Rare" is decided in input order: a shingle ties only
+   its first few documents, and a text is compared only with the first few candidates. So ties and
+   splits never depend on later documents, and a corpus that grows at its end keeps its splits.
+   (Connected components would not: a new document that connects two of them moves old documents.)
+   The documents of one file follow its first, so that a page stays whole, unless the file is a
+   book: one with a tenth of all documents, or with more than a cluster may have. A cluster with a
+   large part of the corpus comes from common phrasing, not from copies, and goes to train.
+2. *Exclusion.* Texts that still share a shingle or are nearly equal across splits (common phrasing,
+   or a document tied to two clusters) are rejected: from dev if they share with test, from train if
+   they share with test or dev. This step alone gives the guarantee; the first keeps its cost low.
 
-Where a document goes follows from the documents there are: if the first of a cluster is deleted,
-the next one draws for the others. `keep` leaves the documents of an earlier version where they
-were, and what resembles them follows; the exclusion guarantees the same.
+Growth can only change which clusters of more than 200 documents are too large, which files are
+books, and which phrases are set phrases, which `gather.py` removes from the texts before.
 
-Set phrases, which very many documents have, are taken out of the texts before (`gather.py`):
-which phrases those are is another thing that growth can change, and which files are books.
+Splits depend on the documents that exist: if the first of a cluster is deleted, the next one draws
+for the others. `keep` leaves documents of an earlier version where they were, and texts that
+resemble them follow; the exclusion gives the same guarantee.
 """
 
 from collections.abc import Callable
@@ -48,14 +45,14 @@ LARGE_FILE = 0.1  # of all documents; one as large is divided
 
 
 class SharedShingles:
-    """The shingles that occur in more than one row, grouped; the others tie nothing.
+    """The shingles that occur in more than one row, grouped.
 
-    found, rows: shingles and the rows in which they begin, as `shingles` gives them, ascending.
+    hashes, rows: shingles and the rows in which they begin, as `shingles` returns them.
     """
 
-    def __init__(self, found: Ids, rows: Index) -> None:
-        order = np.argsort(found, kind="stable")
-        ordered, self.rows = found[order], rows[order]
+    def __init__(self, hashes: Ids, rows: Index) -> None:
+        order = np.argsort(hashes, kind="stable")
+        ordered, self.rows = hashes[order], rows[order]
         del order
         again = repeats(ordered)
         ordered, self.rows = ordered[again], self.rows[again]
@@ -64,7 +61,7 @@ class SharedShingles:
         self.group = np.cumsum(fresh, dtype=np.int64) - 1
 
     def shared_with(self, flagged: Flags) -> Flags:
-        """Rows that share a shingle with a flagged row, flagged ones among them. Shape (rows,)."""
+        """Whether each row shares a shingle with a flagged row or itself. Shape (rows,)."""
         hit = np.zeros(len(flagged), dtype=np.bool_)
         if len(self.starts):
             groups = np.logical_or.reduceat(flagged[self.rows], self.starts)
@@ -72,18 +69,18 @@ class SharedShingles:
         return hit
 
     def ties(self, document_of_row: Index, documents: int, max_frequency: int) -> Index:
-        """For each document the earliest one that it shares a rare shingle with, or itself.
+        """For each document, the earliest one with which it shares a rare shingle, or itself.
 
         Args:
             document_of_row: number of each row's document, ascending. Shape (rows,).
-            documents: how many there are.
-            max_frequency: a shingle ties the first so many documents that hold it.
+            documents: their number.
+            max_frequency: the number of documents that a shingle ties, the first that hold it.
         """
         parent = np.arange(documents, dtype=np.int32)
         if not len(self.starts):
             return parent
         documents_held = document_of_row[self.rows]
-        # How many documents of its group come before an entry's own.
+        # The number of earlier documents in an entry's group.
         running = np.cumsum(begins(documents_held, self.group))
         nth = np.asarray(running - running[self.starts][self.group], dtype=np.int64)
         first = documents_held[self.starts][self.group]
@@ -93,7 +90,7 @@ class SharedShingles:
 
 
 def whole_files(file_of_document: Index, largest: float) -> Index:
-    """For each document the first of its file; itself where the file is to be divided.
+    """For each document, the first of its file; itself if the file is to be divided.
 
     Args:
         file_of_document: the number of the first document of each one's file. Shape (documents,).
@@ -106,10 +103,10 @@ def whole_files(file_of_document: Index, largest: float) -> Index:
 
 
 def leaders(*ties: Index, first: Index | None = None) -> Index:
-    """For each document the first of its cluster, or itself if it follows none.
+    """For each document, the first of its cluster.
 
-    ties: for each document an earlier one that it follows, or itself, by one reason or another.
-    first: for each document the first of its file, which it follows and nothing else, or itself.
+    ties: for each kind of tie and each document, the earlier document that it follows, or itself.
+    first: for each document, the first of its file, which replaces ties; itself if there is none.
     """
     parent: Index = np.minimum.reduce(ties)
     if first is not None:
@@ -135,21 +132,21 @@ def assign(
 
 
 def keep(split: Codes, leader: Index, former: Codes) -> Codes:
-    """The split of each document: its former one, that of the first of its cluster that has one, or
-    else as assigned. Shape (documents,).
+    """The split of each document: its former one, else the former one of the first such document in
+    its cluster, else the assigned one. Shape (documents,).
 
-    former: -1 of documents that were not there.
+    former: -1 for new documents.
     """
-    there = np.flatnonzero(former >= 0)[::-1]
+    old = np.flatnonzero(former >= 0)[::-1]
     of_cluster = np.full(len(split), -1, dtype=np.int8)
-    of_cluster[leader[there]] = former[there]  # the first, which is written last
+    of_cluster[leader[old]] = former[old]  # the first is written last
     followed = of_cluster[leader]
     kept: Codes = np.where(former >= 0, former, np.where(followed >= 0, followed, split))
     return kept
 
 
 def too_large(leader: Index, largest: float) -> Flags:
-    """Whether a document's cluster goes to train for its size. Shape (documents,)."""
+    """Whether each document's cluster is so large that it goes to train. Shape (documents,)."""
     sizes = np.bincount(leader, minlength=len(leader))[leader]
     return np.asarray(sizes > max(SMALL_CLUSTER, largest * len(leader)))
 
@@ -157,13 +154,12 @@ def too_large(leader: Index, largest: float) -> Flags:
 def excluded(
     shared_with: Callable[[Flags], Flags], split_of_row: Codes, kept: Flags
 ) -> tuple[Flags, Flags]:
-    """Rows to reject: (of dev or train, sharing with test; of train, sharing with dev).
-
-    shared_with: the rows that share something with the flagged ones, whatever it is.
+    """Rows to reject: (dev and train rows that share with test, train rows that share with dev).
 
     Args:
+        shared_with: flags the rows that share something with flagged rows.
         split_of_row: shape (rows,).
-        kept: rows that stand so far; the others neither count as test or dev text nor matter.
+        kept: rows that are not rejected yet; others do not count as text of test or dev.
     """
     with_test = shared_with(kept & (split_of_row == TEST)) & (split_of_row != TEST)
     dev_text = kept & (split_of_row == DEV) & ~with_test

@@ -1,7 +1,7 @@
-"""Stage `choose`: how much of the training is shipped, by one's own questions.
+"""Stage `choose`: chooses on the user's questions how much of the training is shipped.
 
-Each candidate is an encoder between the untouched and the trained one. `cautious_choice` has the
-rule and what it gains; with fewer than 30 questions nothing is chosen on them.
+Each candidate is a mix of the untouched and the trained encoder. `cautious_choice` has the rule and
+its gains; with fewer than 30 questions the recipe's `choose.mix` counts.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
@@ -52,16 +52,16 @@ CANDIDATE_ENCODERS = pa.schema(
         ("chosen", pa.bool_()),
     ]
 )
-"""Table `candidate_encoders`. The encoders that `choose` may ship, from the untouched one to the
+"""Table `candidate_encoders`. The encoders that `choose` may ship, from the untouched to the
 trained one, five for each seed.
 
 Columns:
     seed: of the training, as in `evaluations`
     mix: share of the training in the weights: 0 is the untouched encoder, 1 the trained one
-    gain: mean over all questions of its nDCG@10 minus that of the untouched, in points; NULL
-        without questions
+    gain: mean over all questions of its nDCG@10 minus that of the untouched encoder, in points;
+        NULL without questions
     standard_error: of that mean; NULL with fewer than two questions
-    n: how many questions
+    n: number of questions
     chosen: whether it is the run's encoder
 """
 CANDIDATE_GAINS = pa.schema(
@@ -74,7 +74,8 @@ CANDIDATE_GAINS = pa.schema(
         ("ndcg", pa.float64()),
     ]
 )
-"""Table `candidate_gains`. What `choose` decides by: one row for each question and candidate.
+"""Table `candidate_gains`. The figures that `choose` decides by: one row for each question and
+candidate.
 
 Columns:
     seed: of the training, as in `evaluations`
@@ -97,20 +98,20 @@ CHOICES = pa.schema(
         ("ci_high", pa.float64()),
     ]
 )
-"""Table `choices`. What choosing gains: one row for each seed, task and metric. Each question
-counts what the other questions would have chosen for it, so that none is counted by its own choice;
-the gain is that of choosing, not of the one candidate that all questions chose.
+"""Table `choices`. The gain from choosing: one row for each seed, task and metric. Each question is
+measured with the candidate that the other questions choose, so that no question is counted with its
+own choice.
 
 Columns:
     seed: of the training, as in `evaluations`
     mix: of the candidate that is shipped, as in `candidate_encoders`
-    chosen_by: `questions`; `default` (`choose.mix`) with fewer than 30 questions, or where one
-        document answers all. Then there is one row, and what follows is NULL
+    chosen_by: `questions`; `default` (`choose.mix`) with fewer than 30 questions, or if one
+        document answers all. Then there is one row, with NULL in the columns below
     task: the set in `evaluate.retrieval_sets`, or this with ` hybrid`
     metric: as in `evaluations`
-    n: how many questions the set has
+    n: number of the set's questions
     gain: over the untouched encoder, in points
-    ci_low: 95 % interval of a bootstrap over files that answer, which chooses anew each time
+    ci_low: 95 % interval of a bootstrap over answering files, which chooses anew each time
     ci_high: its upper end
 """
 
@@ -156,8 +157,8 @@ class ChooseConfig(FormSettings, ChooseSettings):
 class _Questions:
     """The questions of all sets, one after the other.
 
-    task: of each question its set. group: of each a label, which those have in common that one file
-    answers. All of shape (questions,).
+    tasks: each question's set. groups: a label for each question; questions that one file answers
+    share it. All of shape (questions,).
     """
 
     tasks: npt.NDArray[np.str_]
@@ -166,7 +167,7 @@ class _Questions:
 
 
 def slot_of(mix: float) -> str:
-    """The slot with the passages' vectors by this candidate."""
+    """The slot with this candidate's vectors of the passages."""
     return f"vectors{100 * mix:.0f}"
 
 
@@ -195,13 +196,13 @@ def run(work: Work) -> Path:
         measured.append(_measure(work, mix, tasks, by_words) if tasks else {})
         work.resources.progress(number, len(MIXES), "candidates")
     questions = _questions(work, tasks)
-    # By task and metric, of shape (questions of the task, candidates).
+    # By task and metric, (questions of the task, candidates).
     figures = {name: np.stack([of[name] for of in measured], axis=1) for name in measured[0]}
     ndcg = np.concatenate(
         [np.empty((0, len(MIXES))), *(figures[task.name, "ndcg@10"] for task in tasks)]
     )
     gains = ndcg - ndcg[:, :1]
-    # Figures of smaller sets have no interval, so that nobody could tell what choosing gained.
+    # Smaller sets have no intervals, so the gain could not be judged.
     largest = max((len(task.queries) for task in tasks), default=0)
     choosing = largest >= LEAST and len(set(questions.groups)) > 1
     chosen = choose_candidate(gains) if choosing else MIXES.index(config.mix)
@@ -215,13 +216,13 @@ def run(work: Work) -> Path:
     if (slot := slot_of(MIXES[chosen])) in work.inputs:
         for batch in work.inputs[slot].batches("passage_vectors"):
             work.emit("passage_vectors", pa.table(batch))
-    # A length that only the measurement has is none of the encoder's.
+    # The measurement's max_length is not part of the shipped encoder.
     whole = replace(work, config=config.model_copy(update={"max_length": None}))
     return save_encoder(load_mix(whole, "model", MIXES[chosen]), work.scratch / "model")
 
 
 def _judged(work: Work, mix: float) -> list[RetrievalTask]:
-    """Questions to the run's passages, with this candidate's vectors of them."""
+    """Questions to the run's passages, with this candidate's vectors of the passages."""
     if "judgements" not in work.inputs:
         return []
     inputs = {**work.inputs, "passage_vectors": work.inputs[slot_of(mix)]}
@@ -234,9 +235,9 @@ def _measure(
     tasks: Sequence[RetrievalTask],
     by_words: dict[str, tuple[rankings.Places, rankings.Scores]],
 ) -> dict[tuple[str, str], Floats]:
-    """By task and metric the figures of each question by this candidate, in percent.
+    """This candidate's figures of each question, in percent, by task and metric.
 
-    by_words: by task what BM25 finds, which is the same for all candidates and kept here.
+    by_words: BM25's rankings by task, filled by the first candidate, since all share them.
     """
     model = load_mix(work, "model", mix)
     encoded, _ = encode_texts(work, model, [text for task in tasks for text in task.sided_texts()])
@@ -253,14 +254,15 @@ def _measure(
 
 
 def _questions(work: Work, tasks: Sequence[RetrievalTask]) -> _Questions:
-    """The questions with their groups: by file; where one file answers all, by document."""
+    """The questions with their groups: by file, or by document if one file answers all."""
     names = np.repeat([task.name for task in tasks], [len(task.queries) for task in tasks])
     texts = [query for task in tasks for query in task.queries]
     groups = linked_groups([])
     for columns in (("corpus", "source"), ("doc_id",)):
         files = _files(work, columns)
         golds: list[list[Hashable]] = [
-            # Of a folder in BEIR's layout the documents; a text that is asked twice is one.
+            # A folder in BEIR's layout has documents instead of files. The text itself links
+            # repeated questions.
             [("text", query), *files.get((task.name, query), ((task.name, d) for d in judged))]
             for task in tasks
             for query, judged in zip(task.queries, task.judged, strict=True)
@@ -272,7 +274,7 @@ def _questions(work: Work, tasks: Sequence[RetrievalTask]) -> _Questions:
 
 
 def _files(work: Work, columns: Sequence[str]) -> dict[tuple[str, str], list[Hashable]]:
-    """By task and question what the passages that answer it have in these columns."""
+    """The values of these columns in the answering passages, by task and question."""
     if "judgements" not in work.inputs:
         return {}
     judgements = work.inputs["judgements"].table("judgements")
@@ -326,7 +328,7 @@ def _choices(
     figures: Mapping[tuple[str, str], Floats],
     gains: Floats,
 ) -> list[dict[str, Any]]:
-    """What choosing gains, by task and metric."""
+    """The gain from choosing, by task and metric."""
     seed = seeding.text_id(str(work.seed), NAME)
     crossed = cross_fitted(gains, questions.groups, seed)
     rows = []

@@ -1,4 +1,4 @@
-"""The choice of a checkpoint, on dev only: no key and no function here can name the test split."""
+"""Chooses a checkpoint on dev; nothing here can read the test split."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -29,27 +29,23 @@ if TYPE_CHECKING:
 class Chooser:
     """One way to choose.
 
-    files: of its dev set, by name. measure: the measure's name and the measure, on dev. Both raise
-        BadInput where there is nothing to measure on.
+    files: of its dev set, by name. measure: returns the figure's name and the function that
+        measures it on dev. Both raise BadInput if there is nothing to measure on.
     """
 
     files: "Callable[[TrainConfig], dict[str, Path]]"
     measure: "Callable[[Work, TrainConfig], tuple[str, Measure]]"
 
     def choice_of(self, work: Work, config: TrainConfig) -> "Choice":
-        """The choice as training makes it."""
+        """The choice for `loop.train`."""
         from tercet.models.training.loop import Choice
 
         assert config.choose is not None
         return Choice(config.choose.every, *self.measure(work, config))
 
 
-def _no_files(config: TrainConfig) -> dict[str, Path]:
-    return {}
-
-
 def _retrieval(work: Work, config: TrainConfig) -> "tuple[str, Measure]":
-    """MRR of the dev pairs' answers among each other, in percent."""
+    """MRR in percent: each dev query searches the answers of all dev pairs."""
     pairs = pairs_of_split(work.inputs["document_pairs"], "dev", config.max_pairs, work.seed)
     if pairs.num_rows < 2:
         raise BadInput(
@@ -61,11 +57,12 @@ def _retrieval(work: Work, config: TrainConfig) -> "tuple[str, Measure]":
     queries: list[str] = pairs["query"].to_pylist()
     answers: list[str] = pairs["answer"].to_pylist()
     places = {text: place for place, text in enumerate(dict.fromkeys(answers))}
-    own = np.array([places[text] for text in answers], dtype=np.int64)
+    answer_places = np.array([places[text] for text in answers], dtype=np.int64)
 
     def mrr(encoded: Encoded) -> float:
         sides = encoded.of(queries, "query"), encoded.of(list(places), "document")
-        return 100.0 * float(metrics.reciprocal_ranks(metrics.answer_ranks(*sides, own)).mean())
+        ranks = metrics.answer_ranks(*sides, answer_places)
+        return 100.0 * float(metrics.reciprocal_ranks(ranks).mean())
 
     texts: list[Sided] = [(text, "query") for text in queries]
     texts += [(text, "document") for text in places]
@@ -93,7 +90,7 @@ def _suite(work: Work, config: TrainConfig) -> "tuple[str, Measure]":
     return f"sts {by} dev all spearman", by_scores(work, config, task)
 
 
-RETRIEVAL = Chooser(_no_files, _retrieval)
+RETRIEVAL = Chooser(lambda config: {}, _retrieval)
 SUITE = Chooser(_suite_files, _suite)
 
 
@@ -102,10 +99,10 @@ def by_scores(work: Work, config: TrainConfig, task: sts.ScoredTask) -> "Measure
     (part,) = task.parts
 
     def spearman(encoded: Encoded) -> float | None:
-        found = cosines(encoded, part.first, part.second)
-        if float(np.ptp(found)) <= metrics.TIE:
+        values = cosines(encoded, part.first, part.second)
+        if float(np.ptp(values)) <= metrics.TIE:
             return None
-        return 100.0 * metrics.spearman(found, part.scores)
+        return 100.0 * metrics.spearman(values, part.scores)
 
     return by_vectors(work, config, task.sided_texts(), spearman)
 
@@ -116,7 +113,7 @@ def by_vectors(
     texts: Sequence[Sided],
     value: Callable[[Encoded], float | None],
 ) -> "Measure":
-    """The measure that `value` makes of the texts' vectors; None if one is not finite."""
+    """A measure that encodes the texts and calls `value`; None if a vector is not finite."""
     sides = dict.fromkeys(side for _, side in texts)
     by_side = {side: list(dict.fromkeys(t for t, on in texts if on == side)) for side in sides}
     sided = ((text, side) for side, some in by_side.items() for text in some)
@@ -126,8 +123,9 @@ def by_vectors(
         from tercet.models.encoders.encoder import encode
 
         size, precision = work.resources.batch_size, config.precision
-        made = [encode(model, some, size, precision, side=on) for on, some in by_side.items()]
-        vectors = np.concatenate(made)
+        vectors = np.concatenate(
+            [encode(model, some, size, precision, side=on) for on, some in by_side.items()]
+        )
         return value(Encoded(vectors, rows)) if np.isfinite(vectors).all() else None
 
     return measure

@@ -1,4 +1,4 @@
-"""Stage `count_tokens`: how often each token of a vocabulary occurs in the training sentences."""
+"""Stage `count_tokens`: counts each token of a vocabulary in the training sentences."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,14 +22,14 @@ TOKEN_FREQUENCIES = pa.schema(
         ("frequency", pa.float64()),
     ]
 )
-"""Table `token_frequencies`. One row per token that occurs in the training sentences, as
-`count_tokens` has counted them; special tokens and `max_length` play no part.
+"""Table `token_frequencies`. One row per token that occurs in the training sentences, counted by
+`count_tokens` without special tokens and without regard to `max_length`.
 
 Columns:
     model: the name of the counts under `models`
     token_id: its number in the tokenizer's vocabulary
     token: the token as the tokenizer writes it
-    count: how often it occurs
+    count: number of occurrences
     frequency: its share of all tokens, 0 to 1
 """
 
@@ -56,8 +56,8 @@ class CountTokensConfig(MadeModel):
 def run(work: Work) -> Path:
     """Emits `token_frequencies`; returns the directory that losses read.
 
-    A token's frequency is its share of all tokens, special ones and truncation aside (SARCSE,
-    eq. 8). Raises BadInput where there is no sentence, or no tokenizer.
+    A token's frequency is its share of all tokens (SARCSE, eq. 8). Raises BadInput without a
+    sentence or a tokenizer.
     """
     from tercet.models.losses.token_frequencies import vocabulary_size, write_frequencies
 
@@ -65,23 +65,22 @@ def run(work: Work) -> Path:
     tokenizer = load_tokenizer(work.models["tokenizer"], f"count_tokens.{config.name}")
     with connection(work) as db:
         db.register("tokens", pa.RecordBatchReader.from_batches(_TOKENS, _tokens(work, tokenizer)))
-        found = db.sql(
+        occurring = db.sql(
             "SELECT token_id, count(*) AS count FROM tokens GROUP BY ALL ORDER BY ALL"
         ).to_arrow_table()
-    if not found.num_rows:
+    if not occurring.num_rows:
         raise BadInput(
             "no_rows",
             f"count_tokens.{config.name}: the train split of {', '.join(config.corpora)} has no "
             "text to count: check the corpora that the recipe names, and what ingest rejected.",
         )
-    counts = found["count"].to_numpy()
+    ids, counts = occurring["token_id"], occurring["count"].to_numpy()
     shares = counts / counts.sum()
-    names = tokenizer.convert_ids_to_tokens(found["token_id"].to_pylist())
-    columns = [pa.repeat(config.name, len(counts)), found["token_id"], pa.array(names, pa.string())]
-    columns += [found["count"], pa.array(shares)]
-    work.emit("token_frequencies", pa.table(columns, schema=TOKEN_FREQUENCIES))
+    names = pa.array(tokenizer.convert_ids_to_tokens(ids.to_pylist()), pa.string())
+    columns = [pa.repeat(config.name, len(counts)), ids, names, occurring["count"]]
+    work.emit("token_frequencies", pa.table([*columns, pa.array(shares)], schema=TOKEN_FREQUENCIES))
     frequencies = np.zeros(vocabulary_size(tokenizer))
-    frequencies[found["token_id"].to_numpy()] = shares
+    frequencies[ids.to_numpy()] = shares
     return write_frequencies(work.scratch / "frequencies", frequencies, tokenizer)
 
 
@@ -91,8 +90,8 @@ def _tokens(work: Work, tokenizer: Any) -> Iterator[pa.RecordBatch]:
     corpora, done = pa.array(config.corpora, pa.string()), 0
     columns = ["corpus", "split", "text"]
     for batch in work.inputs["sentences"].batches("sentences", columns, _BATCH):
-        wanted = pc.and_(pc.is_in(batch["corpus"], corpora), pc.equal(batch["split"], "train"))
-        texts = batch["text"].filter(wanted).to_pylist()
+        counted = pc.and_(pc.is_in(batch["corpus"], corpora), pc.equal(batch["split"], "train"))
+        texts = batch["text"].filter(counted).to_pylist()
         if texts:
             ids = tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]
             flat = pa.array(ids, pa.list_(pa.int32())).flatten()

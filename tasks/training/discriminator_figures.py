@@ -1,7 +1,7 @@
-"""Tables about a discriminator: its figures on held-out anchors beside controls, and reliability.
+"""Tables about a discriminator: its figures beside controls, and its reliability.
 
-Whatever is reported is measured on the anchors of `Judged.test`, which neither the fit nor the
-calibration has seen; intervals come from resampled anchors.
+All figures come from the anchors of `Judged.test`, which neither the fit nor the calibration has
+seen; intervals come from resampled anchors.
 """
 
 from collections.abc import Iterator, Mapping
@@ -34,9 +34,9 @@ DISCRIMINATOR_METRICS = pa.schema(
         ("seed", pa.int64()),
     ]
 )
-"""Table `discriminator_metrics`. How well a discriminator tells pairs that are true from pairs that
-are false, beside controls that are fitted to the same pairs. All figures come from anchors that
-were held out: neither the fit nor the calibration has seen them.
+"""Table `discriminator_metrics`. How well a discriminator tells true pairs from false ones, beside
+controls fitted to the same pairs. All figures come from held-out anchors, which neither the fit nor
+the calibration has seen.
 
 The metrics:
 
@@ -45,23 +45,23 @@ The metrics:
   If its interval reaches 0, the control filters as well
 - `accuracy`: percent on the right side of 0.5
 - `log_loss`: mean −log of the probability that the true answer got
-- `perplexity`: of a model of form `gense`, under itself: of the held-out texts that it should
-  write, by token; without an interval
+- `perplexity`: a `gense` model's own, by token, of the held-out texts that it should write; without
+  an interval
 - `calibration_error`: mean gap between a bin's probabilities and its share of true pairs,
   weighted by the bins' pairs
 
 Columns:
     discriminator: its name under `models`
     arm: `discriminator`; or a control: `hypothesis` (words of the second text alone),
-        `pair_words` (words that both texts have, that only the first has, that only the second
-        has), `cosine` (the evaluator's)
+        `pair_words` (words of both texts, of only the first, of only the second), `cosine` (the
+        evaluator's)
     subset: `all`, or a corpus if there are several
     metric: as above
-    value: NULL where the subset has no true or no false pair
+    value: NULL if the subset has no true or no false pair
     ci_low: lower end of the 95 % bootstrap interval, over anchors
     ci_high: its upper end
     pairs: held-out pairs
-    anchors: their distinct first texts, which are what is resampled
+    anchors: their distinct first texts, which are resampled
     seed: the recipe's, by which anchors are held out and resampled
 """
 RELIABILITY = pa.schema(
@@ -77,8 +77,8 @@ RELIABILITY = pa.schema(
         ("seed", pa.int64()),
     ]
 )
-"""Table `reliability`. Whether a discriminator's probabilities are what they say: the held-out
-pairs in bins of 0.05 of P(true).
+"""Table `reliability`. Whether a discriminator's probabilities are calibrated: the held-out pairs
+in bins of 0.05 of P(true).
 
 Columns:
     discriminator: its name under `models`
@@ -92,10 +92,10 @@ Columns:
     ci_high: its upper end
     seed: the recipe's
 """
-# The arm of the discriminator itself, beside those of the controls.
+# The discriminator's arm.
 OWN = "discriminator"
 RESAMPLES = 2_000
-# The controls are fitted to at most this many pairs.
+# Most pairs to which controls are fitted.
 _CONTROL_ROWS = 50_000
 
 
@@ -109,8 +109,8 @@ def emit_figures(
 ) -> None:
     """Emits `discriminator_metrics` and `reliability`.
 
-    name: the discriminator's in the recipe. logits: of `judged.test`, before calibration. cosines:
-    the evaluator's, of each part's pairs, for the control of this name.
+    name: the discriminator's, in the recipe. logits: of `judged.test`, before calibration. cosines:
+    the evaluator's, by part, for the control `cosine`.
     """
     arms = {OWN: platt.logits(logits), **_controls(judged, cosines)}
     test = judged.test
@@ -128,26 +128,26 @@ def emit_figures(
 
 def _controls(judged: Judged, cosines: Mapping[str, Floats] | None) -> dict[str, Floats]:
     """Each control's logits of the test pairs, calibrated on the validation pairs."""
-    given = {}
+    pairs = {}
     for part, table in judged._asdict().items():
-        # Rows are in order of a digest, so that the first ones are as good as a sample.
+        # Rows are sorted by a digest, so the first ones are a sample.
         most = _CONTROL_ROWS if part == "fit" else table.num_rows
         table = table.slice(0, most)
-        given[part] = Pairs(
+        pairs[part] = Pairs(
             table["anchor"].to_pylist(),
             table["text"].to_pylist(),
             labels_of(table),
             None if cosines is None else cosines[part][:most],
         )
-    found = {}
-    logits = control_logits(given["fit"], [given["validation"], given["test"]])
-    for control, (validation, test) in logits.items():
-        found[control] = fitted_platt(validation, given["validation"].labels).logits(test)
-    return found
+    logits = control_logits(pairs["fit"], [pairs["validation"], pairs["test"]])
+    return {
+        control: fitted_platt(validation, pairs["validation"].labels).logits(test)
+        for control, (validation, test) in logits.items()
+    }
 
 
 def _subsets(test: pa.Table) -> Iterator[tuple[str, Any]]:
-    """all, and each corpus where there are several."""
+    """`all`, and each of several corpora, with a mask of its pairs."""
     yield "all", np.ones(test.num_rows, dtype=bool)
     corpora = sorted(pc.unique(test["corpus"]).to_pylist())
     for corpus in corpora if len(corpora) > 1 else []:
@@ -157,10 +157,10 @@ def _subsets(test: pa.Table) -> Iterator[tuple[str, Any]]:
 def _metrics(
     arms: Mapping[str, Floats], labels: Any, anchors: seeding.Ids, seed: int
 ) -> Iterator[dict[str, Any]]:
-    """Rows without discriminator, subset and seed; without a value where it is undefined."""
+    """Rows without discriminator, subset and seed; undefined values are None."""
     count = len(np.unique(anchors))
     shared = {"pairs": len(labels), "anchors": count}
-    own: resampling.Sampled | None = None
+    auc: resampling.Sampled | None = None
     for arm, logits in arms.items():
         p = _probabilities(logits)
         measures = {
@@ -170,24 +170,24 @@ def _metrics(
             "calibration_error": (discrimination.calibration_error_of, p),
         }
         for metric, (measure, values) in measures.items():
-            found = None
-            # A corpus may have only true or only false pairs held out.
+            sampled = None
+            # A corpus may have only true or only false held-out pairs.
             with suppress(ValueError):
                 of_arm = measure(labels, values, anchors)
-                found = resampling.sampled(of_arm, count, RESAMPLES, seed)
-            yield {"arm": arm, "metric": metric, **_ends(found), **shared}
+                sampled = resampling.sampled(of_arm, count, RESAMPLES, seed)
+            yield {"arm": arm, "metric": metric, **_ends(sampled), **shared}
             if metric == "auc":
                 if arm == OWN:
-                    own = found
-                elif own is not None and found is not None:
-                    gain = resampling.Sampled(own.value - found.value, own.draws - found.draws)
+                    auc = sampled
+                elif auc is not None and sampled is not None:
+                    gain = resampling.Sampled(auc.value - sampled.value, auc.draws - sampled.draws)
                     yield {"arm": arm, "metric": "auc_gain", **_ends(gain), **shared}
 
 
-def _ends(found: resampling.Sampled | None) -> dict[str, float | None]:
-    if found is None:
+def _ends(sampled: resampling.Sampled | None) -> dict[str, float | None]:
+    if sampled is None:
         return {"value": None, "ci_low": None, "ci_high": None}
-    ends = resampling.interval(found)
+    ends = resampling.interval(sampled)
     return {"value": ends.value, "ci_low": ends.low, "ci_high": ends.high}
 
 

@@ -1,7 +1,7 @@
 """Stage `entry_matrix`: a vector for every entry of a dictionary, made from its definitions.
 
-Every definition is encoded once, however many entries own it. The vectors are kept in the scratch
-directory, so that a killed stage continues after its last block.
+A definition of several entries is encoded once. Vectors are kept in the scratch directory, so that
+a killed stage continues after its last block.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -33,14 +33,14 @@ ENTRY_SPACES = pa.schema(
 """Table `entry_spaces`. Figures of the entries that a phase trains against (`entry_matrix.PHASE`).
 
 Columns:
-    name: the phase, or PHASE.PART where it has several parts; with `.own` behind it the entries
-        that the phase's trained encoder makes
-    seed: the seed of the training that made the encoder; NULL: one that no phase trained, the
-        same for all seeds
-    metric: `entries`, `definitions`: how many; `isotropy`: from 0 to 1, the smallest over the
+    name: the phase, or PHASE.PART if it has several parts; with `.own` at the end, the entries
+        made by the phase's trained encoder
+    seed: the seed of the training that made the encoder; NULL: an untrained encoder, the same for
+        all seeds
+    metric: `entries`, `definitions`: their number; `isotropy`: from 0 to 1, the smallest over the
         largest sum of exp(a · e) along the singular directions a, with entries of mean length 1;
-        `mean_cosine` of two entries; `deviation` of all numbers; `ica_rounds`: 1,000 means that
-        ICA has not settled
+        `mean_cosine` of two entries; standard `deviation` of all numbers; `ica_rounds`: 1,000 means
+        that ICA has not converged
     value: the figure
 """
 ENTRY_DIRECTIONS = pa.schema(
@@ -73,7 +73,7 @@ ENTRY_POINTS = pa.schema(
         ("pca_y", pa.float64()),
     ]
 )
-"""Table `entry_points`. Up to 2,000 entries, drawn by their ids, as points of a plane.
+"""Table `entry_points`. Up to 2,000 entries, drawn by their ids, as points in a plane.
 
 Columns:
     name: as in `entry_spaces`
@@ -114,24 +114,24 @@ class EntryMatrixConfig(Config):
 
 
 def run(work: Work) -> Path:
-    """Writes the space of the entries; emits its shape, and entries without a definition."""
+    """Writes the space of the entries; emits its shape, and entries without definitions."""
     from tercet.models.encoders import entry_space
 
     config: EntryMatrixConfig = work.config
-    found = definitions(work, config.corpus, f"entry_matrix: {config.name}")
-    lists = found["entries"].combine_chunks()
+    rows = definitions(work, config.corpus, f"entry_matrix: {config.name}")
+    lists = rows["entries"].combine_chunks()
     owned = pc.list_parent_indices(lists).to_numpy(zero_copy_only=False)
     owners = lists.flatten().to_numpy(zero_copy_only=False)
-    ids, rows = np.unique(owners, return_inverse=True)
-    texts = _texts(work, ids.astype(np.int64), found)
+    ids, entry_rows = np.unique(owners, return_inverse=True)
+    texts = _texts(work, ids.astype(np.int64))
     folder, rounds = work.scratch / "model", None
     try:
         if config.entries == "words":
             matrix = _from_words(work, folder, ids, texts)
         else:
-            vectors = _encoded(work, found["anchor"].to_pylist())
+            vectors = _encoded(work, rows["anchor"].to_pylist())
             matrix = entry_space.create_space(folder, ids, texts, vectors.shape[1])
-            entry_space.fill_means(matrix, vectors, rows, owned.astype(np.int64))
+            entry_space.fill_means(matrix, vectors, entry_rows, owned.astype(np.int64))
             if config.ica is not None:
                 turn = entry_space.make_independent(matrix, config.ica, config.ica_rows)
                 entry_space.write_turn(folder, turn, vectors)
@@ -141,39 +141,39 @@ def run(work: Work) -> Path:
         raise BadInput(
             kind_of(error, "unfit_model"), f"entry_matrix: {config.name}: {error}"
         ) from error
-    _emit_shape(work, matrix, ids, texts, {"definitions": found.num_rows, "ica_rounds": rounds})
+    _emit_shape(work, matrix, ids, texts, {"definitions": rows.num_rows, "ica_rounds": rounds})
     return folder
 
 
 def definitions(work: Work, corpus: str, stage: str) -> pa.Table:
-    """The corpus's definitions to train on, in order of row_id: row_id, anchor, entries.
+    """The corpus's definitions to train on, sorted by row_id: row_id, anchor, entries.
 
-    Raises: BadInput where there is none.
+    Raises: BadInput without any.
     """
-    table = work.inputs["labelled"].table("labelled", ["row_id", "corpus", "anchor", "entries"])
-    found = table.filter(pc.equal(table["corpus"], corpus)).drop_columns(["corpus"])
-    found = drop_contaminated(work, found, "guarded_labelled", stage)
-    found = found.filter(pc.greater(pc.fill_null(pc.list_value_length(found["entries"]), 0), 0))
-    if not found.num_rows:
+    rows = work.inputs["labelled"].table("labelled", ["row_id", "corpus", "anchor", "entries"])
+    rows = rows.filter(pc.equal(rows["corpus"], corpus)).drop_columns(["corpus"])
+    rows = drop_contaminated(work, rows, "guarded_labelled", stage)
+    rows = rows.filter(pc.greater(pc.fill_null(pc.list_value_length(rows["entries"]), 0), 0))
+    if not rows.num_rows:
         raise BadInput(
             "no_rows",
             f"{stage}: the corpus {corpus!r} has no definitions with entries: name one of kind "
             "definitions.",
         )
-    return found.sort_by("row_id").combine_chunks()
+    return rows.sort_by("row_id").combine_chunks()
 
 
-def _texts(work: Work, ids: Integers, found: pa.Table) -> list[str]:
-    """The texts of these entries; entries that have lost all their definitions become rejects.
-
-    Only the guard removes definitions: every entry has at least one to begin with.
+def _texts(work: Work, ids: Integers) -> list[str]:
+    """The texts of these entries; entries whose definitions the guard has all removed become
+    rejects.
     """
     entries = work.inputs["entries"].table("entries")
     place = pc.index_in(pa.array(ids, pa.int32()), entries["entry_id"].combine_chunks())
     texts: list[str] = entries["text"].take(place).to_pylist()
     table = work.inputs["labelled"].table("labelled", ["corpus", "entries"])
-    own = table.filter(pc.equal(table["corpus"], work.config.corpus))["entries"].combine_chunks()
-    lost = np.setdiff1d(own.flatten().to_numpy(zero_copy_only=False), ids)
+    table = table.filter(pc.equal(table["corpus"], work.config.corpus))
+    all_ids = table["entries"].combine_chunks().flatten().to_numpy(zero_copy_only=False)
+    lost = np.setdiff1d(all_ids, ids)
     if len(lost):
         gone = entries.filter(pc.is_in(entries["entry_id"], pa.array(lost, pa.int32())))["text"]
         row_ids = pa.array(seeding.text_ids(gone.to_pylist()), pa.uint64())
@@ -190,18 +190,18 @@ def _encoded(work: Work, texts: list[str]) -> Any:
 
     def encoded(some: Sequence[str], tell: Callable[[int], None]) -> Any:
         size = work.resources.batch_size
-        found = encoder.encode(model, some, size, precision, tell, normalise=False)
-        if not np.isfinite(found).all():
+        vectors = encoder.encode(model, some, size, precision, tell, normalise=False)
+        if not np.isfinite(vectors).all():
             raise ValueError("the encoder gives NaN or infinity: its training has diverged")
-        return found
+        return vectors
 
     return kept_vectors(work, texts, encoded, "definitions")
 
 
 def _encoder(work: Work) -> Any:
-    """The slot's encoder with the pooling of the entries, whose vectors keep their lengths.
+    """The slot's encoder with the entries' pooling, without normalisation.
 
-    Raises: ValueError with one sentence where that cannot be.
+    Raises: ValueError with one sentence if the pooling does not fit.
     """
     from sentence_transformers.base.modules import Normalize
 
@@ -209,7 +209,7 @@ def _encoder(work: Work) -> Any:
     try:
         model = load_pooled(work, "encoder", None if config.entries == "words" else config.entries)
     except ValueError:
-        # The loader tells of a pooling, which the recipe may not have.
+        # The loader's message is about a pooling, which the recipe may not name.
         _check_transformer(work, load_pooled(work, "encoder"))
         raise
     while isinstance(model[-1], Normalize):
@@ -227,7 +227,7 @@ def load_pooled(work: Work, slot: str, pooling: Literal["mean", "cls"] | None = 
 
 
 def _check_transformer(work: Work, model: Any) -> None:
-    """Raises ValueError for an encoder without one."""
+    """Raises ValueError for an encoder without a transformer."""
     if getattr(model[0], "model", None) is None:
         raise ValueError(
             f"entries: {work.config.entries} needs a transformer, and the encoder in "
@@ -236,8 +236,8 @@ def _check_transformer(work: Work, model: Any) -> None:
 
 
 def _from_words(work: Work, folder: Path, ids: Integers, texts: list[str]) -> Any:
-    """Each entry's row is the mean of its word pieces' embeddings: DefSent's rows, which are those
-    of single words, but without the frozen masked-LM head that it sets before them.
+    """A space whose rows are means of word pieces' embeddings: DefSent's rows (for single words),
+    without its frozen masked-LM head.
     """
     from tercet.models.encoders import entry_space
 
@@ -245,21 +245,21 @@ def _from_words(work: Work, folder: Path, ids: Integers, texts: list[str]) -> An
     _check_transformer(work, model)
     table = model[0].model.get_input_embeddings().weight.detach().float().cpu().numpy()
     matrix = entry_space.create_space(folder, ids, texts, table.shape[1])
-    # A byte-level tokenizer makes the space before a word part of it, and bare words are rare.
+    # A byte-level tokenizer makes the space before a word part of its token.
     lead = " " if model.tokenizer.tokenize(" a")[:1] == ["Ġa"] else ""
     for start in range(0, len(texts), _BLOCK):
         words = [lead + text for text in texts[start : start + _BLOCK]]
         pieces = model.tokenizer(words, add_special_tokens=False)
-        for number, own in enumerate(pieces["input_ids"], start):
-            if own:
-                matrix[number] = table[own].mean(axis=0)
+        for number, piece_ids in enumerate(pieces["input_ids"], start):
+            if piece_ids:
+                matrix[number] = table[piece_ids].mean(axis=0)
     return matrix
 
 
 def _emit_shape(
     work: Work, matrix: Any, ids: Integers, texts: list[str], counts: dict[str, int | None]
 ) -> None:
-    """Emits the three tables on how the entries lie."""
+    """Emits the three tables on the shape of the space."""
     from tercet.models.encoders import entry_space
 
     whose = {"name": work.config.name, "seed": work.config.model_seed}
@@ -305,7 +305,7 @@ def _emit_shape(
 
 
 def _plane(vectors: Floats, directions: Floats) -> Floats:
-    """The vectors' places along the first two directions; 0 where there is no second one."""
+    """The vectors' coordinates along the first two directions; 0 without a second one."""
     axes = np.zeros((2, vectors.shape[1]))
     axes[: min(2, len(directions))] = directions[:2]
     return vectors @ axes.T

@@ -36,8 +36,8 @@ def run(work: Work) -> Path:
     """Trains on the sentences of the train split; returns the evaluator's directory."""
     config: FitEvaluatorConfig = work.config
     hyper = hyperparameters_of(config, name="fit_evaluator", warmup=0.0)
-    found = drop_contaminated(work, _sentences(work), "guarded_sentences", "fit_evaluator")
-    rows = shaped(found, LOSS, None, work.seed)
+    clean = drop_contaminated(work, _sentences(work), "guarded_sentences", "fit_evaluator")
+    rows = shaped(clean, LOSS, None, work.seed)
     # SimCSE drops the head after training.
     params = LOSS.params.model_validate({"tau": 0.05, "head": True})
     part = PartRows("fit_evaluator", rows, LOSS.name, params)

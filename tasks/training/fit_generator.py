@@ -92,7 +92,7 @@ class FitGeneratorConfig(FittedGenerator):
 
 
 def check_model(config: FitGeneratorConfig, slot: str, folder: Path) -> None:
-    """Raises BadInput if the model in this directory can be no init, or no judge, of this one."""
+    """Raises BadInput if the model in this directory cannot be the init or the judge."""
     form: pretraining.Form = "t5" if config.form == "t5" else "causal"
     if fault := pretraining.form_fault(folder, form) or _unfit(folder, config):
         fault = fault.replace(f"form: {form}", f"form: {config.form}")
@@ -103,8 +103,8 @@ def check_model(config: FitGeneratorConfig, slot: str, folder: Path) -> None:
 
 
 def _unfit(folder: Path, config: FitGeneratorConfig) -> str | None:
-    told = pretraining.described(folder)
-    kind, places = told.get("model_type"), told.get("n_positions")
+    model_config = pretraining.described(folder)
+    kind, places = model_config.get("model_type"), model_config.get("n_positions")
     if config.form == "vaegpt" and kind != "gpt2":
         return f"it is a {kind}, but form: vaegpt needs a GPT-2"
     if kind == "gpt2" and isinstance(places, int) and config.max_length > places:
@@ -145,20 +145,20 @@ def _opened(work: Work, config: FitGeneratorConfig) -> "Fitted":
 
     init = work.models["init"]
     tokenizer = pretrained.load_tokenizer(init)
-    # Initial weights of latent heads are drawn here.
+    # For the initial weights of latent heads.
     torch.manual_seed(phase_seed(work.seed, config.name))
-    found: tuple[Any, Objective]
+    model: Any
+    objective: Objective
     if config.form == "vaegpt":
         from tercet.models.vaegpt import fitting
 
         device, judge = work.resources.device, work.models.get("judge")
         bf16 = computed_in(config.precision, device) == "bf16"
-        found = fitting.load_vaegpt(init, config.vaegpt, device, bf16, judge)
+        model, objective = fitting.load_vaegpt(init, config.vaegpt, device, bf16, judge)
     elif config.form == "causal":
-        found = fit_generator.load_causal(init)
+        model, objective = fit_generator.load_causal(init)
     else:
-        found = fit_generator.load_t5(init)
-    model, objective = found
+        model, objective = fit_generator.load_t5(init)
     positions = getattr(model.config, "max_position_embeddings", None)
     if config.form != "t5" and positions and config.max_length > positions:
         raise ValueError(
@@ -170,7 +170,7 @@ def _opened(work: Work, config: FitGeneratorConfig) -> "Fitted":
 
 
 def uses(config: FitGeneratorConfig) -> list[object]:
-    """The code of the form vaegpt, on which no other form depends."""
+    """The code of form vaegpt, on which only that form depends."""
     return [_VAEGPT] if config.form == "vaegpt" else []
 
 

@@ -1,4 +1,4 @@
-"""Stage `fit_generator`, form `gense`: one T5 that writes and judges, from labelled pairs."""
+"""Stage `fit_generator`, form `gense`: fits one T5 to write and judge, from labelled pairs."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -33,7 +33,7 @@ from tercet.tasks.training.judged_pairs import Judged, JudgedConfig, labels_of, 
 if TYPE_CHECKING:
     from tercet.models.t5.fitting import Gense
 
-# What a model of this form can be asked to write.
+# The methods for which a model of this form writes.
 METHODS = tuple(wording.asked())
 
 
@@ -59,9 +59,9 @@ class GensePrompts(Config):
     )
 
     def path(self, method: str) -> Path:
-        """The file of this method's words."""
-        own = getattr(self, method)
-        return wording.prompt_path(method) if own is None else Path(own)
+        """The method's prompt file."""
+        prompt = getattr(self, method)
+        return wording.prompt_path(method) if prompt is None else Path(prompt)
 
 
 class FitGenseConfig(FittedGenerator):
@@ -106,7 +106,7 @@ class FitGenseConfig(FittedGenerator):
 
 
 def check_model(config: FitGenseConfig, slot: str, folder: Path) -> None:
-    """Raises BadInput if the model in this directory is no T5."""
+    """Raises BadInput if the model in this directory is not a T5."""
     if fault := form_fault(folder, "t5"):
         fault = fault.replace("form: t5", "form: gense")
         raise BadInput(
@@ -116,12 +116,12 @@ def check_model(config: FitGenseConfig, slot: str, folder: Path) -> None:
 
 
 def externals(config: FitGenseConfig) -> dict[str, Path]:
-    """The prompt files that are not ours. Raises Unusable, or BadInput for more than words."""
-    own = [method for method in METHODS if getattr(config.prompts, method) is not None]
-    for method in own:
+    """The recipe's prompt files. Raises Unusable, or BadInput for a prompt of more than words."""
+    methods = [method for method in METHODS if getattr(config.prompts, method) is not None]
+    for method in methods:
         templates.load(config.prompts.path(method), ("sentence",))
         _template(config, method)
-    return {f"prompts.{method}": config.prompts.path(method) for method in own}
+    return {f"prompts.{method}": config.prompts.path(method) for method in methods}
 
 
 def _template(config: FitGenseConfig, method: str) -> str:
@@ -133,16 +133,11 @@ def _template(config: FitGenseConfig, method: str) -> str:
         ) from None
 
 
-def _question(config: FitGenseConfig) -> Question:
-    asked = {method: _template(config, method) for method in METHODS}
-    return Question(max_length=config.max_length, asked=asked, **config.question.model_dump())
-
-
 def run(work: Work) -> Path:
-    """Fits the model; returns its directory, a generator and a judge.
+    """Fits the model; returns the directory of a generator and judge.
 
-    Emits `training_log`, and `discriminator_metrics` and `reliability` of its judgement on anchors
-    that it has not seen. Slots: labelled, guarded_labelled; the model init.
+    Emits `training_log`, and `discriminator_metrics` and `reliability` of its judgement on held-out
+    anchors. Slots: labelled, guarded_labelled; the model init.
     """
     config: FitGenseConfig = work.config
     stage = f"fit_generator: {config.name}"
@@ -151,10 +146,12 @@ def run(work: Work) -> Path:
     from tercet.models.t5 import fitting
     from tercet.models.training import loop
 
-    # Rows are in order of a digest, so that the first ones are as good as a sample.
+    # Rows are sorted by a digest, so the first ones are a sample.
     chosen_by = pairs.validation.slice(0, config.pairs.max_validation)
+    prompts = {method: _template(config, method) for method in METHODS}
+    question = Question(max_length=config.max_length, asked=prompts, **config.question.model_dump())
     try:
-        gense = fitting.opened(work.models["init"], _question(config))
+        gense = fitting.opened(work.models["init"], question)
         choice = fitting.choice(gense, chosen_by, config.choose_every, config.batch_size)
         hyper = hyperparameters_of(config, weight_decay=WEIGHT_DECAY)
         setting = setting_of(work, config, choice)
@@ -175,16 +172,16 @@ def _measured(work: Work, gense: "Gense", pairs: Judged) -> Platt:
     from tercet.models.t5 import fitting
 
     config: FitGenseConfig = work.config
-    known = fitting.judged(gense, pairs.validation, config.batch_size)
-    platt = fitted_platt(known, labels_of(pairs.validation))
-    found = fitting.judged(gense, pairs.test, config.batch_size)
-    emit_figures(work, config.name, pairs, found, platt)
+    validation = fitting.judged(gense, pairs.validation, config.batch_size)
+    platt = fitted_platt(validation, labels_of(pairs.validation))
+    logits = fitting.judged(gense, pairs.test, config.batch_size)
+    emit_figures(work, config.name, pairs, logits, platt)
     _emit_perplexity(work, gense, pairs.test)
     return platt
 
 
 def _emit_perplexity(work: Work, gense: "Gense", test: pa.Table) -> None:
-    """Of the texts that it should write beside the test anchors; without an interval."""
+    """Emits the perplexity of the texts that it should write for the test anchors."""
     from tercet.models.t5 import fitting
 
     config: FitGenseConfig = work.config

@@ -1,7 +1,7 @@
-"""Stage `fit_pair`: a discriminator on the evaluator's vectors of both texts, from labelled pairs.
+"""Stage `fit_pair`: fits a discriminator to the evaluator's vectors of labelled pairs.
 
-Every distinct text is encoded once, and the vectors wait in the scratch directory: a stage that was
-killed encodes only what is missing.
+Each distinct text is encoded once. Vectors are kept in the scratch directory, so that a killed
+stage encodes only the missing ones.
 """
 
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ class FitPairSettings(JudgedConfig, MadeModel):
     )
 
     def models(self) -> dict[str, str]:
-        """It names no model: the vectors are the evaluator's."""
+        """None: the vectors are the evaluator's."""
         return {}
 
 

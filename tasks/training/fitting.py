@@ -1,4 +1,4 @@
-"""What stages that train have in common: configs of models that are made, and the training."""
+"""Shared by stages that train: configs of models that a recipe makes, and the training."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -30,8 +30,8 @@ TRAINING_LOG = pa.schema(
         ("dev_value", pa.float64()),
         ("chosen", pa.bool_()),
     ],
-    # Columns of the table's view: what the losses gaussian_decay and pairwise_logistic report; of
-    # several parts, the first that does.
+    # Computed columns of the table's view: terms of the losses gaussian_decay and
+    # pairwise_logistic, from the first part that has them.
     {
         name: "(list_filter(map_entries(terms), lambda e: "
         f"e.key = '{name}' OR ends_with(e.key, '.{name}')))[1].value"
@@ -42,47 +42,46 @@ TRAINING_LOG = pa.schema(
     },
 )
 """Table `training_log`. One row every `log_steps` steps, and one at the end of each phase. Values
-are means since the previous row. `fit_evaluator` writes it too, as phase `fit_evaluator`, and
-`pretrain` as a phase with the model's name; its dev measure is the loss on held-out text, and its
-terms are `tokens` (of a step, without padding) and `tokens_per_second`. So does `fit_generator`:
-its dev measure is the average ROUGE of held-out pairs, and its terms are `cross_entropy` and, for
-VAEGPT, `kl` and `target`. For form `gense` the measure is accuracy − 10 · perplexity, and the
-terms are `written` and `judged`. With `train.choose` the encoder is measured on dev: a measured
-step between two logged ones has its own row, in which everything about the loss is NULL.
+are means since the previous row. With `train.choose` the encoder is measured on dev: a measured
+step between two logged ones has its own row, without values of the loss.
+
+Other stages write it too: `fit_evaluator` as phase `fit_evaluator`; `pretrain` as a phase with the
+model's name (dev measure: the loss on held-out text; terms: `tokens` of a step, without padding,
+and `tokens_per_second`); and `fit_generator` (dev measure: average ROUGE of held-out pairs; terms:
+`cross_entropy` and, for VAEGPT, `kl` and `target`; for form `gense` accuracy − 10 · perplexity,
+with the terms `written` and `judged`).
 
 Columns:
     phase: the phase's name
     step: optimiser steps of the phase so far
     epoch: passes over the phase's rows so far
     loss: the loss
-    terms: what the loss reports, by name (of a generator `cross_entropy`, of VAEGPT also `kl` and
-        `target`); in a phase of several parts `PART.TERM`, and each part's own loss as
-        `PART.loss`
+    terms: the loss's terms, by name; in a phase of several parts `PART.TERM`, and each part's loss
+        as `PART.loss`
     learning_rate: at that step
-    rows_per_second: rows trained a second, without the time that measuring took
+    rows_per_second: rows trained a second, without the time for measuring
     seed: the seed of this training, one of several over the same rows
-    dev_metric: what was measured on dev after this step, named as in `evaluations`; else NULL
+    dev_metric: the figure measured on dev after this step, named as in `evaluations`; else NULL
     dev_value: its value, in percent (a `loss` in nats a token); NULL also if the encoder cannot
         tell texts apart
-    chosen: the phase ended with the weights of this step
+    chosen: whether the phase ended with the weights of this step
     gate_opening: mean opening of the Gaussian decay's gate, the factor on the logit of a row's
-        own hard negative, 0 to 1; NULL without that loss. It is not the share of the gradient:
-        the logit stands in an exponential
-    gradient_share: share of the gradient on the rows' own hard negatives (their logits) that the
-        decay let through: 1 without decay, 0 while none counts; the mean of the batches', each a
-        ratio of sums over its rows; NULL without that loss
+        hard negative, 0 to 1; NULL without that loss. It differs from the share of the gradient,
+        since the logit stands in an exponential
+    gradient_share: share of the gradient on the logits of the rows' hard negatives that the decay
+        lets through: 1 without decay, 0 if it blocks all; the mean over batches of ratios of sums
+        over rows; NULL without that loss
     student_negative: cosine of anchor and hard negative by the encoder in training; else NULL
     teacher_negative: the same cosine by the evaluator, or by the part's teacher; NULL if no row
         has one
-    in_order: share of the rows whose positive is nearer than their negative, 0 to 1; NULL without
-        the loss `pairwise_logistic`
+    in_order: share of the rows whose positive is nearer than the negative, 0 to 1; NULL without the
+        loss `pairwise_logistic`
 """
 
 
 def log_table(rows: Sequence[dict[str, Any]], phase: str, seed: int) -> pa.Table:
-    """Rows of the loop's log as the table has them."""
+    """The loop's log as the table `training_log`."""
     full = [
-        # As a map column takes them.
         {**row, "phase": phase, "seed": seed, "terms": sorted((row["terms"] or {}).items())}
         for row in rows
     ]
@@ -98,7 +97,7 @@ class MadeModel(Config):
     name: SkipJsonSchema[str] = ""
 
 
-# Of a generator.
+# A generator's.
 WEIGHT_DECAY = 0.01
 
 
@@ -130,16 +129,16 @@ class FittedGenerator(MadeModel):
 
 
 def hyperparameters_of(config: BaseModel, **more: Any) -> Hyperparameters:
-    """Those that a config has under their own names."""
+    """The hyperparameters among a config's fields."""
     return Hyperparameters(**config.model_dump(include={*Hyperparameters.model_fields}), **more)
 
 
 def setting_of(
     work: Work, config: Any, choice: "Choice | None" = None, seed: int | None = None
 ) -> "Setting":
-    """Where and how a stage's training runs.
+    """The setting of a stage's training.
 
-    config: any with precision and log_steps. seed: None: the run's.
+    config: has precision and log_steps. seed: None: the run's.
     """
     from tercet.models.training import loop
 
@@ -165,10 +164,10 @@ def fitted(
 ) -> tuple[Path, Trained]:
     """Trains the slot `backbone` through one phase, and emits `training_log`.
 
-    Returns the trained encoder's directory, and what else training left.
+    Returns the trained encoder's directory and the training's other results.
 
-    config: any with pooling, prompt, precision, log_steps and trust_remote_code. choice: how the
-    weights are chosen; None: the last step's. mini_batch: texts encoded at once; None: a batch's.
+    config: has pooling, prompt, precision, log_steps and trust_remote_code. choice: how the weights
+    are chosen; None: the last step's. mini_batch: texts encoded at once; None: all of a batch.
     """
     from tercet.models.encoders import encoder
     from tercet.models.training import loop

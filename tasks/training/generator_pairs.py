@@ -1,4 +1,4 @@
-"""The pairs of source and target that a generator is fitted to, and those held out to choose by."""
+"""Pairs of source and target to fit a generator to, and held-out pairs to choose a step by."""
 
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
@@ -16,7 +16,7 @@ from tercet.tasks.stage import BadInput, Config, Work, connection
 from tercet.tasks.training.training_rows import drop_contaminated
 
 _HELD_OUT = "generator validation"
-# A label for all scored corpora, or one for each by its name.
+# A label for all scored corpora, or labels by corpus.
 Above: TypeAlias = float | dict[str, float]
 
 
@@ -56,20 +56,20 @@ class PairsConfig(Config):
 
 
 def read_pairs(work: Work, config: PairsConfig, stage: str) -> tuple[pa.Table, pa.Table]:
-    """row_id (uint64), source and target: to fit to, and held out.
+    """Two tables of row_id (uint64), source and target: to fit to, and held out.
 
-    A source is on one side only, with all of its targets, by its text and the seed alone. Neither
-    has a text that the guard has found in an evaluation set. Raises BadInput where either is empty.
+    All pairs of a source are on the same side, by its text and the seed. Texts that the guard has
+    found in an evaluation set are left out. Raises BadInput if a table is empty.
     """
-    found = pa.concat_tables([*_labelled(work, config, stage), *_sentences(work, config)])
-    if not found.num_rows:
+    rows = pa.concat_tables([*_labelled(work, config, stage), *_sentences(work, config)])
+    if not rows.num_rows:
         raise BadInput(
             "no_rows",
             f"{stage}: there are no pairs to fit to: check the corpora that pairs names, and what "
             "ingest refused.",
         )
-    ids = pa.array(seeding.text_ids(found["anchor"].to_pylist(), found["positive"].to_pylist()))
-    pairs = pa.table({"row_id": ids, "source": found["anchor"], "target": found["positive"]})
+    ids = pa.array(seeding.text_ids(rows["anchor"].to_pylist(), rows["positive"].to_pylist()))
+    pairs = pa.table({"row_id": ids, "source": rows["anchor"], "target": rows["positive"]})
     _, first = np.unique(ids.to_numpy(), return_index=True)
     pairs = pairs.take(pa.array(first))
     pairs = sample(pairs, "row_id", config.max_rows, work.seed, "generator pairs sample")
@@ -91,9 +91,9 @@ def paraphrases(
 ) -> pa.Table:
     """The rows of these corpora whose positive is a paraphrase of the anchor.
 
-    labelled: corpus, kind, positive and label at least. above: of scored rows, those with a higher
-    label; None, or a corpus that it does not name: all. stage: begins a message. Raises BadInput
-    for a corpus without any such row.
+    labelled: has corpus, kind, positive and label. above: scored rows need a higher label; None, or
+    a corpus that it does not name: all rows. stage: begins messages. Raises BadInput for a corpus
+    without such a row.
     """
     table = labelled.filter(pc.is_in(labelled["corpus"], pa.array(corpora, pa.string())))
     table = table.filter(pc.is_valid(table["positive"]))
@@ -118,7 +118,7 @@ def paraphrases(
 
 
 def least_of(above: Above | None, corpus: str) -> float | None:
-    """The label above which a scored corpus's rows are taken; None where none is given."""
+    """The label above which a scored corpus's rows are taken; None: all rows."""
     return above.get(corpus) if isinstance(above, Mapping) else above
 
 
@@ -144,8 +144,8 @@ def _sentences(work: Work, config: PairsConfig) -> list[pa.Table]:
             f"""SELECT text FROM {work.inputs["sentences"].sql("sentences")}
                 WHERE split = 'train' AND corpus IN ({", ".join(map(quoted, config.sentences))})"""
         ).to_arrow_table()
-    own = _own_targets(texts["text"])
-    return [drop_contaminated(work, own, "guarded_sentences", work.stage or "fit_generator")]
+    rows = _own_targets(texts["text"])
+    return [drop_contaminated(work, rows, "guarded_sentences", work.stage or "fit_generator")]
 
 
 def _own_targets(texts: pa.ChunkedArray) -> pa.Table:

@@ -1,7 +1,6 @@
-"""The labelled pairs that a discriminator learns from: does the second text follow from the first?
+"""Labelled pairs for a discriminator, which learns whether the second text follows from the first.
 
-A labelled row gives one or two of them: its anchor with its positive is true, its anchor with its
-negative is false.
+A labelled row gives one or two pairs: anchor and positive are true, anchor and negative false.
 """
 
 from collections.abc import Sequence
@@ -32,7 +31,7 @@ JUDGED = pa.schema(
     ]
 )
 AMBIGUOUS = "ambiguous"
-# A pair of dev whose anchor is learnt from too.
+# The reason of a dev pair whose anchor is also learnt from.
 KNOWN = "known_anchor"
 
 
@@ -73,7 +72,7 @@ class JudgedConfig(Config):
 
 
 class Judged(NamedTuple):
-    """Pairs (`JUDGED`) by what they are for; no anchor is in two of the three."""
+    """Pairs (`JUDGED`) by use; no anchor is in two of the tables."""
 
     fit: pa.Table
     validation: pa.Table
@@ -81,17 +80,16 @@ class Judged(NamedTuple):
 
 
 def read_judged(work: Work, corpora: Sequence[str], config: JudgedConfig, stage: str) -> Judged:
-    """The distinct pairs of these labelled corpora, in order of row_id.
+    """The distinct pairs of these labelled corpora, sorted by row_id.
 
-    Which part an anchor goes to depends on its words and the seed alone, so that two spellings of
-    one anchor stay together. With `config.dev` the anchors of these corpora are held out, and all
-    others are fitted to; a pair of dev whose anchor is among these is a reject. Rows with a text
-    that the guard has found in an evaluation set are left out; a pair that is true in one row and
-    false in another is a reject.
+    An anchor's part depends only on its words and the seed, so that different spellings stay
+    together. With `config.dev`, the pairs of these corpora are held out and all others are fitted
+    to. Rejects: pairs of dev whose anchor is fitted to, and pairs that are true in one row and
+    false in another. Texts that the guard has found in an evaluation set are left out.
 
-    stage: begins a message.
-    Raises: BadInput where one of the three has no true or no false pair, and where one of several
-        corpora has only true or only false pairs: to tell the corpora apart would pass for skill.
+    stage: begins messages.
+    Raises: BadInput if a part has no true or no false pair, or if one of several corpora has only
+        true or only false pairs, since the model would learn to tell the corpora apart.
     """
     columns = ["corpus", "anchor", "positive", "negative"]
     rows = work.inputs["labelled"].table("labelled", columns)
@@ -104,7 +102,7 @@ def read_judged(work: Work, corpora: Sequence[str], config: JudgedConfig, stage:
         return pairs
 
     pairs = read(corpora)
-    held_out = _unknown(work, read(config.dev), pairs, stage) if config.dev else pairs
+    held_out = _without_known(work, read(config.dev), pairs, stage) if config.dev else pairs
     draws = seeding.uniforms(work.seed, "judged anchors", held_out["anchor_id"].to_numpy())
     test, both = config.test, config.test + config.validation
     if config.dev:
@@ -127,16 +125,16 @@ def read_judged(work: Work, corpora: Sequence[str], config: JudgedConfig, stage:
     return Judged(**parts)
 
 
-def _unknown(work: Work, dev: pa.Table, pairs: pa.Table, stage: str) -> pa.Table:
-    """The pairs of dev whose anchors are not among the others'; the rest are rejects."""
-    known = pc.is_in(dev["anchor_id"], pairs["anchor_id"].combine_chunks())
-    lost = dev.filter(known)
+def _without_known(work: Work, dev: pa.Table, pairs: pa.Table, stage: str) -> pa.Table:
+    """The pairs of dev without those whose anchor is in `pairs`, which become rejects."""
+    is_known = pc.is_in(dev["anchor_id"], pairs["anchor_id"].combine_chunks())
+    lost = dev.filter(is_known)
     if lost.num_rows:
         detail = "its anchor is among those that are learnt from"
         work.emit(
             "rejects", rejects(_name(work, stage), lost["row_id"], KNOWN, detail, lost["text"])
         )
-    return dev.filter(pc.invert(known))
+    return dev.filter(pc.invert(is_known))
 
 
 def _name(work: Work, stage: str) -> str:
@@ -145,9 +143,9 @@ def _name(work: Work, stage: str) -> str:
 
 def _check_corpora(pairs: pa.Table, stage: str) -> None:
     shares = pairs.group_by("corpus").aggregate([("true", "min"), ("true", "max")])
-    known = [row for row in shares.to_pylist() if row["true_min"] == row["true_max"]]
-    if known and len(known) < shares.num_rows:
-        row = min(known, key=lambda one: one["corpus"])
+    one_sided = [row for row in shares.to_pylist() if row["true_min"] == row["true_max"]]
+    if one_sided and len(one_sided) < shares.num_rows:
+        row = min(one_sided, key=lambda one: one["corpus"])
         raise BadInput(
             "no_rows",
             f"{stage}: every pair of the corpus {row['corpus']!r} is "
@@ -162,7 +160,7 @@ def labels_of(pairs: pa.Table) -> npt.NDArray[np.int64]:
 
 
 def _pairs(work: Work, rows: pa.Table, stage: str) -> pa.Table:
-    """Distinct pairs, and `anchor_id`; those that are true and false are rejects."""
+    """Distinct pairs with `anchor_id`; pairs that are both true and false become rejects."""
     with connection(work) as db:
         db.register("rows", rows)
         for side in ("positive", "negative"):
@@ -170,7 +168,7 @@ def _pairs(work: Work, rows: pa.Table, stage: str) -> pa.Table:
                 f"""CREATE TEMP VIEW {side}s AS SELECT corpus, anchor, {side} AS text,
                     {side == "positive"} AS "true" FROM rows WHERE {side} IS NOT NULL"""
             )
-        found = db.sql(
+        pairs = db.sql(
             f"""SELECT md5_number_lower(anchor || chr(31) || text) AS row_id,
                 min(corpus) AS corpus, anchor, text, bool_and("true") AS "true",
                 md5_number_lower({same_words("anchor")}) AS anchor_id,
@@ -178,18 +176,18 @@ def _pairs(work: Work, rows: pa.Table, stage: str) -> pa.Table:
             FROM (SELECT * FROM positives UNION ALL SELECT * FROM negatives)
             GROUP BY anchor, text ORDER BY row_id"""
         ).to_arrow_table()
-    both = found[AMBIGUOUS]
+    both = pairs[AMBIGUOUS]
     if pc.any(both).as_py():
-        lost = found.filter(both)
+        lost = pairs.filter(both)
         detail = "the same two texts stand as true and as false"
         name = _name(work, stage)
         work.emit("rejects", rejects(name, lost["row_id"], AMBIGUOUS, detail, lost["text"]))
     with_id = JUDGED.append(pa.field("anchor_id", pa.uint64()))
-    return found.filter(pc.invert(both)).select(with_id.names).cast(with_id).combine_chunks()
+    return pairs.filter(pc.invert(both)).select(with_id.names).cast(with_id).combine_chunks()
 
 
 def _lacking(name: str, pairs: pa.Table, rows: int, true: int) -> str:
-    """What is missing, and what to do."""
+    """The message for a part that lacks true or false pairs."""
     in_all = pc.sum(pairs["true"]).as_py() or 0
     for count, kind, label in (
         (in_all, "entailments", "true"),

@@ -1,6 +1,6 @@
-"""The rows of a phase's part: from triplets, anchors, document pairs or a labelled corpus.
+"""The rows of a phase's part, from triplets, anchors, document pairs or a labelled corpus.
 
-Triplets of queries to passages are a source of their own, and in no other one.
+Triplets of queries to passages belong only to the source `queries`.
 """
 
 import numpy as np
@@ -35,8 +35,8 @@ DRAWS = pa.schema(
         ("method", pa.string()),
     ]
 )
-"""Table `draws`. What a phase with `one_per: sentence` drew: for each part, sentence and epoch one
-row for the positive and, with `triplets`, one for the negative. An anchor that is its own
+"""Table `draws`. The draws of a phase with `one_per: sentence`: for each part, sentence and epoch
+one row for the positive and, with `triplets`, one for the negative. An anchor that is its own
 positive is not a candidate and has no row.
 
 Columns:
@@ -61,10 +61,10 @@ DRAWN_PAIRS = pa.schema(
         ("candidate_id", pa.uint64()),
     ]
 )
-"""Table `drawn_pairs`. What rows with `draw` trained on: one positive per sentence and epoch.
-Training draws from (seed, sentence, epoch) alone, so this is the same however often it was
-interrupted. The run's summary and the report say what share of them is `generated` beside the
-share that the recipe means, and for which reasons the other texts were refused.
+"""Table `drawn_pairs`. The positives of rows with `draw`: one per sentence and epoch. Draws depend
+only on seed, sentence and epoch, so an interruption does not change them. The run's summary and the
+report compare the share of `generated` with the recipe's, and give the reasons for which other
+generated texts were refused.
 
 Columns:
     phase: the phase's name
@@ -72,7 +72,7 @@ Columns:
     seed: the seed of this training, one of several over the same sentences
     epoch: from 0; a part that starts over within an epoch of the phase counts its own epochs
     sentence_id: → `sentences.sentence_id`
-    operation: `word_shuffle`, `cutoff`, `word_repetition`, `generated`, or `none`: nothing
+    operation: `word_shuffle`, `cutoff`, `word_repetition`, `generated`, or `none`: no operation
         fitted, and the sentence is its own positive
     text: the positive
     candidate_id: for `generated` → `candidates.candidate_id`; else NULL
@@ -80,7 +80,7 @@ Columns:
 
 _GENERATED = {"row_id": pa.uint64(), "candidate_id": pa.uint64(), "text": pa.string()}
 
-# Slot of what the guard has found among the rows of a source; of labelled corpora the last one.
+# The slot with the guard's findings, by source; labelled corpora have `_GUARDED_LABELLED`.
 _GUARDED = {
     "triplets": "guarded_triplets",
     "pairs": "guarded_triplets",
@@ -90,7 +90,7 @@ _GUARDED = {
 }
 _GUARDED_LABELLED, _GUARDED_NEGATIVES = "guarded_labelled", "guarded_negatives"
 
-# What a row shares with its sentence, passage or document, and what it is called there.
+# The table that has the corpus of a row: the row's key, and the key's name there.
 _OWNERS = {
     "sentences": ("sentence_id", "sentence_id"),
     "passages": ("sentence_id", "passage_id"),
@@ -103,38 +103,38 @@ _TOO_SHORT = f"only sentences of {2 * LEAST} words and more can be cut in two, a
 def part_rows(
     work: Work, phase: str, part: PartConfig, form: FormSettings | None = None
 ) -> PartRows:
-    """The part with its rows: row_id, the loss's texts and labels, perhaps group.
+    """The part with its rows: row_id, the loss's texts and labels, optionally group.
 
-    form: in which the part's teacher is read, if it has one; None: its own.
+    form: of the part's teacher; None: its own.
 
-    Raises: BadInput where there is none, or where the rows lack what the loss needs.
+    Raises: BadInput without rows, or if the rows lack a column that the loss needs.
     """
     source, loss = part.rows.source, part.resolved()
     if source == "anchors":
-        found = _anchors(work, part.rows)
+        rows = _anchors(work, part.rows)
     else:
         with connection(work) as db:
-            found = db.sql(rows_sql(work, part)).to_arrow_table()
-    if not found.num_rows:
+            rows = db.sql(rows_sql(work, part)).to_arrow_table()
+    if not rows.num_rows:
         raise BadInput(
             "no_rows", f"train: phase {phase} has no rows to train on: {_remedy(part.rows)}."
         )
     slot = _GUARDED.get(source, _GUARDED_LABELLED)
-    found = drop_contaminated(work, found, slot, f"train: phase {phase}")
+    rows = drop_contaminated(work, rows, slot, f"train: phase {phase}")
     if part.rows.negatives is not None:
-        found = _with_negatives(work, found, part.rows.negatives)
+        rows = _with_negatives(work, rows, part.rows.negatives)
         if "negative" in loss.texts:
-            found = found.filter(pc.is_valid(found["negative"]))
+            rows = rows.filter(pc.is_valid(rows["negative"]))
     if part.rows.positive == "half":
-        # After the guard, which knows whole sentences.
-        found = _cut_in_two(found)
-        if not found.num_rows:
+        # After the guard, which has compared whole sentences.
+        rows = _cut_in_two(rows)
+        if not rows.num_rows:
             raise BadInput(
                 "no_rows", f"train: phase {phase} has no rows to train on: {_TOO_SHORT}."
             )
-    rows = shaped(found, loss, part.rows.max_rows, work.seed)
-    read = [name for name in (*loss.slots, *loss.may_read) if name in part.models]
-    slots = {name: work.models[f"{part.name}.{name}"] for name in read}
+    rows = shaped(rows, loss, part.rows.max_rows, work.seed)
+    models = [name for name in (*loss.slots, *loss.may_read) if name in part.models]
+    slots = {name: work.models[f"{part.name}.{name}"] for name in models}
     teacher = None
     if TEACHER in slots:
         form = FormSettings() if form is None else form
@@ -154,7 +154,7 @@ def part_rows(
 
 
 def sides_of(rows: RowsConfig) -> dict[str, Side]:
-    """The side of a search that each column of these rows is on; empty where they have none."""
+    """The side (query or document) of each column of these rows; empty if they have no sides."""
     if rows.source not in ("document_pairs", "queries") and rows.negatives is None:
         return {}
     sides: dict[str, Side] = {"anchor": "query"}
@@ -163,32 +163,32 @@ def sides_of(rows: RowsConfig) -> dict[str, Side]:
 
 
 def _drawing(work: Work, draw: DrawConfig, phase: str) -> Drawing:
-    """The shares, and the positives of triplets that keep the meaning."""
+    """The drawing's shares, and the generated positives that keep the meaning."""
     generated = pa.table({name: pa.array([], kind) for name, kind in _GENERATED.items()})
     if draw.generated:
         with connection(work) as db:
-            # A positive that stands against an altered text keeps the meaning too.
-            found = db.sql(
+            # A positive beside an altered negative keeps the meaning too.
+            positives = db.sql(
                 f"""SELECT sentence_id AS row_id, positive_id AS candidate_id,
                         any_value(positive) AS positive
                     FROM {work.inputs["triplets"].sql("triplets")}
                     WHERE relation IN ('keeps', 'alters') AND positive_id IS NOT NULL
                     GROUP BY ALL ORDER BY row_id, candidate_id"""
             ).to_arrow_table()
-        if not found.num_rows:
+        if not positives.num_rows:
             raise BadInput(
                 "no_rows",
                 f"train: phase {phase} draws generated texts, and no triplet has one that keeps "
                 "the meaning: set draw.generated: 0, or loosen select's thresholds.",
             )
         slot = _GUARDED["triplets"]
-        kept = drop_contaminated(work, found, slot, f"train: phase {phase}")
+        kept = drop_contaminated(work, positives, slot, f"train: phase {phase}")
         generated = kept.rename_columns(list(_GENERATED)).combine_chunks()
     return Drawing(draw.model_dump(), generated)
 
 
 def drawn_table(phase: str, seed: int, drawn: pa.Table) -> pa.Table:
-    """Rows of `drawn_pairs`. drawn: as `Trained` has it."""
+    """Rows of `drawn_pairs`. drawn: a piece of `Trained.drawn`."""
     columns = {"phase": pa.repeat(phase, drawn.num_rows)}
     columns |= {"seed": pa.repeat(pa.scalar(seed, pa.int64()), drawn.num_rows)}
     columns |= {name: drawn[name] for name in drawn.column_names if name != "row_id"}
@@ -196,7 +196,7 @@ def drawn_table(phase: str, seed: int, drawn: pa.Table) -> pa.Table:
 
 
 def draws_table(work: Work, phase: PhaseConfig, seed: int, drawn: pa.Table) -> pa.Table:
-    """Rows of `draws`: the candidates of each triplet that was drawn; of a pair, its positive.
+    """Rows of `draws`: the candidates of each drawn triplet; of a pair, its positive.
 
     drawn: epoch, part, group (sentence_id) and row_id (triplet_id).
     """
@@ -204,7 +204,7 @@ def draws_table(work: Work, phase: PhaseConfig, seed: int, drawn: pa.Table) -> p
         "positive": [part.name for part in phase.parts if part.rows.positive is None],
         "negative": [part.name for part in phase.parts if part.rows.source == "triplets"],
     }
-    # What `select` adds itself (the anchor as its own positive) is not a candidate.
+    # An anchor that `select` made its own positive is not a candidate.
     candidates = " UNION ALL ".join(
         f"""SELECT part, epoch, "group" AS sentence_id, {role}_id AS candidate_id,
                 {role}_method AS method
@@ -215,17 +215,17 @@ def draws_table(work: Work, phase: PhaseConfig, seed: int, drawn: pa.Table) -> p
     )
     with connection(work) as db:
         db.register("drawn", drawn)
-        found = db.sql(
+        draws = db.sql(
             f"""SELECT {quoted(phase.name)} AS phase, {seed}::BIGINT AS seed, * FROM ({candidates})
                 ORDER BY part, epoch, sentence_id, candidate_id"""
         ).to_arrow_table()
-    return found.select(DRAWS.names).cast(DRAWS)
+    return draws.select(DRAWS.names).cast(DRAWS)
 
 
 def rows_sql(work: Work, part: PartConfig) -> str:
-    """SQL for the rows that a part can train on, of any source but anchors.
+    """SQL for the rows that a part can train on, from any source but anchors.
 
-    row_id, anchor, positive and, where the source has them, negative, label, entries and group.
+    Columns: row_id, anchor, positive and, if the source has them, negative, label, entries, group.
     """
     rows, source, texts = part.rows, part.rows.source, part.resolved().texts
     if source in (*OF_TRIPLETS, "queries"):
@@ -233,7 +233,7 @@ def rows_sql(work: Work, part: PartConfig) -> str:
         columns, where = "triplet_id AS row_id, anchor, positive", []
         if source == "triplets":
             columns += ", negative, negative_similarity AS label"
-            # Those without one have the batch's other rows as negatives.
+            # For other losses, rows without a negative have the batch's other rows.
             where += ["negative IS NOT NULL"] if "negative" in texts else []
         if rows.one_per is not None:
             columns += ', sentence_id AS "group"'
@@ -248,76 +248,77 @@ def rows_sql(work: Work, part: PartConfig) -> str:
     else:
         table, owners, where = "labelled", "", [f"corpus = {quoted(source)}"]
         columns = "* EXCLUDE (corpus, kind)"
-        # A contradiction that no entailment took (kind entailment) has no positive.
+        # In kind entailment, a contradiction without an entailment has no positive.
         if "positive" in texts and rows.positive is None:
             where.append("positive IS NOT NULL")
     if rows.corpora:
-        key, own = _OWNERS[owners]
+        key, owner_key = _OWNERS[owners]
         where.append(
-            f"""{key} IN (SELECT {own} FROM {work.inputs[owners].sql(owners)}
+            f"""{key} IN (SELECT {owner_key} FROM {work.inputs[owners].sql(owners)}
                 WHERE corpus IN ({", ".join(map(quoted, rows.corpora))}))"""
         )
-    asked = f"SELECT {columns} FROM {work.inputs[table].sql(table)}"
-    asked += f" WHERE {' AND '.join(where)}" if where else ""
+    query = f"SELECT {columns} FROM {work.inputs[table].sql(table)}"
+    query += f" WHERE {' AND '.join(where)}" if where else ""
     if rows.positive == "anchor":
-        return f"SELECT * REPLACE (anchor AS positive) FROM ({asked})"
-    return asked
+        return f"SELECT * REPLACE (anchor AS positive) FROM ({query})"
+    return query
 
 
 def _anchors(work: Work, rows: RowsConfig) -> pa.Table:
     """The sampled sentences, each its own positive."""
     shares = work.inputs["anchors"].table("anchors")
-    found = []
+    tables = []
     for file in work.inputs["sentences"].files("sentences"):
         table = pq.read_table(file, columns=[*ANCHOR_COLUMNS, "text"])
         chosen = anchor_mask(table, shares, work.seed)
         if rows.corpora:
             chosen &= np.isin(table["corpus"].to_pylist(), rows.corpora)
-        found.append(table.filter(pa.array(chosen)).select(["sentence_id", "text"]))
-    anchors = pa.concat_tables(found).rename_columns(["row_id", "anchor"])
+        tables.append(table.filter(pa.array(chosen)).select(["sentence_id", "text"]))
+    anchors = pa.concat_tables(tables).rename_columns(["row_id", "anchor"])
     return anchors.append_column("positive", anchors["anchor"])
 
 
 def _cut_in_two(anchors: pa.Table) -> pa.Table:
-    """Each sentence's first half with its second; without those too short to be cut."""
+    """Each sentence's halves as anchor and positive; without sentences that are too short."""
     cut = [halves([text], 2 * LEAST) for text in anchors["anchor"].to_pylist()]
-    pairs = [both for both in cut if both is not None]
     rows = anchors.select(["row_id"]).filter(pa.array([both is not None for both in cut]))
-    rows = rows.append_column("anchor", pa.array([first for first, _ in pairs], pa.string()))
-    return rows.append_column("positive", pa.array([second for _, second in pairs], pa.string()))
+    for place, name in enumerate(("anchor", "positive")):
+        texts = [both[place] for both in cut if both is not None]
+        rows = rows.append_column(name, pa.array(texts, pa.string()))
+    return rows
 
 
 def _with_negatives(work: Work, rows: pa.Table, count: int) -> pa.Table:
-    """The rows with the first of their mined negatives, each in a column; null where there are
-    fewer. One of a row's own comes last, and none is a text that the guard has found.
+    """The rows with their first `count` mined negatives, a column each, null if there are fewer. A
+    negative that the row had comes last. Negatives that the guard has found are left out.
 
-    Raises BadInput where no row has any.
+    Raises BadInput if no row has a mined negative.
     """
-    own = f"negative_{count + 1}"
-    names = [own if name == "negative" else name for name in rows.column_names]
+    last = f"negative_{count + 1}"
+    names = [last if name == "negative" else name for name in rows.column_names]
     columns = ["negative", *(f"negative_{rank}" for rank in range(2, count + 1))]
     chosen = ", ".join(
         f"any_value(text) FILTER (rank = {rank}) AS {name}" for rank, name in enumerate(columns, 1)
     )
     clean = ""
     if _GUARDED_NEGATIVES in work.inputs:
-        found = work.inputs[_GUARDED_NEGATIVES].sql("contamination")
-        clean = f"AND text NOT IN (SELECT text FROM {found} WHERE removed)"
+        contamination = work.inputs[_GUARDED_NEGATIVES].sql("contamination")
+        clean = f"AND text NOT IN (SELECT text FROM {contamination} WHERE removed)"
     with connection(work) as db:
         db.register("rows", rows.rename_columns(names))
-        made = db.sql(
+        with_negatives = db.sql(
             f"""SELECT rows.*, {", ".join(columns)} FROM rows LEFT JOIN (
                     SELECT triplet_id, {chosen} FROM {work.inputs["negatives"].sql("negatives")}
                     WHERE rank <= {count} {clean} GROUP BY triplet_id
                 ) ON triplet_id = row_id"""
         ).to_arrow_table()
-    if made["negative"].null_count == made.num_rows:
+    if with_negatives["negative"].null_count == rows.num_rows:
         raise BadInput("no_rows", "train: no row has a mined negative: lower negatives.margin.")
-    return made
+    return with_negatives
 
 
 def _remedy(rows: RowsConfig) -> str:
-    """What to do if a source has no rows."""
+    """The advice for a source without rows."""
     source = rows.source
     if source in OF_TRIPLETS and rows.relation:
         return (

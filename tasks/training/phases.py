@@ -39,7 +39,7 @@ _ONE_OR_MORE = {"anyOf": [_ONE, {"items": _ONE, "type": "array"}]}
 PartName: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$", max_length=64)]
 
 
-def _bare_relation(content: Any) -> Any:
+def _as_tuple(content: Any) -> Any:
     return (content,) if isinstance(content, str) else content
 
 
@@ -98,7 +98,7 @@ class RowsConfig(Config):
         default=None, description="Instead of corpora: those with this role."
     )
     relation: Annotated[
-        tuple[Kept, ...], BeforeValidator(_bare_relation), WithJsonSchema(_ONE_OR_MORE)
+        tuple[Kept, ...], BeforeValidator(_as_tuple), WithJsonSchema(_ONE_OR_MORE)
     ] = Field(
         default=(),
         description="Only triplets of this relation or these: alters, keeps, topic; empty: all.",
@@ -218,13 +218,13 @@ class PartConfig(Config):
             raise InvalidSetting(
                 "missing_key", f"the loss {self.loss['name']} reads the model {lacking[0]}: name it"
             )
-        # With other hyperparameters it may read one that it does not need now.
-        known = [
+        # A model that the loss reads only with other hyperparameters may be named too.
+        readable = [
             slot
             for loss in (loss_named(self.loss["name"]), self.resolved())
             for slot in (*loss.slots, *loss.may_read)
         ]
-        if unknown := [name for name in self.models if name not in known]:
+        if unknown := [name for name in self.models if name not in readable]:
             raise InvalidSetting(
                 "no_effect", f"the loss {self.loss['name']} reads no model {unknown[0]}"
             )
@@ -316,8 +316,8 @@ class PhaseConfig(Hyperparameters):
 
     def losses(self) -> tuple[str, ...]:
         """Names of the losses that the phase trains with, and of those within them."""
-        found = [part.resolved() for part in self.parts]
-        return tuple(dict.fromkeys(name for loss in found for name in (loss.name, *loss.around)))
+        losses = [part.resolved() for part in self.parts]
+        return tuple(dict.fromkeys(name for loss in losses for name in (loss.name, *loss.around)))
 
     def sources(self) -> tuple[str, ...]:
         """The sources of the phase's rows."""
@@ -325,7 +325,7 @@ class PhaseConfig(Hyperparameters):
 
 
 def unfit(part: PartConfig, columns: Collection[str]) -> str | None:
-    """Why rows of these columns cannot train with the part's loss; None where they can."""
+    """Why rows with these columns cannot train with the part's loss; None if they can."""
     loss = part.resolved()
     missing = [name for name in (*loss.texts, *loss.labels) if name not in columns]
     if not missing:

@@ -1,4 +1,4 @@
-"""Stage `pretrain`: a language model trained on a corpus, from nothing or from another model."""
+"""Stage `pretrain`: trains a language model on a corpus, from random weights or another model."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,16 +15,16 @@ from tercet.models.pretraining.forms import Form, form_fault, transformer_folder
 from tercet.tasks.stage import BadInput, Stage, Work
 from tercet.tasks.training.fitting import TRAINING_LOG, MadeModel, log_table, setting_of
 
-# Given with `init`, these would contradict the model that it names.
+# Keys that would contradict the model of `init`.
 _SHAPE = ("layers", "width", "vocabulary")
-# From nothing, and with `init`. T5's are relative to the size of its weights (Adafactor).
+# Learning rates without and with `init`. T5's are relative to the size of its weights (Adafactor).
 _RATES = {"masked": (1e-3, 1e-4), "causal": (1e-3, 1e-4), "t5": (2e-2, 1e-3)}
 _HEAD = 64
-# BERT's share has been found too small, T5's has not.
+# Shares of masked tokens: BERT's 0.15 has proved too small, T5's has not.
 _MASKED = {"masked": 0.2, "causal": 0.2, "t5": 0.15}
-# T5's share of the batches whose texts are written as a whole, so that copying is learnt.
+# For T5, the share of batches whose texts are written as a whole, to learn copying.
 _INFILL = 0.2
-# So many texts measure the held-out loss, and so many at most are read to train a tokenizer.
+# Texts that measure the held-out loss, and the most texts that train a tokenizer.
 _HELD_OUT = 1_000
 _READ = 500_000
 _BATCH = 2_000
@@ -111,23 +111,22 @@ class PretrainConfig(MadeModel):
 
     @property
     def rate(self) -> float:
-        """The learning rate, by form and start where none is given."""
+        """The learning rate; the default depends on form and init."""
         return self.learning_rate or _RATES[self.form][self.init is not None]
 
     @property
     def share(self) -> float:
-        """The share of a text's tokens to be found again, by form where none is given."""
+        """The share of a text's masked tokens; the default depends on the form."""
         return self.masked or _MASKED[self.form]
 
     def head_count(self) -> int:
-        """Attention heads of a model that starts from nothing: one per 64 of the width, or fewer,
-        so that they divide it."""
+        """Attention heads of a new model: about one per 64 of the width, which they divide."""
         most = max(1, self.width // _HEAD)
         return next(heads for heads in range(most, 0, -1) if self.width % heads == 0)
 
 
 def check_model(config: PretrainConfig, slot: str, folder: Path) -> None:
-    """Raises BadInput if the training cannot go on from the model in this directory."""
+    """Raises BadInput if the training cannot start from the model in this directory."""
     if fault := form_fault(folder, config.form):
         raise BadInput(
             "unfit_model",
@@ -138,8 +137,8 @@ def check_model(config: PretrainConfig, slot: str, folder: Path) -> None:
 def run(work: Work) -> Path:
     """Trains the model; returns its directory, emits `training_log`.
 
-    Raises BadInput where there is no text, where the corpora yield too small a vocabulary, and
-    where the model to start from has another form or a tokenizer that does not fit it.
+    Raises BadInput without text, if the corpora yield too small a vocabulary, or if the initial
+    model has another form or a tokenizer that does not fit.
     """
     import torch
 
@@ -153,7 +152,7 @@ def run(work: Work) -> Path:
     if init is not None:
         check_model(config, "init", init)
     try:
-        # A resumed training begins with the same weights, where there is no checkpoint yet.
+        # Seeded, so that a training that is resumed before its first checkpoint starts alike.
         torch.manual_seed(loop.phase_seed(work.seed, config.name))
         model, tokenizer = _model(work, None if init is None else transformer_folder(init))
         network.set_dropout(model, 0.0)
@@ -185,7 +184,7 @@ def run(work: Work) -> Path:
 
 
 def _model(work: Work, init: Path | None) -> tuple[Any, Any]:
-    """The model before training and its tokenizer, which is trained once and then kept."""
+    """The model before training, and its tokenizer, which is trained once and kept in scratch."""
     from tercet.models.pretraining import network
     from tercet.models.pretraining import tokenizer as tokenizers
 
@@ -199,14 +198,14 @@ def _model(work: Work, init: Path | None) -> tuple[Any, Any]:
             raise ValueError(f"the model at {init} cannot be its init: {error}") from error
     folder = work.scratch / "tokenizer"
     if not folder.is_dir():
-        made = tokenizers.trained(
+        trained = tokenizers.trained(
             config.form,
             config.vocabulary,
             config.max_length,
             lambda: _texts(work, "train", _READ),
         )
         draft = folder.with_suffix(".writing")
-        made.save_pretrained(draft)
+        trained.save_pretrained(draft)
         draft.rename(folder)
     tokenizer = tokenizers.loaded(folder, config.form, config.vocabulary)
     shape = network.Shape(config.layers, config.width, config.head_count(), config.max_length)
@@ -214,30 +213,29 @@ def _model(work: Work, init: Path | None) -> tuple[Any, Any]:
 
 
 def _texts(work: Work, split: str, most: int | None) -> Iterator[list[str]]:
-    """The texts of a split in batches; of more than `most` a seeded sample of about as many."""
+    """The texts of a split in batches; a seeded sample of about `most` if there are more."""
     config: PretrainConfig = work.config
     total = sum(batch.num_rows for batch in _rows(work, split, []))
     share = 1.0 if most is None or total <= most else most / total
     for batch in _rows(work, split, ["text"]):
         ids = batch["sentence_id"].to_numpy()
         kept = seeding.uniforms(work.seed, f"pretrain {split}", ids) < share
-        found = batch["text"].filter(pa.array(kept)).to_pylist()
-        if found:
-            yield found
+        if texts := batch["text"].filter(pa.array(kept)).to_pylist():
+            yield texts
     if not total and split == "train":
         raise BadInput("no_rows", _empty(config))
 
 
 def _rows(work: Work, split: str, columns: list[str]) -> Iterator[pa.RecordBatch]:
-    """Sentences of the config's corpora in a split, each a sentence_id and these columns."""
+    """Sentences of the config's corpora in a split, with sentence_id and these columns."""
     config: PretrainConfig = work.config
     names = ["sentence_id", "corpus", "split", *columns]
     for table in ("pretrain_sentences", "sentences"):
         if table not in work.inputs:
             continue
         for batch in work.inputs[table].batches(table, names, _BATCH):
-            own = pc.is_in(batch["corpus"], pa.array(config.corpora))
-            yield batch.filter(pc.and_(own, pc.equal(batch["split"], split)))
+            in_corpora = pc.is_in(batch["corpus"], pa.array(config.corpora))
+            yield batch.filter(pc.and_(in_corpora, pc.equal(batch["split"], split)))
 
 
 def _empty(config: PretrainConfig) -> str:

@@ -18,7 +18,7 @@ from tercet.tasks.training.train_settings import TrainConfig
 
 
 def run(work: Work) -> Path:
-    """Trains the phase; returns the encoder's directory, emits the log and what was drawn."""
+    """Trains the phase; returns the encoder's directory, emits the log and the draws."""
     config: TrainConfig = work.config
     phase = config.phase
     choice = None
@@ -43,7 +43,7 @@ def externals(config: TrainConfig) -> dict[str, Path]:
 
 
 def uses(config: TrainConfig) -> Iterator[object]:
-    """The phase's losses, and what chooses its checkpoint: no other training depends on these."""
+    """The phase's losses and its chooser, on whose code only this training depends."""
     yield from (LOSSES[name] for name in config.phase.losses())
     if config.choose is not None:
         yield chooser_of(config.choose.by)

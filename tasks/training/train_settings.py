@@ -14,7 +14,7 @@ from tercet.tasks.evaluation.suites.own import RetrievalSource, StsSet
 from tercet.tasks.stage import Config
 from tercet.tasks.training.phases import PhaseConfig
 
-# What may choose a checkpoint (`choosers.py`), beside sets of one's own.
+# Values of `choose.by` besides names of the user's sets (`choosers.py`).
 WAYS = ("retrieval", "STS-B", "SICK-R", "fact_order")
 # A phase's name is part of its steps' names, where these have a meaning already.
 _TAKEN = re.compile(r"base|encoder|previous|evaluator|seed\d+")

@@ -1,4 +1,4 @@
-"""Rows to train on: without what the guard has found, with the columns that a loss reads."""
+"""Rows to train on: without contaminated texts, with the columns that a loss reads."""
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,8 +15,8 @@ def drop_contaminated(work: Work, rows: pa.Table, slot: str, stage: str) -> pa.T
     """
     if slot not in work.inputs:
         return rows
-    found = work.inputs[slot].table("contamination", ["text", "removed"])
-    texts = found.filter(found["removed"])["text"].combine_chunks().unique()
+    contamination = work.inputs[slot].table("contamination", ["text", "removed"])
+    texts = contamination.filter(contamination["removed"])["text"].combine_chunks().unique()
     columns = [name for name in ("anchor", "positive", "negative") if name in rows.column_names]
     bad = pa.repeat(False, rows.num_rows)
     for name in columns:
@@ -35,16 +35,16 @@ def drop_contaminated(work: Work, rows: pa.Table, slot: str, stage: str) -> pa.T
 
 
 def shaped(rows: pa.Table, loss: Loss, max_rows: int | None, seed: int) -> pa.Table:
-    """A seeded sample of the rows with the columns that the loss reads, in order of row_id.
+    """A seeded sample of the rows with the columns that the loss reads, sorted by row_id.
 
-    A label that is not known is NaN, and an optional text that a row lacks is null.
+    An unknown label is NaN, and a missing optional text is null.
 
-    Raises: BadInput where a label's column, or a text of some row, is missing.
+    Raises: BadInput if a label's column is missing, or a row lacks a text.
     """
     rows = sample(rows.sort_by("row_id"), "row_id", max_rows, seed, "training rows")
-    there = [name for name in rows.column_names if rows[name].null_count < rows.num_rows]
-    # A label column may be empty: no row may have a teacher.
-    missing = [name for name in loss.texts if name not in there or rows[name].null_count]
+    filled = [name for name in rows.column_names if rows[name].null_count < rows.num_rows]
+    # A label's column may be empty, since rows need not have a teacher.
+    missing = [name for name in loss.texts if name not in filled or rows[name].null_count]
     missing += [name for name in loss.labels if name not in rows.column_names]
     if missing:
         raise BadInput(
@@ -52,7 +52,7 @@ def shaped(rows: pa.Table, loss: Loss, max_rows: int | None, seed: int) -> pa.Ta
             f"train: the loss {loss.name} needs {' and '.join(missing)}, which not all of its rows "
             "have: take other rows or another loss.",
         )
-    kept = [name for columns in loss.columns_of(there).values() for name in columns]
+    kept = [name for columns in loss.columns_of(filled).values() for name in columns]
     if "group" in rows.column_names:
         kept.append("group")
     columns = {name: rows[name] for name in ("row_id", *kept)}

@@ -1,4 +1,4 @@
-"""Stage `whiten`: the encoder with a whitening of its vectors behind it, fitted without labels."""
+"""Stage `whiten`: appends a whitening to the encoder, fitted without labels."""
 
 from pathlib import Path
 
@@ -31,13 +31,13 @@ Columns:
     seed: the seed of the training that made the encoder, for the backbone the recipe's
     direction: from 1
     variance: variance of the texts' vectors along it
-    factor: what vectors are multiplied by along it, `variance` ** (−`whiten.power` / 2); NULL if
-        the direction is dropped
-    texts: how many texts this was fitted on
+    factor: factor on vectors along it, `variance` ** (−`whiten.power` / 2); NULL if the direction
+        is dropped
+    texts: number of texts that the whitening was fitted on
 """
 
 
-# Training sentences that it is fitted on, at most.
+# Most training sentences to fit on.
 _TEXTS = 10_000
 
 
@@ -106,15 +106,15 @@ def run(work: Work) -> Path:
 
 
 def _texts(work: Work) -> list[str]:
-    """A seeded sample of the corpora's sentences in the split train, in order of their ids."""
+    """A seeded sample of the corpora's train sentences, sorted by id."""
     config: WhitenConfig = work.config
     sentences = work.inputs["sentences"].sql("sentences")
     listed = ", ".join(map(quoted, config.corpora))
     of_corpora = f"AND corpus IN ({listed})" if listed else ""
     with connection(work) as db:
         where = f"FROM {sentences} WHERE split = 'train' {of_corpora}"
-        found = db.sql(f"SELECT sentence_id {where}").fetchnumpy()
-        ids = np.asarray(found["sentence_id"], dtype=np.uint64)
+        columns = db.sql(f"SELECT sentence_id {where}").fetchnumpy()
+        ids = np.asarray(columns["sentence_id"], dtype=np.uint64)
         draws = seeding.draws(work.seed, "whitened sentences", ids)
         chosen = ids[np.argsort(draws, kind="stable")[:_TEXTS]]
         db.register("chosen", pa.table({"sentence_id": chosen}))

@@ -71,11 +71,12 @@ def test_models_sets_paths_and_numpy() -> None:
 
 
 def test_what_has_no_form() -> None:
-    for bad in (float("nan"), float("inf"), {"a": [float("-inf")]}, {1: 2, "1": 3}):
-        with pytest.raises(ValueError, match=r"finite|Two keys"):
+    for bad in (float("nan"), float("inf"), {"a": [float("-inf")]}):
+        with pytest.raises(ValueError, match="Out of range float"):
             fingerprint.canonical(bad)
-    with pytest.raises(TypeError, match="object"):
-        fingerprint.canonical({"a": object()})
+    for without_form in ({"a": object()}, {1: 2, "1": 3}):
+        with pytest.raises(TypeError):
+            fingerprint.canonical(without_form)
 
 
 def test_the_digest_is_fixed_and_the_same_in_another_process() -> None:

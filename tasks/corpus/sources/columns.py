@@ -1,4 +1,4 @@
-"""What the columns of a table look like, which belong together as a pair, and which has labels."""
+"""Guesses from a table's first rows what its columns hold, and which hold pairs and labels."""
 
 import re
 from collections import Counter
@@ -12,28 +12,30 @@ Look: TypeAlias = Literal[
     "question", "title", "category", "number", "key", "list", "list of objects"
 ]
 
-# Words in the names of columns that hold questions, and titles; all of them in lower case.
+# Words in the names of columns of questions and titles, in lower case.
 _QUESTION = frozenset(("question", "questions", "query", "queries", "q"))
 _TITLE = frozenset(("title", "titles", "headline", "heading", "header", "subject", "topic"))
-# Words that say that a column tells of a question or a title, and holds none.
+# Words in the names of columns about a question or a title, which do not hold one.
 _ABOUT = frozenset(("id", "ids", "type", "kind", "date", "time", "count", "url", "score", "lang"))
-# A column of questions: so many of its values end in a question mark, and have so many words.
+# In a column of questions, the least share of values that end in a question mark, and the least
+# mean of words.
 ASKED, _ASKING = 0.5, 3
-# A title has at most so many words on average, and less than this share of a text's; by values
-# alone, at least so many and few that end a sentence.
+# Titles: most words on average, and most in proportion to a text's. If only the values are known:
+# least words, and the largest share of values that end a sentence.
 _TITLE_WORDS, _OF_TEXT, _LEAST_WORDS, _ENDED = 16, 0.34, 2, 0.2
-# A category's values come again: so many of them differ, of at most so many words.
+# Categories: the largest share of distinct values, and most words.
 _CATEGORY, _CATEGORY_WORDS = 0.1, 5
-# Signs that end a question, in scripts that have their own, and other ends of a sentence.
+# Marks that end a question, also in other scripts, and other ends of a sentence.
 _MARKS, _ENDS = ("?", "？", "؟"), (".", "!", ":", "。", "！")
 _LETTERS = re.compile(r"[^\W\d_]{2,}")
 
 
 class Column(NamedTuple):
-    """A column: its values there, and different ones, of how many rows, and what they look like.
+    """A column and what it looks like.
 
-    words: of a text on average; 0 where most values are no texts. asked: the share of the texts
-        that ends in a question mark. named: whether its name says what it looks like.
+    filled: rows with a value. distinct: different values. rows: rows looked at. words: of a text,
+    on average; 0 if most values are not texts. asked: share of texts that end in a question mark.
+    named: whether its name agrees with `looks`.
     """
 
     name: str
@@ -47,10 +49,10 @@ class Column(NamedTuple):
 
 
 def looks_of(columns: Sequence[str], sample: Sequence[Row], text: str) -> tuple[Column, ...]:
-    """The columns in order. text: the one that holds the text, with which the others compare."""
+    """The columns in order. text: the column with the text, to which others are compared."""
     values = {column: _values(column, sample) for column in columns}
     lengths = {
-        column: _mean(count_words(fold(said)) for said in _texts(values[column]))
+        column: _mean(count_words(fold(text)) for text in _texts(values[column]))
         for column in columns
     }
     return tuple(_column(c, values[c], len(sample), lengths[c], lengths[text]) for c in columns)
@@ -59,14 +61,14 @@ def looks_of(columns: Sequence[str], sample: Sequence[Row], text: str) -> tuple[
 def _column(name: str, values: Sequence[object], rows: int, words: float, of_text: float) -> Column:
     texts = _texts(values)
     distinct = len(set(map(repr, values)))
-    asked = _mean(said.rstrip().endswith(_MARKS) for said in texts)
-    ended = _mean(said.rstrip().endswith(_ENDS) for said in texts)
-    worded = _mean(_LETTERS.search(said) is not None for said in texts) > 0.5
-    said = name_words(name)
-    about = bool(said & _ABOUT)
+    questions = _mean(text.rstrip().endswith(_MARKS) for text in texts)
+    ended = _mean(text.rstrip().endswith(_ENDS) for text in texts)
+    worded = _mean(_LETTERS.search(text) is not None for text in texts) > 0.5
+    parts = name_words(name)
+    about = bool(parts & _ABOUT)
     by_name: Look | None = None
     if not about and worded:
-        by_name = "question" if said & _QUESTION else "title" if said & _TITLE else None
+        by_name = "question" if parts & _QUESTION else "title" if parts & _TITLE else None
     few = bool(values) and distinct <= _CATEGORY * len(values)
     looks: Look | None = None
     if not texts:
@@ -76,7 +78,7 @@ def _column(name: str, values: Sequence[object], rows: int, words: float, of_tex
             looks = "list of objects" if any(isinstance(one, dict) for one in members) else "list"
     elif all(map(is_number, texts)):
         looks = "number"
-    elif asked >= ASKED and words >= _ASKING and not few:
+    elif questions >= ASKED and words >= _ASKING and not few:
         looks = "question"
     elif few and words <= _CATEGORY_WORDS and by_name is None:
         looks = "category"
@@ -89,11 +91,11 @@ def _column(name: str, values: Sequence[object], rows: int, words: float, of_tex
     elif words <= min(_TITLE_WORDS, _OF_TEXT * of_text):
         by_values = words >= _LEAST_WORDS and ended <= _ENDED and not few
         looks = "title" if by_name == "title" or by_values else None
-    return Column(name, len(values), distinct, rows, words, asked, looks, looks == by_name)
+    return Column(name, len(values), distinct, rows, words, questions, looks, looks == by_name)
 
 
 def is_number(value: object) -> bool:
-    """Whether a cell holds a number; those of separated files come as strings."""
+    """Whether a cell holds a number, also as a string, as in separated files."""
     try:
         float(value)  # type: ignore[arg-type]
     except OverflowError:
@@ -108,7 +110,7 @@ def _values(column: str, sample: Sequence[Row]) -> list[object]:
 
 
 def _texts(values: Sequence[object]) -> list[str]:
-    """The values if most are texts, else none."""
+    """The texts among the values if most are texts, else none."""
     texts = [value for value in values if isinstance(value, str)]
     return texts if 2 * len(texts) > len(values) else []
 
@@ -124,7 +126,7 @@ def name_words(name: str) -> set[str]:
     return set(re.findall(r"[^\W\d_]+", spaced.lower()))
 
 
-# Columns that hold a natural pair, the question first.
+# Usual names of two columns with a natural pair, the question first.
 PAIRS = (
     ("query", "answer"),
     ("question", "answer"),
@@ -143,27 +145,27 @@ PAIRS = (
     ("summary", "description"),
     ("anchor", "positive"),
 )
-# A pair's columns are filled in at least this share of the rows (a row without one is a reject),
-# and its questions differ as often.
+# The least share of rows in which a pair's columns are filled (others are rejects), and of distinct
+# questions.
 FILLED = 0.9
-# An answer that is found by its values has so many words on average.
+# The least mean of words of an answer that is guessed by its values.
 _ANSWER_WORDS = 5
-# Labels by these names come before other columns of few values.
+# Usual names of labels, which come before other columns of few values.
 LABELS = (
     "label", "labels", "class", "category", "sentiment", "stars", "rating", "score", "topic",
     "type", "intent", "priority",
 )  # fmt: skip
-# Columns of few values that say nothing of a text.
+# Columns of few values that are not about the text.
 _NO_LABELS = ("split", "fold", "lang", "language", "source")
 VALUES = range(2, 21)
-# Each label in so many rows, and in this share of them; in shorter characters than a text.
+# The least rows of each label, in number and as a share; and the most characters of a label.
 LEAST_ROWS, LEAST_SHARE, LONGEST = 10, 0.01, 40
 
 
 class FilledPair(NamedTuple):
-    """Columns that may be a pair, both filled in most rows. distinct: how many questions.
+    """Columns that may be a pair, both filled in most rows. distinct: distinct questions.
 
-    sure: whether their names say so, or question marks do; else the values alone look like it.
+    sure: whether names or question marks show it; else only the values suggest it.
     """
 
     query: str
@@ -174,25 +176,25 @@ class FilledPair(NamedTuple):
 
     @property
     def natural(self) -> bool:
-        """Whether hardly any row is left out since its question stands in an earlier one."""
+        """Whether hardly any question repeats: rows with a repeated question are left out."""
         return self.distinct >= FILLED * self.rows
 
 
 def pairs_of(
     columns: Sequence[str], sample: Sequence[Row], looks: Sequence[Column] = (), text: str = ""
 ) -> list[FilledPair]:
-    """Columns that may be pairs (question, answer), the likeliest first: by both their names,
-    whatever their case, else a question or a title and the text that it may belong to.
+    """Columns that may be pairs (question, answer), the likeliest first: by both names, ignoring
+    case, else a question or a title and the text that it may belong to.
 
-    looks: of the columns. text: the column that holds the text.
+    looks: of the columns. text: the column with the text.
     """
-    there = {column.lower(): column for column in columns}
+    by_name = {column.lower(): column for column in columns}
     named = [
-        (there[query], there[answer], True)
+        (by_name[query], by_name[answer], True)
         for query, answer in PAIRS
-        if query in there and answer in there
+        if query in by_name and answer in by_name
     ]
-    found: dict[tuple[str, str], FilledPair] = {}
+    pairs: dict[tuple[str, str], FilledPair] = {}
     for query, answer, sure in (*named, *_by_looks(looks, text)):
         questions = [
             row.values[query]
@@ -201,8 +203,8 @@ def pairs_of(
         ]
         if questions and len(questions) >= FILLED * len(sample):
             pair = FilledPair(query, answer, len(set(questions)), len(questions), sure)
-            found.setdefault((query, answer), pair)
-    return sorted(found.values(), key=lambda pair: not (pair.sure and pair.natural))
+            pairs.setdefault((query, answer), pair)
+    return sorted(pairs.values(), key=lambda pair: not (pair.sure and pair.natural))
 
 
 def _by_looks(looks: Sequence[Column], text: str) -> Iterator[tuple[str, str, bool]]:
@@ -212,18 +214,18 @@ def _by_looks(looks: Sequence[Column], text: str) -> Iterator[tuple[str, str, bo
         others = [column for column in looks if column.looks is None and column != query]
         others.sort(key=lambda column: (column.name != text, -column.words))
         if others and others[0].words >= max(_ANSWER_WORDS, query.words):
-            asked = query.looks == "question" and query.asked >= ASKED
-            yield query.name, others[0].name, query.named or asked
+            marked = query.looks == "question" and query.asked >= ASKED
+            yield query.name, others[0].name, query.named or marked
 
 
 def labels_of(
     columns: Sequence[str], sample: Sequence[Row], texts: Sequence[str | None]
 ) -> dict[str, tuple[str, ...]]:
-    """Columns of 2 to 20 values, each frequent enough, with their values; the likeliest first.
+    """Columns of 2 to 20 frequent values, with their values; the likeliest first.
 
-    texts: columns that are read as text, which no label may come from.
+    texts: columns that are read as text, and so are not labels.
     """
-    found = {}
+    labels = {}
     for column in columns:
         if column in texts or column.lower() in _NO_LABELS:
             continue
@@ -232,9 +234,9 @@ def labels_of(
         least = max(LEAST_ROWS, LEAST_SHARE * counts.total())
         few = len(counts) in VALUES and min(counts.values()) >= least
         if few and max(len(str(value)) for value in counts) <= LONGEST:
-            found[column] = tuple(sorted(map(str, counts)))
-    known = [column for name in LABELS for column in found if column.lower() == name]
-    return {column: found[column] for column in dict.fromkeys([*known, *found])}
+            labels[column] = tuple(sorted(map(str, counts)))
+    usual = [column for name in LABELS for column in labels if column.lower() == name]
+    return {column: labels[column] for column in dict.fromkeys([*usual, *labels])}
 
 
 def _text(value: object) -> bool:

@@ -1,4 +1,4 @@
-"""What a corpus is, and what its reader yields: documents, cut into sentences, and faults."""
+"""Configs of corpora, and the readings of a reader: documents, cut into sentences, and faults."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -129,11 +129,11 @@ class CorpusConfig(Config):
         return self
 
     def _check_labelled(self) -> None:
-        known = ", ".join(KINDS)
+        kinds = ", ".join(KINDS)
         if self.kind is None:
-            raise ValueError(f"role: labelled needs a kind: {known}")
+            raise ValueError(f"role: labelled needs a kind: {kinds}")
         if self.kind not in KINDS:
-            raise ValueError(f"there is no kind {self.kind!r}; known: {known}")
+            raise ValueError(f"there is no kind {self.kind!r}; known: {kinds}")
         unlabelled = ("share", "min_context_sentences", *_COLUMN_KEYS, "prose", "packages", "files")
         self._refuse(unlabelled)
 
@@ -223,10 +223,9 @@ class PretrainIngestConfig(IngestConfig):
 
 
 class Question(NamedTuple):
-    """A pair that is only measured, never trained on.
+    """A pair for evaluation only.
 
-    question: what is asked, the same for all pairs of the kind; becomes the task's name.
-    sentences: those that its texts are made of; they must be held out.
+    question: names the kind of pair, and the task. sentences: of its texts; must be held out.
     """
 
     question: str
@@ -236,9 +235,9 @@ class Question(NamedTuple):
 
 
 class Heading(NamedTuple):
-    """A heading: the paragraph of its document that it is, its level (1: the highest), its text.
+    """A heading: its paragraph in its document, its level (1: the highest), its text.
 
-    Those in force where a document begins, which is not its file's first, have the paragraph -1.
+    Headings from an earlier document of the file that still apply have the paragraph -1.
     """
 
     paragraph: int
@@ -247,13 +246,12 @@ class Heading(NamedTuple):
 
 
 class Document(NamedTuple):
-    """One document as read: its sentences by paragraph, its natural pairs (query, answer).
+    """One document: its sentences by paragraph, and its natural pairs (query, answer).
 
-    label: what the corpus's column `labels` says of it, if anything.
-    title: of its file or its row, if there is one. headings: in their order.
-    html: the beginning of a text of it that was written in HTML, before that was taken out.
-    continued: whether it goes on where the one before it ended, in the same file.
-    code: the paragraphs that are lines of code, which passages have and sentences do not.
+    label: its value in the corpus's column `labels`. title: of its file or row. headings: in order.
+    html: the beginning of a text of it before HTML was removed.
+    continued: whether it continues the previous document, in the same file.
+    code: numbers of paragraphs that are lines of code, which passages contain and sentences do not.
     """
 
     source: str
@@ -269,22 +267,24 @@ class Document(NamedTuple):
     code: frozenset[int] = frozenset()
 
     def text(self) -> str:
-        """All that it says, pairs included; its digest is the document's id."""
+        """Its whole text, pairs included, whose digest is the document's id."""
         body = ["\n".join(sentences) for sentences in self.paragraphs]
         return "\n\n".join([*body, *(text for pair in self.pairs for text in pair)])
 
 
 def open_headings(headings: Iterable[Heading]) -> list[Heading]:
-    """Those in force behind them all: a heading ends those before it of its level or below."""
-    found: list[Heading] = []
+    """The headings that apply after all of these: a heading ends earlier ones of its level or
+    below.
+    """
+    applying: list[Heading] = []
     for heading in headings:
-        found = [one for one in found if one.level < heading.level]
-        found.append(heading)
-    return found
+        applying = [one for one in applying if one.level < heading.level]
+        applying.append(heading)
+    return applying
 
 
 class Fault(NamedTuple):
-    """A row that could not be used: it becomes a reject, and the others go on."""
+    """A row that could not be used, which becomes a reject."""
 
     source: str
     path: str
@@ -296,7 +296,7 @@ class Fault(NamedTuple):
 Reading: TypeAlias = Document | Fault
 
 
-# Marks that close what a sentence in Chinese or Japanese ends.
+# Closing marks after the end of a sentence in Chinese or Japanese.
 _CLOSING = re.compile("[”’」』）】》〉]+")
 _BLANK_LINE = re.compile(r"\n[^\S\n]*\n\s*")
 
@@ -307,24 +307,21 @@ def split_sentences(paragraph: str) -> list[str]:
 
     if not paragraph:
         return []
-    found: list[str] = []
+    sentences: list[str] = []
     for piece in blingfire.text_to_sentences(paragraph).split("\n"):
         closing = _CLOSING.match(piece)
-        if closing and found and found[-1][-1] in "。！？…":
-            found[-1] += closing[0]
+        if closing and sentences and sentences[-1][-1] in "。！？…":
+            sentences[-1] += closing[0]
             piece = piece[closing.end() :]
-        found += filter(None, [fold(piece)])
-    return found
+        sentences += filter(None, [fold(piece)])
+    return sentences
 
 
 def split_paragraphs(text: str, split: bool) -> list[list[str]]:
-    """Sentences by paragraph.
-
-    Without `split` the text is one paragraph of one sentence.
-    """
+    """Sentences by paragraph; without `split` the text is one sentence."""
     if not split:
         folded = fold(text)
         return [[folded]] if folded else []
     unified = text.replace("\r\n", "\n")
-    found = (split_sentences(fold(piece)) for piece in _BLANK_LINE.split(unified))
-    return [paragraph for paragraph in found if paragraph]
+    paragraphs = (split_sentences(fold(piece)) for piece in _BLANK_LINE.split(unified))
+    return [paragraph for paragraph in paragraphs if paragraph]

@@ -1,5 +1,5 @@
-"""Describes a source by its beginning, so that a recipe can be fitted to it; and in words what a
-recipe leaves to be found: which column is read, in which encoding and dialect.
+"""Describes a source by its beginning, to fit a recipe to it; and describes the guesses of reading
+it: column, encoding and dialect.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -42,41 +42,41 @@ from tercet.tasks.corpus.sources.tables import Row, first_rows, joined, missing
 from tercet.tasks.corpus.sources.values import text_column, wanted_columns
 from tercet.tasks.stage import BadInput
 
-SAMPLE = 500  # rows looked at
-# Rows, and characters of them, in which labels are looked for: a table may be ordered by them.
+SAMPLE = 500  # rows to look at
+# Rows and characters to search for labels, since a table may be sorted by label.
 _LABELLED, _LABELLED_CHARACTERS = 20_000, 8_000_000
 MAX_BYTES = 1_000_000
-_COUNTED = 8_000_000  # bytes behind the sample that are read to see how rows are spread
-PROSE_SENTENCES = 1.5  # sentences a line, on average, from which lines count as prose
+_COUNTED = 8_000_000  # bytes that are read to estimate the number of rows
+PROSE_SENTENCES = 1.5  # the least mean of sentences a line of prose
 
 Prose: TypeAlias = bool | Literal["lines"]
 
 
 @dataclass(frozen=True)
 class Description:
-    """What the first rows of a source show.
+    """A description of a source by its first rows.
 
     format: such as '.jsonl', '.html and .md', 'pydocs' or 'hf'. compression: '', '.gz' or '.zst'.
-    files: how many files the source means; None if it is not made of files.
-    unit: what a row is: lines, rows, documents (of prose) or docstrings.
-    columns: of a table, else (); looks: the same with what they hold. text: the column found, or
+    files: number of files; None if the source is not made of files.
+    unit: of rows: lines, rows, documents (of prose) or docstrings.
+    columns: of a table, else (). looks: what the columns look like. text: the text's column, or
         None.
-    packages: for pydocs, those that are installed, else ().
-    paired: whether the documents come with natural pairs of themselves. titled: whether a tenth of
-        them have a title or a heading.
-    rows: how many units, estimated unless `exact`.
+    packages: for pydocs, the installed ones, else ().
+    paired: whether documents have natural pairs without named columns. titled: whether more than a
+        tenth of them have a title or a heading.
+    rows: number of units, estimated unless `exact`.
     mean_words: of a sentence. mean_sentences: of a row.
     prose: whether rows are texts of several sentences; `lines`: each line of a file is one.
     pair: the columns of a natural pair. labels: columns of few values, the likeliest first.
-    dialect: how the fields of a separated file are written, if not as usual.
-    read_as: the encoding, if it is not UTF-8, and columns of one name that are one, in words.
-    unspaced: whether most texts are in a script that puts no spaces between words.
-    left_out: of a folder, how many files of other kinds it holds. unread: how many of kinds that no
-        reader knows, and hidden ones.
-    english: the share of words that are among the most common of English; None of few words.
-    lengths: the words of each sentence looked at.
-    pairs: all columns that may be a pair, the likeliest first: the one taken, and those that are
-        not, since their questions repeat or their values alone look like it.
+    dialect: description of a separated file's dialect, if it is unusual.
+    read_as: descriptions of an encoding other than UTF-8, and of columns of one name.
+    unspaced: whether most texts are in a script without spaces.
+    left_out: numbers of a folder's files of other readable kinds. unread: those of unreadable kinds
+        and hidden ones.
+    english: the share of words that are among the commonest of English; None if there are few.
+    lengths: numbers of words of the sentences looked at.
+    pairs: columns that may be a pair, the likeliest first: `pair`, and pairs whose questions repeat
+        or that only their values suggest.
     """
 
     source: str
@@ -114,24 +114,24 @@ class Description:
 
     @property
     def shape(self) -> Literal["pairs", "paragraphs", "sentences"]:
-        """What a recipe has to know: what there is besides single sentences."""
+        """The form of the texts, for a recipe."""
         if self.paired or self.pair is not None:
             return "pairs"
         return "paragraphs" if self.prose else "sentences"
 
 
 def describe(source: str, limit: int | None = None) -> Description:
-    """Describe a source by its first rows and its size; limit: only so many rows are to be read.
+    """Describes a source by its first rows and its size. limit: most rows to read.
 
     Raises:
-        BadInput: no such source, an empty one, a kind that no reader knows, or no text in it.
+        BadInput: the source is missing, empty, unreadable or without text.
     """
-    own = {files.READER.name: _files, pydocs.READER.name: _pydocs}
-    return own.get(reader_of(source).name, _sampled)(source, limit)
+    describers = {files.READER.name: _files, pydocs.READER.name: _pydocs}
+    return describers.get(reader_of(source).name, _sampled)(source, limit)
 
 
 def _sampled(source: str, limit: int | None) -> Description:
-    """By the first rows alone, for a source whose size is not known."""
+    """Describes a source of unknown size by its first rows alone."""
     corpus = CorpusConfig(name="corpus", source=source)
     reader = reader_of(source)
     reader.check(corpus, MAX_BYTES)
@@ -179,10 +179,10 @@ def _pydocs(source: str, limit: int | None) -> Description:
 
 def _files(source: str, limit: int | None) -> Description:
     named = files.files_of(source)
-    # The first file that holds a text; the first one where none does.
+    # The first file with text, else the first file.
     name, first = next((one for one in named if _holds_text(one[1])), named[0])
     form, compression = format_of(first)
-    # Not validated: a file's name need not be UTF-8.
+    # Not validated, since a file's name need not be UTF-8.
     corpus = CorpusConfig(name="corpus", source=source).model_copy(update={"source": str(first)})
     files.check(corpus, MAX_BYTES)
     seen: dict[str, Any] = {}
@@ -198,7 +198,7 @@ def _files(source: str, limit: int | None) -> Description:
             dialect = separated.dialect_of(first, MAX_BYTES)
             seen["dialect"] = separated.unusual(dialect, form)
             read_as += separated.repeated(separated.header_of(first, MAX_BYTES, dialect))
-    # Prose is seen across files, which may be documents of one paragraph.
+    # Prose is sampled across files, which may be documents of one paragraph.
     several = form in PLAIN and is_prose is True
     where = source if several else corpus.source
     corpus = corpus.model_copy(update={"source": where, "prose": is_prose})
@@ -213,7 +213,7 @@ def _files(source: str, limit: int | None) -> Description:
     if form not in PLAIN:
         is_prose = read["mean_sentences"] >= PROSE_SENTENCES
     rows, exact = _count_documents(named, readings) if several else _count_rows(named, first, form)
-    # Of a folder, the files of all kinds but the most frequent one.
+    # A folder's files of all kinds but the most frequent one.
     folder = Path(source) if Path(source).is_dir() else None
     others = list(files.kinds_of(folder).items())[1:] if folder else []
     return Description(
@@ -234,7 +234,7 @@ def _files(source: str, limit: int | None) -> Description:
 
 
 def _holds_text(path: Path) -> bool:
-    """Whether one of the file's first rows does."""
+    """Whether one of the file's first rows holds text."""
     form = format_of(path)[0]
     if form in PLAIN:
         return next(_row_lines(path, form), None) is not None
@@ -248,7 +248,7 @@ def _holds_text(path: Path) -> bool:
 
 
 def _seen(where: str, columns: Sequence[str], rows: Iterator[Row]) -> dict[str, Any]:
-    """What the first rows of a table show, by the names of the description's fields."""
+    """Fields of the description from a table's first rows."""
     sample = []
     characters = 0
     for row in islice(rows, _LABELLED):
@@ -280,14 +280,13 @@ def _seen(where: str, columns: Sequence[str], rows: Iterator[Row]) -> dict[str, 
 
 
 def _numbers(column: str, sample: Sequence[Row]) -> bool:
-    """Whether all values of a column are numbers; those of separated files come as strings."""
-    values = [row.values.get(column) for row in sample]
-    there = [value for value in values if not missing(value)]
-    return bool(there) and all(map(is_number, there))
+    """Whether all values of a column are numbers."""
+    values = [value for row in sample if not missing(value := row.values.get(column))]
+    return bool(values) and all(map(is_number, values))
 
 
 def _prose_of(path: Path) -> Prose:
-    """Lines of several sentences, or lines that break off and go on, with blank ones between."""
+    """`lines` for lines of several sentences; True for wrapped lines with blank ones between."""
     sample = [line.text.strip() for line in islice(lines(path, MAX_BYTES), SAMPLE)]
     filled = [folded for line in sample if (folded := fold(line))]
     if not filled:
@@ -307,7 +306,7 @@ def _documents(readings: Sequence[Reading]) -> list[Document]:
 
 
 def _read(readings: Sequence[Reading]) -> dict[str, Any]:
-    """What rows show, by the names of the description's fields; means are 0 where none is text."""
+    """Fields of the description from documents; means are 0 without text."""
     documents = _documents(readings)
     parts = [part for d in documents for n, part in enumerate(d.paragraphs) if n not in d.code]
     texts = [text for part in parts for text in part]
@@ -323,9 +322,9 @@ def _read(readings: Sequence[Reading]) -> dict[str, Any]:
 
 
 def _count_documents(named: list[tuple[str, Path]], readings: list[Reading]) -> tuple[int, bool]:
-    """Documents of prose in all the files, and whether they were counted.
+    """The number of documents of prose in all files, and whether it is exact.
 
-    readings: at most SAMPLE, in the files' order.
+    readings: the first SAMPLE.
     """
     if len(readings) < SAMPLE:
         return len(_documents(readings)), True
@@ -335,7 +334,7 @@ def _count_documents(named: list[tuple[str, Path]], readings: list[Reading]) -> 
         by_bytes = sum(path.stat().st_size for name, path in named if name in names) * 1.0
         counted = sum(reading.source in names for reading in readings)
     else:
-        # It begins at the line that is the end of those before it; a page in HTML tells none.
+        # The last reading's line shows how much of the file was read; HTML has no lines.
         start = _start(dict(named)[last.source])
         line = last.path.rpartition(":")[2]
         share = int(line) / max(start.breaks, 1) if line.isdigit() else 1.0
@@ -346,15 +345,15 @@ def _count_documents(named: list[tuple[str, Path]], readings: list[Reading]) -> 
 
 
 def _count_rows(named: list[tuple[str, Path]], first: Path, form: str) -> tuple[int, bool]:
-    """Rows of all the files, and whether they were counted rather than estimated.
+    """The number of rows of all files, and whether it is exact.
 
-    first: the first that holds a row.
+    first: the first file with a row.
     """
     size = sum(path.stat().st_size for _, path in named)
     if form == ".parquet":
         count = sum(tables.parquet_rows(path) for _, path in named)
         return count, True
-    if form == ".json":  # may be a single line
+    if form == ".json":  # rows are not lines
         return sum(1 for _, path in named for _ in tables.rows(path, MAX_BYTES)), True
     start = _start(first)
     seen = takewhile(lambda line: start.whole or line <= start.breaks, _row_lines(first, form))
@@ -367,7 +366,7 @@ def _count_rows(named: list[tuple[str, Path]], first: Path, form: str) -> tuple[
 
 
 class _Start(NamedTuple):
-    """A file's beginning: its line breaks, its bytes as they lie on disk, whether it is all."""
+    """A file's beginning: its line breaks, its bytes on disk, and whether it is the whole file."""
 
     breaks: int
     size: int
@@ -388,16 +387,14 @@ def _start(path: Path) -> _Start:
 
 
 def _row_lines(path: Path, form: str) -> Iterator[int]:
-    """The number of the line in which each row begins, of the rows that are read."""
+    """The line in which each row begins."""
     if form in PLAIN:
         return (n.number for n in files.text_lines(path, MAX_BYTES) if fold(n.text))
     return (row.number for row in tables.rows(path, MAX_BYTES))
 
 
 def guesses(corpus: CorpusConfig, max_bytes: int) -> list[str]:
-    """The column of the text, and each encoding and dialect that is not the usual one, once for all
-    files.
-    """
+    """Descriptions of the text's column, and of unusual encodings and dialects, each once."""
     return list(dict.fromkeys(_guesses(corpus, max_bytes)))
 
 

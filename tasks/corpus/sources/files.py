@@ -1,4 +1,4 @@
-"""Corpora in files: which files a source means, their digest, and their documents."""
+"""Corpora in files: finds the files of a source, and reads their documents."""
 
 import errno
 import glob
@@ -50,28 +50,28 @@ PARAGRAPHS_PER_DOCUMENT = 20
 
 
 def files_of(source: str) -> list[tuple[str, Path]]:
-    """(relative name, path) of each file that a source means, in the order of the names.
+    """(relative name, path) of each file of a source, sorted by name.
 
-    Names are relative to the folder in front of the glob's first wild card, so that they do not
-    depend on where the corpus lies. A file to which several names lead is one. A folder means its
-    files of the readable kind that it has most of, pages in Markdown and HTML being one kind, those
-    of its folders included, hidden ones and those of a store left out.
+    Names are relative to the folder before the glob's first wild card, so that they do not depend
+    on where the corpus lies. A file with several names is listed once. A folder stands for its
+    files, in subfolders too, of the most frequent readable kind (Markdown and HTML are one kind),
+    without hidden files and stores.
 
     Raises:
-        BadInput: no such file, no match, or no file of a kind that a reader knows.
+        BadInput: no such file, no match, or no file of a readable kind.
     """
     if source.startswith(PACKAGE):
         source = str(package_file(source))
     if glob.has_magic(source) and not _is_there(source):
         fixed = takewhile(lambda part: not glob.has_magic(part), Path(source).parts[:-1])
         base = Path(*fixed)
-        found = once(base, (path for path in matches(source) if path.is_file()))
-        if not found:
+        paths = once(base, (path for path in matches(source) if path.is_file()))
+        if not paths:
             raise BadInput(
                 "missing_file",
                 f"{source}: no file matches{_where(source)}; check the pattern and the folder",
             )
-        named = [(readable_name(base, path), path) for path in found]
+        named = [(readable_name(base, path), path) for path in paths]
     else:
         path = Path(source)
         if not _is_there(source):
@@ -84,10 +84,10 @@ def files_of(source: str) -> list[tuple[str, Path]]:
         if path.is_dir():
             kinds = kinds_of(path)
             if not kinds:
-                known = ", ".join(FORMATS)
+                formats = ", ".join(FORMATS)
                 raise BadInput(
                     "missing_file",
-                    f"{path} has no files that a reader knows ({known}): name another folder",
+                    f"{path} has no files that a reader knows ({formats}): name another folder",
                 )
             named = next(iter(kinds.values()))
     for _, path in named:
@@ -105,40 +105,39 @@ def _is_there(source: str) -> bool:
 
 
 def _where(source: str) -> str:
-    """Where a relative path is looked for, which is not the recipe's folder."""
+    """The working directory, for messages about a relative path."""
     return "" if Path(source).is_absolute() else f" in {Path.cwd()}"
 
 
 def kinds_of(folder: Path) -> dict[str, list[tuple[str, Path]]]:
     """(relative name, path) of a folder's readable files by kind, the most frequent kind first.
 
-    Those in .json are the last, however many. Hidden ones are left out, and a store: its tables are
-    no texts of the user's. Links to folders are not followed.
+    .json comes last. Hidden files and stores, whose tables are not the user's texts, are left out.
+    Links to folders are not followed.
     """
-    there: list[Path] = []
+    paths: list[Path] = []
     for place, folders, names in os.walk(folder):
         if MARKER in names and "artifacts" in folders:
             folders.clear()
             continue
         folders[:] = [name for name in folders if not name.startswith(".")]
-        there += (Path(place, name) for name in names if not name.startswith("."))
-    found: dict[str, list[tuple[str, Path]]] = {}
-    for path in once(folder, (path for path in there if known_format(path) and path.is_file())):
+        paths += (Path(place, name) for name in names if not name.startswith("."))
+    kinds: dict[str, list[tuple[str, Path]]] = {}
+    for path in once(folder, (path for path in paths if known_format(path) and path.is_file())):
         form, _ = format_of(path)
-        found.setdefault(form, []).append((readable_name(folder, path), path))
-    pages = sorted((form for form in PAGES if form in found), key=lambda form: -len(found[form]))
+        kinds.setdefault(form, []).append((readable_name(folder, path), path))
+    pages = sorted((form for form in PAGES if form in kinds), key=lambda form: -len(kinds[form]))
     for other in pages[1:]:
-        found[pages[0]] += found.pop(other)
-    # A folder's .json are settings as a rule, and a corpus where there is nothing else.
-    return dict(sorted(found.items(), key=lambda one: (one[0] == ".json", -len(one[1]), one[0])))
+        kinds[pages[0]] += kinds.pop(other)
+    # A folder's .json are usually settings.
+    return dict(sorted(kinds.items(), key=lambda one: (one[0] == ".json", -len(one[1]), one[0])))
 
 
 def unread(folder: Path) -> dict[str, int]:
-    """How many files of a folder no reader knows, by suffix, the most frequent first.
-
-    And how many that a reader would know are `hidden`, git's own aside. Stores are left out.
+    """Numbers of a folder's unreadable files by suffix, the most frequent first, and of `hidden`
+    readable ones, without git's and stores.
     """
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for place, folders, names in os.walk(folder):
         if MARKER in names and "artifacts" in folders:
             folders.clear()
@@ -146,12 +145,12 @@ def unread(folder: Path) -> dict[str, int]:
         folders[:] = [name for name in folders if name != ".git"]
         inside = any(part.startswith(".") for part in Path(place).relative_to(folder).parts)
         for name in names:
-            known = known_format(Path(name)) is not None
+            is_readable = known_format(Path(name)) is not None
             if inside or name.startswith("."):
-                found["hidden"] += known
-            elif not known:
-                found[Path(name).suffix.lower() or "without a suffix"] += 1
-    return {kind: count for kind, count in found.most_common() if count}
+                counts["hidden"] += is_readable
+            elif not is_readable:
+                counts[Path(name).suffix.lower() or "without a suffix"] += 1
+    return {kind: count for kind, count in counts.most_common() if count}
 
 
 def digest(corpus: CorpusConfig) -> str:
@@ -159,18 +158,18 @@ def digest(corpus: CorpusConfig) -> str:
     whole = hashlib.sha256()
     for name, path in files_of(corpus.source):
         reader = reading_version(format_of(path)[0])
-        said = f"{name}\0{content_digest(path)}{reader}\n"
-        whole.update(said.encode("utf-8", "surrogateescape"))
+        line = f"{name}\0{content_digest(path)}{reader}\n"
+        whole.update(line.encode("utf-8", "surrogateescape"))
     return whole.hexdigest()
 
 
 def check(corpus: CorpusConfig, max_bytes: int) -> None:
-    """See that the files are there, hold at least one row, and have the columns asked for.
+    """Checks that the files exist, hold at least one row, and have the recipe's columns.
 
     Only the beginning of each file is read.
 
     Raises:
-        BadInput: they do not.
+        BadInput: a check fails.
     """
     empty, header = True, False
     named = files_of(corpus.source)
@@ -200,7 +199,7 @@ def table_of(corpus: CorpusConfig, name: str, path: Path, max_bytes: int) -> Tab
     """A file of the corpus as a table.
 
     Raises:
-        BadInput: the file cannot be read, or is not of the kind that its name says.
+        BadInput: the file cannot be read, or is not of the kind of its suffix.
     """
     columns = columns_of(path, max_bytes, corpus.dialect)
     if format_of(path)[0] != ".parquet":
@@ -210,10 +209,10 @@ def table_of(corpus: CorpusConfig, name: str, path: Path, max_bytes: int) -> Tab
 
 
 def tables(corpus: CorpusConfig, max_bytes: int) -> Iterator[Table]:
-    """Each file as a table, a .txt with tabs in its first line too; an empty one is left out.
+    """Each file as a table, also a .txt with tabs in its first line; empty files are left out.
 
     Raises:
-        BadInput: a file of plain lines, which have no columns.
+        BadInput: a file of plain lines, without columns.
     """
     for name, path in files_of(corpus.source):
         form, _ = format_of(path)
@@ -230,12 +229,12 @@ def tables(corpus: CorpusConfig, max_bytes: int) -> Iterator[Table]:
 
 
 def portable(source: str) -> str:
-    """The source with its full path; of a glob, that of the folder where it begins."""
+    """The source with its full path; a glob with that of the working directory."""
     if _is_there(source):
         return str(Path(source).resolve())
     if not glob.has_magic(source):
         return source
-    # Wild cards in the name of this folder are literal.
+    # Wild cards in the working directory's name are literal.
     return source if Path(source).is_absolute() else glob.escape(f"{Path.cwd()}/") + source
 
 
@@ -254,7 +253,7 @@ def _readings(corpus: CorpusConfig, max_bytes: int) -> Iterator[Reading]:
 
 
 def text_lines(path: Path, max_bytes: int) -> Iterator[Line]:
-    """The lines of a file without columns; of a page, unless it is in Markdown, its blocks."""
+    """The lines of a .txt or .md; the blocks of other pages."""
     if format_of(path)[0] in (".txt", ".md"):
         return lines(path, max_bytes)
     read = enumerate(page_blocks(path, max_bytes), 1)
@@ -262,7 +261,7 @@ def text_lines(path: Path, max_bytes: int) -> Iterator[Line]:
 
 
 def _lines(name: str, read: Iterator[Line], max_bytes: int, split: bool) -> Iterator[Reading]:
-    """Each line a document: of one sentence, or one to be split."""
+    """A document for each line. split: whether a line has several sentences."""
     for line in read:
         if line.fault:
             yield line_fault(name, line, max_bytes)
@@ -272,7 +271,7 @@ def _lines(name: str, read: Iterator[Line], max_bytes: int, split: bool) -> Iter
 
 
 def _paragraphs(read: Iterator[Line], max_bytes: int) -> Iterator[Block | Line]:
-    """Lines with empty ones between them as blocks, without HTML."""
+    """Paragraphs, separated by empty lines, as blocks without HTML."""
     held: list[Line] = []
     for line in chain(read, [Line(0, "")]):
         if line.fault:
@@ -292,10 +291,11 @@ def _paragraphs(read: Iterator[Line], max_bytes: int) -> Iterator[Block | Line]:
 
 
 def _documents(name: str, read: Iterator[Block | Line], max_bytes: int) -> Iterator[Reading]:
-    """A document is a file, or every 20 paragraphs of a longer one, so that a book can be split.
+    """A document for a file, or for every 20 paragraphs of a longer one, so that splits can divide
+    a book.
 
-    Code is no paragraph of them. The title is the one in front matter or in HTML's head, else the
-    first heading if it is of level 1.
+    Code does not count as paragraphs. The title is that of front matter or HTML's head, else the
+    first heading if it has level 1.
     """
     gathered: list[list[str]] = []
     headings: list[Heading] = []
@@ -305,8 +305,8 @@ def _documents(name: str, read: Iterator[Block | Line], max_bytes: int) -> Itera
     continued = False
 
     def document() -> Document:
-        told = (title or None, tuple(headings), html, continued, frozenset(code))
-        return Document(name, name + place, gathered, [], (), None, *told)
+        about = (title or None, tuple(headings), html, continued, frozenset(code))
+        return Document(name, name + place, gathered, [], (), None, *about)
 
     for block in read:
         if isinstance(block, Line):
@@ -356,10 +356,10 @@ READER = Reader(
 
 
 def matches(pattern: str) -> Iterator[Path]:
-    """What the pattern matches; `**` means a folder and all in it, links to folders included.
+    """The paths that match; `**` stands for a folder and all folders in it, links included.
 
-    Python's own `**` enters a folder once for each name that links give it, without end where
-    several of them lead back.
+    Not `glob`'s own `**`, which enters a folder once for each of its names, and never ends if
+    several links lead back.
     """
     parts = pattern.split("/")
     if "**" not in parts:
@@ -374,9 +374,9 @@ def matches(pattern: str) -> Iterator[Path]:
 
 
 def _folders(top: Path) -> Iterator[Path]:
-    """The folder and those in it that are not hidden, each once: by its own name before a link's.
+    """The folder and the visible folders in it, each once, by its own name rather than a link's.
 
-    Links that lead nowhere, or round in a circle, are passed over.
+    Broken and circular links are ignored.
     """
     waiting, behind_links = deque([top]), deque[Path]()
     seen = set()
@@ -397,17 +397,17 @@ def _folders(top: Path) -> Iterator[Path]:
 
 
 def once(base: Path, paths: Iterable[Path]) -> list[Path]:
-    """Each file below `base` once: under its own name if that is among them, else a link's."""
+    """Each file below `base` once, by its own name rather than a link's."""
     top = Path(os.path.realpath(base))
     named = sorted(
         (Path(os.path.realpath(path)) != top / path.relative_to(base), path) for path in paths
     )
-    found: dict[str, Path] = {}
+    by_target: dict[str, Path] = {}
     for _, path in named:
-        found.setdefault(os.path.realpath(path), path)
-    return list(found.values())
+        by_target.setdefault(os.path.realpath(path), path)
+    return list(by_target.values())
 
 
 def readable_name(base: Path, path: Path) -> str:
-    """The path below `base`; bytes of it that are not UTF-8 are written as `\\xe9`."""
+    """The path below `base`; bytes that are not UTF-8 become `\\xe9`."""
     return os.fsencode(path.relative_to(base).as_posix()).decode("utf-8", "backslashreplace")

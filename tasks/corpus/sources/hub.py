@@ -1,7 +1,7 @@
-"""Data sets of the Hugging Face hub, streamed: `hf:NAME[/CONFIG][:SPLIT]`, of `train` by default.
+"""Streams data sets of the Hugging Face hub: `hf:NAME[/CONFIG][:SPLIT]`, split `train` by default.
 
-NAME is `owner/name`, a lone old-style name, or a local directory that `datasets.load_dataset`
-opens. Data sets that need code of their own are refused by that library.
+NAME is `owner/name`, an old name without owner, or a local directory that `datasets.load_dataset`
+opens. That library refuses data sets with their own code.
 """
 
 import hashlib
@@ -10,6 +10,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tercet.storage.objects import first_line
 from tercet.tasks.corpus.sources.corpora import CorpusConfig
 from tercet.tasks.corpus.sources.json_rows import DEPTH, by_path
 from tercet.tasks.corpus.sources.reader import Table
@@ -22,7 +23,7 @@ PREFIX = "hf:"
 
 
 class Place(NamedTuple):
-    """Where a data set lies. name: of the hub, or a directory's path (`local`)."""
+    """The parts of a source. name: on the hub, or a directory's path (`local`)."""
 
     name: str
     config: str | None
@@ -31,7 +32,7 @@ class Place(NamedTuple):
 
     @property
     def shown(self) -> str:
-        """As tables name it: the same wherever a directory lies."""
+        """Its name in tables, which does not depend on where a directory lies."""
         name = Path(self.name).resolve().name if self.local else self.name
         return f"{name}{'/' + self.config if self.config else ''}:{self.split}"
 
@@ -68,8 +69,8 @@ def digest(corpus: CorpusConfig) -> str:
         return whole.hexdigest()
     folder = Path(place.name)
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
-        said = f"{path.relative_to(folder).as_posix()}\0{content_digest(path)}\n"
-        whole.update(said.encode("utf-8", "surrogateescape"))
+        line = f"{path.relative_to(folder).as_posix()}\0{content_digest(path)}\n"
+        whole.update(line.encode("utf-8", "surrogateescape"))
     return whole.hexdigest()
 
 
@@ -77,7 +78,7 @@ def tables(corpus: CorpusConfig, max_bytes: int) -> Iterator[Table]:
     """The data set as one table; none if it has no rows."""
     place = place_of(corpus.source)
     dataset = _open(corpus.source, place)
-    if dataset.features is None:  # not known before a row is read
+    if dataset.features is None:  # unknown until a row is read
         columns = list(by_path(next(_raw_rows(corpus.source, dataset), {})))
     else:
         columns = list(dataset.features.flatten(DEPTH))
@@ -87,7 +88,7 @@ def tables(corpus: CorpusConfig, max_bytes: int) -> Iterator[Table]:
 
 
 def portable(source: str) -> str:
-    """A directory with its full path; what lies on the hub as it is."""
+    """A directory with its full path; a name on the hub unchanged."""
     place = place_of(source)
     if not place.local:
         return source
@@ -97,7 +98,7 @@ def portable(source: str) -> str:
 
 @lru_cache
 def _revision(name: str) -> str:
-    """The commit that the data set's main branch points to; the whole process reads that one."""
+    """The commit of the data set's main branch, which the whole process reads."""
     from huggingface_hub import HfApi
 
     try:
@@ -109,7 +110,7 @@ def _revision(name: str) -> str:
 def _open(source: str, place: Place) -> Any:
     import datasets
 
-    # What it has to say comes as one sentence of ours.
+    # Errors are reported as one sentence instead.
     datasets.logging.set_verbosity(datasets.logging.CRITICAL)
     datasets.disable_progress_bars()
     revision = None if place.local else _revision(place.name)
@@ -120,7 +121,8 @@ def _open(source: str, place: Place) -> Any:
     except Exception as error:
         if place.local or isinstance(error, ValueError):
             raise BadInput(
-                "unreachable", f"{source}: the data set cannot be opened ({_first_line(error)})"
+                "unreachable",
+                f"{source}: the data set cannot be opened ({first_line(error)[:SHOWN]})",
             ) from None
         raise _unreachable(source, error) from None
 
@@ -128,30 +130,25 @@ def _open(source: str, place: Place) -> Any:
 def _unreachable(source: str, error: Exception) -> BadInput:
     return BadInput(
         "unreachable",
-        f"{source}: the hub does not give this data set ({_first_line(error)}); check its name and "
-        "the network, or save it as .parquet and name that file",
+        f"{source}: the hub does not give this data set ({first_line(error)[:SHOWN]}); check its "
+        "name and the network, or save it as .parquet and name that file",
     )
 
 
-def _first_line(error: Exception) -> str:
-    said = str(error).strip().splitlines()
-    return said[0].rstrip(".")[:SHOWN] if said else type(error).__name__
-
-
-def _rows(source: str, dataset: Any, max_bytes: int, wanted: Sequence[str]) -> Iterator[Row]:
-    """The rows with these columns, class labels by their names."""
+def _rows(source: str, dataset: Any, max_bytes: int, columns: Sequence[str]) -> Iterator[Row]:
+    """The rows with these columns, with names of class labels."""
     features = {} if dataset.features is None else dataset.features.flatten(DEPTH)
-    names = {c: features[c].names for c in wanted if hasattr(features.get(c), "names")}
-    if there := dataset.column_names:
-        paths = [f"{column}." for column in wanted]
-        outer = [c for c in there if any(path.startswith(f"{c}.") for path in paths)]
+    names = {c: features[c].names for c in columns if hasattr(features.get(c), "names")}
+    if dataset.column_names:
+        paths = [f"{column}." for column in columns]
+        outer = [c for c in dataset.column_names if any(p.startswith(f"{c}.") for p in paths)]
         dataset = dataset.select_columns(outer)
     for number, raw in enumerate(_raw_rows(source, dataset), 1):
         row = by_path(raw)
-        values = {column: row.get(column) for column in wanted}
-        for column, known in names.items():
+        values = {column: row.get(column) for column in columns}
+        for column, label_names in names.items():
             label = values[column]
-            values[column] = known[label] if isinstance(label, int) and label >= 0 else None
+            values[column] = label_names[label] if isinstance(label, int) and label >= 0 else None
         yield bounded(number, values, max_bytes)
 
 
@@ -164,8 +161,8 @@ def _raw_rows(source: str, dataset: Any) -> Iterator[dict[str, Any]]:
     except Exception as error:
         raise BadInput(
             "unreadable",
-            f"{source}: the rows behind row {number} cannot be read ({_first_line(error)}); run "
-            "again, or save the data set as .parquet and name that file",
+            f"{source}: the rows behind row {number} cannot be read ({first_line(error)[:SHOWN]}); "
+            "run again, or save the data set as .parquet and name that file",
         ) from None
 
 

@@ -1,4 +1,4 @@
-"""HTML as text: the blocks of a page, and what of it stands in a text of any source."""
+"""Turns HTML into text: the blocks of a page, and HTML within texts of any source."""
 
 import re
 from html import unescape
@@ -21,8 +21,8 @@ _BLOCKS = (
 _NO_TEXT = (
     "script|style|nav|noscript|template|svg|math|iframe|object|canvas|audio|video|select|textarea"
 )
-# Whose text is none of the page's: by the role of an element; and by the name of one that holds few
-# words beside its links. In books a "sidebar" is prose.
+# Elements that are not the page's text: by role; and by name, if they have few words besides links
+# (in books, a "sidebar" is prose).
 _NO_TEXT_ROLES = frozenset(
     ("navigation", "search", "contentinfo", "banner", "menu", "tablist", "doc-toc")
 )
@@ -32,8 +32,8 @@ _MENUS = re.compile(
     re.I,
 )
 _FEW = 25
-_COUNT = re.compile(r"\d+\s")  # begins a heading: "16 colours", if not a section's number
-# What a link shows that leads to the heading that it stands behind.
+_COUNT = re.compile(r"\d+\s")  # the start of a heading such as "16 colours", no section's number
+# Texts of links from a heading to itself.
 _PERMALINKS = ("#", "¶", "§", "🔗", "\uf0c1")
 _EMPTY = "br|hr|img|input"
 _INLINE = (
@@ -50,12 +50,13 @@ _UNKNOWN = re.compile(rf"<(?!/?(?:{_KNOWN})(?![-\w:])|/?[a-z]\w*+[-:]|!--|!docty
 _ENTITY = re.compile(r"&(?:[a-z][a-z0-9]{1,30}|#[0-9]{1,7}|#x[0-9a-f]{1,6});", re.I)
 _ALONE = frozenset("|".join((_BLOCKS, _NO_TEXT, _EMPTY)).split("|"))
 _QUOTES = "`'\""
-# Elements within each other, above which only their tags are taken out: a parser's time grows with
-# their square. Those that need no end do not count.
+# Depth of nested elements above which tags are only removed, since the parser's time grows with the
+# square of the depth. Elements without an end tag do not count.
 _DEEP = 2_000
 _ENDLESS = frozenset(f"{_EMPTY}|{_OTHERS}|p|li|td|th|tr|dd|dt|tbody|thead|option|wbr".split("|"))
-# Control characters, which mean nothing in a text: where a block, a line, a table's cell and code
-# begin, and around the name of a place, a link and a button. Each level of a heading has its own.
+# Control characters, which are meaningless in texts, as marks: at the beginning of a block, a line,
+# a table's cell, code and a heading of each level; and around the name of a place, a link and a
+# button.
 _BLOCK, _LINE, _CELL, _CODE, _PLACE, _LINK, _BUTTON = map(chr, range(1, 8))
 _LEVELS = {"title": "\x10"} | {f"h{level}": chr(0x10 + level) for level in range(1, 7)}
 _NO_MARKS = dict.fromkeys((*range(1, 8), *map(ord, _LEVELS.values())))
@@ -65,8 +66,8 @@ _LINKS = re.compile(f"{_LINK}[^{_LINK}]*{_LINK}")
 _BUTTONS = re.compile(f"{_BUTTON}[^{_BUTTON}]*{_BUTTON}")
 _CELLS = ("td", "th")
 _PARTING = frozenset(_BLOCKS.split("|")).difference(_CELLS)
-# A text in PRE is prose from so many words a line on average, and such a share of letters: Java
-# with long comments has up to 0.84, discussions 0.94.
+# The least words a line, and the least share of letters, of prose in PRE: Java with long comments
+# has a share of up to 0.84, discussions 0.94.
 _LINE_WORDS, _LETTERS = 4, 0.85
 _EMPTY_LINES = re.compile(r"\n\s*\n")
 
@@ -74,10 +75,10 @@ _EMPTY_LINES = re.compile(r"\n\s*\n")
 class Block(NamedTuple):
     """A paragraph of a page.
 
-    texts: of a table's row those of its cells, else one. place: the name of the place where it
-    stands. level: of a heading, 1 to 6; 0: it is the page's title and none of its text. code:
-    whether it is a line of code. menu: whether it is a paragraph or an item of a list that holds
-    links alone. html: what it was, if HTML was taken out of it.
+    texts: one, or those of the cells of a table's row. place: the name of the nearest place before
+    it. level: of a heading, 1 to 6; 0: the page's title, which is not part of its text. code:
+    whether it is a line of code. menu: whether it is a paragraph or list item of links only. html:
+    its source, if HTML was removed from it.
     """
 
     texts: tuple[str, ...]
@@ -89,12 +90,12 @@ class Block(NamedTuple):
 
 
 def holds_html(text: str) -> bool:
-    """Whether a text is written in HTML, and does not only name a tag.
+    """Whether a text is written in HTML, and does not just mention a tag.
 
-    It is if it has a line break, the end of a block, a block with attributes or between words
-    without a space, or both tags of any element; a tag behind a quotation mark or a backtick does
-    not count. Of 60,000 docstrings, 17 are taken for HTML so, and most of them hold some; if every
-    tag of a block counted, 14 more would be, which name one.
+    It is if it has a line break, the end of a block, a block with attributes or directly between
+    words, or both tags of any element; a tag after a quotation mark or a backtick does not count.
+    These rules find HTML in 17 of 60,000 docstrings, mostly rightly; if every tag of a block
+    counted, 14 more that only mention one would be found.
     """
     opened: set[str] = set()
     closed: set[str] = set()
@@ -105,19 +106,16 @@ def holds_html(text: str) -> bool:
             continue
         name = tag["name"].lower()
         (closed if tag["end"] else opened).add(name)
-        said = tag["end"] or tag["more"].strip("/> \t\r\n") or name in ("br", "hr")
+        certain = tag["end"] or tag["more"].strip("/> \t\r\n") or name in ("br", "hr")
         front = text[start - 1 : start].strip() or start <= indent
         glued = front and text[end : end + 1].strip()
-        if name in _ALONE and (said or glued):
+        if name in _ALONE and (certain or glued):
             return True
     return not opened.isdisjoint(closed)
 
 
 def text_of(text: str) -> str:
-    """The text without HTML: blocks parted by empty lines, entities decoded once.
-
-    A text that holds none comes back as it is.
-    """
+    """The text without HTML: blocks separated by empty lines, entities decoded once."""
     if "<" in text and encodable(text) and holds_html(text):
         return page_text(text)
     return decoded(text)
@@ -125,22 +123,22 @@ def text_of(text: str) -> str:
 
 def decoded(text: str) -> str:
     """The text with its entities decoded once."""
-    return _ENTITY.sub(lambda found: unescape(found[0]), text) if "&" in text else text
+    return _ENTITY.sub(lambda match: unescape(match[0]), text) if "&" in text else text
 
 
 def page_text(markup: str) -> str:
-    """The text of HTML: its title and each block a paragraph, an empty line between them.
+    """The text of HTML: the title and each block as a paragraph, with empty lines between them.
 
-    Code, scripts, styles and controls are left out. What looks like a tag of no HTML element
-    (`List<String>`) is text.
+    Code, scripts, styles and controls are left out. Tags of unknown elements (`List<String>`) are
+    text.
     """
     return "\n\n".join(text for block in blocks(markup) if not block.code for text in block.texts)
 
 
 def blocks(markup: str, places: str = "id") -> list[Block]:
-    """The blocks of a page that hold text; places: the attribute that names where a block stands.
+    """The blocks of a page with text. places: the attribute that names places in the page.
 
-    What stands in PRE is code, unless the page has little else and it reads like prose.
+    PRE holds code, unless the page has little other text and PRE reads like prose.
     """
     pieces, place = [], ""
     for piece in _marked(markup, places).split(_BLOCK):
@@ -152,7 +150,7 @@ def blocks(markup: str, places: str = "id") -> list[Block]:
             continue
         level = ord(piece[0]) - 0x10 if piece[:1] in _LEVELS.values() else None
         if _BUTTON in piece:
-            # Beside a text it does something to it; alone it is one, such as a question's.
+            # A button beside a text is a control; alone it is text, such as a question.
             beside = _BUTTONS.sub("", piece)
             piece = beside if any(map(str.isalnum, beside)) else piece.replace(_BUTTON, "")
         menu = False
@@ -184,7 +182,7 @@ def blocks(markup: str, places: str = "id") -> list[Block]:
 
 
 def _marked(markup: str, places: str) -> str:
-    """The text of HTML with marks where its blocks, lines, cells, code and places begin."""
+    """The text of HTML with marks for blocks, lines, cells, code, places, links and buttons."""
     from selectolax.lexbor import LexborHTMLParser
 
     markup = _UNKNOWN.sub("&lt;", markup.translate(_NO_MARKS))
@@ -194,7 +192,7 @@ def _marked(markup: str, places: str) -> str:
     page.strip_tags(_NO_TEXT.split("|"))
     if page.root is None:
         return ""
-    # The inner ones first: what is taken out is met no more.
+    # Inner elements first, so that removed ones are not visited.
     for node in reversed(list(page.root.traverse())):
         tag = node.tag or ""
         if _is_menu(node):
@@ -231,7 +229,7 @@ def _marked(markup: str, places: str) -> str:
 
 
 def _is_menu(node: "LexborNode") -> bool:
-    """Whether an element is a menu or a frame of the page, by its role, or by name and content."""
+    """Whether an element is a menu or page frame, by its role, or by its name and content."""
     role, *names = (node.attributes.get(name) or "" for name in ("role", "class", "id"))
     if role in _NO_TEXT_ROLES:
         return True
@@ -246,12 +244,12 @@ def _is_menu(node: "LexborNode") -> bool:
 
 
 def _lines(text: str) -> str:
-    """The text as it is shown: each run of spaces one, and lines where it has the mark of one."""
+    """The text with single spaces, and line breaks for marks of lines."""
     return "\n".join(" ".join(line.split()) for line in text.split(_LINE)).strip("\n")
 
 
 def _is_prose(text: str) -> bool:
-    """Whether what stands in PRE is prose: several words in a line, and mostly letters."""
+    """Whether a text in PRE is prose: several words a line, and mostly letters."""
     words = text.split()
     lines = sum(bool(line.strip()) for line in text.splitlines())
     letters = sum(map(str.isalpha, text))
@@ -259,5 +257,5 @@ def _is_prose(text: str) -> bool:
 
 
 def _step(tag: re.Match[str]) -> int:
-    """By how much a tag makes the elements deeper that it stands in."""
+    """The change in depth at a tag."""
     return 0 if tag["name"].lower() in _ENDLESS else -1 if tag["end"] else 1

@@ -1,4 +1,4 @@
-"""Rows of JSON: of files with an object a line, and of a file that is one list of objects."""
+"""Reads rows of JSON: of files with an object a line, and of files with one list of objects."""
 
 import json
 from collections.abc import Iterator
@@ -19,21 +19,21 @@ from tercet.tasks.corpus.sources.streams import (
 )
 from tercet.tasks.stage import BadInput
 
-# A file without lines is held as a whole, which takes some ten times its bytes.
+# A .json is held in memory, which takes some ten times its bytes.
 MOST_BYTES = 200_000_000
-DEPTH = 4  # objects in one another that are looked into
-# Actions of Elasticsearch's bulk files, which stand in lines between the rows.
+DEPTH = 4  # levels of nested objects that are read
+# Actions of Elasticsearch's bulk files, lines between the rows.
 _ACTIONS = ({"index"}, {"create"}, {"update"}, {"delete"})
 _OPTIONS = ("routing", "pipeline", "retry_on_conflict", "require_alias", "dynamic_templates")
 _HINT = "write one row a line, as .jsonl, e.g. with jq -c '.[]'"
 
-# The number of a row, from 1, and its values, or why it cannot be used.
+# (number of a row from 1, values, fault or None).
 Numbered = tuple[int, dict[str, Any], RowFault | None]
 
 
 def of_lines(path: Path, max_bytes: int) -> Iterator[Numbered]:
-    """The objects of a .jsonl, numbered by their lines; blank lines and Elasticsearch's actions
-    (`{"index": {"_id": "7"}}`) are no rows.
+    """The objects of a .jsonl, numbered by line, without blank lines and Elasticsearch's actions
+    (`{"index": {"_id": "7"}}`).
     """
     for line in lines(path, max_bytes):
         shown = line.text[:SHOWN]
@@ -43,7 +43,7 @@ def of_lines(path: Path, max_bytes: int) -> Iterator[Numbered]:
             try:
                 value = json.loads(line.text, object_pairs_hook=_object)
             except (ValueError, RecursionError) as error:
-                if fold(line.text):  # else nothing that anybody sees
+                if fold(line.text):  # unless all is invisible
                     yield line.number, {}, ("bad_json", str(error)[:SHOWN], shown)
                 continue
             if not _is_action(value):
@@ -51,10 +51,10 @@ def of_lines(path: Path, max_bytes: int) -> Iterator[Numbered]:
 
 
 def of_list(path: Path) -> Iterator[Numbered]:
-    """The objects of a .json, numbered by their place in it.
+    """The objects of a .json, numbered in order.
 
     Raises:
-        BadInput: the file is too large to be held, is no JSON, or has no list of objects, or
+        BadInput: the file is too large for memory, is not JSON, or has no list of objects or
             several.
     """
     for number, value in enumerate(_listed(path, _whole(path)), 1):
@@ -78,7 +78,7 @@ def _is_action(value: Any) -> bool:
 
 
 def by_path(row: dict[str, Any]) -> dict[str, Any]:
-    """The row, with what objects in it hold under their paths: `_source.title`."""
+    """The row with members of nested objects by their paths, such as `_source.title`."""
     for _ in range(DEPTH):
         if any(isinstance(held, dict) for held in row.values()):
             row = dict(chain.from_iterable(starmap(_members, row.items())))
@@ -104,13 +104,13 @@ def _whole(path: Path) -> Any:
             f"{path} holds more than {MOST_BYTES:,} bytes, and would be held as a whole: {_HINT}",
         )
     try:
-        said = b"".join(pieces).decode("utf-8")
+        text = b"".join(pieces).decode("utf-8")
     except UnicodeDecodeError:
         raise BadInput("unreadable", f"{path} is damaged: some of it is not UTF-8") from None
-    if not fold(said):
+    if not fold(text):
         return []
     try:
-        return json.loads(said, object_pairs_hook=_object_or_why)
+        return json.loads(text, object_pairs_hook=_object_or_error)
     except (ValueError, RecursionError) as error:
         hint = "look at it there"
         if str(error).startswith("Extra data"):
@@ -119,49 +119,49 @@ def _whole(path: Path) -> Any:
 
 
 def _listed(path: Path, value: Any) -> list[Any]:
-    """The rows: the value itself if it is a list, or what a single key of it holds; else, if every
-    key holds an object, those, with their keys as the column `id`.
+    """The rows: the value if it is a list, or the only list of objects among its members; else, if
+    every member is an object, the members, with their keys as the column `id`.
     """
     if isinstance(value, list):
         return value
-    there = value if isinstance(value, dict) else {}
-    found = {key: held for key, held in there.items() if _has_rows(held)}
-    if len(found) == 1:
-        return next(iter(found.values()))
-    if found:
-        known = ", ".join(map(repr, found))
+    members = value if isinstance(value, dict) else {}
+    lists = {
+        key: member
+        for key, member in members.items()
+        if isinstance(member, list) and any(isinstance(one, dict) for one in member)
+    }
+    if len(lists) == 1:
+        return next(iter(lists.values()))
+    if lists:
+        keys = ", ".join(map(repr, lists))
         raise BadInput(
-            "unreadable", f"{path} has several lists of rows ({known}): write one of them as .jsonl"
+            "unreadable", f"{path} has several lists of rows ({keys}): write one of them as .jsonl"
         )
-    objects = [one for one in there.values() if isinstance(one, dict) and not _by_number(one)]
-    if len(objects) == len(there) > 1:
-        return [{"id": key, **row} for key, row in zip(there, objects, strict=True)]
+    objects = [one for one in members.values() if isinstance(one, dict) and not _is_column(one)]
+    if len(objects) == len(members) > 1:
+        return [{"id": key, **row} for key, row in zip(members, objects, strict=True)]
     raise BadInput("no_rows", f"{path} holds neither a list of objects nor a key with one: {_HINT}")
 
 
-def _by_number(column: dict[str, Any]) -> bool:
-    """Whether an object is rather a column, whose values stand by the number of their row."""
-    return bool(column) and all(key.isdecimal() for key in column)
-
-
-def _has_rows(value: Any) -> bool:
-    return isinstance(value, list) and any(isinstance(one, dict) for one in value)
+def _is_column(member: dict[str, Any]) -> bool:
+    """Whether an object is a column: values by the numbers of their rows."""
+    return bool(member) and all(key.isdecimal() for key in member)
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object, each of whose keys can be written and stands once, or with the same value."""
-    read: dict[str, Any] = {}
+    """A JSON object with valid keys, none of which has two values."""
+    members: dict[str, Any] = {}
     for key, value in pairs:
-        if key in read and read[key] != value:
+        if key in members and members[key] != value:
             raise InvalidSetting("unreadable", f"the key {key!r} occurs twice")
         if not encodable(key):
             raise InvalidSetting("unreadable", f"the key {key!r} is not valid Unicode")
-        read[key] = value
-    return read
+        members[key] = value
+    return members
 
 
-def _object_or_why(pairs: list[tuple[str, Any]]) -> dict[str, Any] | ValueError:
-    """The object, or why it cannot be used: other rows of its list can."""
+def _object_or_error(pairs: list[tuple[str, Any]]) -> dict[str, Any] | ValueError:
+    """The object, or its error, so that other rows of the list can be read."""
     try:
         return _object(pairs)
     except ValueError as error:

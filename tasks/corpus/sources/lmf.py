@@ -1,8 +1,8 @@
-"""Wordnets in the form WN-LMF, an XML file: `lmf:FILE.xml`, plain, .gz or .zst.
+"""Reads wordnets in the XML form WN-LMF: `lmf:FILE.xml`, plain, .gz or .zst.
 
-A synset is a row for each of its definitions: `entry` (its words, with | between them),
-`definition`, and `part_of_speech` in one letter. A file is read whole: the library `wn` keeps it as
-Python objects, some ten times the file's size.
+Each definition of a synset is a row: `entry` (the synset's words, with | between them),
+`definition`, and `part_of_speech` in one letter. The library `wn` holds the file in memory, in some
+ten times its size.
 """
 
 import codecs
@@ -49,10 +49,10 @@ def digest(corpus: CorpusConfig) -> str:
 
 
 def tables(corpus: CorpusConfig, max_bytes: int) -> Iterator[Table]:
-    """The wordnet as one table, whatever lexicons the file holds.
+    """All lexicons of the file as one table.
 
     Raises:
-        BadInput: the file is not there, is damaged, or is not WN-LMF.
+        BadInput: the file is missing, damaged, or not WN-LMF.
     """
     path = path_of(corpus.source)
     try:
@@ -70,31 +70,30 @@ def portable(source: str) -> str:
     return f"{PREFIX}{path_of(source).resolve()}"
 
 
-def _rows(synsets: Sequence[_Synset], max_bytes: int, wanted: Sequence[str]) -> Iterator[Row]:
+def _rows(synsets: Sequence[_Synset], max_bytes: int, columns: Sequence[str]) -> Iterator[Row]:
     for number, synset in enumerate(synsets, 1):
         values = dict(zip(COLUMNS, synset, strict=True))
-        yield bounded(number, {column: values[column] for column in wanted}, max_bytes)
+        yield bounded(number, {column: values[column] for column in columns}, max_bytes)
 
 
 @lru_cache(maxsize=1)
 def _synsets(path: Path, changed: int, size: int) -> list[_Synset]:
-    """What `_loaded` gives as rows. changed, size: of the file, so that another is read anew."""
+    """The file's rows. changed, size: of the file, for the cache."""
     families: dict[tuple[str, str], list[Any]] = defaultdict(list)
     bases: dict[tuple[str, str], tuple[str, str]] = {}
     for lexicon in _loaded(path)["lexicons"]:
-        own = base = (lexicon["id"], lexicon["version"])
+        key = base = (lexicon["id"], lexicon["version"])
         if extended := lexicon.get("extends"):
             base = (extended["id"], extended["version"])
             base = bases.get(base, base)
-        bases[own] = base
+        bases[key] = base
         families[base].append(lexicon)
     return [row for lexicons in families.values() for row in _rows_of(path, lexicons)]
 
 
 def _rows_of(path: Path, lexicons: Sequence[Any]) -> Iterator[_Synset]:
-    """A lexicon with its extensions, which share their ids.
-
-    An extension gives senses to the lexicon's entries, and definitions to its synsets.
+    """The rows of a lexicon and its extensions, which add senses to its entries and definitions to
+    its synsets.
     """
     entries = [entry for lexicon in lexicons for entry in lexicon.get("entries", [])]
     synsets = [synset for lexicon in lexicons for synset in lexicon.get("synsets", [])]
@@ -141,12 +140,12 @@ def _loaded(path: Path) -> Any:
             shutil.copyfileobj(stream, plain, CHUNK)
             plain.flush()
             return lmf.load(plain.name, progress_handler=None)
-    except Exception as error:  # wn lets slip whatever a wrong file makes it stumble over
+    except Exception as error:  # wn raises errors of any kind for damaged files
         if isinstance(error, MemoryError) or getattr(error, "errno", None) == errno.ENOSPC:
             raise
-        said = (str(error).splitlines() or [type(error).__name__])[0]
-        what = f"is not a whole wordnet in the form WN-LMF ({said[:SHOWN]})"
-        # A damaged archive is an OSError too, but none of the system's.
+        message = (str(error).splitlines() or [type(error).__name__])[0]
+        what = f"is not a whole wordnet in the form WN-LMF ({message[:SHOWN]})"
+        # A damaged archive raises OSError too, without a message of the system.
         if isinstance(error, OSError) and error.strerror:
             what = f"cannot be read: {error.strerror}"
         raise BadInput("unreadable", f"{path} {what}") from None

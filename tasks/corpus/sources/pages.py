@@ -1,7 +1,7 @@
-"""Pages in files, in HTML, XHTML, Markdown or a document's format, as blocks of text.
+"""Reads pages in HTML, XHTML, Markdown or a document's format as blocks of text.
 
-Markdown becomes HTML by markdown-it and its plug-ins, documents of other programs by pandoc
-or pdfium, in a process of its own.
+markdown-it and its plug-ins turn Markdown into HTML; pandoc or pdfium, in a separate process, do so
+for documents of other programs.
 """
 
 import re
@@ -38,17 +38,18 @@ from tercet.tasks.corpus.sources.streams import (
     text_start,
 )
 
-# What stands between a page's own title and the name of its site.
+# Signs between a page's title and the name of its site.
 _SITES = ("|", "–", "—", "·", "•", "»", "«", "::", "- ")
-# What says that a page is XML, and names of characters that only HTML knows.
+# The beginning of a page in XML, and names of characters that only HTML defines.
 _XHTML = re.compile(r"\s*(?:<\?xml\s|(?:<!doctype[^>]*>\s*)?<html\s[^>]*\bxmlns=)", re.I)
 _NAMED = re.compile(r"&(?!(?:amp|lt|gt|quot|apos);)[a-z][a-z0-9]*;", re.I)
 
 
 def page_blocks(path: Path, max_bytes: int) -> Iterator[Block | Line]:
-    """The blocks of a page but for its menus, and the lines of it that are faults.
+    """The blocks of a page without its menus, and its faulty lines.
 
-    Of HTML, a page that is longer than `max_bytes` is one; Markdown is read in pieces of that size.
+    A page in HTML longer than `max_bytes` is a fault; Markdown is read in pieces of about that
+    size.
 
     Raises:
         BadInput: as `streams.lines`.
@@ -96,8 +97,8 @@ def _markdown_blocks(path: Path, max_bytes: int) -> Iterator[Block | Line]:
     first, size = 1, 0
 
     def piece() -> Iterator[Block]:
-        found = _read(markdown_html("\n".join(held), mdx, first), LINE)
-        return (block._replace(place=f":{block.place or first}") for block in found)
+        read = _read(markdown_html("\n".join(held), mdx, first), LINE)
+        return (block._replace(place=f":{block.place or first}") for block in read)
 
     for line in lines(path, max_bytes):
         if line.fault:
@@ -116,7 +117,7 @@ def _read(markup: str, places: str = "id") -> list[Block]:
 
 
 def _html_of(markup: str) -> str:
-    """A page that says that it is XML, in which elements may close themselves, as HTML."""
+    """A page in XML, in which elements may close themselves, as HTML; other pages unchanged."""
     if not _XHTML.match(markup):
         return markup
     from lxml import etree
@@ -125,23 +126,23 @@ def _html_of(markup: str) -> str:
     try:
         named = _NAMED.sub(lambda name: unescape(name[0]), markup)
         page = etree.fromstring(named.encode(), parser)
-    except etree.XMLSyntaxError:  # it is no XML, whatever it says
+    except etree.XMLSyntaxError:  # not XML in spite of its beginning
         return markup
     return str(etree.tostring(page, method="html", encoding="unicode"))
 
 
 def _without_site(title: str, heading: str) -> str:
-    """The page's first heading, if the title is that and, behind it, the name of a site."""
+    """The title; if it is the page's first heading and the name of a site, the heading."""
     rest = title.removeprefix(heading).lstrip()
     return heading if heading and rest != title and rest.startswith(_SITES) else title
 
 
-# Bytes of a file, and what its process may take. Pandoc's own bound is that of its heap.
+# Limits: bytes of a file; and time and memory of its process (for pandoc, its heap).
 _LARGEST, _SECONDS, _MEGABYTES = 200_000_000, 60, 2_000
 
 
 def reading_version(form: str) -> str:
-    """The library that reads a format, and its version; empty where Tercet reads it itself."""
+    """The library that reads a format, and its version; empty if Tercet reads it."""
     if form not in DOCUMENTS:
         return ""
     distribution = "pypdfium2" if form == ".pdf" else "pypandoc-binary"
@@ -153,7 +154,7 @@ def document_html(path: Path) -> str:
 
     Raises:
         BadInput: as `open_bytes`.
-        ValueError: the document is damaged, or takes too much time or memory: why.
+        ValueError: the document is damaged, or takes too much time or memory.
     """
     import pypandoc
 
@@ -164,23 +165,10 @@ def document_html(path: Path) -> str:
         raise ValueError(f"it is longer than {_LARGEST} bytes")
     command = [sys.executable, "-P", pdf.__file__, str(_MEGABYTES)]
     if form != ".pdf":
-        command = [
-            pypandoc.get_pandoc_path(),
-            "--sandbox",
-            "--standalone",
-            "--to",
-            "html",
-            "--from",
-        ]
-        # Without a title of their own, pages would be called "-".
-        command += [
-            DOCUMENTS[form],
-            "--variable",
-            "pagetitle= ",
-            "+RTS",
-            f"-M{_MEGABYTES}m",
-            "-RTS",
-        ]
+        command = [pypandoc.get_pandoc_path(), "--sandbox", "--standalone", "--to", "html"]
+        # By default, pandoc gives a document without a title the title "-".
+        command += ["--from", DOCUMENTS[form], "--variable", "pagetitle= "]
+        command += ["+RTS", f"-M{_MEGABYTES}m", "-RTS"]
     try:
         done = subprocess.run(command, input=raw, capture_output=True, timeout=_SECONDS)
     except subprocess.TimeoutExpired:
@@ -192,7 +180,7 @@ def document_html(path: Path) -> str:
     return done.stdout.decode("utf-8", "replace")
 
 
-# The attribute of an element that tells the line of the file in which it begins.
+# The attribute with the line of the file in which an element begins.
 LINE = "tercet-line"
 _FRONT = re.compile(
     r"(---|\+\+\+)[^\S\n]*\n(?P<content>(?:.*\n){0,1000}?)(?:\1|\.\.\.)[^\S\n]*(?:\n|\Z)"
@@ -200,37 +188,37 @@ _FRONT = re.compile(
 _TITLE = re.compile(
     r"^title\s*[:=]\s*(?P<quote>[\"']?)(?P<title>[^\s>|].*?)(?P=quote)\s*$", re.I | re.M
 )
-# What is no text: the marks of GitHub's notes, of MyST's targets, of attributes behind a block;
-# and templates of Jinja, Liquid and Hugo, which in backticks are what a text is about.
+# Parts that are not text: marks of GitHub's notes, MyST's targets, attributes after a block, and
+# templates of Jinja, Liquid and Hugo, except in backticks, where the text is about them.
 _MARKS = re.compile(
     r"\A\[![A-Za-z]+\](?=\s)|\A\([^()\s]+\)=[^\S\n]*(?=\n|\Z)|"
     r"(?:\A|\s)\{:?\s*[#.][^{}\n]*\}\s*\Z|"
     r"(?<!`)(?:\{\{[^{}]*+\}\}|\{%(?:[^%]|%(?!\})){0,300}+%\}|\{#(?:[^#]|#(?!\})){0,300}+#\})"
 )
-# Of MDX: modules, and components' tags.
+# MDX's modules, and tags of components.
 _MODULE = re.compile(r"(?:import|export)\s")
 _COMPONENT = re.compile(r"</?[A-Z][^<>`]*+>|<>|</>")
-# A fence that holds Markdown: MyST's directives, but for those that hold code, and three colons.
+# A fence with Markdown: MyST's directives except those with code, and three colons.
 _DIRECTIVE = re.compile(
     r"\{?(?!(?:code[\w-]*|math|mermaid|toctree|raw|include|literalinclude|eval-rst|contents|dot|"
     r"csv-table|r|python|julia|bash|sh|sql|js|ojs)(?![\w:-]))[\w:-]+\}?\s*(?P<title>(?!\S+\.\w+$).*)"
 )
 _OPTIONS = re.compile(r"(?:[^\S\n]*:[\w-]+:.*\n)*|---\n(?:.*\n)*?---\n")
-_DEEP = 20  # directives within each other
-# What nothing closes opens nothing.
+_DEEP = 20  # depth of nested directives
+# Beginnings of fences and comments, which are text if nothing closes them.
 _OPENS = re.compile(r"`{3,}|~{3,}|<!--")
 _TRIES = 5
 
 
 def markdown_html(text: str, mdx: bool = False, first: int = 1) -> str:
-    """The text as HTML, each block with its `LINE`; front matter leaves its title.
+    """The text as HTML, each block with its `LINE`; front matter gives the title.
 
     mdx: whether it has components. first: the number of its first line.
     """
     title = ""
     if front := _FRONT.match(text):
-        found = _TITLE.search(front["content"])
-        title = f"<title>{escape(found['title'])}</title>" if found else ""
+        match = _TITLE.search(front["content"])
+        title = f"<title>{escape(match['title'])}</title>" if match else ""
         text = "\n" * front[0].count("\n") + text[front.end() :]
     return title + _html(text, mdx, first)
 
@@ -250,7 +238,7 @@ def _html(text: str, mdx: bool, first: int, depth: int = 0) -> str:
 
 
 def _is_open(token: Token) -> bool:
-    """Whether nothing closes a fence or a comment, which then lasts to the end."""
+    """Whether a fence or a comment is not closed, and so lasts to the end."""
     if token.type == "html_block":
         return "<!--" in token.content[:8] and "-->" not in token.content
     start, end = token.map or (0, 0)
@@ -263,7 +251,7 @@ def _parser() -> MarkdownIt:
     for plugin in (admon_plugin, colon_fence_plugin, deflist_plugin, footnote_plugin):
         parser.use(plugin)
     parser.use(myst_role_plugin)
-    # A footnote stays where it is written, whether or not anything refers to it.
+    # Footnotes stay where they are written.
     parser.disable(["footnote_tail", "footnote_inline"])
     for name in ("footnote_ref", "footnote_reference_open", "footnote_reference_close"):
         parser.add_render_rule(name, lambda *given: "")
@@ -275,7 +263,7 @@ def _parser() -> MarkdownIt:
 
 
 def _prepare(state: StateCore) -> None:
-    """Tells blocks their lines, and takes out of their texts what is none."""
+    """Sets the lines of blocks, and removes parts that are not text."""
     for token in state.tokens:
         if token.map is not None:
             token.attrSet(LINE, str(state.env["first"] + token.map[0]))
@@ -300,5 +288,5 @@ def _fence(renderer: Any, tokens: Sequence[Token], at: int, options: Any, env: A
 
 
 def _role(renderer: Any, tokens: Sequence[Token], at: int, options: Any, env: Any) -> str:
-    """A role's text, without what it leads to."""
+    """A role's text, without its target."""
     return escape(tokens[at].content.strip("`").partition(" <")[0])

@@ -1,7 +1,7 @@
-"""PDF as HTML, by pdfium: a program that reads standard input, within so many megabytes.
+"""A program that turns PDF on standard input into HTML, by pdfium, within so many megabytes.
 
-Each page has its place, `page=N`, and the bookmarks that lead to it are its headings; none of
-them is the document's title.
+Each page has the place `page=N`; the bookmarks that lead to it are its headings, none of which is
+the document's title.
 """
 
 import re
@@ -11,9 +11,9 @@ from collections import defaultdict
 from collections.abc import Iterator
 from html import escape
 
-# What stands for the hyphen of a word that goes on in the next line.
+# pdfium's characters for a hyphen at the end of a line within a word.
 _HYPHEN = re.compile("[\x02\ufffe]\\s*")
-_SHORT = 0.8  # of a page's longest line: so short is a paragraph's last
+_SHORT = 0.8  # the most of a page's longest line that a paragraph's last line may have
 
 
 def _parts(data: bytes) -> Iterator[str]:
@@ -28,7 +28,7 @@ def _parts(data: bytes) -> Iterator[str]:
         yield f'<div id="page={at + 1}">'
         text = _HYPHEN.sub("", page.get_textpage().get_text_range())
         lines = [" ".join(line.split()) for line in text.splitlines() if line.strip()]
-        # A heading whose words are no line of the page stands at its top.
+        # A heading that is not a line of the page is put at its top.
         for title, level in bookmarks[at].items():
             if title not in lines:
                 yield f"<h{level}>{escape(title)}</h{level}>"

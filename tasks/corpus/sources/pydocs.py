@@ -1,7 +1,7 @@
-"""The corpus that is on every machine: docstrings of the Python packages installed there.
+"""A corpus that every machine has: docstrings of installed Python packages.
 
-Source files are read and parsed, never imported. The hash of their paths decides which ones, before
-any is read; the packages' RECORD files say what is installed.
+Source files are parsed, never imported. The packages' RECORD files list them, and hashes of their
+paths decide which ones are read.
 """
 
 import ast
@@ -50,7 +50,7 @@ DEFAULT_PACKAGES = (
     "sqlalchemy",
     "sympy",
 )
-# Words of a pair's two texts, both ends included: enough to say something, not a page.
+# Fewest and most words of a pair's two texts.
 SUMMARY_WORDS = (4, 60)
 NEXT_WORDS = (8, 150)
 MIN_DOCSTRING = 20  # characters; shorter ones hold no sentence
@@ -59,17 +59,17 @@ _QUOTES = (b'"""', b"'''")
 
 
 def packages_of(corpus: CorpusConfig) -> list[str]:
-    """The packages to read: those named, else those of a default list that are installed."""
+    """The packages to read: the recipe's, else the installed ones of a default list."""
     if corpus.packages:
         return list(dict.fromkeys(corpus.packages))
-    found = [name for name in DEFAULT_PACKAGES if _installed(name) is not None]
-    if not found:
+    installed = [name for name in DEFAULT_PACKAGES if _installed(name) is not None]
+    if not installed:
         raise BadInput(
             "missing_package",
             f"corpus {corpus.name!r}: none of the usual packages is installed; name some under "
             "`packages`",
         )
-    return found
+    return installed
 
 
 def digest(corpus: CorpusConfig) -> str:
@@ -82,10 +82,10 @@ def digest(corpus: CorpusConfig) -> str:
 
 
 def check(corpus: CorpusConfig, max_bytes: int) -> None:
-    """See that every package is installed and has source files, and that no column is asked for.
+    """Checks that every package is installed and has source files, and that no column is named.
 
     Raises:
-        BadInput: one is not, or has none.
+        BadInput: a check fails.
     """
     refuse_columns(corpus, "the source pydocs has docstrings")
     for name in packages_of(corpus):
@@ -98,7 +98,7 @@ def check(corpus: CorpusConfig, max_bytes: int) -> None:
 
 
 def source_files(package: str) -> list[str]:
-    """The package's .py files as its RECORD names them, without its tests, in order of name."""
+    """The package's .py files in its RECORD, without tests, sorted."""
     rows = csv.reader(_record(package).splitlines())
     named = [row[0] for row in rows if row and row[0].endswith(".py")]
     return sorted(name for name in named if _is_documented(name))
@@ -112,20 +112,20 @@ def _is_documented(name: str) -> bool:
 
 
 def chosen(files: Sequence[str], count: FileCount | None) -> list[str]:
-    """`count` of the files (a number, or a fraction) by hash of their names, in order of name."""
+    """`count` files (a number, or a fraction of all) by hash of their names, sorted."""
     if count is None:
         return list(files)
-    wanted = count if isinstance(count, int) else max(1, round(count * len(files)))
+    number = count if isinstance(count, int) else max(1, round(count * len(files)))
     order = np.argsort(seeding.mix(seeding.text_ids(files)), kind="stable")
-    return [files[index] for index in sorted(order[:wanted].tolist())]
+    return [files[index] for index in sorted(order[:number].tolist())]
 
 
 def read(corpus: CorpusConfig, max_bytes: int) -> Iterator[Reading]:
-    """Documents, one a docstring, in the order of packages, files and lines.
+    """A document for each docstring, in the order of packages, files and lines.
 
-    A document's source is its package, its path is `module:qualified name`. Its one pair, if it
-    has one, is its summary paragraph with the paragraph behind it. Its questions: the summary by
-    what the code calls it, and, of a method, the summary of its class by that of the method.
+    A document's source is its package, its path `module:qualified name`. Its pair, if it has one,
+    is its summary paragraph with the next paragraph. Its questions are a name with its summary and,
+    for a method, its summary with that of its class.
     """
     documents = 0
     for package in packages_of(corpus):
@@ -148,7 +148,7 @@ def tables(corpus: CorpusConfig, max_bytes: int) -> Iterator[Table]:
 
 
 def has_pairs(corpus: CorpusConfig) -> bool:
-    """A docstring's summary goes with the paragraph behind it."""
+    """True: a docstring's summary and its next paragraph are a pair."""
     return True
 
 
@@ -163,19 +163,21 @@ def _file_readings(package: str, name: str, path: Path) -> Iterator[Reading]:
     module = name.removesuffix(".py").replace("/", ".").removesuffix(".__init__")
     try:
         with _no_collector(), warnings.catch_warnings(action="ignore"):
-            found = docstrings_in(code)
+            docstrings = docstrings_in(code)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         yield Fault(package, name, "unparsable", str(error)[:SHOWN], "")
         return
     summaries: dict[str, list[str]] = {}
-    for one in found:
+    for one in docstrings:
         if len(one.text) >= MIN_DOCSTRING:
             yield from _docstring_readings(package, module, one, summaries)
 
 
 @contextmanager
 def _no_collector() -> Iterator[None]:
-    """Without the cycle collector, which finds nothing in a syntax tree and takes a third."""
+    """Pauses the cycle collector, which takes a third of the time and finds nothing in syntax
+    trees.
+    """
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -185,7 +187,7 @@ def _no_collector() -> Iterator[None]:
             gc.enable()
 
 
-class Found(NamedTuple):
+class Docstring(NamedTuple):
     """A docstring with its owner's qualified name ('' for a module) and a function's parameters."""
 
     qualified: str
@@ -193,50 +195,48 @@ class Found(NamedTuple):
     text: str
 
 
-def docstrings_in(code: bytes) -> list[Found]:
-    """The docstrings of a module, its classes and functions.
-
-    Functions inside functions are left out.
+def docstrings_in(code: bytes) -> list[Docstring]:
+    """The docstrings of a module, its classes and functions, without functions inside functions.
 
     Raises:
         SyntaxError, ValueError: the code does not parse.
     """
-    found: list[Found] = []
-    _collect(ast.parse(code), "", found)
-    return found
+    docstrings: list[Docstring] = []
+    _collect(ast.parse(code), "", docstrings)
+    return docstrings
 
 
 def _collect(
     owner: ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef,
     name: str,
-    found: list[Found],
+    docstrings: list[Docstring],
 ) -> None:
     parameters = None
     if isinstance(owner, ast.FunctionDef | ast.AsyncFunctionDef):
-        given = owner.args
-        names = (one.arg for one in (*given.posonlyargs, *given.args, *given.kwonlyargs))
+        declared = owner.args
+        names = (one.arg for one in (*declared.posonlyargs, *declared.args, *declared.kwonlyargs))
         parameters = tuple(name for name in names if name not in ("self", "cls"))
     text = ast.get_docstring(owner, clean=False)
     if text is not None:
-        found.append(Found(name, parameters, text))
+        docstrings.append(Docstring(name, parameters, text))
     if parameters is None:
-        _descend(owner.body, name, found)
+        _descend(owner.body, name, docstrings)
 
 
-def _descend(body: list[ast.stmt], name: str, found: list[Found]) -> None:
+def _descend(body: list[ast.stmt], name: str, docstrings: list[Docstring]) -> None:
     for statement in body:
         if isinstance(statement, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            _collect(statement, f"{name}.{statement.name}".lstrip("."), found)
+            _collect(statement, f"{name}.{statement.name}".lstrip("."), docstrings)
         elif isinstance(statement, ast.If | ast.Try | ast.With):
             for part in ("body", "handlers", "orelse", "finalbody"):
                 for inner in getattr(statement, part, []):
                     branch = inner.body if isinstance(inner, ast.ExceptHandler) else [inner]
-                    _descend(branch, name, found)
+                    _descend(branch, name, docstrings)
 
 
-def _questions(found: Found, summaries: Mapping[str, list[str]]) -> Iterator[Question]:
-    """What can be asked about this docstring. summaries: by the qualified names read so far."""
-    qualified, parameters, _ = found
+def _questions(docstring: Docstring, summaries: Mapping[str, list[str]]) -> Iterator[Question]:
+    """The questions about this docstring. summaries: by qualified names, read so far."""
+    qualified, parameters, _ = docstring
     summary = summaries[qualified]
     if not qualified or not _between(" ".join(summary), SUMMARY_WORDS):
         return
@@ -249,14 +249,14 @@ def _questions(found: Found, summaries: Mapping[str, list[str]]) -> Iterator[Que
 
 
 def _docstring_readings(
-    package: str, module: str, found: Found, summaries: dict[str, list[str]]
+    package: str, module: str, docstring: Docstring, summaries: dict[str, list[str]]
 ) -> Iterator[Reading]:
     """The document and its faults.
 
-    summaries: of those before, by the owner's name, which gets that of this one: the sentences of
-    its first paragraph, none if that is not all prose.
+    summaries: of earlier docstrings, by the owner's name. Gets that of this one: the sentences of
+    its first paragraph if that is all prose, else none.
     """
-    path, text = f"{module}:{found.qualified}", found.text
+    path, text = f"{module}:{docstring.qualified}", docstring.text
     if not encodable(text):
         shown = text[:SHOWN].encode("utf-8", "replace").decode("utf-8")
         yield Fault(package, path, "not_utf8", "not valid Unicode", shown)
@@ -279,13 +279,13 @@ def _docstring_readings(
             kept.append(good)
     if kept:
         whole_summary = cleaned.lead and whole[0] is not None
-        summaries[found.qualified] = kept[0] if whole_summary else []
+        summaries[docstring.qualified] = kept[0] if whole_summary else []
         pairs = _pairs(whole[: len(cleaned.lead)])
-        yield Document(package, path, kept, pairs, tuple(_questions(found, summaries)))
+        yield Document(package, path, kept, pairs, tuple(_questions(docstring, summaries)))
 
 
 def _pairs(lead: list[str | None]) -> list[tuple[str, str]]:
-    """The summary with the paragraph behind it, where both are prose of sensible length."""
+    """The summary and the next paragraph, if both are prose of sensible length."""
     if len(lead) < 2 or lead[0] is None or lead[1] is None:
         return []
     summary, following = lead[0], lead[1]
@@ -306,10 +306,10 @@ def _installed(package: str) -> metadata.Distribution | None:
 
 
 def _distribution(package: str) -> metadata.Distribution:
-    """The distribution of that name, or the one that brings the top module of that name."""
-    found = _installed(package)
-    if found is not None:
-        return found
+    """The distribution of this name, else the one with the top-level module of this name."""
+    distribution = _installed(package)
+    if distribution is not None:
+        return distribution
     owners = metadata.packages_distributions()
     if package in owners:
         return metadata.distribution(owners[package][0])
@@ -331,7 +331,7 @@ def _record(package: str) -> str:
 READER = Reader("pydocs", digest, read, check=check, tables=tables, has_pairs=has_pairs)
 
 
-# Sections whose text is prose about the object as a whole; every other titled section is data.
+# Titles of sections of prose; other titled sections hold data.
 _PROSE_SECTIONS = frozenset({"notes", "note", "description", "details", "extended summary"})
 _LABEL = re.compile(
     r"^(args?|arguments?|attributes?|examples?|inputs?|keyword args?|keyword arguments?|methods?"
@@ -368,25 +368,25 @@ MIN_WORDLIKE = 0.6
 
 
 class Prose(NamedTuple):
-    """A docstring's paragraphs in order: before its first section, and in sections of prose."""
+    """A docstring's paragraphs: before its first section, and in sections of prose."""
 
     lead: list[str]
     rest: list[str]
 
 
 def prose_of(docstring: str) -> Prose:
-    """The docstring's prose paragraphs, each as one line of text, inline markup taken away.
+    """The docstring's paragraphs of prose, each as one line without inline markup.
 
-    Understood are reStructuredText, the styles of NumPy and Google, Sphinx's field lists and
-    Markdown as docstrings use it. Left out are titles, sections of parameters, results, examples
-    and references, directives, footnotes, literal and fenced blocks, doctests, tables, lists and
+    Understands reStructuredText, the styles of NumPy and Google, Sphinx's field lists and the
+    Markdown of docstrings. Leaves out titles, sections of parameters, results, examples and
+    references, directives, footnotes, literal and fenced blocks, doctests, tables, lists and
     indented blocks.
     """
     return _Cleaner().run(inspect.cleandoc(docstring).split("\n"))
 
 
 class _Cleaner:
-    """One pass over the lines, with what is open and what is being left out."""
+    """A pass over the lines. open: lines of the current paragraph. skip_…: what is left out now."""
 
     def __init__(self) -> None:
         self.lead: list[str] = []
@@ -481,22 +481,22 @@ def _is_title(text: str, following: str) -> bool:
 
 def plain(text: str) -> str:
     """The text without inline markup: roles, code, emphasis, links, footnotes, tags."""
-    text = _ROLE.sub(lambda found: _shown(found[1]), text)
-    text = _CODE.sub(lambda found: found[1], text)
+    text = _ROLE.sub(lambda match: _shown(match[1]), text)
+    text = _CODE.sub(lambda match: match[1], text)
     text = _FOOTNOTE.sub("", text)
-    text = _MARKDOWN_LINK.sub(lambda found: found[1], text)
-    text = _CROSS_REFERENCE.sub(lambda found: _shown(found[1]), text)
+    text = _MARKDOWN_LINK.sub(lambda match: match[1], text)
+    text = _CROSS_REFERENCE.sub(lambda match: _shown(match[1]), text)
     text = _STRONG.sub(r"\1", text)
     text = _EMPHASIS.sub(r"\1", text)
     text = _TAG.sub("", text)
-    text = _ESCAPE.sub(lambda found: found[1].strip(), text)
+    text = _ESCAPE.sub(lambda match: match[1].strip(), text)
     if text.endswith("::"):
         text = text[:-1]
     return " ".join(text.split())
 
 
 def _shown(target: str) -> str:
-    """What a reader sees of a reference: its title, or with `~` the last part of its name."""
+    """The shown text of a reference: its title, or with `~` the last part of its name."""
     titled = _TITLE_AND_TARGET.match(target)
     if titled:
         return titled[1]
@@ -504,7 +504,7 @@ def _shown(target: str) -> str:
 
 
 def is_prose(sentence: str) -> bool:
-    """Whether a sentence reads as prose: no left-over markup, links or formulas; mostly words."""
+    """Whether a sentence is prose: mostly words, without markup, links or formulas."""
     if _UNWANTED.search(sentence) or not _STARTS.match(sentence) or sentence[-1] in ":,;(":
         return False
     words = sentence.split()
@@ -512,5 +512,5 @@ def is_prose(sentence: str) -> bool:
 
 
 def is_whole(paragraph: str) -> bool:
-    """Whether a paragraph ends as a sentence does."""
+    """Whether a paragraph ends like a sentence."""
     return _ENDS.search(paragraph) is not None

@@ -8,7 +8,7 @@ from tercet.tasks.corpus.sources.reader import Reader
 
 UNVERSIONED = True
 
-# Whatever begins like none of these is a file or a glob.
+# Any other source is a file or a glob.
 READERS: Mapping[str, Reader] = with_installed(
     "tercet.readers", (pydocs.READER, hub.READER, lmf.READER)
 )

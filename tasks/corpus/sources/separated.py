@@ -1,8 +1,11 @@
-"""Separated files (.csv, .tsv, .txt as a table): the dialect of each, and its records.
+"""Separated files (.csv, .tsv, .txt as a table): finds each file's dialect and reads its records.
 
-The dialect is found in the file's beginning: the one by which most records have as many fields as
-the header. A record that cannot be read by it costs its first line alone; the lines behind that are
-read anew, so that a stray quotation mark glues nothing together.
+The dialect is the one by which most records at the file's beginning have as many fields as the
+header. A record that cannot be read costs only its first line; the following lines are read again,
+so that a stray quotation mark joins no rows.
+
+DuckDB's sniffer cannot replace this: with one stray quotation mark in 300 rows it silently cuts all
+texts at their commas, or rejects the file.
 """
 
 import csv
@@ -26,19 +29,19 @@ from tercet.tasks.corpus.sources.streams import (
 )
 from tercet.tasks.stage import Config
 
-# Between fields, the usual one of a .csv first.
+# Delimiters, the usual one of a .csv first.
 _DELIMITERS = (",", ";", "\t", "|", "^", "~", "\x01", "\x1f", ":")
-# A colon, or in a .tsv without tabs any other sign, separates if so many records have as many
-# fields as the header.
+# The share of records with the header's number of fields from which a colon, or in a .tsv without
+# tabs any other sign, is the delimiter.
 _SURE = 0.95
-# Quotation marks mean nothing where so many more records have the header's fields for it: a few
-# stray ones are faults.
+# Quotation marks count as text if that makes the share of such records this much larger; otherwise
+# a few stray ones are faults.
 _STRANGE = 0.05
-# The first line by which a spreadsheet is told what separates.
+# The first line by which Excel learns the delimiter.
 _HINT = re.compile(r'"?sep=(.)"?', re.IGNORECASE)
 BAD = "bad_csv"
 _BACKSLASH = "\\"
-# What of a file's beginning is looked at to find its dialect.
+# The size of the beginning in which the dialect is sought.
 _LINES, _CHARACTERS = 2000, 1_000_000
 _NAMED = {"\t": "a tab", "\x01": "Ctrl-A", ",": "a comma", ";": "a semicolon", ":": "a colon"}
 
@@ -46,9 +49,9 @@ _NAMED = {"\t": "a tab", "\x01": "Ctrl-A", ",": "a comma", ";": "a semicolon", "
 class Dialect(NamedTuple):
     """How a file's fields are written.
 
-    delimiter: between fields. quote: around them, or empty where quotation marks mean nothing.
-    escape: in front of a quotation mark within a field, or empty where it stands twice.
-    spaced: whether spaces behind the delimiter belong to it.
+    delimiter: between fields. quote: around fields; empty: quotation marks are text. escape: before
+    a quotation mark within a field; empty: it is doubled. spaced: whether spaces after the
+    delimiter belong to it.
     """
 
     delimiter: str
@@ -79,9 +82,7 @@ class DialectSettings(Config):
 
 
 def dialect_of(path: Path, max_bytes: int, given: DialectSettings | None = None) -> Dialect:
-    """The dialect of a file, by its beginning, as far as it is not given: that by which most
-    records have as many fields as the header.
-    """
+    """The dialect of a file, found in its beginning except for the given parts."""
     settings = given or DialectSettings()
     quotes = ['"', "'", ""] if settings.quote is None else [settings.quote]
     escapes = ["", _BACKSLASH] if settings.escape is None else [settings.escape]
@@ -92,9 +93,9 @@ def dialect_of(path: Path, max_bytes: int, given: DialectSettings | None = None)
         held += len(line.text)
         if len(sample) == _LINES or held > _CHARACTERS:
             break
-    there = set().union(*(line.text for line in sample))
+    characters = set().union(*(line.text for line in sample))
     usual = "," if format_of(path)[0] == ".csv" else "\t"
-    marks = [usual, *(mark for mark in _DELIMITERS if mark in there and mark != usual)]
+    marks = [usual, *(mark for mark in _DELIMITERS if mark in characters and mark != usual)]
     if hint := sample and _HINT.fullmatch(sample[0].text):
         marks = [hint[1]]
     if settings.delimiter is not None:
@@ -115,29 +116,31 @@ def dialect_of(path: Path, max_bytes: int, given: DialectSettings | None = None)
     for spaced, quote, escape in product((False, True), quotes, escapes):
         if best.share == 1.0:
             break
-        other = best.dialect._replace(quote=quote, escape=escape, spaced=spaced)
-        if {quote, escape, " " if spaced else ""} <= {"", *there}:
-            found = _tried(other, sample, max_bytes)
-            more = found.share > best.share + (0.0 if quote else _STRANGE)
-            best = found if more and found.fields >= best.fields else best
+        dialect = best.dialect._replace(quote=quote, escape=escape, spaced=spaced)
+        if {quote, escape, " " if spaced else ""} <= {"", *characters}:
+            other = _tried(dialect, sample, max_bytes)
+            better = other.share > best.share + (0.0 if quote else _STRANGE)
+            best = other if better and other.fields >= best.fields else best
     return best.dialect
 
 
 def unusual(dialect: Dialect, form: str) -> str | None:
-    """The dialect in words, if it is not the usual one of such files."""
-    said = []
+    """A description of the dialect's differences from the usual one of such files, if any."""
+    differences = []
     if dialect.delimiter != ("," if form == ".csv" else "\t") or dialect.spaced:
         name = _NAMED.get(dialect.delimiter, repr(dialect.delimiter))
-        said.append(f"fields separated by {name}" + (" and spaces" if dialect.spaced else ""))
+        spaces = " and spaces" if dialect.spaced else ""
+        differences.append(f"fields separated by {name}{spaces}")
     if dialect.quote != '"':
-        said.append(f"fields quoted by {dialect.quote}" if dialect.quote else "no quoted fields")
+        quoted = f"fields quoted by {dialect.quote}" if dialect.quote else "no quoted fields"
+        differences.append(quoted)
     if dialect.escape:
-        said.append(f"quotation marks escaped by {dialect.escape}")
-    return ", ".join(said) or None
+        differences.append(f"quotation marks escaped by {dialect.escape}")
+    return ", ".join(differences) or None
 
 
 def named(header: Sequence[str], fields: Sequence[str]) -> dict[str, str]:
-    """A record's fields by column. Of columns with one name, the texts that differ are joined."""
+    """A record's fields by column; different texts in columns of one name are joined."""
     values = dict(zip(header, fields, strict=False))
     if len(values) < min(len(header), len(fields)):
         for name in values:
@@ -147,13 +150,13 @@ def named(header: Sequence[str], fields: Sequence[str]) -> dict[str, str]:
 
 
 def header_of(path: Path, max_bytes: int, dialect: Dialect) -> list[str]:
-    """The fields of the first record without spaces around; none where it cannot be read."""
+    """The stripped fields of the first record; none if it cannot be read."""
     _, header = next(records(path, max_bytes, dialect), (1, None))
     return [name.strip(" ") for name in header] if isinstance(header, list) else []
 
 
 def repeated(header: Sequence[str]) -> list[str]:
-    """The columns that `named` joins, in words."""
+    """Descriptions of the columns that `named` joins."""
     counts = Counter(header).items()
     return [f"{count} columns {name!r} read as one" for name, count in counts if count > 1]
 
@@ -161,13 +164,13 @@ def repeated(header: Sequence[str]) -> list[str]:
 def records(
     path: Path, max_bytes: int, dialect: Dialect
 ) -> Iterator[tuple[int, list[str] | RowFault]]:
-    """(line number, fields or fault) of each record that is not blank, the header first."""
+    """(line number, fields or fault) of each record that is not blank, header first."""
     for number, read, _ in _records(lines(path, max_bytes), dialect, max_bytes):
         yield number, read
 
 
 class _Tried(NamedTuple):
-    """A dialect, the share of records that are written in it, and the header's fields."""
+    """A dialect, the share of records that fit it, and the number of fields of the header."""
 
     dialect: Dialect
     share: float
@@ -175,15 +178,15 @@ class _Tried(NamedTuple):
 
 
 def _tried(dialect: Dialect, sample: Sequence[Line], max_bytes: int) -> _Tried:
-    found = _records(sample, dialect, max_bytes)
-    _, header, _ = next(found, (0, None, False))
+    records = _records(sample, dialect, max_bytes)
+    _, header, _ = next(records, (0, None, False))
     if not isinstance(header, list):
         return _Tried(dialect, 0.0, 0)
-    # A line that is too long, or not UTF-8, is a fault in any dialect.
+    # Too long lines, and lines that are not UTF-8, are faults in any dialect.
     fits = [
-        exact and len(read) == len(header)
-        for _, read, exact in found
-        if isinstance(read, list) or read[0] == BAD
+        exact and len(record) == len(header)
+        for _, record, exact in records
+        if isinstance(record, list) or record[0] == BAD
     ]
     return _Tried(dialect, sum(fits) / len(fits) if fits else 1.0, len(header))
 
@@ -191,7 +194,7 @@ def _tried(dialect: Dialect, sample: Sequence[Line], max_bytes: int) -> _Tried:
 def _records(
     source: Iterable[Line], dialect: Dialect, max_bytes: int
 ) -> Iterator[tuple[int, list[str] | RowFault, bool]]:
-    """(line number, fields or fault, whether it is written in the dialect) of each record."""
+    """(line number, fields or fault, whether it fits the dialect) of each record."""
     csv.field_size_limit(max(max_bytes, 1))
     form = csv.reader(
         (),
@@ -202,7 +205,7 @@ def _records(
         quoting=csv.QUOTE_MINIMAL if dialect.quote else csv.QUOTE_NONE,
         strict=True,
     ).dialect
-    # A backslash that escapes nothing is itself; at a line's end it escapes the line break.
+    # A backslash that escapes nothing is text; at a line's end it escapes the line break.
     followed = re.escape(dialect.quote + dialect.delimiter + dialect.escape)
     escape = re.escape(dialect.escape)
     escapes = re.compile(rf"{escape}([{followed}]|$)|{escape}") if escape else None
@@ -211,7 +214,7 @@ def _records(
     taken: list[Line] = []
 
     def pulled() -> Iterator[str]:
-        """The lines of one record; none behind one of which only the beginning is known."""
+        """The lines of one record; it ends after a too long line, whose end is unknown."""
         while line := back.popleft() if back else next(ahead, None):
             taken.append(line)
             text = line.text
@@ -221,8 +224,8 @@ def _records(
             if line.fault == "line_too_long":
                 return
 
-    width = 0  # fields of the header
-    open_quote = False  # an earlier line opened a quotation that nothing closed
+    width = 0  # the header's number of fields
+    open_quote = False  # an earlier line has a quotation mark that nothing closed
     while True:
         taken.clear()
         why = ""
@@ -262,9 +265,8 @@ def _records(
 
 
 def _wrong(fields: Sequence[str], taken: Sequence[Line], width: int, dialect: Dialect) -> bool:
-    """Whether a record of several lines is none: too few fields or too many.
-
-    Nor where each line alone has as many tabs as a record has, which texts hardly hold.
+    """Whether several lines are not one record: they have too few or too many fields, or in a .tsv
+    each line has the fields of a record.
     """
     if not width:
         return False
@@ -275,9 +277,10 @@ def _wrong(fields: Sequence[str], taken: Sequence[Line], width: int, dialect: Di
 
 
 def _literal(text: str, dialect: Dialect, width: int) -> list[str] | None:
-    """A line as people write it who do not double quotation marks; None if it is not of the width.
+    """The fields of a line in which quotation marks within fields are not doubled; None if it has
+    not `width` fields.
 
-    width: fields of the header, or 0 for the header itself.
+    width: the header's number of fields, or 0 for the header itself.
     """
     mark = dialect.quote
     if not mark or (dialect.escape or _BACKSLASH) + mark in text:
@@ -289,13 +292,13 @@ def _literal(text: str, dialect: Dialect, width: int) -> list[str] | None:
 
 
 def _unquoted(field: str, mark: str) -> str:
-    """A field as it is, or without the quotation marks that enclose all of it."""
+    """A field without the quotation marks that enclose all of it, if there are any."""
     bare = field.strip()
     if len(bare) >= 2 and bare[0] == bare[-1] == mark:
         inner = bare[1:-1]
         single = inner.replace(2 * mark, "")
         opening = inner.find(mark)
-        # In front of a quotation within is a space; else the first mark is closed by this one.
+        # A space precedes an inner quotation; otherwise the inner mark closes the first one.
         if mark not in single or (opening > 0 and inner[opening - 1].isspace()):
             return inner.replace(2 * mark, mark)
     return field

@@ -1,4 +1,4 @@
-"""Lines of plain and compressed files, in bounded memory, decoded or marked as faulty."""
+"""Reads lines of plain and compressed files in bounded memory, decoded or marked as faulty."""
 
 import codecs
 import errno
@@ -23,7 +23,8 @@ RowFault: TypeAlias = tuple[str, str, str]  # reason, detail, text
 CHUNK = 1 << 18
 SHOWN = 200  # characters of a rejected row's text that are kept
 KEPT_OF_LONG = 4 * SHOWN  # bytes: a character has at most four
-# What documents of other programs are to pandoc, which the extra `documents` brings; a PDF is not.
+# Formats of other programs' documents in pandoc, which the extra `documents` installs; it does not
+# read PDF.
 DOCUMENTS = {
     ".adoc": "asciidoc",
     ".dbk": "docbook",
@@ -48,9 +49,9 @@ SEPARATED = (".csv", ".tsv")
 JSON = (".jsonl", ".json")
 FORMATS = (".txt", ".md", ".html", *JSON, *SEPARATED, ".parquet")
 COMPRESSIONS = (".gz", ".zst")
-# Bytes of a file that are looked at to find its encoding, and those in which a page may name it.
+# Bytes in which the encoding is sought, and those in which a page may name it.
 _BEGINNING, _HEAD = 1_000_000, 4096
-_SAMPLE = 200_000  # bytes: more are not looked at by chardet
+_SAMPLE = 200_000  # bytes that chardet gets at most
 _MAGIC = (
     (b"\x1f\x8b", "gzip data", ".gz"),
     (b"\x28\xb5\x2f\xfd", "zstandard data", ".zst"),
@@ -61,7 +62,7 @@ _DAMAGE = (zlib.error, EOFError, gzip.BadGzipFile, pa.ArrowException)
 
 
 class Line(NamedTuple):
-    """A line without its end; of one that is too long, the beginning."""
+    """A line without its end; of a too long line, the beginning."""
 
     number: int
     text: str
@@ -69,7 +70,7 @@ class Line(NamedTuple):
 
 
 def fault_of(line: Line, max_bytes: int) -> RowFault:
-    """Why a line with a fault cannot be used, as a row."""
+    """The reason, detail and text of a line with a fault."""
     shown = "" if line.fault == "bad_document" else line.text[:SHOWN]
     detail = {
         "": "",
@@ -87,28 +88,28 @@ def format_of(path: Path) -> tuple[str, str]:
     Raises:
         BadInput: a suffix that no reader knows.
     """
-    known = known_format(path)
-    if known is None and path.suffix.lower() in DOCUMENTS:
+    recognised = known_format(path)
+    if recognised is None and path.suffix.lower() in DOCUMENTS:
         raise BadInput(
             "missing_package", f"{path}: documents of this kind are read with {DOCUMENTS_EXTRA}"
         )
-    if known is None:
+    if recognised is None:
         raise BadInput(
             "unreadable",
             f"{path}: no reader for this kind of file; use {', '.join(FORMATS)}, "
             f"plain or with {' or '.join(COMPRESSIONS)} behind it",
         )
-    return known
+    return recognised
 
 
 def known_format(path: Path) -> tuple[str, str] | None:
-    """As `format_of`, or None if no reader knows the suffix."""
+    """`format_of`, or None if no reader knows the suffix."""
     suffixes = [suffix.lower() for suffix in path.suffixes]
     compression = suffixes.pop() if suffixes and suffixes[-1] in COMPRESSIONS else ""
     form = suffixes[-1] if suffixes else ""
     form = _OTHER_NAMES.get(form, form)
-    known = form in FORMATS or (form in DOCUMENTS and _reads_documents())
-    return (form, compression) if known else None
+    is_readable = form in FORMATS or (form in DOCUMENTS and _reads_documents())
+    return (form, compression) if is_readable else None
 
 
 @cache
@@ -139,7 +140,7 @@ def readable(path: Path) -> Iterator[None]:
         yield
     except (*_DAMAGE, OSError) as error:
         number = getattr(error, "errno", None)
-        if number == errno.ENOSPC:  # of whoever writes what is read here
+        if number == errno.ENOSPC:  # raised by code in the block that writes
             raise
         if isinstance(error, OSError) and number is not None:
             raise BadInput(
@@ -157,7 +158,7 @@ def content_digest(path: Path) -> str:
 
 
 def decompressed(file: BinaryIO, compression: str) -> BinaryIO:
-    """The content of an open file, of one frame or several; a cut one is an error at its end."""
+    """The decompressed content of an open file; a truncated file raises at its end."""
     if compression == ".gz":
         return cast(BinaryIO, gzip.open(file, "rb"))
     if compression == ".zst":
@@ -166,7 +167,7 @@ def decompressed(file: BinaryIO, compression: str) -> BinaryIO:
 
 
 def encoding_of(path: Path) -> str:
-    """The encoding of a text file by its beginning; `utf_8` too where some lines are damaged."""
+    """A text file's encoding, found in its beginning; `utf_8` also if some lines are damaged."""
     with open_bytes(path) as stream:
         beginning = stream.read(_BEGINNING)
     if beginning.startswith(tuple(magic for magic, *_ in _MAGIC)):  # no text
@@ -175,7 +176,7 @@ def encoding_of(path: Path) -> str:
         return wide
     whole = beginning if len(beginning) < _BEGINNING else beginning.rpartition(b"\n")[0]
     strange = [line for line in whole.split(b"\n") if not line.isascii()]
-    if 2 * sum(map(_is_utf_8, strange)) >= len(strange):
+    if 2 * sum(line.decode(errors="ignore").encode() == line for line in strange) >= len(strange):
         return "utf_8"
     head = whole[:_HEAD].rpartition(b"\n")[0]
     return _guess(head + b"\n" + whole[whole.index(strange[0]) :])
@@ -184,32 +185,22 @@ def encoding_of(path: Path) -> str:
 def _guess(sample: bytes) -> str:
     import chardet
 
-    # A character that is cut in two would speak against its encoding.
+    # No incomplete character at the end, which would count against the encoding.
     sample = sample if len(sample) < _SAMPLE else sample[:_SAMPLE].rpartition(b"\n")[0]
     guess = chardet.detect(sample)["encoding"]
     return "utf_8" if guess is None or guess == "ascii" else codecs.lookup(guess).name
 
 
 def encoding_in_words(path: Path) -> list[str]:
-    """The encoding of a file of text in words, if it is not UTF-8."""
+    """A description of a text file's encoding if it is not UTF-8."""
     form, _ = format_of(path)
     if form == ".parquet" or form in DOCUMENTS or (encoding := encoding_of(path)) == "utf_8":
         return []
     return [f"read as {encoding.replace('_', '-')}, not UTF-8"]
 
 
-def _is_utf_8(line: bytes) -> bool:
-    try:
-        line.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
 def _damaged(error: UnicodeError) -> tuple[str | bytes, int]:
-    """Writes what an encoding does not have as a byte that UTF-8 does not have: a fault of its
-    line.
-    """
+    """Replaces undecodable bytes by one that is invalid in UTF-8, so that the line is a fault."""
     if isinstance(error, UnicodeDecodeError):
         return "\udcff", error.end
     assert isinstance(error, UnicodeEncodeError)
@@ -221,7 +212,7 @@ codecs.register_error("tercet.damaged", _damaged)
 
 @contextmanager
 def open_text(path: Path) -> Iterator[BinaryIO]:
-    """A text file's content as UTF-8, whatever its encoding. Raises BadInput as `open_bytes`."""
+    """A text file's content, recoded to UTF-8. Raises BadInput as `open_bytes`."""
     encoding = encoding_of(path)
     with open_bytes(path) as stream:
         if encoding == "utf_8":
@@ -232,16 +223,14 @@ def open_text(path: Path) -> Iterator[BinaryIO]:
 
 
 def lines(path: Path, max_bytes: int) -> Iterator[Line]:
-    """Every line of a text file in any encoding, numbered from 1, without a byte order mark.
+    """The lines of a text file in any encoding, numbered from 1, without a byte order mark.
 
-    A line ends in LF, CR LF or CR alone.
-
-    A line longer than `max_bytes` comes as the fault `line_too_long` with its beginning alone: no
-    more than `max_bytes` and a chunk are ever held. A line that is not UTF-8 comes as the fault
-    `not_utf8`, decoded with replacement marks.
+    A line ends in LF, CR LF or CR. A line longer than `max_bytes` has the fault `line_too_long` and
+    only its beginning: at most `max_bytes` and a chunk are in memory. A damaged line has the fault
+    `not_utf8` and replacement characters.
 
     Raises:
-        BadInput: as `open_bytes`; or the file is no text.
+        BadInput: as `open_bytes`; or the file is not text.
     """
     with open_text(path) as stream:
         for number, (raw, length) in enumerate(_raw_lines(path, stream, max_bytes), 1):
@@ -281,7 +270,7 @@ def _raw_lines(path: Path, stream: BinaryIO, max_bytes: int) -> Iterator[tuple[b
 
 def with_line_feeds(stream: BinaryIO) -> Iterator[bytes]:
     """The stream in chunks, each line's end (CR, CR LF, CR CR LF or LF) as a single LF."""
-    returns = b""  # at the end of the chunk before: an LF may follow
+    returns = b""  # at the end of the previous chunk: an LF may follow
     while chunk := stream.read(CHUNK):
         chunk = returns + chunk
         kept = chunk.rstrip(b"\r")
@@ -294,7 +283,7 @@ def with_line_feeds(stream: BinaryIO) -> Iterator[bytes]:
 
 
 def text_start(path: Path, chunk: bytes) -> bytes:
-    """The first chunk without UTF-8's byte order mark; anything but text is an error."""
+    """The first chunk without UTF-8's byte order mark. Raises BadInput unless it is text."""
     for magic, kind, suffix in _MAGIC:
         if chunk.startswith(magic):
             raise BadInput(

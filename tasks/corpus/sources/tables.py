@@ -1,9 +1,7 @@
-"""Rows of tables in files (.jsonl, .json, .csv, .tsv, .parquet), each with its fault if any.
+"""Reads rows of tables in files (.jsonl, .json, .csv, .tsv, .parquet), and values of cells.
 
-What one cell holds: a text, a label, or nothing.
-
-All but a .json are streamed. A .txt is read as a .tsv: many old data sets call a table with a
-header so.
+All formats but .json are streamed. A .txt is read as a .tsv, since many old data sets have tables
+with a header in such files.
 """
 
 import math
@@ -35,7 +33,7 @@ from tercet.tasks.corpus.sources.streams import (
 from tercet.tasks.stage import BadInput
 
 SAMPLE_ROWS = 100
-LOOKED_AT = 10_000  # rows among which a whole one is looked for
+LOOKED_AT = 10_000  # rows among which one without a fault is sought
 PARQUET_ROWS = 1024
 NO_ROWS = "has a header and no rows"
 
@@ -49,7 +47,9 @@ class Row(NamedTuple):
 
 
 def first_rows(read: Callable[[], Iterator[Row]]) -> list[Row]:
-    """A table's first 100 rows; where none is whole, whole ones further on. read: begins anew."""
+    """A table's first 100 rows; if all are faulty, the first ones without a fault. read: starts
+    anew with each call.
+    """
     sample = list(islice(read(), SAMPLE_ROWS))
     if sample and all(row.fault for row in sample):
         whole = (row for row in islice(read(), LOOKED_AT) if row.fault is None)
@@ -58,7 +58,7 @@ def first_rows(read: Callable[[], Iterator[Row]]) -> list[Row]:
 
 
 def bounded(number: int, values: dict[str, Any], max_bytes: int) -> Row:
-    """The row, or the fault that one of its texts is longer than that."""
+    """The row, or the fault that one of its texts is longer than `max_bytes`."""
     for column, value in values.items():
         if isinstance(value, str) and len(value.encode("utf-8", "surrogatepass")) > max_bytes:
             return Row(number, {}, _too_long(column, value[:SHOWN], max_bytes))
@@ -79,17 +79,16 @@ def rows(
     """The rows of a table.
 
     Args:
-        columns: those that are wanted: a Parquet file reads no others. Without them all are read,
-            and a value that is no text is no fault, but missing.
-        header: the names of all columns, where the first line of a separated file is a row.
-        dialect: of a .csv or .tsv, what of it need not be found.
+        columns: columns to read. None: all, and damaged texts are missing values, not faults.
+        header: the names of all columns, if the first line of a separated file is a row.
+        dialect: known parts of the dialect of a .csv or .tsv.
 
     Raises:
-        BadInput: the file is damaged, or not of the kind that its name says; or two columns of a
-            Parquet file have the name of one that is wanted.
+        BadInput: the file is damaged, or not of the kind of its suffix; or a Parquet file has
+            several columns with the name of one to read.
     """
     form, _ = format_of(path)
-    if _holds_nothing(path):
+    if _is_empty(path):
         return iter(())
     if form in JSON:
         return _json_rows(path, max_bytes)
@@ -99,11 +98,9 @@ def rows(
 
 
 def columns_of(path: Path, max_bytes: int, dialect: DialectSettings | None = None) -> list[str]:
-    """The names of the table's columns, as often as they stand there; for JSON, the keys of its
-    first rows.
-    """
+    """The names of the table's columns, with repetitions; for JSON, the keys of the first rows."""
     form, _ = format_of(path)
-    if _holds_nothing(path):
+    if _is_empty(path):
         return []
     if form == ".parquet":
         with _parquet_bytes(path) as source:
@@ -112,12 +109,11 @@ def columns_of(path: Path, max_bytes: int, dialect: DialectSettings | None = Non
     if form in JSON:
         sample = first_rows(partial(_json_rows, path, max_bytes))
         return list(dict.fromkeys(key for row in sample for key in row.values))
-    found = separated.dialect_of(path, max_bytes, dialect)
-    return separated.header_of(path, max_bytes, found)
+    return separated.header_of(path, max_bytes, separated.dialect_of(path, max_bytes, dialect))
 
 
-def _holds_nothing(path: Path) -> bool:
-    """Whether the file has no byte, as the first of several often has, whatever its kind."""
+def _is_empty(path: Path) -> bool:
+    """Whether the file has no byte, as the first of several often has."""
     with readable(path), open_bytes(path) as content:
         return not content.read(1)
 
@@ -136,9 +132,9 @@ def _separated_rows(
     max_bytes: int,
     columns: Sequence[str] | None,
     header: Sequence[str] | None,
-    given: DialectSettings | None,
+    settings: DialectSettings | None,
 ) -> Iterator[Row]:
-    dialect = separated.dialect_of(path, max_bytes, given)
+    dialect = separated.dialect_of(path, max_bytes, settings)
     for number, record in separated.records(path, max_bytes, dialect):
         if header is None:
             if not isinstance(record, list):
@@ -157,17 +153,8 @@ def _separated_rows(
             yield Row(number, separated.named(header, record), None)
 
 
-def _refuse_twice(path: Path, there: Sequence[str], columns: Sequence[str] | None) -> None:
-    """Refuse a column that is wanted and whose name several have."""
-    counts = Counter(there)
-    if twice := [name for name in columns or () if counts[name] > 1]:
-        raise BadInput(
-            "conflict", f"{path} has {counts[twice[0]]} columns {twice[0]!r}: rename all but one"
-        )
-
-
 def _parquet_bytes(path: Path) -> BinaryIO:
-    """A seekable source: the file, or what its compression holds, in a temporary file."""
+    """A seekable source: the file, or its decompressed content in a temporary file."""
     _, compression = format_of(path)
     if not compression:
         try:
@@ -202,7 +189,7 @@ def _parquet_file(path: Path, source: BinaryIO) -> pq.ParquetFile:
 
 def parquet_rows(path: Path) -> int:
     """The number of rows in a Parquet file's metadata."""
-    if _holds_nothing(path):
+    if _is_empty(path):
         return 0
     with _parquet_bytes(path) as source:
         return int(_parquet_file(path, source).metadata.num_rows)
@@ -211,9 +198,12 @@ def parquet_rows(path: Path) -> int:
 def _parquet_rows(path: Path, max_bytes: int, columns: Sequence[str] | None) -> Iterator[Row]:
     with _parquet_bytes(path) as source:
         file = _parquet_file(path, source)
-        there = _flat(file.schema_arrow.empty_table()).column_names
-        _refuse_twice(path, there, columns)
-        counts = Counter(there)
+        counts = Counter(_flat(file.schema_arrow.empty_table()).column_names)
+        for name in columns or ():
+            if counts[name] > 1:
+                raise BadInput(
+                    "conflict", f"{path} has {counts[name]} columns {name!r}: rename all but one"
+                )
         names = [n for n in counts if counts[n] == 1] if columns is None else list(columns)
         number = 0
         batches = file.iter_batches(PARQUET_ROWS, columns=names, use_threads=False)
@@ -223,29 +213,29 @@ def _parquet_rows(path: Path, max_bytes: int, columns: Sequence[str] | None) -> 
             if batch is None:
                 return
             table = _flat(pa.Table.from_batches([batch]))
-            held = [_values(table.column(name)) for name in names]
-            for cells in zip(*held, strict=True) if names else [()] * len(batch):
+            values_of = [_values(table.column(name)) for name in names]
+            for cells in zip(*values_of, strict=True) if names else [()] * len(batch):
                 number += 1
                 values = {n: _decoded(n, v, max_bytes) for n, v in zip(names, cells, strict=True)}
                 faults = {name: value for name, value in values.items() if isinstance(value, tuple)}
                 if faults and columns is not None:
                     yield Row(number, {}, next(iter(faults.values())))
-                else:  # where columns are still looked for, what is no text is missing
+                else:  # without `columns`, damaged texts are missing values
                     yield Row(number, {n: v for n, v in values.items() if n not in faults}, None)
 
 
 def _flat(table: pa.Table) -> pa.Table:
-    """What lies in structs as columns by their paths, as of objects in JSON."""
+    """The table with members of structs as columns, named by their paths, as for JSON."""
     for _ in range(json_rows.DEPTH):
         table = table.flatten()
     return table
 
 
 def _values(column: pa.ChunkedArray) -> list[Any]:
-    """The column's values, strings as bytes: Parquet does not promise that they are UTF-8.
+    """The column's values; strings as bytes, since Parquet does not guarantee UTF-8.
 
-    Of nested columns, only lists of strings are read. Decimals are read as numbers. A value that
-    Python cannot hold, such as a date beyond the year 9999, is read as missing.
+    Decimals become floats. Nested columns other than lists of strings, and values that Python
+    cannot represent, such as a date beyond the year 9999, are missing.
     """
     kind = column.type
     if pa.types.is_dictionary(kind):
@@ -275,10 +265,10 @@ def _value(scalar: pa.Scalar) -> Any:
 
 
 def _decoded(column: str, value: Any, max_bytes: int) -> Any:
-    """The value, bytes and lists of them as text, or the fault of a text."""
+    """The value with bytes decoded, also in lists, or the fault of a text."""
     if isinstance(value, list):
-        read = [_decoded(column, one, max_bytes) for one in value]
-        return next((one for one in read if isinstance(one, tuple)), read)
+        decoded = [_decoded(column, one, max_bytes) for one in value]
+        return next((one for one in decoded if isinstance(one, tuple)), decoded)
     if not isinstance(value, bytes):
         return value
     shown = value[: 4 * SHOWN].decode("utf-8", "replace")[:SHOWN]
@@ -290,7 +280,7 @@ def _decoded(column: str, value: Any, max_bytes: int) -> Any:
         return "not_utf8", f"column {column!r} is not UTF-8", shown
 
 
-# Cells that hold nothing, as pandas reads them; those below whatever their case.
+# Cells that pandas reads as missing; the second ones in any case.
 _NOTHING = frozenset(
     ("", "\\N", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "1.#IND", "1.#QNAN", "<NA>", "NA")
 )
@@ -299,24 +289,24 @@ _LONGEST = max(map(len, _NOTHING))
 
 
 def missing(value: object) -> bool:
-    """Whether a table's cell holds nothing: a null, NaN, blanks, or a word that stands for it."""
+    """Whether a table's cell is missing: a null, NaN, blanks, or a word for it."""
     if isinstance(value, float):
         return math.isnan(value)
     if not isinstance(value, str):
         return value is None
-    said = value.strip()
-    return len(said) <= _LONGEST and (said in _NOTHING or said.lower() in _NOTHING_IN_ANY_CASE)
+    text = value.strip()
+    return len(text) <= _LONGEST and (text in _NOTHING or text.lower() in _NOTHING_IN_ANY_CASE)
 
 
 def joined(value: object) -> object:
-    """A list of texts as one text, a paragraph each; anything else as it is."""
+    """A list of texts as one text with a paragraph each; other values unchanged."""
     if isinstance(value, list) and value and all(isinstance(one, str) for one in value):
         return "\n\n".join(value)
     return value
 
 
 def label_of(value: object) -> str | None:
-    """A label as text; None where the row has none."""
+    """A label as text; None if the cell is missing or cannot be a label."""
     if missing(value):
         return None
     if isinstance(value, float) and value.is_integer():
@@ -326,11 +316,11 @@ def label_of(value: object) -> str | None:
 
 
 def text_fault(values: dict[str, object], column: str) -> RowFault | None:
-    """Why the column's value in a row is not a usable text, or None if it is."""
+    """The fault of a row's text in this column, or None."""
     value = values.get(column)
     if not isinstance(value, str):
-        found = "nothing" if value is None else f"a value of type {type(value).__name__}"
-        return "missing_text", f"column {column!r} holds {found}", ""
+        content = "nothing" if value is None else f"a value of type {type(value).__name__}"
+        return "missing_text", f"column {column!r} holds {content}", ""
     if not encodable(value):
         shown = value[:SHOWN].encode("utf-8", "replace").decode("utf-8")
         return "not_utf8", f"column {column!r} is not valid Unicode", shown
@@ -339,16 +329,16 @@ def text_fault(values: dict[str, object], column: str) -> RowFault | None:
     return None
 
 
-# Longer than any row, such as a query with its candidates, in bytes.
+# Bytes; more than any row has, such as a query with its candidates.
 _LONGEST_ROW = 1 << 26
 
 
 def checked_rows(
     path: Path, needed: Sequence[str] = (), optional: Sequence[str] = ()
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The values of each row of a table by column, with the row's place for messages.
+    """(place for messages, values by column) of each row of a table.
 
-    Raises: BadInput for a column that is not there, and for a row that cannot be read.
+    Raises: BadInput for a missing column, and for a row that cannot be read.
     """
     names = columns_of(path, _LONGEST_ROW) if needed else []
     missing = [column for column in needed if column not in names]
@@ -356,8 +346,8 @@ def checked_rows(
         raise BadInput(
             "missing_column", f"{path} has no column {missing[0]!r}: it needs {', '.join(needed)}."
         )
-    wanted = [*needed, *(column for column in optional if column in names)]
-    for row in rows(path, _LONGEST_ROW, wanted or None):
+    columns = [*needed, *(column for column in optional if column in names)]
+    for row in rows(path, _LONGEST_ROW, columns or None):
         where = f"{path}, line {row.number}"
         if row.fault is not None:
             raise BadInput("bad_row", f"{where}: {row.fault[1]}.")

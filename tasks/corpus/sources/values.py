@@ -1,4 +1,4 @@
-"""Rows of tables as documents: a row's text, or the two texts of its pair, and its label."""
+"""Reads rows of tables as documents: a row's text, or the texts of its pair, and its label."""
 
 import math
 import re
@@ -30,14 +30,14 @@ from tercet.tasks.corpus.sources.tables import (
 )
 from tercet.tasks.stage import BadInput
 
-# The column with a row's title, whatever its case and the objects that it lies in.
+# The name of the column with a row's title, in any case and within any objects.
 _TITLE = "title"
-# The reason where a row's text stays and its pair does not.
+# The reason of a row whose text is kept without its pair.
 INCOMPLETE = "incomplete_pair"
 
 
 class Columns(NamedTuple):
-    """The columns to read. text: None where only pairs are asked for."""
+    """The columns to read. text: None if only pairs are read."""
 
     text: str | None
     query: str | None
@@ -45,27 +45,27 @@ class Columns(NamedTuple):
     labels: str | None
 
     def named(self) -> list[str]:
-        """Those that there are."""
+        """The names that are set."""
         return [column for column in self if column is not None]
 
 
 def wanted_columns(corpus: CorpusConfig, table: Table, sample: Sequence[Row]) -> Columns:
-    """The columns that the corpus is read from.
+    """The columns from which the corpus is read.
 
     Args:
-        sample: the table's first rows; looked at only where nobody names a column.
+        sample: the table's first rows, to guess the text's column if the recipe names none.
 
     Raises:
-        BadInput: a column that the recipe names is not there, or no column holds text, or several
-            have its name.
+        BadInput: the recipe's column is missing, no column holds text, or several columns have the
+            name.
     """
     where, columns = table.where or table.name, table.columns
     for key in Columns._fields:
-        wanted = getattr(corpus, key)
-        if wanted is not None and wanted not in columns:
+        column = getattr(corpus, key)
+        if column is not None and column not in columns:
             raise BadInput(
                 "missing_column",
-                f"{where} has no column {wanted!r} ({key} of corpus {corpus.name!r}); its columns "
+                f"{where} has no column {column!r} ({key} of corpus {corpus.name!r}); its columns "
                 f"are {', '.join(map(repr, columns))}",
             )
     text = corpus.text
@@ -80,10 +80,10 @@ def wanted_columns(corpus: CorpusConfig, table: Table, sample: Sequence[Row]) ->
 
 
 def check_tables(corpus: CorpusConfig, tables: Iterable[Table]) -> None:
-    """See that the tables have the columns asked for, and a row.
+    """Checks that the tables have the recipe's columns, and a row.
 
     Raises:
-        BadInput: they have not.
+        BadInput: a column is missing, or there are no rows.
     """
     empty = True
     for table in tables:
@@ -121,7 +121,7 @@ def table_reader(
     tables: Callable[[CorpusConfig, int], Iterator[Table]],
     portable: Callable[[str], str],
 ) -> Reader:
-    """A reader of sources that are tables alone: each row a document, at most `limit` of them."""
+    """A reader of sources that consist of tables: each row is a document, at most `limit`."""
 
     def check(corpus: CorpusConfig, max_bytes: int) -> None:
         check_tables(corpus, tables(corpus, max_bytes))
@@ -133,17 +133,13 @@ def table_reader(
 
 
 def of_first_rows(limit: int | None, readings: Iterator[Reading]) -> Iterator[Reading]:
-    """The readings of so many rows of the source. A row that loses its pair alone gives two."""
+    """The readings of the source's first rows. A row gives two if it only loses its pair."""
     for _, of_row in islice(groupby(readings, key=lambda reading: reading.path), limit):
         yield from of_row
 
 
 def refuse_columns(corpus: CorpusConfig, what: str) -> None:
-    """Refuse the recipe's columns for a source that has none.
-
-    Raises:
-        BadInput: the recipe names one.
-    """
+    """Raises BadInput if the recipe names a column of a source without columns."""
     for key in Columns._fields:
         if getattr(corpus, key) is not None:
             raise BadInput(
@@ -154,8 +150,8 @@ def refuse_columns(corpus: CorpusConfig, what: str) -> None:
 
 
 def _title_column(columns: Sequence[str]) -> str | None:
-    found = [column for column in columns if column.strip().lower().rpartition(".")[2] == _TITLE]
-    return found[0] if len(found) == 1 else None
+    titles = [column for column in columns if column.strip().lower().rpartition(".")[2] == _TITLE]
+    return titles[0] if len(titles) == 1 else None
 
 
 def _documents(
@@ -166,7 +162,7 @@ def _documents(
     rows: Iterable[Row],
     words_are_words: bool,
 ) -> Iterator[Reading]:
-    """A document or a fault for each row; both for one that lacks only a text of its pair."""
+    """A document or a fault for each row; both for a row that only lacks a text of its pair."""
     text, query, answer, labels = columns
     split = corpus.prose is not False
     pair = [column for column in (query, answer) if column is not None]
@@ -181,8 +177,8 @@ def _documents(
             yield Fault(name, where, *fault)
             continue
         lost = _first_fault(values, pair, words_are_words)
-        given = needed if text is not None or lost else pair
-        paragraphs = [part for c in given for part in split_paragraphs(str(values[c]), split)]
+        used = needed if text is not None or lost else pair
+        paragraphs = [part for c in used for part in split_paragraphs(str(values[c]), split)]
         pairs = []
         if query is not None and answer is not None and not lost:
             pairs = [(fold(str(values[query])), fold(str(values[answer])))]
@@ -190,8 +186,8 @@ def _documents(
         title = None
         if titles is not None and not text_fault(values, titles) and not missing(values[titles]):
             title = fold(str(values[titles]))
-        # Where the title is one of the texts, it is their first paragraph.
-        first = len(given) > 1 and given[0] == titles
+        # A title that is one of the texts is their first paragraph.
+        first = len(used) > 1 and used[0] == titles
         headings = (Heading(0, 1, title),) if first and title is not None else ()
         yield Document(name, where, paragraphs, pairs, (), label, title, headings, html)
         if lost:
@@ -199,7 +195,7 @@ def _documents(
 
 
 def without_html(values: dict[str, Any], columns: Iterable[str]) -> tuple[dict[str, Any], str]:
-    """The values with these columns as plain text, and the beginning of one that was HTML."""
+    """The values with HTML removed from these columns, and the beginning of the first in HTML."""
     html = ""
     for column in columns:
         value = values.get(column)
@@ -216,25 +212,24 @@ def _first_fault(
         if fault := text_fault(values, column):
             return fault
         if not words_are_words and missing(values[column]):
-            said = str(values[column]).strip()
-            return "missing_text", f"column {column!r} holds {said!r}, which stands for nothing", ""
+            cell = str(values[column]).strip()
+            return "missing_text", f"column {column!r} holds {cell!r}, which stands for nothing", ""
     return None
 
 
-# Names of columns that hold texts, the likelier first.
+# Usual names of columns of texts, the likeliest first.
 NAMES = (
     "text", "content", "body", "sentence", "abstract", "article", "passage", "document", "review",
     "comment", "description", "message", "post", "tweet", "utterance", "paragraph", "caption",
     "summary", "answer", "response", "question", "query", "statement", "headline", "title",
 )  # fmt: skip
-# How much like prose the values of a column with such a name must read: a name of two words does.
+# The least likeness to prose (`_likeness`) of a column with such a name: two words have it.
 _LEAST = 1.0
-# The value of markup or code against that of prose.
+# The weights of markup or code, and of prose in HTML, relative to prose.
 _MARKUP = 0.1
-# And that of prose in HTML.
 _HTML = 0.24
 _TAG = re.compile(r"</?[a-zA-Z][^<>]*>")
-# A word: letters, with marks around them, or with an apostrophe or a hyphen within.
+# A word: letters, perhaps with an apostrophe or a hyphen within, and marks around them.
 _WORD = re.compile(
     r"""[\W\d_]*[^\W\d_]+(?:['’.-][^\W\d_]+)*["'“”‘’.,;:!?…()\[\]，。、！？；：)]*"""
 )
@@ -242,37 +237,36 @@ _LONGEST = 4000  # characters of a value that are looked at
 
 
 def text_column(where: str, columns: Sequence[str], sample: Iterable[Row]) -> str:
-    """The column with a usual name for texts, whatever its case, else the one most like prose.
+    """The column with a usual name of texts, in any case, else the one most like prose.
 
-    A name of several words, such as `review_text`, counts by each of them. A column that is called
-    `text` needs no look at its values, unless it is empty and another reads like prose; others must
-    read a little like prose.
+    Each word of a longer name, such as `review_text`, counts. A column `text` is taken unless it is
+    empty and another reads like prose; columns of other names must read a little like prose.
 
-    columns: those that may be it.
+    columns: the candidates.
 
     Raises:
         BadInput: no column holds strings, or there is no row.
     """
     looked_at = list(sample)
     whole = [row for row in looked_at if row.fault is None]
-    found = {c: v for c in columns if (v := _strings(c, whole))}
-    prose = {column: _likeness(values, len(whole)) for column, values in found.items()}
+    strings = {c: v for c in columns if (v := _strings(c, whole))}
+    prose = {column: _likeness(values, len(whole)) for column, values in strings.items()}
     plain = [column for column in columns if column.strip().lower() == NAMES[0]]
-    filled = [column for column in plain if column in found]
+    filled = [column for column in plain if column in strings]
     if filled or (plain and max(prose.values(), default=0.0) < _LEAST):
         return NAMES[0] if NAMES[0] in (filled or plain) else (filled or plain)[0]
     if not looked_at:
         raise BadInput("no_rows", f"{where} {NO_ROWS}; name a table with rows")
-    if not found:
+    if not strings:
         hint = f"its columns are {', '.join(map(repr, columns))}"
         faults = [row.fault for row in looked_at if row.fault is not None]
         if len(faults) == len(looked_at):
             hint = f"none of its first rows can be read ({faults[0][1]})"
         raise BadInput("missing_column", f"{where}: no column holds text; {hint}")
-    named = [column for column in _by_name(found) if prose[column] >= _LEAST]
+    named = [column for column in _by_name(strings) if prose[column] >= _LEAST]
     if named:
         return named[0]
-    return max(found, key=lambda column: (prose[column], sum(map(len, found[column]))))
+    return max(strings, key=lambda column: (prose[column], sum(map(len, strings[column]))))
 
 
 def _strings(column: str, rows: Sequence[Row]) -> list[str]:
@@ -282,20 +276,20 @@ def _strings(column: str, rows: Sequence[Row]) -> list[str]:
 
 
 def _by_name(columns: Mapping[str, object]) -> list[str]:
-    """The columns that have a usual name, or one within theirs, the likeliest first."""
+    """The columns with a usual name, or one within a longer name, the likeliest first."""
     ranks = {}
     for column in columns:
         spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", column)
         words = re.findall(r"[^\W_]+", spaced.lower())
-        known = [NAMES.index(one) for w in words for one in {w, w.removesuffix("s")} & {*NAMES}]
-        if known:
-            ranks[column] = (len(words) > 1, min(known))
+        places = [NAMES.index(one) for w in words for one in {w, w.removesuffix("s")} & {*NAMES}]
+        if places:
+            ranks[column] = (len(words) > 1, min(places))
     return sorted(ranks, key=lambda column: ranks[column])
 
 
 def _likeness(values: Sequence[str], rows: int) -> float:
-    """How much a column reads like prose: log2(1 + words) times the squared share of words among
-    what spaces part, on average over the rows; less where values are the same again.
+    """How much a column reads like prose: the mean over rows of log2(1 + words) times the squared
+    share of words among the pieces between spaces; less if values repeat.
     """
     total = sum(map(_like_prose, values)) / max(rows, 1)
     return total * (0.1 + 0.9 * len(set(values)) / len(values))
@@ -303,11 +297,11 @@ def _likeness(values: Sequence[str], rows: int) -> float:
 
 def _like_prose(value: str) -> float:
     plain = text_of(value)
-    said = plain.strip()
-    if not said:
+    text = plain.strip()
+    if not text:
         return 0.0
-    pieces = UNSPACED.sub(" a ", said).split()
+    pieces = UNSPACED.sub(" a ", text).split()
     share = sum(_WORD.fullmatch(piece) is not None for piece in pieces) / len(pieces)
-    code = said[0] in "{[<" and said[-1] in "}]>"
-    weight = _MARKUP if code or _TAG.search(said) else 1.0 if plain == value else _HTML
-    return weight * share**2 * math.log2(1 + count_words(" ".join(said.split())))
+    code = text[0] in "{[<" and text[-1] in "}]>"
+    weight = _MARKUP if code or _TAG.search(text) else 1.0 if plain == value else _HTML
+    return weight * share**2 * math.log2(1 + count_words(" ".join(text.split())))

@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from tercet.tasks.corpus.kinds import SCORED, layout_of, made_of, number
+from tercet.tasks.corpus.kinds import SCORED, labelled_rows, layout_of, number
 from tercet.tasks.corpus.sources import tables
 from tercet.tasks.corpus.sources.tables import missing
 from tercet.tasks.evaluation.suites.layout import Split, locate
@@ -110,7 +110,7 @@ def _pairs(name: str, one: StsSet) -> tuple[Mapping[Split, Sequence[Pair]], Skip
     found: dict[Split, list[Pair]] = {"test": [], "dev": []}
     skipped = []
     for row in tables.rows(path, _MAX_BYTES, wanted, names):
-        made = made_of(SCORED, columns, row)
+        made = labelled_rows(SCORED, columns, row)
         if not isinstance(made, list):
             fault, text = made
             skipped.append((fault.reason, f"row {row.number}: {fault.detail}", text[:SHOWN]))

@@ -115,7 +115,7 @@ def test_an_edit_remakes_the_steps_that_use_the_module_and_no_others(
         read = code._read(f"tercet.{name}", path)
         # What is unversioned has no digest that an edit could change.
         edited = replace(read, digest=read.digest and "edited")
-        monkeypatch.setitem(code._known, (f"tercet.{name}", path), edited)
+        monkeypatch.setitem(code._parsed_modules, (f"tercet.{name}", path), edited)
     steps = {step.name: step for step in shipped()[recipe]}
     changed = {name for name, step in steps.items() if closure(step) != before[name]}
     assert changed == remade

@@ -4,10 +4,9 @@ from collections import Counter
 
 import numpy as np
 import pyarrow as pa
-import pytest
 
 from tercet.models import seeding
-from tercet.models.training.batches import WINDOW, LengthWindows, one_of_each, repeat_words
+from tercet.models.training.batches import WINDOW, LengthWindows, one_of_each
 
 TEXTS = ("anchor", "positive")
 
@@ -90,24 +89,6 @@ def test_one_row_of_each_group_drawn_afresh() -> None:
     order = np.random.default_rng(0).permutation(3_000)
     moved = one_of_each(groups[order], ids[order], 1, "t", 0)
     assert set(order[moved].tolist()) == set(drawn[0].tolist())
-
-
-@pytest.mark.parametrize("epoch", [0, 1, 7])
-def test_repetition_says_some_words_twice(epoch: int) -> None:
-    text = "the sum of all values along one axis is what it returns"
-    words = repeat_words(text, 5, 99, epoch).split()
-    undoubled = [w for i, w in enumerate(words) if i == 0 or w != words[i - 1]]
-    assert undoubled == text.split()
-    assert 1 <= len(words) - 12 <= 3  # of 12 words up to floor(0.3 * 11)
-    assert words == repeat_words(text, 5, 99, epoch).split()
-
-
-def test_repetition_differs_by_row_and_round_() -> None:
-    text = " ".join(f"w{i}" for i in range(40))
-    texts = {repeat_words(text, 5, row, epoch) for row in range(5) for epoch in range(5)}
-    assert len(texts) == 25
-    assert repeat_words("", 5, 1, 0) == ""
-    assert repeat_words("one", 5, 1, 0) == "one one"
 
 
 def test_a_text_that_a_row_lacks_repeats_nothing() -> None:

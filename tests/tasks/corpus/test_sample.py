@@ -58,7 +58,7 @@ def shares_of(tmp_path: Path) -> Shares:
 def test_anchors_by_share(
     eligible: list[int], shares: list[float], rows: int | None, expected: list[int]
 ) -> None:
-    assert sample.wanted(eligible, shares, rows) == expected
+    assert sample.anchor_counts(eligible, shares, rows) == expected
 
 
 def test_the_mask_finds_as_many_anchors_as_the_table_says(shares_of: Shares) -> None:

@@ -13,7 +13,7 @@ from synthesis_stage import chain
 
 from tercet.models.llm.messages import Answer, Request
 from tercet.models.llm.settings import LlmSettings, Sampling
-from tercet.models.prompted import asked, templates
+from tercet.models.prompted import prompt_requests, templates
 from tercet.storage.rows import Rows
 from tercet.tasks.stage import Resources
 from tercet.tasks.synthesis import asking, prompted
@@ -137,7 +137,9 @@ def asked_with(
     """Generations and rejects of rows (sentence id, values), in an order of emits."""
     path = folder / "own.jinja"
     path.write_text(prompt)
-    table = asked.table(asked.PromptRequest(row_id, values) for row_id, values in rows)
+    table = prompt_requests.table(
+        prompt_requests.PromptRequest(row_id, values) for row_id, values in rows
+    )
     tables: dict[str, list[dict[str, Any]]] = {"generations": [], "rejects": []}
     emit = lambda name, made: tables[name].extend(made.to_pylist())  # noqa: E731
     resources = Resources(ask=ask)

@@ -15,7 +15,7 @@ from synthesis_stage import chain, shares
 
 from tercet.models import seeding
 from tercet.models.generation import GENERATIONS, Method, Prompted
-from tercet.models.prompted.asked import each_sentence
+from tercet.models.prompted.prompt_requests import each_sentence
 from tercet.storage.rows import Rows
 from tercet.tasks.synthesis import methods, prompted, synthesise
 from tercet.tasks.synthesis.methods import METHODS, MethodSettings, check_params, method_of

@@ -1,8 +1,5 @@
-"""The choice of a checkpoint by files of one's own, on their dev split: graded pairs or queries, or
-fact order.
-"""
+"""Chooses a checkpoint by dev rows of the user's files: graded pairs, queries or fact order."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,11 +16,6 @@ from tercet.tasks.training.train_settings import TrainConfig
 
 if TYPE_CHECKING:
     from tercet.tasks.training.chooser import Measure
-
-
-def _files(config: TrainConfig) -> dict[str, Path]:
-    retrieval = find_retrieval_files(config.retrieval_sets, ("dev",))
-    return find_set_files(config.sts_sets) | retrieval
 
 
 def _measure(work: Work, config: TrainConfig) -> tuple[str, "Measure"]:
@@ -45,15 +37,16 @@ def _measure(work: Work, config: TrainConfig) -> tuple[str, "Measure"]:
     return f"sts_sets {by} dev all spearman", by_scores(work, config, task)
 
 
-OWN_SET = Chooser(_files, _measure)
-
-
-def _case_files(config: TrainConfig) -> dict[str, Path]:
-    return find_case_files(config.fact_order)
+OWN_SET = Chooser(
+    lambda config: (
+        find_set_files(config.sts_sets) | find_retrieval_files(config.retrieval_sets, ("dev",))
+    ),
+    _measure,
+)
 
 
 def _in_order(work: Work, config: TrainConfig) -> tuple[str, "Measure"]:
-    """The share of dev cases in order, in percent: over several files their mean; and its name."""
+    """The share of dev cases in order, in percent; the mean of several files."""
     tasks = read_cases(config.fact_order, ("dev",), required=False)
     if not tasks:
         raise BadInput(
@@ -72,4 +65,4 @@ def _in_order(work: Work, config: TrainConfig) -> tuple[str, "Measure"]:
     return name, by_vectors(work, config, texts, share_in_order)
 
 
-FACT_ORDER = Chooser(_case_files, _in_order)
+FACT_ORDER = Chooser(lambda config: find_case_files(config.fact_order), _in_order)

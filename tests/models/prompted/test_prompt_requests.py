@@ -13,8 +13,8 @@ from failures import fails
 from tercet.models import seeding
 from tercet.models.generation import MethodInput
 from tercet.models.prompted import templates
-from tercet.models.prompted.asked import Question
 from tercet.models.prompted.methods import METHODS, check_shots
+from tercet.models.prompted.prompt_requests import Question
 from tercet.models.prompted.templates import Example, load_shots, shots_path
 
 QUESTION = METHODS["question"]

@@ -1,4 +1,4 @@
-"""What prompted methods hand over, rows of `ASKED`, and what asks about every sentence."""
+"""The requests of prompted methods (table `ASKED`), and methods that ask about every sentence."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,7 +16,7 @@ Edit: TypeAlias = Literal["minimal", "rewrite"]
 
 
 class Edited(Prompted):
-    """Parameters of a method that changes one thing of a sentence."""
+    """Parameters of a method that changes one thing in a sentence."""
 
     edit: Edit = Field(
         "minimal",
@@ -27,10 +27,9 @@ class Edited(Prompted):
 
 @dataclass(frozen=True)
 class PromptRequest:
-    """One thing to ask about one sentence.
+    """One request about one sentence.
 
-    values: the prompt's variables. detail: what is changed, by the fields of `DETAIL`; those that
-    it leaves out are none.
+    values: the prompt's variables. detail: the change, by fields of `DETAIL`; others are null.
     """
 
     sentence_id: int
@@ -39,7 +38,7 @@ class PromptRequest:
 
 
 def table(requests: Iterable[PromptRequest]) -> pa.Table:
-    """The rows as a table of `ASKED`, in their order."""
+    """The requests as a table `ASKED`, in order."""
     ids, values, details = [], [], []
     for request in requests:
         ids.append(request.sentence_id)
@@ -49,18 +48,18 @@ def table(requests: Iterable[PromptRequest]) -> pa.Table:
     return pa.table(columns, schema=ASKED)
 
 
-def each_sentence(operation: str, *own: str) -> Generate:
+def each_sentence(operation: str, *variables: str) -> Generate:
     """Asks about every sentence, or every passage with an anchor in it, `per_unit` times.
 
-    own: the method's parameters that its prompt may name beside the sentence.
+    variables: the method's parameters that its prompt may name beside the sentence.
     """
-    return partial(_ask_each, operation, own)
+    return partial(_ask_each, operation, variables)
 
 
 def _ask_each(
-    operation: str, own: Sequence[str], given: MethodInput, params: Prompted, seed: int
+    operation: str, variables: Sequence[str], given: MethodInput, params: Prompted, seed: int
 ) -> pa.Table:
-    values = {name: getattr(params, name) for name in own}
+    values = {name: getattr(params, name) for name in variables}
     units: Iterable[tuple[int, str]] = zip(given.ids().tolist(), given.texts(), strict=True)
     if params.unit == "passage":
         units = given.passages()
@@ -72,18 +71,18 @@ def _ask_each(
 
 
 QueryKind: TypeAlias = Literal["keyword", "question", "claim"]
-# What the prompt may name, and of that what a worked example may leave out.
+# Variables of the prompt, and those that a worked example may leave out.
 VARIABLES, OPTIONAL = ("passage", "context", "kind"), ("context",)
 
 
-def _bare_kind(content: Any) -> Any:
+def _as_tuple(content: Any) -> Any:
     return (content,) if isinstance(content, str) else content
 
 
 class Question(Prompted):
     """Parameters of `question`."""
 
-    kinds: Annotated[tuple[QueryKind, ...], BeforeValidator(_bare_kind)] = Field(
+    kinds: Annotated[tuple[QueryKind, ...], BeforeValidator(_as_tuple)] = Field(
         ("question",),
         min_length=1,
         description="Kinds of query, one or several: keyword (the words of a search), question, "
@@ -92,7 +91,7 @@ class Question(Prompted):
 
 
 def question(given: MethodInput, params: Question, seed: int) -> pa.Table:
-    """Asks about every passage, `per_unit` times; of several kinds in turn from a drawn one on."""
+    """Asks about every passage, `per_unit` times; several kinds take turns from a drawn one on."""
     ids = given.ids()
     firsts = seeding.draws(seed, "question.kind", ids) % len(params.kinds)
     contexts = given.sentences["context"].take(pa.array(given.anchors)).to_pylist()
