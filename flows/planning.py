@@ -36,7 +36,7 @@ from tercet.storage.artifacts import Artifact, artifacts_of, find_parts, open_ar
 from tercet.storage.rows import rows_of
 from tercet.storage.store import Store, is_store, open_store, work_of
 from tercet.tasks.corpus.anchors import ANCHOR_COLUMNS, anchor_mask
-from tercet.tasks.stage import Resources, Work
+from tercet.tasks.stage import Planned, Resources, Work
 from tercet.tasks.warning import age
 
 # Parts to sample, or more until this many anchors were seen; prompts to count.
@@ -372,7 +372,7 @@ def _known_parts(
     inputs: Mapping[str, list[parts.PartFile]],
 ) -> tuple[int, int] | None:
     """The number of parts that an earlier version has made, and of all parts."""
-    if step.stage.plan is not None:
+    if isinstance(step.stage.cut, Planned):
         return None
     order = part_order(store, run_plan, step, own, inputs, {}, Resources())
     entries = parts.specs(step, None, order.inputs)

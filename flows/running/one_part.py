@@ -19,7 +19,7 @@ from tercet.storage import fingerprint
 from tercet.storage.artifacts import Artifact, open_artifact
 from tercet.storage.part_writer import PartWriter, put_schema
 from tercet.storage.store import Store
-from tercet.tasks.stage import REJECTS, BadInput, Loaded, Resources, Work
+from tercet.tasks.stage import REJECTS, BadInput, Loaded, Planned, Resources, Work
 
 Progress = Callable[[int, int | None, str], None]
 
@@ -87,9 +87,11 @@ class PartOrder:
                     )
         return contents
 
-    def planned_specs(self) -> list[dict[str, Any]]:
-        """The specs into which the stage itself divides its work."""
-        assert self.step.stage.plan is not None
+    def planned_specs(self) -> list[dict[str, Any]] | None:
+        """The specs into which the stage itself divides its work; None if it does not."""
+        cut = self.step.stage.cut
+        if not isinstance(cut, Planned):
+            return None
         scratch = self.artifact().scratch()
         work = self.work(
             parts.reads(self.step, self.inputs, None),
@@ -98,7 +100,7 @@ class PartOrder:
             lambda table, rows: None,
             self.resources,
         )
-        return self.step.stage.plan(work)
+        return cut.specs(work)
 
     def part(self, index: int, entry: Mapping[str, Any]) -> Part:
         """A part of the plan, with its key."""

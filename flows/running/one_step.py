@@ -26,7 +26,7 @@ from tercet.storage import fingerprint, locks, runs
 from tercet.storage.artifacts import Artifact, artifacts_of, find_parts, open_artifact
 from tercet.storage.store import Store
 from tercet.storage.verifying import faults_of
-from tercet.tasks.stage import BadInput, Resources, silent
+from tercet.tasks.stage import BadInput, EachPart, OnePart, Planned, Resources, silent
 from tercet.tasks.warning import StageWarning, sentence
 
 Progress = Callable[[int, int | None, str], None]
@@ -88,8 +88,9 @@ def make_artifact(
         artifact.repair(anew=True)
         standing = None
     if standing is None:
-        planned = None if step.stage.plan is None else order.planned_specs()
-        proposed = parts.specs(step, planned, order.inputs, [a.version for a in recalled])
+        proposed = parts.specs(
+            step, order.planned_specs(), order.inputs, [a.version for a in recalled]
+        )
         standing = artifact.adopt_plan(proposed)
     records = artifact.records()
     missing = [index for index in range(len(standing)) if index not in records]
@@ -222,7 +223,7 @@ def _recalled(
 
     An existing plan names the versions that it was made with: newer ones would change its parts.
     """
-    if not step.stage.recalls:
+    if not (isinstance(step.stage.cut, Planned) and step.stage.cut.recalls):
         return []
     if standing is not None:
         versions = standing[0].get("known", []) if standing else []
@@ -249,8 +250,9 @@ def _recalled(
 
 def _continued(handle: RunHandle, step: Step, own: Fingerprint) -> list[Artifact]:
     """Of a stage that continues: the version of the recipe's last run with the same config."""
-    earlier = runs.list_runs(handle.store) if step.stage.continues else ()
-    for run in earlier:
+    if not (isinstance(step.stage.cut, OnePart) and step.stage.cut.continues):
+        return []
+    for run in runs.list_runs(handle.store):
         versions = [one["version"] for one in run["steps"] if one["step"] == step.name]
         if run["recipe_name"] != handle.plan.recipe.name or own.version in versions:
             continue
@@ -331,7 +333,7 @@ def part_order(
 
 def _recalled_key(store: Store, step: Step, own: Fingerprint, slot: str) -> str | None:
     """What makes the rows of a slot in which parts look up their own; None for other slots."""
-    if slot not in step.stage.looked_up:
+    if not (isinstance(step.stage.cut, EachPart) and slot in step.stage.cut.looked_up):
         return None
     made = zip(step.inputs[slot], own.components["inputs"][slot], strict=True)
     manifests = [open_artifact(store, name, version).manifest() for name, version in made]

@@ -10,7 +10,7 @@ from tercet.models import seeding
 from tercet.models.knowledge.extraction import Mentions, extract
 from tercet.models.knowledge.lexicon import Lexicon, load_lexicon
 from tercet.tasks.rejects import Rows, isolated, numbers, refused
-from tercet.tasks.stage import BadInput, Config, Stage, Work
+from tercet.tasks.stage import BadInput, Config, EachPart, Stage, Work
 
 BATCH_ROWS = 4096
 
@@ -156,7 +156,7 @@ STAGE = Stage(
     config=ExtractConfig,
     tables={"mentions": MENTIONS, "sentence_categories": SENTENCE_CATEGORIES},
     run=run,
-    each="sentences",
+    cut=EachPart("sentences"),
     seeded=False,
     externals=externals,
     locations=("lexicon",),

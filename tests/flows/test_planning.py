@@ -23,7 +23,7 @@ from tercet.storage.artifacts import open_artifact
 from tercet.storage.part_writer import PartWriter
 from tercet.storage.runs import end_run, resolve_run, set_tag, start_run
 from tercet.storage.store import Store, open_store
-from tercet.tasks.stage import Config, Stage, Work
+from tercet.tasks.stage import Config, EachPart, Stage, Work
 
 
 def test_what_was_never_made_is_to_run_whatever_its_weights_are(
@@ -162,7 +162,7 @@ def nothing(work: Work) -> None:
 SOURCE = Step("source", Stage("source", Config, {"rows": ROWS}, nothing), Config())
 MAPPED = Step(
     "mapped",
-    Stage("mapped", Config, {"out": ROWS}, nothing, each="rows"),
+    Stage("mapped", Config, {"out": ROWS}, nothing, cut=EachPart("rows")),
     Config(),
     {"rows": ("source",)},
 )
