@@ -22,7 +22,7 @@ from tercet.models.encoders.entry_space import (
     make_independent,
     read_space,
 )
-from tercet.models.losses.definition_loss import loss_of_any_size
+from tercet.models.losses.definition import loss_of_any_size
 
 _STEPS = 5
 

@@ -155,7 +155,7 @@ def declared(value: object) -> Any:
         # What wraps a function, such as a method of an object or a cache, else an object's class.
         wrapped = getattr(value, "__func__", getattr(value, "__wrapped__", type(value)))
         return declared(wrapped)
-    return value
+    return value if value is None or isinstance(value, str | int | float) else str(value)
 
 
 def _locate(name: str) -> Path | None:

@@ -9,8 +9,7 @@ from tercet.flows.pipeline.step import Step
 from tercet.flows.recipe.resolved import Made, Model, Tagged, Weights
 from tercet.models import weights
 from tercet.models.encoders.settings import CNN, cnn_form
-from tercet.models.losses.definition import DONOR, Definition
-from tercet.models.losses.token_reconstruction import SLOT as FREQUENCIES
+from tercet.models.losses.registry import DONOR, FREQUENCIES, Definition
 from tercet.models.losses.word_layer import Layer, is_roberta, layer_of
 from tercet.models.pretraining.forms import described, transformer_folder
 from tercet.tasks.evaluation.evaluate import EvaluateConfig

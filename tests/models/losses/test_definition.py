@@ -18,8 +18,8 @@ from torch.utils._pytree import tree_leaves
 
 from tercet.models.encoders.encoder import load_encoder, save_encoder
 from tercet.models.encoders.entry_space import Turn
-from tercet.models.losses import definition_loss as module
-from tercet.models.losses.definition_loss import (
+from tercet.models.losses import definition as module
+from tercet.models.losses.definition import (
     DefinitionLoss,
     Projection,
     definition_loss,
