@@ -121,7 +121,8 @@ def make_artifact(
     if handle.llm is not None:
         of_endpoints = partial(warnings.find_of_endpoints, store=handle.store, llm=handle.llm)
         told += _tell(handle, step, order.models, of_endpoints)
-    return artifact.finish(_manifest(handle, step, own, told, began))
+    at_once = len(pending) == len(standing)
+    return artifact.finish(_manifest(handle, step, own, told, began, at_once))
 
 
 def _keep(
@@ -140,9 +141,17 @@ def _keep(
 
 
 def _manifest(
-    handle: RunHandle, step: Step, own: Fingerprint, told: list[dict[str, Any]], began: float
+    handle: RunHandle,
+    step: Step,
+    own: Fingerprint,
+    told: list[dict[str, Any]],
+    began: float,
+    at_once: bool = False,
 ) -> dict[str, Any]:
-    """What is recorded of a step whose parts are all there. began: by the monotonic clock."""
+    """What is recorded of a step whose parts are all there.
+
+    began: by the monotonic clock. at_once: all parts were made since then, none reused.
+    """
     return {
         "step": step.name,
         "stage": step.stage.name,
@@ -153,6 +162,7 @@ def _manifest(
         "modules": dict(own.modules),
         "libraries": libraries(),
         "seconds": round(time.monotonic() - began, 3),
+        "at_once": at_once,
         "warnings": told,
     }
 
