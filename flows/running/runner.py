@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow.compute as pc
 
+from tercet.flows.formatting import count_of
 from tercet.flows.pipeline import fingerprints
 from tercet.flows.pipeline.fingerprints import Fingerprint
 from tercet.flows.pipeline.step import Step, writer
@@ -150,7 +151,7 @@ def _fingerprints(plan: RunPlan, store: Store, say: Say) -> dict[str, Fingerprin
         return prints
     failed = ask_again(store, plan.steps, prints)
     for name, rows in failed.items():
-        say(f"{name:<32} asks again about {rows:,} failed {'row' if rows == 1 else 'rows'}")
+        say(f"{name:<32} asks again about {count_of(rows, 'failed row')}")
     if not failed:
         say("No rows have failed: there is nothing to ask again.")
         return prints
