@@ -61,7 +61,13 @@ class PartOrder:
     @cached_property
     def empty(self) -> dict[str, dict[str, str]]:
         """By slot, a file without rows for each table, so that empty inputs have their columns."""
-        return {slot: _empty_files(self.store, tables) for slot, tables in self.schemas.items()}
+        return {
+            slot: {
+                table: str(self.store.local(put_schema(self.store, schema)))
+                for table, schema in {**tables, parts.UNREAD: REJECTS}.items()
+            }
+            for slot, tables in self.schemas.items()
+        }
 
     @cached_property
     def driving(self) -> dict[str, PartFile]:
@@ -183,8 +189,3 @@ def _unchanged(order: PartOrder) -> None:
             f"The file behind {order.step.name}'s {changed[0]!r} changed during the run: run again "
             "to rebuild what depends on it.",
         )
-
-
-def _empty_files(store: Store, tables: Mapping[str, pa.Schema]) -> dict[str, str]:
-    known = {**tables, parts.UNREAD: REJECTS}
-    return {name: str(store.local(put_schema(store, schema))) for name, schema in known.items()}

@@ -21,7 +21,6 @@ from tercet.flows.running.llm_session import LlmSession
 from tercet.flows.running.one_part import STAGING, PartOrder, model_folder
 from tercet.flows.running.parts import PartFile
 from tercet.flows.running.run_plan import RunPlan
-from tercet.models.llm.messages import Ask
 from tercet.storage import fingerprint, locks, runs
 from tercet.storage.artifacts import Artifact, artifacts_of, find_parts, open_artifact
 from tercet.storage.store import Store
@@ -206,24 +205,20 @@ def _order(
         slot: model_folder(handle.store, step, model, str(versions[slot]))
         for slot, model in step.models.items()
     }
+    ask = None
+    if step.stage.asks is not None and handle.llm is not None:
+        ask = handle.llm.asking(step.config, own.components, models)
     resources = Resources(
         device=device(settings.device),
         batch_size=settings.batch_size,
         part_rows=settings.part_rows,
         memory_limit=settings.memory_limit,
         progress=progress,
-        ask=_ask(handle, step, own, models),
+        ask=ask,
     )
     return part_order(
         handle.store, handle.plan, step, own, inputs, models, resources, handle.run_id
     )
-
-
-def _ask(handle: RunHandle, step: Step, own: Fingerprint, models: Mapping[str, Path]) -> Ask | None:
-    if step.stage.asks is None:
-        return None
-    assert handle.llm is not None
-    return handle.llm.asking(step.config, own.components, models)
 
 
 def _recalled(

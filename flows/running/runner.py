@@ -355,7 +355,11 @@ def _make(handle: RunHandle, step: Step, progress: Progress) -> tuple[str, dict[
     """Makes what the step's artifact lacks, or has and is damaged; the state, and the manifest."""
     artifact = artifact_of(handle, step.name)
     name = f"artifact-{step.name}-{artifact.version}"
-    with locks.hold(handle.store, name, _waiting(handle, step), f"run {handle.run_id}"):
+
+    def wait(holder: str) -> None:
+        handle.say(f"{step.name:<32} waits for {holder}, which is making it")
+
+    with locks.hold(handle.store, name, wait, f"run {handle.run_id}"):
         manifest = artifact.manifest()
         for schema in step_schemas([step]).values():
             put_schema(handle.store, schema)
@@ -395,11 +399,6 @@ def _asked_next(plan: RunPlan, step: Step) -> bool:
         if other.stage.model:
             break
     return False
-
-
-def _waiting(handle: RunHandle, step: Step) -> Say:
-    """Prints who is making the step's artifact."""
-    return lambda holder: handle.say(f"{step.name:<32} waits for {holder}, which is making it")
 
 
 def chains(steps: Sequence[Step], seeds: Sequence[int]) -> list[list[Step]]:

@@ -1,8 +1,7 @@
 """Definitions against all entries of a dictionary (DefSent+, sections 3.1 and 3.2).
 
 The entries never change, so the whole gradient goes through one vector per text. One pass over
-blocks of entries gives the loss and that gradient, without keeping any block's logits. With more
-than a million entries, each step draws a sample to stand for all of them.
+blocks of entries gives the loss and that gradient, without keeping any block's logits.
 """
 
 import math
@@ -25,20 +24,14 @@ from tercet.models.losses.word_layer import Activation, layer_of
 KEPT = "projection"
 # Logits of a batch against this many entries are held at once.
 BLOCK = 16_384
-# Up to so many entries a step compares with all of them; of more, with so many drawn.
-ALL_UP_TO = 1_000_000
-DRAWN = 131_072
 
 
 class _AgainstEntries(torch.autograd.Function):  # type: ignore[misc]
-    """Per text logsumexp of its products with all entries, less its mean over its own entries.
-
-    shifts: (entries,), added to each entry's products in the logsumexp alone.
-    """
+    """Per text logsumexp of its products with all entries, less its mean over its own entries."""
 
     @staticmethod
     def forward(  # type: ignore[override]
-        ctx: Any, vectors: Tensor, entries: Tensor, owners: Tensor, shifts: Tensor, block: int
+        ctx: Any, vectors: Tensor, entries: Tensor, owners: Tensor, block: int
     ) -> tuple[Tensor, Tensor]:
         highest, nearest = vectors.new_full((2, len(vectors)), -math.inf)
         total = vectors.new_zeros(len(vectors))
@@ -51,7 +44,6 @@ class _AgainstEntries(torch.autograd.Function):  # type: ignore[misc]
             best, place = logits.max(1)
             first = torch.where(best > nearest, place + start, first)
             nearest = torch.maximum(nearest, best)
-            logits += shifts[start : start + block].to(vectors)
             new = torch.maximum(highest, logits.max(1).values)
             shrink = torch.exp(highest - new)
             weights = torch.exp(logits - new[:, None])
@@ -68,7 +60,7 @@ class _AgainstEntries(torch.autograd.Function):  # type: ignore[misc]
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
         (slope,) = ctx.saved_tensors
-        return gradients[0][:, None] * slope, None, None, None, None
+        return gradients[0][:, None] * slope, None, None, None
 
 
 def _own(entries: Tensor, owners: Tensor, like: Tensor, block: int) -> Tensor:
@@ -91,7 +83,6 @@ def definition_loss(
     entries: Tensor,
     owners: Tensor,
     block: int = BLOCK,
-    shifts: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Mean loss of a batch, and of each text whether its best entry is one of its own.
 
@@ -102,41 +93,9 @@ def definition_loss(
 
     vectors: (batch, width), the projected definitions. entries: (entries, width), frozen.
     owners: (batch, most), rows of `entries`, -1 where a text has fewer; at least one each.
-    shifts: (entries,), the log of how many entries each row stands for in the softmax; None: one.
     """
-    if shifts is None:
-        shifts = entries.new_zeros(1).expand(len(entries))
-    loss, found = _AgainstEntries.apply(vectors, entries, owners, shifts, block)
+    loss, found = _AgainstEntries.apply(vectors, entries, owners, block)
     return loss.mean(), found
-
-
-def loss_of_any_size(vectors: Tensor, entries: Tensor, owners: Tensor) -> tuple[Tensor, Tensor]:
-    """`definition_loss`, which of more than a million entries compares with drawn ones."""
-    if len(entries) <= ALL_UP_TO:
-        return definition_loss(vectors, entries, owners)
-    rows, places, shifts = drawn_entries(len(entries), owners, DRAWN)
-    return definition_loss(vectors, entries[rows], places, shifts=shifts)
-
-
-def drawn_entries(count: int, owners: Tensor, drawn: int) -> tuple[Tensor, Tensor, Tensor]:
-    """A sample that stands for all entries: the texts' own, and others drawn uniformly.
-
-    The expected sum of exponentials is that of all entries (importance sampling as in Bengio and
-    Senécal 2003, with uniform draws); its logarithm, and so the loss, is a little too low.
-
-    count: of all entries. owners: (batch, most), as `definition_loss` takes them. drawn: the
-        number of draws, some of which may hit the same entry or an owner.
-    Returns the entries' rows, ascending; the owners as indices into these; and the shifts.
-    """
-    own = owners[owners >= 0].unique()
-    others = torch.randint(count, (drawn,), device=owners.device).unique()
-    others = others[~torch.isin(others, own)]
-    rows = torch.cat([own, others]).sort().values
-    stands_for = (count - len(own)) / max(1, len(others))
-    shifts = torch.full((len(rows),), math.log(max(stands_for, 1.0)), device=owners.device)
-    shifts[torch.searchsorted(rows, own)] = 0.0
-    places = torch.searchsorted(rows, owners.clamp(min=0))
-    return rows, torch.where(owners >= 0, places, -1), shifts
 
 
 class Projection(nn.Module):  # type: ignore[misc]
@@ -277,8 +236,7 @@ class DefinitionLoss(nn.Module):  # type: ignore[misc]
     no other.
 
     After each forward pass `terms` has the batch's means: `recall_1`, the share of definitions
-    whose nearest entry is one of their own, and `floor`, below which the loss cannot fall. With
-    more than a million entries both the loss and `recall_1` are over those that the step draws.
+    whose nearest entry is one of their own, and `floor`, below which the loss cannot fall.
 
     Reference: DefSent+, section 3.2.
     """
@@ -314,7 +272,7 @@ class DefinitionLoss(nn.Module):  # type: ignore[misc]
         projected = self.projection(vectors)[owned]
         if not len(projected):
             return vectors.sum() * 0.0
-        loss, found = loss_of_any_size(projected, self.matrix, owners[owned])
+        loss, found = definition_loss(projected, self.matrix, owners[owned])
         count = (owners[owned] >= 0).sum(1)
         self.terms = {"recall_1": found.float().mean(), "floor": count.float().log().mean()}
         return loss

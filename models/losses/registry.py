@@ -214,14 +214,6 @@ class Matryoshka(Params):
         return self
 
 
-def _decayed(loss: Loss, params: GaussianDecay) -> Loss:
-    return loss if params.sigma_cosine > 0 else replace(loss, may_read=())
-
-
-def _defined(loss: Loss, params: Definition) -> Loss:
-    return loss if params.start == "donor" else replace(loss, slots=(ENTRY_MATRIX,))
-
-
 def _reconstructed(loss: Loss, params: TokenReconstruction) -> Loss:
     other = loss_of(params.around)
     return replace(
@@ -230,10 +222,6 @@ def _reconstructed(loss: Loss, params: TokenReconstruction) -> Loss:
         slots=loss.slots if params.decoder and params.adaptive else (),
         states=params.decoder,
     )
-
-
-def _shortened(loss: Loss, params: Matryoshka) -> Loss:
-    return _around(loss, loss_of(params.within))
 
 
 def _around(loss: Loss, other: Loss) -> Loss:
@@ -263,7 +251,9 @@ LOSSES: Mapping[str, Loss] = with_installed(
             slots=(ENTRY_MATRIX, DONOR),
             terms=("recall_1", "floor"),
             keeps=("projection",),
-            resolve=_defined,
+            resolve=lambda loss, params: (
+                loss if params.start == "donor" else replace(loss, slots=(ENTRY_MATRIX,))
+            ),
         ),
         Loss(
             "gaussian_decay",
@@ -276,11 +266,18 @@ LOSSES: Mapping[str, Loss] = with_installed(
             # Where a part names one, training makes the label of each batch's own texts with it.
             may_read=(TEACHER,),
             terms=("gate_opening", "gradient_share", "student_negative", "teacher_negative"),
-            resolve=_decayed,
+            resolve=lambda loss, params: (
+                loss if params.sigma_cosine > 0 else replace(loss, may_read=())
+            ),
         ),
         Loss("guided", Params, f"{_HERE}.guided:GuidedLoss", slots=("guide",)),
         Loss("info_nce", InBatch, f"{_HERE}.info_nce:info_nce"),
-        Loss("matryoshka", Matryoshka, f"{_HERE}.matryoshka:matryoshka", resolve=_shortened),
+        Loss(
+            "matryoshka",
+            Matryoshka,
+            f"{_HERE}.matryoshka:matryoshka",
+            resolve=lambda loss, params: _around(loss, loss_of(params.within)),
+        ),
         Loss("nt_xent", InBatch, f"{_HERE}.nt_xent:NtXentLoss", optional=()),
         Loss(
             "pairwise_logistic",
