@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import torch
 from sentence_transformers import SentenceTransformer
 
-from tercet.models.losses.gaussian_decay_loss import gate_opening
+from tercet.models.losses.gaussian_decay import gate_opening
 from tercet.storage.catalog import views as catalog
 from tercet.storage.store import open_store
 from tercet.tasks.stage import package_file

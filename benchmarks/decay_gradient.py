@@ -13,7 +13,7 @@ import math
 
 import torch
 
-from tercet.models.losses.gaussian_decay_loss import Detach, gaussian_decay_loss
+from tercet.models.losses.gaussian_decay import Detach, gaussian_decay_loss
 
 ROWS, TAU = 128, 0.05
 POSITIVE, TEACHER, OTHERS = 0.85, 0.70, 0.2

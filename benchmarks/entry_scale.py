@@ -22,7 +22,7 @@ from tercet.models.encoders.entry_space import (
     make_independent,
     read_space,
 )
-from tercet.models.losses.definition_loss import loss_of_any_size
+from tercet.models.losses.definition import definition_loss
 
 _STEPS = 5
 
@@ -56,7 +56,7 @@ def main() -> None:
         owners = torch.randint(0, count, (asked.batch, 2))
         with told(f"softmax of {_STEPS} steps of {asked.batch}"):
             for _ in range(_STEPS):
-                loss, _ = loss_of_any_size(texts, space.matrix, owners)
+                loss, _ = definition_loss(texts, space.matrix, owners)
                 loss.backward()
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import wraps
 from importlib import metadata
 from inspect import Signature, signature
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, TypeAlias
 
 import typer
 from typer import Argument, Option
@@ -20,6 +20,8 @@ STORE = usual_store()
 
 StoreOption = Annotated[str, Option("--store", help="where artifacts live [$TERCET_STORE]")]
 RunOption = Annotated[str | None, Option("--run", help="a run other than the newest")]
+FormatOption: TypeAlias = Annotated[Literal["table", "csv", "json"], Option("--format")]
+TableOrJsonOption: TypeAlias = Annotated[Literal["table", "json"], Option("--format")]
 CronOption = Annotated[str | None, Option("--cron", help='e.g. "0 3 * * *"')]
 TimezoneOption = Annotated[
     str | None, Option("--timezone", help="of --cron, by name; default: the machine's")
@@ -191,7 +193,10 @@ def init(
 @app.command()
 def sql(
     query: Annotated[str | None, Argument(help="one SELECT; opens a prompt if omitted")] = None,
-    format_: Annotated[str | None, Option("--format", help="table, csv, json or parquet")] = None,
+    format_: Annotated[
+        Literal["table", "csv", "json", "parquet"] | None,
+        Option("--format", help="default: as -o ends, else table"),
+    ] = None,
     output: Annotated[str | None, Option("-o", "--output", help="write to a file")] = None,
     store: StoreOption = STORE,
     run_ref: RunOption = None,
@@ -247,7 +252,7 @@ def untag(
 
 @app.command()
 def du(
-    format_: Annotated[str, Option("--format", help="table, csv or json")] = "table",
+    format_: FormatOption = "table",
     store: StoreOption = STORE,
 ) -> None:
     """Show what takes the room in a store, by step and by run."""
@@ -343,9 +348,9 @@ def evaluate(
         str | None, Option("--prompt", help="template for mask pooling, suffix for first_decoder")
     ] = None,
     precision: Annotated[
-        str | None, Option("--precision", help="fp32 or bf16; default: the run's, else fp32")
+        Literal["fp32", "bf16"] | None, Option("--precision", help="default: the run's, else fp32")
     ] = None,
-    format_: Annotated[str, Option("--format", help="table, csv or json")] = "table",
+    format_: FormatOption = "table",
     store: StoreOption = STORE,
     run_ref: RunOption = None,
 ) -> None:
@@ -366,7 +371,7 @@ def define(
     model: Annotated[str, Option("--model", help="a step trained on definitions")] = "train",
     part: Annotated[str | None, Option("--part", help="of a phase with several of them")] = None,
     count: Annotated[int, Option("--count", min=1, help="entries per description")] = 10,
-    format_: Annotated[str, Option("--format", help="table or json")] = "table",
+    format_: TableOrJsonOption = "table",
     store: StoreOption = STORE,
     run_ref: RunOption = None,
 ) -> None:
@@ -388,7 +393,7 @@ def search(
     http: Annotated[
         int | None, Option("--http", help="answer on this port of this machine, with JSON")
     ] = None,
-    format_: Annotated[str, Option("--format", help="table, csv or json")] = "table",
+    format_: FormatOption = "table",
     store: StoreOption = STORE,
     run_ref: RunOption = None,
 ) -> None:
@@ -471,7 +476,7 @@ def report(
 def diff(
     run_a: Annotated[str, Argument(metavar="A", help="a run: its id, a tag, or a recipe's name")],
     run_b: Annotated[str, Argument(metavar="B", help="the run to compare with it")],
-    format_: Annotated[str, Option("--format", help="table or json")] = "table",
+    format_: TableOrJsonOption = "table",
     store: StoreOption = STORE,
 ) -> None:
     """Show what makes two runs differ.

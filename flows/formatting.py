@@ -42,6 +42,11 @@ def format_bytes(count: int) -> str:
     return f"{size:.1f} TB"
 
 
+def count_of(count: int, noun: str) -> str:
+    """`1 row` or `1,200 rows`."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
 def format_number(value: float | None, digits: int = 2, sign: str = "") -> str | None:
     """With this many decimals; sign: `+` for a difference. None stays None."""
     return None if value is None else f"{value:{sign}.{digits}f}".replace("-", "−")

@@ -3,16 +3,14 @@
 The pool of answers is opened only if a step will ask; that may seal the journals of dead runs.
 
 Requests to language models and fitted generators are estimated: once the inputs of a step exist,
-its prompts are rendered for the rows of some parts, and a sample of them is counted with the
-model's own tokenizer if its files are available. The length and speed of answers are taken from the
-store's pool.
+its prompts are rendered for the rows of some parts, and a sample of them is counted. The length and
+speed of answers are taken from the store's pool.
 """
 
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -21,31 +19,28 @@ from tercet.flows.pipeline import fingerprints
 from tercet.flows.pipeline.fingerprints import UNKNOWN, Fingerprint, tagged
 from tercet.flows.pipeline.step import Step
 from tercet.flows.recipe.model import Recipe
-from tercet.flows.recipe.resolved import Made, Weights
+from tercet.flows.recipe.resolved import Made
 from tercet.flows.running import parts
 from tercet.flows.running.answering import cost, digested, identity
 from tercet.flows.running.one_part import PartOrder
 from tercet.flows.running.one_step import part_order
 from tercet.flows.running.run_plan import RunPlan
 from tercet.flows.running.runner import count_failed
-from tercet.models import weights
 from tercet.models.llm.messages import Request
 from tercet.storage import runs
 from tercet.storage.answers import Pool, open_pool
 from tercet.storage.artifacts import Artifact, artifacts_of, find_parts, open_artifact
-from tercet.storage.rows import rows_of
 from tercet.storage.store import Store, is_store, open_store, work_of
-from tercet.tasks.corpus.anchors import ANCHOR_COLUMNS, anchor_mask
-from tercet.tasks.stage import Resources, Work
+from tercet.tasks.stage import Planned, Resources, Work
 from tercet.tasks.warning import age
 
-# Parts to sample, or more until this many anchors were seen; prompts to count.
+# Parts to sample, or more until there are this many requests; prompts to count.
 _PARTS = 8
-_ANCHORS = 200
+_REQUESTS = 200
 _PROMPTS = 2000
 # Any number of its multiples, modulo 1, is evenly spread.
 _GOLDEN = 0.6180339887498949
-# For a model whose tokenizer is not available.
+# Good enough to decide whether to start.
 _CHARACTERS_A_TOKEN = 4.0
 
 
@@ -56,7 +51,6 @@ class Estimate:
     requests: rows to ask about, of which the pool has answered `answered`. prompt_tokens,
     answer_tokens: of the rest. Without earlier answers of the method, their maximum length counts
     (`known_length` false). sampled: prompts behind these figures.
-    counted: by the model's tokenizer, not estimated from the number of characters.
     seconds, money: None if no rate or price is known.
     """
 
@@ -65,41 +59,37 @@ class Estimate:
     prompt_tokens: int
     answer_tokens: int
     sampled: int
-    counted: bool
     known_length: bool
     seconds: float | None
     money: float | None
 
 
-def estimate(recipe: Recipe, order: PartOrder, folder: Path | None, pool: Pool) -> Estimate:
+def estimate(recipe: Recipe, order: PartOrder, pool: Pool) -> Estimate:
     """The estimate for the step of this order; nothing is sent, and nothing is written.
-
-    folder: the model's files, if they are here.
 
     (Opening the pool, which the caller does, may seal the journals of dead runs.)
     """
     config = order.step.config
     who = identity(config, order.components)
-    count, counted = token_counter(folder)
     sampled, all_rows = _sampled(order)
     keyed = list(digested(sampled, "", config, who))
     known = pool.find([request.digest for request in keyed])
     missing = [request for request in keyed if request.digest not in known]
     scale = all_rows / len(keyed) if keyed else 0.0
-    lengths = count(["\n".join([*sum(r.shots, ()), r.prompt]) for r in missing])
+    prompts = [len(text) for r in missing for text in (*sum(r.shots, ()), r.prompt)]
     longest = sum(request.sampling.max_tokens for request in missing)
     rates = pool.rates(who.label)
     usual = None if rates is None else rates.mean_tokens.get(order.step.method)
     speed = None if rates is None else rates.tokens_per_second
     answers = longest if usual is None else usual * len(missing)
-    prompt_tokens, answer_tokens = round(sum(lengths) * scale), round(answers * scale)
+    prompt_tokens = round(sum(prompts) / _CHARACTERS_A_TOKEN * scale)
+    answer_tokens = round(answers * scale)
     return Estimate(
         requests=round(len(keyed) * scale),
         answered=round((len(keyed) - len(missing)) * scale),
         prompt_tokens=prompt_tokens,
         answer_tokens=answer_tokens,
         sampled=len(keyed),
-        counted=counted,
         known_length=usual is not None,
         seconds=answer_tokens / speed if speed else None,
         money=cost(recipe.run.llm, config, prompt_tokens, answer_tokens),
@@ -109,35 +99,21 @@ def estimate(recipe: Recipe, order: PartOrder, folder: Path | None, pool: Pool) 
 def _sampled(order: PartOrder) -> tuple[list[Request], float]:
     """Some requests, spread evenly over the sampled parts, and the total number.
 
-    The other parts are assumed to have as many per anchor as the sampled ones.
+    The other parts are assumed to have as many as the sampled ones.
     """
     found: list[Request] = []
-    count, every, seen = 0, 1, 0
+    count, every = 0, 1
     sources = spread(list(order.driving))
-    for number, source in enumerate(sources):
-        if number >= _PARTS and seen >= _ANCHORS:
-            break
-        seen += _anchors(work_on(order, source))
+    for number, source in enumerate(sources, start=1):
         for request in requests_of(order, source):
             if count % every == 0:
                 found.append(request)
             count += 1
             if len(found) == 2 * _PROMPTS:
                 found, every = found[::2], 2 * every
-    else:
-        return found, count
-    return found, count * _every_anchor(order) / seen
-
-
-def _every_anchor(order: PartOrder) -> int:
-    """The number of anchors, or of passages, of all parts."""
-    each = order.step.stage.each
-    slot, table = ("passages", "passages") if each == "passages" else ("anchors", "anchor_shares")
-    paths = [file.path for file in order.inputs[slot].files if file.table == table]
-    rows = rows_of({table: order.store.each(order.store.local, paths)})
-    if each == "passages":
-        return rows.count(table)
-    return int(sum(rows.table(table, ["anchors"])["anchors"].to_pylist()))
+        if number >= _PARTS and count >= _REQUESTS:
+            return found, count * len(sources) / number
+    return found, count
 
 
 def spread(sources: Sequence[str]) -> list[str]:
@@ -157,33 +133,6 @@ def work_on(order: PartOrder, source: str) -> Work:
     """What the stage would be given for the part made from this file; nothing is emitted."""
     reads = parts.reads(order.step, order.inputs, order.driving[source])
     return order.work(reads, {}, Path(), lambda table, rows: None, order.resources)
-
-
-def _anchors(work: Work) -> int:
-    """The number of anchors, or of passages, of a part."""
-    if "passages" in work.inputs:
-        return work.inputs["passages"].count("passages")
-    sentences = work.inputs["sentences"].table("sentences", ANCHOR_COLUMNS)
-    return int(anchor_mask(sentences, work.inputs["anchors"].table("anchors"), work.seed).sum())
-
-
-def token_counter(
-    folder: Path | None,
-) -> tuple[Callable[[Sequence[str]], list[float]], bool]:
-    """A function that counts tokens, and whether it is exact rather than based on characters.
-
-    folder: the model's files, if they are here.
-    """
-    if folder is None or not (folder / "tokenizer.json").is_file():
-        return lambda texts: [len(text) / _CHARACTERS_A_TOKEN for text in texts], False
-    from tokenizers import Tokenizer
-
-    tokenizer: Any = Tokenizer.from_file(str(folder / "tokenizer.json"))
-
-    def count(texts: Sequence[str]) -> list[float]:
-        return [float(len(found.ids)) for found in tokenizer.encode_batch(list(texts))]
-
-    return count, True
 
 
 NEVER = "never run here"
@@ -294,21 +243,7 @@ def _to_make(step: Step, look: _Look, planned: PlannedStep) -> PlannedStep:
         return replace(planned, lacking=lacking)
     # Without models: the order is used for planning alone.
     order = part_order(look.store, look.run_plan, step, own, inputs, {}, Resources())
-    asking = estimate(look.run_plan.recipe, order, _model_folder(step, look), look.pool())
-    return replace(planned, asking=asking)
-
-
-def _model_folder(step: Step, look: _Look) -> Path | None:
-    """The files of the model that a step asks; None if it has none, or they are not here yet."""
-    for slot, model in step.models.items():
-        if isinstance(model, Weights):
-            try:
-                return weights.cached(model.name)
-            except weights.ModelMissing:
-                return None
-        version = look.prints[step.name].components["models"][slot]
-        return fingerprints.made_model(look.store, str(version))
-    return None
+    return replace(planned, asking=estimate(look.run_plan.recipe, order, look.pool()))
 
 
 def _earlier_versions(store: Store, run_plan: RunPlan) -> dict[str, list[str]]:
@@ -372,7 +307,7 @@ def _known_parts(
     inputs: Mapping[str, list[parts.PartFile]],
 ) -> tuple[int, int] | None:
     """The number of parts that an earlier version has made, and of all parts."""
-    if step.stage.plan is not None:
+    if isinstance(step.stage.cut, Planned):
         return None
     order = part_order(store, run_plan, step, own, inputs, {}, Resources())
     entries = parts.specs(step, None, order.inputs)
@@ -413,7 +348,7 @@ def earlier_seconds(
     folder = step.name.partition(".seed")[0]
     for artifact in artifacts_of(store, folder):
         manifest = artifact.manifest()
-        if manifest is None or not _in_one_go(artifact, manifest):
+        if manifest is None or not manifest.get("at_once"):
             continue
         if not _alike(step, components, manifest["components"]):
             continue
@@ -456,25 +391,8 @@ def rows_read(store: Store, step: Step, versions: Mapping[str, Any]) -> int | No
 
 
 def _alike(step: Step, now: Mapping[str, Any], then: Mapping[str, Any]) -> bool:
-    if step.stage.model and _but_seed(now["config"]) != _but_seed(then["config"]):
+    if not step.inputs and now["externals"] != then["externals"]:
         return False
-    return bool(step.inputs) or now["externals"] == then["externals"]
-
-
-def _but_seed(config: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in config.items() if key != "model_seed"}
-
-
-def _in_one_go(artifact: Artifact, manifest: Mapping[str, Any]) -> bool:
-    """Whether its seconds cover all its parts: none was reused or made in an earlier run."""
-    began = datetime.fromisoformat(manifest["created"]) - timedelta(
-        seconds=float(manifest.get("seconds") or 0) + 1
-    )
-    for record in artifact.records().values():
-        files = [file["path"] for entries in record["tables"].values() for file in entries]
-        files += [file["path"] for file in record["files"]]
-        if any(not path.startswith(f"{artifact.path}/") for path in files):
-            return False
-        if datetime.fromisoformat(record["created"]) < began:
-            return False
-    return "seconds" in manifest
+    if not step.stage.model:
+        return True
+    return bool(now["config"] | {"model_seed": 0} == then["config"] | {"model_seed": 0})

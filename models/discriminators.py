@@ -18,9 +18,11 @@ import numpy.typing as npt
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 
-# Newton's method on two numbers; it doubles its digits in each step.
+# Newton's method on two numbers.
 _STEPS = 100
 _TOLERANCE = 1e-10
+# Next to no penalty, so that logits which are all equal have an optimum too.
+_UNPENALISED = 1e9
 
 
 @dataclass(frozen=True)
@@ -53,42 +55,29 @@ def fitted_platt(logits: npt.ArrayLike, labels: npt.ArrayLike) -> Platt:
     labels get a finite slope.
     Raises: ValueError for a logit that is not finite, other labels than 0 and 1, or one label only.
     """
+    from sklearn.linear_model import LogisticRegression
+
     x, y = np.asarray(logits, dtype=np.float64), np.asarray(labels, dtype=np.float64)
     if not np.isfinite(x).all():
         raise ValueError("the logits hold NaN or infinity")
     if x.shape != y.shape or not np.array_equal(np.unique(y), [0.0, 1.0]):
         raise ValueError("a calibration needs a label for each logit, some true and some false")
-    # Slope and shift of the standardised logits: Newton needs no help then.
     mean, scale = float(x.mean()), float(x.std()) or 1.0
-    z = np.stack([(x - mean) / scale, np.ones_like(x)], axis=1)
+    z = np.tile((x - mean) / scale, 2)[:, None]
     positive = float(y.sum())
     high, low = (positive + 1) / (positive + 2), 1 / (len(y) - positive + 2)
     target = np.where(y > 0, high, low)
-    found = np.array([0.0, np.log((positive + 1) / (len(y) - positive + 1))])
-    for _ in range(_STEPS):
-        p = Platt(1.0, 0.0).probabilities(z @ found)
-        gradient = z.T @ (p - target)
-        hessian = (z * (p * (1 - p))[:, None]).T @ z + 1e-9 * np.eye(2)
-        step = np.linalg.solve(hessian, gradient)
-        before = _cross_entropy(z @ found, target)
-        # Far from the optimum a whole step may be too long.
-        while (
-            _cross_entropy(z @ (found - step), target) > before + 1e-12
-            and np.abs(step).max() > _TOLERANCE
-        ):
-            step = step / 2
-        found = found - step
-        if np.abs(step).max() < _TOLERANCE:
-            break
-    if found[0] < 0:
+    # Each row counts as true and as false, by its target.
+    model = LogisticRegression(
+        C=_UNPENALISED, solver="newton-cholesky", tol=_TOLERANCE, max_iter=_STEPS
+    )
+    model.fit(z, np.repeat([1, 0], len(x)), np.concatenate([target, 1 - target]))
+    standardised, shift = float(model.coef_[0, 0]), float(model.intercept_[0])
+    if standardised < 0:
         share = float(target.mean())
         return Platt(0.0, float(np.log(share / (1 - share))))
-    slope = float(found[0]) / scale
-    return Platt(slope, float(found[1]) - slope * mean)
-
-
-def _cross_entropy(logits: Floats, target: Floats) -> float:
-    return float((np.logaddexp(0.0, logits) - target * logits).sum())
+    slope = standardised / scale
+    return Platt(slope, shift - slope * mean)
 
 
 WEIGHTS, NUMBERS = "pair.safetensors", "pair.json"

@@ -153,7 +153,7 @@ def declared(value: object) -> Any:
         # The function behind a method or a cache; else the object's class.
         wrapped = getattr(value, "__func__", getattr(value, "__wrapped__", type(value)))
         return declared(wrapped)
-    return value
+    return value if value is None or isinstance(value, str | int | float) else str(value)
 
 
 def _locate(name: str) -> Path | None:

@@ -38,7 +38,7 @@ from tercet.tasks.evaluation.suites.sts_sets import find_set_files, read_sets
 from tercet.tasks.evaluation.suites.suite import read_suite, revisions, suite_files
 from tercet.tasks.evaluation.suites.task import Task
 from tercet.tasks.rejects import rejects
-from tercet.tasks.stage import BadInput, Config, Stage, Work
+from tercet.tasks.stage import BadInput, Config, EachPart, OnePart, Stage, Work
 
 # Words in an n-gram. Evaluation sentences with fewer than so many words are only matched exactly.
 ORDER, MIN_WORDS = 4, 6
@@ -358,7 +358,7 @@ SENTENCES = Stage(
     config=GuardConfig,
     tables={"contamination": CONTAMINATION},
     run=run,
-    each="sentences",
+    cut=EachPart("sentences"),
     seeded=False,
     libraries=("torch", "transformers", "sentence-transformers"),
     # It reads the texts of tasks, and measures nothing on them.
@@ -366,7 +366,7 @@ SENTENCES = Stage(
     externals=externals,
     locations=("suite", "fact_order", "sts_sets.*.*.source", "retrieval_sets.*.*.source"),
 )
-TRIPLETS = replace(SENTENCES, each=None)
+TRIPLETS = replace(SENTENCES, cut=OnePart())
 LABELLED = TRIPLETS
 
 

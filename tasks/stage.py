@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict
@@ -132,9 +132,9 @@ class Loaded:
 class Work:
     """All that one call of a stage's function sees.
 
-    inputs: one `Rows` a slot; of a stage that maps parts (`each`), that slot and the slots in
-        `aligned` hold the one part only, the others everything.
-    spec: the part's own entry of the plan that `Stage.plan` made; {} without one.
+    inputs: one `Rows` a slot: of the slot that `EachPart` maps, and of those aligned with it, one
+        part; of any other slot everything.
+    spec: the part's own entry of `Planned.specs`; {} for other stages.
     models: slot to local directory, for model inputs (an artifact's or an external one's).
     scratch: a directory that survives a kill and a resume, and goes when the artifact is done.
     emit: appends rows to one of the stage's tables; columns are cast to the table's schema.
@@ -162,16 +162,55 @@ class Work:
 
 
 @dataclass(frozen=True)
+class OnePart:
+    """The whole input makes one part.
+
+    continues: the slot `known` holds the version of the recipe's last run with the same config:
+        rows keep their place in its files. No row's content depends on it.
+    keeps: the version that the recipe keeps is read, in the slot `kept`; for any other stage the
+        kept version stands in for a new one.
+    """
+
+    continues: bool = False
+    keeps: bool = False
+
+
+@dataclass(frozen=True)
+class EachPart:
+    """Each part of an input slot makes one part, so that unchanged parts are reused.
+
+    aligned: slots made from the same parts as `slot` (mentions of the same sentences): a part reads
+        only the matching ones.
+    looked_up: slots that a part reads by id, for the ids in its own rows; stages that recall make
+        them. A part is made again if what makes them changes, but not for the rows of other parts.
+    """
+
+    slot: str
+    aligned: Sequence[str] = ()
+    looked_up: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Planned:
+    """The stage divides the whole input itself.
+
+    specs: one a part, in JSON's types.
+    recalls: the slot `known` holds the rows that earlier versions with the same config, code and
+        models have made from whatever inputs, so that expensive rows are not computed twice.
+    """
+
+    specs: Callable[[Work], list[dict[str, Any]]]
+    recalls: bool = False
+
+
+Cut: TypeAlias = OnePart | EachPart | Planned
+
+
+@dataclass(frozen=True)
 class Stage:
     """A named step: reads artifacts, writes one.
 
-    each: the slot whose input parts it maps one to one (its parts are then reused singly).
-    aligned: slots made from the same parts as `each` (mentions of the same sentences), cut alike.
-    looked_up: slots of which a part reads those rows alone that its own rows name, and which stages
-        make that recall them. A part is then made again if what makes them changes, but not for
-        rows of other parts.
-    plan: for a stage of several parts that maps none: the list of specs, one a part, in JSON's
-        types, from the whole input. Without `each` and `plan` the stage is one part.
+    cut: how its work is divided into parts, and what they reuse.
     model: the function returns a directory of files, which become the artifact's.
     seeded: the seed enters the fingerprint.
     libraries: distributions whose version changes the result, hence part of the fingerprint.
@@ -183,28 +222,19 @@ class Stage:
         or a digest, by name.
     locations: keys of the config that only say where an external lies and enter no fingerprint:
         dotted paths from its top, with `*` for every member ("corpora.*.source").
-    recalls: the slot `known` holds the rows that earlier versions with the same config, code and
-        models have made, whatever their inputs, so that nothing dear is made twice.
     check_model: raises BadInput where a model cannot do what the config wants of it, as far as its
         files show: called with the config, the slot and the model's directory before a run.
-    continues: the slot `known` holds the version of the recipe's last run with the same config:
-        rows are laid out in files as they were there, and no row depends on it.
-    keeps: a version that the recipe keeps of it is read, in the slot `kept`; of another stage it
-        stands in the place of a new one.
-    asks: of a stage that asks a language model: what it asks for one part, asked of nobody. Its
-        parts are made several at once, in threads, so that the model never waits for one's end.
-    method: of a stage that asks: the method under which its answers are kept and counted, where
-        its config names none.
+    asks: for a stage that asks a language model: the requests of one part, which it does not send.
+        Its parts are made in several threads, so that the model never waits for the end of one.
+    method: for a stage that asks: the method under which its answers are kept and counted, if its
+        config names none.
     """
 
     name: str
     config: type[BaseModel]
     tables: Mapping[str, pa.Schema]
     run: Callable[[Work], Path | None]
-    each: str | None = None
-    aligned: Sequence[str] = ()
-    looked_up: Sequence[str] = ()
-    plan: Callable[[Work], list[dict[str, Any]]] | None = None
+    cut: Cut = OnePart()
     model: bool = False
     seeded: bool = True
     libraries: Sequence[str] = ()
@@ -212,12 +242,14 @@ class Stage:
     apart: Sequence[str] = ()
     externals: Callable[[Any], Mapping[str, Path | str]] = no_externals
     locations: Sequence[str] = ()
-    recalls: bool = False
-    continues: bool = False
-    keeps: bool = False
     check_model: Callable[[Any, str, Path], None] | None = None
     asks: "Callable[[Work], Iterator[Request]] | None" = None
     method: str = ""
+
+    @property
+    def each(self) -> str | None:
+        """The slot that it maps part by part."""
+        return self.cut.slot if isinstance(self.cut, EachPart) else None
 
 
 Kind = Literal["entity", "quantity"]

@@ -9,7 +9,7 @@ import typer
 import yaml
 
 from tercet.flows.exports.writing import whole_file
-from tercet.flows.formatting import format_bytes, format_duration, waits
+from tercet.flows.formatting import count_of, format_bytes, format_duration, waits
 from tercet.flows.report.report import render_report
 from tercet.flows.report.subject import open_runs
 from tercet.flows.results import queries
@@ -242,8 +242,7 @@ def _set_keys(value: Any) -> Any:
 def _show_table(artifact: Artifact, table: str, total: Mapping[str, int]) -> None:
     rows = artifact.rows()
     schema = rows.schema(table)
-    rows_in_all = "1 row" if total["rows"] == 1 else f"{total['rows']:,} rows"
-    typer.echo(f"\n{table}: {rows_in_all}, {format_bytes(total['bytes'])}")
+    typer.echo(f"\n{table}: {count_of(total['rows'], 'row')}, {format_bytes(total['bytes'])}")
     width = text_table.terminal_width() or 100
     typer.echo("  " + ", ".join(f"{field.name} {field.type}" for field in schema))
     if not total["rows"]:

@@ -14,14 +14,12 @@ from tercet.flows.results.encoder_form import runs_own_code
 from tercet.flows.results.queries import find_artifact
 from tercet.flows.terminal import text_table
 from tercet.models.encoders.settings import PoolingMode
-from tercet.models.losses.definition import SLOT, projection_file
+from tercet.models.losses.registry import ENTRY_MATRIX
 from tercet.storage.artifacts import Artifact, all_artifacts
 from tercet.storage.store import Store, open_store
 from tercet.tasks.evaluation.define import OWN_ENTRIES, PROJECTION
 from tercet.tasks.evaluation.define import STAGE as DEFINE
 from tercet.tasks.stage import BadInput
-
-FORMATS = ("table", "json")
 
 
 def define(
@@ -40,8 +38,6 @@ def define(
     Raises: BadInput if a text is empty, if the ref is not an encoder that was trained on
         definitions, or if it has several parts with a dictionary and none is named.
     """
-    if format_ not in FORMATS:
-        raise BadInput("unknown_name", f"--format {format_!r} must be one of {', '.join(FORMATS)}.")
     if any(not text.strip() for text in texts):
         raise BadInput("bad_value", "A description is empty: give a few words, in quotation marks.")
     opened = open_store(store, create=False)
@@ -51,7 +47,7 @@ def define(
 
     from tercet.models.encoders.encoder import load_encoder
     from tercet.models.encoders.entry_space import nearest_by_cosine, read_space
-    from tercet.models.losses.definition_loss import nearest_entries, read_projection
+    from tercet.models.losses.definition import nearest_entries, read_projection
 
     try:
         encoder = load_encoder(folder, way.pooling, trust_remote_code=runs_own_code(artifact))
@@ -102,7 +98,7 @@ class _Way:
 def _part(artifact: Artifact, wanted: str | None) -> str:
     """The part of the phase that trained on the definitions which are meant."""
     slots = [slot.rpartition(".") for slot in _models(artifact)]
-    parts = [part for part, _, name in slots if name == SLOT]
+    parts = [part for part, _, name in slots if name == ENTRY_MATRIX]
     step, named = artifact.name, ", ".join(parts)
     if not parts:
         raise BadInput(
@@ -169,8 +165,10 @@ def _mrr(measured: Artifact) -> dict[str, float]:
 
 def _by_projection(store: Store, artifact: Artifact, folder: Path, part: str) -> _Way:
     """The projection beside the encoder, and the entries that it leads to."""
+    from tercet.models.losses.definition import projection_file
+
     projection = projection_file(folder, part)
-    space = made_model(store, _models(artifact)[f"{part}.{SLOT}"])
+    space = made_model(store, _models(artifact)[f"{part}.{ENTRY_MATRIX}"])
     if projection is None or space is None:
         raise BadInput(
             "damaged",

@@ -38,7 +38,7 @@ from tercet.flows.terminal import text_table
 from tercet.flows.terminal.progress import reporter
 from tercet.models import weights
 from tercet.models.encoders.settings import PoolingMode, check_prompt, read_pooling
-from tercet.models.machine import computed_in
+from tercet.models.machine import Precision, computed_in
 from tercet.storage.artifacts import open_artifact
 from tercet.storage.runs import TAG_PREFIX, UnknownRef, get_tag
 from tercet.storage.store import is_store, open_store
@@ -50,8 +50,6 @@ from tercet.tasks.evaluation.suites.reranking import MTEB
 from tercet.tasks.evaluation.suites.sts_sets import describe_skipped, read_sets
 from tercet.tasks.evaluation.suites.suite import revisions, suite_files, task_names
 from tercet.tasks.stage import BadInput, Resources
-
-FORMATS = ("table", "csv", "json")
 
 AVERAGES = ("STS", "transfer", "reranking")
 # Suite, task and subset of a figure.
@@ -65,7 +63,7 @@ def evaluate_encoders(
     tasks: str,
     splits: str,
     pooling: str | None,
-    precision: str | None,
+    precision: Precision | None,
     format_: str,
     store: str,
     run_ref: str | None = None,
@@ -79,9 +77,6 @@ def evaluate_encoders(
     csv and json give every row. With a run's pairs, its seed and settings apply to all tasks.
     Raises: BadInput for a missing model, suite, task or run, and for a model given twice.
     """
-    _check("--format", format_, FORMATS)
-    if precision is not None:
-        _check("--precision", precision, ("fp32", "bf16"))
     mode = _pooling(pooling, prompt)
     chosen = _splits(splits)
     names = _listed(tasks)
@@ -108,8 +103,7 @@ def evaluate_encoders(
     from tercet.tasks.evaluation.evaluate import EvaluateConfig, evaluate_models
 
     on = device("auto")
-    asked: Any = precision or run.settings.precision
-    precise = computed_in(asked, on)
+    precise = computed_in(precision or run.settings.precision, on)
     config = EvaluateConfig(
         suite=folder,
         tasks=tuple(of_suite),
@@ -262,11 +256,6 @@ def _splits(text: str) -> list[Split]:
 def _listed(text: str) -> list[str]:
     """The names between the commas, each once."""
     return list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
-
-
-def _check(option: str, value: str, allowed: Sequence[str]) -> None:
-    if value not in allowed:
-        raise BadInput("unknown_name", f"{option} {value!r} must be one of {', '.join(allowed)}.")
 
 
 def _table(found: pa.Table, precision: str) -> list[str]:

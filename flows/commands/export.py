@@ -16,7 +16,6 @@ from tercet.flows.cards.model_card import model_card
 from tercet.flows.exports import graphml
 from tercet.flows.exports.beir import export_beir
 from tercet.flows.exports.onnx import add_onnx, check_installed, list_measurements
-from tercet.flows.exports.search_folder import export_search
 from tercet.flows.exports.table import export_table, is_table
 from tercet.flows.exports.writing import check_free, whole_directory
 from tercet.flows.results.encoder_form import (
@@ -250,6 +249,9 @@ def _beir(store: Store, target: Path, run_ref: str | None) -> None:
 
 
 def _search(store: Store, target: Path, run_ref: str | None, anyway: bool) -> None:
+    # It loads torch.
+    from tercet.flows.exports.search_folder import export_search
+
     check_free(target)
     passages = open_passages(store, run_ref)
     if not anyway:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import typer
 import yaml
 
-from tercet.flows.formatting import printable, shorten
+from tercet.flows.formatting import count_of, printable, shorten
 from tercet.flows.recipe import file as recipe_file
 from tercet.flows.recipe.fitting import fitted, own_name, recipe_name, with_pair
 from tercet.flows.recipe.text import COMMENTS, SEARCH_COMMENTS, check_output, recipe_text, write
@@ -59,8 +59,7 @@ class Asked(NamedTuple):
 
     @property
     def counted(self) -> str:
-        unit = "question" if self.questions == 1 else "questions"
-        return f"{self.questions:,} {unit} ({', '.join(self.columns)}){self.unusable}"
+        return f"{count_of(self.questions, 'question')} ({', '.join(self.columns)}){self.unusable}"
 
 
 def write_recipe(
@@ -91,8 +90,7 @@ def write_recipe(
     if asked:
         content["evaluate"]["retrieval_sets"] = _sets(asked)
     sentences = round(described.rows * described.mean_sentences)
-    unit = "sentence" if sentences == 1 else "sentences"
-    heading = f"{chosen} About {sentences:,} {unit}. Written by tercet init."
+    heading = f"{chosen} About {count_of(sentences, 'sentence')}. Written by tercet init."
     comments = {**COMMENTS, **(SEARCH_COMMENTS if name == SEARCH else {})}
     hints = _hints(described, name == SEARCH and not asked)
     hints = {**hints, **(SEARCH_HINTS if name == SEARCH else {})}
@@ -206,8 +204,8 @@ def _asked(source: str) -> Asked:
     unusable = ""
     if read.unusable:
         first = read.unusable[0]
-        rows = "row" if len(read.unusable) == 1 else "rows"
-        unusable = f", without {len(read.unusable):,} {rows} (row {first.row}: {first.detail})"
+        rows = count_of(len(read.unusable), "row")
+        unusable = f", without {rows} (row {first.row}: {first.detail})"
     unusable += "".join(f"; {one.detail}" for one in read.unread)
     columns = tuple(column for some in read.columns.values() for column in some)
     return Asked(source, number, columns, frozenset(files), unusable)
@@ -217,7 +215,7 @@ def _found(described: Description) -> str:
     """One line about the corpus."""
     kind = described.format + described.compression
     count = described.files
-    parts = [] if count is None else [f"{count:,} {'file' if count == 1 else 'files'}"]
+    parts = [] if count is None else [count_of(count, "file")]
     left_out = (*described.left_out.items(), *described.unread.items())
     parts += [f"{others:,} {kind} left out" for kind, others in left_out]
     parts.append(described.counted)
@@ -226,8 +224,7 @@ def _found(described: Description) -> str:
     if described.dialect is not None:
         parts.append(described.dialect)
     parts += described.read_as
-    words = f"{described.mean_words:.0f}"
-    parts.append(f"{words} {'word' if words == '1' else 'words'} a sentence")
+    parts.append(f"{count_of(round(described.mean_words), 'word')} a sentence")
     return f"{described.source} ({kind}): {', '.join(parts)}."
 
 
@@ -254,7 +251,7 @@ def _columns(described: Description) -> Iterator[str]:
     yield f"Of {'its' if looked_at == described.rows else 'the first'} {looked_at:,} rows:"
     yield from (f"  {line.rstrip()}" for line in lines)
     if more := len(described.looks) - len(rows):
-        yield f"  and {more:,} more {'column' if more == 1 else 'columns'}"
+        yield f"  and {count_of(more, 'more column')}"
 
 
 def _other_pairs(described: Description) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 
-from tercet.flows.formatting import format_clock
+from tercet.flows.formatting import count_of, format_clock
 from tercet.flows.pipeline.step import Step, writer
 from tercet.flows.planning import Estimate, PlannedStep, moved_tags, plan
 from tercet.flows.results import queries
@@ -190,12 +190,11 @@ def _asked(step: str, found: Estimate) -> str:
     if found.requests == found.answered:
         answered = f": {found.answered:,} rows are answered already" if found.answered else ""
         return f"{step} has nothing new to ask{answered}{looked}"
-    about = "" if found.counted else "about "
     most = "" if found.known_length else "at most "
     said = (
         f"{step} asks {found.requests - found.answered:,} rows"
         + (f" ({found.answered:,} more are answered already)" if found.answered else "")
-        + f": {about}{found.prompt_tokens:,} prompt tokens, "
+        + f": about {found.prompt_tokens:,} prompt tokens, "
         f"{most}{found.answer_tokens:,} answer tokens"
     )
     if found.seconds is not None:
@@ -219,6 +218,5 @@ def plan_line(step: PlannedStep) -> str:
     if step.seconds is not None:
         said.append(f"about {format_clock(step.seconds)}")
     if step.failed:
-        rows = "1 failed row" if step.failed == 1 else f"{step.failed:,} failed rows"
-        said.append(f"[{rows}: --retry-failed asks again]")
+        said.append(f"[{count_of(step.failed, 'failed row')}: --retry-failed asks again]")
     return " ".join(said).rstrip()

@@ -16,7 +16,7 @@ import typer
 
 from tercet.flows.exports import writing as rows_out
 from tercet.flows.exports.writing import whole_file
-from tercet.flows.formatting import standard_output
+from tercet.flows.formatting import count_of, standard_output
 from tercet.flows.results.queries import connect, sql_fault
 from tercet.flows.terminal import text_table
 from tercet.storage.catalog.read_only import SqlError, checked
@@ -26,7 +26,6 @@ from tercet.storage.store import Store, open_store
 from tercet.tasks.stage import BadInput, Interrupted
 from tercet.tasks.stages import meaning
 
-FORMATS = ("table", "csv", "json", "parquet")
 TABLE_ROWS = 200
 HELP = """\
 A query ends with a semicolon or an empty line; only SELECT and EXPLAIN run here.
@@ -66,9 +65,7 @@ def answer(
 
 
 def _format(asked: str | None, output: str | None) -> str:
-    format_ = asked or FORMATS[0]
-    if format_ not in FORMATS:
-        raise BadInput("unknown_name", f"--format {format_!r} must be one of {', '.join(FORMATS)}.")
+    format_ = asked or "table"
     ending = Path(output).suffix.removeprefix(".").lower() if output is not None else ""
     if format_ in ("table", "json") and ending in rows_out.FORMATS:
         return ending if format_ == "table" or ending == "jsonl" else format_
@@ -156,7 +153,7 @@ def _write(schema: pa.Schema, batches: Iterator[pa.RecordBatch], format_: str, p
             typer.echo(f"{lines[-1]} in {path}", err=True)
             return
         count = rows_out.write_rows(schema, batches, format_, sink)
-    typer.echo(f"{_counted(count)} in {path}", err=True)
+    typer.echo(f"{count_of(count, 'row')} in {path}", err=True)
 
 
 def _table(schema: pa.Schema, batches: Iterator[pa.RecordBatch], width: int | None) -> list[str]:
@@ -173,14 +170,10 @@ def _table(schema: pa.Schema, batches: Iterator[pa.RecordBatch], width: int | No
         return [str(value) for _, value in shown]
     lines, cut = text_table.render(names, shown, width)
     if count > len(shown):
-        told = f"{len(shown):,} of {_counted(count)}: -o FILE.csv writes all of them"
+        told = f"{len(shown):,} of {count_of(count, 'row')}: -o FILE.csv writes all of them"
     else:
-        told = _counted(count)
+        told = count_of(count, "row")
     return [*lines, told + ("; long texts are cut: --format json shows all of them" if cut else "")]
-
-
-def _counted(count: int) -> str:
-    return f"{count:,} {'row' if count == 1 else 'rows'}"
 
 
 def _from_pipe(store: Store, run_ref: str | None, format_: str, output: str | None) -> None:

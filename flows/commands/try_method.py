@@ -9,8 +9,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
 from tercet.flows.formatting import printable
 from tercet.flows.pipeline.step import Step, until
 from tercet.flows.planning import requests_of, spread, work_on
@@ -81,7 +79,11 @@ def _show_rows(order: PartOrder, method: str, count: int) -> None:
                 continue
             each = str(order.step.stage.each)
             columns = [f"{each.removesuffix('s')}_id", "text"]
-            rows += _with_anchors(made, work.inputs[each].table(each, columns))
+            asked = (
+                column.to_pylist() for column in work.inputs[each].table(each, columns).columns
+            )
+            texts = dict(zip(*asked, strict=True))
+            rows += [{**row, "anchor": texts[row["sentence_id"]]} for row in made.to_pylist()]
             anchors += len(made["sentence_id"].unique())
     if not rows:
         raise BadInput(
@@ -97,12 +99,6 @@ def _show_rows(order: PartOrder, method: str, count: int) -> None:
             row |= {"anchor": row["raw"], "raw": row["anchor"]}
         print(printable(_shown_row(number, len(shown), method, purpose, row)))
     print(f"{len(rows):,} rows of {anchors:,} anchors were made for this, and not kept.")
-
-
-def _with_anchors(made: pa.Table, asked: pa.Table) -> list[dict[str, Any]]:
-    """The rows with the texts that they were made from. asked: an id and text."""
-    texts = dict(zip(*(column.to_pylist() for column in asked.columns), strict=True))
-    return [{**row, "anchor": texts[row["sentence_id"]]} for row in made.to_pylist()]
 
 
 def _shown_row(number: int, total: int, method: str, purpose: str, row: dict[str, Any]) -> str:

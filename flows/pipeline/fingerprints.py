@@ -10,6 +10,7 @@ from tercet.flows.pipeline.step import Step
 from tercet.flows.recipe.resolved import Made, Model, Tagged
 from tercet.models import weights
 from tercet.models.generation import Method
+from tercet.models.losses.loss import Loss
 from tercet.storage import code, fingerprint, records, runs
 from tercet.storage.artifacts import Artifact, all_artifacts, open_artifact
 from tercet.storage.store import Store
@@ -87,19 +88,21 @@ def closure(step: Step) -> dict[str, str]:
 
     These are the modules of its stage's function and of what its config chooses, and all of ours
     that they import; of what an installed package adds, all of that package's too. What a chosen
-    method declares has a digest of its own, since the module that lists the methods has none.
+    method or loss declares has a digest of its own, since the module that lists them has none.
     """
     roots, within = {step.stage.run.__module__}, {"tercet.tasks", "tercet.models"}
-    methods: dict[str, str] = {}
+    declarations: dict[str, str] = {}
     for chosen in step.stage.uses(step.config):
-        if isinstance(chosen, Method):
-            said = fingerprint.digest(code.declared(chosen))
-            methods[f"the declaration of {chosen.name}"] = said
+        if isinstance(chosen, Method | Loss):
+            declaration = fingerprint.digest(code.declared(chosen))
+            declarations[f"the declaration of {chosen.name}"] = declaration
+        if isinstance(chosen, Loss):
+            roots.add(chosen.code.partition(":")[0])
         roots |= {chosen} if isinstance(chosen, str) else code.modules_of(chosen)
         if module := getattr(chosen, "module", ""):
             roots.add(module)
             within.add(module.partition(".")[0])
-    return code.code_digests(sorted(roots), sorted(within), step.stage.apart) | methods
+    return code.code_digests(sorted(roots), sorted(within), step.stage.apart) | declarations
 
 
 def part_key(

@@ -9,7 +9,7 @@ import pyarrow as pa
 from tercet.flows.recipe.resolved import LLM, Made, Model, Weights
 from tercet.models.errors import suggest
 from tercet.models.llm.settings import LlmSettings, Sampling
-from tercet.tasks.stage import REJECTS, BadInput, Config, Stage
+from tercet.tasks.stage import REJECTS, BadInput, Config, OnePart, Stage
 from tercet.tasks.synthesis.fitted import FittedConfig
 
 Inputs: TypeAlias = Mapping[str, tuple[str, ...]]
@@ -34,7 +34,8 @@ class Step:
     @property
     def is_kept(self) -> bool:
         """Whether the version that is kept stands in the place of a new one."""
-        return self.keep is not None and not self.stage.keeps
+        cut = self.stage.cut
+        return self.keep is not None and not (isinstance(cut, OnePart) and cut.keeps)
 
     @property
     def method(self) -> str:

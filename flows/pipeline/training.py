@@ -13,8 +13,7 @@ from tercet.flows.pipeline.step import Step, guarded
 from tercet.flows.recipe.model import Recipe
 from tercet.flows.recipe.resolved import Made, Model, Resolved, Trained
 from tercet.models.encoders.settings import FormSettings
-from tercet.models.losses.definition import SLOT, Definition
-from tercet.models.losses.gaussian_decay import TEACHER
+from tercet.models.losses.registry import ENTRY_MATRIX, TEACHER, Definition
 from tercet.tasks.encoders import MIXES
 from tercet.tasks.evaluation import define, evaluate
 from tercet.tasks.retrieval import passage_vectors
@@ -65,10 +64,10 @@ def training_steps(resolved: Resolved) -> list[Step]:
                 if TEACHER in _models_read(phase, part) and TEACHER not in part.models:
                     assert resolved.evaluator is not None
                     models[f"{part.name}.{TEACHER}"] = resolved.evaluator
-                if SLOT in part.models:
-                    encoder = models[f"{part.name}.{SLOT}"]
+                if ENTRY_MATRIX in part.models:
+                    encoder = models[f"{part.name}.{ENTRY_MATRIX}"]
                     entries = _entries_step(recipe, phase, part, seed, encoder)
-                    models[f"{part.name}.{SLOT}"] = Made(entries.name)
+                    models[f"{part.name}.{ENTRY_MATRIX}"] = Made(entries.name)
                     against[phase.name, part.name] = entries
                     # One built with what exists already serves all seeds.
                     steps += [entries] if entries.name not in [s.name for s in steps] else []

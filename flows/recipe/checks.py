@@ -12,8 +12,7 @@ from tercet.flows.recipe.wording import kind_of_fault, of_parameter
 from tercet.models.encoders.settings import CNN, cnn_form
 from tercet.models.errors import suggest
 from tercet.models.generation import Method
-from tercet.models.losses.gaussian_decay import TEACHER
-from tercet.models.losses.token_reconstruction import NAME as RECONSTRUCTION
+from tercet.models.losses.registry import TEACHER
 from tercet.tasks.corpus.kind_registry import columns_fault
 from tercet.tasks.corpus.sources.registry import reader_of
 from tercet.tasks.knowledge.extract import ExtractConfig, pipeline_of
@@ -296,10 +295,11 @@ def _check_heads(recipe: Recipe) -> None:
     losses = [part.loss["name"] for phase in recipe.train.phases for part in phase.parts]
     form = None if trained is None else cnn_form(trained)
     # Without a pooling the backbone's own stays, which may be one.
-    if RECONSTRUCTION in losses and trained is not None and form is None:
+    if "token_reconstruction" in losses and trained is not None and form is None:
         raise Misplaced(
             "conflict",
-            f"the loss {RECONSTRUCTION} decodes vectors of pooling: {CNN}: set this key to {CNN}",
+            f"the loss token_reconstruction decodes vectors of pooling: {CNN}: set this key to "
+            f"{CNN}",
             *("train", "pooling"),
         )
     other = None if measured is None else cnn_form(measured)

@@ -18,7 +18,7 @@ from tercet.flows.recipe.resolved import (
     Weights,
 )
 from tercet.flows.recipe.wording import NAME, nearest
-from tercet.models.losses.token_reconstruction import SLOT as FREQUENCIES
+from tercet.models.losses.registry import FREQUENCIES
 from tercet.models.weights import PACKAGE_PREFIX
 from tercet.storage.runs import TAG_PREFIX
 from tercet.tasks.scoring.score import Scorer

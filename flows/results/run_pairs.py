@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tercet.flows.formatting import count_of
 from tercet.flows.results.queries import named_run, rows_of_stage
 from tercet.models.encoders.settings import Prompts
 from tercet.storage import runs
@@ -223,8 +224,8 @@ def _ask(
         for row in left_out:
             by_kind.setdefault(judgements.NOTES.get(row.reason, "left out"), []).append(row)
         for what, some in by_kind.items():
-            rows = f"{len(some):,} {'row' if len(some) == 1 else 'rows'} {what}"
-            said.append(f"{name}: {rows}; the first: row {some[0].row}: {some[0].detail}")
+            rows = count_of(len(some), "row")
+            said.append(f"{name}: {rows} {what}; the first: row {some[0].row}: {some[0].detail}")
     return tasks, said
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from tercet.errors import kind_of
 from tercet.flows.recipe.model import Recipe
 from tercet.models.errors import Unusable
-from tercet.models.generators.generator import parted
+from tercet.models.generators.layout import parted
 from tercet.models.generators.settings import DTYPES
 from tercet.models.llm.messages import Request
 from tercet.models.llm.run_settings import AskingSettings

@@ -15,7 +15,7 @@ from tercet.flows.pipeline import fingerprints
 from tercet.flows.pipeline.step import Step
 from tercet.flows.recipe.resolved import Weights
 from tercet.flows.running.one_part import Part, PartOrder, commit_part, model_folder
-from tercet.flows.running.processes import sendable
+from tercet.flows.running.processes import outcome
 from tercet.storage import code, fingerprint, runs
 from tercet.storage.store import Store, StoreError, open_store
 from tercet.tasks.stage import BadInput, silent
@@ -79,15 +79,6 @@ def making(key: Any, fetch: Callable[[Any], Sent], part: Part, beat: float) -> I
             return
         except TimeoutError:
             yield None
-
-
-def outcome(call: Callable[..., object], *given: Any) -> BaseException | None:
-    """The error with which `call(*given)` failed, in a form that can be sent."""
-    try:
-        call(*given)
-        return None
-    except BaseException as error:
-        return sendable(error)
 
 
 @cache

@@ -15,7 +15,7 @@ from typing import Protocol
 from tercet.flows.running import gpus
 from tercet.flows.running.gpus import Card
 from tercet.flows.running.one_part import Part, PartOrder, commit_part
-from tercet.flows.running.processes import Child, end, end_with, sendable, start
+from tercet.flows.running.processes import Child, end, end_with, outcome, start
 from tercet.tasks.stage import silent
 
 Progress = Callable[[int, int | None, str], None]
@@ -200,7 +200,7 @@ def _serve(connection: Connection, parent: int) -> None:
             asked = connection.recv()
             if isinstance(asked, Part):
                 assert order is not None
-                connection.send(_outcome(order, asked))
+                connection.send(outcome(commit_part, order, asked, silent))
             else:
                 order = asked
                 _free_memory()
@@ -211,12 +211,3 @@ def _free_memory() -> None:
     gc.collect()
     if torch := sys.modules.get("torch"):
         torch.cuda.empty_cache()
-
-
-def _outcome(order: PartOrder, part: Part) -> BaseException | None:
-    """The error with which the part failed, in a form that can be sent."""
-    try:
-        commit_part(order, part, silent)
-        return None
-    except BaseException as error:
-        return sendable(error)

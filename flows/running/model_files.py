@@ -1,6 +1,5 @@
 """What a recipe's models can do, as far as their files show it before anything runs."""
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,22 +8,13 @@ from tercet.flows.pipeline.step import Step
 from tercet.flows.recipe.resolved import Made, Model, Tagged, Weights
 from tercet.models import weights
 from tercet.models.encoders.settings import CNN, cnn_form
-from tercet.models.losses.definition import DONOR, Definition
-from tercet.models.losses.token_reconstruction import SLOT as FREQUENCIES
+from tercet.models.losses.registry import DONOR, Definition
 from tercet.models.losses.word_layer import Layer, is_roberta, layer_of
-from tercet.models.pretraining.forms import described, transformer_folder
 from tercet.tasks.evaluation.evaluate import EvaluateConfig
 from tercet.tasks.stage import BadInput
 from tercet.tasks.synthesis.fitted import FittedConfig
 from tercet.tasks.training.pretrain import PretrainConfig
 from tercet.tasks.training.train_settings import TrainConfig
-from tercet.tasks.training.whiten import WhitenConfig
-
-# How many layers a model has, by the names that its type has for it; and how wide its states are.
-_LAYERS = ("num_hidden_layers", "num_layers", "n_layers")
-_WIDTHS = ("hidden_size", "d_model", "n_embd", "dim")
-# Modules that leave a vector as wide as the states that it is made of.
-_AS_WIDE = ("Transformer", "Pooling", "Normalize")
 
 
 def check_model_files(steps: Sequence[Step], tagged: Mapping[str, Path]) -> None:
@@ -39,12 +29,9 @@ def check_model_files(steps: Sequence[Step], tagged: Mapping[str, Path]) -> None
             if folder is not None and step.stage.check_model is not None:
                 step.stage.check_model(step.config, slot, folder)
     for step in steps:
-        if isinstance(step.config, WhitenConfig):
-            _check_dimensions(step, by_name, tagged)
         _check_cnn(step, by_name, tagged)
         if isinstance(step.config, TrainConfig):
             _check_training(step, by_name, tagged)
-            _check_counts(step, by_name, tagged)
 
 
 def _check_training(step: Step, by_name: Mapping[str, Step], tagged: Mapping[str, Path]) -> None:
@@ -58,7 +45,6 @@ def _check_training(step: Step, by_name: Mapping[str, Step], tagged: Mapping[str
             _check_head(step, "before the words")
         return
     _check_encoder(step, source, folder)
-    _check_frozen(step, folder)
     layer = _layer(folder)
     if is_roberta(folder) and (layer is None or layer.survives):
         _check_lost_head(step)
@@ -66,35 +52,16 @@ def _check_training(step: Step, by_name: Mapping[str, Step], tagged: Mapping[str
         _check_head(step, layer.name)
 
 
-def _way_back(source: Model, by_name: Mapping[str, Step], *more: str) -> tuple[Model, list[Step]]:
-    """The model that training began with, and the steps back to it. more: other slots to follow."""
+def _way_back(source: Model, by_name: Mapping[str, Step]) -> tuple[Model, list[Step]]:
+    """The model that training began with, and the steps back to it."""
     steps: list[Step] = []
     while isinstance(source, Made):
         step = by_name[source.step]
-        slot = next((slot for slot in ("backbone", *more) if slot in step.models), None)
-        if slot is None:
+        if "backbone" not in step.models:
             break
-        source = step.models[slot]
+        source = step.models["backbone"]
         steps.append(step)
     return source, steps
-
-
-def _check_dimensions(step: Step, by_name: Mapping[str, Step], tagged: Mapping[str, Path]) -> None:
-    """Raises BadInput where whitening would keep more directions than the vectors have."""
-    config: Any = step.config
-    source, trained = _way_back(step.models["encoder"], by_name)
-    forms = [config.pooling, *(getattr(other.config, "pooling", None) for other in trained)]
-    # Several poolings are joined, and a token_cnn is as wide as its channels make it.
-    if any(form is not None and (isinstance(form, tuple) or cnn_form(form)) for form in forms):
-        return
-    folder = _folder(step, source, tagged, in_cache=True)
-    width = None if folder is None else _width(folder)
-    if width is not None and config.dimensions is not None and config.dimensions > width:
-        raise BadInput(
-            "bad_value",
-            f"{step.name}: whiten.dimensions is {config.dimensions}, but the encoder's vectors "
-            f"have only {width} numbers: lower it to {width} or less.",
-        )
 
 
 def _check_cnn(step: Step, by_name: Mapping[str, Step], tagged: Mapping[str, Path]) -> None:
@@ -129,85 +96,12 @@ def _has_cnn(folder: Path) -> bool:
         return False  # whoever loads the model says what is wrong with it
 
 
-def _width(folder: Path) -> int | None:
-    """The length of an encoder's vectors; None where its files do not simply say so."""
-    modules = folder / "modules.json"
-    try:
-        listed = json.loads(modules.read_text("utf-8")) if modules.is_file() else []
-        kinds = [str(module["type"]).rpartition(".")[2] for module in listed]
-        own = [folder / str(module["path"]) / "config.json" for module in listed]
-        joined = [_joins(file) for file, kind in zip(own, kinds, strict=True) if kind == "Pooling"]
-        if any(joined) or any(kind not in _AS_WIDE for kind in kinds):
-            return None
-        said = described(folder)
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
-        return None  # whoever loads the model says what is wrong with it
-    return next((n for key in _WIDTHS if isinstance(n := said.get(key), int) and n > 0), None)
-
-
-def _joins(file: Path) -> bool:
-    """Whether a Pooling's config names several modes, in the old form or in the new."""
-    said = json.loads(file.read_text("utf-8"))
-    old = [key for key, value in said.items() if key.startswith("pooling_mode_") and value is True]
-    return len(old) > 1 or isinstance(said.get("pooling_mode"), list)
-
-
-def _check_counts(step: Step, by_name: Mapping[str, Step], tagged: Mapping[str, Path]) -> None:
-    """Raises BadInput where tokens are counted with another tokenizer than the encoder's."""
-    own, _ = _way_back(step.models["backbone"], by_name, "init")
-    for slot, source in step.models.items():
-        # Behind the name of its part.
-        if slot.rpartition(".")[2] != FREQUENCIES or not isinstance(source, Made):
-            continue
-        other, _ = _way_back(by_name[source.step].models["tokenizer"], by_name, "init")
-        # One that is made here is made with a vocabulary of its own.
-        made = isinstance(own, Made) or isinstance(other, Made)
-        folders = [_folder(step, model, tagged, in_cache=True) for model in (own, other)]
-        words = [None if folder is None else _vocabulary(folder) for folder in folders]
-        if own != other and (made or (None not in words and words[0] != words[1])):
-            raise BadInput(
-                "unfit_model",
-                f"{step.name}: {source.step} counts with another tokenizer than the encoder's: "
-                "name the encoder's backbone as its `tokenizer`.",
-            )
-
-
-def _vocabulary(folder: Path) -> Any:
-    """The tokens of a model's tokenizer.json; None where it has no such file."""
-    try:
-        file = transformer_folder(folder) / "tokenizer.json"
-        return json.loads(file.read_text("utf-8"))["model"]["vocab"]
-    except (OSError, ValueError, TypeError, KeyError):
-        return None
-
-
 def _check_encoder(step: Step, source: Model, folder: Path) -> None:
     """Raises BadInput for a tag of a model that is no transformer, as `fit_pair`'s is none."""
     files = ("modules.json", "config.json")
     if isinstance(source, Tagged) and not any((folder / file).is_file() for file in files):
         raise BadInput(
             "unfit_model", f"{step.name}: the model tag:{source.name} is no encoder: name another."
-        )
-
-
-def _check_frozen(step: Step, original: Path) -> None:
-    """Raises BadInput where a phase would freeze all layers of a model."""
-    config: Any = step.config
-    frozen = config.phase.frozen_layers
-    files = [original / "config.json", *original.glob("0_*/config.json")]
-    if not frozen or not (found := [file for file in files if file.is_file()]):
-        return
-    try:
-        said = json.loads(found[-1].read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return  # whoever loads the model says what is wrong with it
-    counts = [said.get(key) for key in _LAYERS] if isinstance(said, dict) else []
-    layers = next((count for count in counts if isinstance(count, int) and count > 0), None)
-    if layers is not None and frozen >= layers:
-        raise BadInput(
-            "bad_value",
-            f"{step.name}: frozen_layers: {frozen} of the encoder's {layers} layers leaves none "
-            f"to train: freeze {layers - 1} or fewer.",
         )
 
 

@@ -19,7 +19,7 @@ from tercet.storage import fingerprint
 from tercet.storage.artifacts import Artifact, open_artifact
 from tercet.storage.part_writer import PartWriter, put_schema
 from tercet.storage.store import Store
-from tercet.tasks.stage import REJECTS, BadInput, Loaded, Resources, Work
+from tercet.tasks.stage import REJECTS, BadInput, Loaded, Planned, Resources, Work
 
 Progress = Callable[[int, int | None, str], None]
 
@@ -61,7 +61,13 @@ class PartOrder:
     @cached_property
     def empty(self) -> dict[str, dict[str, str]]:
         """By slot, a file without rows for each table, so that empty inputs have their columns."""
-        return {slot: _empty_files(self.store, tables) for slot, tables in self.schemas.items()}
+        return {
+            slot: {
+                table: str(self.store.local(put_schema(self.store, schema)))
+                for table, schema in {**tables, parts.UNREAD: REJECTS}.items()
+            }
+            for slot, tables in self.schemas.items()
+        }
 
     @cached_property
     def driving(self) -> dict[str, PartFile]:
@@ -87,9 +93,11 @@ class PartOrder:
                     )
         return contents
 
-    def planned_specs(self) -> list[dict[str, Any]]:
-        """The specs into which the stage itself divides its work."""
-        assert self.step.stage.plan is not None
+    def planned_specs(self) -> list[dict[str, Any]] | None:
+        """The specs into which the stage itself divides its work; None if it does not."""
+        cut = self.step.stage.cut
+        if not isinstance(cut, Planned):
+            return None
         scratch = self.artifact().scratch()
         work = self.work(
             parts.reads(self.step, self.inputs, None),
@@ -98,7 +106,7 @@ class PartOrder:
             lambda table, rows: None,
             self.resources,
         )
-        return self.step.stage.plan(work)
+        return cut.specs(work)
 
     def part(self, index: int, entry: Mapping[str, Any]) -> Part:
         """A part of the plan, with its key."""
@@ -181,8 +189,3 @@ def _unchanged(order: PartOrder) -> None:
             f"The file behind {order.step.name}'s {changed[0]!r} changed during the run: run again "
             "to rebuild what depends on it.",
         )
-
-
-def _empty_files(store: Store, tables: Mapping[str, pa.Schema]) -> dict[str, str]:
-    known = {**tables, parts.UNREAD: REJECTS}
-    return {name: str(store.local(put_schema(store, schema))) for name, schema in known.items()}

@@ -21,12 +21,11 @@ from tercet.flows.running.llm_session import LlmSession
 from tercet.flows.running.one_part import STAGING, PartOrder, model_folder
 from tercet.flows.running.parts import PartFile
 from tercet.flows.running.run_plan import RunPlan
-from tercet.models.llm.messages import Ask
 from tercet.storage import fingerprint, locks, runs
 from tercet.storage.artifacts import Artifact, artifacts_of, find_parts, open_artifact
 from tercet.storage.store import Store
 from tercet.storage.verifying import faults_of
-from tercet.tasks.stage import BadInput, Resources, silent
+from tercet.tasks.stage import BadInput, EachPart, OnePart, Planned, Resources, silent
 from tercet.tasks.warning import StageWarning, sentence
 
 Progress = Callable[[int, int | None, str], None]
@@ -88,8 +87,9 @@ def make_artifact(
         artifact.repair(anew=True)
         standing = None
     if standing is None:
-        planned = None if step.stage.plan is None else order.planned_specs()
-        proposed = parts.specs(step, planned, order.inputs, [a.version for a in recalled])
+        proposed = parts.specs(
+            step, order.planned_specs(), order.inputs, [a.version for a in recalled]
+        )
         standing = artifact.adopt_plan(proposed)
     records = artifact.records()
     missing = [index for index in range(len(standing)) if index not in records]
@@ -120,7 +120,8 @@ def make_artifact(
     if handle.llm is not None:
         of_endpoints = partial(warnings.find_of_endpoints, store=handle.store, llm=handle.llm)
         told += _tell(handle, step, order.models, of_endpoints)
-    return artifact.finish(_manifest(handle, step, own, told, began))
+    at_once = len(pending) == len(standing)
+    return artifact.finish(_manifest(handle, step, own, told, began, at_once))
 
 
 def _keep(
@@ -139,9 +140,17 @@ def _keep(
 
 
 def _manifest(
-    handle: RunHandle, step: Step, own: Fingerprint, told: list[dict[str, Any]], began: float
+    handle: RunHandle,
+    step: Step,
+    own: Fingerprint,
+    told: list[dict[str, Any]],
+    began: float,
+    at_once: bool = False,
 ) -> dict[str, Any]:
-    """What is recorded of a step whose parts are all there. began: by the monotonic clock."""
+    """What is recorded of a step whose parts are all there.
+
+    began: by the monotonic clock. at_once: all parts were made since then, none reused.
+    """
     return {
         "step": step.name,
         "stage": step.stage.name,
@@ -152,6 +161,7 @@ def _manifest(
         "modules": dict(own.modules),
         "libraries": libraries(),
         "seconds": round(time.monotonic() - began, 3),
+        "at_once": at_once,
         "warnings": told,
     }
 
@@ -195,24 +205,20 @@ def _order(
         slot: model_folder(handle.store, step, model, str(versions[slot]))
         for slot, model in step.models.items()
     }
+    ask = None
+    if step.stage.asks is not None and handle.llm is not None:
+        ask = handle.llm.asking(step.config, own.components, models)
     resources = Resources(
         device=device(settings.device),
         batch_size=settings.batch_size,
         part_rows=settings.part_rows,
         memory_limit=settings.memory_limit,
         progress=progress,
-        ask=_ask(handle, step, own, models),
+        ask=ask,
     )
     return part_order(
         handle.store, handle.plan, step, own, inputs, models, resources, handle.run_id
     )
-
-
-def _ask(handle: RunHandle, step: Step, own: Fingerprint, models: Mapping[str, Path]) -> Ask | None:
-    if step.stage.asks is None:
-        return None
-    assert handle.llm is not None
-    return handle.llm.asking(step.config, own.components, models)
 
 
 def _recalled(
@@ -222,7 +228,7 @@ def _recalled(
 
     An existing plan names the versions that it was made with: newer ones would change its parts.
     """
-    if not step.stage.recalls:
+    if not (isinstance(step.stage.cut, Planned) and step.stage.cut.recalls):
         return []
     if standing is not None:
         versions = standing[0].get("known", []) if standing else []
@@ -249,8 +255,9 @@ def _recalled(
 
 def _continued(handle: RunHandle, step: Step, own: Fingerprint) -> list[Artifact]:
     """Of a stage that continues: the version of the recipe's last run with the same config."""
-    earlier = runs.list_runs(handle.store) if step.stage.continues else ()
-    for run in earlier:
+    if not (isinstance(step.stage.cut, OnePart) and step.stage.cut.continues):
+        return []
+    for run in runs.list_runs(handle.store):
         versions = [one["version"] for one in run["steps"] if one["step"] == step.name]
         if run["recipe_name"] != handle.plan.recipe.name or own.version in versions:
             continue
@@ -331,7 +338,7 @@ def part_order(
 
 def _recalled_key(store: Store, step: Step, own: Fingerprint, slot: str) -> str | None:
     """What makes the rows of a slot in which parts look up their own; None for other slots."""
-    if slot not in step.stage.looked_up:
+    if not (isinstance(step.stage.cut, EachPart) and slot in step.stage.cut.looked_up):
         return None
     made = zip(step.inputs[slot], own.components["inputs"][slot], strict=True)
     manifests = [open_artifact(store, name, version).manifest() for name, version in made]

@@ -9,6 +9,7 @@ from tercet.flows.pipeline.step import Step
 from tercet.storage import fingerprint
 from tercet.storage.artifacts import Artifact
 from tercet.storage.rows import Rows
+from tercet.tasks.stage import EachPart
 
 # Rejects are dropped rows: no stage reads them.
 UNREAD = "rejects"
@@ -105,11 +106,12 @@ def _share(
     step: Step, name: str, whole: Slot, driving: PartFile | None
 ) -> Sequence[PartFile] | None:
     """A part's own files in a slot; None if it reads all of them."""
-    if driving is not None and name == step.stage.each:
+    cut = step.stage.cut
+    if driving is None or not isinstance(cut, EachPart):
+        return None
+    if name == cut.slot:
         return [driving]
-    if driving is not None and name in step.stage.aligned:
-        return whole.aligned(driving)
-    return None
+    return whole.aligned(driving) if name in cut.aligned else None
 
 
 def rows(

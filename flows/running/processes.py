@@ -145,6 +145,15 @@ def sendable(error: E) -> E | RuntimeError:
         return RuntimeError(f"{type(error).__name__}: {error}")
 
 
+def outcome(call: Callable[..., object], *given: Any) -> BaseException | None:
+    """The error with which `call(*given)` failed, in a form that can be sent."""
+    try:
+        call(*given)
+        return None
+    except BaseException as error:
+        return sendable(error)
+
+
 def _threads() -> int:
     """The threads that this process may have, which its children share."""
     told = os.environ.get(THREADS, "").partition(",")[0]

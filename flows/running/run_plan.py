@@ -52,13 +52,13 @@ class RunPlan:
     def notes(self) -> list[str]:
         """Lines for steps that nothing reads, and for bf16 where this processor has none."""
         unread = left_out(self.every, self.steps) if self.arguments.until is None else None
-        return [line for line in (unread, self._precision()) if line is not None]
-
-    def _precision(self) -> str | None:
+        lines = [] if unread is None else [unread]
         asks = any(getattr(step.config, "precision", None) == "bf16" for step in self.steps)
-        if not asks or computed_in("bf16", device(self.recipe.run.device)) == "bf16":
-            return None
-        return "This processor has no fast bf16: everything but vLLM computes in fp32 instead."
+        if asks and computed_in("bf16", device(self.recipe.run.device)) == "fp32":
+            lines.append(
+                "This processor has no fast bf16: everything but vLLM computes in fp32 instead."
+            )
+        return lines
 
 
 def prepare(arguments: RunArguments, checked: list[Config] | None = None) -> RunPlan:

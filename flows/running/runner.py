@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow.compute as pc
 
+from tercet.flows.formatting import count_of
 from tercet.flows.pipeline import fingerprints
 from tercet.flows.pipeline.fingerprints import Fingerprint
 from tercet.flows.pipeline.step import Step, writer
@@ -150,7 +151,7 @@ def _fingerprints(plan: RunPlan, store: Store, say: Say) -> dict[str, Fingerprin
         return prints
     failed = ask_again(store, plan.steps, prints)
     for name, rows in failed.items():
-        say(f"{name:<32} asks again about {rows:,} failed {'row' if rows == 1 else 'rows'}")
+        say(f"{name:<32} asks again about {count_of(rows, 'failed row')}")
     if not failed:
         say("No rows have failed: there is nothing to ask again.")
         return prints
@@ -354,7 +355,11 @@ def _make(handle: RunHandle, step: Step, progress: Progress) -> tuple[str, dict[
     """Makes what the step's artifact lacks, or has and is damaged; the state, and the manifest."""
     artifact = artifact_of(handle, step.name)
     name = f"artifact-{step.name}-{artifact.version}"
-    with locks.hold(handle.store, name, _waiting(handle, step), f"run {handle.run_id}"):
+
+    def wait(holder: str) -> None:
+        handle.say(f"{step.name:<32} waits for {holder}, which is making it")
+
+    with locks.hold(handle.store, name, wait, f"run {handle.run_id}"):
         manifest = artifact.manifest()
         for schema in step_schemas([step]).values():
             put_schema(handle.store, schema)
@@ -394,11 +399,6 @@ def _asked_next(plan: RunPlan, step: Step) -> bool:
         if other.stage.model:
             break
     return False
-
-
-def _waiting(handle: RunHandle, step: Step) -> Say:
-    """Prints who is making the step's artifact."""
-    return lambda holder: handle.say(f"{step.name:<32} waits for {holder}, which is making it")
 
 
 def chains(steps: Sequence[Step], seeds: Sequence[int]) -> list[list[Step]]:

@@ -97,15 +97,17 @@ class Bar:
             self._bar = None
 
 
-def _print(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+def say(text: str) -> None:
+    """Prints to standard error at once; a closed pipe is not an error."""
+    with suppress(BrokenPipeError):
+        print(printable(text), file=sys.stderr, flush=True)
 
 
 class LogLines:
     """A line every so many seconds, for logs; by default on standard error."""
 
     def __init__(
-        self, step: str, say: Callable[[str], None] = _print, every: float = LINE_SECONDS
+        self, step: str, say: Callable[[str], None] = say, every: float = LINE_SECONDS
     ) -> None:
         self.every = every
         self._step = step
@@ -186,12 +188,6 @@ def reporter(step_name: str, tty: bool, *more: View) -> Reporter:
     return Reporter([Bar(step_name) if tty else LogLines(step_name), *more])
 
 
-def say(text: str) -> None:
-    """Prints to standard error at once; a closed pipe is not an error."""
-    with suppress(BrokenPipeError):
-        print(printable(text), file=sys.stderr, flush=True)
-
-
 # Columns for the name of a step.
 _STEP = 32
 # A table of counts, of which a number of rows says nothing.
@@ -213,13 +209,11 @@ def show_step(step: Step, make: Make, reused: bool = True) -> StepResult:
         result = make(progress)
     if reused or result.state != "reused":
         line = step_line(result)
-        say(_wrapped(line, shutil.get_terminal_size().columns) if terminal else line)
+        if terminal:
+            width, indent = shutil.get_terminal_size().columns, " " * (_STEP + 1)
+            line = "\n".join(textwrap.wrap(line, width, subsequent_indent=indent))
+        say(line)
     return result
-
-
-def _wrapped(line: str, width: int) -> str:
-    """The line broken between words, with what follows below the state of the step."""
-    return "\n".join(textwrap.wrap(line, width, subsequent_indent=" " * (_STEP + 1)))
 
 
 def step_line(result: StepResult) -> str:

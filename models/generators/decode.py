@@ -6,22 +6,15 @@ same rows come out of any batch, unless two tokens' scores differ by less than r
 
 import inspect
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
 
 from tercet.models.generators import draws
 from tercet.models.generators.draws import row_noise
 from tercet.models.generators.settings import Decoding
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-if TYPE_CHECKING:
-    from torch import Tensor
-    from transformers import PreTrainedModel
-
-if TYPE_CHECKING:
-    from torch import Tensor
-    from transformers import PreTrainedModel
 
 
 class Reading:
@@ -36,11 +29,9 @@ class Reading:
     """
 
     def __init__(
-        self, model: "PreTrainedModel", prompts: Sequence[Sequence[int]], seeds: "Tensor"
+        self, model: PreTrainedModel, prompts: Sequence[Sequence[int]], seeds: Tensor
     ) -> None:
         """Reads the prompts. seeds: (rows,), int64, on the model's device."""
-        import torch
-
         self._model, self._seeds = model, seeds
         longest = max(map(len, prompts))
         ids = torch.zeros(len(prompts), longest, dtype=torch.int64)
@@ -66,17 +57,15 @@ class Reading:
             self.before = begin
             self.logits = self._read(begin, torch.zeros_like(begin))
 
-    def feed(self, tokens: "Tensor") -> "Tensor":
+    def feed(self, tokens: Tensor) -> Tensor:
         """The logits (rows, vocabulary) after one more token of each row, (rows,)."""
-        import torch
-
         if not self._given:
             self._mask = torch.cat([self._mask, torch.ones_like(self._mask[:, :1])], dim=1)
         self.logits = self._read(tokens[:, None], self._next[:, None])
         self._next = self._next + 1
         return self.logits
 
-    def take(self, rows: "Tensor", of_same: bool = False) -> None:
+    def take(self, rows: Tensor, of_same: bool = False) -> None:
         """Continues with these rows, by index. of_same: each comes from the same prompt's rows."""
         cache = self._cache
         if self._given:
@@ -90,7 +79,7 @@ class Reading:
             encoded = self._given["encoder_outputs"]
             encoded.last_hidden_state = encoded.last_hidden_state[rows]
 
-    def _read(self, ids: "Tensor", places: "Tensor") -> "Tensor":
+    def _read(self, ids: Tensor, places: Tensor) -> Tensor:
         """The logits after the last of these tokens; the cache then holds them all."""
         given: dict[str, Any] = dict(self._given)
         if self._given:
@@ -128,7 +117,7 @@ class NotFinite(Exception):
 
 
 def decode(
-    model: "PreTrainedModel",
+    model: PreTrainedModel,
     prompts: Sequence[Sequence[int]],
     seeds: Sequence[int],
     limits: Sequence[int],
@@ -143,8 +132,6 @@ def decode(
 
     Raises NotFinite for a spoilt model.
     """
-    import torch
-
     with torch.inference_mode():
         own = torch.tensor(list(seeds), dtype=torch.int64, device=model.device)
         most = torch.tensor(list(limits), dtype=torch.int64, device=model.device)
@@ -157,15 +144,13 @@ def decode(
 
 def _sampled(
     reading: Reading,
-    seeds: "Tensor",
-    limits: "Tensor",
+    seeds: Tensor,
+    limits: Tensor,
     end: int,
     how: Decoding,
     check: Callable[[], None],
 ) -> list[Written]:
     """One sequence a row, each token drawn from the model's distribution."""
-    import torch
-
     count, longest = len(seeds), int(limits.max())
     # -1 where nothing is written; what follows a row's end counts for nothing. `rows` says whose
     # the batch's rows are, `going` which of them go on.
@@ -195,8 +180,8 @@ def _sampled(
 
 def _beams(
     reading: Reading,
-    seeds: "Tensor",
-    limits: "Tensor",
+    seeds: Tensor,
+    limits: Tensor,
     end: int,
     how: Decoding,
     check: Callable[[], None],
@@ -208,8 +193,6 @@ def _beams(
     row is done once no beam is ahead of its finished ones. A text that ended is preferred
     to one that the limit cut off.
     """
-    import torch
-
     beams, device, count = how.beams, seeds.device, len(seeds)
     results: list[Written] = [Written([], False)] * count
     rows = torch.arange(count, device=device)
@@ -264,7 +247,7 @@ def _beams(
     return results
 
 
-def _of(sequences: "Tensor", which: "Tensor") -> "Tensor":
+def _of(sequences: Tensor, which: Tensor) -> Tensor:
     """Sequences (rows, beams, tokens) by their row's beams (rows, n)."""
     return sequences.gather(1, which[:, :, None].expand(-1, -1, sequences.shape[2]))
 
@@ -283,19 +266,17 @@ class Candidates(NamedTuple):
     temperature, -inf for what must not be drawn.
     """
 
-    tokens: "Tensor"
-    scores: "Tensor"
+    tokens: Tensor
+    scores: Tensor
 
 
-def candidates(logits: "Tensor", said: "Tensor", how: Decoding) -> Candidates:
+def candidates(logits: Tensor, said: Tensor, how: Decoding) -> Candidates:
     """The tokens that bans, temperature, top_k and top_p leave, in this order.
 
     logits: (sequences, vocabulary). said: (sequences, tokens so far), what no n-gram may be
     repeated from, -1 for padding on the left: what is written, behind the prompt of a
     decoder-only model, as transformers counts it.
     """
-    import torch
-
     scores = torch.log_softmax(logits.float(), dim=-1)
     if how.no_repeat and said.shape[1] >= how.no_repeat:
         scores = _without_repeats(scores, said, how.no_repeat)
@@ -317,8 +298,8 @@ def candidates(logits: "Tensor", said: "Tensor", how: Decoding) -> Candidates:
 
 
 def drawn(
-    scores: "Tensor", seeds: "Tensor", position: int, indices: "Tensor", count: int, how: Decoding
-) -> "Tensor":
+    scores: Tensor, seeds: Tensor, position: int, indices: Tensor, count: int, how: Decoding
+) -> Tensor:
     """The places of `count` different columns of each row, drawn by their scores' softmax.
 
     They come in the order of drawing, at temperature 0 by score. Gumbel noise keyed by (row seed,
@@ -334,10 +315,8 @@ def drawn(
     return scores.topk(count, dim=-1).indices
 
 
-def _without_repeats(scores: "Tensor", said: "Tensor", size: int) -> "Tensor":
+def _without_repeats(scores: Tensor, said: Tensor, size: int) -> Tensor:
     """The scores, with -inf for a token that would repeat an n-gram of this size."""
-    import torch
-
     # Each window but the last is followed by a token; the last waits for its own.
     windows = said.unfold(1, size, 1)
     last = said[:, said.shape[1] - size + 1 :]

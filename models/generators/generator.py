@@ -1,12 +1,23 @@
 """A fitted generator in this process: loaded, and asked as a language model's client is."""
 
+import gc
 import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+import torch
+from transformers import (
+    AutoModelForCausalLM,
+    AutoModelForSeq2SeqLM,
+    AutoTokenizer,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
+from transformers.utils import logging as transformers_logging
 
 from tercet.errors import kind_of
 from tercet.models.errors import CeilingReached, Stopped, Unusable
@@ -16,9 +27,7 @@ from tercet.models.generators.layout import Layout
 from tercet.models.generators.settings import DTYPES, Decoding
 from tercet.models.llm.messages import Answer, Request
 from tercet.models.machine import Precision, computed_in
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from tercet.models.pretrained import FAULTS, whole
 
 # Tokens that any answer may have, however short its source.
 _AT_LEAST = 8
@@ -28,8 +37,8 @@ class Generator(NamedTuple):
     """A model ready to write, in evaluation mode on its device."""
 
     folder: Path
-    model: "PreTrainedModel"
-    tokenizer: "PreTrainedTokenizerBase"
+    model: PreTrainedModel
+    tokenizer: PreTrainedTokenizerBase
     layout: Layout
 
 
@@ -44,12 +53,6 @@ class Text(NamedTuple):
 
 def load(folder: Path, precision: Precision, device: str) -> Generator:
     """The generator in this directory. Raises Unusable for one that cannot be used."""
-    import torch
-    from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
-    from transformers.utils import logging as transformers_logging
-
-    from tercet.models.pretrained import FAULTS, whole
-
     transformers_logging.disable_progress_bar()
     try:
         laid = layout.read(folder)
@@ -97,20 +100,13 @@ def prompts(generator: Generator, requests: Sequence[Request]) -> list[list[int]
     try:
         if not laid.follows_prompts:
             return layout.prompts(tokenizer, laid, [request.prompt for request in requests])
-        pieces = [parted(request) for request in requests]
+        pieces = [layout.parted(request) for request in requests]
         around = [(before, after) for before, _, after in pieces]
         return layout.prompts(tokenizer, laid, [source for _, source, _ in pieces], around)
     except ValueError as error:
         raise Unusable(
             kind_of(error, "unfit_model"), f"The generator in {generator.folder}: {error}"
         ) from None
-
-
-def parted(request: Request) -> tuple[str, str, str]:
-    """A request's prompt before its source, the source, which alone may be cut, and the rest."""
-    if not request.source or request.source not in request.prompt:
-        return request.prompt, "", ""
-    return request.prompt.partition(request.source)
 
 
 def texts(
@@ -163,8 +159,6 @@ def renderer(
     A source that is too long is cut; where it is a whole prompt (`follows_prompts`) it is not, and
     the server refuses it. Raises ValueError if the tokenizer is missing or the layout does not fit.
     """
-    from transformers import AutoTokenizer
-
     try:
         tokenizer = AutoTokenizer.from_pretrained(
             folder, trust_remote_code=False, local_files_only=True
@@ -235,10 +229,6 @@ class Local:
             on_gpu = self._generator.model.device.type == "cuda"
             self._generator = None
         if on_gpu:
-            import gc
-
-            import torch
-
             gc.collect()
             torch.cuda.empty_cache()
 
@@ -276,7 +266,7 @@ class Local:
             raise reached
         return answers
 
-    def _open(self) -> "Generator":
+    def _open(self) -> Generator:
         self._check()
         assert self._generator is not None
         return self._generator

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from tercet.errors import InvalidSetting
+from tercet.models.llm.messages import Request
 from tercet.models.pretraining.forms import form_fault
 
 if TYPE_CHECKING:
@@ -118,6 +119,13 @@ def prompts(
             )
         found.append([*before, *first, *ids[: max(left, 0)], *last, *after])
     return found
+
+
+def parted(request: Request) -> tuple[str, str, str]:
+    """A request's prompt before its source, the source, which alone may be cut, and the rest."""
+    if not request.source or request.source not in request.prompt:
+        return request.prompt, "", ""
+    return request.prompt.partition(request.source)
 
 
 def targets(

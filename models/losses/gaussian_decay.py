@@ -1,92 +1,156 @@
-"""The Gaussian-decayed contrastive loss of GCSE (eqs. 12-13): hyperparameters, and how it is built.
+"""The Gaussian-decayed contrastive loss of GCSE (eqs. 12-13).
 
-The loss itself lies in `gaussian_decay_loss.py`, which needs torch.
+A hard negative is suppressed while the student's cosine of it agrees with the teacher's; the
+further the two move apart, the more of the negative's logit counts.
+
+Two readings make the equations consistent. In eq. 12 the decayed logit stands in an exponential,
+as the others do; as printed, it is at most 1 beside terms of e^17. In eq. 13 s is a cosine over tau
+in both places: then tau cancels in the exponent, and sigma is a half-width in cosine.
 """
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal, TypeAlias
 
-import pyarrow as pa
-from pydantic import Field, model_validator
+import torch
+from sentence_transformers import SentenceTransformer
+from torch import Tensor, nn
 
-from tercet.errors import InvalidSetting
-from tercet.models.losses.loss import Loss, Params
+from tercet.models.losses.heads import headed
+from tercet.models.losses.registry import GaussianDecay
 
-if TYPE_CHECKING:
-    from sentence_transformers import SentenceTransformer
-    from torch import nn
-
-
-TEACHER = "teacher"
+Gate: TypeAlias = Literal["symmetric", "one_sided"]
+Detach: TypeAlias = Literal["opening", "term", "none"]
 
 
-class GaussianDecay(Params):
-    """Hyperparameters of the loss `gaussian_decay`."""
+def gate_opening(student: Tensor, teacher: Tensor, sigma_cosine: float, gate: Gate) -> Tensor:
+    """How much of the hard negative's logit counts, in [0, 1], elementwise.
 
-    tau: float = Field(default=0.05, gt=0.0, le=10.0, description="Temperature.")
-    sigma_cosine: float = Field(
-        default=0.2,
-        ge=0.0,
-        le=2.0,
-        description="Half-width sigma of the Gaussian, in cosine: 0.01 in the paper, 0.0085 in its "
-        "code. At 0.2, chosen on dev with negatives by rules, a row's own negative gets next to no "
-        "gradient; 0 means no decay.",
+    1 - exp(-(student - teacher)^2 / (2 sigma^2)) of the two cosines. `one_sided`: 1 where the
+    student's is above the teacher's. Sigma 0, and a teacher's cosine that is not a number (a row
+    without one), open the gate fully.
+    """
+    known = ~torch.isnan(teacher)
+    if sigma_cosine == 0:
+        return torch.ones_like(student)
+    apart = student - torch.where(known, teacher, torch.zeros_like(teacher))
+    opening = -torch.expm1(-(apart**2) / (2 * sigma_cosine**2))
+    decayed = known & (apart <= 0) if gate == "one_sided" else known
+    return torch.where(decayed, opening, torch.ones_like(opening))
+
+
+def gaussian_decay_loss(
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
+    teacher: Tensor,
+    tau: float = 0.05,
+    sigma_cosine: float = 0.2,
+    gate: Gate = "symmetric",
+    detach: Detach = "opening",
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Mean loss of a batch, and of its hard negatives the cosines, openings and gradient's share.
+
+    With u = cos / tau, row i has
+    L_i = -log( e^{u_ii+} / (sum_j e^{u_ij+} + sum_{j != i} e^{u_ij-} + e^{G_i}) ),
+    G_i = u_ii- * opening_i: where the gate is shut the term is e^0 = 1. Sigma 0 gives the plain
+    InfoNCE with hard negatives.
+
+    anchor, positive, negative: vectors (batch, dimension), of any length and float type.
+    teacher: its cosine of each row's hard negative (batch,), in [-1, 1]; nan: no decay in the row.
+    tau > 0, the temperature; sigma_cosine >= 0, the Gaussian's half-width in cosine.
+    detach: what is a constant in the gradient. The loss is the same; with p_i the share of e^{G_i}
+        in row i's sum, dL_i / du_ii- is
+        `opening`: p_i * opening_i, the opening being the constant;
+        `term`: p_i, the constant being all that the gate takes off, u_ii- * (1 - opening_i), as in
+            the authors' code: a negative on which student and teacher agree is still pushed by its
+            share of the sum, which is small;
+        `none`: p_i * dG_i / du_ii-, the equation as printed. Below the teacher its sign turns, and
+            negatives are pinned there.
+
+    Returns the loss, a scalar; the student's cosines and the openings (batch,); and the share of
+    the gradient on the rows' own negatives that the decay lets through, a scalar: the sum over the
+    batch of dL_i / du_ii-, over that sum without decay. All but the loss are detached.
+    """
+    anchor, positive, negative = (
+        nn.functional.normalize(vectors, dim=-1) for vectors in (anchor, positive, negative)
     )
-    gate: Literal["symmetric", "one_sided"] = Field(
-        default="symmetric",
-        description="symmetric (the paper), or one_sided (its code): decay only where the "
-        "student's cosine is at most the teacher's.",
-    )
-    detach: Literal["opening", "term", "none"] = Field(
-        default="opening",
-        description="What is a constant in the gradient: opening, the gate's; term, all that the "
-        "gate takes off the logit (the paper's code); none, nothing (its equation).",
-    )
-    head: bool = Field(
-        default=False, description="A dense layer with tanh on the vector, in training only."
-    )
+    to_positives = anchor @ positive.T / tau  # (batch, batch)
+    to_negatives = anchor @ negative.T / tau  # (batch, batch)
+    student = (anchor * negative).sum(-1)  # (batch,)
+    decayed, opening = _decayed_logits(student, teacher, tau, sigma_cosine, gate, detach)
+    own = torch.eye(len(anchor), dtype=torch.bool, device=anchor.device)
+    to_negatives = torch.where(own, decayed[:, None].to(to_negatives.dtype), to_negatives)
+    logits = torch.cat([to_positives, to_negatives], dim=1)  # (batch, 2 batch)
+    targets = torch.arange(len(anchor), device=anchor.device)
+    loss = nn.functional.cross_entropy(logits, targets)
 
-    @model_validator(mode="after")
-    def _same_space(self) -> "GaussianDecay":
-        if self.head and self.sigma_cosine > 0:
-            raise InvalidSetting(
-                "conflict",
-                "head: true with the Gaussian decay would compare the student's cosine after the "
-                "head with the teacher's, which has none: leave out head, or set sigma_cosine: 0",
+    student = student.detach().requires_grad_()
+    with torch.enable_grad():
+        decayed, opening = _decayed_logits(student, teacher, tau, sigma_cosine, gate, detach)
+        (slope,) = torch.autograd.grad(decayed.sum() * tau, student)
+    ours = nn.functional.pad(own, (len(anchor), 0))
+    others = logits.detach().masked_fill(ours, -torch.inf).logsumexp(dim=1)
+    let_through = (torch.sigmoid(decayed.detach() - others) * slope).sum()
+    share = let_through / torch.sigmoid(student.detach() / tau - others).sum()
+    return loss, student.detach(), opening.detach(), share
+
+
+def _decayed_logits(
+    student: Tensor, teacher: Tensor, tau: float, sigma_cosine: float, gate: Gate, detach: Detach
+) -> tuple[Tensor, Tensor]:
+    """G of each row's own negative and the openings, with the gradient that `detach` leaves."""
+    seen = student if detach == "none" else student.detach()
+    opening = gate_opening(seen, teacher, sigma_cosine, gate)
+    plain = student / tau
+    if detach == "term":
+        return plain - (plain * (1 - opening)).detach(), opening
+    return plain * opening, opening
+
+
+class GaussianDecayLoss(nn.Module):  # type: ignore[misc]
+    """The loss in the form that sentence-transformers' trainer takes.
+
+    Inputs: (anchor, positive, negative) with the teacher's cosine of the negative as the label.
+
+    After each forward pass `terms` has the batch's means: `gate_opening` in [0, 1], and the
+    cosines of the hard negatives, `student_negative` and `teacher_negative` (nan where no row has
+    a teacher's cosine). `gradient_share` is the share of the gradient on the rows' own negatives
+    that the decay lets through: far less than the opening while the gate is half shut, since the
+    decayed logit stands in an exponential.
+
+    Reference: GCSE, eqs. 12-13.
+    """
+
+    def __init__(
+        self, model: SentenceTransformer, params: GaussianDecay, slots: Mapping[str, Path]
+    ) -> None:
+        super().__init__()
+        self.model, self.params = headed(model, params.head), params
+        # They stay on the device: only the log reads the numbers.
+        self.terms: dict[str, Tensor] = {}
+
+    def forward(
+        self, sentence_features: Iterable[dict[str, Tensor]], labels: Tensor | None
+    ) -> Tensor:
+        """The batch's mean loss; three feature dictionaries and labels of shape (batch,)."""
+        vectors = [self.model(features)["sentence_embedding"] for features in sentence_features]
+        if len(vectors) != 3:
+            raise ValueError(
+                f"The Gaussian-decayed loss got {len(vectors)} columns of text: "
+                "pass anchor, positive and negative."
             )
-        return self
-
-
-def build(
-    model: "SentenceTransformer", params: GaussianDecay, slots: Mapping[str, Path]
-) -> "nn.Module":
-    """The loss module around the encoder."""
-    from tercet.models.losses.gaussian_decay_loss import GaussianDecayLoss
-    from tercet.models.losses.heads import ProjectionHead
-
-    head = ProjectionHead(int(model.get_embedding_dimension() or 0)) if params.head else None
-    return GaussianDecayLoss(
-        model, params.tau, params.sigma_cosine, params.gate, params.detach, head
-    )
-
-
-def with_params(params: GaussianDecay) -> Loss:
-    """The loss: without decay it has no use for a teacher."""
-    return LOSS if params.sigma_cosine > 0 else replace(LOSS, may_read=())
-
-
-LOSS = Loss(
-    name="gaussian_decay",
-    params=GaussianDecay,
-    build=build,
-    texts=("anchor", "positive", "negative"),
-    optional=(),
-    # The teacher's cosine of the negative, in [-1, 1]; without one the negative counts in full.
-    labels={"label": pa.float32()},
-    # Where a part names one, training makes the label of each batch's own texts with it.
-    may_read=(TEACHER,),
-    terms=("gate_opening", "gradient_share", "student_negative", "teacher_negative"),
-    resolve=with_params,
-)
+        anchor, positive, negative = (v.float() for v in vectors)
+        teacher = torch.full_like(anchor[:, 0], torch.nan) if labels is None else labels.to(anchor)
+        # Logits of cosine / tau need more than bf16's 8 bits: no autocast here.
+        with torch.autocast(anchor.device.type, enabled=False):
+            loss, student, opening, share = gaussian_decay_loss(
+                anchor, positive, negative, teacher, **self.params.model_dump(exclude={"head"})
+            )
+        self.terms = {
+            "gate_opening": opening.mean(),
+            "gradient_share": share,
+            "student_negative": student.mean(),
+            "teacher_negative": teacher.detach().nanmean(),
+        }
+        return loss

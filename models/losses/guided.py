@@ -7,68 +7,58 @@ softmax.
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from tercet.models.losses.loss import Loss, Params
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.losses import GISTEmbedLoss
+from torch import Tensor
+from torch.nn.functional import normalize
 
-if TYPE_CHECKING:
-    from sentence_transformers import SentenceTransformer
-    from torch import nn
+from tercet.models.encoders.encoder import load_encoder
+from tercet.models.losses.loss import Params
 
 
-def build(model: "SentenceTransformer", params: Params, slots: Mapping[str, Path]) -> "nn.Module":
-    """The loss module around the encoder."""
-    from sentence_transformers import SentenceTransformer
-    from sentence_transformers.sentence_transformer.losses import GISTEmbedLoss
-    from torch import Tensor
-    from torch.nn.functional import normalize
+class GuidedLoss(GISTEmbedLoss):  # type: ignore[misc]
+    """The library's loss from anchor to positive only, with a frozen guide.
 
-    from tercet.models.encoders.encoder import load_encoder
+    The library also contrasts anchors with anchors and positives with positives, would train
+    with the guide's dropout on, and takes its cosines of every pair of vectors laid side by
+    side.
 
-    class GuidedLoss(GISTEmbedLoss):  # type: ignore[misc]
-        """The library's loss from anchor to positive only, with a frozen guide.
+    A guide that reads texts inside a template puts them there itself. The bare texts cannot be
+    recovered from the encoder's template, so if it has one, the guide must share it.
 
-        The library also contrasts anchors with anchors and positives with positives, would train
-        with the guide's dropout on, and takes its cosines of every pair of vectors laid side by
-        side.
+    Inputs: (anchor, positive), or with the negatives that the rows have; labels are ignored.
+    """
 
-        A guide that reads texts inside a template puts them there itself. The bare texts cannot be
-        recovered from the encoder's template, so if it has one, the guide must share it.
-
-        Inputs: (anchor, positive), or with the negatives that the rows have; labels are ignored.
-        """
-
-        def __init__(self, model: SentenceTransformer, guide: SentenceTransformer) -> None:
-            super().__init__(
-                model,
-                guide,
-                temperature=0.05,
-                margin=0.0,
-                contrast_anchors=False,
-                contrast_positives=False,
+    def __init__(
+        self, model: SentenceTransformer, params: Params, slots: Mapping[str, Path]
+    ) -> None:
+        guide = load_encoder(slots["guide"])
+        super().__init__(
+            model,
+            guide,
+            temperature=0.05,
+            margin=0.0,
+            contrast_anchors=False,
+            contrast_positives=False,
+        )
+        own, other = (getattr(encoder[0], "template", None) for encoder in (model, guide))
+        if own is None and other is not None:
+            self.must_retokenize, self.tokenizer = True, model.tokenizer
+        elif own != other or (own is not None and self.must_retokenize):
+            raise ValueError(
+                "the loss guided gives its guide the texts that the encoder reads, which stand "
+                f"in the template {own!r} that the guide does not read: take a guide with the "
+                "same template and tokenizer, or another pooling"
             )
-            own, other = (getattr(encoder[0], "template", None) for encoder in (model, guide))
-            if own is None and other is not None:
-                self.must_retokenize, self.tokenizer = True, model.tokenizer
-            elif own != other or (own is not None and self.must_retokenize):
-                raise ValueError(
-                    "the loss guided gives its guide the texts that the encoder reads, which stand "
-                    f"in the template {own!r} that the guide does not read: take a guide with the "
-                    "same template and tokenizer, or another pooling"
-                )
-            guide.requires_grad_(False).eval()
+        guide.requires_grad_(False).eval()
 
-        def sim_matrix(self, embed1: Tensor, embed2: Tensor) -> Tensor:
-            """Cosines (n, m) of vectors (n, d) and (m, d), with nothing of shape (n, m, d)."""
-            return normalize(embed1, dim=-1) @ normalize(embed2, dim=-1).T
+    def sim_matrix(self, embed1: Tensor, embed2: Tensor) -> Tensor:
+        """Cosines (n, m) of vectors (n, d) and (m, d), with nothing of shape (n, m, d)."""
+        return normalize(embed1, dim=-1) @ normalize(embed2, dim=-1).T
 
-        def train(self, mode: bool = True) -> "GuidedLoss":
-            """The guide has no training mode."""
-            super().train(mode)
-            self.guide.eval()
-            return self
-
-    return GuidedLoss(model, load_encoder(slots["guide"]))
-
-
-LOSS = Loss("guided", Params, build, slots=("guide",))
+    def train(self, mode: bool = True) -> "GuidedLoss":
+        """The guide has no training mode."""
+        super().train(mode)
+        self.guide.eval()
+        return self

@@ -29,3 +29,10 @@ class HeadedEncoder(nn.Module):  # type: ignore[misc]
         """The encoder's output with its `sentence_embedding` projected."""
         output = self.model(features)
         return {**output, "sentence_embedding": self.head(output["sentence_embedding"])}
+
+
+def headed(model: SentenceTransformer, head: bool) -> nn.Module:
+    """The encoder, behind a new head if it is to have one."""
+    if not head:
+        return model
+    return HeadedEncoder(model, ProjectionHead(int(model.get_embedding_dimension() or 0)))

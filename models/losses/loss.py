@@ -1,24 +1,14 @@
-"""A loss as data: its parameters, the columns it reads, and how it is built.
-
-Nothing here imports torch, so that a recipe can be checked without it. A loss may stand around
-another one: how a recipe names that, and what it passes on.
-"""
+"""A loss as data: its parameters, the columns that it reads, and the name of what computes it."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from pkgutil import resolve_name
+from typing import Any
 
 import pyarrow as pa
-from pydantic import BaseModel, BeforeValidator, ConfigDict, WithJsonSchema
-
-if TYPE_CHECKING:
-    from sentence_transformers import SentenceTransformer
-    from torch import nn
-
-    # The encoder, the loss's own hyperparameters, and the directory of each slot.
-    Build = Callable[[SentenceTransformer, Any, Mapping[str, Path]], nn.Module]
+from pydantic import BaseModel, ConfigDict
 
 
 class Params(BaseModel):
@@ -33,16 +23,18 @@ class Loss:
 
     name: what a recipe calls it, the same as in the registry.
     params: its own hyperparameters.
-    build: makes it around the encoder. The module may have an attribute `terms`, a dictionary of
-        detached scalar tensors that its last forward pass set: the log keeps their means. NaN
-        stands for a term that the batch has no number for.
+    code: `module:name` of a class or function that makes the loss's torch module from the encoder,
+        the hyperparameters and the directory of each slot; imported by a training alone. The torch
+        module may have an attribute `terms`, a dictionary of detached scalar tensors that its last
+        forward pass set: the log keeps their means. NaN stands for a term that the batch has no
+        number for.
     texts: the columns that the rows must have, in the order of `sentence_features`.
     optional: columns that follow them where the rows have them. Rows of a batch that lack such a
         text are left out of its features, which are then fewer than the anchors; rows with several
         (`negative`, `negative_2` and so on) make them more.
     labels: the label's column and type, at most one. A missing float reaches the loss as NaN; lists
         reach it as rows that are filled up with -1.
-    slots: model inputs by name, whose directories `build` gets.
+    slots: model inputs by name, whose directories `code` gets.
     may_read: further model inputs, which may be left out.
     terms: the names of what the module reports.
     keeps: the module's submodules that are saved beside the encoder.
@@ -51,13 +43,13 @@ class Loss:
     around: names of the losses that it is built around, whose code it depends on.
     module: of an installed package's: the module that its entry point names, whose code is part of
         the versions that use it, with all that it imports of its package.
-    resolve: the loss as it is with given hyperparameters, where its columns, slots or terms depend
-        on them.
+    resolve: returns the loss as these hyperparameters leave it, where its columns, slots or terms
+        depend on them.
     """
 
     name: str
     params: type[Params]
-    build: "Build"
+    code: str
     texts: tuple[str, ...] = ("anchor", "positive")
     optional: tuple[str, ...] = ("negative",)
     labels: Mapping[str, pa.DataType] = field(default_factory=dict)
@@ -67,7 +59,7 @@ class Loss:
     keeps: tuple[str, ...] = ()
     states: bool = False
     around: tuple[str, ...] = ()
-    resolve: "Callable[[Any], Loss] | None" = None
+    resolve: "Callable[[Loss, Any], Loss] | None" = None
     module: str = ""
 
     def columns_of(self, columns: Sequence[str]) -> dict[str, list[str]]:
@@ -80,42 +72,11 @@ class Loss:
 
     def with_params(self, params: Params) -> "Loss":
         """The loss as it is with these hyperparameters."""
-        return self if self.resolve is None else self.resolve(params)
+        return self if self.resolve is None else self.resolve(self, params)
 
+    def build(self, model: Any, params: Params, slots: Mapping[str, Path]) -> Any:
+        """The torch module around an encoder.
 
-_WRITTEN = {
-    "anyOf": [
-        {"type": "string"},
-        {"properties": {"name": {"type": "string"}}, "required": ["name"], "type": "object"},
-    ]
-}
-
-
-def fill_other(content: Any) -> dict[str, Any]:
-    """Name and parameters of the loss within. Raises ValueError with one sentence."""
-    # The registry imports the losses that stand around others.
-    from tercet.models.losses.registry import fill_loss, loss_of
-
-    other = fill_loss(content)
-    loss = loss_of(other)
-    if loss.around or loss.slots or loss.keeps or loss.texts[:2] != ("anchor", "positive"):
-        raise ValueError(
-            f"another loss cannot stand around the loss {loss.name}: take one that contrasts "
-            "anchors and positives, such as info_nce"
-        )
-    return other
-
-
-Other: TypeAlias = Annotated[dict[str, Any], BeforeValidator(fill_other), WithJsonSchema(_WRITTEN)]
-
-
-def around(loss: Loss, other: Loss) -> Loss:
-    """The loss with the rows that the one within reads."""
-    return replace(
-        loss,
-        texts=other.texts,
-        optional=other.optional,
-        labels=other.labels,
-        may_read=other.may_read,
-        around=(other.name, *other.around),
-    )
+        Raises: ValueError with one sentence where the encoder or a slot's files do not suit it.
+        """
+        return resolve_name(self.code)(model, params, slots)

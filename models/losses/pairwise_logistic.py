@@ -7,21 +7,19 @@ two is right by construction.
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-from tercet.models.losses.loss import Loss, Params
+import torch
+from sentence_transformers import SentenceTransformer
+from torch import Tensor, nn
 
-if TYPE_CHECKING:
-    from sentence_transformers import SentenceTransformer
-    from torch import Tensor, nn
-
+from tercet.models.losses.loss import Params
 
 TAU = 0.05
 
 
 def pairwise_logistic_loss(
-    anchor: "Tensor", positive: "Tensor", negative: "Tensor"
-) -> "tuple[Tensor, Tensor, Tensor]":
+    anchor: Tensor, positive: Tensor, negative: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
     """Mean loss of a batch, and the rows' cosines of positive and negative.
 
     Row i has softplus((cos(a_i, n_i) - cos(a_i, p_i)) / tau): log 2 where both are as near, about 0
@@ -29,76 +27,41 @@ def pairwise_logistic_loss(
 
     anchor, positive, negative: vectors (batch, dimension), of any length.
     """
-    from torch import nn
-
     cosine = nn.functional.cosine_similarity
     near, far = cosine(anchor, positive, dim=-1), cosine(anchor, negative, dim=-1)
     loss = nn.functional.softplus((far - near) / TAU).mean()
     return loss, near.detach(), far.detach()
 
 
-def build(model: "SentenceTransformer", params: Params, slots: Mapping[str, Path]) -> "nn.Module":
-    """The loss module around the encoder."""
-    import torch
-    from sentence_transformers import SentenceTransformer
-    from torch import Tensor, nn
+class PairwiseLogisticLoss(nn.Module):  # type: ignore[misc]
+    """Each row's own negative farther away than its own positive.
 
-    class PairwiseLogisticLoss(nn.Module):  # type: ignore[misc]
-        """Each row's own negative farther away than its own positive.
+    Inputs: (anchor, positive, negative); labels are ignored. After each forward pass `terms`
+    has the batch's means: `in_order`, the share of rows whose positive is nearer, and the
+    cosines `positive` and `negative`.
+    """
 
-        Inputs: (anchor, positive, negative); labels are ignored. After each forward pass `terms`
-        has the batch's means: `in_order`, the share of rows whose positive is nearer, and the
-        cosines `positive` and `negative`.
-        """
+    def __init__(
+        self, model: SentenceTransformer, params: Params, slots: Mapping[str, Path]
+    ) -> None:
+        super().__init__()
+        self.model = model
+        self.terms: dict[str, Tensor] = {}
 
-        def __init__(self, model: SentenceTransformer) -> None:
-            super().__init__()
-            self.model = model
-            self.terms: dict[str, Tensor] = {}
-
-        def forward(
-            self, sentence_features: Iterable[dict[str, Tensor]], labels: Tensor | None = None
-        ) -> Tensor:
-            """The batch's mean loss, of three feature dictionaries."""
-            vectors = [self.model(features)["sentence_embedding"] for features in sentence_features]
-            if len(vectors) != 3:
-                raise ValueError(
-                    f"The loss pairwise_logistic got {len(vectors)} columns of text: pass anchor, "
-                    "positive and negative."
-                )
-            # Cosines over tau need more than bf16's 8 bits: no autocast here.
-            with torch.autocast(vectors[0].device.type, enabled=False):
-                anchor, positive, negative = (v.float() for v in vectors)
-                loss, near, far = pairwise_logistic_loss(anchor, positive, negative)
-            in_order = (near > far).float().mean()
-            self.terms = {"in_order": in_order, "positive": near.mean(), "negative": far.mean()}
-            return loss
-
-        def get_config_dict(self) -> dict[str, Any]:
-            """The loss's hyperparameters, as the library's losses report theirs."""
-            return {"tau": TAU}
-
-        @property
-        def citation(self) -> str:
-            """The paper, for the library's model cards."""
-            return """
-@inproceedings{burges2005learning,
-    title={Learning to Rank Using Gradient Descent},
-    author={Burges, Chris and Shaked, Tal and Renshaw, Erin and Lazier, Ari and Deeds, Matt and
-        Hamilton, Nicole and Hullender, Greg},
-    booktitle={Proceedings of the 22nd International Conference on Machine Learning},
-    year={2005},
-}
-"""
-
-    return PairwiseLogisticLoss(model)
-
-
-LOSS = Loss(
-    name="pairwise_logistic",
-    params=Params,
-    build=build,
-    texts=("anchor", "positive", "negative"),
-    optional=(),
-    terms=("in_order", "positive", "negative"),
-)
+    def forward(
+        self, sentence_features: Iterable[dict[str, Tensor]], labels: Tensor | None = None
+    ) -> Tensor:
+        """The batch's mean loss, of three feature dictionaries."""
+        vectors = [self.model(features)["sentence_embedding"] for features in sentence_features]
+        if len(vectors) != 3:
+            raise ValueError(
+                f"The loss pairwise_logistic got {len(vectors)} columns of text: pass anchor, "
+                "positive and negative."
+            )
+        # Cosines over tau need more than bf16's 8 bits: no autocast here.
+        with torch.autocast(vectors[0].device.type, enabled=False):
+            anchor, positive, negative = (v.float() for v in vectors)
+            loss, near, far = pairwise_logistic_loss(anchor, positive, negative)
+        in_order = (near > far).float().mean()
+        self.terms = {"in_order": in_order, "positive": near.mean(), "negative": far.mean()}
+        return loss

@@ -1,122 +1,209 @@
 """SARCSE's reconstruction of a text's tokens from its vector, beside another loss.
 
 Liu et al. 2023, sections 2.2 to 2.4, eqs. 5-12. The decoder belongs to the loss and is trained with
-it; the encoder is one of `pooling: token_cnn`. The modules lie in `token_reconstruction_loss.py`,
-which needs torch.
+it; the encoder is one of `pooling: token_cnn`.
 """
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal, TypeAlias
 
-from pydantic import ConfigDict, Field, model_validator
+import torch
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.base.losses.merged_forward import column_merging_disabled
+from torch import Tensor, nn
 
-from tercet.errors import InvalidSetting
-from tercet.models.losses.loss import Loss, Other, Params, around, fill_other
+from tercet.models.encoders.token_cnn import KERNELS, WINDOW, TokenCnn, windows_within
+from tercet.models.losses.registry import FREQUENCIES, TokenReconstruction, loss_of, params_of
+from tercet.models.losses.token_frequencies import Frequencies, read_frequencies
 
-if TYPE_CHECKING:
-    from sentence_transformers import SentenceTransformer
-    from torch import nn
-
-NAME, SLOT = "token_reconstruction", "frequencies"
+Unpooling: TypeAlias = Literal["places", "broadcast"]
 
 
-class TokenReconstruction(Params):
-    """Hyperparameters of the loss `token_reconstruction`."""
+def token_weights(frequencies: Frequencies | None, floor: float, slope: float) -> Tensor | None:
+    """f(w) = max(θ, 1 − λ · freq(w)) by token id (eq. 8); None where all tokens count alike.
 
-    model_config = ConfigDict(serialize_by_alias=True)
+    frequencies: share of each token among all of the corpus, in [0, 1].
+    """
+    if frequencies is None:
+        return None
+    return torch.from_numpy(1 - slope * frequencies).clamp(min=floor).float()
 
-    around: Other = Field(
-        default_factory=lambda: fill_other("info_nce"),
-        alias="with",
-        description="The contrastive loss that it is added to: a name, or a mapping of its name "
-        "and its parameters.",
-    )
-    weight: float = Field(
-        default=2.5e-4,
-        gt=0.0,
-        le=1000.0,
-        description="Of each text's reconstruction, whose squared errors are summed over the "
-        "width of a token's state (β and γ of the paper, which speaks of a mean).",
-    )
-    adaptive: bool = Field(
-        default=True, description="Frequent tokens count less; false: all tokens alike."
-    )
-    floor: float = Field(
-        default=0.1, ge=0.0, le=1.0, description="θ: the least that a token counts."
-    )
-    slope: float = Field(
-        default=50.0, ge=0.0, le=1e6, description="λ: how fast a token counts less by frequency."
-    )
-    decoder: bool = Field(
-        default=True, description="false: the contrastive loss alone, on the same encoder."
-    )
-    unpooling: Literal["places", "broadcast"] = Field(
-        default="places",
-        description="Where a channel's number stands before the transposed TextCNN: where its "
-        "maximum was, or everywhere.",
-    )
-    detach: bool = Field(
-        default=False,
-        description="true, unlike in the paper: no gradient through the states that are to be "
-        "reconstructed, so that the encoder learns from them through its vectors alone.",
-    )
 
-    @model_validator(mode="after")
-    def _something_to_weigh(self) -> "TokenReconstruction":
-        if self.adaptive and self.slope == 0:
-            raise InvalidSetting(
-                "bad_value", "slope: 0 weighs all tokens alike: set adaptive: false instead"
+def reconstruction_error(states: Tensor, made: Tensor, text: Tensor, weights: Tensor) -> Tensor:
+    """Mean over the texts of L_R (eqs. 9 and 10), with squared errors summed over the width.
+
+    The paper's MSE would be their mean, which at its weight of 2.5e-4 leaves the encoder a gradient
+    smaller by the width, of next to nothing.
+
+    states, made: (texts, tokens, width). text: (texts, tokens), true for a text's own tokens.
+    weights: f(w) of each token (texts, tokens). A text without tokens counts as 0.
+    """
+    errors = (states - made).square().sum(-1) * weights * text
+    return (errors.sum(-1) / text.sum(-1).clamp(min=1)).mean()
+
+
+class TokenDecoder(nn.Module):  # type: ignore[misc]
+    """From a text's vector back to its token states (eqs. 5-7): the layers of TokenCnn, transposed.
+
+    unpooling: a TextCNN kept of each channel its maximum over time. `places` puts the number back
+    where the maximum was; `broadcast` everywhere, so that all tokens but those near an end get
+    the same states.
+    """
+
+    def __init__(self, width: int, channels: int, filters: int, unpooling: Unpooling) -> None:
+        super().__init__()
+        self.channels, self.filters, self.unpooling = channels, filters, unpooling
+        self.cnn = nn.ConvTranspose2d(filters, 1, WINDOW)
+        self.text_cnns = nn.ModuleList(
+            nn.ConvTranspose1d(channels, width, size) for size in KERNELS
+        )
+
+    def forward(self, vectors: Tensor, places: Tensor, text: Tensor) -> Tensor:
+        """States of every token, zero outside the text: (texts, tokens, width).
+
+        vectors: (texts, filters × (channels − 1)). places: (texts, 3, channels), each maximum's
+        window. text: (texts, tokens), true for the text's own tokens.
+        """
+        folded = vectors.view(len(vectors), self.filters, 1, self.channels - 1)
+        multi = self.cnn(folded)[:, 0]  # (texts, 3, channels)
+        made = [
+            cnn(self._unpooled(multi[:, number], places[:, number], windows_within(text, size)))
+            for number, (cnn, size) in enumerate(zip(self.text_cnns, KERNELS, strict=True))
+        ]
+        # Each ends with what a text shorter than the longest kernel was padded by.
+        mean = torch.stack(made).mean(0).transpose(1, 2)[:, : text.shape[1]]
+        return mean * text[..., None]
+
+    def _unpooled(self, values: Tensor, places: Tensor, windows: Tensor) -> Tensor:
+        """(texts, channels) at their windows: (texts, channels, windows)."""
+        if self.unpooling == "broadcast":
+            return values[..., None] * windows[:, None]
+        empty = values.new_zeros(*values.shape, windows.shape[-1])
+        return empty.scatter(-1, places[..., None], values[..., None])
+
+
+class RecordedEncoder(nn.Module):  # type: ignore[misc]
+    """An encoder that remembers what it made of each batch of features, for a second reader."""
+
+    def __init__(self, model: SentenceTransformer) -> None:
+        super().__init__()
+        self.model = model
+        self._made: dict[int, dict[str, Tensor]] = {}
+
+    def get_embedding_dimension(self) -> int:
+        """As the encoder's own."""
+        return int(self.model.get_embedding_dimension() or 0)
+
+    def forward(self, features: dict[str, Tensor]) -> dict[str, Tensor]:
+        """The encoder's output."""
+        made: dict[str, Tensor] = self.model(features)
+        self._made[id(features)] = made
+        return made
+
+    def take(self, batches: Iterable[dict[str, Tensor]]) -> list[dict[str, Tensor]]:
+        """What was made of these features since the last time; forgets everything."""
+        made, self._made = self._made, {}
+        return [made[id(features)] for features in batches]
+
+
+class TokenReconstructionLoss(nn.Module):  # type: ignore[misc]
+    """L = L_I + weight · (L_R + L_R⁺) (eq. 12), with any contrastive loss as L_I.
+
+    Args:
+        encoder: around the encoder to train, whose form is `token_cnn`.
+        contrastive: the other loss, built around `encoder`. It encodes anchors and positives,
+            which are then decoded; other texts are not.
+        decoder: trained with the loss, and dropped after it.
+        weight: β and γ of the paper.
+        weights: f(w) by token id; None: 1.
+        detach: the states to be reconstructed are a fixed target, which the paper does not make
+            them.
+
+    After each forward pass `terms` has `contrastive`, `reconstruction` and
+    `reconstruction_positive`, each without its weight, and what the other loss reports.
+    """
+
+    def __init__(
+        self,
+        encoder: RecordedEncoder,
+        contrastive: nn.Module,
+        decoder: TokenDecoder,
+        weight: float,
+        weights: Tensor | None,
+        detach: bool = False,
+    ) -> None:
+        super().__init__()
+        self.encoder, self.contrastive, self.decoder = encoder, contrastive, decoder
+        self.weight, self.detach = weight, detach
+        self.register_buffer("weights", weights, persistent=False)
+        self.terms: dict[str, Tensor] = {}
+
+    def forward(
+        self, sentence_features: Iterable[dict[str, Tensor]], labels: Tensor | None
+    ) -> Tensor:
+        """The batch's loss, a scalar, of anchors, positives and what else the other loss reads."""
+        features = list(sentence_features)
+        # The library may encode two columns as one batch, of which no record would be found.
+        with column_merging_disabled():
+            value = self.contrastive(features, labels)
+        if isinstance(value, dict):
+            value = torch.stack(list(value.values())).sum()
+        anchor, positive = (self._error(made) for made in self.encoder.take(features[:2]))
+        self.terms = {
+            "contrastive": value.detach(),
+            "reconstruction": anchor.detach(),
+            "reconstruction_positive": positive.detach(),
+            **getattr(self.contrastive, "terms", {}),
+        }
+        return value + self.weight * (anchor + positive)
+
+    def _error(self, made: Mapping[str, Tensor]) -> Tensor:
+        """The reconstruction loss of the texts of one column."""
+        if "cnn_text" not in made:
+            raise ValueError(
+                "the loss token_reconstruction reads the states of all tokens of a batch, which "
+                "mini_batch does not keep: leave mini_batch out"
             )
-        return self
+        states, text = made["token_embeddings"], made["cnn_text"]
+        rebuilt = self.decoder(made["cnn_embedding"], made["cnn_places"], text)
+        weights = text.float()
+        if self.weights is not None:
+            weights = self.weights[made["input_ids"]]
+        return reconstruction_error(
+            states.detach() if self.detach else states, rebuilt, text, weights
+        )
 
 
-def build(
-    model: "SentenceTransformer", params: TokenReconstruction, slots: Mapping[str, Path]
-) -> "nn.Module":
-    """The loss module around the encoder. Raises ValueError with one sentence where it cannot be.
+def token_cnn_of(model: SentenceTransformer) -> TokenCnn:
+    """The encoder's token CNN. Raises ValueError where it has none."""
+    for module in model:
+        if isinstance(module, TokenCnn):
+            return module
+    raise ValueError(
+        "the loss token_reconstruction decodes vectors of pooling: token_cnn, which the encoder "
+        "does not have: set train.pooling to token_cnn"
+    )
+
+
+def token_reconstruction(
+    model: SentenceTransformer, params: TokenReconstruction, slots: Mapping[str, Path]
+) -> nn.Module:
+    """The loss around the encoder. Raises ValueError with one sentence where it cannot be.
 
     slots: `frequencies`, a directory of `count_tokens`, unless all tokens count alike.
     """
-    from tercet.models.losses import token_reconstruction_loss as modules
-    from tercet.models.losses.registry import loss_of, params_of
-    from tercet.models.losses.token_frequencies import read_frequencies
-
-    head = modules.token_cnn_of(model)
+    head = token_cnn_of(model)
     other, numbers = loss_of(params.around), params_of(params.around)
     if not params.decoder:
         return other.build(model, numbers, {})
-    frequencies = read_frequencies(slots[SLOT], model.tokenizer) if params.adaptive else None
-    weights = modules.token_weights(frequencies, params.floor, params.slope)
-    encoder = modules.RecordedEncoder(model)
-    return modules.TokenReconstructionLoss(
+    frequencies = read_frequencies(slots[FREQUENCIES], model.tokenizer) if params.adaptive else None
+    encoder = RecordedEncoder(model)
+    return TokenReconstructionLoss(
         encoder,
-        other.build(encoder, numbers, {}),  # type: ignore[arg-type]
-        modules.TokenDecoder(head.width, head.channels, head.filters, params.unpooling),
+        other.build(encoder, numbers, {}),
+        TokenDecoder(head.width, head.channels, head.filters, params.unpooling),
         params.weight,
-        weights,
+        token_weights(frequencies, params.floor, params.slope),
         params.detach,
     )
-
-
-def with_params(params: TokenReconstruction) -> Loss:
-    """The loss with what the other one reads and reports."""
-    from tercet.models.losses.registry import loss_of
-
-    other = loss_of(params.around)
-    terms = (*LOSS.terms, *other.terms) if params.decoder else other.terms
-    slots = LOSS.slots if params.decoder and params.adaptive else ()
-    states = params.decoder
-    return replace(around(LOSS, other), terms=terms, slots=slots, states=states)
-
-
-LOSS = Loss(
-    name=NAME,
-    params=TokenReconstruction,
-    build=build,
-    slots=(SLOT,),
-    terms=("contrastive", "reconstruction", "reconstruction_positive"),
-    states=True,
-    resolve=with_params,
-)

@@ -70,31 +70,6 @@ def answer_ranks(
     return ranks
 
 
-def nearest(
-    queries: Vectors, answers: Vectors, block: int = _BLOCK
-) -> tuple[npt.NDArray[np.int64], Floats]:
-    """The row of each query's nearest answer by inner product, and that product; of ties the first.
-
-    queries: (q, d) and answers: (a, d) with a at least 1; both results (q,).
-    Raises: ValueError where a vector is not finite.
-    """
-    _check_finite(queries, answers)
-    places = np.zeros(len(queries), dtype=np.int64)
-    best = np.full(len(queries), -np.inf)
-    columns = max(min(len(answers), block), 1)
-    rows = max(block // columns, 1)
-    for start in range(0, len(queries), rows):
-        part = slice(start, start + rows)
-        for left in range(0, len(answers), columns):
-            products = queries[part] @ answers[left : left + columns].T
-            found = products.argmax(axis=1)
-            value = products[np.arange(len(found)), found]
-            nearer = value > best[part]
-            places[part] = np.where(nearer, left + found, places[part])
-            best[part] = np.where(nearer, value, best[part])
-    return places, best
-
-
 def recall_at(ranks: npt.ArrayLike, k: int) -> Floats:
     """1.0 for each query whose answer is among the first k, else 0.0."""
     return (np.asarray(ranks) <= k).astype(np.float64)

@@ -200,7 +200,6 @@ def _wide(features: Any) -> Any:
 
 
 K = 10
-_BLOCK = 1 << 22  # numbers in one block of a product
 
 
 def predicted(
@@ -215,18 +214,14 @@ def predicted(
 
     known: (n, d), vectors of length one; labels: (n,), from 0; asked: (m, d), of length one.
     """
+    from sklearn.neighbors import KNeighborsClassifier
+
     k = min(k, len(known))
-    classes = int(labels.max()) + 1
-    found = np.empty(len(asked), dtype=np.int64)
-    rows = max(_BLOCK // max(len(known), 1), 1)
-    for start in range(0, len(asked), rows):
-        cosines = asked[start : start + rows] @ known.T
-        # By similarity, and among equals by place, whatever the number of threads.
-        nearest = np.argsort(-cosines, axis=1, kind="stable")[:, :k]
-        votes = np.zeros((len(cosines), classes))
-        # A whole vote each; the cosines, at most k in sum, only decide between equals.
-        weights = 1.0 + np.take_along_axis(cosines, nearest, axis=1) / (4.0 * k)
-        row_of = np.repeat(np.arange(len(cosines)), k)
-        np.add.at(votes, (row_of, labels[nearest].ravel()), weights.ravel())
-        found[start : start + rows] = votes.argmax(axis=1)
-    return found
+    # A whole vote each; the cosines, at most k in sum, only decide between equals.
+    votes = KNeighborsClassifier(
+        k,
+        weights=lambda distances: 1 + (1 - distances) / (4 * k),
+        algorithm="brute",
+        metric="cosine",
+    )
+    return np.asarray(votes.fit(known, labels).predict(asked), dtype=np.int64)

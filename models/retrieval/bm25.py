@@ -69,7 +69,8 @@ def build(documents: Iterable[str]) -> Bm25:
     lengths: list[npt.NDArray[np.int64]] = []
     lots: list[_Counted] = []
     count = 0
-    for lot in _in_lots(chain(head, texts)):
+    rest = chain(head, texts)
+    while lot := list(islice(rest, _LOT)):
         words = words_of(lot, english)
         lengths.append(np.array([len(some) for some in words], np.int64))
         lots.append(_count(words, vocabulary, count))
@@ -83,11 +84,6 @@ def build(documents: Iterable[str]) -> Bm25:
     index.vocab_dict, index.unique_token_ids_set = vocabulary, set(vocabulary.values())
     index.nonoccurrence_array = None
     return Bm25(index, english, count, average)
-
-
-def _in_lots(texts: Iterator[str]) -> Iterator[list[str]]:
-    while lot := list(islice(texts, _LOT)):
-        yield lot
 
 
 def _count(words: Sequence[Sequence[str]], vocabulary: dict[str, int], begin: int) -> _Counted:

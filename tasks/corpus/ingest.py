@@ -32,7 +32,7 @@ from tercet.tasks.corpus.sources.corpora import IngestConfig, PretrainIngestConf
 from tercet.tasks.corpus.sources.reader import Reader
 from tercet.tasks.corpus.sources.registry import reader_of
 from tercet.tasks.rejects import Rejects
-from tercet.tasks.stage import Stage, Work
+from tercet.tasks.stage import OnePart, Stage, Work
 
 DOCUMENTS = pa.schema(
     [
@@ -481,8 +481,7 @@ STAGE = Stage(
         f"corpora.*.{key}" for key in ("source", "role", "share", "min_context_sentences")
     ),
     uses=readers,
-    continues=True,
-    keeps=True,
+    cut=OnePart(continues=True, keeps=True),
 )
 
 
@@ -491,6 +490,5 @@ PRETRAIN = replace(
     config=PretrainIngestConfig,
     tables={"pretrain_sentences": SENTENCES},
     run=run_pretrain,
-    continues=False,
-    keeps=False,
+    cut=OnePart(),
 )

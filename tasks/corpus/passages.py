@@ -27,7 +27,7 @@ from tercet.tasks.corpus.sources.corpora import (
 )
 from tercet.tasks.corpus.sources.registry import reader_of
 from tercet.tasks.rejects import Rejects
-from tercet.tasks.stage import Config, Stage, Work
+from tercet.tasks.stage import Config, OnePart, Stage, Work
 from tercet.tasks.tokenizer import load_tokenizer
 
 # Gives the number of tokens of each text.
@@ -338,5 +338,5 @@ STAGE = Stage(
     externals=ingest.externals,
     locations=ingest.STAGE.locations,
     uses=ingest.readers,
-    continues=True,
+    cut=OnePart(continues=True),
 )

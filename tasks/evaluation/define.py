@@ -14,7 +14,6 @@ import pyarrow.compute as pc
 from pydantic import Field
 
 from tercet.errors import kind_of
-from tercet.models.losses.definition import projection_file
 from tercet.models.measures import resampling
 from tercet.models.measures.reverse_dictionary import Ranks, Scores, figures, ranks
 from tercet.tasks.rejects import rejects
@@ -161,7 +160,7 @@ def _held_out(work: Work, place: dict[int, int]) -> list[tuple[int, str, list[in
 def _by_projection(work: Work, vectors: Any, matrix: Any) -> Scorer:
     import torch
 
-    from tercet.models.losses.definition_loss import read_projection
+    from tercet.models.losses.definition import projection_file, read_projection
 
     file = projection_file(work.models["trained"], work.config.part)
     assert file is not None, "a phase with the loss definition leaves its projection"

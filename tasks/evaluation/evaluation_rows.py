@@ -20,6 +20,7 @@ from tercet.models import seeding
 from tercet.models.encoders.settings import Side, Sided
 from tercet.models.measures import metrics, resampling
 from tercet.models.measures.resampling import Interval
+from tercet.models.retrieval.rankings import search_vectors
 from tercet.storage.rows import Rows
 from tercet.tasks.evaluation.document_pairs import pairs_of_split, questions_of_split
 from tercet.tasks.evaluation.encoding import Encoded
@@ -222,8 +223,8 @@ def rank_table(
     for place, text in enumerate(pairs.answers):
         first.setdefault(text, place)
     of_queries, of_answers = pairs.sides
-    places, similarities = metrics.nearest(
-        encoded.of(pairs.queries, of_queries), encoded.of(list(first), of_answers)
+    places, similarities = search_vectors(
+        encoded.of(pairs.queries, of_queries), [encoded.of(list(first), of_answers)], 1
     )
     columns = {
         "model_version": pa.array([subject.model_version] * len(ranks), pa.string()),
@@ -231,8 +232,8 @@ def rank_table(
         "split": pa.array([pairs.split] * len(ranks), pa.string()),
         "rank": ranks,
         "task": pa.array([pairs.task] * len(ranks), pa.string()),
-        "nearest_id": pairs.ids[np.fromiter(first.values(), dtype=np.int64)[places]],
-        "nearest_similarity": similarities.astype(np.float32),
+        "nearest_id": pairs.ids[np.fromiter(first.values(), dtype=np.int64)[places[:, 0]]],
+        "nearest_similarity": similarities[:, 0],
     }
     return pa.table(columns, schema=RETRIEVAL_RANKS)
 

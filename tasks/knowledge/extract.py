@@ -15,7 +15,7 @@ from tercet.models.knowledge.extraction import Mentions, extract
 from tercet.models.knowledge.lexicon import Lexicon, load_lexicon
 from tercet.models.knowledge.pipeline import Pipeline, extract_named, find_pipeline
 from tercet.tasks.rejects import Rows, isolated, numbers, refused
-from tercet.tasks.stage import PACKAGE, BadInput, Config, Stage, Work, file_path
+from tercet.tasks.stage import PACKAGE, BadInput, Config, EachPart, Stage, Work, file_path
 
 BATCH_ROWS = 4096
 
@@ -190,7 +190,7 @@ STAGE = Stage(
     config=ExtractConfig,
     tables={"mentions": MENTIONS, "sentence_categories": SENTENCE_CATEGORIES},
     run=run,
-    each="sentences",
+    cut=EachPart("sentences"),
     seeded=False,
     libraries=("lemminflect",),
     externals=externals,

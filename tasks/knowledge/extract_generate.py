@@ -17,7 +17,7 @@ from tercet.models.llm.messages import Request
 from tercet.models.llm.settings import LlmSettings, Sampling
 from tercet.models.prompted import templates
 from tercet.tasks.corpus.anchors import ANCHOR_COLUMNS, anchor_mask
-from tercet.tasks.stage import Config, Stage, Work
+from tercet.tasks.stage import Config, EachPart, Stage, Work
 from tercet.tasks.synthesis import asking
 
 METHOD, PURPOSE = "extract", "extraction"
@@ -124,7 +124,7 @@ STAGE = Stage(
     config=ExtractGenerateConfig,
     tables={"generations": GENERATIONS},
     run=run,
-    each="sentences",
+    cut=EachPart("sentences"),
     uses=uses,
     externals=externals,
     locations=("prompt", *asking.LLM_LOCATIONS),

@@ -15,7 +15,7 @@ from tercet.models.knowledge.extraction import Mentions
 from tercet.models.prompted.checks import without_thoughts
 from tercet.tasks.knowledge.extract import MENTIONS, SENTENCE_CATEGORIES, lexicon_of, mentions
 from tercet.tasks.rejects import Rows, isolated, numbers, refused, rejects
-from tercet.tasks.stage import Config, Stage, Work
+from tercet.tasks.stage import Config, EachPart, Stage, Work
 
 BATCH_ROWS = 4096
 # Characters of a faulty piece that a reject shows; the whole answer is in `generations`.
@@ -134,8 +134,7 @@ STAGE = Stage(
     config=ExtractParseConfig,
     tables={"mentions": MENTIONS, "sentence_categories": SENTENCE_CATEGORIES},
     run=run,
-    each="generations",
-    aligned=("sentences",),
+    cut=EachPart("generations", aligned=("sentences",)),
     seeded=False,
     libraries=("lemminflect",),
     externals=externals,

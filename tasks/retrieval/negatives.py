@@ -30,7 +30,7 @@ from tercet.tasks.corpus.held_out import held_out_shingles
 from tercet.tasks.encoders import load_encoder
 from tercet.tasks.rejects import rejects
 from tercet.tasks.retrieval.passage_vectors import PassageVectorsConfig, Vectors
-from tercet.tasks.stage import BadInput, Config, Stage, Work, connection
+from tercet.tasks.stage import BadInput, Config, Planned, Stage, Work, connection
 
 # Passages compared at once, those whose texts are read at once, and those whose words are.
 _BLOCK, _LOT, _SHARED = 65_536, 1_024, 8_192
@@ -412,6 +412,6 @@ STAGE = Stage(
     config=NegativesConfig,
     tables={"negatives": NEGATIVES},
     run=run,
-    plan=plan,
+    cut=Planned(plan),
     libraries=("torch", "transformers", "sentence-transformers", "bm25s", "PyStemmer"),
 )

@@ -14,7 +14,7 @@ from tercet.models.text.passages import passage_text
 from tercet.storage.rows import Rows
 from tercet.tasks.encoders import load_encoder, load_mix
 from tercet.tasks.rejects import rejects
-from tercet.tasks.stage import Config, Stage, Work
+from tercet.tasks.stage import Config, EachPart, Stage, Work
 
 PASSAGE_VECTORS = pa.schema([("passage_id", pa.uint64()), ("vector", pa.list_(pa.float32()))])
 """Table `passage_vectors`. The passages as one encoder has them: the evaluator's
@@ -110,7 +110,7 @@ STAGE = Stage(
     config=PassageVectorsConfig,
     tables={"passage_vectors": PASSAGE_VECTORS},
     run=run,
-    each="passages",
+    cut=EachPart("passages"),
     seeded=False,
     libraries=("torch", "transformers", "sentence-transformers"),
 )

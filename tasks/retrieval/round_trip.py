@@ -26,7 +26,7 @@ from tercet.tasks.retrieval.passage_vectors import (
     read_texts,
 )
 from tercet.tasks.scoring.score import SCORES, STAGE_NAME, Scorer
-from tercet.tasks.stage import Stage, Work, connection
+from tercet.tasks.stage import EachPart, Stage, Work, connection
 
 NAME = "round_trip"
 # How far down is searched; a passage that is not found there has the rank behind it.
@@ -148,7 +148,7 @@ STAGE = Stage(
     config=PassageVectorsConfig,
     tables={"scores": SCORES},
     run=run,
-    each="candidates",
+    cut=EachPart("candidates"),
     seeded=False,
     libraries=("torch", "transformers", "sentence-transformers", "bm25s", "pystemmer"),
 )

@@ -14,7 +14,7 @@ from tercet.models.encoders.settings import FormSettings
 from tercet.models.machine import Precision
 from tercet.storage.rows import Rows
 from tercet.tasks.encoders import load_encoder
-from tercet.tasks.stage import Config, Stage, Work, connection
+from tercet.tasks.stage import Config, Planned, Stage, Work, connection
 
 EMBEDDINGS = pa.schema([("text_id", pa.uint64()), ("vector", pa.list_(pa.float32()))])
 """Table `embeddings`.
@@ -154,8 +154,7 @@ STAGE = Stage(
     config=EmbedConfig,
     tables={"embeddings": EMBEDDINGS},
     run=run,
-    plan=plan,
-    recalls=True,
+    cut=Planned(plan, recalls=True),
     seeded=False,
     libraries=("torch", "transformers", "sentence-transformers"),
 )

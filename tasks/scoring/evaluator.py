@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from tercet.models.seeding import Ids, text_ids
 from tercet.tasks.rejects import rejects
 from tercet.tasks.scoring.score import SCORES, STAGE_NAME, Measure, Scorer, anchor_ids, emit_scores
-from tercet.tasks.stage import Config, Stage, Work
+from tercet.tasks.stage import Config, EachPart, Stage, Work
 
 Vectors: TypeAlias = npt.NDArray[np.float32]
 Floats: TypeAlias = npt.NDArray[np.float64]
@@ -129,8 +129,7 @@ STAGE = Stage(
     config=EvaluatorConfig,
     tables={"scores": SCORES},
     run=run,
-    each="candidates",
-    looked_up=("embeddings",),
+    cut=EachPart("candidates", looked_up=("embeddings",)),
     seeded=False,
 )
 SCORER = Scorer("evaluator", "similarity", STAGE, reads=("embeddings",))

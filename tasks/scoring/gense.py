@@ -15,7 +15,7 @@ from tercet.models.pretraining.forms import form_fault
 from tercet.models.t5 import wording
 from tercet.models.t5.wording import Words
 from tercet.tasks.scoring.score import SCORES, STAGE_NAME, Scorer, emit_scores
-from tercet.tasks.stage import BadInput, Config, Stage, Work
+from tercet.tasks.stage import BadInput, Config, EachPart, Stage, Work
 
 if TYPE_CHECKING:
     from tercet.models.t5.judge import Judge
@@ -107,8 +107,7 @@ STAGE = Stage(
     config=GenseConfig,
     tables={"scores": SCORES},
     run=run,
-    each="candidates",
-    aligned=("sentences",),
+    cut=EachPart("candidates", aligned=("sentences",)),
     seeded=False,
     libraries=("torch", "transformers"),
     locations=("model",),

@@ -17,7 +17,7 @@ from tercet.models import seeding
 from tercet.models.generation import DETAIL
 from tercet.tasks.scoring.evaluator import StoredVectors, stored_vectors
 from tercet.tasks.scoring.score import SCORES
-from tercet.tasks.stage import Config, Stage, Work, connection
+from tercet.tasks.stage import Config, Planned, Stage, Work, connection
 from tercet.tasks.synthesis.parse import CANDIDATES
 
 Vectors: TypeAlias = npt.NDArray[np.float32]
@@ -219,6 +219,6 @@ STAGE = Stage(
     config=MineConfig,
     tables={"candidates": CANDIDATES, "scores": SCORES},
     run=run,
-    plan=plan,
+    cut=Planned(plan),
     seeded=False,
 )

@@ -12,7 +12,7 @@ from tercet.errors import kind_of
 from tercet.models import discriminators
 from tercet.tasks.scoring.evaluator import Floats, score_by_vectors
 from tercet.tasks.scoring.score import SCORES, STAGE_NAME, Scorer
-from tercet.tasks.stage import BadInput, Config, Stage, Work
+from tercet.tasks.stage import BadInput, Config, EachPart, Stage, Work
 
 
 class PairConfig(Config):
@@ -57,8 +57,7 @@ STAGE = Stage(
     config=PairConfig,
     tables={"scores": SCORES},
     run=run,
-    each="candidates",
-    looked_up=("embeddings",),
+    cut=EachPart("candidates", looked_up=("embeddings",)),
     seeded=False,
     # A discriminator under another name is the same.
     locations=("model",),

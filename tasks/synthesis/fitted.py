@@ -13,7 +13,7 @@ from tercet.models.llm.messages import Request
 from tercet.models.machine import Precision
 from tercet.models.prompted import templates
 from tercet.models.t5 import wording
-from tercet.tasks.stage import BadInput, Stage, Work
+from tercet.tasks.stage import BadInput, EachPart, Stage, Work
 from tercet.tasks.synthesis import asking
 from tercet.tasks.synthesis.prompted import say, template_of
 from tercet.tasks.synthesis.synthesise import ALIGNED, NAME, SynthesiseConfig, generated
@@ -121,8 +121,7 @@ STAGE = Stage(
     config=FittedConfig,
     tables={"generations": GENERATIONS},
     run=run,
-    each="sentences",
-    aligned=ALIGNED,
+    cut=EachPart("sentences", aligned=ALIGNED),
     uses=uses,
     externals=externals,
     # The generator's name says where its model and settings are, which are digested.

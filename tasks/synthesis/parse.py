@@ -15,7 +15,7 @@ from tercet.models.prompted.checks import faults, unwrapped
 from tercet.models.text.words import words_sql
 from tercet.storage.rows import Rows, read_parquet_sql
 from tercet.tasks.rejects import rejects
-from tercet.tasks.stage import Config, Stage, Work, connection
+from tercet.tasks.stage import Config, EachPart, Stage, Work, connection
 
 CANDIDATES = pa.schema(
     [
@@ -283,8 +283,7 @@ STAGE = Stage(
     config=ParseConfig,
     tables={"candidates": CANDIDATES},
     run=run,
-    each="generations",
-    aligned=("sentences",),
+    cut=EachPart("generations", aligned=("sentences",)),
     seeded=False,
     libraries=("lemminflect",),
 )

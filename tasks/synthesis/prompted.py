@@ -10,7 +10,7 @@ from tercet.models.llm.messages import Request
 from tercet.models.llm.settings import LlmSettings, Sampling
 from tercet.models.prompted import templates
 from tercet.models.prompted.methods import check_shots
-from tercet.tasks.stage import Stage, Work
+from tercet.tasks.stage import EachPart, Stage, Work
 from tercet.tasks.synthesis import asking
 from tercet.tasks.synthesis.synthesise import (
     ALIGNED,
@@ -152,12 +152,11 @@ STAGE = Stage(
     config=PromptedConfig,
     tables={"generations": GENERATIONS},
     run=run,
-    each="sentences",
-    aligned=ALIGNED,
+    cut=EachPart("sentences", aligned=ALIGNED),
     libraries=("lemminflect",),
     uses=uses,
     externals=externals,
     locations=("params.prompt", "params.shots", "params.generator", *asking.LLM_LOCATIONS),
     asks=asks,
 )
-OVER_PASSAGES = replace(STAGE, config=PromptedOverPassagesConfig, each="passages", aligned=())
+OVER_PASSAGES = replace(STAGE, config=PromptedOverPassagesConfig, cut=EachPart("passages"))

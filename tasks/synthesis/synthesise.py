@@ -19,7 +19,7 @@ from tercet.models import seeding
 from tercet.models.generation import GENERATIONS, Method, MethodInput, Pool, generation_ids
 from tercet.tasks.corpus.anchors import ANCHOR_COLUMNS, anchor_mask
 from tercet.tasks.rejects import isolated, refused
-from tercet.tasks.stage import Config, Stage, Work, connection
+from tercet.tasks.stage import Config, EachPart, Stage, Work, connection
 from tercet.tasks.synthesis.methods import MethodSettings, check_params, method_of
 
 NAME = "synthesise"
@@ -262,9 +262,8 @@ STAGE = Stage(
     config=SynthesiseConfig,
     tables={"generations": GENERATIONS},
     run=run,
-    each="sentences",
-    aligned=ALIGNED,
+    cut=EachPart("sentences", aligned=ALIGNED),
     libraries=("lemminflect",),
     uses=uses,
 )
-OVER_PASSAGES = replace(STAGE, config=OverPassagesConfig, each="passages", aligned=())
+OVER_PASSAGES = replace(STAGE, config=OverPassagesConfig, cut=EachPart("passages"))

@@ -6,12 +6,14 @@ import pyarrow as pa
 from pydantic import Field
 
 from tercet.models.encoders.settings import FormSettings
-from tercet.models.losses.info_nce import LOSS
+from tercet.models.losses.registry import LOSSES
 from tercet.models.machine import Precision
 from tercet.models.training.phase import PartRows
 from tercet.tasks.stage import BadInput, Config, Stage, Work, connection
 from tercet.tasks.training.fitting import TRAINING_LOG, fitted, hyperparameters_of
 from tercet.tasks.training.training_rows import drop_contaminated, shaped
+
+LOSS = LOSSES["info_nce"]
 
 
 class FitEvaluatorConfig(FormSettings, Config):
@@ -68,4 +70,5 @@ STAGE = Stage(
     run=run,
     model=True,
     libraries=("torch", "transformers", "sentence-transformers"),
+    uses=lambda config: (LOSS,),
 )

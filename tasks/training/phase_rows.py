@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tercet.models.encoders.settings import FormSettings, Side
-from tercet.models.losses.gaussian_decay import TEACHER
+from tercet.models.losses.registry import TEACHER
 from tercet.models.text.halves import LEAST, halves
 from tercet.models.training.phase import Drawing, PartRows, Teacher
 from tercet.storage.rows import quoted

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from pydantic import BaseModel
 
 from tercet.models.encoders.settings import has_sides
-from tercet.models.losses.gaussian_decay import TEACHER
+from tercet.models.losses.registry import TEACHER
 from tercet.models.pretraining.forms import transformer_folder
 from tercet.models.retrieval.words import split
 from tercet.storage.rows import Rows

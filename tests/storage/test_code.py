@@ -13,9 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from tercet.models.losses import pairwise_logistic
-from tercet.models.losses.info_nce import InfoNce
-from tercet.models.losses.loss import Loss
+from tercet.models.losses.loss import Loss, Params
 from tercet.storage import code
 from tercet.storage.store import open_store
 
@@ -233,10 +231,9 @@ def test_only_what_has_changed_is_parsed_again_by_another_process(
 
 
 def test_the_modules_of_an_object_are_those_of_its_functions_and_classes() -> None:
-    loss = Loss(
-        "l", InfoNce, partial(pairwise_logistic.build, None), labels={"label": pa.float32()}
-    )
-    assert code.modules_of(loss) == {InfoNce.__module__, pairwise_logistic.__name__}
+    resolve = partial(code.declared, None)
+    loss = Loss("l", Params, "m:f", labels={"label": pa.float32()}, resolve=resolve)
+    assert code.modules_of(loss) == {Params.__module__, code.__name__}
     assert code.modules_of((loss, len, 3, "os", Path)) == code.modules_of(loss)
 
 

@@ -14,9 +14,9 @@ from tercet.storage.store import SCHEMES, open_store
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without what takes time or depends on the machine."""
     fine = [doctor.Finding("ok", "stub", "")]
-    for name in ("prefect", "gpu", "minilm", "memory", "python", "libraries"):
+    for name in ("prefect", "gpu", "minilm", "libraries"):
         monkeypatch.setattr(doctor, name, lambda: fine)
-    monkeypatch.setattr(doctor, "disk", lambda store: fine)
+    monkeypatch.setattr(doctor, "machine", lambda store: fine)
 
 
 @pytest.mark.usefixtures("quick")
@@ -49,7 +49,8 @@ def test_a_store_that_cannot_be_written_is_2(tmp_path: Path) -> None:
 def test_pins_are_compared_with_what_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     pins = ["numpy>=2.0", "duckdb<1", "no-such-package>=3", "nothing; extra == 'gpu'"]
     monkeypatch.setattr(metadata, "requires", lambda name: pins)
-    findings = doctor.libraries()
+    python, *findings = doctor.libraries()
+    assert (python.state, python.what) == ("ok", "python")
     assert [(finding.state, finding.what) for finding in findings] == [
         ("missing", "duckdb"),
         ("missing", "no-such-package"),
@@ -60,6 +61,7 @@ def test_pins_are_compared_with_what_is_installed(monkeypatch: pytest.MonkeyPatc
 
 def test_weights_are_known_by_their_digest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor.weights, "locate", lambda name: tmp_path)
-    assert doctor.minilm()[0].state == "missing"
+    assert [finding.state for finding in doctor.minilm()] == ["missing"]
     (tmp_path / "model.safetensors").write_bytes(b"other weights")
-    assert "unexpected weights" in doctor.minilm()[0].says
+    (finding,) = doctor.minilm()
+    assert "unexpected weights" in finding.says

@@ -156,8 +156,6 @@ def test_what_is_wrong_is_said_before_a_model_is_loaded(suite: str, tmp_path: Pa
         ((), {"pooling": "median"}, "unfit_model", "--pooling"),
         ((), {"splits": "dev"}, "missing_file", "sts-dev"),
         ((), {"suite": None}, "missing_key", "--suite"),
-        ((), {"precision": "fp16"}, "unknown_name", "--precision"),
-        ((), {"format_": "xml"}, "unknown_name", "--format"),
         (("ingest",), {}, "unfit_model", "ingest@aaaa1111"),
         (("train@9",), {}, "unfit_model", "'train@9'"),
         (("./no/such",), {}, "missing_file", "'./no/such'"),

@@ -81,8 +81,6 @@ def test_what_a_run_does_not_have_yet_is_told_beside_what_it_has(
 
 def test_what_cannot_be_searched(searched: Searched, tmp_path: Path) -> None:
     store = searched.store.location
-    with fails("unknown_name", "--format", "'xml'"):
-        search_passages(QUERY, 5, None, "xml", store, None)
     with fails("bad_value"):
         search_passages("", 5, None, "table", store, None)
     other, run = small_store(tmp_path / "other")

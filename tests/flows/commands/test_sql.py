@@ -106,7 +106,6 @@ def test_a_faulty_query_is_one_sentence(store: str, query: str, kind: ErrorKind,
 
 def test_options_that_cannot_be(store: str, tmp_path: Path) -> None:
     cases: list[tuple[str | None, str | None, ErrorKind, str]] = [
-        ("xml", None, "unknown_name", "'xml'"),
         ("parquet", None, "missing_key", "-o FILE"),
         ("csv", str(tmp_path), "exists", str(tmp_path)),
         (None, str(tmp_path / "x.xlsx"), "bad_value", ".xlsx"),

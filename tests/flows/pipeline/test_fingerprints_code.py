@@ -96,7 +96,7 @@ def closures(recipe: str) -> Mapping[str, Mapping[str, str]]:
         ("quickstart", "models.rules.negation", {"synthesise.negation"}),
         ("quickstart", "tasks.corpus.ingest tasks.corpus.sources.pydocs", {"ingest"}),
         ("quickstart", "tasks.corpus.sources.hub models.losses.guided", set()),
-        ("sarcse", "models.losses.token_reconstruction_loss", {"train"}),
+        ("sarcse", "models.losses.token_reconstruction", {"train"}),
         (
             "quickstart",
             "models.losses.registry tasks.synthesis.methods tasks.scoring.scorers "

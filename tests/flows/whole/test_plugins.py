@@ -63,13 +63,16 @@ def test_all_four_train_a_model_and_an_edit_remakes_the_steps_of_what_it_edits(
 
     assert "tercet-toys 0.1" in types("plan")
     types("run", "--no-server")
-    for module, old, new in (("margin", "+ far", "+ 2 * far"), ("length", "/ work", "/ 2 / work")):
+    for module, old, new in (
+        ("margin_loss", "+ far", "+ 2 * far"),
+        ("length", "/ work", "/ 2 / work"),
+    ):
         file = packages / "tercet_toys" / f"{module}.py"
         file.write_text(file.read_text().replace(old, new))
     planned = types("plan")
     lines = {line.split()[0]: line for line in planned.splitlines()}
     assert "code of tercet_toys.length" in lines["score.length"]
-    assert "code of tercet_toys.margin" in lines["train"]
+    assert "code of tercet_toys.margin_loss" in lines["train"]
     steps = {"score.length", "select", "train"}
     assert {step for step, line in lines.items() if line.split()[1:2] == ["run"]} == steps
 

@@ -169,16 +169,3 @@ def test_in_order_by_hand():
     assert metrics.in_order(anchors, near, far).tolist() == [1.0, 0.0, 0.5, 0.5]
     with pytest.raises(ValueError, match="NaN"):
         metrics.in_order(anchors, near, np.full((4, 2), np.nan, np.float32))
-
-
-@pytest.mark.parametrize("block", [1, 7, 64, 1 << 20])
-def test_nearest_is_the_literal_one_in_any_blocks(block):
-    generator = np.random.default_rng(4)
-    queries, answers = (unit(generator.normal(size=(n, 3))) for n in (20, 31))
-    places, products = metrics.nearest(queries, answers, block)
-    assert places.tolist() == [int(np.argmax(answers @ query)) for query in queries]
-    assert products == pytest.approx((queries @ answers.T).max(axis=1), abs=1e-6)
-    # Of equal ones the first. Whole numbers, since sums of others may differ by where they stand.
-    whole = generator.integers(-3, 4, (20, 3)).astype(np.float64)
-    same = np.repeat([[1.0, 2.0, 2.0]], 9, axis=0)
-    assert metrics.nearest(whole, same, block)[0].tolist() == [0] * 20

@@ -9,7 +9,7 @@ from tiny_t5 import tiny_t5
 from transformers import AutoTokenizer
 
 from tercet.models.generators import layout
-from tercet.models.generators.generator import parted
+from tercet.models.generators.layout import parted
 from tercet.models.llm.messages import Request
 from tercet.models.llm.settings import Sampling
 from tercet.models.prompted import templates

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tercet.models.losses.info_nce import InfoNce
+from tercet.models.losses.registry import InBatch
 from tercet.models.training.phase import Hyperparameters, PartRows, epoch_steps, part_sizes
 
 
@@ -54,9 +54,9 @@ def test_an_epoch_lasts_as_long_as_the_part_that_needs_most() -> None:
 def test_a_group_counts_once() -> None:
     rows = pa.table({"row_id": pa.array(range(5), pa.uint64())})
     groups = pa.array([7, 7, 9, 7, 1], pa.uint64())
-    assert PartRows("a", rows, "info_nce", InfoNce()).count() == 5
+    assert PartRows("a", rows, "info_nce", InBatch()).count() == 5
     grouped = rows.append_column("group", groups)
-    assert PartRows("a", grouped, "info_nce", InfoNce()).count() == 3
+    assert PartRows("a", grouped, "info_nce", InBatch()).count() == 3
 
 
 def test_steps() -> None:

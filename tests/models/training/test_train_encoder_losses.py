@@ -16,7 +16,7 @@ from training_run import NUMBERS, drawn, part, same_weights, table, train, witho
 
 from tercet.models.encoders.encoder import encode, load_encoder
 from tercet.models.encoders.settings import TokenCnnForm
-from tercet.models.losses.definition_loss import projection_for, read_projection
+from tercet.models.losses.definition import projection_for, read_projection
 from tercet.models.losses.registry import loss_named
 from tercet.models.training import train_encoder as module
 from tercet.models.training.loop import Setting

@@ -11,7 +11,7 @@ from stages import emitted, stored
 
 from tercet.models.encoders.encoder import encode, load_encoder, save_encoder
 from tercet.models.encoders.entry_space import create_space
-from tercet.models.losses.definition_loss import Projection
+from tercet.models.losses.definition import Projection
 from tercet.storage.rows import Rows
 from tercet.tasks.corpus.held_out import HELD_OUT_DEFINITIONS
 from tercet.tasks.corpus.labelled import LABELLED

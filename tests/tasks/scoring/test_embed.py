@@ -16,7 +16,7 @@ from tercet.models import seeding
 from tercet.models.encoders.encoder import encode, load_encoder
 from tercet.storage.rows import Rows
 from tercet.tasks.scoring import embed
-from tercet.tasks.stage import Loaded, Resources, Work
+from tercet.tasks.stage import Loaded, Planned, Resources, Work
 from tercet.tasks.synthesis.answer_warnings import find_embed
 
 Inputs = dict[str, Rows]
@@ -36,8 +36,8 @@ def work(
 
 
 def planned(inputs: Inputs, scratch: Path, part_rows: int) -> Specs:
-    assert embed.STAGE.plan is not None
-    return embed.STAGE.plan(work(inputs, scratch, {}, None, part_rows=part_rows)[0])
+    assert isinstance(embed.STAGE.cut, Planned)
+    return embed.STAGE.cut.specs(work(inputs, scratch, {}, None, part_rows=part_rows)[0])
 
 
 def embedded(

@@ -3,7 +3,7 @@
 import numpy as np
 
 from tercet.tasks.scoring.score import SCORES, STAGE_NAME, Scorer, emit_scores
-from tercet.tasks.stage import Config, Stage
+from tercet.tasks.stage import Config, EachPart, Stage
 
 
 class Length(Config):
@@ -19,5 +19,7 @@ def score(work):
         emit_scores(work, "length", "p_true", batch, np.minimum(words / work.config.words, 1.0))
 
 
-STAGE = Stage(STAGE_NAME, Length, {"scores": SCORES}, score, each="candidates", seeded=False)
+STAGE = Stage(
+    STAGE_NAME, Length, {"scores": SCORES}, score, cut=EachPart("candidates"), seeded=False
+)
 SCORER = Scorer("length", "p_true", STAGE)

@@ -18,12 +18,10 @@ from torch.utils._pytree import tree_leaves
 
 from tercet.models.encoders.encoder import load_encoder, save_encoder
 from tercet.models.encoders.entry_space import Turn
-from tercet.models.losses import definition_loss as module
-from tercet.models.losses.definition_loss import (
+from tercet.models.losses.definition import (
     DefinitionLoss,
     Projection,
     definition_loss,
-    drawn_entries,
     projection_for,
     read_projection,
 )
@@ -67,66 +65,6 @@ def test_large_products_overflow_nothing() -> None:
     assert loss.item() == pytest.approx(100 / 2)  # nothing, and 1000 - 900
     assert torch.isfinite(slope).all()
     assert found.tolist() == [True, False]
-
-
-@pytest.mark.parametrize("block", [1, 4, 16_384])
-def test_a_row_that_stands_for_several_entries_counts_as_they_would(block: int) -> None:
-    torch.manual_seed(4)
-    vectors = torch.randn(4, 5, dtype=torch.float64, requires_grad=True)
-    entries = torch.randn(10, 5, dtype=torch.float64)
-    # No text's own: rows 4, 5, 7 and 8 stand for themselves and 1, 2, 1 and 0 copies.
-    copies = {4: 1, 5: 2, 7: 1, 8: 0}
-    shifts = torch.zeros(10, dtype=torch.float64)
-    for row, more in copies.items():
-        shifts[row] = math.log(1 + more)
-    loss, found = definition_loss(vectors, entries, PADDED, block, shifts)
-    repeated = torch.cat([entries, *(entries[row].expand(more, 5) for row, more in copies.items())])
-    expected = literal(vectors, repeated, OWNERS)
-    assert torch.allclose(loss, expected, atol=1e-12)
-    (slope,) = torch.autograd.grad(loss, vectors)
-    (wanted,) = torch.autograd.grad(expected, vectors)
-    assert torch.allclose(slope, wanted, atol=1e-12)
-    best = (vectors @ entries.T).argmax(1).tolist()
-    assert found.tolist() == [b in own for b, own in zip(best, OWNERS, strict=True)]
-
-
-def test_drawn_entries_have_the_owners_and_stand_for_all() -> None:
-    torch.manual_seed(5)
-    entries = torch.randn(500, 4, dtype=torch.float64)
-    vectors = torch.randn(2, 4, dtype=torch.float64)
-    owners = torch.tensor([[17, -1], [3, 499]])
-    whole = torch.exp(vectors @ entries.T).sum(1)
-    sums = []
-    for _ in range(2000):
-        rows, places, shifts = drawn_entries(500, owners, 60)
-        assert rows.tolist() == sorted(set(rows.tolist()))
-        assert rows[places[0, 0]] == 17
-        assert rows[places[1]].tolist() == [3, 499]
-        assert places[0, 1] == -1
-        assert shifts[places[owners >= 0]].tolist() == [0.0, 0.0, 0.0]
-        assert float(shifts.exp().sum()) == pytest.approx(500, rel=1e-4)
-        sums.append(torch.exp(vectors @ entries[rows].T + shifts.double()).sum(1))
-    # Without bias: three standard errors of the mean over draws.
-    found = torch.stack(sums)
-    assert ((found.mean(0) - whole).abs() < 3 * found.std(0) / math.sqrt(len(sums))).all()
-
-
-def test_a_large_dictionary_is_drawn_from_at_each_step(
-    tiny_backbone: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    loss = encoder_loss(tiny_backbone, list(range(4000)))
-    texts, labels = ["the first row", "a blue file"], torch.tensor([[3999, -1], [9, 4]])
-    features = loss.model.preprocess(texts)
-    whole = loss([dict(features)], labels).item()
-    monkeypatch.setattr(module, "ALL_UP_TO", 3999)
-    monkeypatch.setattr(module, "DRAWN", 1000)
-    drawn = [loss([dict(features)], labels).item() for _ in range(20)]
-    assert len(set(drawn)) == 20
-    assert sum(drawn) / 20 == pytest.approx(whole, rel=0.02)
-    torch.manual_seed(6)
-    first = loss([dict(features)], labels).item()
-    torch.manual_seed(6)
-    assert loss([dict(features)], labels).item() == first
 
 
 def encoder_loss(backbone: Path, ids: list[int]) -> DefinitionLoss:

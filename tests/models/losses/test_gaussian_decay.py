@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from tercet.models.losses.gaussian_decay_loss import GaussianDecayLoss, gaussian_decay_loss
+from tercet.models.losses.gaussian_decay import GaussianDecayLoss, gaussian_decay_loss
+from tercet.models.losses.registry import GaussianDecay
 
 TAU, SIGMA, ROWS, DIMENSION = 0.05, 0.04, 5, 8
 FORMS = ("opening", "term", "none")
@@ -164,7 +165,8 @@ class Lookup(torch.nn.Module):
 def test_the_module_reports_the_batchs_means() -> None:
     vectors = batch()
     student = student_cosines(vectors)
-    loss = GaussianDecayLoss(Lookup(), TAU, SIGMA)
+    params = GaussianDecay(tau=TAU, sigma_cosine=SIGMA)
+    loss = GaussianDecayLoss(Lookup(), params, {})
     features = [{"vectors": v} for v in vectors]
     value = loss(features, student + SIGMA)
     assert float(value) == pytest.approx(
@@ -196,9 +198,11 @@ def test_the_module_reports_the_batchs_means() -> None:
 )
 def test_arguments_out_of_range(arguments: dict[str, object], name: str) -> None:
     with pytest.raises(ValueError, match=name):
-        GaussianDecayLoss(Lookup(), **arguments)  # type: ignore[arg-type]
+        GaussianDecay(**arguments)  # type: ignore[arg-type]
 
 
 def test_two_columns_are_refused() -> None:
     with pytest.raises(ValueError, match="negative"):
-        GaussianDecayLoss(Lookup())([{"vectors": v} for v in batch()[:2]], None)
+        GaussianDecayLoss(Lookup(), GaussianDecay(), {})(
+            [{"vectors": v} for v in batch()[:2]], None
+        )

@@ -15,7 +15,7 @@ from tercet.models.encoders.encoder import load_encoder
 from tercet.models.encoders.settings import TokenCnnForm
 from tercet.models.encoders.token_cnn import KERNELS
 from tercet.models.losses.registry import LOSSES, fill_loss, loss_named, loss_of
-from tercet.models.losses.token_reconstruction_loss import (
+from tercet.models.losses.token_reconstruction import (
     TokenDecoder,
     reconstruction_error,
     token_weights,
