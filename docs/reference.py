@@ -3,6 +3,7 @@
 `tables.md` has every table and column; the texts are the docstrings behind the schemas.
 `recipe_keys.md` has every key of a recipe; the texts are those of the pydantic models.
 `errors.md` has the sentences of all foreseen failures, read out of the code that raises them.
+Of `sql.md` the table of reasons comes from `tasks/reasons.py`.
 """
 
 import ast
@@ -23,6 +24,7 @@ from pydantic.json_schema import SkipJsonSchema
 from tercet.flows.recipe.model import Recipe
 from tercet.models.generation import DETAIL
 from tercet.storage.catalog.snapshot import METADATA
+from tercet.tasks.reasons import REASONS
 from tercet.tasks.stages import Described, described, known_schemas, stages
 
 DOCS = Path(__file__).parent
@@ -296,7 +298,24 @@ def _written(text: ast.expr) -> str:
     return "{…}"
 
 
-PAGES = {"tables.md": tables, "recipe_keys.md": recipe_keys, "errors.md": errors}
+REASONS_HEAD = "| stage | reason | a row of it | `row_id` |\n|---|---|---|---|\n"
+
+
+def sql() -> str:
+    """The page of queries, its table of reasons written anew."""
+    rows = []
+    for group in REASONS:
+        stages = ", ".join(f"`{stage}`" for stage in group.stages)
+        for first, one in enumerate(group.reasons):
+            text = re.sub(r"\b(?:ingest|parse)\.\w+", r"`\g<0>`", one.text)
+            stage, row_id = ("", "") if first else (stages, group.row_id)
+            rows.append(f"| {stage} | `{one.name}` | {text} | {row_id} |\n")
+    text = (DOCS / "sql.md").read_text(encoding="utf-8")
+    before, head, after = text.partition(REASONS_HEAD)
+    return before + head + "".join(rows) + re.sub(r"\A(\|.*\n)*", "", after)
+
+
+PAGES = {"tables.md": tables, "recipe_keys.md": recipe_keys, "errors.md": errors, "sql.md": sql}
 
 if __name__ == "__main__":
     for page, write in PAGES.items():

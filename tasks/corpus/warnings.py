@@ -18,6 +18,7 @@ from tercet.tasks.corpus.sources.corpora import IngestConfig
 from tercet.tasks.corpus.splits import SPLITS
 from tercet.tasks.evaluation.evaluate import EvaluateConfig
 from tercet.tasks.knowledge import extract
+from tercet.tasks.reasons import remedies
 from tercet.tasks.stage import Work, ask, connection
 from tercet.tasks.training.train_settings import TrainConfig
 from tercet.tasks.warning import StageWarning, age
@@ -36,14 +37,6 @@ LEFT_IN, LEAST, LOOKED_AT = 0.01, 5, 20_000
 _REPEATS = {"sentence": ("duplicate",), "pair": ("duplicate_query", "duplicate_answer")}
 # What the splits keep out of dev or train.
 _BY_SPLITS = ("shared_with_test", "shared_with_dev", "like_test", "like_dev")
-_MENDS: Mapping[str, str] = {
-    "shared_with_test": "lower ingest.test",
-    "like_test": "lower ingest.test",
-    "shared_with_dev": "lower ingest.dev",
-    "like_dev": "lower ingest.dev",
-    "too_short": "lower ingest.min_words",
-    "too_long": "raise ingest.max_words",
-}
 _LOOK = "see them (tercet sql \"SELECT reason, detail, text FROM rejects WHERE stage = 'ingest'\")"
 _TAGS = (
     "a|b|br|center|code|div|em|font|h[1-6]|hr|i|img|li|ol|p|pre|span|strong|table|tbody|td|th|tr|u"
@@ -94,11 +87,6 @@ def find_ingest(work: Work, made: Rows, configs: Sequence[BaseModel]) -> Iterato
     yield from _left_in(work, made)
 
 
-def remedies(reasons: Sequence[str]) -> list[str]:
-    """What keeps more of the rows that `ingest` left out for these reasons."""
-    return list(dict.fromkeys(_MENDS[reason] for reason in reasons if reason in _MENDS))
-
-
 def _listed(reasons: Counter[str]) -> str:
     return ", ".join(f"{reason} {n:,}" for reason, n in reasons.most_common(3))
 
@@ -118,7 +106,7 @@ def _unused(name: str, counts: _Counts) -> Iterator[StageWarning]:
     if documents.total() <= documents[NOTHING_KEPT]:
         lost = sum((own for unit, own in counts.items() if unit != "document"), Counter[str]())
         said = f"corpus {name!r}: no document of it is used ({_listed(lost)})"
-        mends = remedies([reason for reason, _ in lost.most_common(3)])
+        mends = remedies([reason for reason, _ in lost.most_common(3)], "ingest")
         remedy = " and ".join(mends) or "leave it out, or give it texts that no other corpus has"
         read = documents.total()
         yield StageWarning("unused", name, read, read, said, remedy)
@@ -183,7 +171,8 @@ def _kept_out(name: str, counts: _Counts) -> Iterator[StageWarning]:
         if lost and lost.total() >= LOST * total:
             said = f"corpus {name!r}: {lost.total():,} of {total:,} {unit}s are left out "
             said += f"({_listed(lost)}), and {found['train']:,} are in train"
-            mends = " and ".join(remedies([reason for reason, _ in lost.most_common(3)]))
+            common = [reason for reason, _ in lost.most_common(3)]
+            mends = " and ".join(remedies(common, "ingest"))
             remedy = f"to keep more, {mends}" if mends else _LOOK
             yield StageWarning("left_out", name, lost.total(), total, said, remedy)
 

@@ -12,7 +12,8 @@ import pyarrow as pa
 from pydantic import BaseModel
 
 from tercet.storage.rows import Rows, read_parquet_sql
-from tercet.tasks.scoring.select import RANDOM, SelectConfig
+from tercet.tasks.reasons import remedies
+from tercet.tasks.scoring.select import RANDOM
 from tercet.tasks.stage import Work, connection
 from tercet.tasks.synthesis.synthesise import SynthesiseConfig
 from tercet.tasks.warning import StageWarning, find_cut
@@ -80,8 +81,7 @@ def find_unusable(work: Work, made: Rows, configs: Sequence[BaseModel]) -> Itera
             remedy += "change the prompt or the model"
             yield StageWarning("copied", method, count, total, said, remedy, example)
         told = [method for method, *_ in copied]
-        mends = {"cut_off": "raise its max_tokens"}
-        for warning in refused(db, counts, reasons, mends):
+        for warning in refused(db, counts, reasons, "parse"):
             if warning.key not in told:
                 yield warning
 
@@ -130,11 +130,13 @@ def find_by_endpoint(work: Work, made: Rows, pool: Pool) -> Iterator[StageWarnin
             yield StageWarning("refused", endpoint, count, total, said, remedy, example)
 
 
-def refused(db: Any, counts: str, reasons: str, mends: Mapping[str, str]) -> Iterator[StageWarning]:
+def refused(
+    db: Any, counts: str, reasons: str, stage: str, select: Mapping[str, Any] | None = None
+) -> Iterator[StageWarning]:
     """Warnings of methods of which next to nothing was accepted.
 
     counts: query of (method, total, accepted); reasons: of each refused row's (method, reason,
-    text). mends: what to do about a reason.
+    text). stage, select: as `remedies` takes them.
     """
     few = db.execute(
         f"""SELECT method, total, accepted, reasons[1] AS most FROM ({counts}) JOIN
@@ -149,18 +151,14 @@ def refused(db: Any, counts: str, reasons: str, mends: Mapping[str, str]) -> Ite
             continue
         count = total - accepted
         said = f"{count:,} of {total:,} rows of {method} were refused"
-        mend = mends.get(most["reason"], f"read them (tercet try RECIPE --method {method})")
+        read = [f"read them (tercet try RECIPE --method {method})"]
+        (mend, *_) = remedies([most["reason"]], stage, select) or read
         remedy = f"most often as {most['reason']}; {mend}"
         yield StageWarning("refused", method, count, total, said, remedy, most["text"])
 
 
 # Beyond it, training is mostly on the fallback.
 FALLEN_BACK = 0.5
-_THRESHOLDS = {
-    "below_positive_min": ("lower", "positive_min"),
-    "above_negative_max": ("raise", "negative_max"),
-    "beyond_rank_max": ("raise", "rank_max"),
-}
 
 
 def find_select(work: Work, made: Rows, configs: Sequence[BaseModel]) -> Iterator[StageWarning]:
@@ -170,7 +168,7 @@ def find_select(work: Work, made: Rows, configs: Sequence[BaseModel]) -> Iterato
     reasons = f"""SELECT c.method, reason, r.text FROM {made.sql("rejects")} r
         JOIN {work.inputs["candidates"].sql("candidates")} c ON c.candidate_id = r.row_id"""
     with connection(work) as db:
-        yield from refused(db, counts, reasons, remedies(work.config))
+        yield from refused(db, counts, reasons, "select", work.config.model_dump(mode="json"))
         total, unrelated, itself = db.execute(
             f"""SELECT count(*), count(*) FILTER (negative_method = '{RANDOM}'),
                 count(*) FILTER (positive_id IS NULL) FROM {made.sql("triplets")}"""
@@ -189,32 +187,6 @@ def find_select(work: Work, made: Rows, configs: Sequence[BaseModel]) -> Iterato
             said += "was accepted"
             remedy = "see what was refused (tercet sql 'SELECT * FROM acceptance')"
             yield StageWarning(kind, None, count, total, said, remedy)
-
-
-def remedies(config: SelectConfig) -> dict[str, str]:
-    """What to do about a candidate on the wrong side of a threshold, by the reason."""
-    settings = config.model_dump(mode="json")
-    return {
-        reason: f"{change} {threshold_keys(name, settings)}"
-        for reason, (change, name) in _THRESHOLDS.items()
-    }
-
-
-def threshold_keys(name: str, select: Mapping[str, Any]) -> str:
-    """The general key of a threshold, and those of relations and methods that have their own.
-
-    Their own takes the general one's place for their texts, so that changing the general one would
-    do nothing to those.
-    name: such as positive_min. select: the settings of `select`, as JSON has them.
-    """
-    own = [
-        f"select.{kind}.{one}.{name}"
-        for kind in ("relations", "methods")
-        for one, settings in select.get(kind, {}).items()
-        if settings.get(name) is not None
-    ]
-    listed = " and ".join(own)
-    return f"select.{name}" + (f" (where they count instead, {listed})" if own else "")
 
 
 def find_embed(work: Work, made: Rows, configs: Sequence[BaseModel]) -> Iterator[StageWarning]:

@@ -21,11 +21,10 @@ from tercet.tasks.corpus.kind_registry import KINDS
 from tercet.tasks.corpus.labelled import LabelledConfig, columns_of
 from tercet.tasks.corpus.sources.registry import reader_of
 from tercet.tasks.corpus.splits import SPLITS
-from tercet.tasks.corpus.warnings import remedies
+from tercet.tasks.reasons import remedies
 from tercet.tasks.retrieval.negatives import count_rows
 from tercet.tasks.scoring.select import SelectConfig
 from tercet.tasks.stage import Work, ask, connection
-from tercet.tasks.synthesis import answer_warnings
 from tercet.tasks.training.phase_rows import rows_sql, sides_of
 from tercet.tasks.training.phases import OF_TRIPLETS, SOURCES, PartConfig
 from tercet.tasks.training.train_settings import TrainConfig
@@ -37,10 +36,6 @@ UNKNOWN, LOOKED_AT = 0.5, 1_000
 # Tokens for what a vocabulary lacks: of WordPiece, and of SentencePiece. Bytes lack nothing.
 _UNKNOWN = frozenset(("[UNK]", "<unk>"))
 _PAIRS, _QUERIES = "document_pairs", "queries"
-_MENDS: Mapping[str, str] = {
-    "no_pair": "list methods for the other role under synthesise, or train on rows: anchors",
-    "held_out_text": "lower ingest.test",
-}
 _TAUGHT = (
     "name the teacher beside the loss, `models: {teacher: evaluator}`, or write `sigma_cosine: 0`"
 )
@@ -150,11 +145,8 @@ def _few(
     if common:
         listed = ", ".join(f"{reason} {reasons[reason]:,}" for reason in common)
         said += f". {left_out} were left out as {listed}"
-    mends = dict(_MENDS)
-    for config in configs:
-        if isinstance(config, SelectConfig):
-            mends |= answer_warnings.remedies(config)
-    first = [mends[reason] for reason in common if reason in mends][:1] or remedies(common)[:1]
+    selects = [one.model_dump(mode="json") for one in configs if isinstance(one, SelectConfig)]
+    first = remedies(common, "select" if left_out == "Candidates" else "ingest", *selects[:1])[:1]
     remedy = ", or ".join([*first, " and ".join(dict.fromkeys(map(_more, sources)))])
     key = ", ".join(part.name for part in parts)
     return StageWarning("few_rows", key, rows, FEW_BATCHES * size, said, remedy)
