@@ -3,7 +3,7 @@
 `tables.md` has every table and column; the texts are the docstrings behind the schemas.
 `recipe_keys.md` has every key of a recipe; the texts are those of the pydantic models.
 `errors.md` has the sentences of all foreseen failures, read out of the code that raises them.
-Of `sql.md` the table of reasons comes from `tasks/reasons.py`.
+Of `sql.md` the table of reasons comes from `tasks/reasons.tsv`.
 """
 
 import ast
@@ -11,6 +11,7 @@ import re
 import types
 import typing
 from collections.abc import Iterator, Mapping
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -298,20 +299,19 @@ def _written(text: ast.expr) -> str:
     return "{…}"
 
 
-REASONS_HEAD = "| stage | reason | a row of it | `row_id` |\n|---|---|---|---|\n"
+HEAD = "| stage | reason | a row of it |\n|---|---|---|\n"
 
 
 def sql() -> str:
     """The page of queries, its table of reasons written anew."""
     rows = []
-    for group in REASONS:
-        stages = ", ".join(f"`{stage}`" for stage in group.stages)
-        for first, one in enumerate(group.reasons):
+    for key, reasons in groupby(REASONS, lambda one: one.stages):
+        named = ", ".join(f"`{stage}`" for stage in key.split(", "))
+        for one in reasons:
             text = re.sub(r"\b(?:ingest|parse)\.\w+", r"`\g<0>`", one.text)
-            stage, row_id = ("", "") if first else (stages, group.row_id)
-            rows.append(f"| {stage} | `{one.name}` | {text} | {row_id} |\n")
-    text = (DOCS / "sql.md").read_text(encoding="utf-8")
-    before, head, after = text.partition(REASONS_HEAD)
+            rows.append(f"| {named} | `{one.name}` | {text} |\n")
+            named = ""
+    before, head, after = (DOCS / "sql.md").read_text(encoding="utf-8").partition(HEAD)
     return before + head + "".join(rows) + re.sub(r"\A(\|.*\n)*", "", after)
 
 
