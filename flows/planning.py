@@ -36,8 +36,8 @@ from tercet.storage.artifacts import Artifact, artifacts_of, find_parts, open_ar
 from tercet.storage.rows import rows_of
 from tercet.storage.store import Store, is_store, open_store, work_of
 from tercet.tasks.corpus.anchors import ANCHOR_COLUMNS, anchor_mask
+from tercet.tasks.findings.warning import age
 from tercet.tasks.stage import Resources, Work
-from tercet.tasks.warning import age
 
 # Parts to sample, or more until this many anchors were seen; prompts to count.
 _PARTS = 8

@@ -8,14 +8,15 @@ import pytest
 from stages import stored
 
 from tercet.storage.rows import rows_of
-from tercet.tasks.evaluation import warnings
 from tercet.tasks.evaluation.evaluate import EvaluateConfig
 from tercet.tasks.evaluation.evaluation_rows import EVALUATIONS
+from tercet.tasks.findings.figures import FINDINGS
+from tercet.tasks.findings.finding import Look, look_for
+from tercet.tasks.findings.warning import StageWarning
 from tercet.tasks.scoring.select import SelectConfig
 from tercet.tasks.stage import REJECTS, Resources, Work
 from tercet.tasks.training.phases import PhaseConfig
 from tercet.tasks.training.train_settings import TrainConfig
-from tercet.tasks.warning import StageWarning
 
 
 def figure(metric: str, value: float, n: int = 181, **more: Any) -> dict[str, Any]:
@@ -47,7 +48,7 @@ def found(tmp_path: Path) -> Any:
             else TrainConfig(phase=PhaseConfig.model_validate(settings))
             for name, settings in config.items()
         ]
-        return list(warnings.find_evaluate(work, made, configs))
+        return list(look_for(FINDINGS["evaluate"], Look(work, made, configs)))
 
     return _found
 

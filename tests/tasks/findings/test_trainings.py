@@ -11,21 +11,17 @@ import pytest
 from stages import stored
 from tokenizers import Tokenizer, models
 
-from tercet.storage.rows import rows_of
+from tercet.storage.rows import Rows, rows_of
 from tercet.tasks.corpus import labelled
+from tercet.tasks.findings.finding import Look, look_for
+from tercet.tasks.findings.trainings import BEFORE, FINDINGS, find_beforehand
+from tercet.tasks.findings.warning import StageWarning
 from tercet.tasks.guarding import GuardConfig
 from tercet.tasks.scoring.select import SelectConfig
 from tercet.tasks.stage import Resources, Work
 from tercet.tasks.training.fitting import TRAINING_LOG
 from tercet.tasks.training.phases import PhaseConfig
 from tercet.tasks.training.train_settings import TrainConfig
-from tercet.tasks.training.train_warnings import (
-    find_before,
-    find_beforehand,
-    find_lost,
-    find_transductive,
-)
-from tercet.tasks.warning import StageWarning
 
 BLANK = {"anchor": "text", "positive": "text"}
 
@@ -44,7 +40,8 @@ def found(
     models = {"backbone": folder}
     slots = dict.fromkeys(("triplets", "labelled", "document_pairs"), rows)
     work = Work(config, 0, slots, models, {}, Resources(), folder, lambda name, rows: None)
-    return list(find_before(work, [config, SelectConfig.model_validate(select)]))
+    configs = [config, SelectConfig.model_validate(select)]
+    return list(look_for(BEFORE, Look(work, Rows({}), configs)))
 
 
 Told = list[tuple[str, str | None, int, int]]
@@ -217,7 +214,7 @@ def lost(folder: Path, *trainings: tuple[str, list[float | None], int | None]) -
     ]
     log = stored(folder, training_log=pa.Table.from_pylist(rows, TRAINING_LOG))["training_log"]
     work = Work(None, 0, {}, {}, {}, Resources(), folder, lambda name, rows: None)
-    return [one.message for one in find_lost(work, log, [])]
+    return [one.message for one in look_for(FINDINGS["train"], Look(work, log, []))]
 
 
 @pytest.mark.parametrize(
@@ -257,6 +254,6 @@ def test_what_the_guard_leaves_in_training_makes_figures_transductive(
     table = pa.table({"text_id": texts, "task": pa.array(tasks, pa.string())})
     rows = stored(tmp_path, contamination=table)["contamination"]
     work = Work(config, 0, {}, {}, {}, Resources(), tmp_path, lambda name, rows: None)
-    warnings = list(find_transductive(work, rows, []))
+    warnings = list(look_for(FINDINGS["guard"], Look(work, rows, [])))
     assert [(one.kind, one.count) for one in warnings] == [("transductive", count)] * bool(count)
     assert [name for name in names if name not in warnings[0].message] == []
