@@ -157,10 +157,7 @@ def _long_passages(look: Look) -> str:
 
 
 def _kept_sample(look: Look) -> Iterator[Row]:
-    """Of corpora with more or fewer sentences than when the sample was drawn, or without anchors.
-
-    look: with the new sentences; the sample that is kept.
-    """
+    """Of corpora with more or fewer sentences than when the sample that is kept was drawn."""
     drawn = {
         row["corpus"]: row["sentences"] for row in look.made.table("anchor_shares").to_pylist()
     }
@@ -175,14 +172,9 @@ def _kept_sample(look: Look) -> Iterator[Row]:
             now[name] += int((fits & (corpus == name)).sum())
     for name, count in sorted(now.items()):
         before = drawn.get(name, 0)
-        more = abs(count - before)
-        if name not in rules:
-            change = f"it has no anchor of the corpus {name!r} with {count:,} sentences"
-            yield {"key": name, "count": count, "total": count, "change": change}
-        elif more:
-            change = f"of {name!r} there are now {more:,} {'more' if count > before else 'fewer'} "
-            change += f"than its {before:,} sentences"
-            yield {"key": name, "count": more, "total": count, "change": change}
+        if count != before:
+            row = {"key": name, "count": abs(count - before), "total": count}
+            yield row | {"before": before}
 
 
 def _no_mention(look: Look) -> str:
@@ -267,7 +259,7 @@ KEPT: Mapping[str, Sequence[Finding]] = {
         Finding(
             "kept_sample",
             _kept_sample,
-            "the sample of {age} is kept, and {change}",
+            "the sample of {age} is kept, when {key!r} had {before:,} sentences; it has {total:,}",
             "leave sample.keep out of a run to draw a new one, and tag that",
         ),
     ),

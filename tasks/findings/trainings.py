@@ -6,23 +6,18 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pydantic import BaseModel
 
 from tercet.models.encoders.settings import has_sides
 from tercet.models.losses.gaussian_decay import TEACHER
 from tercet.models.pretraining.forms import transformer_folder
 from tercet.models.retrieval.words import split
-from tercet.tasks.corpus.kind_registry import KINDS
-from tercet.tasks.corpus.labelled import LabelledConfig, columns_of
-from tercet.tasks.corpus.sources.registry import reader_of
+from tercet.storage.rows import quoted
 from tercet.tasks.corpus.splits import SPLITS
-from tercet.tasks.findings.finding import Finding, Look, Row, cut, cut_sql, listed
-from tercet.tasks.findings.warning import StageWarning
+from tercet.tasks.findings.finding import Finding, Look, Row, counted, cut, cut_sql, listed
 from tercet.tasks.retrieval.negatives import count_rows
 from tercet.tasks.stage import Work, ask
 from tercet.tasks.training.phase_rows import rows_sql, sides_of
 from tercet.tasks.training.phases import OF_TRIPLETS, SOURCES, PartConfig
-from tercet.tasks.training.train_settings import TrainConfig
 
 FEW_BATCHES = 8
 # A share of the rows.
@@ -32,9 +27,6 @@ UNKNOWN, LOOKED_AT = 0.5, 1_000
 # Tokens for what a vocabulary lacks: of WordPiece, and of SentencePiece. Bytes lack nothing.
 _UNKNOWN = frozenset(("[UNK]", "<unk>"))
 _PAIRS, _QUERIES = "document_pairs", "queries"
-_TAUGHT = (
-    "name the teacher beside the loss, `models: {{teacher: evaluator}}`, or write `sigma_cosine: 0`"
-)
 _TEXTS = ("anchor", "positive", "negative")
 
 
@@ -53,10 +45,9 @@ def _few_rows(look: Look) -> Iterator[Row]:
                 "key": ", ".join(part.name for part in parts),
                 "count": count,
                 "total": FEW_BATCHES * size,
-                "rows": " and ".join(map(_named, sources)),
+                "sources": " and ".join(map(repr, sources)),
                 "batches": f"{count / size:.1f} batches of {size}",
                 "left_out": f"; left out are {listed(why)}" if why else "",
-                "more": " and ".join(dict.fromkeys(map(_more, sources))),
                 "why": why,
                 "stage": stage,
             }
@@ -64,38 +55,20 @@ def _few_rows(look: Look) -> Iterator[Row]:
 
 
 def _left_out(work: Work, sources: Sequence[str]) -> tuple[str, list[Row]]:
-    """The stage that left out candidates, or pairs, of these sources, and why, most often first.
-
-    What `select` could spare is not counted.
-    """
+    """The stage that left out candidates, or pairs, of these sources, and why, most often first."""
     if any(source in (*OF_TRIPLETS, _QUERIES) for source in sources):
-        stage, rows = (
-            "select",
-            f"""SELECT reason, count(*) FROM
-            {work.inputs["triplets"].sql("rejects")}
-            WHERE reason NOT IN ('surplus', 'unused_fallback') GROUP BY ALL""",
-        )
+        stage, table = "select", work.inputs["triplets"].sql("rejects")
+        # Those that it could spare are not counted.
+        rows = f"""SELECT reason, count(*) FROM {table}
+            WHERE reason NOT IN ('surplus', 'unused_fallback') GROUP BY ALL"""
     elif _PAIRS in sources:
-        stage, rows = (
-            "ingest",
-            f"""SELECT outcome, sum(n)::BIGINT FROM
-            {work.inputs[_PAIRS].sql("corpus_outcomes")}
-            WHERE unit = 'pair' AND outcome NOT IN {SPLITS} GROUP BY ALL""",
-        )
+        stage, table = "ingest", work.inputs[_PAIRS].sql("corpus_outcomes")
+        rows = f"""SELECT outcome, sum(n)::BIGINT FROM {table}
+            WHERE unit = 'pair' AND outcome NOT IN {SPLITS} GROUP BY ALL"""
     else:
         return "", []
     counts = ask(work, f"FROM ({rows}) AS counts(reason, n) ORDER BY n DESC, reason")
     return stage, [{"reason": reason, "n": n} for reason, n in counts]
-
-
-def _named(source: str) -> str:
-    return source.replace("_", " ") if source in SOURCES else f"rows of {source!r}"
-
-
-def _more(source: str) -> str:
-    if source in (_PAIRS, _QUERIES):
-        return "add text"
-    return "add text or raise sample.rows" if source in SOURCES else f"add rows to {source!r}"
 
 
 def _rows(part: PartConfig, work: Work) -> int:
@@ -161,38 +134,21 @@ def _without_side(look: Look) -> Iterator[Row]:
     for part in look.work.config.phase.parts:
         if not sides_of(part.rows):
             count = _rows(part, look.work)
-            yield {"key": part.name, "count": count, "rows": _rows_of(part)}
+            yield {"key": part.name, "count": count, "source": part.rows.source}
 
 
-def _rows_of(part: PartConfig) -> str:
-    if part.rows.source == "anchors":
-        return "anchors"
-    return "triplets" if part.rows.source in OF_TRIPLETS else f"rows of {part.rows.source!r}"
-
-
-def _decays(part: PartConfig) -> bool:
-    """Whether the part decays by what stands in its rows."""
-    return part.decays() and TEACHER not in part.models
-
-
-def _undecayed(look: Look) -> Iterator[Row]:
-    """Of parts that decay, the rows without a teacher's cosine; 0 where all have one."""
-    for part in look.work.config.phase.parts:
-        if _decays(part):
-            ((count, total),) = ask(
-                look.work,
-                f"""SELECT count(*) FILTER (label IS NULL), count(*)
-                FROM ({rows_sql(look.work, part)}) WHERE negative IS NOT NULL""",
-            )
-            row = {"key": part.name, "count": count, "total": total, "rows": _rows_of(part)}
-            yield row | {"lacking": f"{count:,} of {total:,}"}
-
-
-def _plain_cosines(look: Look) -> Iterator[Row]:
-    if look.work.config.phase.word_repetition:
-        for row in _undecayed(look):
-            if not row["count"]:
-                yield row | {"count": row["total"]}
+def _undecayed(look: Look) -> str:
+    """Of parts that decay by what stands in their rows, those without a teacher's cosine."""
+    return " UNION ALL ".join(
+        counted(
+            "label IS NULL",
+            f"FROM ({rows_sql(look.work, part)}) WHERE negative IS NOT NULL",
+            "min(anchor)",
+            f"{quoted(part.name)} AS key, {quoted(part.rows.source)} AS source",
+        )
+        for part in look.work.config.phase.parts
+        if part.decays() and TEACHER not in part.models
+    )
 
 
 def _few_negatives(look: Look) -> str:
@@ -211,27 +167,13 @@ def _transductive(look: Look) -> str:
             FROM (SELECT task, count(*) AS n FROM contamination GROUP BY task)) AS why"""
 
 
-UNDECAYED = Finding(
-    "undecayed",
-    lambda look: (row for row in _undecayed(look) if row["count"]),
-    "{lacking} {rows} that train {key!r} have no teacher's cosine of their negative, which counts "
-    "in full, without decay",
-    _TAUGHT,
-)
-PLAIN_COSINES = Finding(
-    "plain_cosines",
-    _plain_cosines,
-    "the teacher's cosines of the {rows} that train {key!r} are of the plain anchors, in which "
-    "word_repetition repeats words",
-    _TAUGHT,
-)
 BEFORE = (
     Finding(
         "few_rows",
         _few_rows,
-        "there are only {count:,} {rows} to train {key!r}, {batches}, which teach an encoder "
-        "little{left_out}",
-        "{more}",
+        "there are only {count:,} rows of {sources} to train {key!r}, {batches}, which teach an "
+        "encoder little{left_out}",
+        "add text or rows, or raise sample.rows",
     ),
     cut("train", _cut),
     Finding(
@@ -244,13 +186,19 @@ BEFORE = (
     Finding(
         "no_side",
         _without_side,
-        "the encoder has prompts for queries and documents, and the {count:,} {rows} that train "
-        "{key!r}, which have no such sides, are read without them",
+        "the encoder has prompts for queries and documents, and the {count:,} rows of {source!r} "
+        "that train {key!r}, which have no such sides, are read without them",
         "train on `rows: document_pairs` for search, or do without its prompts by `prompts: "
         '{{query: "", document: ""}}`',
     ),
-    UNDECAYED,
-    PLAIN_COSINES,
+    Finding(
+        "undecayed",
+        _undecayed,
+        "{count:,} of {total:,} rows of {source!r} that train {key!r} have no teacher's cosine of "
+        "their negative, which counts in full, without decay",
+        "name the teacher beside the loss, `models: {{teacher: evaluator}}`, or write "
+        "`sigma_cosine: 0`",
+    ),
 )
 """Of the rows that a phase is about to train on."""
 FINDINGS: Mapping[str, Sequence[Finding]] = {
@@ -286,30 +234,3 @@ FINDINGS: Mapping[str, Sequence[Finding]] = {
         ),
     ),
 }
-
-
-def find_beforehand(configs: Mapping[str, BaseModel]) -> Iterator[tuple[str, StageWarning]]:
-    """Step and warning where the columns of labelled corpora show before anything runs that rows
-    have no teacher's cosine.
-
-    configs: of all steps, by name.
-    """
-    corpora = {
-        corpus.name: (corpus, config.max_line_bytes)
-        for config in configs.values()
-        if isinstance(config, LabelledConfig)
-        for corpus in config.corpora
-    }
-    trainings = {step: one for step, one in configs.items() if isinstance(one, TrainConfig)}
-    for step, config in trainings.items():
-        for part in config.phase.parts:
-            if not _decays(part) or part.rows.source not in corpora:
-                continue
-            corpus, longest = corpora[part.rows.source]
-            assert corpus.kind is not None
-            kind, tables = KINDS[corpus.kind], reader_of(corpus.source).tables(corpus, longest)
-            row = {"key": part.name, "count": 0, "rows": _rows_of(part)}
-            if not any("label" in columns_of(corpus, kind, table) for table in tables):
-                yield step, UNDECAYED.warning(row | {"lacking": "all"})
-            elif config.phase.word_repetition:
-                yield step, PLAIN_COSINES.warning(row)

@@ -12,9 +12,8 @@ from stages import stored
 from tokenizers import Tokenizer, models
 
 from tercet.storage.rows import Rows, rows_of
-from tercet.tasks.corpus import labelled
 from tercet.tasks.findings.finding import Look, look_for
-from tercet.tasks.findings.trainings import BEFORE, FINDINGS, find_beforehand
+from tercet.tasks.findings.trainings import BEFORE, FINDINGS
 from tercet.tasks.findings.warning import StageWarning
 from tercet.tasks.guarding import GuardConfig
 from tercet.tasks.scoring.select import SelectConfig
@@ -112,15 +111,13 @@ AROUND = {"name": "token_reconstruction", "decoder": False, "with": {"name": "ga
     [
         (nli(None, None, 0.5), NLI, [("undecayed", "triplets", 2, 3)]),
         (triplets("text", "text", None, cosines=None), {}, [("undecayed", "triplets", 2, 2)]),
-        # Stored cosines are of the plain anchors.
-        (nli(0.1), {**NLI, "word_repetition": True}, [("plain_cosines", "triplets", 1, 1)]),
         (nli(None), {**NLI, "loss": AROUND}, [("undecayed", "triplets", 1, 1)]),
         # All is well, or nothing decays.
         (nli(0.1, 0.5), NLI, []),
         (triplets("text", None), {}, []),
         (nli(None, None), {**NLI, "loss": "info_nce"}, []),
         (nli(None, None), {**NLI, "loss": {"name": "gaussian_decay", "sigma_cosine": 0}}, []),
-        (nli(None), {**NLI, "word_repetition": True, "models": {"teacher": ""}}, []),
+        (nli(None), {**NLI, "models": {"teacher": ""}}, []),
     ],
 )
 def test_rows_without_a_cosine_are_told(
@@ -128,33 +125,8 @@ def test_rows_without_a_cosine_are_told(
 ) -> None:
     name = "labelled" if "corpus" in table else "triplets"
     tables = {name: table, "rejects": {"reason": pa.array([], pa.string())}}
-    kinds = ("undecayed", "plain_cosines")
-    assert (
-        kinds_of([one for one in found(tmp_path, phase, tables) if one.kind in kinds]) == expected
-    )
-
-
-@pytest.mark.parametrize(
-    ("header", "columns", "repeats", "kinds"),
-    [
-        ("anchor,positive,negative", None, False, ["undecayed"]),
-        ("sent0,sent1,hard_neg", None, True, ["undecayed"]),
-        ("anchor,positive,negative,negative_similarity", None, False, []),
-        ("anchor,positive,negative,negative_similarity", None, True, ["plain_cosines"]),
-        ("a,b,c", {"anchor": "a", "positive": "b", "negative": "c"}, False, ["undecayed"]),
-    ],
-)
-def test_it_is_told_beforehand_where_the_columns_show_it(
-    tmp_path: Path, header: str, columns: Any, repeats: bool, kinds: list[str]
-) -> None:
-    path = tmp_path / "nli.csv"
-    path.write_text(f"{header}\none text,another text,a third\n")
-    corpus = {"name": "nli", "source": str(path), "role": "labelled", "kind": "triplets"}
-    corpus |= {"columns": columns} if columns else {}
-    config = labelled.LabelledConfig.model_validate({"corpora": [corpus]})
-    phase = PhaseConfig.model_validate({"rows": "nli", "word_repetition": repeats})
-    before = list(find_beforehand({"labelled": config, "train": TrainConfig(phase=phase)}))
-    assert [(step, warning.kind) for step, warning in before] == [("train", one) for one in kinds]
+    warnings = [one for one in found(tmp_path, phase, tables) if one.kind == "undecayed"]
+    assert kinds_of(warnings) == expected
 
 
 def pairs(queries: list[str], answers: list[str]) -> dict[str, dict[str, Any]]:
