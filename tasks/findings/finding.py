@@ -3,9 +3,8 @@
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from duckdb import DuckDBPyConnection
 from pydantic import BaseModel
 
 from tercet.models.text.words import words_sql
@@ -14,6 +13,9 @@ from tercet.tasks.findings.warning import StageWarning, age
 from tercet.tasks.reasons import remedies
 from tercet.tasks.scoring.select import SelectConfig
 from tercet.tasks.stage import Work, connection
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
 
 Row: TypeAlias = dict[str, Any]
 # Reasons that the sentence names, and those whose remedies it gives.
@@ -52,7 +54,7 @@ class Finding:
     remedy: str
     condition: str = "count > 0"
 
-    def warnings(self, look: Look, db: DuckDBPyConnection) -> Iterator[StageWarning]:
+    def warnings(self, look: Look, db: "DuckDBPyConnection") -> Iterator[StageWarning]:
         """The warnings of a step. db: for queries; its views are made here."""
         rows = self.rows if isinstance(self.rows, str) else self.rows(look)
         if isinstance(rows, str):
@@ -86,7 +88,7 @@ def look_for(findings: Iterable[Finding], look: Look) -> Iterator[StageWarning]:
             yield from finding.warnings(look, db)
 
 
-def _query(look: Look, db: DuckDBPyConnection, query: str, condition: str) -> list[Row]:
+def _query(look: Look, db: "DuckDBPyConnection", query: str, condition: str) -> list[Row]:
     for rows in (look.made, *look.work.inputs.values()):
         for table in rows.tables:
             # A step's own table comes before one of the same name in its inputs.
