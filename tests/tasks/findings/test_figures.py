@@ -81,6 +81,21 @@ def test_judged_documents_that_are_not_there_are_counted(found: Any) -> None:
     assert (warning.kind, warning.key, warning.count) == ("no_document", "ours", 1203)
 
 
+def test_rows_of_graded_pairs_that_cannot_be_used_are_counted(found: Any) -> None:
+    faults = ["ours: row 3: no score", "ours: row 9: no text", "other: row 1: no score"]
+    rejects = [{"stage": "evaluate", "reason": "bad_label", "detail": one} for one in faults]
+    own = {"suite": "sts_sets", "subset": "all", "task": "ours"}
+    (warning,) = found(
+        figure("spearman", 50.0, n=40, **own),
+        figure("spearman", 50.0, n=8, **own | {"task": "ours dev"}),
+        figure("spearman", 50.0, n=5, **own | {"task": "other name"}),
+        rejects=rejects,
+        evaluate={"sts_sets": {"ours": "pairs.csv", "mine": "mine.csv"}},
+    )
+    assert (warning.kind, warning.key) == ("unusable", "ours")
+    assert (warning.count, warning.total, warning.example) == (2, 50, "row 3: no score")
+
+
 def test_an_encoder_with_prompts_of_which_no_search_is_measured_is_told(found: Any) -> None:
     settings = {"prompts": {"query": "query: "}}
     rows = [figure("mrr", 50.0, task="halves"), figure("spearman", 80.0, suite="sts")]
