@@ -94,7 +94,7 @@ def _held_out(look: Look) -> Iterator[Row]:
             if share * kept >= ASKED and documents[split] < share * kept / 3
         }
         there = " and ".join(
-            f"{documents[split]:,} are in {split}, where {asked:,.0f} were asked for"
+            f"{documents[split]:,} are in {split} ({asked:,.0f} were asked for)"
             for split, asked in wanted.items()
         )
         remedy = "raise " + " and ".join(f"ingest.{split}" for split in wanted)

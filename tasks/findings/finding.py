@@ -73,9 +73,7 @@ class Finding:
     def warning(self, row: Row, mends: Sequence[str] = ()) -> StageWarning:
         """The warning that a row gives. mends: what keeps more rows."""
         row = {"total": row["count"]} | row
-        remedy = self.remedy.format(**row)
-        if mends:
-            remedy = f"to keep more, {' and '.join(mends)}; or {remedy}"
+        remedy = "; ".join([*mends, self.remedy.format(**row)])
         kind, key, example = row.get("kind", self.kind), row.get("key"), row.get("example")
         message = self.sentence.format(**row)
         return StageWarning(kind, key, row["count"], row["total"], message, remedy, example)
