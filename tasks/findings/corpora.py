@@ -188,8 +188,9 @@ _NO_MENTION = Finding(
     "no_mention",
     _no_mention,
     "no mention was found in {count:,} of {total:,} sentences",
-    "the rules know English nouns and numbers: name a lexicon of the field; of a language model "
-    "read the answers (tercet try RECIPE --method extract), and change the prompt or the model",
+    "the rules know English nouns and numbers: name a lexicon of the field or a pipeline of the "
+    "language; of a language model read the answers (tercet try RECIPE --method extract), and "
+    "change the prompt or the model",
     f"total > 0 AND count >= {UNMENTIONED} * total",
 )
 FINDINGS: Mapping[str, Sequence[Finding]] = {
