@@ -3,6 +3,7 @@
 `tables.md` has every table and column; the texts are the docstrings behind the schemas.
 `recipe_keys.md` has every key of a recipe; the texts are those of the pydantic models.
 `errors.md` has the sentences of all foreseen failures, read out of the code that raises them.
+`sql.md` has a table of reasons (`tasks/reasons.tsv`) and one of warnings (`tasks/findings`).
 """
 
 import ast
@@ -10,6 +11,7 @@ import re
 import types
 import typing
 from collections.abc import Iterator, Mapping
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,10 @@ from pydantic.json_schema import SkipJsonSchema
 from tercet.flows.recipe.model import Recipe
 from tercet.models.generation import DETAIL
 from tercet.storage.catalog.snapshot import METADATA
+from tercet.tasks.findings.answers import NO_TEXT, UNLIKE
+from tercet.tasks.findings.looking import FINDINGS, KEPT
+from tercet.tasks.findings.trainings import BEFORE
+from tercet.tasks.reasons import REASONS
 from tercet.tasks.stages import Described, described, known_schemas, stages
 
 DOCS = Path(__file__).parent
@@ -296,7 +302,41 @@ def _written(text: ast.expr) -> str:
     return "{…}"
 
 
-PAGES = {"tables.md": tables, "recipe_keys.md": recipe_keys, "errors.md": errors}
+REASONS_HEAD = "| stage | reason | a row of it |\n|---|---|---|\n"
+KINDS_HEAD = "| stage | kind | what it says |\n|---|---|---|\n"
+
+
+def sql() -> str:
+    """The page of queries, its tables of reasons and of warnings written anew."""
+    reasons = [
+        (one.stages, one.name, re.sub(r"\b(?:ingest|parse)\.\w+", r"`\g<0>`", one.text))
+        for one in REASONS
+    ]
+    by_stage = [*FINDINGS.items(), *KEPT.items(), ("synthesise", (UNLIKE, NO_TEXT))]
+    kinds = [
+        (stage, one.kind, re.sub(r"\{(\w+).*?\}", r"*\1*", one.sentence))
+        for stage, findings in by_stage
+        for one in (*findings, *(BEFORE if stage == "train" else ()))
+    ]
+    text = (DOCS / "sql.md").read_text(encoding="utf-8")
+    for head, rows in ((REASONS_HEAD, reasons), (KINDS_HEAD, kinds)):
+        before, _, after = text.partition(head)
+        text = before + head + _listed(rows) + re.sub(r"\A(\|.*\n)*", "", after)
+    return text
+
+
+def _listed(rows: list[tuple[str, str, str]]) -> str:
+    """Lines of a table that names each stage once."""
+    lines = []
+    for key, group in groupby(rows, lambda row: row[0]):
+        named = ", ".join(f"`{stage}`" for stage in key.split(", "))
+        for _, name, text in group:
+            lines.append(f"| {named} | `{name}` | {text} |\n")
+            named = ""
+    return "".join(lines)
+
+
+PAGES = {"tables.md": tables, "recipe_keys.md": recipe_keys, "errors.md": errors, "sql.md": sql}
 
 if __name__ == "__main__":
     for page, write in PAGES.items():

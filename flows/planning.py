@@ -31,8 +31,8 @@ from tercet.storage import runs
 from tercet.storage.answers import Pool, open_pool
 from tercet.storage.artifacts import Artifact, artifacts_of, find_parts, open_artifact
 from tercet.storage.store import Store, is_store, open_store, work_of
+from tercet.tasks.findings.warning import age
 from tercet.tasks.stage import Planned, Resources, Work
-from tercet.tasks.warning import age
 
 # Parts to sample, or more until there are this many requests; prompts to count.
 _PARTS = 8

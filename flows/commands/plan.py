@@ -1,19 +1,17 @@
 """`tercet plan`: what a run would do and how long it would take, one line per step."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
 
 from tercet.flows.formatting import count_of, format_clock
 from tercet.flows.pipeline.step import Step, writer
 from tercet.flows.planning import Estimate, PlannedStep, moved_tags, plan
 from tercet.flows.results import queries
 from tercet.flows.running.arguments import RunArguments
-from tercet.flows.running.run_plan import RunPlan, prepare
+from tercet.flows.running.run_plan import prepare
 from tercet.models.plugins import package_of
 from tercet.storage.artifacts import open_artifact, warnings_of
 from tercet.storage.store import open_store
 from tercet.tasks.scoring.select_checks import unused
-from tercet.tasks.training.train_warnings import find_beforehand
 
 WORDS = {
     "reuse": "reused",
@@ -31,7 +29,7 @@ def show_plan(arguments: RunArguments) -> None:
         print(run_plan.chosen)
     for line in (*run_plan.notes, *_installed(run_plan.steps)):
         print(line)
-    for line in (*moved_tags(run_plan), *_warnings(run_plan, planned)):
+    for line in (*moved_tags(run_plan), *_warnings(run_plan.store, planned)):
         print(line)
     for step in planned:
         print(plan_line(step))
@@ -48,19 +46,15 @@ def show_plan(arguments: RunArguments) -> None:
         print(idle)
 
 
-def _warnings(run_plan: RunPlan, planned: Sequence[PlannedStep]) -> list[str]:
-    """Warnings of what was made, and of trainings to come as far as their corpora's columns show
-    them."""
-    made = {step.step: step.version for step in planned if step.state == "reuse"}
-    found: list[queries.Row] = []
-    if made:
-        store = open_store(run_plan.store, create=False)
-        for step, version in made.items():
-            assert version is not None
-            found += warnings_of(open_artifact(store, step, version))
-    before = find_beforehand({step.name: step.config for step in run_plan.steps})
-    found += ({"step": step, **asdict(one)} for step, one in before if step not in made)
-    return queries.list_warnings(found)
+def _warnings(location: str, planned: Sequence[PlannedStep]) -> list[str]:
+    """Warnings of what was made. location: of the store."""
+    rows: list[queries.Row] = []
+    for step in planned:
+        if step.state == "reuse":
+            assert step.version is not None
+            store = open_store(location, create=False)
+            rows += warnings_of(open_artifact(store, step.step, step.version))
+    return queries.list_warnings(rows)
 
 
 def _installed(steps: Sequence[Step]) -> list[str]:

@@ -5,8 +5,8 @@ from typing import Any
 
 from tercet.flows.formatting import shorten
 from tercet.flows.pages.blocks import Grid, Item, Items, Note, Panel, Section, Tabs
-from tercet.flows.report.made import SPARE, describe_reason
 from tercet.flows.report.subject import SHIPPED, Row, Subject
+from tercet.tasks.reasons import SPARE, reason_of
 
 USED = 4
 REFUSED = 6
@@ -39,7 +39,8 @@ WITH {SHIPPED}, faults AS (
     WHERE r.stage IN ('score', 'select', 'guard') GROUP BY c.method, r.reason
 ), chosen AS (SELECT method, reason, unnest(ids) AS candidate_id FROM faults)
 SELECT c.method, c.role, c.text, coalesce(c.anchor, s.text) AS anchor, v.value AS similarity,
-    c.detail, any_value(chosen.reason) AS reason, any_value(r.detail) AS more
+    c.detail, any_value(r.stage) AS stage,
+    any_value(chosen.reason) AS reason, any_value(r.detail) AS more
 FROM chosen
 JOIN candidates c USING (candidate_id)
 JOIN rejects r ON r.row_id = chosen.candidate_id AND r.reason = chosen.reason
@@ -58,6 +59,7 @@ WITH {SHIPPED}, faults AS (
 ), chosen AS (SELECT method, reason, unnest(ids) AS generation_id FROM faults)
 SELECT g.method, g.purpose AS role, g.raw AS text, coalesce(g.passage, s.text) AS anchor,
     NULL AS similarity, g.detail,
+    any_value(r.stage) AS stage,
     any_value(chosen.reason) AS reason, any_value(r.detail) AS more
 FROM chosen
 JOIN generations g USING (generation_id)
@@ -115,7 +117,10 @@ def _item(row: Row, tone: str) -> Item:
     if more:
         said.append(shorten(more, 160))
     said += _change(row["detail"])
-    tag = "In a triplet" if tone == "good" else f"{describe_reason(row['reason']).capitalize()}"
+    tag = "In a triplet"
+    if tone == "bad":
+        meaning = reason_of(row["reason"], row["stage"]).text
+        tag = meaning[:1].upper() + meaning[1:]
     below = " · ".join(said)
     return Item(
         shorten(row["text"]),

@@ -7,114 +7,7 @@ from tercet.flows.pages import charts, spaces
 from tercet.flows.pages.blocks import Block, Chart, Fold, Grid, Note, Section, Table
 from tercet.flows.recipe.corpus_names import count_apart
 from tercet.flows.report.subject import SHIPPED, Row, Subject, of_each_run
-
-REASONS = {
-    "above_negative_max": "too close to the anchor for a negative",
-    "ambiguous": "labelled both ways",
-    "bad_csv": "a record that cannot be parsed",
-    "bad_label": "an unknown label",
-    "bad_json": "a line that is not a JSON object",
-    "broad": "answered by a tenth of all that is ranked",
-    "below_p_min": "too improbable in its role",
-    "beyond_rank_max": "the query finds other passages first",
-    "below_positive_min": "too far from the anchor for a positive",
-    "common_query": "a query that several passages have",
-    "copied_words": "copies words of its passage in a row",
-    "constant": "the teacher gives all pairs the same cosine",
-    "contained": "a part of its sentence or passage, or the reverse",
-    "contaminated": "shares text with an evaluation set",
-    "cut_off": "the length limit ended the answer",
-    "damaged": "characters of it are lost or garbled",
-    "duplicate": "the same as an earlier text",
-    "duplicate_answer": "the answer of an earlier pair",
-    "duplicate_query": "the query of an earlier pair",
-    "echo": "repeats the prompt",
-    "empty": "an empty answer",
-    "empty_prompt": "the prompt file yields an empty prompt",
-    "error": "the method failed on it",
-    "failed": "the request failed for good",
-    "held_out_text": "shares text with dev or test",
-    "known_anchor": "its anchor is learnt from",
-    "like_dev": "nearly the same words as a text of dev",
-    "like_test": "nearly the same words as a text of test",
-    "line_too_long": "a line over the limit",
-    "markup": "not prose",
-    "repeated": "judged by an earlier row",
-    "unread": "a column that is not read",
-    "missing_entity": "the new entity is missing",
-    "missing_number": "the new number is missing",
-    "missing_text": "no text",
-    "incomplete_pair": "one text of the pair is missing",
-    "nan_score": "the cosine is not a number",
-    "nan_vector": "the encoder gives no number",
-    "neutral": "neither entailed nor contradicted",
-    "no_definition": "none of its definitions is left",
-    "no_entry": "its entries are gone",
-    "no_held_out": "nothing held out to measure by",
-    "no_embedding": "no vector",
-    "no_negative": "no rule can change it",
-    "no_pair": "accepted, but there is nothing to pair it with",
-    "no_halves": "hardly a text of a split can be cut in two",
-    "no_pairs": "a split without pairs",
-    "no_question": "no question mark at its end",
-    "no_positive": "no rule rewords it",
-    "document_left_out": "its document is not among those that were kept",
-    "html": "had HTML, which is taken out: no loss",
-    "no_document": "relevant documents that are not there",
-    "no_passage": "its quote is in no passage",
-    "no_judgement": "queries without a relevant document",
-    "bad_document": "a document that its reader cannot read",
-    "page_too_long": "a page of HTML longer than allowed",
-    "no_ranking": "queries with nothing to rank",
-    "no_score": "no score",
-    "no_texts": "a split without labels",
-    "no_weight": "its method has the weight 0",
-    "not_in_text": "not in the sentence",
-    "not_json": "the answer is not the JSON that was asked for",
-    "not_utf8": "not UTF-8",
-    "number_not_there": "not the number in the sentence",
-    "one_label": "fewer than two frequent labels",
-    "overlapping": "inside another item",
-    "preamble": "talks about the answer",
-    "rare_label": "too few training texts have this label",
-    "refusal": "the model declined",
-    "repetition": "repeats itself",
-    "same_as_source": "it is the anchor itself",
-    "same_text": "accepted, but the same as its partner",
-    "several_files": "means several files",
-    "several_lines": "a line break inside",
-    "shared_with_dev": "shares eight words with dev",
-    "shared_with_test": "shares eight words with test",
-    "short_source": "its sentence is too short",
-    "speaks_of_text": "speaks of the text that it was written for",
-    "surplus": "accepted, but its anchor has enough triplets",
-    "test_text": "a sentence of test",
-    "too_few": "fewer than 30 pairs",
-    "too_long": "too long",
-    "too_many": "beyond the maximum number of items",
-    "too_short": "too short",
-    "train_text": "a sentence of train",
-    "unchanged_entity": "the old entity is still there",
-    "unchanged_number": "the old number is still there",
-    "unknown_category": "not one of the categories",
-    "unknown_type": "not one of the types",
-    "unparsable": "not valid Python",
-    "unreadable": "cannot be read",
-    "unused_fallback": "a random text that no triplet needed",
-    "wrong_language": "not in the anchor's language",
-    "wrong_script": "not in the anchor's script",
-}
-
-# Dropped without being at fault.
-SPARE = ("no_pair", "same_text", "surplus", "unused_fallback")
-
-BY_THRESHOLD = ("above_negative_max", "below_p_min", "below_positive_min")
-
-
-def describe_reason(reason: str) -> str:
-    """The reason in words, or its name if it is not listed here."""
-    return REASONS.get(reason, reason.replace("_", " "))
-
+from tercet.tasks.reasons import BY_THRESHOLD, reason_of
 
 BIN = 0.025
 FIRST_REASONS = 12
@@ -196,7 +89,7 @@ def _reasons(subjects: Sequence[Subject]) -> list[Block]:
         numbers: list[int | str] = [by_run.get(subject.name, 0) for subject in subjects]
         if len(subjects) == 1:
             numbers.append(f"{100 * sum(by_run.values()) / totals[stage]:.1f}")
-        rows.append([stage, reason, describe_reason(reason), *numbers])
+        rows.append([stage, reason, reason_of(reason, stage).text, *numbers])
     align = "lll" + "r" * (len(heads) - 3)
     first = Table(
         heads, rows[:FIRST_REASONS], "The most frequent reasons for dropping a row.", align

@@ -14,9 +14,9 @@ from tercet.storage.catalog import views
 from tercet.storage.catalog.read_only import SqlError, checked
 from tercet.storage.rows import Rows, joined
 from tercet.storage.store import Store
+from tercet.tasks.findings.warning import sentence
 from tercet.tasks.stage import BadInput
 from tercet.tasks.stages import known_schemas
-from tercet.tasks.warning import sentence
 
 # What lists tables that it does not name.
 # DuckDB's words for a Parquet file that is not as it was written.

@@ -28,9 +28,9 @@ from tercet.models.llm.settings import LlmSettings
 from tercet.storage import locks
 from tercet.storage.answers import Pool, Response, open_pool
 from tercet.storage.store import Store
-from tercet.tasks.synthesis import answer_warnings
+from tercet.tasks.findings.answers import UNLIKE, find_fruitless
+from tercet.tasks.findings.warning import StageWarning
 from tercet.tasks.synthesis.fitted import FittedConfig
-from tercet.tasks.warning import StageWarning
 
 if TYPE_CHECKING:
     from tercet.models.generators.generator import Local
@@ -97,10 +97,6 @@ class LlmSession:
 
         return ask
 
-    def has_several(self) -> bool:
-        """Whether the recipe has several endpoints."""
-        return len(self._settings.endpoints) > 1
-
     def warnings(self) -> Iterator[StageWarning]:
         """What shows, since the last call, that one of the recipe's endpoints is not well."""
         from tercet.models.llm.client.client import Client
@@ -109,7 +105,7 @@ class LlmSession:
         yield from found
         if self._settings.endpoints and isinstance(self._client, Client):
             for tally in self._client.tallies():
-                yield from answer_warnings.find_fruitless(tally)
+                yield from find_fruitless(tally)
 
     def cancel(self) -> None:
         """Fails every pending request, and aborts a server that is starting."""
@@ -272,7 +268,9 @@ class LlmSession:
             found = find_endpoints(settings, llm)
             for absent in (one.absent for one in found if one.absent is not None):
                 self._say(f"{str(absent).removesuffix('.')}. The others are asked meanwhile.")
-            self._told += answer_warnings.find_unlike(difference(found), len(found))
+            if (clause := difference(found)) is not None:
+                row = {"difference": clause, "count": 2, "total": len(found)}
+                self._told.append(UNLIKE.warning(row))
             asked = [one.endpoint for one in found]
             look, record = wire(llm, folder, asked), self._recording(answerer)
             return Client(asked, look, settings, answerer.who.label, record, _nothing)

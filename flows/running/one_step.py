@@ -5,14 +5,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tercet.flows.pipeline import fingerprints
 from tercet.flows.pipeline.fingerprints import Fingerprint
 from tercet.flows.pipeline.step import Step
-from tercet.flows.running import parts, warnings
+from tercet.flows.running import parts
 from tercet.flows.running.elsewhere import libraries
 from tercet.flows.running.executors import Executor, Threads
 from tercet.flows.running.gpus import device
@@ -23,10 +22,13 @@ from tercet.flows.running.parts import PartFile
 from tercet.flows.running.run_plan import RunPlan
 from tercet.storage import fingerprint, locks, runs
 from tercet.storage.artifacts import Artifact, artifacts_of, find_parts, open_artifact
+from tercet.storage.rows import joined
 from tercet.storage.store import Store
 from tercet.storage.verifying import faults_of
-from tercet.tasks.stage import BadInput, EachPart, OnePart, Planned, Resources, silent
-from tercet.tasks.warning import StageWarning, sentence
+from tercet.tasks.findings.finding import Finding, Look, look_for
+from tercet.tasks.findings.looking import KEPT, findings_after, findings_before
+from tercet.tasks.findings.warning import StageWarning, sentence
+from tercet.tasks.stage import BadInput, EachPart, OnePart, Planned, Resources, Work, silent
 
 Progress = Callable[[int, int | None, str], None]
 Say = Callable[[str], None]
@@ -80,7 +82,7 @@ def make_artifact(
         recalled = _recalled(handle, step, own, standing) or _continued(handle, step, own)
         runs.use(handle.store, handle.run_id, [f"{one.step}@{one.version}" for one in recalled])
     order = _order(handle, step, own, recalled, progress)
-    told = _tell(handle, step, order.models, warnings.find_before)
+    told = _tell(handle, step, order.models, findings_before(step.config))
     sources = {entry["source"] for entry in standing or () if "source" in entry}
     if not sources <= order.driving.keys():
         # Its inputs were made again, by a version that writes other bytes.
@@ -116,10 +118,9 @@ def make_artifact(
         is_training = step.stage.model and pending
         with kept_in_bucket(artifact, handle.say) if is_training else nullcontext():
             handle.executor.map(order, pending, show)
-    told += _tell(handle, step, order.models, warnings.find_after)
-    if handle.llm is not None:
-        of_endpoints = partial(warnings.find_of_endpoints, store=handle.store, llm=handle.llm)
-        told += _tell(handle, step, order.models, of_endpoints)
+    told += _tell(handle, step, order.models, findings_after(step.stage))
+    if step.stage.asks is not None and handle.llm is not None:
+        told += _told(handle, step, handle.llm.warnings())
     at_once = len(pending) == len(standing)
     return artifact.finish(_manifest(handle, step, own, told, began, at_once))
 
@@ -131,11 +132,11 @@ def _keep(
     kept = open_artifact(handle.store, step.name, str(own.kept))
     records, manifest = kept.records(), kept.manifest()
     assert manifest is not None
-    spec = {"spec": {"made": manifest["created"]}, "known": [kept.version]}
-    artifact.adopt_plan([spec] * len(records))
+    spec = {"made": manifest["created"]}
+    artifact.adopt_plan([{"spec": spec, "known": [kept.version]}] * len(records))
     for index, record in records.items():
         artifact.reference(index, record, record["info"])
-    told = _tell(handle, step, {}, warnings.find_kept)
+    told = _tell(handle, step, {}, KEPT[step.stage.name], spec)
     return artifact.finish(_manifest(handle, step, own, told, began))
 
 
@@ -170,16 +171,38 @@ def _tell(
     handle: RunHandle,
     step: Step,
     models: Mapping[str, Path],
-    find: Callable[[warnings.Look], Iterator[StageWarning]],
+    findings: Sequence[Finding],
+    spec: Mapping[str, Any] | None = None,
 ) -> list[dict[str, Any]]:
-    """Looks for warnings of the step, and says them as they are found."""
-    limit = handle.plan.recipe.run.memory_limit
-    look = warnings.Look(step, handle.plan.steps, partial(artifact_of, handle), models, limit)
-    named = {"step": step.name, "stage": step.stage.name}
-    told = [{**named, **asdict(found)} for found in find(look)]
-    for warning in told:
-        handle.say(sentence(warning))
-    return told
+    """Looks for warnings of the step, and says them. spec: of a version that is kept."""
+    if not findings:
+        return []
+    artifact = artifact_of(handle, step.name)
+    work = Work(
+        config=step.config,
+        seed=0,
+        inputs={
+            slot: joined([artifact_of(handle, name).rows() for name in names])
+            for slot, names in step.inputs.items()
+        },
+        models=models,
+        spec=spec or {},
+        resources=Resources(memory_limit=handle.plan.recipe.run.memory_limit),
+        scratch=artifact.scratch(),
+        emit=lambda table, rows: None,
+        stage=step.stage.name,
+    )
+    configs = [one.config for one in handle.plan.steps]
+    return _told(handle, step, look_for(findings, Look(work, artifact.rows(), configs)))
+
+
+def _told(handle: RunHandle, step: Step, warnings: Iterator[StageWarning]) -> list[dict[str, Any]]:
+    """The warnings of a step as its manifest keeps them, said as they are found."""
+    rows = []
+    for warning in warnings:
+        rows.append({"step": step.name, "stage": step.stage.name, **asdict(warning)})
+        handle.say(sentence(rows[-1]))
+    return rows
 
 
 def _order(

@@ -16,7 +16,7 @@ from tercet.flows.running.run_plan import RunPlan
 from tercet.flows.terminal.progress import ProgressReading
 from tercet.storage import runs
 from tercet.storage.store import Store, open_store
-from tercet.tasks.warning import sentence
+from tercet.tasks.findings.warning import sentence
 
 
 def publish_run(plan: RunPlan, run_id: str) -> None:

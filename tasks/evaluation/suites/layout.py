@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeGuard
 
@@ -96,6 +96,19 @@ def columns(line: str, least: int, path: Path, number: int) -> list[str]:
             "needed.",
         )
     return found
+
+
+def table_rows(
+    path: Path, least: int, texts: Sequence[int] = (), first: int = 1
+) -> Iterator[tuple[int, list[str]]]:
+    """Number and columns of each line from the `first` on. texts: columns that hold text.
+
+    Raises: BadInput as `columns` and `check_texts`.
+    """
+    for number, line in enumerate(lines(path)[first - 1 :], first):
+        cells = columns(line, least, path, number)
+        check_texts([cells[place] for place in texts], path, number)
+        yield number, cells
 
 
 def check_texts(texts: Sequence[str], path: Path, number: int) -> None:

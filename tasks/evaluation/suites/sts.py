@@ -8,7 +8,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,7 @@ from tercet.tasks.evaluation.suites.layout import (
     columns,
     content_digest,
     lines,
+    table_rows,
 )
 from tercet.tasks.evaluation.suites.task import (
     Kind,
@@ -63,7 +64,8 @@ class ScoredPairs:
 class ScoredTask(Task):
     """One of the seven tasks, or a set of one's own, in one split; a year of STS has several parts.
 
-    Also the pairs of `awareness`, whose scores are a teacher's cosines.
+    Also the pairs of `awareness`, whose scores are a teacher's cosines, and those of `pairs`, whose
+    scores are labels.
 
     skipped: reason, detail and text of each row that cannot be used; the seven have none.
     """
@@ -73,6 +75,7 @@ class ScoredTask(Task):
     parts: tuple[ScoredPairs, ...]
     skipped: tuple[tuple[str, str, str], ...] = ()
     suite: str = "sts"
+    metric: Literal["spearman", "ap"] = "spearman"
 
     def texts(self) -> list[str]:
         return [text for part in self.parts for text in (*part.first, *part.second)]
@@ -80,7 +83,8 @@ class ScoredTask(Task):
     def digest(self) -> str:
         rows: list[tuple[str, ...]] = []
         for part in self.parts:
-            rows.append((part.name,))
+            if self.metric == "spearman":
+                rows.append((part.name,))
             pairs = zip(part.first, part.second, part.scores, strict=True)
             rows += [(first, second, f"{score:.6g}") for first, second, score in pairs]
         return content_digest(rows)
@@ -89,12 +93,12 @@ class ScoredTask(Task):
         """Cosines with the scores, file by file."""
         parts = []
         for part in self.parts:
-            what = f"Spearman on {self.name} ({part.name})"
+            what = f"{self.metric} on {self.name} ({part.name})"
             cosines = distinct_cosines(encoded, part.first, part.second, what)
             subset = part.name if len(self.parts) > 1 else "all"
             parts.append(Part(subset, cosines, part.scores))
         averaged = self.suite == "sts" and self.split == "test"
-        return [Scores(self.data(), "spearman", tuple(parts), averaged=averaged)]
+        return [Scores(self.data(), self.metric, tuple(parts), averaged=averaged)]
 
     def left_out(self) -> list[LeftOut]:
         return [(reason, f"{self.name}: {detail}", text) for reason, detail, text in self.skipped]
@@ -171,18 +175,16 @@ def _read_year_part(stem: str, source: Path, gold: Path) -> ScoredPairs:
 
 def _read_stsb(path: Path) -> ScoredPairs:
     """Columns without header or quoting: genre, file, year, id, score, sentence 1, sentence 2."""
-    rows = []
-    for number, line in enumerate(lines(path), start=1):
-        found = columns(line, 7, path, number)
-        check_texts(found[5:7], path, number)
-        rows.append((found[5], found[6], _score(found[4], 0, 5, path, number)))
+    rows = [
+        (cells[5], cells[6], _score(cells[4], 0, 5, path, number))
+        for number, cells in table_rows(path, 7, (5, 6))
+    ]
     return _scored(path, rows, path.stem)
 
 
 def _read_sick(path: Path) -> ScoredPairs:
     """Columns named by a header: sentence_A, sentence_B and relatedness_score, from 1 to 5."""
-    table = lines(path)
-    header = table[0].split("\t") if table else []
+    header = (lines(path) or [""])[0].split("\t")
     wanted = ("sentence_A", "sentence_B", "relatedness_score")
     missing = [name for name in wanted if name not in header]
     if missing:
@@ -190,11 +192,10 @@ def _read_sick(path: Path) -> ScoredPairs:
             "missing_column", f"{path}, line 1: the header lacks the column {missing[0]}."
         )
     a, b, score = (header.index(name) for name in wanted)
-    rows = []
-    for number, line in enumerate(table[1:], start=2):
-        found = columns(line, len(header), path, number)
-        check_texts((found[a], found[b]), path, number)
-        rows.append((found[a], found[b], _score(found[score], 1, 5, path, number)))
+    rows = [
+        (cells[a], cells[b], _score(cells[score], 1, 5, path, number))
+        for number, cells in table_rows(path, len(header), (a, b), first=2)
+    ]
     return _scored(path, rows, path.stem)
 
 

@@ -19,10 +19,10 @@ from tercet.errors import kind_of
 from tercet.models.measures import probe
 from tercet.tasks.evaluation.suites.layout import (
     check_texts,
-    columns,
     content_digest,
     lines,
     needed,
+    table_rows,
 )
 from tercet.tasks.evaluation.suites.task import Kind, Part, Scores, Task
 from tercet.tasks.stage import BadInput
@@ -184,10 +184,7 @@ def _read_two_files(paths: Sequence[Path]) -> Examples:
 
 def _read_sst(path: Path) -> Examples:
     """A sentence and 0 or 1, with a tab between."""
-    rows = []
-    for number, line in enumerate(lines(path), start=1):
-        text, label = columns(line, 2, path, number)[:2]
-        rows.append((str(number), label, text))
+    rows = [(number, label, text) for number, (text, label, *_) in table_rows(path, 2)]
     return _examples(path, rows, _TWO_CLASSES)
 
 
@@ -198,21 +195,17 @@ def _read_trec(path: Path) -> Examples:
         label, colon, rest = line.strip().partition(":")
         if not colon:
             raise BadInput("bad_row", f"{path}, line {number}: there is no colon after the label.")
-        rows.append((str(number), label, rest.partition(" ")[2]))
+        rows.append((number, label, rest.partition(" ")[2]))
     return _examples(path, rows, _TREC_CLASSES)
 
 
 def _read_mrpc(path: Path) -> Examples:
     """Columns behind a header: quality (0 or 1), two ids, two sentences."""
-    table = lines(path)
-    if table and table[0].split("\t")[0].strip() in _TWO_CLASSES:
+    if any(line.split("\t")[0].strip() in _TWO_CLASSES for line in lines(path)[:1]):
         raise BadInput(
             "missing_column", f"{path}, line 1: the header (Quality, #1 ID, …) is missing."
         )
-    rows = []
-    for number, line in enumerate(table[1:], start=2):
-        found = columns(line, 5, path, number)
-        rows.append((str(number), found[0], found[3], found[4]))
+    rows = [(number, cells[0], *cells[3:5]) for number, cells in table_rows(path, 5, first=2)]
     return _examples(path, rows, _TWO_CLASSES)
 
 
@@ -224,13 +217,13 @@ _READERS: dict[str, tuple[Callable[[Path], Examples], tuple[str, ...], int]] = {
 }
 
 
-def _examples(path: Path, rows: Sequence[tuple[str, ...]], classes: Sequence[str]) -> Examples:
+def _examples(path: Path, rows: Sequence[tuple[Any, ...]], classes: Sequence[str]) -> Examples:
     """rows: a label, then one text or two, with the number of the line in front."""
     if not rows:
         raise BadInput("no_rows", f"{path} holds no example: there is nothing to evaluate on.")
     labels, sides = [], []
     for number, label, *texts in rows:
-        check_texts(texts, path, int(number))
+        check_texts(texts, path, number)
         if label.strip() not in classes:
             raise BadInput(
                 "bad_row",

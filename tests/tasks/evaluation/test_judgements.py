@@ -12,8 +12,10 @@ from stages import emitted, stored
 from tercet.models import seeding
 from tercet.storage.rows import rows_of
 from tercet.tasks.corpus.passages import PASSAGES
-from tercet.tasks.evaluation import judgements, warnings
+from tercet.tasks.evaluation import judgements
 from tercet.tasks.evaluation.judgements import JudgementsConfig
+from tercet.tasks.findings.figures import FINDINGS
+from tercet.tasks.findings.finding import Look, look_for
 from tercet.tasks.stage import Resources, Work
 
 Run = Callable[..., dict[str, pa.Table]]
@@ -51,7 +53,8 @@ def run(tmp_path: Path) -> Run:
         stored(tmp_path, **tables)
         own = rows_of({name: [tmp_path / f"{name}.parquet"] for name in tables})
         work = Work(given, 0, inputs, {}, {}, Resources(), tmp_path, lambda *_: None)
-        return {**tables, "warnings": list(warnings.find_judgements(work, own, []))}  # type: ignore[dict-item]
+        warnings = look_for(FINDINGS["judgements"], Look(work, own, []))
+        return {**tables, "warnings": list(warnings)}  # type: ignore[dict-item]
 
     return run
 

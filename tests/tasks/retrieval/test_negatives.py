@@ -21,11 +21,12 @@ from tercet.models.text.passages import passage_text
 from tercet.tasks.corpus.ingest import DOCUMENT_PAIRS, SENTENCES
 from tercet.tasks.corpus.labelled import LABELLED
 from tercet.tasks.corpus.passages import PASSAGES
+from tercet.tasks.findings.finding import Look, look_for
+from tercet.tasks.findings.trainings import FINDINGS
 from tercet.tasks.retrieval import negatives
 from tercet.tasks.retrieval.negatives import NEGATIVES, NegativesConfig
 from tercet.tasks.retrieval.passage_vectors import PASSAGE_VECTORS
 from tercet.tasks.scoring.select import TRIPLETS
-from tercet.tasks.training import train_warnings
 
 WORDS = [f"w{number}" for number in range(400)]
 
@@ -361,6 +362,6 @@ def test_many_rows_with_fewer_negatives_than_asked_for_are_told(
     ]
     found = rows_in(tmp_path, negatives=pa.Table.from_pylist(made, NEGATIVES))
     work = work_of(NegativesConfig(source="labelled", k=3), inputs, tmp_path)
-    warnings = list(train_warnings.find_few_negatives(work, found, []))
+    warnings = list(look_for(FINDINGS["negatives"], Look(work, found, [])))
     assert all("negatives.margin" in one.remedy for one in warnings)
     assert [(one.kind, one.count, one.total) for one in warnings] == told

@@ -15,9 +15,10 @@ from stages import stored
 from tercet.models import seeding
 from tercet.models.encoders.encoder import encode, load_encoder
 from tercet.storage.rows import Rows
+from tercet.tasks.findings.answers import FINDINGS
+from tercet.tasks.findings.finding import Look, look_for
 from tercet.tasks.scoring import embed
 from tercet.tasks.stage import Loaded, Planned, Resources, Work
-from tercet.tasks.synthesis.answer_warnings import find_embed
 
 Inputs = dict[str, Rows]
 Specs = list[dict[str, Any]]
@@ -131,5 +132,5 @@ def test_candidates_that_are_longer_than_max_length_are_told(tmp_path: Path) -> 
     for longest, warnings in ((32, [("cut", 10, 100)]), (33, [])):
         config = embed.EmbedConfig(max_length=longest)
         given = replace(work(rows, tmp_path, {}, None)[0], config=config)
-        found = find_embed(given, rows["candidates"], [])
+        found = look_for(FINDINGS["embed"], Look(given, rows["candidates"], []))
         assert [(one.kind, one.count, one.total) for one in found] == warnings

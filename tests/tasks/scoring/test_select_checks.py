@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from tercet.tasks.reasons import threshold_keys
 from tercet.tasks.scoring.select import SelectConfig
 from tercet.tasks.scoring.select_checks import find_faults, scorers, unused
-from tercet.tasks.synthesis.answer_warnings import threshold_keys
 from tercet.tasks.synthesis.methods import method_of
 
 Score = dict[str, dict[str, Any] | None]

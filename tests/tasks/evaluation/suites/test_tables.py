@@ -72,9 +72,10 @@ def pairs(task: Any) -> Table:
 def test_labelled_pairs_from_any_table(tmp_path: Path, form: str) -> None:
     write(tmp_path / "pairs" / f"quora.{form}", LABELLED, LABELS)
     task = duplicates.read_task(tmp_path, "quora")
-    assert (task.name, task.first, task.second) == ("quora", *[*zip(*LABELLED, strict=True)][:2])
-    assert task.labels.tolist() == [1.0, 0.0, 1.0]
-    assert task.texts() == [*task.first, *task.second]
+    (part,) = task.parts
+    assert (task.name, part.first, part.second) == ("quora", *[*zip(*LABELLED, strict=True)][:2])
+    assert part.scores.tolist() == [1.0, 0.0, 1.0]
+    assert sorted(task.texts()) == sorted([*part.first, *part.second])
 
 
 @pytest.mark.parametrize("form", ["csv", "tsv", "txt", "jsonl", "parquet", "csv.gz", "txt.gz"])
@@ -108,7 +109,7 @@ def test_the_digest_is_that_of_the_content_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize("value", [True, 1.0, "1", "1.0"])
 def test_a_label_may_be_a_number_or_a_truth(tmp_path: Path, value: object) -> None:
     write(tmp_path / "pairs" / "x.jsonl", [("a", "b", value), ("c", "d", 0)], LABELS)
-    assert duplicates.read_task(tmp_path, "x").labels.tolist() == [1.0, 0.0]
+    assert duplicates.read_task(tmp_path, "x").parts[0].scores.tolist() == [1.0, 0.0]
 
 
 HEADER = "sentence1\tsentence2\tlabel\n"

@@ -8,14 +8,15 @@ import pytest
 from stages import stored
 
 from tercet.storage.rows import rows_of
-from tercet.tasks.evaluation import warnings
 from tercet.tasks.evaluation.evaluate import EvaluateConfig
 from tercet.tasks.evaluation.evaluation_rows import EVALUATIONS
+from tercet.tasks.findings.figures import FINDINGS
+from tercet.tasks.findings.finding import Look, look_for
+from tercet.tasks.findings.warning import StageWarning
 from tercet.tasks.scoring.select import SelectConfig
 from tercet.tasks.stage import REJECTS, Resources, Work
 from tercet.tasks.training.phases import PhaseConfig
 from tercet.tasks.training.train_settings import TrainConfig
-from tercet.tasks.warning import StageWarning
 
 
 def figure(metric: str, value: float, n: int = 181, **more: Any) -> dict[str, Any]:
@@ -47,7 +48,7 @@ def found(tmp_path: Path) -> Any:
             else TrainConfig(phase=PhaseConfig.model_validate(settings))
             for name, settings in config.items()
         ]
-        return list(warnings.find_evaluate(work, made, configs))
+        return list(look_for(FINDINGS["evaluate"], Look(work, made, configs)))
 
     return _found
 
@@ -78,6 +79,21 @@ def test_judged_documents_that_are_not_there_are_counted(found: Any) -> None:
     unasked = {"stage": "evaluate", "reason": "no_judgement", "detail": "ours: 3 of 9 queries"}
     (warning,) = found(figure("mrr", 50.0), rejects=[missing, unasked])
     assert (warning.kind, warning.key, warning.count) == ("no_document", "ours", 1203)
+
+
+def test_rows_of_graded_pairs_that_cannot_be_used_are_counted(found: Any) -> None:
+    faults = ["ours: row 3: no score", "ours: row 9: no text", "other: row 1: no score"]
+    rejects = [{"stage": "evaluate", "reason": "bad_label", "detail": one} for one in faults]
+    own = {"suite": "sts_sets", "subset": "all", "task": "ours"}
+    (warning,) = found(
+        figure("spearman", 50.0, n=40, **own),
+        figure("spearman", 50.0, n=8, **own | {"task": "ours dev"}),
+        figure("spearman", 50.0, n=5, **own | {"task": "other name"}),
+        rejects=rejects,
+        evaluate={"sts_sets": {"ours": "pairs.csv", "mine": "mine.csv"}},
+    )
+    assert (warning.kind, warning.key) == ("unusable", "ours")
+    assert (warning.count, warning.total, warning.example) == (2, 50, "row 3: no score")
 
 
 def test_an_encoder_with_prompts_of_which_no_search_is_measured_is_told(found: Any) -> None:

@@ -11,21 +11,16 @@ import pytest
 from stages import stored
 from tokenizers import Tokenizer, models
 
-from tercet.storage.rows import rows_of
-from tercet.tasks.corpus import labelled
+from tercet.storage.rows import Rows, rows_of
+from tercet.tasks.findings.finding import Look, look_for
+from tercet.tasks.findings.trainings import BEFORE, FINDINGS
+from tercet.tasks.findings.warning import StageWarning
 from tercet.tasks.guarding import GuardConfig
 from tercet.tasks.scoring.select import SelectConfig
 from tercet.tasks.stage import Resources, Work
 from tercet.tasks.training.fitting import TRAINING_LOG
 from tercet.tasks.training.phases import PhaseConfig
 from tercet.tasks.training.train_settings import TrainConfig
-from tercet.tasks.training.train_warnings import (
-    find_before,
-    find_beforehand,
-    find_lost,
-    find_transductive,
-)
-from tercet.tasks.warning import StageWarning
 
 BLANK = {"anchor": "text", "positive": "text"}
 
@@ -44,7 +39,8 @@ def found(
     models = {"backbone": folder}
     slots = dict.fromkeys(("triplets", "labelled", "document_pairs"), rows)
     work = Work(config, 0, slots, models, {}, Resources(), folder, lambda name, rows: None)
-    return list(find_before(work, [config, SelectConfig.model_validate(select)]))
+    configs = [config, SelectConfig.model_validate(select)]
+    return list(look_for(BEFORE, Look(work, Rows({}), configs)))
 
 
 Told = list[tuple[str, str | None, int, int]]
@@ -115,15 +111,13 @@ AROUND = {"name": "token_reconstruction", "decoder": False, "with": {"name": "ga
     [
         (nli(None, None, 0.5), NLI, [("undecayed", "triplets", 2, 3)]),
         (triplets("text", "text", None, cosines=None), {}, [("undecayed", "triplets", 2, 2)]),
-        # Stored cosines are of the plain anchors.
-        (nli(0.1), {**NLI, "word_repetition": True}, [("plain_cosines", "triplets", 1, 1)]),
         (nli(None), {**NLI, "loss": AROUND}, [("undecayed", "triplets", 1, 1)]),
         # All is well, or nothing decays.
         (nli(0.1, 0.5), NLI, []),
         (triplets("text", None), {}, []),
         (nli(None, None), {**NLI, "loss": "info_nce"}, []),
         (nli(None, None), {**NLI, "loss": {"name": "gaussian_decay", "sigma_cosine": 0}}, []),
-        (nli(None), {**NLI, "word_repetition": True, "models": {"teacher": ""}}, []),
+        (nli(None), {**NLI, "models": {"teacher": ""}}, []),
     ],
 )
 def test_rows_without_a_cosine_are_told(
@@ -131,33 +125,8 @@ def test_rows_without_a_cosine_are_told(
 ) -> None:
     name = "labelled" if "corpus" in table else "triplets"
     tables = {name: table, "rejects": {"reason": pa.array([], pa.string())}}
-    kinds = ("undecayed", "plain_cosines")
-    assert (
-        kinds_of([one for one in found(tmp_path, phase, tables) if one.kind in kinds]) == expected
-    )
-
-
-@pytest.mark.parametrize(
-    ("header", "columns", "repeats", "kinds"),
-    [
-        ("anchor,positive,negative", None, False, ["undecayed"]),
-        ("sent0,sent1,hard_neg", None, True, ["undecayed"]),
-        ("anchor,positive,negative,negative_similarity", None, False, []),
-        ("anchor,positive,negative,negative_similarity", None, True, ["plain_cosines"]),
-        ("a,b,c", {"anchor": "a", "positive": "b", "negative": "c"}, False, ["undecayed"]),
-    ],
-)
-def test_it_is_told_beforehand_where_the_columns_show_it(
-    tmp_path: Path, header: str, columns: Any, repeats: bool, kinds: list[str]
-) -> None:
-    path = tmp_path / "nli.csv"
-    path.write_text(f"{header}\none text,another text,a third\n")
-    corpus = {"name": "nli", "source": str(path), "role": "labelled", "kind": "triplets"}
-    corpus |= {"columns": columns} if columns else {}
-    config = labelled.LabelledConfig.model_validate({"corpora": [corpus]})
-    phase = PhaseConfig.model_validate({"rows": "nli", "word_repetition": repeats})
-    before = list(find_beforehand({"labelled": config, "train": TrainConfig(phase=phase)}))
-    assert [(step, warning.kind) for step, warning in before] == [("train", one) for one in kinds]
+    warnings = [one for one in found(tmp_path, phase, tables) if one.kind == "undecayed"]
+    assert kinds_of(warnings) == expected
 
 
 def pairs(queries: list[str], answers: list[str]) -> dict[str, dict[str, Any]]:
@@ -217,7 +186,7 @@ def lost(folder: Path, *trainings: tuple[str, list[float | None], int | None]) -
     ]
     log = stored(folder, training_log=pa.Table.from_pylist(rows, TRAINING_LOG))["training_log"]
     work = Work(None, 0, {}, {}, {}, Resources(), folder, lambda name, rows: None)
-    return [one.message for one in find_lost(work, log, [])]
+    return [one.message for one in look_for(FINDINGS["train"], Look(work, log, []))]
 
 
 @pytest.mark.parametrize(
@@ -257,6 +226,6 @@ def test_what_the_guard_leaves_in_training_makes_figures_transductive(
     table = pa.table({"text_id": texts, "task": pa.array(tasks, pa.string())})
     rows = stored(tmp_path, contamination=table)["contamination"]
     work = Work(config, 0, {}, {}, {}, Resources(), tmp_path, lambda name, rows: None)
-    warnings = list(find_transductive(work, rows, []))
+    warnings = list(look_for(FINDINGS["guard"], Look(work, rows, [])))
     assert [(one.kind, one.count) for one in warnings] == [("transductive", count)] * bool(count)
     assert [name for name in names if name not in warnings[0].message] == []

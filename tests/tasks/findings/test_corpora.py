@@ -9,15 +9,16 @@ import pytest
 from pydantic import BaseModel
 from stages import rows_in, work_of
 
-from tercet.tasks.corpus import warnings
 from tercet.tasks.corpus.gather import HTML, example_id
 from tercet.tasks.corpus.ingest import CORPUS_OUTCOMES
 from tercet.tasks.corpus.passages import PassagesConfig
 from tercet.tasks.corpus.sources.corpora import IngestConfig
 from tercet.tasks.evaluation.evaluate import EvaluateConfig
+from tercet.tasks.findings.corpora import FINDINGS
+from tercet.tasks.findings.finding import Look, look_for
+from tercet.tasks.findings.warning import StageWarning
 from tercet.tasks.rejects import rejects
 from tercet.tasks.training.train_settings import TrainConfig
-from tercet.tasks.warning import StageWarning
 
 CONFIG = IngestConfig.model_validate(
     {"corpora": [{"name": "tickets", "source": "tickets.csv"}], "test": 0.2}
@@ -51,7 +52,7 @@ def found(tmp_path: Path) -> Any:
         sentences = pa.table({"text": list(texts)})
         made = rows_in(tmp_path, corpus_outcomes=outcomes, sentences=sentences, rejects=shown)
         work = work_of(config, {}, tmp_path, stage="ingest")
-        return list(warnings.find_ingest(work, made, configs))
+        return list(look_for(FINDINGS["ingest"], Look(work, made, configs)))
 
     return _found
 
@@ -181,4 +182,35 @@ def test_a_max_length_below_the_budget_is_told(
         TrainConfig.model_validate({"phase": {"max_length": trained}}),
         EvaluateConfig(max_length=measured),
     ]
-    assert told(list(warnings.find_long_passages(work, made, configs))) == expected
+    assert told(list(look_for(FINDINGS["passages"], Look(work, made, configs)))) == expected
+
+
+@pytest.mark.parametrize(
+    ("stage", "asked", "expected"),
+    [
+        ("extract", None, [("no_mention", None, 3, 4)]),
+        ("extract_parse", [0, 1], [("no_mention", None, 1, 2)]),
+        ("extract_parse", [0], []),
+    ],
+)
+def test_few_mentions_are_told(
+    tmp_path: Path, stage: str, asked: list[int] | None, expected: Told
+) -> None:
+    ids = pa.array(range(4), pa.uint64())
+    sentences = pa.table({"sentence_id": ids, "text": ["A.", "B.", "C.", "D."]})
+    inputs = {"sentences": rows_in(tmp_path, sentences=sentences)}
+    if asked is not None:
+        generations = pa.table({"sentence_id": pa.array(asked, pa.uint64())})
+        inputs["generations"] = rows_in(tmp_path, generations=generations)
+    made = rows_in(tmp_path, mentions=pa.table({"sentence_id": ids[:1]}))
+    work = work_of(None, inputs, tmp_path, stage=stage)
+    assert told(list(look_for(FINDINGS[stage], Look(work, made, [])))) == expected
+
+
+def test_rows_that_cannot_be_read_are_told_and_markup_is_none(found: Any) -> None:
+    others = {("row", "bad_csv"): 1, ("row", "markup"): 50, ("text", "html"): 0}
+    assert told(found({}, documents=18, others=others)) == []
+    others |= {("row", "bad_csv"): 2}
+    (warning,) = found({}, documents=18, others=others)
+    assert told([warning]) == [("unreadable", "tickets", 2, 20)]
+    assert "bad_csv 2" in warning.message

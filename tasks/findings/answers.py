@@ -1,0 +1,180 @@
+"""Findings of what methods wrote: one text for all, copies of the source, hardly anything usable,
+and what is cut, falls to the thresholds of `select` or is replaced there.
+
+A language model that says one thing whatever it is asked, or nothing to the point, ends no run:
+each of its rows is refused with a reason, or a fallback takes its place.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from tercet.tasks.findings.finding import Finding, Look, counted, cut, cut_sql
+from tercet.tasks.findings.warning import StageWarning
+from tercet.tasks.scoring.select import RANDOM
+from tercet.tasks.synthesis.synthesise import SynthesiseConfig
+
+if TYPE_CHECKING:
+    from tercet.models.llm.client.in_flight import Tally
+
+# Strict thresholds leave a method a tenth of its candidates and more where it does what it should.
+# A share of five in a hundred shows in a hundred; that there is none shows in ten.
+ACCEPTED, OF_MANY, OF_FEW = 0.05, 100, 10
+# A few short answers may be alike by chance, in a small run as well.
+REPEATED, REPEATS = 0.01, 5
+# A model that has nothing to say gives the sentence back.
+COPIED = 0.2
+# A restart costs what is open; of an endpoint that is well, hardly a row comes to nothing.
+FRUITLESS = 0.1
+# Beyond it, training is mostly on the fallback.
+FALLEN_BACK = 0.5
+
+_READ = (
+    "read them with their prompts (tercet try RECIPE --method {key}), and change the prompt, the "
+)
+_READ += "temperature or the model"
+_ONE_ANSWER = """
+WITH answers AS (SELECT hash(trim(raw)) AS answer, count(*) AS n FROM generations GROUP BY answer),
+    top AS (SELECT arg_max(answer, n) AS answer, max(n) AS most, sum(n) AS total FROM answers)
+SELECT $method AS key, most::BIGINT AS count, total::BIGINT AS total,
+    (SELECT any_value(raw) FROM generations WHERE hash(trim(raw)) = top.answer) AS example
+FROM top"""
+
+
+def _one_answer(look: Look) -> str:
+    return _ONE_ANSWER if look.work.config.described.prompted else ""
+
+
+def _refused(counts: str, rows: str, row_id: str) -> str:
+    """Of each method its refused rows, the reasons of these, and how many are copies.
+
+    counts: query of (method, total, accepted). rows: the table that `row_id` is in.
+    """
+    return f"""
+    WITH refused AS (SELECT method, reason, count(*) AS n, min(rejects.text) AS text
+        FROM rejects JOIN {rows} ON {row_id} = rejects.row_id GROUP BY ALL)
+    SELECT method AS key, total - accepted AS count, total, accepted,
+        list({{reason: reason, n: n}} ORDER BY n DESC, reason) AS why,
+        arg_max(text, n) AS example, arg_max(reason, n) AS most,
+        coalesce(sum(n) FILTER (reason = 'same_as_source'), 0)::BIGINT AS copies,
+        any_value(text) FILTER (reason = 'same_as_source') AS copied
+    FROM ({counts}) JOIN refused USING (method) GROUP BY ALL"""
+
+
+_OF_PARSE = _refused(
+    """SELECT method, count(*) AS total, count(c.generation_id) AS accepted FROM generations
+    LEFT JOIN (SELECT DISTINCT generation_id FROM candidates) c USING (generation_id)
+    GROUP BY method""",
+    "generations",
+    "generation_id",
+)
+_OF_SELECT = _refused(
+    """SELECT method, sum(candidates)::BIGINT AS total, sum(accepted)::BIGINT AS accepted
+    FROM acceptance GROUP BY method""",
+    "candidates",
+    "candidate_id",
+)
+
+
+def _few_accepted(rows: str) -> Finding:
+    # A method of the weight 0 is one that the recipe wants none of.
+    return Finding(
+        "refused",
+        rows,
+        "{count:,} of {total:,} rows of {key} were refused ({reasons})",
+        "read them (tercet try RECIPE --method {key})",
+        f"""(total >= {OF_MANY} AND accepted < {ACCEPTED} * total
+        OR total >= {OF_FEW} AND accepted = 0)
+        AND most <> 'no_weight' AND copies < {COPIED} * total""",
+    )
+
+
+def _fallen_back(purpose: str, hit: str) -> Callable[[Look], str]:
+    """Of triplets in which something stands for a text of this purpose that methods should write.
+
+    A random negative is a fallback unless the config gives it a place.
+    """
+
+    def rows(look: Look) -> str:
+        methods = [one.described for one in look.configs if isinstance(one, SynthesiseConfig)]
+        asked = {method.purpose for method in methods if method.name != RANDOM}
+        wanted = purpose == "negative" and RANDOM in look.work.config.methods
+        return (
+            counted(hit, "FROM triplets", "min(anchor)") if purpose in asked and not wanted else ""
+        )
+
+    return rows
+
+
+UNLIKE = Finding(
+    "unlike",
+    "",
+    "{difference}",
+    "their answers count as one model's; serve one model at all of run.llm.endpoints",
+)
+NO_TEXT = Finding(
+    "no_text",
+    "",
+    "{key} brought no text in {count:,} of {total:,} attempts",
+    "read its log, and take it out of run.llm.endpoints if it cannot be mended",
+)
+FINDINGS: Mapping[str, Sequence[Finding]] = {
+    "synthesise": (
+        Finding(
+            "one_answer",
+            _one_answer,
+            "{count:,} of {total:,} answers are the same text",
+            _READ,
+            f"count >= {REPEATS} AND count > {REPEATED} * total",
+        ),
+    ),
+    "parse": (
+        Finding(
+            "copied",
+            f"SELECT key, copies AS count, total, copied AS example FROM ({_OF_PARSE})",
+            "{count:,} of {total:,} rows of {key} are copies of their sentence",
+            _READ,
+            f"total >= {OF_FEW} AND count >= {COPIED} * total",
+        ),
+        _few_accepted(_OF_PARSE),
+    ),
+    "embed": (
+        cut(
+            "embed",
+            lambda look: cut_sql(
+                "candidates",
+                "candidates that the evaluator compares",
+                ("text",),
+                "candidates",
+                look.work.config.max_length,
+            ),
+        ),
+    ),
+    "select": (
+        _few_accepted(_OF_SELECT),
+        Finding(
+            "random_negative",
+            _fallen_back("negative", f"negative_method = '{RANDOM}'"),
+            "{count:,} of {total:,} triplets have a random sentence as their negative, since no "
+            "text written for it was accepted",
+            "see what was refused (tercet sql 'SELECT * FROM acceptance')",
+            f"count > {FALLEN_BACK} * total",
+        ),
+        Finding(
+            "self_positive",
+            _fallen_back("positive", "positive_id IS NULL"),
+            "{count:,} of {total:,} triplets have the anchor itself as their positive, since no "
+            "text written for it was accepted",
+            "see what was refused (tercet sql 'SELECT * FROM acceptance')",
+            f"count > {FALLEN_BACK} * total",
+        ),
+    ),
+}
+
+
+def find_fruitless(tally: "Tally") -> Iterator[StageWarning]:
+    """A warning of an endpoint that brought no text for many rows, or for any."""
+    count, total = tally.fruitless, tally.fruitless + tally.answered
+    if count and (not tally.answered or (count >= OF_FEW and count >= FRUITLESS * total)):
+        yield NO_TEXT.warning(
+            {"key": tally.shown, "count": count, "total": total, "example": tally.fault}
+        )

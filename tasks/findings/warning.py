@@ -1,0 +1,43 @@
+"""A warning, as the manifest of an artifact keeps it and people read it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+# Characters of an example that are kept.
+SHOWN = 80
+
+
+@dataclass(frozen=True)
+class StageWarning:
+    """`count` of `total` rows of a step are of this kind.
+
+    kind: one word or two for SQL. key: the method, corpus, set or part, if it is about one.
+    message: what was found, as a clause. example: one such row's text, or its fault. remedy: what
+    to do, as the end of a sentence.
+    """
+
+    kind: str
+    key: str | None
+    count: int
+    total: int
+    message: str
+    remedy: str
+    example: str | None = None
+
+
+def sentence(row: Mapping[str, Any]) -> str:
+    """A row of the table `warnings` as people read it."""
+    text = f"{row['step']}: {row['message']}"
+    if row["example"] is not None:
+        example = " ".join(row["example"].split())
+        text += f", such as {example if len(example) <= SHOWN else example[: SHOWN - 1] + '…'!r}"
+    return f"{text}: {row['remedy']}."
+
+
+def age(created: str) -> str:
+    """A date and how long ago it was: `2026-11-20 (7 days old)`. created: in ISO's form."""
+    then = datetime.fromisoformat(created)
+    days = (datetime.now(then.tzinfo) - then).days
+    return f"{then:%Y-%m-%d} ({days:,} {'day' if days == 1 else 'days'} old)"
