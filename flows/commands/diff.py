@@ -8,7 +8,6 @@ from dataclasses import asdict
 from typing import Any
 
 from tercet.flows.formatting import format_number, format_range, printable, shorten
-from tercet.flows.report.subject import Subject, open_runs
 from tercet.flows.results.figure_differences import FigureDifference, compare_figures
 from tercet.flows.results.metric_names import TOO_FEW
 from tercet.flows.results.run_differences import (
@@ -18,6 +17,7 @@ from tercet.flows.results.run_differences import (
     compare_steps,
     describe_step,
 )
+from tercet.flows.results.subject import Subject, open_runs
 from tercet.flows.terminal import text_table
 from tercet.storage.store import open_store
 from tercet.tasks.stage import BadInput

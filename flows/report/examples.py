@@ -6,7 +6,7 @@ from typing import Any
 from tercet.flows.formatting import shorten
 from tercet.flows.pages.blocks import Grid, Item, Items, Note, Panel, Section, Tabs
 from tercet.flows.report.made import SPARE, describe_reason
-from tercet.flows.report.subject import SHIPPED, Row, Subject
+from tercet.flows.results.subject import SHIPPED, Row, Subject
 
 USED = 4
 REFUSED = 6

@@ -6,7 +6,8 @@ from tercet.flows.formatting import format_number
 from tercet.flows.pages import charts, spaces
 from tercet.flows.pages.blocks import Block, Chart, Fold, Grid, Note, Section, Table
 from tercet.flows.recipe.corpus_names import count_apart
-from tercet.flows.report.subject import SHIPPED, Row, Subject, of_each_run
+from tercet.flows.results.measures import ACCEPTANCE
+from tercet.flows.results.subject import SHIPPED, Row, Subject, of_each_run
 
 REASONS = {
     "above_negative_max": "too close to the anchor for a negative",
@@ -133,16 +134,6 @@ _COUNTS = (
     ("triplets", "SELECT count(*) FROM triplets"),
 )
 
-_ACCEPTANCE = """
-SELECT role, method, candidates,
-    format('{:.1f}', 100 * accepted / greatest(1, candidates)) AS "accepted %",
-    format('{:.1f}', 100 * used / greatest(1, candidates)) AS "used %",
-    format('{:.3f}', threshold) AS threshold, format('{:.3f}', similarity_p10) AS "10 %",
-    format('{:.3f}', similarity_median) AS median, format('{:.3f}', similarity_p90) AS "90 %"
-FROM acceptance ORDER BY acceptance.role DESC, acceptance.method
-"""
-_QUANTILES = "Acceptance by method; 10 %, median and 90 % are quantiles of the candidates' cosines."
-
 
 def counts(subject: Subject) -> list[tuple[str, int]]:
     """Row counts on the way from documents to triplets."""
@@ -216,11 +207,11 @@ def scores(subjects: Sequence[Subject]) -> Section:
         for row in subject.rows("FROM acceptance ORDER BY role DESC, method"):
             methods.setdefault((row["role"], row["method"]), []).append((subject, row))
     if not methods:
-        return Section(title, [Note(_NO_SCORES, "missing")])
+        return Section(title, [Note(ACCEPTANCE.absent, "missing")])
     tables: list[Block] = []
     for subject in subjects:
-        of_run = f"Run {subject.name}. " if len(subjects) > 1 else ""
-        tables += subject.table(_ACCEPTANCE, of_run + _QUANTILES, "llrrrrrrr")
+        if (table := ACCEPTANCE.read(subject)) is not None:
+            tables += table.on_page(f"Run {subject.name}." if len(subjects) > 1 else "")
     bins = {subject.name: _bins(subject) for subject in subjects}
     starts = [row["start"] for found in bins.values() for row in found]
     if not starts:
@@ -247,10 +238,6 @@ def scores(subjects: Sequence[Subject]) -> Section:
 
 
 _BY_A_JUDGE = "No candidate has a cosine: a judge's probability decided alone (`select.p_min`)."
-_NO_SCORES = (
-    "No candidate was scored: this run has no synthesis, or it has not reached the stage "
-    "`select` yet."
-)
 
 
 def _bins(subject: Subject) -> list[Row]:

@@ -12,38 +12,53 @@ from tercet.flows.pages.page import page
 from tercet.flows.recipe.secrets import public, public_path, public_values
 from tercet.flows.report import background, examples, made, measured, pairs, projection, trained
 from tercet.flows.report.made import counts
-from tercet.flows.report.subject import Subject
 from tercet.flows.results.figure_differences import FigureDifference, compare_figures
+from tercet.flows.results.measures import (
+    ACCEPTANCE,
+    CONTAMINATION,
+    ENTRIES,
+    EVALUATIONS,
+    GEOMETRY_OF_SPACE,
+    SEEDS,
+    USAGE,
+    all_measures,
+)
 from tercet.flows.results.metric_names import FEW, TOO_FEW, WHY_TOO_FEW
 from tercet.flows.results.run_differences import compare_recipes, compare_steps, describe_step
+from tercet.flows.results.subject import Part, Subject
 from tercet.flows.results.verdict import verdict_of
 from tercet.storage import runs
 
-Part = Callable[[Sequence[Subject]], Section]
+# Each has its place in a section with a chart or texts.
+_IN_SECTIONS = (EVALUATIONS, SEEDS, GEOMETRY_OF_SPACE, ENTRIES, ACCEPTANCE, CONTAMINATION, USAGE)
 
-PARTS: tuple[Part, ...] = (
-    background.warned,
-    measured.before_and_after,
-    measured.questions,
-    made.funnel,
-    examples.examples,
-    made.neighbourhoods,
-    measured.generators,
-    measured.discriminators,
-    made.scores,
-    pairs.density,
-    pairs.false_pairs,
-    trained.curves,
-    trained.gate,
-    measured.entries,
-    measured.space,
-    projection.plane,
-    measured.over_seeds,
-    background.contamination,
-    background.cost,
-    background.lineage,
-    background.recipe,
-)
+
+def parts() -> list[Part]:
+    """The sections in their order, the measures of installed packages among them."""
+    placed = {measure.name for measure in _IN_SECTIONS}
+    others = [measure for name, measure in all_measures().items() if name not in placed]
+    return [
+        background.warned,
+        measured.before_and_after,
+        measured.questions,
+        made.funnel,
+        examples.examples,
+        made.neighbourhoods,
+        *map(measured.of_measure, others),
+        made.scores,
+        pairs.density,
+        pairs.false_pairs,
+        trained.curves,
+        trained.gate,
+        measured.entries,
+        measured.space,
+        projection.plane,
+        measured.over_seeds,
+        background.contamination,
+        background.cost,
+        background.lineage,
+        background.recipe,
+    ]
 
 
 def render_report(
@@ -54,7 +69,7 @@ def render_report(
     if len(subjects) > 1:
         a, b = subjects
         sections = [difference(a, b), keys(a, b)]
-    for part in PARTS:
+    for part in parts():
         tell(part.__name__.replace("_", " "))
         section = _made(part, subjects)
         if _shows(section):

@@ -9,7 +9,7 @@ from report_store import measured as measured_rows
 from report_store import write_run
 
 from tercet.flows.report.report import compare_verdicts, difference, keys
-from tercet.flows.report.subject import Subject, open_runs
+from tercet.flows.results.subject import Subject, open_runs
 from tercet.storage.store import open_store
 
 

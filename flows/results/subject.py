@@ -1,4 +1,4 @@
-"""A run as the report sees it: its tables by SQL, its records in the store, a short name."""
+"""A run as a reader sees it: its tables by SQL, its records in the store, a short name."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,12 +29,16 @@ SHIPPED = """shipped AS (
 
 @dataclass(frozen=True)
 class Subject:
-    """One run. name: its label in charts and tables, A or B if there are two."""
+    """One run. name: its label in charts and tables, A or B if there are two.
+
+    model: the version of the encoder whose figures count; None: of the run's final one.
+    """
 
     store: Store
     run: Mapping[str, Any]
     name: str
     connection: duckdb.DuckDBPyConnection
+    model: str | None = None
 
     def rows(self, query: str, parameters: Mapping[str, Any] | None = None) -> list[Row]:
         """Rows of a query over this run's tables; NaN becomes None."""
