@@ -77,6 +77,8 @@ HELD_OUT_DEFINITIONS = pa.schema(
 )
 """Table `held_out_definitions`. Definitions that nothing trains on (`corpora[].held_out`).
 
+Key: `row_id`, `corpus`.
+
 Columns:
     row_id: as in `labelled`
     corpus: the corpus's name in the recipe

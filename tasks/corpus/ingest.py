@@ -47,6 +47,8 @@ DOCUMENTS = pa.schema(
 """Table `documents`. One row per document that gave at least one sentence or pair: a line of a
 `.txt` file, a row of a table, a file of prose or Markdown (or 20 paragraphs of it), a docstring.
 
+Key: `doc_id`.
+
 Columns:
     doc_id: id of the document's whole text, pairs included; among documents with the same text,
         only the first is kept
@@ -85,6 +87,8 @@ case), have a Jaccard index of 0.8 or more, the words of set phrases left out of
 eight others. `rejects` lists what this cost (`shared_with_test`, `shared_with_dev`, `like_test`,
 `like_dev`).
 
+Key: `sentence_id`.
+
 Columns:
     sentence_id: id of `text`: `md5_number_lower(text)`
     text: the sentence: Unicode NFC, without control characters, white space as single blanks
@@ -109,6 +113,8 @@ DOCUMENT_PAIRS = pa.schema(
 """Table `document_pairs`. Two texts that naturally belong together: the columns `query` and
 `answer` of the corpus, or for `pydocs` a docstring's summary paragraph and the paragraph after
 it. Retrieval is measured on them.
+
+Key: `pair_id`.
 
 Columns:
     pair_id: id of `query` and `answer`
@@ -393,6 +399,8 @@ CORPUS_OUTCOMES = pa.schema(
 )
 """Table `corpus_outcomes`. What became of each corpus, in counts: what stands in which split, and
 what was left out, why. What a user should know of it is in `warnings`.
+
+Key: `corpus`, `unit`, `outcome`.
 
 Columns:
     corpus: the corpus's name in the recipe

@@ -69,6 +69,8 @@ The kind `entailment` reads the same pairs and keeps every contradiction, for di
 that no entailment took is a row without a positive. A training phase leaves rows without a
 positive out.
 
+Key: `row_id`, `corpus`.
+
 Columns:
     row_id: id of anchor, positive and negative, with an empty text for NULL; unique within a
         corpus
@@ -89,6 +91,8 @@ ENTRIES = pa.schema([("entry_id", pa.int32()), ("text", pa.string())])
 texts over all corpora of kind `definitions`. This is all that training on definitions needs: the
 definition is the input, and each of its `entries` is a right answer. Another set of definitions
 may number the same entry differently, so join within one version.
+
+Key: `text`.
 
 Columns:
     entry_id: number of the entry, from 0 without gaps

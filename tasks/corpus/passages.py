@@ -193,6 +193,8 @@ most `ingest.passages.tokens`; among equal passages only the first is kept. Head
 All sentences of a document are there, also those that `sentences` lacks for their length or since
 they stand elsewhere too, and code: a passage of train may share words with test.
 
+Key: `passage_id`.
+
 Columns:
     passage_id: id of what an encoder reads: the context, a line break and the text, as one text;
         where there is no context, the text

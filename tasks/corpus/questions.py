@@ -40,6 +40,8 @@ its middle third, or else between two words. Texts that share a half with anothe
 are left out. The two halves match mostly by topic, as do the rows of `rest_of_paragraph`: a
 recipe that trains on those has trained this very question.
 
+Key: `pair_id`.
+
 Columns:
     pair_id: id of `question`, `query` and `answer`
     doc_id: → `documents.doc_id`

@@ -25,6 +25,8 @@ ANCHOR_SHARES = pa.schema(
 )
 """Table `anchor_shares`. One row per corpus: how many anchors it gives.
 
+Key: `corpus`.
+
 Columns:
     corpus: the corpus's name in the recipe
     role: `domain` or `general`, as the recipe says
@@ -47,6 +49,8 @@ draw is at most the threshold; no list is kept. With `select.pairing: role`, or 
 `synthesise`, the `random` method makes one candidate for every anchor that it is given, so that
 `SELECT sentence_id FROM candidates WHERE method = 'random'` lists them (nearly: an anchor is
 missing if no other document has one).
+
+Key: `corpus`.
 
 Columns:
     corpus: the corpus's name in the recipe

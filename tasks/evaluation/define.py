@@ -35,6 +35,8 @@ DEFINITION_FIGURES = pa.schema(
 )
 """Table `definition_figures`. How well held-out definitions find their entries (`define.PHASE`).
 
+Key: `name`, `seed`, `arm`, `metric`.
+
 Columns:
     name: as in `entry_spaces`
     seed: the seed of the training
@@ -59,6 +61,8 @@ DEFINITION_RANKS = pa.schema(
     ]
 )
 """Table `definition_ranks`. The ranks behind them.
+
+Key: `name`, `seed`, `arm`, `row_id`.
 
 Columns:
     name: as in `entry_spaces`

@@ -55,6 +55,8 @@ CANDIDATE_ENCODERS = pa.schema(
 """Table `candidate_encoders`. The encoders that `choose` may ship, from the untouched one to the
 trained one, five for each seed.
 
+Key: `seed`, `mix`.
+
 Columns:
     seed: of the training, as in `evaluations`
     mix: share of the training in the weights: 0 is the untouched encoder, 1 the trained one
@@ -75,6 +77,8 @@ CANDIDATE_GAINS = pa.schema(
     ]
 )
 """Table `candidate_gains`. What `choose` decides by: one row for each question and candidate.
+
+Key: `seed`, `task`, `query_id`, `mix`.
 
 Columns:
     seed: of the training, as in `evaluations`
@@ -100,6 +104,8 @@ CHOICES = pa.schema(
 """Table `choices`. What choosing gains: one row for each seed, task and metric. Each question
 counts what the other questions would have chosen for it, so that none is counted by its own choice;
 the gain is that of choosing, not of the one candidate that all questions chose.
+
+Key: `seed`, `task`, `metric`.
 
 Columns:
     seed: of the training, as in `evaluations`

@@ -50,6 +50,8 @@ VAEGPT, `kl` and `target`. For form `gense` the measure is accuracy − 10 · pe
 terms are `written` and `judged`. With `train.choose` the encoder is measured on dev: a measured
 step between two logged ones has its own row, in which everything about the loss is NULL.
 
+Key: `phase`, `step`, `seed`.
+
 Columns:
     phase: the phase's name
     step: optimiser steps of the phase so far
