@@ -14,13 +14,7 @@ from tercet.flows.formatting import format_number
 from tercet.flows.recipe.secrets import public, public_values
 from tercet.flows.results import metric_names
 from tercet.flows.results.measure import Measure, Table, markdown_cell, markdown_table
-from tercet.flows.results.measures import (
-    ACCEPTANCE,
-    CONTAMINATION,
-    EVALUATIONS,
-    SEEDS,
-    read_measures,
-)
+from tercet.flows.results.measures import read_measures
 from tercet.flows.results.subject import Subject
 from tercet.storage import runs
 from tercet.storage.artifacts import Artifact
@@ -67,19 +61,6 @@ def _environment() -> "jinja2.Environment":
 _TABLES = {
     "warnings": """
         SELECT step, message AS "what was found", remedy AS "what to do" FROM warnings""",
-    "funnel": """
-        FROM (VALUES
-            ('documents', (SELECT count(*) FROM documents)),
-            ('sentences', (SELECT count(*) FROM sentences)),
-            ('sentences in train', (SELECT count(*) FROM sentences WHERE split = 'train')),
-            ('sentences in dev', (SELECT count(*) FROM sentences WHERE split = 'dev')),
-            ('sentences in test', (SELECT count(*) FROM sentences WHERE split = 'test')),
-            ('document pairs', (SELECT count(*) FROM document_pairs)),
-            ('anchors', (SELECT coalesce(sum(anchors), 0)::BIGINT FROM anchor_shares)),
-            ('generations', (SELECT count(*) FROM generations)),
-            ('candidates', (SELECT count(*) FROM candidates)),
-            ('triplets', (SELECT count(*) FROM triplets))
-        ) AS funnel (what, rows)""",
     "rejects": """
         SELECT stage, reason, count(*) AS rows FROM rejects
         GROUP BY ALL ORDER BY stage, rows DESC, reason""",
@@ -88,7 +69,7 @@ _TABLES = {
         WHERE model IS NOT NULL GROUP BY ALL ORDER BY ALL""",
 }
 # Measures to which a card's own words lead.
-_PLACED = tuple(measure.name for measure in (EVALUATIONS, SEEDS, ACCEPTANCE, CONTAMINATION))
+_PLACED = ("evaluations", "seeds", "funnel", "acceptance", "contamination")
 
 
 @dataclass(frozen=True)

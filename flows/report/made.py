@@ -6,7 +6,8 @@ from tercet.flows.formatting import format_number
 from tercet.flows.pages import charts, spaces
 from tercet.flows.pages.blocks import Block, Chart, Fold, Grid, Note, Section, Table
 from tercet.flows.recipe.corpus_names import count_apart
-from tercet.flows.results.measures import ACCEPTANCE
+from tercet.flows.results.measure import FIRST
+from tercet.flows.results.measures import ACCEPTANCE, FUNNEL
 from tercet.flows.results.subject import SHIPPED, Row, Subject, of_each_run
 
 REASONS = {
@@ -120,24 +121,12 @@ def describe_reason(reason: str) -> str:
 BIN = 0.025
 FIRST_REASONS = 12
 
-_COUNTS = (
-    ("documents", "SELECT count(*) FROM documents"),
-    ("sentences", "SELECT count(*) FROM sentences"),
-    ("of these for training", "SELECT count(*) FROM sentences WHERE split = 'train'"),
-    ("anchors", "SELECT coalesce(sum(anchors), 0)::BIGINT FROM anchor_shares"),
-    ("generations", "SELECT count(*) FROM generations WHERE method <> 'random'"),
-    ("candidates", "SELECT count(*) FROM candidates WHERE method <> 'random'"),
-    (
-        "within the thresholds",
-        "SELECT coalesce(sum(accepted), 0)::BIGINT FROM acceptance WHERE method <> 'random'",
-    ),
-    ("triplets", "SELECT count(*) FROM triplets"),
-)
 
-
-def counts(subject: Subject) -> list[tuple[str, int]]:
+def counts(subject: Subject) -> dict[str, int]:
     """Row counts on the way from documents to triplets."""
-    return [(name, int(subject.value(query))) for name, query in _COUNTS]
+    table = FUNNEL.read(subject)
+    assert table is not None
+    return {row["what"]: row["rows"] for row in table.rows if row["depth"] == FIRST}
 
 
 def funnel(subjects: Sequence[Subject]) -> Section:
@@ -145,7 +134,8 @@ def funnel(subjects: Sequence[Subject]) -> Section:
     shown: list[Block] = []
     for subject in subjects:
         values: list[Row] = [
-            {"what": name, "rows": count, "said": f"{count:,}"} for name, count in counts(subject)
+            {"what": name, "rows": count, "said": f"{count:,}"}
+            for name, count in counts(subject).items()
         ]
         spec = charts.bars(values, of="what", amount="rows", said="said", title="rows")
         alt = "; ".join(f"{value['what']} {value['said']}" for value in values)
@@ -154,16 +144,9 @@ def funnel(subjects: Sequence[Subject]) -> Section:
         apart = count_apart({row["corpus"]: row["n"] for row in by_corpus}, subject.shipped)
         told = f"{apart}." if apart else ""
         shown.append(Chart(spec, told, f"Bars with row counts: {alt}.", title))
-    caption = (
-        "Generations are the methods' raw outputs, candidates the usable ones. An anchor can have "
-        "several of either, so the bars may grow before they shrink. Random sentences that replace "
-        "a missing negative are counted only in the triplets."
-    )
-    blocks: list[Block] = [Grid(shown, caption, least=24)]
+    blocks: list[Block] = [Grid(shown, FUNNEL.caption, least=24)]
     blocks += [*_reasons(subjects)]
-    return Section(
-        "From corpus to triplets", blocks, "How much of the corpus became training data."
-    )
+    return Section(FUNNEL.title, blocks, FUNNEL.lead)
 
 
 def _reasons(subjects: Sequence[Subject]) -> list[Block]:

@@ -11,32 +11,22 @@ from tercet.flows.pages.blocks import Block, Fact, Note, Section, Table
 from tercet.flows.pages.page import page
 from tercet.flows.recipe.secrets import public, public_path, public_values
 from tercet.flows.report import background, examples, made, measured, pairs, projection, trained
-from tercet.flows.report.made import counts
 from tercet.flows.results.figure_differences import compare_figures, difference_table
-from tercet.flows.results.measures import (
-    ACCEPTANCE,
-    CONTAMINATION,
-    ENTRIES,
-    EVALUATIONS,
-    GEOMETRY_OF_SPACE,
-    SEEDS,
-    USAGE,
-    all_measures,
-)
+from tercet.flows.results.measures import all_measures
 from tercet.flows.results.metric_names import FEW
 from tercet.flows.results.run_differences import compare_recipes, compare_steps, describe_step
 from tercet.flows.results.subject import Part, Subject
 from tercet.flows.results.verdict import verdict_of
 from tercet.storage import runs
 
-# Each has its place in a section with a chart or texts.
-_IN_SECTIONS = (EVALUATIONS, SEEDS, GEOMETRY_OF_SPACE, ENTRIES, ACCEPTANCE, CONTAMINATION, USAGE)
+# Measures with a place in a section that has a chart or texts.
+_IN_SECTIONS = {"evaluations", "seeds", "space", "entries", "funnel", "acceptance", "contamination"}
+_IN_SECTIONS |= {"usage"}
 
 
 def parts() -> list[Part]:
     """The sections in their order, the measures of installed packages among them."""
-    placed = {measure.name for measure in _IN_SECTIONS}
-    others = [measure for name, measure in all_measures().items() if name not in placed]
+    others = [measure for name, measure in all_measures().items() if name not in _IN_SECTIONS]
     return [
         background.warned,
         measured.before_and_after,
@@ -167,7 +157,7 @@ def _facts(subject: Subject) -> list[Fact]:
         note = f"points; 95 %: {format_range(verdict.low, verdict.high, sign='+')}"
         note = note if known else "points"
         facts.append(Fact(verdict.figure, f"{verdict.gain:+.2f}", note))
-    counted = dict(made.counts(subject))
+    counted = made.counts(subject)
     if counted["triplets"]:
         note = f"from {counted['candidates']:,} candidates"
         facts.append(Fact("triplets", f"{counted['triplets']:,}", note))
@@ -261,7 +251,9 @@ def _public(key: str, value: Any) -> Any:
 
 def _counts(a: Subject, b: Subject) -> Table:
     rows: list[Cells] = []
-    for (name, one), (_, other) in zip(counts(a), counts(b), strict=True):
+    counted = made.counts(b)
+    for name, one in made.counts(a).items():
+        other = counted[name]
         rows.append([name, f"{one:,}", f"{other:,}", f"{other - one:+,}".replace("-", "−")])
     rows.append(["time", format_duration(a.seconds), format_duration(b.seconds), None])
     rows.append(["total time", format_duration(a.made_in), format_duration(b.made_in), None])

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tercet.flows.results.figures import Figure, Value, of_tasks, read_figures
-from tercet.flows.results.measure import Column, Table
+from tercet.flows.results.measure import ON_PAGES, Column, Table
 from tercet.flows.results.metric_names import COUNTED, RETRIEVAL, Metric, is_few
 from tercet.flows.results.queries import fetch_dicts
 
@@ -282,7 +282,7 @@ def difference_table(found: Sequence[FigureDifference]) -> Table:
         Column("b", "B", 2),
         Column("difference", "B − A (95 % interval)", 2, "+", interval=True),
         Column("over", "over"),
-        Column("data", "data", wide=True),
+        Column("data", "data", depth=ON_PAGES),
     )
     caption = (
         "The trained encoders, means over seeds. Bold: the interval excludes zero. An interval "

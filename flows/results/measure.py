@@ -24,7 +24,8 @@ from tercet.flows.results.metric_names import (
 from tercet.flows.results.subject import Row, Subject
 from tercet.flows.terminal import text_table
 
-# How far back a row stands: everywhere, not on a terminal, or folded away on a page.
+# How far back a row or a column stands: everywhere; on pages and in Markdown; at last a row that a
+# page folds away, or a column of Markdown alone.
 FIRST, ON_PAGES, FOLDED = range(3)
 
 
@@ -34,7 +35,7 @@ class Column:
 
     key: of the rows. title: its head. digits: decimals of a number; None shows values as they are.
     sign: `+` for a difference. interval: whether the interval from `key_low` to `key_high` stands
-    behind the number. wide: whether a terminal leaves it out.
+    behind the number. depth: FIRST, ON_PAGES or FOLDED.
     """
 
     key: str
@@ -42,7 +43,7 @@ class Column:
     digits: int | None = None
     sign: str = ""
     interval: bool = False
-    wide: bool = False
+    depth: int = FIRST
 
     def cell(self, row: Row) -> Cell:
         """What stands in it, as text or as the number that it is."""
@@ -88,7 +89,7 @@ class Table:
 
     def text(self, width: int | None) -> list[str]:
         """Lines for a terminal, with what is said of the rows below."""
-        columns, rows = self._cells(FIRST, wide=False)
+        columns, rows = self._cells(FIRST, FIRST)
         right = [self._right(column) for column in columns]
         lines = [[f"{cell:,}" if isinstance(cell, int) else cell for cell in row] for row in rows]
         heads = [column.title for column in columns]
@@ -109,7 +110,7 @@ class Table:
 
     def markdown(self) -> str:
         """A Markdown table, with what is said of the rows below."""
-        columns, rows = self._cells(ON_PAGES)
+        columns, rows = self._cells(ON_PAGES, FOLDED)
         heads = [column.title for column in columns]
         notes = [markdown_cell(note) for note in [*self.marks, *self.findings]]
         return "\n\n".join([markdown_table(heads, rows), *notes])
@@ -123,13 +124,13 @@ class Table:
         ]
         return [{key: row.get(key) for key in keys} for row in self.rows]
 
-    def _cells(self, depth: int, wide: bool = True) -> tuple[list[Column], list[list[Cell]]]:
-        """The columns with any value, and the cells under them."""
+    def _cells(self, depth: int, of_columns: int) -> tuple[list[Column], list[list[Cell]]]:
+        """The columns up to this depth with any value, and the cells under them."""
         rows = [row for row in self.rows if row.get("depth", FIRST) <= depth]
         columns = [
             column
             for column in self.columns
-            if (wide or not column.wide) and any(row.get(column.key) is not None for row in rows)
+            if column.depth <= of_columns and any(row.get(column.key) is not None for row in rows)
         ]
         cells = [[column.cell(row) for column in columns] for row in rows]
         for row, line in zip(rows, cells, strict=True):
@@ -138,13 +139,13 @@ class Table:
         return columns, cells
 
     def _block(self, depth: int, caption: str) -> blocks.Table:
-        columns, rows = self._cells(depth)
+        columns, rows = self._cells(depth, ON_PAGES)
         strong = [row for row in self.rows if row.get("depth", FIRST) <= depth]
         return blocks.Table(
             [column.title for column in columns],
             [[public_values(cell) for cell in row] for row in rows],
             caption,
-            "".join("r" if self._right(column) else "l" for column in columns),
+            "".join("n" if c.interval else "r" if self._right(c) else "l" for c in columns),
             frozenset(place for place, row in enumerate(strong) if row.get("strong")),
         )
 

@@ -28,17 +28,12 @@ def all_measures() -> Mapping[str, Measure]:
     return with_installed("tercet.measures", MEASURES)
 
 
-def read_measures(
-    subject: Subject, brief: bool = False, without: Collection[Measure] = ()
-) -> dict[str, tuple[Measure, Table]]:
+def read_measures(subject: Subject, brief: bool = False) -> dict[str, tuple[Measure, Table]]:
     """The measures of which the run has figures, by name; brief: of a summary alone."""
-    left_out = {measure.name for measure in without}
     return {
         name: (measure, table)
         for name, measure in all_measures().items()
-        if name not in left_out
-        and (measure.brief or not brief)
-        and (table := measure.read(subject)) is not None
+        if (measure.brief or not brief) and (table := measure.read(subject)) is not None
     }
 
 
@@ -195,8 +190,8 @@ DISCRIMINATORS = Measure(
         Column("judge", "judged by"),
         Column("auc", "AUC (95 % interval)", 3, interval=True),
         Column("accuracy", "right, %", 1),
-        Column("calibration_error", "calibration error", 3, wide=True),
-        Column("auc_gain", "gain over it", 3, "+", interval=True, wide=True),
+        Column("calibration_error", "calibration error", 3, depth=ON_PAGES),
+        Column("auc_gain", "gain over it", 3, "+", interval=True, depth=ON_PAGES),
         Column("pairs", "pairs"),
         Column("n", "anchors"),
     ),
@@ -310,9 +305,37 @@ DEFINITIONS = Measure(
         *(Column(metric, title, 1) for metric, title in _FOUND.items()),
         Column("mrr_gain", "MRR over the encoder before", 1, "+", interval=True),
         Column("n", "definitions"),
-        Column("seeds", "seeds", wide=True),
+        Column("seeds", "seeds", depth=FOLDED),
     ),
     "In percent; means over seeds.",
+)
+
+# On the way to the triplets random sentences do not count: they replace a missing negative.
+FUNNEL = Measure(
+    "funnel",
+    "From corpus to triplets",
+    "How much of the corpus became training data.",
+    "No document was read.",
+    f"""FROM (VALUES
+        ('documents', {FIRST}, (SELECT count(*) FROM documents)),
+        ('sentences', {FIRST}, (SELECT count(*) FROM sentences)),
+        ('of these for training', {FIRST},
+            (SELECT count(*) FROM sentences WHERE split = 'train')),
+        ('of these in dev', {ON_PAGES}, (SELECT count(*) FROM sentences WHERE split = 'dev')),
+        ('of these in test', {ON_PAGES}, (SELECT count(*) FROM sentences WHERE split = 'test')),
+        ('document pairs', {ON_PAGES}, (SELECT count(*) FROM document_pairs)),
+        ('anchors', {FIRST}, (SELECT coalesce(sum(anchors), 0)::BIGINT FROM anchor_shares)),
+        ('generations', {FIRST}, (SELECT count(*) FROM generations WHERE method <> 'random')),
+        ('candidates', {FIRST}, (SELECT count(*) FROM candidates WHERE method <> 'random')),
+        ('within the thresholds', {FIRST},
+            (SELECT coalesce(sum(accepted), 0)::BIGINT FROM acceptance WHERE method <> 'random')),
+        ('triplets', {FIRST}, (SELECT count(*) FROM triplets))
+    ) AS funnel (what, depth, rows)""",
+    (Column("what", "what"), Column("rows", "rows")),
+    "Generations are the methods' raw outputs, candidates the usable ones. An anchor can have "
+    "several of either, so the counts may grow before they shrink. Random sentences that replace a "
+    "missing negative are counted only in the triplets.",
+    brief=False,
 )
 
 ACCEPTANCE = Measure(
@@ -433,12 +456,12 @@ EVALUATIONS = Measure(
         Column("after", "after", 2),
         Column("gain", "gain (95 % interval)", 2, "+", interval=True),
         Column("n", "n"),
-        Column("interval", "95 % interval of after", wide=True),
-        Column("suite", "suite", wide=True),
-        Column("seeds", "seeds", wide=True),
-        Column("text", "text", wide=True),
-        Column("pooling", "pooling", wide=True),
-        Column("data", "data", wide=True),
+        Column("interval", "95 % interval of after", depth=FOLDED),
+        Column("suite", "suite", depth=ON_PAGES),
+        Column("seeds", "seeds", depth=FOLDED),
+        Column("text", "text", depth=ON_PAGES),
+        Column("pooling", "pooling", depth=FOLDED),
+        Column("data", "data", depth=ON_PAGES),
     ),
     "In percent, gains in points. Bold: the interval of the gain excludes zero. n: queries, pairs "
     "or examples. Equal data means the same texts.",
@@ -487,7 +510,7 @@ SEEDS = Measure(
         Column("sd", "sd", 2),
         Column("sd_of_gain", "sd of the gain", 2),
         Column("seeds", "seeds"),
-        Column("drawn", "these", wide=True),
+        Column("drawn", "these", depth=FOLDED),
     ),
     "Student's t over the seeds' trainings.",
 )
@@ -533,6 +556,7 @@ MEASURES: Sequence[Measure] = (
     CANDIDATES_JUDGED,
     ENTRIES,
     DEFINITIONS,
+    FUNNEL,
     ACCEPTANCE,
     CONTAMINATION,
     EVALUATIONS,

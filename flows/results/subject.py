@@ -10,7 +10,7 @@ from typing import Any
 
 import duckdb
 
-from tercet.flows.pages.blocks import Block, Cell, Note, Section, Table
+from tercet.flows.pages.blocks import Block, Note, Section, Table
 from tercet.flows.recipe.corpus_names import shipped_corpora
 from tercet.flows.results.queries import connect, fetch_dicts
 from tercet.storage import runs
@@ -51,14 +51,10 @@ class Subject:
         caption: str,
         align: str,
         parameters: Mapping[str, Any] | None = None,
-        shown: Callable[[Cell], Cell] = lambda cell: cell,
     ) -> list[Block]:
-        """The rows of a query as a table, whose heads are its columns' names; none without rows.
-
-        shown: what becomes of each cell.
-        """
+        """The rows of a query as a table, whose heads are its columns' names; none without rows."""
         rows = self.rows(query, parameters)
-        cells = [[shown(cell) for cell in row.values()] for row in rows]
+        cells = [list(row.values()) for row in rows]
         return [Table(list(rows[0]), cells, caption, align)] if rows else []
 
     def value(self, query: str) -> Any:
