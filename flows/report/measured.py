@@ -8,7 +8,7 @@ from tercet.flows.pages.blocks import Block, Cell, Chart, Grid, Note, Section, T
 from tercet.flows.results.first_look import read_questions
 from tercet.flows.results.measure import FOLDED, Measure
 from tercet.flows.results.measures import ENTRIES, EVALUATIONS, GEOMETRY_OF_SPACE, SEEDS
-from tercet.flows.results.metric_names import TRANSDUCTIVE
+from tercet.flows.results.metric_names import GEOMETRY, TRANSDUCTIVE
 from tercet.flows.results.subject import Part, Row, Subject, of_each_run
 
 
@@ -99,9 +99,7 @@ def space(subjects: Sequence[Subject]) -> Section:
         before: dict[str, Row] = {}
         for row in table.rows:
             texts, model = row["texts"], row["model"]
-            values = {
-                key: row[key] for key in ("alignment", "uniformity", "isotropy") if key in row
-            }
+            values: Row = {axis: row[axis] for axis in GEOMETRY if axis in row}
             # A dev set's mark is close to its test set's, whose label is enough.
             labelled = model == "before" and not place and not texts.endswith(" dev")
             name = texts + (TRANSDUCTIVE if row["transductive"] else "")
