@@ -230,15 +230,16 @@ def _not_shared(
     return found[0], found[1]
 
 
-# Rows of one side alone, and those of both that share a key. Where a key occurs several times, the
-# first of its rows is compared with the other side's first.
+# Rows as digests of their values, so that vectors and texts take no room. Where a key occurs several
+# times, its first row is compared with the other side's first.
 _DIFFERING = """
+CREATE TEMP TABLE differing AS
 WITH gone AS ({one} EXCEPT ALL {other}), come AS ({other} EXCEPT ALL {one}),
-before AS (SELECT gone AS a, {key} AS k, row_number() OVER (PARTITION BY k ORDER BY a) AS nth
+before AS (SELECT k, gone AS a, row_number() OVER (PARTITION BY k ORDER BY {rest}) AS nth
     FROM gone),
-after AS (SELECT come AS b, {key} AS k, row_number() OVER (PARTITION BY k ORDER BY b) AS nth
+after AS (SELECT k, come AS b, row_number() OVER (PARTITION BY k ORDER BY {rest}) AS nth
     FROM come)
-SELECT a, b, k,
+SELECT k, a, b,
     CASE WHEN a IS NULL THEN 'added' WHEN b IS NULL THEN 'removed' ELSE 'changed' END AS kind
 FROM before FULL JOIN after USING (k, nth)
 """
@@ -258,41 +259,40 @@ def _compare(
     known = described()[table].key if table in described() else []
     known = [_MADE_BY if name == "model_version" else name for name in known]
     known = known if set(known) <= set(columns) else []
-    compared = [name for name in columns if name in known or name not in _PASSED_OVER]
-    key = known or compared
-    rest = [name for name in compared if name not in key]
-    listed = ", ".join(map(quoted_name, compared))
-    one, other = (f"SELECT {listed} FROM ({side})" for side in (one, other))
+    rest = [name for name in columns if name not in {*known, *_PASSED_OVER}]
+    key = known or rest
+    digests = [f"hash({quoted_name(name)}) AS c{place}" for place, name in enumerate(rest)]
     hashed = f"hash({', '.join(map(quoted_name, key))})"
-    differing = _DIFFERING.format(one=one, other=other, key=hashed)
-    differs = "".join(
-        f", count(*) FILTER (a.{name} IS DISTINCT FROM b.{name} AND kind = 'changed')"
-        for name in map(quoted_name, rest)
-    )
-    counts, columns_changed = {}, Counter[str]()
-    for kind, count, *changed in cursor.execute(
-        f"SELECT kind, count(*){differs} FROM ({differing}) GROUP BY kind"
+    sides = (f"SELECT {', '.join([f'{hashed} AS k', *digests])} FROM ({s})" for s in (one, other))
+    order = ", ".join(f"c{place}" for place in range(len(rest))) or "k"
+    cursor.execute(_DIFFERING.format(one=next(sides), other=next(sides), rest=order))
+    differs = "".join(f", count(*) FILTER (a.c{p} <> b.c{p})" for p in range(len(rest)))
+    counts, changed = {}, Counter[str]()
+    for kind, count, *sums in cursor.execute(
+        f"SELECT kind, count(*){differs} FROM differing GROUP BY kind"
     ).fetchall():
         counts[kind] = count
-        columns_changed.update({n: c for n, c in zip(rest, changed, strict=True) if c})
-    examples: dict[str, list[dict[str, Any]]] = {}
-    for row in fetch_dicts(
-        cursor,
-        f"""FROM ({differing})
-        QUALIFY row_number() OVER (PARTITION BY kind ORDER BY k, a, b) <= {EXAMPLES}
-        ORDER BY kind, k, a, b""",
-    ):
-        examples.setdefault(row["kind"], []).append(_example(row["a"], row["b"], key))
-    return TableDifference(
-        table, tuple(known), **counts, columns=columns_changed, examples=examples
-    )
-
-
-def _example(
-    before: dict[str, Any] | None, after: dict[str, Any] | None, key: Sequence[str]
-) -> dict[str, Any]:
-    """The row of one side alone, or its key with both values of what changed."""
-    if before is None or after is None:
-        return before or after or {}
-    changed = {n: [old, after[n]] for n, old in before.items() if old != after[n]}
-    return {name: before[name] for name in key} | {"changed": changed}
+        changed.update({name: n for name, n in zip(rest, sums, strict=True) if n})
+    shown = ", ".join(map(quoted_name, dict.fromkeys([*key, *rest])))
+    examples = {}
+    for kind in counts:
+        # Always the same ones.
+        some = (
+            f"(SELECT DISTINCT k FROM differing WHERE kind = '{kind}' ORDER BY k LIMIT {EXAMPLES})"
+        )
+        before, after = (
+            fetch_dicts(
+                cursor,
+                f"""SELECT {shown} FROM (SELECT *, {hashed} AS k FROM ({side}))
+                SEMI JOIN ({some}) USING (k) ORDER BY k LIMIT {EXAMPLES}""",
+            )
+            for side in (one, other)
+        )
+        examples[kind] = after if kind == "added" else before
+        if kind == "changed":
+            examples[kind] = [
+                {name: old[name] for name in key}
+                | {"changed": {n: [old[n], new[n]] for n in rest if old[n] != new[n]}}
+                for old, new in zip(before, after, strict=False)
+            ]
+    return TableDifference(table, tuple(known), **counts, columns=changed, examples=examples)
