@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
 
+import duckdb
+
 from tercet.flows.formatting import format_number, format_range
 from tercet.flows.pages import blocks
 from tercet.flows.pages.blocks import Cell
@@ -21,8 +23,11 @@ from tercet.flows.results.metric_names import (
     WHY_TRANSDUCTIVE,
     is_few,
 )
+from tercet.flows.results.queries import sql_fault
 from tercet.flows.results.subject import Row, Subject
 from tercet.flows.terminal import text_table
+from tercet.models.errors import Unusable
+from tercet.models.plugins import package_of
 
 # How far back a row or a column stands: everywhere; on pages and in Markdown; at last a row that a
 # page folds away, or a column of Markdown alone.
@@ -203,7 +208,16 @@ class Measure:
             "decides": (subject.recipe.get("select") or {}).get("p_true"),
         }
         named = {name: value for name, value in values.items() if f"${name}" in self.rows}
-        return subject.rows(self.rows, named)
+        try:
+            return subject.rows(self.rows, named)
+        except duckdb.Error as error:
+            if not self.module:
+                raise
+            raise Unusable(
+                "bad_query",
+                f"the measure {self.name!r} of the installed package {package_of(self.module)} "
+                f"cannot be read ({sql_fault(error)}): fix that package, or uninstall it",
+            ) from error
 
 
 def _few(row: Row) -> bool:

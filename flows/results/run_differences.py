@@ -230,8 +230,8 @@ def _not_shared(
     return found[0], found[1]
 
 
-# Rows as digests of their values, so that vectors and texts take no room. Where a key occurs several
-# times, its first row is compared with the other side's first.
+# Rows as digests of their values, so that vectors and texts take no room. Where a key occurs
+# several times, its first row is compared with the other side's first.
 _DIFFERING = """
 CREATE TEMP TABLE differing AS
 WITH gone AS ({one} EXCEPT ALL {other}), come AS ({other} EXCEPT ALL {one}),

@@ -6,12 +6,13 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pytest
+from failures import fails
 from known_tables import known_tables
 from report_store import write_run
 
 from tercet.flows.pages import blocks
 from tercet.flows.report import report
-from tercet.flows.results import measures
+from tercet.flows.results import measure, measures
 from tercet.flows.results.measure import Column, Measure, Table
 from tercet.flows.results.measures import (
     CANDIDATES_JUDGED,
@@ -28,10 +29,10 @@ from tercet.tasks.evaluation.measure_generators import GENERATOR_METRICS
 from tercet.tasks.training.discriminator_figures import DISCRIMINATOR_METRICS
 
 
-def read(measure: Measure, connection: duckdb.DuckDBPyConnection) -> Table:
+def read(of: Measure, connection: duckdb.DuckDBPyConnection) -> Table:
     """The measure of a run with these tables."""
     store: Any = None
-    table = measure.read(Subject(store, {"run_id": "r", "recipe": {}}, "run", connection))
+    table = of.read(Subject(store, {"run_id": "r", "recipe": {}}, "run", connection))
     assert table is not None
     return table
 
@@ -260,3 +261,13 @@ def test_a_package_s_measure_is_shown_as_ours_are(
     assert "| a\\_b | 1.5 | 4 |" in table.markdown()
     assert table.records() == [{"corpus": "a_b", "words": 1.5, "n": 4}]
     assert ">Length of texts</h2>" in html
+
+
+def test_a_package_s_measure_that_cannot_be_read_names_the_package(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store: Any = None
+    monkeypatch.setattr(measure, "package_of", lambda module: "toys 0.1")
+    towns = Measure("towns", "T", "", "", "SELECT missing FROM sentences", (), module="toys.towns")
+    with known_tables() as connection, fails("bad_query", "towns", "toys 0.1", "missing"):
+        towns.read(Subject(store, {"run_id": "r", "recipe": {}}, "run", connection))
