@@ -10,6 +10,7 @@ from failures import fails
 from known_tables import known_tables
 from report_store import write_run
 
+import tercet
 from tercet.flows.pages import blocks
 from tercet.flows.report import report
 from tercet.flows.results import measure, measures
@@ -261,6 +262,8 @@ def test_a_package_s_measure_is_shown_as_ours_are(
     assert "| a\\_b | 1.5 | 4 |" in table.markdown()
     assert table.records() == [{"corpus": "a_b", "words": 1.5, "n": 4}]
     assert ">Length of texts</h2>" in html
+    from_python = tercet.open(str(tmp_path / "store")).run(run).measures()
+    assert from_python["towns"].to_pylist() == table.records()
 
 
 def test_a_package_s_measure_that_cannot_be_read_names_the_package(
