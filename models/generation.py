@@ -86,6 +86,8 @@ GENERATIONS = pa.schema(
 artifact; the table unites them. If a language model or a fitted generator wrote the text (a
 prompted method), the row has the whole request, and `request_digest` leads to its cost.
 
+Key: `generation_id`.
+
 Columns:
     generation_id: id of method, sentence, number and words
     purpose: what it is meant to be: `positive` or `negative`

@@ -1,4 +1,4 @@
-"""Methods, losses, scorers and readers that installed packages add (docs/plugins.md)."""
+"""Methods, losses, scorers, readers and measures that installed packages add (docs/plugins.md)."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,6 +14,7 @@ GROUPS = (
     "tercet.scorers",
     "tercet.readers",
     "tercet.executors",
+    "tercet.measures",
 )
 T = TypeVar("T")
 

@@ -98,6 +98,8 @@ def known_schemas() -> dict[str, pa.Schema]:
 #
 #     Table `anchors`. One row per corpus that gives any …
 #
+#     Key: `corpus`.
+#
 #     Columns:
 #         corpus: the corpus's name in the recipe
 #
@@ -106,6 +108,7 @@ def known_schemas() -> dict[str, pa.Schema]:
 _ROOMS = ("tasks", "models", "storage")
 _HEAD = re.compile(r"(?:Table|Struct) ((?:`\w+`(?:, )?)+)\.\s*")
 _COLUMN = re.compile(r"^    (\w+): ", re.MULTILINE)
+_KEY = re.compile(r"^Key: (.+)\.$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -115,6 +118,12 @@ class Described:
     text: str
     columns: Mapping[str, str]
     place: str
+
+    @property
+    def key(self) -> list[str]:
+        """The columns that together name a row; empty where none do."""
+        key = _KEY.search(self.text)
+        return [] if key is None else re.findall(r"`(\w+)`", key[1])
 
 
 @cache

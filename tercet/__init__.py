@@ -151,6 +151,26 @@ class Run:
         with closing(connect(open_store(self.location, create=False), self.id)) as connection:
             return as_table(read_figures(connection))
 
+    def measures(self) -> dict[str, pa.Table]:
+        """The tables of figures that its summary and report show, by name; those with rows."""
+        from contextlib import closing
+
+        import pyarrow as pa
+
+        from tercet.flows.results.measures import read_measures
+        from tercet.flows.results.queries import connect
+        from tercet.flows.results.subject import Subject
+        from tercet.storage.runs import resolve_run
+        from tercet.storage.store import open_store
+
+        store = open_store(self.location, create=False)
+        with closing(connect(store, self.id)) as connection:
+            subject = Subject(store, resolve_run(store, self.id), "run", connection)
+            return {
+                name: pa.Table.from_pylist(table.records())
+                for name, (_, table) in read_measures(subject).items()
+            }
+
     def search(self, query: str, count: int = 5, by: str | None = None) -> pa.Table:
         """The run's passages that a query finds, best first, as `tercet search` does.
 

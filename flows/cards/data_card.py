@@ -4,13 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 
 from tercet.flows.cards.facts import render, run_facts
 from tercet.flows.cards.model_card import recipe_yaml
+from tercet.flows.results.subject import Subject
 from tercet.storage.catalog.snapshot import METADATA
-from tercet.storage.runs import Run
 from tercet.tasks.stages import meaning
 
 _WHAT = {
@@ -41,16 +40,15 @@ class DataFiles:
 def data_card(
     table: str,
     written: DataFiles,
-    run: Run | None,
-    connection: duckdb.DuckDBPyConnection,
+    subject: Subject | None,
     versions: Sequence[str] = (),
 ) -> str:
     """The card as Markdown with the hub's front matter.
 
-    run: whose tables the connection shows; None for tables of the whole store. versions:
+    subject: the run that they are of; None for tables of the whole store. versions:
         `step@version` of the artifacts that the rows come from.
     """
-    facts = None if run is None or table in METADATA else run_facts(connection, run)
+    facts = None if subject is None or table in METADATA else run_facts(subject)
     title = table if facts is None else f"{facts.name}: {table}"
     metadata = {
         "pretty_name": title,
@@ -81,7 +79,7 @@ def data_card(
             for f in written.schema
         ],
         "facts": facts,
-        "run_id": None if run is None else run["run_id"],
+        "run_id": None if subject is None else subject.run_id,
         "versions": [f"`{version}`" for version in versions],
         "recipe": None if facts is None else recipe_yaml(facts.recipe),
     }

@@ -1,7 +1,7 @@
 """Reads the facts about a run from the catalog, and fills a card's template with them."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -13,6 +13,9 @@ import yaml
 from tercet.flows.formatting import format_number
 from tercet.flows.recipe.secrets import public, public_values
 from tercet.flows.results import metric_names
+from tercet.flows.results.measure import Measure, Table, markdown_cell, markdown_table
+from tercet.flows.results.measures import read_measures
+from tercet.flows.results.subject import Subject
 from tercet.storage import runs
 from tercet.storage.artifacts import Artifact
 from tercet.storage.store import Store
@@ -34,29 +37,6 @@ def as_yaml(value: Any) -> str:
     return yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=100)
 
 
-def cell(value: Any) -> str:
-    """A value in a cell of a Markdown table: one line, with bars and markup escaped."""
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, int):
-        return f"{value:,}"
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    text = " ".join(public_values(str(value)).split())
-    return re.sub(r"([\\|<>*_`\[\]])", r"\\\1", text)
-
-
-def table(titles: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
-    """A Markdown table; empty without rows."""
-    names, lines = list(titles), [[cell(value) for value in row] for row in rows]
-    if not lines:
-        return ""
-    made = [names, ["---"] * len(names), *lines]
-    return "\n".join(f"| {' | '.join(line)} |" for line in made)
-
-
 def _filled(metadata: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in metadata.items() if value not in (None, [], {}, "")}
 
@@ -72,8 +52,8 @@ def _environment() -> "jinja2.Environment":
         lstrip_blocks=True,
         autoescape=False,
     )
-    environment.filters |= {"cell": cell, "number": format_number}
-    environment.globals |= {"table": table}
+    environment.filters |= {"cell": markdown_cell, "number": format_number}
+    environment.globals |= {"table": markdown_table}
     return environment
 
 
@@ -81,34 +61,15 @@ def _environment() -> "jinja2.Environment":
 _TABLES = {
     "warnings": """
         SELECT step, message AS "what was found", remedy AS "what to do" FROM warnings""",
-    "funnel": """
-        FROM (VALUES
-            ('documents', (SELECT count(*) FROM documents)),
-            ('sentences', (SELECT count(*) FROM sentences)),
-            ('sentences in train', (SELECT count(*) FROM sentences WHERE split = 'train')),
-            ('sentences in dev', (SELECT count(*) FROM sentences WHERE split = 'dev')),
-            ('sentences in test', (SELECT count(*) FROM sentences WHERE split = 'test')),
-            ('document pairs', (SELECT count(*) FROM document_pairs)),
-            ('anchors', (SELECT coalesce(sum(anchors), 0)::BIGINT FROM anchor_shares)),
-            ('generations', (SELECT count(*) FROM generations)),
-            ('candidates', (SELECT count(*) FROM candidates)),
-            ('triplets', (SELECT count(*) FROM triplets))
-        ) AS funnel (what, rows)""",
     "rejects": """
         SELECT stage, reason, count(*) AS rows FROM rejects
         GROUP BY ALL ORDER BY stage, rows DESC, reason""",
-    "acceptance": """
-        SELECT role, method, candidates, accepted, used, format('{:.2f}', threshold) AS threshold,
-            format('{:.2f}', similarity_median) AS "median similarity"
-        FROM acceptance ORDER BY acceptance.role, acceptance.method""",
     "language_models": """
         SELECT model, method, count(*) AS generations FROM generations
         WHERE model IS NOT NULL GROUP BY ALL ORDER BY ALL""",
-    "contamination": """
-        SELECT suite, task, level, count(DISTINCT text_id) AS "training texts",
-            count(DISTINCT text_id) FILTER (removed) AS removed
-        FROM contamination GROUP BY suite, task, level ORDER BY suite, task, level""",
 }
+# Measures to which a card's own words lead.
+_PLACED = ("evaluations", "seeds", "funnel", "acceptance", "contamination")
 
 
 @dataclass(frozen=True)
@@ -116,7 +77,8 @@ class RunFacts:
     """The facts about a run.
 
     corpora: of each its name, source, role, its sentences or labelled rows, and its licence.
-    tables: Markdown, by the names of `_TABLES`; empty without rows.
+    tables: Markdown, by the names of `_TABLES` and of the measures; empty without rows.
+    measures: those that have no place of their own in a card, with their tables.
     guarded: whether its training rows were searched for texts of evaluation sets; if so, an empty
         `contamination` means that there were none.
     transductive: what figures mean where found texts stayed in training; empty where none did.
@@ -125,6 +87,7 @@ class RunFacts:
     recipe: Mapping[str, Any]
     corpora: Sequence[tuple[str, str, str, int, str]]
     tables: Mapping[str, str]
+    measures: Sequence[tuple[Measure, Table]]
     steps: Sequence[Mapping[str, Any]]
     guarded: bool
     transductive: str
@@ -145,17 +108,22 @@ def find_run(store: Store, artifact: Artifact, run_ref: str | None) -> runs.Run 
     return None
 
 
-def run_facts(connection: duckdb.DuckDBPyConnection, run: runs.Run) -> RunFacts:
-    """Reads the tables of the run that the connection shows."""
+def run_facts(subject: Subject) -> RunFacts:
+    """Reads the tables of the run, and its figures of the encoder that the subject names."""
+    run, connection = subject.run, subject.connection
     tables = {}
     for name, query in _TABLES.items():
         found = connection.execute(query)
         heads = [column[0] for column in found.description or ()]
-        tables[name] = table(heads, found.fetchall())
+        tables[name] = markdown_table(heads, found.fetchall())
+    measured = read_measures(subject)
+    tables |= dict.fromkeys(_PLACED, "")
+    tables |= {name: measured.pop(name)[1].markdown() for name in _PLACED if name in measured}
     return RunFacts(
         recipe=run["recipe"],
         corpora=list(_corpora(connection, run["recipe"])),
         tables=tables,
+        measures=list(measured.values()),
         steps=run["steps"],
         guarded=any(step.get("stage") == "guard" for step in run["steps"]),
         transductive=metric_names.WHY_TRANSDUCTIVE

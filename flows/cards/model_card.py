@@ -1,24 +1,22 @@
 """The model card of an encoder: its description, figures and origin."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import yaml
 
-from tercet.flows.cards.facts import RunFacts, as_yaml, render, run_facts, table
-from tercet.flows.formatting import format_number, format_range
+from tercet.flows.cards.facts import RunFacts, as_yaml, render, run_facts
 from tercet.flows.recipe.secrets import public_path, public_values
 from tercet.flows.results.encoder_form import Reformed, form_of, needs_trust, read_json, versions
-from tercet.flows.results.figures import Figure, of_geometry, read_choice, read_figures
-from tercet.flows.results.metric_names import TOO_FEW
+from tercet.flows.results.figures import Figure, read_choice, read_figures
+from tercet.flows.results.measure import markdown_table
+from tercet.flows.results.metric_names import TRANSDUCTIVE
+from tercet.flows.results.subject import Subject
 from tercet.flows.results.verdict import verdict_of
 from tercet.models.encoders.settings import Prompts, has_sides
-from tercet.models.measures.resampling import summarise_seeds
 from tercet.storage.artifacts import Artifact
-from tercet.storage.runs import Run
 from tercet.tasks.training import choose, whiten
 
 PHASE_KEYS = ("batch_size", "learning_rate", "epochs")
@@ -41,23 +39,24 @@ class Base:
 def model_card(
     artifact: Artifact,
     folder: Path,
-    run: Run | None,
-    connection: duckdb.DuckDBPyConnection,
+    subject: Subject | None,
     onnx: Mapping[str, Any] | None = None,
     reformed: Reformed | None = None,
 ) -> str:
     """The card as Markdown with the hub's front matter.
 
-    folder: the encoder's files. run: the connection's run; without one the card has only what is
-    recorded with the artifact. onnx: measurements of the ONNX files. reformed: set if training
+    folder: the encoder's files. subject: the run that it is of; without one the card has only what
+    is recorded with the artifact. onnx: measurements of the ONNX files. reformed: set if training
     used another form than the files, which have the evaluated one.
     """
     manifest = artifact.manifest() or {}
-    facts = None if run is None else run_facts(connection, run)
-    found = read_figures(connection, artifact.version) if run is not None else []
-    choice = None
-    if run is not None and _stage_of(artifact.step) == choose.NAME:
-        choice = read_choice(connection, _seed(manifest))
+    facts = choice = None
+    found: list[Figure] = []
+    if subject is not None:
+        facts = run_facts(replace(subject, model=artifact.version))
+        found = read_figures(subject.connection, artifact.version)
+        if _stage_of(artifact.step) == choose.NAME:
+            choice = read_choice(subject.connection, _seed(manifest))
     chain = _phases(artifact.step, manifest, facts)
     if choice is not None and choice.mix == 0:
         chain = []
@@ -78,7 +77,7 @@ def model_card(
         "name": name,
         "step": artifact.name,
         "facts": facts,
-        "verdict": None if run is None else verdict_of(run["end_info"]),
+        "verdict": None if subject is None else verdict_of(subject.run["end_info"]),
         "base": base,
         "backbone": None if facts is None else public_path(str(facts.recipe.get("backbone"))),
         "from_fitted": facts is not None
@@ -96,18 +95,12 @@ def model_card(
         "normalised": (folder / "2_Normalize").is_dir(),
         "whitened": config_of_step if _stage_of(artifact.step) == whiten.STAGE.name else None,
         "choice": choice,
-        "figures_table": _figures_table(found),
-        "conditions": _conditions(found),
-        "geometry_table": _geometry_table(found),
-        "seeds_table": _seeds_table(read_figures(connection) if run is not None else []),
         "seed": _seed(manifest),
-        "phases_table": _phases_table(
-            chain, _seed(manifest), connection if run is not None else None
-        ),
+        "phases_table": _phases_table(chain, _seed(manifest), subject),
         "precision": config_of_step.get("precision"),
         "libraries": manifest.get("libraries") or {},
         "recipe": None if facts is None else recipe_yaml(facts.recipe),
-        "run_id": None if run is None else run["run_id"],
+        "run_id": None if subject is None else subject.run_id,
         "onnx": onnx,
         "needed": versions(folder),
     }
@@ -215,74 +208,6 @@ def _dimension(folder: Path, config: Mapping[str, Any]) -> int | None:
     return None
 
 
-def _figures_table(found: Sequence[Figure]) -> str:
-    titles = ("suite", "task", "subset", "metric", "before", "after", "95 %", "gain", "95 %", "n")
-    rows = []
-    for figure in shown(found):
-        (after,) = figure.after.values()
-        gain, low, high = figure.gain()
-        rows.append(
-            (
-                *_place(figure),
-                figure.metric.name,
-                format_number(None if figure.before is None else figure.before.value),
-                format_number(after.value),
-                format_range(after.low, after.high),
-                format_number(gain, sign="+"),
-                TOO_FEW if figure.few and gain is not None else format_range(low, high, sign="+"),
-                after.n,
-                "" if after.seed is None else str(after.seed),
-            )
-        )
-    return table((*titles, "seed"), rows)
-
-
-def _conditions(found: Sequence[Figure]) -> str:
-    """Text form and digest of the data of each task, once per task and subset."""
-    rows = {_place(figure): figure.first for figure in shown(found)}
-    return table(
-        ("suite", "task", "subset", "text form", "pooling", "digest of the data"),
-        [
-            (*place, value.text_form, value.pooling, value.digest or "")
-            for place, value in rows.items()
-            if value is not None
-        ],
-    )
-
-
-def _geometry_table(found: Sequence[Figure]) -> str:
-    return table(
-        ("suite", "task", "subset", "measure", "before", "after"),
-        [
-            (
-                *_place(figure),
-                figure.metric.name,
-                format_number(None if figure.before is None else figure.before.value, 3),
-                format_number(figure.first.value, 3),
-            )
-            for figure in of_geometry(found)
-            if figure.first is not None
-        ],
-    )
-
-
-def _place(figure: Figure) -> tuple[str, str, str]:
-    task = figure.metric.task.replace("_", " ") + figure.mark
-    return figure.metric.suite, task, figure.metric.subset
-
-
-def _seeds_table(found: Sequence[Figure]) -> str:
-    """Mean and standard deviation over a run's trained encoders; empty if there is only one."""
-    rows = []
-    for figure in shown(found):
-        if len(figure.after) > 1:
-            over = summarise_seeds(list(figure.values().values()))
-            drawn = ", ".join(str(seed) for seed in figure.after)
-            spread = (format_number(over.mean), format_number(over.sd))
-            rows.append((*_place(figure), figure.metric.name, *spread, drawn))
-    return table(("suite", "task", "subset", "metric", "mean", "deviation", "seeds"), rows)
-
-
 def _seed(manifest: Mapping[str, Any]) -> int | None:
     components = manifest.get("components") or {}
     own = (components.get("config") or {}).get("model_seed")
@@ -292,15 +217,15 @@ def _seed(manifest: Mapping[str, Any]) -> int | None:
 def _phases_table(
     chain: Sequence[Mapping[str, Any]],
     seed: int | None,
-    connection: duckdb.DuckDBPyConnection | None,
+    subject: Subject | None,
 ) -> str:
     """One line per part of each phase: its rows, its loss, and the last row of the log."""
     log: dict[str, tuple[int, float]] = {}
-    if connection is not None:
-        for phase, *last in connection.execute(_LAST, {"seed": seed}).fetchall():
+    if subject is not None:
+        for phase, *last in subject.connection.execute(_LAST, {"seed": seed}).fetchall():
             log[phase] = tuple(last)
     numbers = [key.replace("_", " ") for key in PHASE_KEYS]
-    return table(
+    return markdown_table(
         ("phase", "rows", "loss", *numbers, "steps", "last loss"),
         [
             (
@@ -414,7 +339,8 @@ def model_index(name: str, found: Sequence[Figure]) -> list[dict[str, Any]]:
 def _result(figure: Figure) -> dict[str, Any]:
     # Texts are named by their digest: we do not know whether they are a data set on the hub.
     task, subset = figure.metric.task.replace("_", " "), figure.metric.subset
-    dataset = {"type": "unknown", "name": f"{task} {subset}".strip() + figure.mark}
+    name = f"{task} {subset}".strip() + (TRANSDUCTIVE if figure.transductive else "")
+    dataset = {"type": "unknown", "name": name}
     if subset in ("dev", "test"):
         dataset["split"] = subset
     if figure.first is not None and figure.first.digest:

@@ -11,9 +11,9 @@ import yaml
 from tercet.flows.exports.writing import whole_file
 from tercet.flows.formatting import count_of, format_bytes, format_duration, waits
 from tercet.flows.report.report import render_report
-from tercet.flows.report.subject import open_runs
 from tercet.flows.results import queries
 from tercet.flows.results.queries import find_artifact, named_run
+from tercet.flows.results.subject import open_runs
 from tercet.flows.results.verdict import verdict_of
 from tercet.flows.terminal import text_table
 from tercet.storage import runs

@@ -7,10 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from tercet.flows.formatting import format_number, format_range, printable, shorten
-from tercet.flows.report.subject import Subject, open_runs
-from tercet.flows.results.figure_differences import FigureDifference, compare_figures
-from tercet.flows.results.metric_names import TOO_FEW
+from tercet.flows.formatting import printable, shorten
+from tercet.flows.results.figure_differences import (
+    FigureDifference,
+    compare_figures,
+    difference_table,
+)
 from tercet.flows.results.run_differences import (
     TableDifference,
     compare_recipes,
@@ -18,6 +20,7 @@ from tercet.flows.results.run_differences import (
     compare_steps,
     describe_step,
 )
+from tercet.flows.results.subject import Subject, open_runs
 from tercet.flows.terminal import text_table
 from tercet.storage.store import open_store
 
@@ -42,7 +45,7 @@ def show_difference(ref_a: str, ref_b: str, format_: str, store: str) -> None:
                 "recipe": [{"key": key, "a": one, "b": other} for key, one, other in recipe],
                 "steps": [asdict(step) for step in steps],
                 "tables": [asdict(table) for table in tables],
-                "figures": [_figure(figure) for figure in figures if figure.same_data],
+                "figures": difference_table([f for f in figures if f.same_data]).records(),
                 "on_other_data": [figure.name for figure in figures if not figure.same_data],
             }
             # A terminal would obey some characters instead of showing them.
@@ -132,33 +135,16 @@ def _example(row: Mapping[str, Any], key: Sequence[str]) -> str:
 
 
 def _figure_lines(figures: Sequence[FigureDifference]) -> Iterator[str]:
-    rows = []
-    for figure in (figure for figure in figures if figure.same_data):
-        told = _figure(figure)
-        ends = TOO_FEW if figure.few else format_range(told["low"], told["high"], sign="+")
-        gap = format_number(told["difference"], sign="+")
-        rows.append([told["figure"], f"{figure.a:.2f}", f"{figure.b:.2f}", gap, ends, told["over"]])
-    heads = ["figure", "A", "B", "B − A", "95 % interval", "over"]
-    if rows:
-        yield from _titled("Figures", "of the trained encoders, on the same data", heads, rows)
+    same = [figure for figure in figures if figure.same_data]
+    yield ""
+    if same:
+        yield "Figures: of the trained encoders, on the same data"
+        yield from difference_table(same).text(text_table.terminal_width())
     else:
-        yield from ("", "Figures: the runs have none in common that were measured on the same data")
+        yield "Figures: the runs have none in common that were measured on the same data"
     other = [figure.name for figure in figures if not figure.same_data]
     if other:
         yield f"Measured on other data in each run, so not compared: {'; '.join(other)}"
-
-
-def _figure(figure: FigureDifference) -> dict[str, Any]:
-    gap = figure.gap
-    return {
-        "figure": figure.name,
-        "a": figure.a,
-        "b": figure.b,
-        "difference": figure.b - figure.a,
-        "low": gap and gap.low,
-        "high": gap and gap.high,
-        "over": gap and gap.over,
-    }
 
 
 def _differ(count: int, what: str) -> str:

@@ -29,6 +29,7 @@ from tercet.flows.results.encoder_form import (
 )
 from tercet.flows.results.queries import check_finished, connect, find_artifact
 from tercet.flows.results.search import open_passages
+from tercet.flows.results.subject import Subject
 from tercet.flows.results.verdict import verdict_of
 from tercet.flows.terminal.failures import StageFailed
 from tercet.models.encoders.settings import FormSettings
@@ -299,7 +300,8 @@ def _copy(
             _write_in(form, artifact, source, aside, trust)
         if onnx or int8:
             measured = add_onnx(aside, connection, full=onnx, int8=int8, trust_remote_code=trust)
-        card = model_card(artifact, aside, run, connection, measured, other)
+        subject = None if run is None else Subject(store, run, "run", connection)
+        card = model_card(artifact, aside, subject, measured, other)
         (aside / "README.md").write_text(card, encoding="utf-8")
         for name, content in (older_files(aside) or {}).items():
             (aside / name).write_text(content, encoding="utf-8")

@@ -145,15 +145,13 @@ def _made_lines(outcomes: Sequence[Outcome]) -> list[str]:
 def _show(results: Results, recipe: str, html: Path, command: str) -> None:
     from tercet.flows.studies import page as study_page
 
-    header, rows = study_page.table_of(results)
-    right = [False, *[True] * (len(header) - 1)]
-    lines, _ = text_table.render(header, rows, text_table.terminal_width(), right)
+    lines = study_page.table_of(results).text(text_table.terminal_width())
     table = html.with_suffix(".csv")
     study_page.write_csv(table, results)
     study_page.write_html(html, Path(recipe).name, results, command)
     told = [row for row in results.rows if row.why]
     with suppress(BrokenPipeError):
-        print("\n".join(["", *lines, "", *study_page.notes_of(results)]))
+        print("\n".join(["", *lines]))
         for row in told:
             print(f"{row.arm.name}: {row.why}")
         print(f"Plot and table: {html}, {table}")

@@ -14,6 +14,7 @@ from tercet.flows.cards.data_card import DataFiles, data_card
 from tercet.flows.cards.facts import find_run
 from tercet.flows.exports.writing import BATCH_ROWS, whole_directory
 from tercet.flows.results.queries import check_finished, connect
+from tercet.flows.results.subject import Subject
 from tercet.flows.terminal.progress import reporter
 from tercet.storage import runs
 from tercet.storage.artifacts import Artifact
@@ -72,7 +73,9 @@ def export_table(store: Store, ref: str, target: Path, run_ref: str | None) -> i
                 f"The table {chosen.table} has no rows in this run, so there is nothing to export: "
                 "name another run with --run.",
             )
-        card = data_card(chosen.table, written, chosen.run, connection, chosen.versions)
+        run = chosen.run
+        subject = None if run is None else Subject(store, run, "run", connection)
+        card = data_card(chosen.table, written, subject, chosen.versions)
         (folder / "README.md").write_text(card, encoding="utf-8")
     return written.rows
 

@@ -22,38 +22,20 @@ from tercet.flows.pages.blocks import (
     Table,
 )
 from tercet.flows.recipe.secrets import public, public_values
-from tercet.flows.report.subject import Row, Subject, of_each_run
 from tercet.flows.results import metric_names, queries
+from tercet.flows.results.measures import CONTAMINATION, USAGE
+from tercet.flows.results.subject import Row, Subject, of_each_run
 
 _EXAMPLES = 6
-_CONTAMINATION = """
-SELECT suite, task, level, count(DISTINCT text_id) AS "texts found",
-    count(DISTINCT text_id) FILTER (removed) AS removed,
-    array_to_string(list_distinct([format('{:.2f}', s) FOR s IN [min(score), max(score)]]), ' to ')
-        AS score
-FROM contamination GROUP BY suite, task, level ORDER BY suite, task, level
-"""
-_USAGE = """
-SELECT method, model, answers, failed, retries, prompt_tokens AS "tokens in",
-    n_tokens AS "tokens out", format('{:.0f}', n_tokens / nullif(seconds_busy, 0)) AS "tokens/s",
-    format('{:.4f}', cost) AS cost
-FROM usage WHERE run_id = $run ORDER BY "first"
-"""
 
 
-@of_each_run(
-    "Contamination",
-    "Training rows were not compared with evaluation sets. They are if the recipe names a suite "
-    "(`evaluate.suite`) or files of fact order.",
-    "Whether the training data contain texts that the models are evaluated on.",
-)
+@of_each_run(CONTAMINATION.title, CONTAMINATION.absent, CONTAMINATION.lead)
 def contamination(subject: Subject) -> list[Block]:
     """Texts of evaluation sets found among the training rows."""
     if not subject.reached("guard"):
         return []
-    caption = "Training texts that also occur in an evaluation set, by match level."
-    table = subject.table(_CONTAMINATION, caption, "lllrrr")
-    if not table:
+    table = CONTAMINATION.read(subject)
+    if table is None:
         return [Note("No text of the evaluation sets was found in training.")]
     stayed = subject.value("SELECT count(*) FROM contamination WHERE NOT removed")
     items = [
@@ -70,7 +52,7 @@ def contamination(subject: Subject) -> list[Block]:
         )
     ]
     notes = [Note(metric_names.WHY_TRANSDUCTIVE, "warning")] if stayed else []
-    return [*notes, *table, Fold(f"{len(items)} of them", [Items(items)])]
+    return [*notes, *table.on_page(), Fold(f"{len(items)} of them", [Items(items)])]
 
 
 def cost(subjects: Sequence[Subject]) -> Section:
@@ -89,12 +71,10 @@ def cost(subjects: Sequence[Subject]) -> Section:
         )
         alt = "Time by step: " + "; ".join(f"{value['step']} {value['said']}" for value in values)
         shown.append(Chart(spec, _times(values), alt, named))
-        of_run = f"{named}. " if named else ""
-        caption = f"{of_run}This run's requests; answers already in the pool do not count."
-        run = {"run": subject.run_id}
-        asked += subject.table(_USAGE, caption, "llrrrrrrr", run, public_values)
+        if (usage := USAGE.read(subject)) is not None:
+            asked += usage.on_page(f"{named}." if named else "")
     if not asked:
-        asked = [Note("No language model was asked: rules made the candidates.", "missing")]
+        asked = [Note(USAGE.absent, "missing")]
     return Section("Time and cost", [Grid(shown, least=24), *asked], "Where the time went.")
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from tercet.flows.formatting import shorten
 from tercet.flows.pages.blocks import Grid, Item, Items, Note, Panel, Section, Tabs
-from tercet.flows.report.subject import SHIPPED, Row, Subject
+from tercet.flows.results.subject import SHIPPED, Row, Subject
 from tercet.tasks.reasons import SPARE, reason_of
 
 USED = 4

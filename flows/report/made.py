@@ -6,40 +6,20 @@ from tercet.flows.formatting import format_number
 from tercet.flows.pages import charts, spaces
 from tercet.flows.pages.blocks import Block, Chart, Fold, Grid, Note, Section, Table
 from tercet.flows.recipe.corpus_names import count_apart
-from tercet.flows.report.subject import SHIPPED, Row, Subject, of_each_run
+from tercet.flows.results.measure import FIRST
+from tercet.flows.results.measures import ACCEPTANCE, FUNNEL
+from tercet.flows.results.subject import SHIPPED, Row, Subject, of_each_run
 from tercet.tasks.reasons import BY_THRESHOLD, reason_of
 
 BIN = 0.025
 FIRST_REASONS = 12
 
-_COUNTS = (
-    ("documents", "SELECT count(*) FROM documents"),
-    ("sentences", "SELECT count(*) FROM sentences"),
-    ("of these for training", "SELECT count(*) FROM sentences WHERE split = 'train'"),
-    ("anchors", "SELECT coalesce(sum(anchors), 0)::BIGINT FROM anchor_shares"),
-    ("generations", "SELECT count(*) FROM generations WHERE method <> 'random'"),
-    ("candidates", "SELECT count(*) FROM candidates WHERE method <> 'random'"),
-    (
-        "within the thresholds",
-        "SELECT coalesce(sum(accepted), 0)::BIGINT FROM acceptance WHERE method <> 'random'",
-    ),
-    ("triplets", "SELECT count(*) FROM triplets"),
-)
 
-_ACCEPTANCE = """
-SELECT role, method, candidates,
-    format('{:.1f}', 100 * accepted / greatest(1, candidates)) AS "accepted %",
-    format('{:.1f}', 100 * used / greatest(1, candidates)) AS "used %",
-    format('{:.3f}', threshold) AS threshold, format('{:.3f}', similarity_p10) AS "10 %",
-    format('{:.3f}', similarity_median) AS median, format('{:.3f}', similarity_p90) AS "90 %"
-FROM acceptance ORDER BY acceptance.role DESC, acceptance.method
-"""
-_QUANTILES = "Acceptance by method; 10 %, median and 90 % are quantiles of the candidates' cosines."
-
-
-def counts(subject: Subject) -> list[tuple[str, int]]:
+def counts(subject: Subject) -> dict[str, int]:
     """Row counts on the way from documents to triplets."""
-    return [(name, int(subject.value(query))) for name, query in _COUNTS]
+    table = FUNNEL.read(subject)
+    assert table is not None
+    return {row["what"]: row["rows"] for row in table.rows if row["depth"] == FIRST}
 
 
 def funnel(subjects: Sequence[Subject]) -> Section:
@@ -47,7 +27,8 @@ def funnel(subjects: Sequence[Subject]) -> Section:
     shown: list[Block] = []
     for subject in subjects:
         values: list[Row] = [
-            {"what": name, "rows": count, "said": f"{count:,}"} for name, count in counts(subject)
+            {"what": name, "rows": count, "said": f"{count:,}"}
+            for name, count in counts(subject).items()
         ]
         spec = charts.bars(values, of="what", amount="rows", said="said", title="rows")
         alt = "; ".join(f"{value['what']} {value['said']}" for value in values)
@@ -56,16 +37,9 @@ def funnel(subjects: Sequence[Subject]) -> Section:
         apart = count_apart({row["corpus"]: row["n"] for row in by_corpus}, subject.shipped)
         told = f"{apart}." if apart else ""
         shown.append(Chart(spec, told, f"Bars with row counts: {alt}.", title))
-    caption = (
-        "Generations are the methods' raw outputs, candidates the usable ones. An anchor can have "
-        "several of either, so the bars may grow before they shrink. Random sentences that replace "
-        "a missing negative are counted only in the triplets."
-    )
-    blocks: list[Block] = [Grid(shown, caption, least=24)]
+    blocks: list[Block] = [Grid(shown, FUNNEL.caption, least=24)]
     blocks += [*_reasons(subjects)]
-    return Section(
-        "From corpus to triplets", blocks, "How much of the corpus became training data."
-    )
+    return Section(FUNNEL.title, blocks, FUNNEL.lead)
 
 
 def _reasons(subjects: Sequence[Subject]) -> list[Block]:
@@ -109,11 +83,11 @@ def scores(subjects: Sequence[Subject]) -> Section:
         for row in subject.rows("FROM acceptance ORDER BY role DESC, method"):
             methods.setdefault((row["role"], row["method"]), []).append((subject, row))
     if not methods:
-        return Section(title, [Note(_NO_SCORES, "missing")])
+        return Section(title, [Note(ACCEPTANCE.absent, "missing")])
     tables: list[Block] = []
     for subject in subjects:
-        of_run = f"Run {subject.name}. " if len(subjects) > 1 else ""
-        tables += subject.table(_ACCEPTANCE, of_run + _QUANTILES, "llrrrrrrr")
+        if (table := ACCEPTANCE.read(subject)) is not None:
+            tables += table.on_page(f"Run {subject.name}." if len(subjects) > 1 else "")
     bins = {subject.name: _bins(subject) for subject in subjects}
     starts = [row["start"] for found in bins.values() for row in found]
     if not starts:
@@ -140,10 +114,6 @@ def scores(subjects: Sequence[Subject]) -> Section:
 
 
 _BY_A_JUDGE = "No candidate has a cosine: a judge's probability decided alone (`select.p_min`)."
-_NO_SCORES = (
-    "No candidate was scored: this run has no synthesis, or it has not reached the stage "
-    "`select` yet."
-)
 
 
 def _bins(subject: Subject) -> list[Row]:

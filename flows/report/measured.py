@@ -1,59 +1,42 @@
-"""The results: before and after, the seeds, the space; questions, entries, generators, judges."""
+"""The results: before and after, the seeds, the space, the entries, the questions, all measures."""
 
 from collections.abc import Sequence
 
 from tercet.flows.formatting import format_number, format_range
 from tercet.flows.pages import charts, spaces
-from tercet.flows.pages.blocks import Block, Cell, Chart, Fold, Grid, Note, Section, Table
-from tercet.flows.recipe.secrets import public_values
-from tercet.flows.report.subject import Row, Subject, of_each_run
-from tercet.flows.results import figures
-from tercet.flows.results.figures import (
-    GENERATOR_LABELS,
-    JUDGE_ARMS,
-    Figure,
-    Judged,
-    judged,
-    of_geometry,
-    of_tasks,
-    read_choice,
-    read_figures,
-    seeds,
-)
-from tercet.flows.results.figures import gains_in_words as gains_in_words
-from tercet.flows.results.figures import judged_in_words as judged_in_words
-from tercet.flows.results.figures import measured_generators as measured_generators
+from tercet.flows.pages.blocks import Block, Cell, Chart, Grid, Note, Section, Table
 from tercet.flows.results.first_look import read_questions
-from tercet.flows.results.metric_names import TOO_FEW, WHY_TOO_FEW
+from tercet.flows.results.measure import FOLDED, Measure
+from tercet.flows.results.measures import ENTRIES, EVALUATIONS, GEOMETRY_OF_SPACE, SEEDS
+from tercet.flows.results.metric_names import GEOMETRY, TRANSDUCTIVE
+from tercet.flows.results.subject import Part, Row, Subject, of_each_run
 
-NOTHING = (
-    "Nothing was evaluated: the run has not reached the stage `evaluate`, or it has neither "
-    "document pairs (`evaluate.retrieval`), nor halves (`evaluate.halves`), nor labels, nor a "
-    "suite (`evaluate.suite`), nor files of one's own (`evaluate.retrieval_sets`, "
-    "`evaluate.sts_sets`, `evaluate.fact_order`)."
-)
+
+def of_measure(measure: Measure) -> Part:
+    """The section of a measure that needs no chart."""
+
+    @of_each_run(measure.title, measure.absent, measure.lead)
+    def shown(subject: Subject) -> list[Block]:
+        table = measure.read(subject)
+        return [] if table is None else table.on_page()
+
+    shown.__name__ = measure.name
+    return shown
 
 
 def before_and_after(subjects: Sequence[Subject]) -> Section:
     """Figures of the untouched and the trained model, with intervals of the gains."""
-    title = "Before and after"
     several = len(subjects) > 1
     rows: list[Row] = []
-    tables: list[Block] = []
-    missing: list[Block] = []
-    notes: list[Block] = []
+    shown: list[Block] = []
     for subject in subjects:
-        found = of_tasks(read_figures(subject.connection))
-        if not found:
-            named = f"Run {subject.name}: " if several else ""
-            missing.append(Note(named + NOTHING, "missing"))
+        table = EVALUATIONS.read(subject)
+        of_run = f"Run {subject.name}. " if several else ""
+        if table is None:
+            shown.append(Note(of_run + EVALUATIONS.absent, "missing"))
             continue
-        choice = read_choice(subject.connection, subject.recipe.get("seed"))
-        if choice is not None:
-            notes.append(Note(f"Run {subject.name}: {choice}" if several else f"{choice}"))
-        rows += [row for figure in found if (row := _gain_row(figure, subject)) is not None]
-        tables += _tables(found, f"Run {subject.name}. " if several else "")
-    blocks: list[Block] = []
+        shown += table.on_page(of_run.strip())
+        rows += (gain for row in table.rows if (gain := _gain(row, subject)) is not None)
     if rows:
         spec = charts.intervals(rows, title="gain in points")
         alt = "Gains with 95 % intervals. " + "; ".join(f"{r['name']}: {r['said']}" for r in rows)
@@ -62,146 +45,73 @@ def before_and_after(subjects: Sequence[Subject]) -> Section:
             "The gain over the untouched model in points, with its 95 % interval. If the interval "
             f"includes zero, no difference is shown.{marks}"
         )
-        blocks.append(Chart(spec, caption, alt))
-    blocks += [*notes, *tables, *missing]
-    lead = (
-        "The trained encoder against the untouched backbone on the same data. Intervals of gains "
-        "are paired: both models saw the same queries and pairs."
-    )
-    return Section(title, blocks, lead)
+        shown.insert(0, Chart(spec, caption, alt))
+    return Section(EVALUATIONS.title, shown, EVALUATIONS.lead)
 
 
-def _gain_row(figure: Figure, subject: Subject) -> Row | None:
-    gain, low, high = figure.gain()
-    if gain is None or low is None or high is None or not figure.headline:
+def _gain(row: Row, subject: Subject) -> Row | None:
+    gain, low, high = (row[key] for key in ("gain", "gain_low", "gain_high"))
+    if gain is None or low is None or high is None or row["depth"] == FOLDED:
         return None
     return {
-        "name": figure.name,
+        "name": row["figure"] + (TRANSDUCTIVE if row["transductive"] else ""),
         "run": subject.name,
         "gain": gain,
         "low": low,
         "high": high,
         "said": f"{format_number(gain, sign='+')} ({format_range(low, high, sign='+')})",
-        "clear": low > 0 or high < 0,
+        "clear": row["strong"],
     }
 
 
-def _tables(found: Sequence[Figure], of_run: str) -> list[Block]:
-    first = [figure for figure in found if figure.headline]
-    rest = [figure for figure in found if not figure.headline]
-    caption = (
-        of_run + "In percent, gains in points. Bold: the interval of the gain excludes zero. n: "
-        "queries, pairs or examples."
-    )
-    if any(figure.few for figure in found):
-        caption += f" {WHY_TOO_FEW}"
-    blocks: list[Block] = [_table(first or rest, caption)]
-    if first and rest:
-        blocks.append(
-            Fold(
-                f"{len(rest)} more: single files, kinds of change and other averages",
-                [_table(rest)],
-            )
-        )
-    return blocks
-
-
-def _table(found: Sequence[Figure], caption: str = "") -> Table:
-    rows: list[list[Cell]] = []
-    strong = set()
-    for place, figure in enumerate(found):
-        gain, low, high = figure.gain()
-        after = figure.mean()
-        if low is not None and high is not None and (low > 0 or high < 0):
-            strong.add(place)
-        one = figure.first or figure.before
-        rows.append(
-            [
-                # The gain beside the name, where a phone shows it.
-                figure.name,
-                format_number(gain, sign="+"),
-                TOO_FEW if figure.few and not figure.fixed else format_range(low, high, sign="+"),
-                None if figure.before is None else f"{figure.before.value:.2f}",
-                None if after is None else f"{after:.2f}",
-                None if one is None else one.n,
-                figure.metric.suite,
-                None if one is None else one.text_form or None,
-                None if one is None else (one.digest or "")[:8] or None,
-            ]
-        )
-    heads = ["figure", "gain", "its 95 % interval", "before", "after", "n", "suite", "text", "data"]
-    return Table(heads, rows, caption, "lrrrrrlll", frozenset(strong))
-
-
-@of_each_run(
-    "Seeds",
-    "Trained with fewer than two seeds: `seeds: 5` in the recipe trains and evaluates five.",
-    "The same recipe, trained with other random numbers.",
-)
+@of_each_run(SEEDS.title, SEEDS.absent, SEEDS.lead)
 def over_seeds(subject: Subject) -> list[Block]:
     """The spread of the figures over seeds."""
-    from tercet.models.measures import resampling
-
-    found = of_tasks(read_figures(subject.connection))
-    count = len(seeds(found))
-    if count < 2:
+    table = SEEDS.read(subject)
+    if table is None:
         return []
-    points: list[Row] = []
-    rows: list[list[Cell]] = []
-    for figure in found:
-        values = figure.values()
-        if len(values) < 2 or not figure.headline:
-            continue
-        over = resampling.summarise_seeds(list(values.values()))
-        ends = TOO_FEW if figure.few else format_range(over.low, over.high)
-        rows.append([figure.name, f"{over.mean:.2f}", format_number(over.sd), ends, over.n])
-        points += [
-            {"name": figure.name, "seed": str(seed), "value": value - over.mean}
-            for seed, value in values.items()
-        ]
+    points: list[Row] = [
+        {"name": row["figure"], "seed": seed, "value": value - row["mean"]}
+        for row in table.rows
+        for seed, value in row["values"].items()
+    ]
+    count = len({point["seed"] for point in points})
     spec = charts.strip(points, title="points from the mean over seeds")
     alt = f"Each seed's distance from the mean of {count} seeds, by figure."
     caption = (
         "Each mark is one training; its shape shows the seed. A gain smaller than this spread is "
         "no evidence for a recipe."
     )
-    heads = ["figure", "mean", "sd", "95 % interval of the mean", "seeds"]
-    table = Table(heads, rows, "Student's t over the seeds' trainings.", "lrrrr")
-    return [Chart(spec, caption, alt, f"{count} seeds"), table]
+    return [Chart(spec, caption, alt, f"{count} seeds"), *table.on_page()]
 
 
 def space(subjects: Sequence[Subject]) -> Section:
     """Alignment against uniformity, before and after."""
-    title = "Alignment and uniformity"
     several = len(subjects) > 1
     points: list[Row] = []
     moves: list[Row] = []
-    rows: list[list[Cell]] = []
+    shown: list[Block] = []
     for place, subject in enumerate(subjects):
-        found = of_geometry(read_figures(subject.connection))
-        sets = dict.fromkeys((f.metric.task, f.metric.subset) for f in found)
-        for texts in sets:
-            mine = {f.metric.name: f for f in found if (f.metric.task, f.metric.subset) == texts}
-            name = f"{texts[0].replace('_', ' ')} {texts[1]}".removesuffix(" all")
-            name += next(iter(mine.values())).mark
-            base = {m: f.before.value for m, f in mine.items() if f.before is not None}
-            made = {m: mean for m, f in mine.items() if (mean := f.mean()) is not None}
-            after = f"after, run {subject.name}" if several else "after"
-            for model, values in (("before", base), (after, made)):
-                # Two runs usually start from the same model: it is shown once.
-                if {"alignment", "uniformity"} <= set(values):
-                    # A dev set's mark is close to its test set's, whose label is enough.
-                    labelled = model == "before" and not place and not texts[0].endswith(" dev")
-                    point = {"model": model, "texts": name, "labelled": labelled, **values}
-                    points.append(point)
-                    if not (model == "before" and place):
-                        told = [values.get(m) for m in ("alignment", "uniformity", "isotropy")]
-                        said = [format_number(value, 3) for value in told]
-                        rows.append([name, model, *said])
-            if {"alignment", "uniformity"} <= set(base) & set(made):
-                moves.append({**base, **{f"{m}_after": value for m, value in made.items()}})
+        table = GEOMETRY_OF_SPACE.read(subject)
+        if table is None:
+            continue
+        shown += table.on_page(f"Run {subject.name}." if several else "")
+        before: dict[str, Row] = {}
+        for row in table.rows:
+            texts, model = row["texts"], row["model"]
+            values: Row = {axis: row[axis] for axis in GEOMETRY if axis in row}
+            # A dev set's mark is close to its test set's, whose label is enough.
+            labelled = model == "before" and not place and not texts.endswith(" dev")
+            name = texts + (TRANSDUCTIVE if row["transductive"] else "")
+            if model == "before":
+                before[texts] = values
+            else:
+                after = {f"{key}_after": value for key, value in values.items()}
+                moves += [before[texts] | after] if texts in before else []
+                model = f"after, run {subject.name}" if several else model
+            points.append({"model": model, "texts": name, "labelled": labelled, **values})
     if not points:
-        return Section(title, [Note(NOTHING, "missing")])
+        return Section(GEOMETRY_OF_SPACE.title, [Note(GEOMETRY_OF_SPACE.absent, "missing")])
     spec = spaces.ways(sorted(points, key=lambda point: point["model"] != "before"), moves)
     alt = "Alignment against uniformity: " + "; ".join(
         f"{p['texts']} {p['model']}: {p['alignment']:.3f}, {p['uniformity']:.3f}" for p in points
@@ -211,105 +121,8 @@ def space(subjects: Sequence[Subject]) -> Section:
         "together; uniformity measures, on a log scale, how crowded the sphere is. The dotted line "
         "leads from the untouched model to the trained one on the same texts."
     )
-    table = Table(
-        ["texts", "model", "alignment", "uniformity", "isotropy"],
-        rows,
-        "Isotropy: how evenly the directions are used, if measured.",
-        "llrrr",
-    )
-    blocks = [Grid([Chart(spec, caption, alt), table], least=24)]
-    return Section(
-        title,
-        blocks,
-        "Where a gain comes from: are pairs closer together, or all other texts further apart?",
-    )
-
-
-_RELIABILITY = """
-SELECT format('{:.2f} to {:.2f}', p_low, p_high) AS "P(true)", pairs,
-    format('{:.3f}', mean_p) AS "said on average", format('{:.3f}', share_true) AS true,
-    format('{:.3f} to {:.3f}', ci_low, ci_high) AS "95 % interval"
-FROM reliability WHERE discriminator = $name ORDER BY p_low
-"""
-# Every candidate of which a probability says anything, by who wrote it. Of several scorers one
-# decides: the others have refused nothing.
-_VERDICTS = """
-SELECT s.scorer AS "judged by", coalesce(g.model, 'rule') AS "written by", c.method, c.role,
-    count(*) AS candidates, format('{:.3f}', avg(
-        CASE c.role WHEN 'positive' THEN s.value ELSE 1 - s.value END
-    )) AS "mean P(role)",
-    if(coalesce($decides, s.scorer) = s.scorer, count(*) FILTER (r.reason = 'below_p_min'), NULL)
-        AS "below p_min",
-    if(coalesce($decides, s.scorer) = s.scorer, count(*) FILTER (r.row_id IS NULL), NULL)
-        AS "in triplets"
-FROM candidates c JOIN scores s ON s.candidate_id = c.candidate_id AND s.measure = 'p_true'
-LEFT JOIN generations g USING (generation_id)
-LEFT JOIN rejects r ON r.stage = 'select' AND r.row_id = c.candidate_id
-WHERE c.relation IN ('keeps', 'alters') GROUP BY s.scorer, g.model, c.method, c.role ORDER BY ALL
-"""
-
-
-@of_each_run(
-    "Discriminators",
-    "No discriminator was fitted: `fit_pair` under `models` makes one.",
-    "How well a discriminator tells which texts follow from a sentence, on anchors that it was not "
-    "fitted to, and how it judges the candidates. Texts on the topic are not judged.",
-)
-def discriminators(subject: Subject) -> list[Block]:
-    """The run's discriminators, and the acceptance by generator and method."""
-    blocks: list[Block] = []
-    for one in judged(subject.connection):
-        blocks += [_figures(one), Note(judged_in_words(one))]
-        caption = f"Reliability of {one.name}: held-out pairs by the probability that it gave them."
-        blocks += subject.table(_RELIABILITY, caption, "lrrrr", {"name": one.name})
-    if not blocks:
-        return []
-    decides = (subject.recipe.get("select") or {}).get("p_true")
-    caption = "Candidates that keep or alter the meaning."
-    verdicts = subject.table(_VERDICTS, caption, "llllrrrr", {"decides": decides}, public_values)
-    return [*blocks, *(verdicts or [Note("No scorer has judged the candidates.", "missing")])]
-
-
-def _figures(one: Judged) -> Table:
-    rows: list[list[Cell]] = [
-        [
-            JUDGE_ARMS[arm],
-            format_number(of.auc, 3),
-            format_range(of.low, of.high, 3),
-            format_number(of.accuracy, 1),
-            format_number(of.calibration_error, 3),
-            "" if of.gain is None else "{:+.3f} ({:+.3f} to {:+.3f})".format(*of.gain),
-        ]
-        for arm, of in one.arms.items()
-    ]
-    heads = ["judged by", "AUC", "95 % interval", "right, %", "calibration error", "gain over it"]
-    caption = f"{one.name}, on {one.pairs:,} held-out pairs of {one.anchors:,} anchors."
-    return Table(heads, rows, f"{caption} Bold: the discriminator.", "lrrrrr", frozenset({0}))
-
-
-@of_each_run(
-    "Generators",
-    "No generator was measured: `measure_generators` names the pairs for it.",
-    "The generators' texts beside controls that anyone could make: the human's own text, a copy, "
-    "and words replaced, deleted or shuffled at random, or exchanged for synonyms. In percent, "
-    "except the perplexity.",
-)
-def generators(subject: Subject) -> list[Block]:
-    """The run's generators, then the controls on the same pairs."""
-    found = measured_generators(subject.connection)
-    if found is None:
-        return []
-    table = Table(
-        ["texts", *GENERATOR_LABELS.values()],
-        [
-            [name, *(format_number(value, 1) for value in values)]
-            for name, values in [*found.generators.items(), *found.controls.items()]
-        ],
-        f"On {found.pairs:,} pairs. Bold: generators.",
-        "l" + "r" * len(GENERATOR_LABELS),
-        frozenset(range(len(found.generators))),
-    )
-    return [table, *(Note(gains_in_words(name, gains)) for name, gains in found.gains.items())]
+    blocks = [Grid([Chart(spec, caption, alt), *shown], least=24)]
+    return Section(GEOMETRY_OF_SPACE.title, blocks, GEOMETRY_OF_SPACE.lead)
 
 
 # Of very many questions, those at both ends.
@@ -350,11 +163,7 @@ def questions(subject: Subject) -> list[Block]:
     return [Table(heads, rows, caption, "lrrrrrll")]
 
 
-# Each seed has a space of the same name: the figures are averaged, the points are the first's.
-_FIGURES = """
-SELECT name, metric, avg(value) AS value FROM entry_spaces WHERE NOT ends_with(name, '.own')
-GROUP BY ALL ORDER BY name
-"""
+# Each seed has a space of the same name: the points are the first's.
 _POINTS = """
 SELECT * REPLACE (left(text, 60) AS text) FROM entry_points
 QUALIFY rank() OVER (PARTITION BY name ORDER BY seed) = 1 ORDER BY name, entry_id
@@ -364,62 +173,21 @@ _AXES = {
     "two largest singular directions (SVD)": ("x", "y"),
     "two first principal components (PCA, around the mean)": ("pca_x", "pca_y"),
 }
-_COLUMNS = {"entries": 0, "definitions": 0, "isotropy": 4, "mean_cosine": 3, "deviation": 3}
-_COLUMNS["ica_rounds"] = 0
 
 
-@of_each_run(
-    "Entries",
-    "No phase trains against the entries of a dictionary (loss `definition`).",
-    "Definitions are trained to find their entries, whose vectors come from the encoder of the "
-    "previous step. The more evenly these vectors spread over all directions (isotropy near 1, "
-    "mean cosine near 0), the easier it is to tell one definition from another.",
-)
+@of_each_run(ENTRIES.title, ENTRIES.absent, ENTRIES.lead)
 def entries(subject: Subject) -> list[Block]:
     """A table of the spaces' figures, and each space along its first two directions."""
-    found = subject.rows(_FIGURES)
-    if not found:
+    table = ENTRIES.read(subject)
+    if table is None:
         return []
-    names = list(dict.fromkeys(row["name"] for row in found))
-    values = {(row["name"], row["metric"]): row["value"] for row in found}
-    rows: list[list[Cell]] = [
-        [name, *(_rounded(values.get((name, key)), digits) for key, digits in _COLUMNS.items())]
-        for name in names
-    ]
-    titles = ["phase", *(key.replace("_", " ") for key in _COLUMNS)]
-    caption = "The entries that each phase trains against."
     points = subject.rows(_POINTS)
-    charts: list[Block] = [
-        _cloud(name, [p for p in points if p["name"] == name], axes)
-        for name in names
+    clouds: list[Block] = [
+        _cloud(row["name"], [point for point in points if point["name"] == row["name"]], axes)
+        for row in table.rows
         for axes in _AXES
     ]
-    table = Table(titles, rows, caption, "l" + "r" * len(_COLUMNS))
-    return [table, *_found(subject), Grid(charts, least=18)]
-
-
-def _found(subject: Subject) -> list[Block]:
-    """A table of what held-out definitions find; none where none was held out."""
-    measured_generators = figures.defined(subject.connection)
-    if not measured_generators:
-        return []
-    rows: list[list[Cell]] = [
-        [
-            one.name,
-            figures.DEFINITION_ARMS[arm],
-            *(round(values[key][0], 1) for key in figures.DEFINITION_METRICS),
-        ]
-        for one in measured_generators
-        for arm, values in one.figures.items()
-    ]
-    counts = ", ".join(f"{one.definitions:,} of {one.name}" for one in measured_generators)
-    caption = (
-        f"How well held-out definitions find their entries ({counts}), in percent. "
-    ) + " ".join(
-        f"{one.name}: {figures.defined_in_words(one)}" for one in measured_generators if one.gains
-    )
-    titles = ["phase", "", *figures.DEFINITION_METRICS.values()]
-    return [Table(titles, rows, caption, "ll" + "r" * len(figures.DEFINITION_METRICS))]
+    return [*table.on_page(), Grid(clouds, least=18)]
 
 
 def _cloud(name: str, points: Sequence[Row], axes: str) -> Chart:
@@ -427,9 +195,3 @@ def _cloud(name: str, points: Sequence[Row], axes: str) -> Chart:
     rows = [{"text": p["text"], "x": round(p[x], 3), "y": round(p[y], 3)} for p in points]
     caption = f"{len(rows):,} entries of {name}, along the {axes}."
     return Chart(spaces.scatter(rows), caption, f"Entries of {name} in a plane: {axes}.", name)
-
-
-def _rounded(value: float | None, digits: int) -> float | int | None:
-    if value is None:
-        return None
-    return round(value, digits) if digits else round(value)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from tercet.flows.pages import charts, spaces
 from tercet.flows.pages.blocks import Block, Chart, Grid, Note, Section, Table
-from tercet.flows.report.subject import Row, Subject
+from tercet.flows.results.subject import Row, Subject
 
 FAR = 0.2  # GCSE, figure 1
 GRID = 141

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from tercet.flows.pages import spaces
 from tercet.flows.pages.blocks import Block, Chart
-from tercet.flows.report.subject import SHIPPED, Row, Subject, of_each_run
+from tercet.flows.results.subject import SHIPPED, Row, Subject, of_each_run
 
 MOST_POINTS = 1_500
 ANCHORS = 400

@@ -6,44 +6,49 @@ from typing import Any
 
 import duckdb
 
-from tercet.flows.formatting import format_duration, format_number, format_range
+from tercet.flows.formatting import format_duration, format_range
 from tercet.flows.pages.blocks import Block, Fact, Note, Section, Table
 from tercet.flows.pages.page import page
 from tercet.flows.recipe.secrets import public, public_path, public_values
 from tercet.flows.report import background, examples, made, measured, pairs, projection, trained
-from tercet.flows.report.made import counts
-from tercet.flows.report.subject import Subject
-from tercet.flows.results.figure_differences import FigureDifference, compare_figures
-from tercet.flows.results.metric_names import FEW, TOO_FEW, WHY_TOO_FEW
+from tercet.flows.results.figure_differences import compare_figures, difference_table
+from tercet.flows.results.measures import all_measures
+from tercet.flows.results.metric_names import FEW
 from tercet.flows.results.run_differences import compare_recipes, compare_steps, describe_step
+from tercet.flows.results.subject import Part, Subject
 from tercet.flows.results.verdict import verdict_of
 from tercet.storage import runs
 
-Part = Callable[[Sequence[Subject]], Section]
+# Measures with a place in a section that has a chart or texts.
+_IN_SECTIONS = {"evaluations", "seeds", "space", "entries", "funnel", "acceptance", "contamination"}
+_IN_SECTIONS |= {"usage"}
 
-PARTS: tuple[Part, ...] = (
-    background.warned,
-    measured.before_and_after,
-    measured.questions,
-    made.funnel,
-    examples.examples,
-    made.neighbourhoods,
-    measured.generators,
-    measured.discriminators,
-    made.scores,
-    pairs.density,
-    pairs.false_pairs,
-    trained.curves,
-    trained.gate,
-    measured.entries,
-    measured.space,
-    projection.plane,
-    measured.over_seeds,
-    background.contamination,
-    background.cost,
-    background.lineage,
-    background.recipe,
-)
+
+def parts() -> list[Part]:
+    """The sections in their order, the measures of installed packages among them."""
+    others = [measure for name, measure in all_measures().items() if name not in _IN_SECTIONS]
+    return [
+        background.warned,
+        measured.before_and_after,
+        measured.questions,
+        made.funnel,
+        examples.examples,
+        made.neighbourhoods,
+        *map(measured.of_measure, others),
+        made.scores,
+        pairs.density,
+        pairs.false_pairs,
+        trained.curves,
+        trained.gate,
+        measured.entries,
+        measured.space,
+        projection.plane,
+        measured.over_seeds,
+        background.contamination,
+        background.cost,
+        background.lineage,
+        background.recipe,
+    ]
 
 
 def render_report(
@@ -54,7 +59,7 @@ def render_report(
     if len(subjects) > 1:
         a, b = subjects
         sections = [difference(a, b), keys(a, b)]
-    for part in PARTS:
+    for part in parts():
         tell(part.__name__.replace("_", " "))
         section = _made(part, subjects)
         if _shows(section):
@@ -152,7 +157,7 @@ def _facts(subject: Subject) -> list[Fact]:
         note = f"points; 95 %: {format_range(verdict.low, verdict.high, sign='+')}"
         note = note if known else "points"
         facts.append(Fact(verdict.figure, f"{verdict.gain:+.2f}", note))
-    counted = dict(made.counts(subject))
+    counted = made.counts(subject)
     if counted["triplets"]:
         note = f"from {counted['candidates']:,} candidates"
         facts.append(Fact("triplets", f"{counted['triplets']:,}", note))
@@ -173,7 +178,11 @@ Cells = list[str | int | float | None]
 
 def difference(a: Subject, b: Subject) -> Section:
     """B against A."""
-    blocks: list[Block] = [_figures(a, b), _counts(a, b)]
+    figures = compare_figures(a, b)
+    blocks: list[Block] = [Note("The runs have no figure in common.", "missing")]
+    if figures:
+        blocks = difference_table(figures).on_page()
+    blocks.append(_counts(a, b))
     lead = (
         "B minus A. If both runs have several seeds in common, the interval is paired over these; "
         "with one training each it is over the queries and pairs that both were evaluated on."
@@ -240,43 +249,11 @@ def _public(key: str, value: Any) -> Any:
     return public_values({key.rpartition(".")[2]: value})[key.rpartition(".")[2]]
 
 
-def _figures(a: Subject, b: Subject) -> Block:
-    found = compare_figures(a, b)
-    if not found:
-        return Note("The runs have no figure in common.", "missing")
-    heads = ["figure", "A", "B", "B − A", "95 % interval", "over", "data"]
-    caption = (
-        "The trained encoders, means over seeds. Bold: the interval excludes zero. An interval "
-        "over queries or pairs does not include the variation between trainings. Figures on "
-        "different data cannot be compared."
-    )
-    if any(figure.few for figure in found):
-        caption += f" {WHY_TOO_FEW}"
-    strong = {
-        place for place, figure in enumerate(found) if figure.gap is not None and figure.gap.clear
-    }
-    return Table(heads, [_cells(figure) for figure in found], caption, "lrrrrll", frozenset(strong))
-
-
-def _cells(figure: FigureDifference) -> Cells:
-    gap = figure.gap
-    ends: str | None = "–"
-    if gap is not None:
-        ends = TOO_FEW if figure.few else format_range(gap.low, gap.high, sign="+")
-    return [
-        figure.name,
-        f"{figure.a:.2f}",
-        f"{figure.b:.2f}",
-        format_number(figure.b - figure.a, sign="+"),
-        ends,
-        None if gap is None else gap.over,
-        "same" if figure.same_data else "different",
-    ]
-
-
 def _counts(a: Subject, b: Subject) -> Table:
     rows: list[Cells] = []
-    for (name, one), (_, other) in zip(counts(a), counts(b), strict=True):
+    counted = made.counts(b)
+    for name, one in made.counts(a).items():
+        other = counted[name]
         rows.append([name, f"{one:,}", f"{other:,}", f"{other - one:+,}".replace("-", "−")])
     rows.append(["time", format_duration(a.seconds), format_duration(b.seconds), None])
     rows.append(["total time", format_duration(a.made_in), format_duration(b.made_in), None])

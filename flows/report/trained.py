@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 from tercet.flows.pages import charts
 from tercet.flows.pages.blocks import Block, Chart, Grid, Note, Section
-from tercet.flows.report.subject import Row, Subject
 from tercet.flows.results import figures
+from tercet.flows.results.subject import Row, Subject
 
 MOST_POINTS = 300
 

@@ -10,11 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tercet.flows.results.figures import Figure, Value, of_tasks, read_figures
+from tercet.flows.results.measure import ON_PAGES, Column, Table
 from tercet.flows.results.metric_names import COUNTED, RETRIEVAL, Metric, is_few
 from tercet.flows.results.queries import fetch_dicts
-
-if TYPE_CHECKING:
-    from tercet.models.measures.resampling import Interval
 
 if TYPE_CHECKING:
     from tercet.models.measures.resampling import Interval, Sampled
@@ -256,6 +254,42 @@ def compare_figures(a: Side, b: Side) -> list[FigureDifference]:
         if other is not None and mine is not None and theirs is not None:
             found.append(FigureDifference(one, other, mine, theirs, (a, b)))
     return found
+
+
+def difference_table(found: Sequence[FigureDifference]) -> Table:
+    """Both runs' figures and their differences."""
+    rows = []
+    for figure in found:
+        gap = figure.gap
+        rows.append(
+            {
+                "figure": figure.one.unmarked,
+                "transductive": figure.one.transductive or figure.other.transductive,
+                "few": figure.few,
+                "strong": gap is not None and gap.clear,
+                "a": figure.a,
+                "b": figure.b,
+                "difference": figure.b - figure.a,
+                "difference_low": gap and gap.low,
+                "difference_high": gap and gap.high,
+                "over": gap and gap.over,
+                "data": "same" if figure.same_data else "different",
+            }
+        )
+    columns = (
+        Column("figure", "figure"),
+        Column("a", "A", 2),
+        Column("b", "B", 2),
+        Column("difference", "B − A (95 % interval)", 2, "+", interval=True),
+        Column("over", "over"),
+        Column("data", "data", depth=ON_PAGES),
+    )
+    caption = (
+        "The trained encoders, means over seeds. Bold: the interval excludes zero. An interval "
+        "over queries or pairs does not include the variation between trainings. Figures on "
+        "different data cannot be compared."
+    )
+    return Table(columns, rows, caption)
 
 
 def _headlines(side: Side) -> list[Figure]:

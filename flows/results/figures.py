@@ -5,13 +5,13 @@ The run's summary, its report, the cards and studies all read the table here.
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 import duckdb
 import pyarrow as pa
 
 from tercet.flows.results import metric_names
-from tercet.flows.results.metric_names import FEW, GAIN, SPELT, TOO_FEW, Metric, is_few
+from tercet.flows.results.metric_names import FEW, GAIN, SPELT, Metric, is_few
 from tercet.flows.results.queries import fetch_dicts
 
 # Values of the column `phase`: the untouched backbone, and the encoder that a run ends with.
@@ -67,18 +67,18 @@ class Figure:
     transductive: bool = False
 
     @property
-    def mark(self) -> str:
-        """What stands behind the name of its set: a space and the word, or nothing."""
-        return metric_names.TRANSDUCTIVE if self.transductive else ""
+    def name(self) -> str:
+        """Its name for people, with a mark if it is transductive."""
+        return self.unmarked + (metric_names.TRANSDUCTIVE if self.transductive else "")
 
     @property
-    def name(self) -> str:
+    def unmarked(self) -> str:
         """Its name for people."""
         task = self.metric.task.replace("_", " ")
         if self.metric.suite in ("awareness", "pairs", "fact_order"):
             task = f"{self.metric.suite.replace('_', ' ')} {task}"
         subset = "" if self.metric.subset == "all" else f" {self.metric.subset}"
-        return f"{task}{subset}, {SPELT.get(self.metric.name, self.metric.name)}{self.mark}"
+        return f"{task}{subset}, {SPELT.get(self.metric.name, self.metric.name)}"
 
     @property
     def headline(self) -> bool:
@@ -335,250 +335,3 @@ def read_choice(connection: duckdb.DuckDBPyConnection, seed: int | None) -> Choi
         {"seed": seed},
     ).fetchone()
     return None if row is None else Choice(*row)
-
-
-DEFINITION_ARMS = {
-    "own_entries": "after training, by cosine",
-    "projection": "after training, by the projection",
-    "before": "the encoder before it, by cosine",
-    "words": "TF-IDF of the definitions",
-}
-DEFINITION_METRICS = {
-    "recall@1": "recall@1",
-    "recall@10": "recall@10",
-    "mrr": "MRR",
-    "median_rank": "median rank",
-}
-
-# Value, and the ends of its interval: over definitions, None where it is a mean over seeds or of
-# too few definitions.
-Ends: TypeAlias = tuple[float, float | None, float | None]
-
-_DEFINITION_FIGURES = """
-SELECT name, arm, metric, avg(value), max(n), count(*),
-    if(count(*) = 1, any_value(ci_low), NULL), if(count(*) = 1, any_value(ci_high), NULL)
-FROM definition_figures GROUP BY name, arm, metric ORDER BY name
-"""
-
-
-@dataclass(frozen=True)
-class Defined:
-    """One phase's training on definitions. figures: by arm and metric, in the order of `ARMS`.
-
-    gains: of both ways after training, the MRR over that of the encoder before it.
-    """
-
-    name: str
-    definitions: int
-    seeds: int
-    figures: Mapping[str, Mapping[str, Ends]]
-    gains: Mapping[str, Ends]
-
-
-def defined(connection: duckdb.DuckDBPyConnection) -> list[Defined]:
-    """The trainings on definitions of the connection's run, by name."""
-    rows = connection.execute(_DEFINITION_FIGURES).fetchall()
-    found = []
-    for name in dict.fromkeys(row[0] for row in rows):
-        own = [row for row in rows if row[0] == name]
-        few = is_few(own[0][4])
-        ends = {
-            (arm, metric): (value, None, None) if few else (value, low, high)
-            for _, arm, metric, value, _, _, low, high in own
-        }
-        arms = [arm for arm in DEFINITION_ARMS if (arm, "mrr") in ends]
-        figures = {
-            arm: {metric: ends[arm, metric] for metric in DEFINITION_METRICS} for arm in arms
-        }
-        ways = ("own_entries", "projection")
-        gains = {arm: ends[arm, "mrr_gain"] for arm in ways if (arm, "mrr_gain") in ends}
-        found.append(Defined(name, own[0][4], own[0][5], figures, gains))
-    return found
-
-
-def defined_in_words(one: Defined) -> str:
-    """What the training has brought, in a sentence; empty where nothing can be compared."""
-    said = []
-    for arm, (value, low, high) in one.gains.items():
-        ends = "" if low is None or high is None else f" ({low:+.1f} to {high:+.1f})"
-        ends = f" ({TOO_FEW})" if is_few(one.definitions) else ends
-        said.append(f"{value:+.1f}{ends} {DEFINITION_ARMS[arm].removeprefix('after training, ')}")
-    return f"MRR over the encoder before it: {', '.join(said)}." if said else ""
-
-
-JUDGE_ARMS = {
-    "discriminator": "the discriminator",
-    "pair_words": "words of both texts",
-    "cosine": "the evaluator's cosine",
-    "hypothesis": "words of the second text alone",
-}
-
-
-@dataclass(frozen=True)
-class Arm:
-    """A figure of each kind, with the area's interval; None where there is none.
-
-    gain: the discriminator's area over this one's, with its interval. Of too few anchors there is
-    neither an interval nor a gain.
-    """
-
-    auc: float | None
-    low: float | None
-    high: float | None
-    accuracy: float | None
-    calibration_error: float | None
-    gain: tuple[float, float, float] | None
-
-
-@dataclass(frozen=True)
-class Judged:
-    """One discriminator on its held-out pairs, by arm, itself first."""
-
-    name: str
-    pairs: int
-    anchors: int
-    arms: Mapping[str, Arm]
-
-
-def judged(connection: duckdb.DuckDBPyConnection) -> list[Judged]:
-    """The discriminators of the connection's run, by name."""
-    found = connection.execute(
-        """SELECT discriminator, arm, metric, value, ci_low, ci_high, pairs, anchors
-            FROM discriminator_metrics WHERE subset = 'all' ORDER BY discriminator"""
-    ).fetchall()
-    names = dict.fromkeys(row[0] for row in found)
-    return [_judged(name, [row[1:] for row in found if row[0] == name]) for name in names]
-
-
-def _judged(name: str, rows: list[tuple[Any, ...]]) -> Judged:
-    *_, pairs, anchors = rows[0]
-    few = is_few(anchors)
-    values = {
-        (arm, metric): (value, None, None) if few else (value, low, high)
-        for arm, metric, value, low, high, *_ in rows
-    }
-    arms: dict[str, Arm] = {}
-    for arm in JUDGE_ARMS:
-        if (arm, "auc") not in values:
-            continue
-        auc, low, high = values[arm, "auc"]
-        gain, least, most = values.get((arm, "auc_gain"), (None, None, None))
-        arms[arm] = Arm(
-            auc,
-            low,
-            high,
-            values[arm, "accuracy"][0],
-            values[arm, "calibration_error"][0],
-            None if gain is None or least is None or most is None else (gain, least, most),
-        )
-    return Judged(name, pairs, anchors, arms)
-
-
-def judged_in_words(one: Judged) -> str:
-    """Whether it filters better than what anyone could, in a sentence."""
-    if is_few(one.anchors):
-        return (
-            f"Whether {one.name} filters better than these is not known: fewer than {FEW} anchors "
-            "were held out."
-        )
-    gains = {
-        JUDGE_ARMS[arm]: found.gain for arm, found in one.arms.items() if arm != "discriminator"
-    }
-    as_good = [name for name, gain in gains.items() if gain is None or gain[1] <= 0]
-    if not as_good:
-        least = min(gain[1] for gain in gains.values() if gain is not None)
-        return (
-            f"{one.name} tells true pairs from false ones better than each of these, by an AUC "
-            f"difference of at least {least:.3f}."
-        )
-    return (
-        f"{one.name} is not surely better than {' and '.join(as_good)}: as a filter it is worth "
-        "no more."
-    )
-
-
-# Of all metrics of `generator_metrics`, those that tell a paraphrase from noise and from a copy.
-GENERATOR_LABELS = {
-    "average_rouge": "ROUGE",
-    "sentence_cosine": "cosine",
-    "source_diversity": "other words",
-    "generation_diversity": "among",
-    "average": "average",
-    "deficiency": "deficiency",
-    "length": "length",
-    "perplexity": "perplexity",
-}
-# By what is done to words, those gains that compare at the same share of other words.
-_GAINS = {
-    "gain_over_replaced": "words replaced at random",
-    "gain_over_deleted": "words deleted at random",
-    "gain_over_synonym": "words exchanged for synonyms",
-}
-
-
-@dataclass(frozen=True)
-class Gain:
-    """A generator's cosine with the target above a control's at the same share of other words.
-
-    low, high: the interval over pairs; None of too few.
-    """
-
-    control: str
-    value: float
-    low: float | None
-    high: float | None
-
-    def __str__(self) -> str:
-        known = self.low is not None and self.high is not None
-        ends = f"{self.low:+.1f} to {self.high:+.1f}" if known else TOO_FEW
-        return f"{self.value:+.1f} points ({ends}) against {self.control}"
-
-
-@dataclass(frozen=True)
-class GeneratorMeasures:
-    """The generators of a run, by name, and the controls on the same pairs, as they were made.
-
-    generators, controls: the values of each in the order of METRICS, None where there is none.
-    gains: of each generator, over every control for which one is defined.
-    """
-
-    pairs: int
-    generators: dict[str, list[float | None]]
-    controls: dict[str, list[float | None]]
-    gains: dict[str, list[Gain]]
-
-
-def measured_generators(connection: duckdb.DuckDBPyConnection) -> GeneratorMeasures | None:
-    """What the connection's run measured; None where it measured no generator."""
-    found = connection.execute(
-        "SELECT generator, arm, metric, value, ci_low, ci_high, n FROM generator_metrics"
-    ).fetchall()
-    if not found:
-        return None
-    values = {(name, arm, metric): value for name, arm, metric, value, *_ in found}
-    arms = sorted(dict.fromkeys((name, arm) for name, arm, *_ in found), key=lambda a: a[0] or "")
-    shown = {
-        (name, arm): [values.get((name, arm, m)) for m in GENERATOR_LABELS] for name, arm in arms
-    }
-    gains: dict[str, list[Gain]] = {name: [] for name, _ in arms if name is not None}
-    for name, _, metric, value, low, high, n in found:
-        if metric in _GAINS and value is not None and low is not None and high is not None:
-            ends = (None, None) if is_few(n) else (low, high)
-            gains[name].append(Gain(_GAINS[metric], value, *ends))
-    return GeneratorMeasures(
-        pairs=found[0][-1],
-        generators={name: row for (name, _), row in shown.items() if name is not None},
-        controls={arm: row for (name, arm), row in shown.items() if name is None},
-        gains=gains,
-    )
-
-
-def gains_in_words(generator: str, gains: list[Gain]) -> str:
-    """What the gains say of the generator, in a sentence."""
-    if not gains:
-        return (
-            f"{generator} changes more words than any control, or too few to compare: its "
-            "similarity is not compared at equal diversity."
-        )
-    said = ", ".join(str(one) for one in gains)
-    return f"{generator}'s cosine with the target at the same share of other words: {said}."

@@ -10,7 +10,7 @@ from tercet.tasks.stage import BadInput
 # The name of rows with the difference between the trained and the untouched model.
 GAIN = "_gain"
 # These describe the space rather than a task, and are not percentages.
-GEOMETRY = ("alignment", "uniformity", "isotropy")
+GEOMETRY: tuple[str, ...] = ("alignment", "uniformity", "isotropy")
 RETRIEVAL = ("recall@1", "recall@10", "mrr")
 # Every metric as people write it, in the order of listing.
 SPELT = {

@@ -14,6 +14,7 @@ from tercet.storage.artifacts import open_artifact
 from tercet.storage.records import Record, files_by_table
 from tercet.storage.rows import quoted, quoted_name, read_parquet_sql
 from tercet.storage.store import Store
+from tercet.tasks.stages import described
 
 _REMOVED = "what it was made from is not known: its artifact was removed"
 
@@ -113,58 +114,10 @@ def _leaves(value: Any, place: str = "") -> Iterator[tuple[str, str]]:
 # Of each kind.
 EXAMPLES = 2
 
-# What says that two rows are the same one. Rows of a table that is not listed are compared whole.
-# `made_by` is the step that made the row: the version of a model would differ in each run.
-_KEYS = {
-    "documents": "doc_id",
-    "sentences": "sentence_id",
-    "pretrain_sentences": "sentence_id",
-    "document_pairs": "pair_id",
-    "questions": "pair_id",
-    "corpus_outcomes": "corpus unit outcome",
-    "anchor_shares": "corpus",
-    "anchors": "corpus",
-    "passages": "passage_id",
-    "labelled": "row_id corpus",
-    "entries": "text",
-    "held_out_definitions": "row_id corpus",
-    "mentions": "mention_id",
-    "sentence_categories": "sentence_id",
-    "generations": "generation_id",
-    "kg_nodes": "node_id",
-    "kg_edges": "source target kind",
-    "candidates": "candidate_id",
-    "embeddings": "text_id",
-    "passage_vectors": "passage_id",
-    "scores": "candidate_id scorer measure",
-    "triplets": "triplet_id",
-    "acceptance": "role method",
-    "negatives": "triplet_id passage_id",
-    "training_log": "phase step seed",
-    "discriminator_metrics": "discriminator arm subset metric seed",
-    "reliability": "discriminator p_low seed",
-    "token_frequencies": "model token_id",
-    "entry_spaces": "name seed metric",
-    "entry_directions": "name seed direction",
-    "entry_points": "name seed text",
-    "whitening": "seed direction",
-    "candidate_encoders": "seed mix",
-    "candidate_gains": "seed task query_id mix",
-    "choices": "seed task metric",
-    "awareness_pairs": "pair_id",
-    "labels": "doc_id name",
-    "judgements": "task query_id passage_id",
-    "generator_metrics": "generator arm metric seed",
-    "definition_figures": "name seed arm metric",
-    "definition_ranks": "name seed arm row_id",
-    "evaluations": "made_by suite task subset metric seed",
-    "evaluation_items": "made_by suite task subset metric item",
-    "retrieval_ranks": "made_by task split pair_id",
-    "fact_order_cases": "made_by task kind item",
-    "question_ranks": "made_by task way item",
-}
+# In place of a model's version, which differs in each run, the step that made the row names it.
+_MADE_BY = "made_by"
 # These say nothing of the rows' content.
-_PASSED_OVER = {"model_version", "rows_per_second", "made_by"}
+_PASSED_OVER = {"model_version", "rows_per_second", _MADE_BY}
 # Files are gone or damaged, or the disk or the memory is full: the other tables are compared.
 _UNREADABLE = (duckdb.IOException, duckdb.InvalidInputException, duckdb.OutOfMemoryException)
 
@@ -211,7 +164,7 @@ def compare_rows(
         for side, files in zip(sides, _not_shared(one, other), strict=True):
             for table, paths in files.items():
                 local = read_parquet_sql([*map(str, store.each(store.local, paths))], by_name=True)
-                query = f"SELECT *, {quoted(step.step)} AS made_by FROM {local}"
+                query = f"SELECT *, {quoted(step.step)} AS {_MADE_BY} FROM {local}"
                 side.setdefault(table, []).append(query)
     made = [
         {table for entry in run["steps"] for table in entry.get("tables", ())} for run in (a, b)
@@ -277,6 +230,21 @@ def _not_shared(
     return found[0], found[1]
 
 
+# Rows as digests of their values, so that vectors and texts take no room. Where a key occurs
+# several times, its first row is compared with the other side's first.
+_DIFFERING = """
+CREATE TEMP TABLE differing AS
+WITH gone AS ({one} EXCEPT ALL {other}), come AS ({other} EXCEPT ALL {one}),
+before AS (SELECT k, gone AS a, row_number() OVER (PARTITION BY k ORDER BY {rest}) AS nth
+    FROM gone),
+after AS (SELECT k, come AS b, row_number() OVER (PARTITION BY k ORDER BY {rest}) AS nth
+    FROM come)
+SELECT k, a, b,
+    CASE WHEN a IS NULL THEN 'added' WHEN b IS NULL THEN 'removed' ELSE 'changed' END AS kind
+FROM before FULL JOIN after USING (k, nth)
+"""
+
+
 def _compare(
     cursor: duckdb.DuckDBPyConnection, table: str, a: Sequence[str], b: Sequence[str]
 ) -> TableDifference:
@@ -284,74 +252,47 @@ def _compare(
     one, other = (" UNION ALL BY NAME ".join(queries) for queries in (a, b))
     one = one or f"SELECT * FROM ({other}) WHERE false"
     other = other or f"SELECT * FROM ({one}) WHERE false"
-    first, second = (_columns(cursor, query) for query in (one, other))
+    first, second = (cursor.execute(f"DESCRIBE {side}").fetchall() for side in (one, other))
+    there = {column[0] for column in second}
     # A column that joined later says nothing about the rows of a version without it.
-    columns = [name for name in first if name in second]
-    rest = [name for name in columns if name not in _PASSED_OVER]
-    listed = _KEYS.get(table, "").split()
-    key = listed if listed and set(listed) <= set(columns) else rest
-    rest = [name for name in rest if name not in key]
-    # Digests of values, so that vectors and texts take no room. Where a key occurs several times,
-    # its first row is compared with the other side's first.
-    digests = "".join(f", hash({quoted_name(name)}) AS c{i}" for i, name in enumerate(rest))
-    order = ", ".join(f"c{i}" for i in range(len(rest))) or "k"
-    sides = (
-        f"""SELECT *, row_number() OVER (PARTITION BY k ORDER BY {order}) AS nth
-            FROM (SELECT {_digest(key)} AS k{digests} FROM ({query}))"""
-        for query in (one, other)
-    )
-    differs = [f"a.c{i} <> b.c{i}" for i in range(len(rest))]
-    told = "".join(f", {condition} AS c{i}" for i, condition in enumerate(differs))
-    cursor.execute(
-        f"""CREATE TEMP TABLE found AS
-            SELECT k, CASE WHEN a.nth IS NULL THEN 'added' WHEN b.nth IS NULL THEN 'removed'
-                ELSE 'changed' END AS kind{told}
-            FROM ({next(sides)}) a FULL JOIN ({next(sides)}) b USING (k, nth)
-            WHERE a.nth IS NULL OR b.nth IS NULL OR {" OR ".join(differs) or "false"}"""
-    )
-    counts = dict(cursor.execute("SELECT kind, count(*) FROM found GROUP BY kind").fetchall())
-    changed = "".join(f", count(*) FILTER (c{i})" for i in range(len(rest)))
-    _, *sums = cursor.execute(
-        f"SELECT count(*){changed} FROM found WHERE kind = 'changed'"
-    ).fetchall()[0]
-    examples = {kind: _examples(cursor, kind, key, rest, one, other) for kind in counts}
-    return TableDifference(
-        table,
-        tuple(listed if key == listed else ()),
-        **counts,
-        columns={name: count for name, count in zip(rest, sums, strict=True) if count},
-        examples=examples,
-    )
-
-
-def _examples(
-    cursor: duckdb.DuckDBPyConnection,
-    kind: str,
-    key: Sequence[str],
-    rest: Sequence[str],
-    one: str,
-    other: str,
-) -> list[dict[str, Any]]:
-    """A few rows of this kind, always the same ones."""
-    some = f"(SELECT DISTINCT k FROM found WHERE kind = '{kind}' ORDER BY k LIMIT {EXAMPLES})"
-    columns = ", ".join(map(quoted_name, [*key, *rest]))
-    found = []
-    for query in (one, other):
-        rows = f"""SELECT {columns} FROM (SELECT *, {_digest(key)} AS k FROM ({query}))
-            SEMI JOIN {some} USING (k) ORDER BY k LIMIT {EXAMPLES}"""
-        found.append(fetch_dicts(cursor, rows))
-    if kind != "changed":
-        return found[kind == "added"]
-    return [
-        {name: before[name] for name in key}
-        | {"changed": {n: [before[n], after[n]] for n in rest if before[n] != after[n]}}
-        for before, after in zip(*found, strict=False)
-    ]
-
-
-def _columns(cursor: duckdb.DuckDBPyConnection, query: str) -> list[str]:
-    return [row[0] for row in cursor.execute(f"DESCRIBE {query}").fetchall()]
-
-
-def _digest(columns: Sequence[str]) -> str:
-    return f"hash({', '.join(map(quoted_name, columns))})"
+    columns = [column[0] for column in first if column[0] in there]
+    known = described()[table].key if table in described() else []
+    known = [_MADE_BY if name == "model_version" else name for name in known]
+    known = known if set(known) <= set(columns) else []
+    rest = [name for name in columns if name not in {*known, *_PASSED_OVER}]
+    key = known or rest
+    digests = [f"hash({quoted_name(name)}) AS c{place}" for place, name in enumerate(rest)]
+    hashed = f"hash({', '.join(map(quoted_name, key))})"
+    sides = (f"SELECT {', '.join([f'{hashed} AS k', *digests])} FROM ({s})" for s in (one, other))
+    order = ", ".join(f"c{place}" for place in range(len(rest))) or "k"
+    cursor.execute(_DIFFERING.format(one=next(sides), other=next(sides), rest=order))
+    differs = "".join(f", count(*) FILTER (a.c{p} <> b.c{p})" for p in range(len(rest)))
+    counts, changed = {}, Counter[str]()
+    for kind, count, *sums in cursor.execute(
+        f"SELECT kind, count(*){differs} FROM differing GROUP BY kind"
+    ).fetchall():
+        counts[kind] = count
+        changed.update({name: n for name, n in zip(rest, sums, strict=True) if n})
+    shown = ", ".join(map(quoted_name, dict.fromkeys([*key, *rest])))
+    examples = {}
+    for kind in counts:
+        # Always the same ones.
+        some = (
+            f"(SELECT DISTINCT k FROM differing WHERE kind = '{kind}' ORDER BY k LIMIT {EXAMPLES})"
+        )
+        before, after = (
+            fetch_dicts(
+                cursor,
+                f"""SELECT {shown} FROM (SELECT *, {hashed} AS k FROM ({side}))
+                SEMI JOIN ({some}) USING (k) ORDER BY k LIMIT {EXAMPLES}""",
+            )
+            for side in (one, other)
+        )
+        examples[kind] = after if kind == "added" else before
+        if kind == "changed":
+            examples[kind] = [
+                {name: old[name] for name in key}
+                | {"changed": {n: [old[n], new[n]] for n in rest if old[n] != new[n]}}
+                for old, new in zip(before, after, strict=False)
+            ]
+    return TableDifference(table, tuple(known), **counts, columns=changed, examples=examples)

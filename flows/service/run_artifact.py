@@ -7,10 +7,14 @@ there would keep DuckDB, whose bindings then print what they call leaks into the
 import re
 import shlex
 from collections.abc import Mapping
+from contextlib import closing
 from typing import Any
 
 from tercet.flows.results import queries, summary
+from tercet.flows.results.measure import markdown_cell
+from tercet.flows.results.measures import read_measures
 from tercet.flows.results.queries import connect
+from tercet.flows.results.subject import Subject
 from tercet.flows.results.verdict import verdict_of
 from tercet.flows.running.run_plan import RunPlan
 from tercet.flows.terminal.progress import ProgressReading
@@ -30,7 +34,7 @@ def publish_run(plan: RunPlan, run_id: str) -> None:
 def publish_refused(store: Store, run_id: str) -> None:
     """Makes the artifact of a run that ended before its first step."""
     run = runs.resolve_run(store, run_id)
-    error = _cell(str(run["end_info"].get("error")))
+    error = markdown_cell(str(run["end_info"].get("error")))
     _publish(run, f"# {run['recipe_name']}: {run['state']}\n\n**{error}**\n\nNo step was begun.")
 
 
@@ -52,21 +56,30 @@ def describe_run(plan: RunPlan, run_id: str) -> str:
     place = f"--store {shlex.quote(plan.store)}"
     lines = [f"# {plan.recipe.name}: {run['state']}", ""]
     if (verdict := verdict_of(run["end_info"])) is not None:
-        lines += [f"**{_cell(verdict.sentence())}**", ""]
+        lines += [f"**{markdown_cell(verdict.sentence())}**", ""]
     error = (run.get("end_info") or {}).get("error")
     if error:
-        lines += [f"**{_cell(error)}**", "", "A retry goes on from what the store has.", ""]
+        lines += [f"**{markdown_cell(error)}**", "", "A retry goes on from what the store has.", ""]
     lines += ["| step | state | seconds | rows |", "|---|---|--:|---|"]
     lines += [_row(entry) for entry in run["steps"]]
     if left := runs.steps_left(run):
         lines += ["", f"Not reached: {', '.join(left)}"]
-    with connect(store, run_id) as connection:
+    with closing(connect(store, run_id)) as connection:
         told = [sentence(row) for row in queries.read_warnings(connection)]
+        shown = read_measures(Subject(store, run, "run", connection))
     if told:
-        lines += ["", f"## Warnings ({len(told)})", "", *(f"- {_cell(one)}" for one in told)]
+        lines += [
+            "",
+            f"## Warnings ({len(told)})",
+            "",
+            *(f"- {markdown_cell(one)}" for one in told),
+        ]
+    for measure, table in shown.values():
+        lines += ["", f"## {measure.title}", "", table.markdown()]
     if run["state"] == "done":
         command = shlex.join(["tercet", "run", *plan.arguments.words()])
-        lines += ["", "## Summary", "", "```", summary.summarise_run(plan, run_id, command), "```"]
+        text = summary.summarise_run(plan, run_id, command, tables=False)
+        lines += ["", "## Summary", "", "```", text, "```"]
     lines += ["", f"The report, on the machine of the store: `tercet report {run_id} {place}`"]
     return "\n".join(lines)
 
@@ -75,11 +88,6 @@ def _row(entry: Mapping[str, Any]) -> str:
     counts = [f"{n:,} {table}" for table, n in (entry.get("tables") or {}).items() if n]
     rows = ", ".join(counts) or "none"
     return f"| {entry['step']} | {entry['state']} | {entry['seconds']:.1f} | {rows} |"
-
-
-def _cell(text: str) -> str:
-    """One line in which no character of markdown or HTML means anything."""
-    return re.sub(r"([\\`*_\[\]<>|#])", r"\\\1", " ".join(text.split()))
 
 
 ARTIFACT_SECONDS = 2.0

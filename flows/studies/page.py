@@ -2,17 +2,17 @@
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from tercet.flows.exports.writing import whole_file
-from tercet.flows.formatting import format_number, format_range
+from tercet.flows.formatting import format_range
 from tercet.flows.pages import charts, page
-from tercet.flows.pages.blocks import Chart, Code, Fact, Note, Section, Table
+from tercet.flows.pages.blocks import Chart, Code, Fact, Note, Section
 from tercet.flows.recipe.secrets import public
-from tercet.flows.results import metric_names
-from tercet.flows.results.metric_names import FEW, TOO_FEW, WHY_TOO_FEW, more_of
+from tercet.flows.results.measure import Column, Table
+from tercet.flows.results.metric_names import FEW, TOO_FEW, more_of
 from tercet.flows.studies.arms import as_text, short_keys
 from tercet.flows.studies.results import Results, Row
 
@@ -34,11 +34,11 @@ def write_csv(path: Path, results: Results) -> None:
     """One line per arm, with the grid's keys and the value of each seed."""
     keys = list(dict.fromkeys(key for row in results.rows for key in row.arm.values))
     text = io.StringIO()
-    writer = csv.writer(text)
-    writer.writerow(["arm", *keys, *_CSV])
-    for place, row in enumerate(results.rows):
-        values = [as_text(row.arm.values[key]) if key in row.arm.values else "" for key in keys]
-        writer.writerow([row.arm.name, *values, *_cells(results, row, place == results.best)])
+    writer = csv.DictWriter(text, ["arm", *keys, *_CSV], extrasaction="ignore")
+    writer.writeheader()
+    for row, shown in zip(results.rows, _rows(results), strict=True):
+        values = {key: as_text(value) for key, value in row.arm.values.items()}
+        writer.writerow({**shown, **values, "arm": row.arm.name})
     with whole_file(path, replaces=True) as sink:
         sink.write(text.getvalue().encode())
 
@@ -55,22 +55,18 @@ def write_html(path: Path, recipe: str, results: Results, command: str) -> None:
         for row in results.rows
         if row.why
     ]
-    strong = frozenset() if results.best is None else frozenset([results.best])
     shown = [row for row in results.rows if row.asked is not None]
     plot = Chart(
         spec_of(results),
         f"{results.metric}: means with 95 % intervals {_interval_words(results)}.",
         "; ".join(f"{row.arm.name}: {row.asked.mean:.2f}" for row in shown if row.asked),
     )
-    header, rows = table_of(results)
-    table = Table(
-        header, rows, caption=" ".join(notes_of(results)), align="l" + "r" * 8, strong=strong
-    )
+    table = table_of(results)
     html = page.page(
         f"Study of {recipe}",
         [
             Section("Plot", [plot]),
-            Section("Table", [table]),
+            Section("Table", table.on_page()),
             Section("Repeat", [Code(public(command), "The command")], _AGAIN),
         ],
         subtitle=str(results.metric),
@@ -82,39 +78,53 @@ def write_html(path: Path, recipe: str, results: Results, command: str) -> None:
         sink.write(html.encode("utf-8", "replace"))
 
 
-def table_of(results: Results) -> tuple[list[str], list[list[str | None]]]:
-    """Header and cells as text; the arm that is best on dev has a star."""
-    header = ["arm", "dev", "test", "sd", "seeds", "95 % interval"]
-    header += ["vs first", "its interval", "smallest detectable"]
-    rows: list[list[str | None]] = []
+def table_of(results: Results) -> Table:
+    """The arms' figures and what is said of them; the arm that is best on dev has a star."""
+    on_dev = results.metric.of_dev
+    columns = (
+        Column("arm", "arm"),
+        Column("dev", "dev (95 % interval)" if on_dev else "dev", 2, interval=on_dev),
+        Column("test", "test" if on_dev else "test (95 % interval)", 2, interval=not on_dev),
+        Column("sd", "sd", 2),
+        Column("seeds", "seeds"),
+        Column("difference", "vs first (95 % interval)", 2, "+", interval=True),
+        Column("smallest_visible", "smallest detectable", 2),
+    )
+    return Table(columns, _rows(results), findings=_notes(results))
+
+
+def _rows(results: Results) -> list[dict[str, Any]]:
+    """A row an arm: what the table and the CSV show of it."""
+    rows = []
     for place, row in enumerate(results.rows):
-        if row.asked is None:
-            rows.append([row.arm.name, *[None] * (len(header) - 1)])
-            continue
-        change = row.difference
-        rows.append(
-            [
-                row.arm.name
-                + (metric_names.TRANSDUCTIVE if row.transductive else "")
-                + (" *" if place == results.best else ""),
-                None if row.dev is None else f"{row.dev.mean:.2f}",
-                None if row.test is None else f"{row.test.mean:.2f}",
-                format_number(row.asked.sd),
-                str(row.asked.n),
-                TOO_FEW if row.few else format_range(row.asked.low, row.asked.high),
-                None if change is None else f"{change.mean:+.2f}",
-                None
-                if change is None
-                else TOO_FEW
-                if row.few
-                else format_range(change.low, change.high, sign="+"),
-                None if change is None else format_number(change.visible),
-            ]
-        )
-    return header, rows
+        best = place == results.best
+        shown: dict[str, Any] = {
+            "arm": row.arm.name + (" *" if best else ""),
+            "strong": best,
+            "few": row.few,
+            "transductive": row.transductive,
+            "metric": str(results.metric),
+            "dev": None if row.dev is None else row.dev.mean,
+            "test": None if row.test is None else row.test.mean,
+            "best_by_dev": str(best).lower(),
+            "untouched": row.untouched,
+            "values": " ".join(f"{seed}:{v:.6g}" for seed, v in sorted(row.values.items())),
+            "run_id": row.run_id,
+            "why": row.why,
+        }
+        if (asked := row.asked) is not None:
+            ends = {"low": asked.low, "high": asked.high}
+            shown |= {"mean": asked.mean, "sd": asked.sd, "seeds": asked.n, **ends}
+            side = "dev" if results.metric.of_dev else "test"
+            shown |= {side: asked.mean} | {f"{side}_{end}": value for end, value in ends.items()}
+        if (change := row.difference) is not None:
+            shown |= {"difference": change.mean, "smallest_visible": change.visible}
+            shown |= {"difference_low": change.low, "difference_high": change.high}
+        rows.append(shown)
+    return rows
 
 
-def notes_of(results: Results) -> list[str]:
+def _notes(results: Results) -> list[str]:
     """Notes on the table's figures, and on how the best arm was chosen."""
     notes = [
         f"Figures are {results.metric}, with intervals {_interval_words(results)}. `vs first` is "
@@ -126,12 +136,7 @@ def notes_of(results: Results) -> list[str]:
     )
     if untouched:
         notes.append(f"The untouched backbone scores {', '.join(untouched)}.")
-    if any(row.few for row in results.rows):
-        notes.append(WHY_TOO_FEW)
-    if any(row.transductive for row in results.rows):
-        notes.append(metric_names.WHY_TRANSDUCTIVE)
-    notes.append(_choice(results))
-    return notes
+    return [*notes, _choice(results)]
 
 
 def _choice(results: Results) -> str:
@@ -220,26 +225,6 @@ def _series(row: Row, key: str) -> str:
     short = short_keys(list(row.arm.values))
     others = [f"{short[k]}={as_text(v)}" for k, v in row.arm.values.items() if k != key]
     return ", ".join(part for part in (row.arm.base, *others) if part) or key
-
-
-def _cells(results: Results, row: Row, best: bool) -> list[object]:
-    asked, change = row.asked, row.difference
-    figures: list[object] = [None] * 5
-    if asked is not None:
-        figures = [asked.mean, asked.sd, asked.n, asked.low, asked.high]
-    paired: list[object] = [None] * 4
-    if change is not None:
-        paired = [change.mean, change.low, change.high, change.visible]
-    return [
-        *(str(results.metric), *figures, *paired),
-        None if row.dev is None else row.dev.mean,
-        None if row.test is None else row.test.mean,
-        *(str(best).lower(), row.untouched, _by_seed(row.values), row.run_id, row.why),
-    ]
-
-
-def _by_seed(values: Mapping[int | None, float]) -> str:
-    return " ".join(f"{seed}:{value:.6g}" for seed, value in sorted(values.items()))
 
 
 def _over(results: Results) -> str:

@@ -76,6 +76,8 @@ HELD_OUT_DEFINITIONS = pa.schema(
 )
 """Table `held_out_definitions`. Definitions on which nothing trains (`corpora[].held_out`).
 
+Key: `row_id`, `corpus`.
+
 Columns:
     row_id: as in `labelled`
     corpus: the corpus's name in the recipe

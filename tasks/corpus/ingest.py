@@ -47,6 +47,8 @@ DOCUMENTS = pa.schema(
 """Table `documents`. One row per document that gave at least one sentence or pair: a line of a
 `.txt` file, a row of a table, a file of prose or Markdown (or 20 paragraphs of it), a docstring.
 
+Key: `doc_id`.
+
 Columns:
     doc_id: id of the document's whole text, pairs included; among documents with the same text,
         only the first is kept
@@ -84,6 +86,8 @@ digits, ignoring case), have a Jaccard index of 0.8 or more; words of set phrase
 sentence has eight others. `rejects` lists the sentences that this cost (`shared_with_test`,
 `shared_with_dev`, `like_test`, `like_dev`).
 
+Key: `sentence_id`.
+
 Columns:
     sentence_id: id of `text`: `md5_number_lower(text)`
     text: the sentence: Unicode NFC, without control characters, white space as single blanks
@@ -108,6 +112,8 @@ DOCUMENT_PAIRS = pa.schema(
 """Table `document_pairs`. Two texts that naturally belong together: the columns `query` and
 `answer` of the corpus, or for `pydocs` a docstring's summary paragraph and the paragraph after
 it. Retrieval is measured on them.
+
+Key: `pair_id`.
 
 Columns:
     pair_id: id of `query` and `answer`
@@ -393,6 +399,8 @@ CORPUS_OUTCOMES = pa.schema(
 )
 """Table `corpus_outcomes`. Counts of the items of each corpus in each split, and of those left out,
 by reason. `warnings` has the findings from it.
+
+Key: `corpus`, `unit`, `outcome`.
 
 Columns:
     corpus: the corpus's name in the recipe

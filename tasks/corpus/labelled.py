@@ -67,6 +67,8 @@ equal. Unused rows are rejects: `neutral`, `no_positive` (a contradiction withou
 The kind `entailment` reads the same pairs and keeps every contradiction, for discriminators: one
 that no entailment took is a row without a positive, which training phases leave out.
 
+Key: `row_id`, `corpus`.
+
 Columns:
     row_id: id of anchor, positive and negative, with an empty text for NULL; unique within a
         corpus
@@ -87,6 +89,8 @@ ENTRIES = pa.schema([("entry_id", pa.int32()), ("text", pa.string())])
 texts over all corpora of kind `definitions`. This is all that training on definitions needs: the
 definition is the input, and each of its `entries` is a right answer. Another set of definitions
 may number the same entry differently, so join within one version.
+
+Key: `text`.
 
 Columns:
     entry_id: number of the entry, from 0 without gaps

@@ -194,6 +194,8 @@ headings, so a document of headings alone has no passage.
 Passages hold all sentences of a document, also code and sentences that `sentences` lacks because of
 their length or as duplicates: a passage of train may share words with test.
 
+Key: `passage_id`.
+
 Columns:
     passage_id: id of the text that an encoder reads: the context, a line break and the text;
         without a context, the text

@@ -40,6 +40,8 @@ middle third, or else between two words. Texts that share a half with another te
 are left out. The halves match mostly by topic, as do the rows of `rest_of_paragraph`: a recipe that
 trains on those rows has trained this question.
 
+Key: `pair_id`.
+
 Columns:
     pair_id: id of `question`, `query` and `answer`
     doc_id: → `documents.doc_id`

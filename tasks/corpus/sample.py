@@ -25,6 +25,8 @@ ANCHOR_SHARES = pa.schema(
 )
 """Table `anchor_shares`. One row per corpus: its number of anchors.
 
+Key: `corpus`.
+
 Columns:
     corpus: the corpus's name in the recipe
     role: `domain` or `general`, as the recipe says
@@ -47,6 +49,8 @@ seeded draw is at most the threshold; no list is kept. With `select.pairing: rol
 under `synthesise`, the `random` method makes one candidate for every anchor, so that
 `SELECT sentence_id FROM candidates WHERE method = 'random'` lists them (except anchors without
 another document with anchors).
+
+Key: `corpus`.
 
 Columns:
     corpus: the corpus's name in the recipe

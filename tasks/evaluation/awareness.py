@@ -48,6 +48,8 @@ teacher's (suite `awareness`). Only sentences of `dev` are used, and no pair's t
 of `train` or `test`; the new entity is a node of `kg_nodes`, which covers all sentences that were
 extracted from (those of all splits; with a language model, the anchors).
 
+Key: `pair_id`.
+
 Columns:
     pair_id: id of kind, role, method and both texts
     sentence_id: → `sentences.sentence_id`, the anchor, of split `dev`

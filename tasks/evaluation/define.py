@@ -34,6 +34,8 @@ DEFINITION_FIGURES = pa.schema(
 )
 """Table `definition_figures`. How well held-out definitions find their entries (`define.PHASE`).
 
+Key: `name`, `seed`, `arm`, `metric`.
+
 Columns:
     name: as in `entry_spaces`
     seed: the seed of the training
@@ -58,6 +60,8 @@ DEFINITION_RANKS = pa.schema(
     ]
 )
 """Table `definition_ranks`. The ranks behind them.
+
+Key: `name`, `seed`, `arm`, `row_id`.
 
 Columns:
     name: as in `entry_spaces`

@@ -402,6 +402,8 @@ QUESTION_RANKS = pa.schema(
 """Table `question_ranks`. The questions of `evaluate.retrieval_sets` in the measured splits: one
 row for each model, question and way to rank.
 
+Key: `model_version`, `task`, `way`, `item`.
+
 Columns:
     model_version: as in `evaluations`
     task: the set, with ` dev` behind it for questions of that split

@@ -63,6 +63,8 @@ that of choosing, where each question is judged by what the others chose (`choic
 Mu and Viswanath's (2018): the smallest value of the partition function divided by the largest, over
 the eigenvectors of the vectors' second moments.
 
+Key: `model_version`, `suite`, `task`, `subset`, `metric`, `seed`.
+
 Columns:
     model_version: version of the `train` artifact, or a digest of the weights
     phase: `base`, the untouched backbone; `encoder`, the last phase's; with `evaluate.phases:
@@ -115,6 +117,8 @@ RETRIEVAL_RANKS = pa.schema(
 )
 """Table `retrieval_ranks`.
 
+Key: `model_version`, `task`, `split`, `pair_id`.
+
 Columns:
     model_version: as in `evaluations`
     pair_id: → `document_pairs.pair_id`, or `questions.pair_id`
@@ -140,6 +144,8 @@ FACT_ORDER_CASES = pa.schema(
 )
 """Table `fact_order_cases`. The cases of `evaluate.fact_order` in the measured splits, with each
 model's cosines.
+
+Key: `model_version`, `task`, `kind`, `item`.
 
 Columns:
     model_version: as in `evaluations`

@@ -38,6 +38,8 @@ EVALUATION_ITEMS = pa.schema(
 """Table `evaluation_items`. One row per model and pair, case, example or query of a suite
 (retrieval has `retrieval_ranks`): the data from which `evaluations` is computed.
 
+Key: `model_version`, `suite`, `task`, `subset`, `metric`, `item`.
+
 Columns:
     model_version: as in `evaluations`
     suite: `labels`, `retrieval_sets`, `sts_sets`, `sts`, `fact_order`, `transfer`, `reranking`,

@@ -50,6 +50,8 @@ JUDGEMENTS = pa.schema(
 """Table `judgements`. The questions of the tables in `evaluate.retrieval_sets`: one row for each
 passage that answers a question. Questions of which nothing was found are in `rejects`.
 
+Key: `task`, `query_id`, `passage_id`.
+
 Columns:
     task: the table's name in the recipe
     query_id: id of the question's text

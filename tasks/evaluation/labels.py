@@ -29,6 +29,8 @@ LABELS = pa.schema(
 """Table `labels`. Stage `labels` (`corpora[].labels`): a seeded sample of documents with their
 label, at most 2,000 of train, 1,000 of dev and 2,000 of test. Only `evaluate` reads it.
 
+Key: `doc_id`, `name`.
+
 Columns:
     doc_id: → `documents.doc_id`
     corpus: the corpus's name in the recipe

@@ -73,6 +73,8 @@ which are 0 of a copy in both. Not comparable: `average_rouge` and `type_token_r
 stricter; `word_cosine`, whose word vectors are the encoder's and not GloVe's; and so `average`
 and `deficiency`.
 
+Key: `generator`, `arm`, `metric`, `seed`.
+
 Columns:
     generator: its name under `generators`; NULL of a control
     arm: `generator`; or a control: `human` (the target itself), `copy` (the source),

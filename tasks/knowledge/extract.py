@@ -37,6 +37,8 @@ MENTIONS = pa.schema(
 """Table `mentions`. One row per entity or quantity in a sentence. Mentions in a sentence do not
 overlap: the longest is kept, then the leftmost.
 
+Key: `mention_id`.
+
 Columns:
     mention_id: id of sentence and place
     node_id: → `kg_nodes.node_id`; for an entity the id of its dictionary form, for a quantity
@@ -59,6 +61,8 @@ Columns:
 """
 SENTENCE_CATEGORIES = pa.schema([("sentence_id", pa.uint64()), ("category", pa.string())])
 """Table `sentence_categories`.
+
+Key: `sentence_id`.
 
 Columns:
     sentence_id: → `sentences.sentence_id`; a sentence without entities has no row

@@ -33,6 +33,8 @@ KG_NODES = pa.schema(
 )
 """Table `kg_nodes`.
 
+Key: `node_id`.
+
 Columns:
     node_id: id of the kind and the text
     kind: `entity`, `type` or `quantity`
@@ -48,6 +50,8 @@ KG_EDGES = pa.schema(
     ]
 )
 """Table `kg_edges`.
+
+Key: `source`, `target`, `kind`.
 
 Columns:
     source: → `kg_nodes.node_id`, always an entity

@@ -138,6 +138,8 @@ Left out are a row's own passage (of a document pair, all of its document), pass
 of a positive of the same query or within one, a passage whose text is the query, one whose title
 and headings have all of its words, and what is nearer to the query than `negatives.margin` allows.
 
+Key: `triplet_id`, `passage_id`.
+
 Columns:
     triplet_id: the row: → `triplets.triplet_id`; of the step `negatives.document_pairs` →
         `document_pairs.pair_id`, of `negatives.labelled` → `labelled.row_id`

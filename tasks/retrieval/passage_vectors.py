@@ -22,6 +22,8 @@ PASSAGE_VECTORS = pa.schema([("passage_id", pa.uint64()), ("vector", pa.list_(pa
 encoder (`passage_vectors.encoder`). Where the step `choose` reads questions to them: those of each
 candidate (`passage_vectors.mix25` to `.mix100`), and in `choose` those of the one that it shipped.
 
+Key: `passage_id`.
+
 Columns:
     passage_id: → `passages.passage_id`
     vector: of its context and text, with the encoder's prompt for documents; of length 1

@@ -19,6 +19,8 @@ from tercet.tasks.stage import Config, Planned, Stage, Work, connection
 EMBEDDINGS = pa.schema([("text_id", pa.uint64()), ("vector", pa.list_(pa.float32()))])
 """Table `embeddings`.
 
+Key: `text_id`.
+
 Columns:
     text_id: `md5_number_lower(text)`: → `sentences.sentence_id` of an anchor, or
         `md5_number_lower(candidates.text)`

@@ -28,6 +28,8 @@ SCORES = pa.schema(
 )
 """Table `scores`.
 
+Key: `candidate_id`, `scorer`, `measure`.
+
 Columns:
     candidate_id: → `candidates.candidate_id`
     scorer: the scorer: `evaluator`, or one that the recipe lists under `score`

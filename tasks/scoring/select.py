@@ -39,6 +39,8 @@ TRIPLETS = pa.schema(
 )
 """Table `triplets`.
 
+Key: `triplet_id`.
+
 Columns:
     triplet_id: id of the anchor, the positive's id (or `self`) and the negative's
     sentence_id: → `sentences.sentence_id`, the anchor, or a sentence of the passage that a
@@ -86,6 +88,8 @@ ACCEPTANCE = pa.schema(
 )
 """Table `acceptance`. One row per method and role: how many of its candidates selection accepted
 and used.
+
+Key: `role`, `method`.
 
 Columns:
     role: the role that the candidates were made for

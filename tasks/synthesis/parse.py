@@ -33,6 +33,8 @@ CANDIDATES = pa.schema(
 """Table `candidates`. One row per generation that passed `parse`, and one per text that `mine`
 found. Where `random` runs, it gives each anchor one sentence from another document.
 
+Key: `candidate_id`.
+
 Columns:
     candidate_id: id of sentence, method, role and what the method wrote
     generation_id: → `generations.generation_id`; NULL for `mined`

@@ -55,6 +55,8 @@ CANDIDATE_ENCODERS = pa.schema(
 """Table `candidate_encoders`. The encoders that `choose` may ship, from the untouched to the
 trained one, five for each seed.
 
+Key: `seed`, `mix`.
+
 Columns:
     seed: of the training, as in `evaluations`
     mix: share of the training in the weights: 0 is the untouched encoder, 1 the trained one
@@ -76,6 +78,8 @@ CANDIDATE_GAINS = pa.schema(
 )
 """Table `candidate_gains`. The figures that `choose` decides by: one row for each question and
 candidate.
+
+Key: `seed`, `task`, `query_id`, `mix`.
 
 Columns:
     seed: of the training, as in `evaluations`
@@ -101,6 +105,8 @@ CHOICES = pa.schema(
 """Table `choices`. The gain from choosing: one row for each seed, task and metric. Each question is
 measured with the candidate that the other questions choose, so that no question is counted with its
 own choice.
+
+Key: `seed`, `task`, `metric`.
 
 Columns:
     seed: of the training, as in `evaluations`

@@ -25,6 +25,8 @@ TOKEN_FREQUENCIES = pa.schema(
 """Table `token_frequencies`. One row per token that occurs in the training sentences, counted by
 `count_tokens` without special tokens and without regard to `max_length`.
 
+Key: `model`, `token_id`.
+
 Columns:
     model: the name of the counts under `models`
     token_id: its number in the tokenizer's vocabulary

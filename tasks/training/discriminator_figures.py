@@ -50,6 +50,8 @@ The metrics:
 - `calibration_error`: mean gap between a bin's probabilities and its share of true pairs,
   weighted by the bins' pairs
 
+Key: `discriminator`, `arm`, `subset`, `metric`, `seed`.
+
 Columns:
     discriminator: its name under `models`
     arm: `discriminator`; or a control: `hypothesis` (words of the second text alone),
@@ -79,6 +81,8 @@ RELIABILITY = pa.schema(
 )
 """Table `reliability`. Whether a discriminator's probabilities are calibrated: the held-out pairs
 in bins of 0.05 of P(true).
+
+Key: `discriminator`, `p_low`, `seed`.
 
 Columns:
     discriminator: its name under `models`

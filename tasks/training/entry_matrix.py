@@ -32,6 +32,8 @@ ENTRY_SPACES = pa.schema(
 )
 """Table `entry_spaces`. Figures of the entries that a phase trains against (`entry_matrix.PHASE`).
 
+Key: `name`, `seed`, `metric`.
+
 Columns:
     name: the phase, or PHASE.PART if it has several parts; with `.own` at the end, the entries
         made by the phase's trained encoder
@@ -54,6 +56,8 @@ ENTRY_DIRECTIONS = pa.schema(
 )
 """Table `entry_directions`. One row per direction of such a space, not centred.
 
+Key: `name`, `seed`, `direction`.
+
 Columns:
     name: as in `entry_spaces`
     seed: as in `entry_spaces`
@@ -74,6 +78,8 @@ ENTRY_POINTS = pa.schema(
     ]
 )
 """Table `entry_points`. Up to 2,000 entries, drawn by their ids, as points in a plane.
+
+Key: `name`, `seed`, `text`.
 
 Columns:
     name: as in `entry_spaces`

@@ -51,6 +51,8 @@ and `tokens_per_second`); and `fit_generator` (dev measure: average ROUGE of hel
 `cross_entropy` and, for VAEGPT, `kl` and `target`; for form `gense` accuracy − 10 · perplexity,
 with the terms `written` and `judged`).
 
+Key: `phase`, `step`, `seed`.
+
 Columns:
     phase: the phase's name
     step: optimiser steps of the phase so far

@@ -27,6 +27,8 @@ WHITENING = pa.schema(
 """Table `whitening`. One row per direction of the encoder's space, in descending order of variance
 (`whiten`).
 
+Key: `seed`, `direction`.
+
 Columns:
     seed: the seed of the training that made the encoder, for the backbone the recipe's
     direction: from 1

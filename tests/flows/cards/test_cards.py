@@ -16,9 +16,10 @@ from tercet.flows.cards.data_card import DataFiles, data_card
 from tercet.flows.cards.facts import run_facts
 from tercet.flows.cards.model_card import model_card
 from tercet.flows.results.queries import connect
+from tercet.flows.results.subject import Subject
 from tercet.storage import runs
 from tercet.storage.artifacts import all_artifacts, open_artifact
-from tercet.storage.store import Store
+from tercet.storage.store import Store, open_store
 from tercet.tasks.stages import known_schemas
 
 
@@ -28,7 +29,8 @@ def card_of(store: Store, run_id: str | None, version: str = "bbbb0042", **more:
     assert folder is not None
     run = None if run_id is None else runs.get_run(store, run_id)
     with closing(connect(store, run_id)) as connection:
-        return model_card(artifact, folder, run, connection, **more)
+        subject = None if run is None else Subject(store, run, "run", connection)
+        return model_card(artifact, folder, subject, **more)
 
 
 def recipe_in(card: str) -> Any:
@@ -53,8 +55,8 @@ def test_figures_stand_with_interval_gain_number_and_seed(tmp_path: Path) -> Non
     store, run_id = birds_store(tmp_path / "store", plain_encoder(tmp_path / "encoder"))
     card = card_of(store, run_id)
     for cells in (
-        "| retrieval | document pairs | test | recall@1 | 60.00 | 66.00 | 59.50 to 72.50 "
-        "| +6.00 | +1.50 to +10.25 | 200 | 42 |",
+        "| document pairs test, recall@1 | 60.00 | 66.00 | +6.00 (+1.50 to +10.25) | 200 "
+        "| 59.50 to 72.50 | retrieval | 42 |",
         "| triplets | triplets | gaussian\\_decay (tau 0.05) | 64 |",
         "| torch | 2.13.0 |",
         "| triplets | 2 |",
@@ -83,7 +85,7 @@ def test_several_seeds_are_told_with_mean_and_deviation(tmp_path: Path) -> None:
     store, run_id = birds_store(tmp_path / "store", encoder, seeds=(42, 44))
     card = card_of(store, run_id)
     # 66 and 68: mean 67, deviation √2.
-    assert "| retrieval | document pairs | test | recall@1 | 67.00 | 1.41 | 42, 44 |" in card
+    assert "| document pairs test, recall@1 | 67.00 (54.29 to 79.71) | 1.41 |" in card
     other = card_of(store, run_id, "bbbb0044", step="train.seed44")
     assert "| 60.00 | 68.00 |" in other
     assert "Seed: 44." in other
@@ -154,7 +156,7 @@ def test_contamination_is_counted_or_said_to_be_unknown(
     assert line in card_of(store, run_id)
 
 
-def test_a_labelled_corpus_counts_its_rows() -> None:
+def test_a_labelled_corpus_counts_its_rows(tmp_path: Path) -> None:
     corpora = [{"name": "notes"}, {"name": "nli", "role": "labelled"}]
     with known_tables() as connection:
         for name, table, rows in (("notes", "sentences", 3), ("nli", "labelled", 5)):
@@ -162,7 +164,8 @@ def test_a_labelled_corpus_counts_its_rows() -> None:
             blank = dict.fromkeys(schema.names)
             of_corpus = [blank | {"corpus": name}] * rows
             connection.register(table, pa.Table.from_pylist(of_corpus, schema))
-        facts = run_facts(connection, {"recipe": {"corpora": corpora}, "steps": []})
+        run = {"run_id": "r", "recipe": {"corpora": corpora}, "steps": []}
+        facts = run_facts(Subject(open_store(str(tmp_path)), run, "run", connection))
     assert [(name, rows) for name, _, _, rows, _ in facts.corpora] == [("notes", 3), ("nli", 5)]
 
 
@@ -172,8 +175,8 @@ def test_the_card_of_a_table_has_configs_sizes_funnel_and_reasons(tmp_path: Path
     schema = pa.schema([("triplet_id", pa.uint64()), ("x", pa.list_(pa.float32())), ("d", detail)])
     with closing(connect(store, run_id)) as connection:
         written = DataFiles(schema, 1_500, 900, 4_000)
-        run = runs.get_run(store, run_id)
-        card = data_card("triplets", written, run, connection, ["select@cccc3333"])
+        subject = Subject(store, runs.get_run(store, run_id), "run", connection)
+        card = data_card("triplets", written, subject, ["select@cccc3333"])
     data = DatasetCard(card).data.to_dict()
     assert data["configs"][0]["data_files"] == [{"split": "train", "path": "data/train-*.parquet"}]
     assert data["size_categories"] == ["1K<n<10K"]

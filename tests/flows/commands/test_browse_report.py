@@ -13,7 +13,7 @@ from tercet.errors import ErrorKind
 from tercet.flows.commands.browse import make_report
 from tercet.flows.pages.blocks import Chart
 from tercet.flows.report import background
-from tercet.flows.report.subject import open_runs
+from tercet.flows.results.subject import open_runs
 from tercet.storage.store import open_store
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from report_store import Written
 
-from tercet.flows.report.subject import Subject, open_runs
+from tercet.flows.results.subject import Subject, open_runs
 from tercet.storage.store import open_store
 
 

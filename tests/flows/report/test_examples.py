@@ -10,7 +10,7 @@ from report_store import write_run
 
 from tercet.flows.pages.blocks import Items, Tabs
 from tercet.flows.report import examples
-from tercet.flows.report.subject import Subject, open_runs
+from tercet.flows.results.subject import Subject, open_runs
 from tercet.storage.store import open_store
 
 OWN = {f"Sentence {number} of the corpus." for number in (6, 7, 12, 13)}

@@ -8,7 +8,7 @@ from tercet.flows.pages.blocks import Chart
 from tercet.flows.report import (
     pairs,
 )
-from tercet.flows.report.subject import Subject
+from tercet.flows.results.subject import Subject
 
 
 def test_false_pairs_follow_the_median_normalisation() -> None:

@@ -9,7 +9,7 @@ from report_store import measured as measured_rows
 from report_store import write_run
 
 from tercet.flows.report.report import compare_verdicts, difference, keys
-from tercet.flows.report.subject import Subject, open_runs
+from tercet.flows.results.subject import Subject, open_runs
 from tercet.storage.store import open_store
 
 
@@ -28,7 +28,7 @@ def test_a_handful_of_queries_tells_no_runs_apart(tmp_path: Path) -> None:
         ids.append(write_run(tmp_path / "store", tables, version=f"{place:016x}"))
     with open_runs(open_store(str(tmp_path / "store"), create=False), ids) as subjects:
         rows, verdict = table(difference(*subjects)), compare_verdicts(*subjects)
-    assert rows[0][3:6] == ["+4.00", "too few", "29 queries"]
+    assert rows[0][3:5] == ["+4.00 (too few)", "29 queries"]
     assert verdict is not None
     assert "not known" in verdict
 
@@ -64,14 +64,16 @@ def test_two_runs_of_one_seed_are_compared_over_the_same_queries(tmp_path: Path)
     with open_runs(open_store(str(tmp_path / "store"), create=False), [a, b]) as subjects:
         rows = {row[0]: row for row in table(difference(*subjects))}
         verdict = compare_verdicts(*subjects)
-    name, *values, interval, over, same = rows["document pairs test, recall@1"]
-    assert values == ["50.00", "60.00", "+10.00"]
+    name, *values, gap, over, same = rows["document pairs test, recall@1"]
+    assert values == ["50.00", "60.00"]
+    shown, _, interval = gap.removesuffix(")").partition(" (")
+    assert shown == "+10.00"
     assert (over, same) == ("200 queries", "same")
     # 10 % of the queries differ: 10 points, more or less 1.96 times 100 √(0.1 × 0.9 / 200).
     low, high = (float(word.replace("−", "-")) for word in interval.split(" to "))
     assert low == pytest.approx(10 - 4.16, abs=1.1)
     assert high == pytest.approx(10 + 4.16, abs=1.1)
-    assert rows["STS-B dev, Spearman"][4:6] == ["+0.00 to +0.00", "500 pairs"]
+    assert rows["STS-B dev, Spearman"][3:5] == ["+0.00 (+0.00 to +0.00)", "500 pairs"]
     assert verdict is not None
     assert verdict.startswith(f"B is better than A. {name}: A 50.00, B 60.00, B − A +10.00 points")
 
@@ -85,6 +87,6 @@ def test_runs_that_were_measured_on_other_queries_have_no_interval(tmp_path: Pat
     with open_runs(open_store(str(tmp_path / "store"), create=False), [a, b]) as subjects:
         rows = {row[0]: row for row in table(difference(*subjects))}
         verdict = compare_verdicts(*subjects)
-    assert rows["document pairs test, recall@1"][4:6] == ["–", None]
+    assert rows["document pairs test, recall@1"][3:5] == ["+10.00", None]
     assert verdict is not None
     assert "not known" in verdict

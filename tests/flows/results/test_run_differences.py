@@ -5,13 +5,13 @@ from typing import Any
 
 from report_store import write_run
 
-from tercet.flows.report.subject import open_runs
 from tercet.flows.results.run_differences import (
     TableDifference,
     compare_recipes,
     compare_rows,
     compare_steps,
 )
+from tercet.flows.results.subject import open_runs
 from tercet.storage.artifacts import open_artifact
 from tercet.storage.store import open_store
 

@@ -90,11 +90,11 @@ def test_a_figure_has_its_gain_its_number_and_what_it_is_worth(tmp_path: Path) -
     lines = [line.partition("  ") for line in text.splitlines()]
     found = {name: rest.split() for name, _, rest in lines}
     few = ["60.00", "65.00", "+5.00", "(too", "few)", "29"]
-    assert found["retrieval halves test recall@1"] == few
-    interval = ["60.00", "60.50", "+0.50", "(-0.50", "to", "+1.50)", "30"]
-    assert found["retrieval name to summary test recall@1"] == interval
-    assert found["retrieval method to class test recall@1 gain"][:2] == ["+3.00", "1.00"]
-    assert "sts seen all spearman (transductive)" in found
+    assert found["halves test, recall@1"] == few
+    interval = ["60.00", "60.50", "+0.50", "(−0.50", "to", "+1.50)", "30"]
+    assert found["name to summary test, recall@1"] == interval
+    assert "+3.00 (+0.52 to +5.48)" in text
+    assert "seen, Spearman (transductive)" in found
 
 
 @pytest.mark.parametrize(

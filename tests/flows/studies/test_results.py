@@ -13,7 +13,7 @@ from study_arms import DEV, TEST, arm_with
 from tercet.flows.results.figures import Value
 from tercet.flows.results.metric_names import parse_metric
 from tercet.flows.studies.arms import Arm
-from tercet.flows.studies.page import notes_of, table_of
+from tercet.flows.studies.page import table_of
 from tercet.flows.studies.results import Found, check_metric, results
 from tercet.models.measures.metrics import spearman
 from tercet.storage import runs
@@ -194,11 +194,11 @@ def arm(name: str, recall: float, n: int = 50, dev: int = 0) -> Found:
 
 def test_arms_of_a_handful_of_questions_are_not_told_apart(store: Store) -> None:
     compared = results([arm("first", 50.0, 29, 29), arm("second", 70.0, 29, 29)], None, store)
-    assert [row[5:9] for row in table_of(compared)[1]] == [
-        ["too few", None, None, None],
-        ["too few", "+20.00", "too few", None],
-    ]
-    assert "'second' is the best on dev" in " ".join(notes_of(compared))
+    table = table_of(compared)
+    lines = [[column.cell(row) for column in table.columns] for row in table.rows]
+    assert [line[2] for line in lines] == ["51.50 (too few)", "71.50 (too few)"]
+    assert lines[1][-2:] == ["+20.00 (too few)", None]
+    assert "'second' is the best on dev" in " ".join(table.findings)
 
 
 def test_without_dev_no_arm_is_the_best_and_a_failed_one_says_why(store: Store) -> None:
@@ -207,7 +207,8 @@ def test_without_dev_no_arm_is_the_best_and_a_failed_one_says_why(store: Store) 
     compared = results(arms, str(TEST), store)
     assert compared.best is None
     assert compared.rows[1].why == "no row to train on"
-    notes = " ".join(notes_of(compared))
+    table = table_of(compared)
+    notes = " ".join(table.findings)
     assert "--set 'evaluate.splits=[dev, test]'" in notes
     assert "40.00" in notes
-    assert table_of(compared)[1][1] == ["broken", *[None] * 8]
+    assert [column.cell(table.rows[1]) for column in table.columns] == ["broken", *[None] * 6]

@@ -1,4 +1,4 @@
-"""What users add: a package beside ours with four parts, and methods that a recipe defines."""
+"""What users add: a package beside ours with five parts, and methods that a recipe defines."""
 
 import json
 import shutil
@@ -42,7 +42,7 @@ def install(folder: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_all_four_train_a_model_and_an_edit_remakes_the_steps_of_what_it_edits(
+def test_all_train_a_model_and_an_edit_remakes_the_steps_of_what_it_edits(
     tiny_backbone: Path, tmp_path: Path
 ) -> None:
     packages = install(tmp_path / "venv")
@@ -62,7 +62,7 @@ def test_all_four_train_a_model_and_an_edit_remakes_the_steps_of_what_it_edits(
         return done.stdout
 
     assert "tercet-toys 0.1" in types("plan")
-    types("run", "--no-server")
+    assert "Length of sentences" in types("run", "--no-server")
     for module, old, new in (
         ("margin_loss", "+ far", "+ 2 * far"),
         ("length", "/ work", "/ 2 / work"),

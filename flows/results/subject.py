@@ -1,4 +1,4 @@
-"""A run as the report sees it: its tables by SQL, its records in the store, a short name."""
+"""A run as a reader sees it: its tables by SQL, its records in the store, a short name."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,7 +10,7 @@ from typing import Any
 
 import duckdb
 
-from tercet.flows.pages.blocks import Block, Cell, Note, Section, Table
+from tercet.flows.pages.blocks import Block, Note, Section, Table
 from tercet.flows.recipe.corpus_names import shipped_corpora
 from tercet.flows.results.queries import connect, fetch_dicts
 from tercet.storage import runs
@@ -29,12 +29,16 @@ SHIPPED = """shipped AS (
 
 @dataclass(frozen=True)
 class Subject:
-    """One run. name: its label in charts and tables, A or B if there are two."""
+    """One run. name: its label in charts and tables, A or B if there are two.
+
+    model: the version of the encoder whose figures count; None: of the run's final one.
+    """
 
     store: Store
     run: Mapping[str, Any]
     name: str
     connection: duckdb.DuckDBPyConnection
+    model: str | None = None
 
     def rows(self, query: str, parameters: Mapping[str, Any] | None = None) -> list[Row]:
         """Rows of a query over this run's tables; NaN becomes None."""
@@ -47,14 +51,10 @@ class Subject:
         caption: str,
         align: str,
         parameters: Mapping[str, Any] | None = None,
-        shown: Callable[[Cell], Cell] = lambda cell: cell,
     ) -> list[Block]:
-        """The rows of a query as a table, whose heads are its columns' names; none without rows.
-
-        shown: what becomes of each cell.
-        """
+        """The rows of a query as a table, whose heads are its columns' names; none without rows."""
         rows = self.rows(query, parameters)
-        cells = [[shown(cell) for cell in row.values()] for row in rows]
+        cells = [list(row.values()) for row in rows]
         return [Table(list(rows[0]), cells, caption, align)] if rows else []
 
     def value(self, query: str) -> Any:
