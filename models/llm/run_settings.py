@@ -56,9 +56,6 @@ class AskingSettings(_Settings):
         "TERCET_LLM_KEY", description="environment variable that holds the endpoints' key"
     )
     concurrency: int = Field(512, ge=1, le=8192, description="most rows in flight at an endpoint")
-    list_size: int = Field(
-        32, ge=1, le=256, description="prompts per request where the API takes a list"
-    )
     tries: int = Field(5, ge=1, le=50, description="attempts per row")
     timeout: float = Field(300, gt=0, description="seconds to wait for one answer")
     patience: float = Field(

@@ -18,7 +18,7 @@ from tercet.tasks.synthesis.synthesise import SynthesiseConfig
 from tercet.tasks.warning import StageWarning, find_cut
 
 if TYPE_CHECKING:
-    from tercet.models.llm.client.in_flight import Tally
+    from tercet.models.llm.client.client import Tally
 
 
 # Strict thresholds leave a method a tenth of its candidates and more where it does what it should.
