@@ -133,10 +133,6 @@ class _Server:
         )
 
 
-def nothing() -> None:
-    """No engine of ours that could have died."""
-
-
 class Client:
     """Asks for several threads at once, within one set of limits.
 
@@ -158,7 +154,7 @@ class Client:
         settings: AskingSettings,
         model: str,
         record: Callable[[Request, Answer], None],
-        check: Callable[[], None] = nothing,
+        check: Callable[[], None] = lambda: None,
     ) -> None:
         if not endpoints:
             raise ValueError("a client needs an endpoint")
@@ -362,7 +358,8 @@ class Client:
         self._deliver(caller, server, row, replace(said, raw="", finish_reason="failed"), failed)
         self._n_failed += 1
         if not self._n_answers and self._n_failed >= _HOPELESS:
-            self._stop(hopeless(server, self._n_failed, failed))
+            rows = f"{server.shown} answers none of the first {self._n_failed} rows"
+            self._stop(Stopped("unreachable", f"{rows}: {failed}"))
 
     async def _exchange(self, server: _Server, row: _Row) -> Completion:
         sent_at, answered = self._loop.time(), server.answered
@@ -569,7 +566,13 @@ class Client:
         left = [one for one in self._servers if one.out is None]
         silent = server.failed_at - self._good_at >= self._settings.patience
         if self._open and silent and all(one.failed_at >= self._good_at for one in left):
-            raise silence(left, self._settings.patience, self._last, self._n_answers)
+            names = ", ".join(one.shown for one in left)
+            raise Stopped(
+                "unreachable",
+                f"{names} answered nothing for {self._settings.patience:g} s (last: {self._last});"
+                f" {self._n_answers} answers of this run are safe, and the same command continues"
+                " from there.",
+            )
         if error.kind == "down":
             self._check()
 
@@ -584,18 +587,3 @@ class Client:
                 for server in self._servers:
                     if server.is_asked():
                         self._hold(server, self._latest)
-
-
-def silence(servers: Sequence[_Server], patience: float, last: str, n_answers: int) -> Stopped:
-    """The error when these servers answered nothing for `patience` seconds."""
-    names = ", ".join(server.shown for server in servers)
-    return Stopped(
-        "unreachable",
-        f"{names} answered nothing for {patience:g} s (last: {last}); {n_answers} answers of this"
-        " run are safe, and the same command continues from there.",
-    )
-
-
-def hopeless(server: _Server, rows: int, error: str) -> Stopped:
-    """The error when the first rows all failed. error: of the last of them."""
-    return Stopped("unreachable", f"{server.shown} answers none of the first {rows} rows: {error}")
