@@ -109,7 +109,7 @@ def served(config: FittedConfig, folder: Path) -> tuple[LlmSettings, Wire]:
     except ValueError as error:
         raise Unusable(kind_of(error, "unfit_model"), str(error)) from None
     llm = LlmSettings(model=str(folder), api="completions", dtype=DTYPES[config.precision])
-    return llm, Wire("completions", lists=True, render=render, max_tokens=most)
+    return llm, Wire("completions", render=render, max_tokens=most)
 
 
 def cost(settings: AskingSettings, config: Any, prompt_tokens: int, n_tokens: int) -> float | None:

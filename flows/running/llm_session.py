@@ -13,7 +13,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from tercet.flows.recipe.model import Recipe
 from tercet.flows.running.answering import Identity, cost, digested, identity, served
 from tercet.flows.running.gpus import device
-from tercet.models.errors import CeilingReached, Stopped
+from tercet.models.errors import CeilingReached, Stopped, Unusable
 from tercet.models.llm.messages import Answer, Ask, Request
 from tercet.models.llm.run_settings import AskingSettings
 from tercet.models.llm.settings import LlmSettings
@@ -34,7 +33,7 @@ from tercet.tasks.synthesis.fitted import FittedConfig
 
 if TYPE_CHECKING:
     from tercet.models.generators.generator import Local
-    from tercet.models.llm.client.client import Client, Endpoint
+    from tercet.models.llm.client.client import Client
     from tercet.models.llm.vllm.engine import Engine
     from tercet.models.llm.wire import Wire
 
@@ -244,7 +243,7 @@ class LlmSession:
         assert folder is not None
         if config.decoding.backend == "vllm":
             llm, look = served(config, folder)
-            return self._served(answerer, llm, lambda found: look)
+            return self._served(answerer, llm, look)
         from tercet.models.generators.generator import Local
 
         on = device(self._device)
@@ -261,9 +260,11 @@ class LlmSession:
     def _asked(self, answerer: _Answerer, llm: LlmSettings, folder: Path | None) -> "Client":
         """A client of the recipe's endpoints or, without any, of a server of ours."""
         from tercet.models.llm.client.client import Client
-        from tercet.models.llm.connect import chat_renderer, difference, find_endpoints, wire
+        from tercet.models.llm.connect import difference, find_endpoints, has_chat_template
+        from tercet.models.llm.wire import Wire
 
         settings = self._settings
+        wire = Wire(llm.api, template_kwargs=llm.template_kwargs, send=llm.send)
         if settings.endpoints:
             found = find_endpoints(settings, llm)
             for absent in (one.absent for one in found if one.absent is not None):
@@ -272,22 +273,22 @@ class LlmSession:
                 row = {"difference": clause, "count": 2, "total": len(found)}
                 self._told.append(UNLIKE.warning(row))
             asked = [one.endpoint for one in found]
-            look, record = wire(llm, folder, asked), self._recording(answerer)
-            return Client(asked, look, settings, answerer.who.label, record, _nothing)
+            record = self._recording(answerer)
+            return Client(asked, wire, settings, answerer.who.label, record, _nothing)
         assert folder is not None
-        if llm.api == "chat":
-            # Raises before a server is started for nothing.
-            chat_renderer(folder, llm.template_kwargs)
-        return self._served(answerer, llm, partial(wire, llm, folder))
+        if llm.api == "chat" and not has_chat_template(folder):
+            # Told before a server is started for nothing.
+            raise Unusable(
+                "unfit_model",
+                f"The model {folder} has no chat template: set llm.api: completions, or use a chat "
+                "model.",
+            )
+        return self._served(answerer, llm, wire)
 
-    def _served(
-        self,
-        answerer: _Answerer,
-        llm: LlmSettings,
-        wire: "Callable[[list[Endpoint]], Wire]",
-    ) -> "Client":
+    def _served(self, answerer: _Answerer, llm: LlmSettings, wire: "Wire") -> "Client":
         """A client of a server of ours, which is started. wire: how its requests look."""
-        from tercet.models.llm.client.client import Client, Endpoint
+        from tercet.models.llm.client.client import Client
+        from tercet.models.llm.client.exchange import Endpoint
         from tercet.models.llm.vllm.engine import Engine
 
         assert answerer.folder is not None
@@ -299,7 +300,7 @@ class LlmSession:
         patience = max(self._settings.patience, engine.start_seconds)
         settings = self._settings.model_copy(update={"patience": patience})
         check, label = self._engine.check, answerer.who.label
-        return Client(found, wire(found), settings, label, self._recording(answerer), check)
+        return Client(found, wire, settings, label, self._recording(answerer), check)
 
     def _recording(self, answerer: _Answerer) -> Callable[[Request, Answer], None]:
         """Stores an answer before anything else sees it. Raises Stopped at a ceiling."""

@@ -1,31 +1,24 @@
-"""Which endpoints a recipe's `llm` and `run.llm` mean, and how requests to them look."""
+"""Which endpoints a recipe's `llm` and `run.llm` mean, and what they serve."""
 
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
+
+import httpx
 
 from tercet.models.errors import Stopped, Unusable
-from tercet.models.llm.client.client import Endpoint
-from tercet.models.llm.client.exchange import never_to_be_had, no_proxy
-from tercet.models.llm.messages import Request
+from tercet.models.llm.client.exchange import Endpoint, never_to_be_had, no_proxy
 from tercet.models.llm.run_settings import AskingSettings
 from tercet.models.llm.settings import LlmSettings
-from tercet.models.llm.wire import Wire, turns
-
-if TYPE_CHECKING:
-    import httpx
 
 _SECONDS = 10.0
 # What servers say of a model besides its name: vLLM the first two, llama.cpp the others.
 _ABOUT = ("root", "max_model_len", "n_params", "n_vocab")
-
-Item = TypeVar("Item")
-Made = TypeVar("Made")
 
 
 @dataclass(frozen=True)
@@ -53,7 +46,10 @@ def find_endpoints(settings: AskingSettings, llm: LlmSettings) -> list[Found]:
     found = [Found(Endpoint(url, llm.name or "", key), {}) for url in settings.endpoints]
     if llm.name is not None and len(found) == 1:
         return found
-    found = _at_once(lambda one: _looked_at(one.endpoint, settings.key_env), found)
+    # Side by side, since one that does not answer takes its time.
+    with ThreadPoolExecutor(32) as threads:
+        looks = [threads.submit(_looked_at, one.endpoint, settings.key_env) for one in found]
+    found = [look.result() for look in looks]
     name = llm.name or next((one.endpoint.model for one in found if one.absent is None), None)
     if name is None:
         assert found[0].absent is not None
@@ -88,34 +84,13 @@ def _key(key_env: str) -> str | None:
     return key or None
 
 
-def wire(llm: LlmSettings, model: Path | None, served: Sequence[Endpoint]) -> Wire:
-    """How requests look: lists of prompts, which are faster, wherever they surely mean the same.
-
-    A list needs the completions API. For a chat model only vLLM is asked that way, with the
-    template of the model's own files applied here; other servers might add tokens to it.
-    """
-    if llm.api == "completions":
-        return Wire("completions", lists=True, send=llm.send)
-    # What an absent one is shows when it answers: until then it is taken to be like the others.
-    if model is not None and {*_at_once(_is_vllm, served)} - {None} == {True}:
-        render = chat_renderer(model, llm.template_kwargs)
-        return Wire("completions", lists=True, render=render, send=llm.send)
-    return Wire("chat", template_kwargs=llm.template_kwargs, send=llm.send)
-
-
-def _at_once(look: Callable[[Item], Made], items: Iterable[Item]) -> list[Made]:
-    """The same for each, side by side, since one that does not answer takes its time."""
-    with ThreadPoolExecutor(32) as threads:
-        return list(threads.map(look, items))
-
-
 def _looked_at(endpoint: Endpoint, key_env: str) -> Found:
     """The endpoint with the one model that it serves or, if it has a name, what it says of that.
 
     An endpoint whose model is known by name needs no list of models.
     """
     try:
-        status, answer = _get(endpoint, endpoint.at("/models"))
+        status, answer = _get(endpoint)
     except (Stopped, Unusable) as error:
         return Found(endpoint, {}, error)
     if status >= 500:
@@ -159,29 +134,16 @@ def _about(entry: Mapping[str, Any]) -> dict[str, Any]:
     return said
 
 
-def _is_vllm(endpoint: Endpoint) -> bool | None:
-    """Whether it is vLLM; None if it does not answer."""
-    try:
-        status, answer = _get(endpoint, endpoint.beside("/version"))
-    except (Stopped, Unusable):
-        return None
-    if status >= 500:
-        return None
-    return status == 200 and isinstance(answer, dict) and "version" in answer
-
-
-def _get(endpoint: Endpoint, url: "httpx.URL") -> tuple[int, Any]:
-    """Status and JSON of a page; None if it is not JSON.
+def _get(endpoint: Endpoint) -> tuple[int, Any]:
+    """Status and JSON of its list of models; None if it is not JSON.
 
     Raises Stopped if nothing answers, Unusable if nothing ever can.
     """
-    import httpx
-
     headers = {} if endpoint.key is None else {"Authorization": f"Bearer {endpoint.key}"}
-    # A proxy from the environment is for other hosts.
-    inside = url.host in ("127.0.0.1", "localhost", "::1")
     try:
-        found = httpx.get(url, headers=headers, timeout=_SECONDS, trust_env=not inside)
+        found = httpx.get(
+            endpoint.at("/models"), headers=headers, timeout=_SECONDS, trust_env=endpoint.is_outside
+        )
     except httpx.HTTPError as error:
         raise never_to_be_had(error, endpoint) or Stopped(
             "unreachable",
@@ -209,48 +171,3 @@ def has_chat_template(model: Path) -> bool:
     except (OSError, ValueError):
         return False
     return isinstance(config, dict) and bool(config.get("chat_template"))
-
-
-def chat_renderer(
-    model: Path, template_kwargs: Mapping[str, Any]
-) -> Callable[[Sequence[Request]], list[str]]:
-    """A function from requests to what the model continues: each is a chat.
-
-    The texts contain the template's special tokens, so no others may be added.
-
-    template_kwargs: further variables of the template.
-
-    Raises: Unusable when the model has no template or no tokenizer; the returned function raises
-        it when the template does not take a message.
-    """
-    from transformers import AutoTokenizer
-
-    if not has_chat_template(model):
-        raise Unusable(
-            "unfit_model",
-            f"The model {model} has no chat template: set llm.api: completions, or use a chat "
-            "model.",
-        )
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(model, local_files_only=True)
-    except (OSError, ValueError) as error:
-        reason = str(error).splitlines()[0]
-        raise Unusable("unreadable", f"The tokenizer of {model} cannot be read: {reason}") from None
-
-    def render(requests: Sequence[Request]) -> list[str]:
-        if not requests:
-            return []
-        chats = [turns(request) for request in requests]
-        try:
-            texts: list[str] = tokenizer.apply_chat_template(
-                chats, tokenize=False, add_generation_prompt=True, **template_kwargs
-            )
-        except Exception as error:
-            raise Unusable(
-                "unreadable",
-                f"The chat template of {model} fails ({type(error).__name__}: {error}): check "
-                "llm.template_kwargs, or set llm.api: completions.",
-            ) from None
-        return texts
-
-    return render

@@ -46,8 +46,7 @@ class Answer:
 
     raw: what the model said, word for word; "" if the request failed.
     finish_reason: stop, length (cut off by max_tokens), or failed.
-    prompt_tokens, n_tokens: of prompt and answer. For a list of prompts the server reports only
-        totals: they are shared out by length, so that sums are exact.
+    prompt_tokens, n_tokens: of prompt and answer.
     attempts: how often it was sent. seconds: from the first attempt to the answer.
     endpoint: where it came from, without secrets. error: why the request failed, in words.
     """

@@ -56,9 +56,6 @@ class AskingSettings(_Settings):
         "TERCET_LLM_KEY", description="environment variable that holds the endpoints' key"
     )
     concurrency: int = Field(512, ge=1, le=8192, description="most rows in flight at an endpoint")
-    list_size: int = Field(
-        32, ge=1, le=256, description="prompts per request where the API takes a list"
-    )
     tries: int = Field(5, ge=1, le=50, description="attempts per row")
     timeout: float = Field(300, gt=0, description="seconds to wait for one answer")
     patience: float = Field(
@@ -87,67 +84,24 @@ class AskingSettings(_Settings):
 
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
-_OURS = "is Tercet's own to say, leave it out"
-_CHANGES = "would change answers without changing their fingerprints, leave it out"
-
-# By prefix. vLLM takes any prefix of an option's name for the option, so prefixes of these are
-# refused as well as names that begin with one of them.
+# By reason the beginnings of names. vLLM takes any prefix of an option's name for the option, so
+# prefixes of these are refused as well.
 _REFUSED = {
-    "model": _OURS,
-    "served-model-name": _OURS,
-    "host": _OURS,
-    "port": _OURS,
-    "uds": _OURS,
-    "root-path": _OURS,
-    "api-key": _OURS,
-    "ssl-": _OURS,
-    "enable-ssl-refresh": _OURS,
-    "config": _OURS,
-    "headless": _OURS,
-    "grpc": _OURS,
-    "help": _OURS,
-    "version": _OURS,
-    "middleware": _OURS,
-    "tokens-only": _OURS,
-    "structured-outputs-config": _OURS,
-    "dtype": "belongs under `llm`, as `llm.dtype`",
-    "quantization": "belongs under `llm`, as `llm.quantization`",
-    "max-model-len": "belongs under `llm`, as `llm.max_model_len`",
-    "lora-": "belongs under `llm`, as `llm.adapter`",
-    "enable-lora": "belongs under `llm`, as `llm.adapter`",
-    "max-lora-rank": "belongs under `llm`, as `llm.adapter`",
-    "default-mm-loras": "belongs under `llm`, as `llm.adapter`",
-    "default-chat-template-kwargs": "belongs under `llm`, as `llm.template_kwargs`",
-    "generation-config": "belongs under `llm`, as `llm.temperature` and the like",
-    "override-": _CHANGES,
-    "chat-template": _CHANGES,
-    "trust-request-chat-template": _CHANGES,
-    "tokenizer": _CHANGES,
-    "skip-tokenizer-init": _CHANGES,
-    "revision": _CHANGES,
-    "code-revision": _CHANGES,
-    "hf-": _CHANGES,
-    "rope-": _CHANGES,
-    "seed": _CHANGES,
-    "kv-cache-dtype": _CHANGES,
-    "calculate-kv-scales": _CHANGES,
-    "mamba-cache-dtype": _CHANGES,
-    "mamba-ssm-cache-dtype": _CHANGES,
-    "allow-deprecated-quantization": _CHANGES,
-    "disable-sliding-window": _CHANGES,
-    "logits-processor": _CHANGES,
-    "load-format": _CHANGES,
-    "ignore-patterns": _CHANGES,
-    "runner": _CHANGES,
-    "convert": _CHANGES,
-    "task": _CHANGES,
-    "pooler-config": _CHANGES,
-    "diffusion-config": _CHANGES,
-    "guided-decoding": _CHANGES,
-    "reasoning-": _CHANGES,
-    "enable-reasoning": _CHANGES,
-    "enable-auto-tool-choice": _CHANGES,
-    "tool-": _CHANGES,
+    "is Tercet's own to say, leave it out": """
+        model served-model-name host port uds root-path api-key ssl- enable-ssl-refresh config
+        headless grpc help version middleware tokens-only structured-outputs-config""",
+    "belongs under `llm`, as `llm.dtype`": "dtype",
+    "belongs under `llm`, as `llm.quantization`": "quantization",
+    "belongs under `llm`, as `llm.max_model_len`": "max-model-len",
+    "belongs under `llm`, as `llm.adapter`": "lora- enable-lora max-lora-rank default-mm-loras",
+    "belongs under `llm`, as `llm.template_kwargs`": "default-chat-template-kwargs",
+    "belongs under `llm`, as `llm.temperature` and the like": "generation-config",
+    "would change answers without changing their fingerprints, leave it out": """
+        override- chat-template trust-request-chat-template tokenizer skip-tokenizer-init revision
+        code-revision hf- rope- seed kv-cache-dtype calculate-kv-scales mamba-cache-dtype
+        mamba-ssm-cache-dtype allow-deprecated-quantization disable-sliding-window logits-processor
+        load-format ignore-patterns runner convert task pooler-config diffusion-config
+        guided-decoding reasoning- enable-reasoning enable-auto-tool-choice tool-""",
 }
 
 
@@ -163,7 +117,7 @@ def option_fault(name: str) -> str | None:
         return "is not an option's name: lower-case letters, digits and hyphens"
     if asked.startswith("no-"):
         return f"is written as {asked.removeprefix('no-')}: false"
-    for begin, reason in _REFUSED.items():
-        if asked.startswith(begin) or begin.startswith(asked):
+    for reason, names in _REFUSED.items():
+        if any(asked.startswith(begin) or begin.startswith(asked) for begin in names.split()):
             return reason
     return None

@@ -1,27 +1,25 @@
 """How requests and answers look on the wire of an OpenAI-compatible endpoint.
 
-There are three ways, one `Wire` each (a fitted generator's layout is applied like a template):
+There are three ways, one `Wire` each:
 
-- `chat`: a chat per request, through the endpoint's own template: the shots as turns, and the
-  prompt as the user's last message.
-- `completions` for a base model: lists of prompts, each ending in `ANSWER`, behind the shots,
-  which are written alike. A base model continues
-  what it reads: after a prompt that ends in a sentence it would write more of that sentence, so the
-  word that announces an answer must come last. `STOP` ends the answer at the first blank line,
-  where the model would go on to invent the next task; a prompt asks for one paragraph.
-- `completions` with `render`, the chat template applied here: lists of prompts to a chat model.
-  The template says where an answer ends, and its special tokens are not added a second time. Of a
-  fitted generator `render` gives token ids: in text, the name of a special token would become one.
+- `chat`: a chat, through the endpoint's own template: the shots as turns, and the prompt as the
+  user's last message.
+- `completions` for a base model: the shots and the prompt as one text, each prompt ending in
+  `ANSWER`. A base model continues what it reads: after a prompt that ends in a sentence it would
+  write more of that sentence, so the word that announces an answer must come last. `STOP` ends the
+  answer at the first blank line, where the model would go on to invent the next task; a prompt asks
+  for one paragraph.
+- `completions` with `render`: the token ids that a fitted generator reads. The server adds no
+  special tokens to them; in text, the name of a special token would become one.
 
-No seed is sent. A list takes one seed for all of its prompts; what a server samples depends on the
-batch anyway; and vLLM is slower if each row has a generator of its own. Answers are kept, and never
-asked for again.
+No seed is sent: what a server samples depends on the batch anyway, and vLLM is slower if each row
+has a generator of its own. Answers are kept, and never asked for again.
 """
 
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, get_args
 
 from tercet.models.llm.messages import Request
@@ -54,10 +52,6 @@ class Malformed(Exception):
     """The body of an answer is not what the API promises; `str` says in a few words what it is."""
 
 
-class Miscounted(Malformed):
-    """A list came back with the wrong number of answers."""
-
-
 class Withheld(Exception):
     """The endpoint's content filter withheld the answer."""
 
@@ -80,24 +74,18 @@ class Completion:
 class Wire:
     """One of the three ways.
 
-    lists: several prompts may go out in one request; completions only.
-    render: turns requests into what a chat model reads; None: the endpoint's template
-        (chat) or none at all (a base model).
-    template_kwargs: what the endpoint's chat template takes; `render` has its own.
+    render: turns requests into the token ids that a fitted generator reads; None: the endpoint's
+        template (chat) or none at all (a base model).
+    template_kwargs: what the endpoint's chat template takes.
     max_tokens: most tokens of an answer for which the model has room, whatever is asked.
     send: what the endpoint calls parameters of a request; None: it does not take them.
     """
 
     kind: Literal["chat", "completions"]
-    lists: bool = False
     render: Callable[[Sequence[Request]], Sequence[Text]] | None = None
     template_kwargs: Mapping[str, Any] = field(default_factory=dict)
     max_tokens: int | None = None
     send: Mapping[Parameter, str | None] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        if self.kind == "chat" and (self.lists or self.render is not None):
-            raise ValueError("a chat request takes neither lists nor texts rendered here")
 
     @property
     def path(self) -> str:
@@ -112,13 +100,13 @@ class Wire:
             return self.render(requests)
         return [_continued(request) for request in requests]
 
-    def body(self, model: str, request: Request, texts: Sequence[Text]) -> dict[str, Any]:
-        """The body for `texts` that share `request`'s sampling and schema; for a chat, one text."""
-        body = self._body(model, request, texts).items()
+    def body(self, model: str, request: Request, text: Text) -> dict[str, Any]:
+        """The body of a request for `text`, with `request`'s sampling and schema."""
+        body = self._body(model, request, text).items()
         names: Mapping[Any, str | None] = self.send
         return {name: value for key, value in body if (name := names.get(key, key)) is not None}
 
-    def _body(self, model: str, request: Request, texts: Sequence[Text]) -> dict[str, Any]:
+    def _body(self, model: str, request: Request, text: Text) -> dict[str, Any]:
         sampling = request.sampling
         body: dict[str, Any] = {
             "model": model,
@@ -132,42 +120,32 @@ class Wire:
                 "json_schema": {"name": "answer", "schema": request.schema, "strict": True},
             }
         if self.kind == "chat":
-            body["messages"] = turns(replace(request, prompt=str(texts[0])))
+            body["messages"] = turns(request)
             if self.template_kwargs:
                 body["chat_template_kwargs"] = dict(self.template_kwargs)
             return body
-        # One prompt goes as a plain string: some servers do not take lists.
-        body["prompt"] = list(texts) if len(texts) > 1 else texts[0]
+        body["prompt"] = text
         if self.render is not None:
             body["add_special_tokens"] = False
         elif request.schema is None:
             body["stop"] = list(STOP)
         return body
 
-    def read(self, payload: bytes, texts: Sequence[Text]) -> list[Completion]:
-        """The answers to `texts`, in their order. Raises Malformed, Miscounted and Withheld."""
+    def read(self, payload: bytes, text: Text) -> Completion:
+        """The answer to `text`. Raises Malformed and Withheld."""
         answer = _object(payload)
         choices = answer.get("choices")
         if not isinstance(choices, list) or not choices:
             raise Malformed("an answer without choices")
-        if len(choices) != len(texts):
-            raise Miscounted(f"{len(choices)} choices for {len(texts)} prompts")
-        placed: list[tuple[str, str, str] | None] = [None] * len(texts)
-        for choice in choices:
-            if not isinstance(choice, dict):
-                raise Malformed("a choice that is not an object")
-            # With several choices, their order says nothing.
-            index = choice.get("index", 0 if len(texts) == 1 else None)
-            if type(index) is not int or not 0 <= index < len(texts) or placed[index]:
-                raise Miscounted("choices that do not say which prompt they answer")
-            placed[index] = self._said(choice)
-        raws = [said[0] for said in placed if said is not None]
-        asked, answered = _usage(answer.get("usage"), texts, raws)
-        return [
-            Completion(said[0], said[1], n_asked, n_answered, said[2])
-            for said, n_asked, n_answered in zip(placed, asked, answered, strict=True)
-            if said is not None
-        ]
+        if len(choices) != 1:
+            raise Malformed(f"{len(choices)} choices for one prompt")
+        if not isinstance(choices[0], dict):
+            raise Malformed("a choice that is not an object")
+        raw, finish, lacks = self._said(choices[0])
+        usage = answer.get("usage")
+        counts = usage if isinstance(usage, dict) else {}
+        asked, answered = counts.get("prompt_tokens"), counts.get("completion_tokens")
+        return Completion(raw, finish, _tokens(asked, text), _tokens(answered, raw), lacks)
 
     def _said(self, choice: Mapping[str, Any]) -> tuple[str, str, str]:
         """The text, the finish reason, and what there is without a text."""
@@ -278,21 +256,6 @@ def error_told(payload: bytes, secret: str | None = None) -> str:
         return ""
 
 
-def share_out(total: int, weights: Sequence[int]) -> list[int]:
-    """`total` >= 0 in whole shares by weight (largest remainder, earlier ones first).
-
-    Shares sum to `total`; if all weights are 0, they are even.
-    """
-    weights = weights if any(weights) else [1] * len(weights)
-    whole = sum(weights)
-    shares = [total * weight // whole for weight in weights]
-    remainders = [total * weight % whole for weight in weights]
-    order = sorted(range(len(weights)), key=lambda i: -remainders[i])
-    for i in order[: total - sum(shares)]:
-        shares[i] += 1
-    return shares
-
-
 def _object(payload: bytes) -> dict[str, Any]:
     if not payload.strip():
         raise Malformed("an empty body")
@@ -305,20 +268,8 @@ def _object(payload: bytes) -> dict[str, Any]:
     return answer
 
 
-def _usage(
-    usage: object, texts: Sequence[Text], raws: Sequence[str]
-) -> tuple[list[int], list[int]]:
-    told = usage if isinstance(usage, dict) else {}
-    shared: list[list[int]] = []
-    for key, of in (("prompt_tokens", texts), ("completion_tokens", raws)):
-        lengths = [_length(text) for text in of]
-        total = told.get(key)
-        if type(total) is not int or not 0 <= total <= _MOST_TOKENS * len(of):
-            total = sum(-(-length // _CHARACTERS) for length in lengths)
-        shared.append(share_out(total, lengths))
-    return shared[0], shared[1]
-
-
-def _length(text: Text) -> int:
-    """In characters, those of token ids at a guess."""
-    return len(text) if isinstance(text, str) else len(text) * _CHARACTERS
+def _tokens(count: object, text: Text) -> int:
+    """The server's count if it can be one, else an estimate."""
+    if type(count) is int and 0 <= count <= _MOST_TOKENS:
+        return count
+    return len(text) if isinstance(text, list) else -(-len(text) // _CHARACTERS)

@@ -14,7 +14,7 @@ from tercet.tasks.scoring.select import RANDOM
 from tercet.tasks.synthesis.synthesise import SynthesiseConfig
 
 if TYPE_CHECKING:
-    from tercet.models.llm.client.in_flight import Tally
+    from tercet.models.llm.client.client import Tally
 
 # Strict thresholds leave a method a tenth of its candidates and more where it does what it should.
 # A share of five in a hundred shows in a hundred; that there is none shows in ten.

@@ -8,14 +8,15 @@ from unittest.mock import patch
 from even_time import EvenLoop
 from faulty_server import FaultyServer, Reply, Seen
 
-from tercet.models.llm.client.client import Client, Endpoint
+from tercet.models.llm.client.client import Client
+from tercet.models.llm.client.exchange import Endpoint
 from tercet.models.llm.messages import Answer, Request
 from tercet.models.llm.run_settings import AskingSettings
 from tercet.models.llm.settings import Sampling
 from tercet.models.llm.wire import Wire
 
 CHAT = Wire("chat")
-LISTS = Wire("completions", lists=True)
+COMPLETIONS = Wire("completions")
 SAMPLING = Sampling()
 KEY = "a-secret-key"
 
@@ -51,7 +52,7 @@ def client(
 ) -> Iterator[Client]:
     """Keeps even time."""
     urls = [one if isinstance(one, str) else one.url for one in servers]
-    asked = AskingSettings(**{"concurrency": 32, "list_size": 8, "timeout": 20, **settings})
+    asked = AskingSettings(**{"concurrency": 32, "timeout": 20, **settings})
     with patch("asyncio.new_event_loop", EvenLoop):
         made = Client(
             [Endpoint(url, "tiny", KEY) for url in urls],

@@ -30,7 +30,7 @@ def recipe(tiny: Tiny, tmp_path: Path) -> Callable[..., Path]:
             "synthesise": {"rewrite": {"prompt": str(own)}, "antisense": None},
             "select": {"pairing": "role", "positive_min": 0.0, "negative_max": 1.0},
         }
-        asked = {"endpoints": [url], "concurrency": CONCURRENCY, "list_size": 4}
+        asked = {"endpoints": [url], "concurrency": CONCURRENCY}
         content["run"]["llm"] = asked | asking
         path = tmp_path / f"{name}.yaml"
         path.write_text(yaml.safe_dump(content, sort_keys=False))

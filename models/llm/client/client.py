@@ -1,443 +1,143 @@
 """The client for one or several OpenAI-compatible endpoints.
 
-Threads ask; one event loop in a thread of its own sends. `ask` hands requests over in small batches
-as its caller takes answers, so that memory does not grow with their number, while enough of them
-wait to keep every endpoint full.
+Threads ask; one event loop in a thread of its own sends. Each row is a task there: it waits until
+an endpoint has room, is sent, and after a failure finds out whose fault that was. `ask` hands rows
+over as its caller takes answers, so that memory does not grow with their number, while enough of
+them wait to keep every endpoint full.
 """
 
 import asyncio
 import itertools
-import random
 import threading
+from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
-from typing import Any
+from queue import SimpleQueue
+from typing import Any, TypeVar
 
 from tercet.models.errors import Stopped, Unusable
-from tercet.models.llm.client.exchange import ConnectionPool, Endpoint, RequestError
-from tercet.models.llm.client.in_flight import Caller, RequestQueue, Row, Server, Tally, a_word
+from tercet.models.llm.client.exchange import Connections, Endpoint, RequestError
 from tercet.models.llm.client.pace import Pace, backoff
 from tercet.models.llm.messages import Answer, Request
 from tercet.models.llm.run_settings import AskingSettings
-from tercet.models.llm.wire import Completion, Wire
+from tercet.models.llm.wire import Completion, Text, Wire
 
-
-def silence(servers: Sequence[Server], patience: float, last: str, n_answers: int) -> Stopped:
-    """The error when these servers answered nothing for `patience` seconds."""
-    names = ", ".join(server.shown for server in servers)
-    return Stopped(
-        "unreachable",
-        f"{names} answered nothing for {patience:g} s (last: {last}); {n_answers} answers of this"
-        " run are safe, and the same command continues from there.",
-    )
-
-
-def hopeless(server: Server, rows: int, error: str) -> Stopped:
-    """The error when the first rows all failed. error: of the last of them."""
-    return Stopped("unreachable", f"{server.shown} answers none of the first {rows} rows: {error}")
-
-
-# Failures in succession, without an answer, after which an endpoint has to prove that it works.
-_DOUBTFUL = 8
-# Most seconds between two looks at an endpoint that is down.
+# Rows that are handed over at once, and the most that wait for room beyond those in flight.
+_BATCH, _WAITING = 16, 1024
+# Rows given up, or refused in succession, without any answer, that show an endpoint to be useless.
+_HOPELESS = 8
+# Rows answered for each one pushed back, above which the row itself is too much.
+_ONE_IN = 4
+# Most seconds between two looks at an endpoint that does not work.
 _LOOK = 10.0
-# Seconds after which it is looked again what may be sent, though nothing was answered.
-_TURN = 0.05
+# What an endpoint is asked as a probe.
+_WORD = "Say yes."
+# What a row brings that failed.
+_NOTHING = Completion("", "failed", 0, 0)
+_T = TypeVar("_T")
 
 
-class Dispatch:
-    """Distributes rows over endpoints; every method but the constructor runs in the loop."""
+@dataclass
+class Tally:
+    """What came of the rows that were sent to the endpoint that is `shown` so.
 
-    def __init__(
-        self,
-        wire: Wire,
-        settings: AskingSettings,
-        model: str,
-        record: Callable[[Request, Answer], None],
-        check: Callable[[], None],
-    ) -> None:
-        self._wire, self._settings, self._model = wire, settings, model
-        self._record, self._check = record, check
-        self.servers: list[Server] = []
-        self._queue = RequestQueue(settings.list_size)
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._n_answers = self._n_given_up = self._open = 0
-        # Time of the last answer, or of the start of the open work if that was later.
-        self._good_at = 0.0
-        self._last: str | None = None
-        # What `record` raised: nothing more is sent, and open rows are still recorded.
-        self._fault: Exception | None = None
-        self.stopped: BaseException | None = None
+    answered: rows that it answered with a text. fruitless: rows, each time they were sent, that
+    brought none by a fault of the endpoint or their own; fault: the last such fault.
+    """
 
-    def start(self, endpoints: Sequence[Endpoint], end: asyncio.Event) -> None:
-        """Opens the endpoints; sets `end` when asking has stopped."""
-        self._loop, self._end = asyncio.get_running_loop(), end
-        asked = self._settings
-        for endpoint in endpoints:
-            pace = Pace(asked.concurrency, asked.timeout, self._loop.time, random.random)
-            pool = ConnectionPool(endpoint, self._settings.key_env)
-            self.servers.append(Server(endpoint.shown, pool, pace, self._wire.lists))
-        self._tick()
+    shown: str
+    answered: int = 0
+    fruitless: int = 0
+    fault: str = ""
 
-    def submit(self, caller: Caller, rows: list[Row]) -> None:
-        """Takes rows; each caller has a queue, and callers take turns."""
-        if self.stopped is not None or caller.gone:
-            return
-        if not self._open:
-            self._good_at, self._last = self._loop.time(), None
-        self._open += len(rows)
-        self._latest = replace(rows[0].request, schema=None)
-        caller.open += len(rows)
-        self._queue.join(caller, rows)
-        self._turn()
 
-    def leave(self, caller: Caller) -> None:
-        """Drops the caller's open rows."""
-        caller.gone = True
-        caller.waiting.clear()
-        self._open -= caller.open
-        caller.open = 0
-        if self._fault is None:
-            for task in list(caller.tasks):
-                task.cancel()
+class _Caller:
+    """One caller of `Client.ask`: the tasks of its open rows, and its answers."""
 
-    def stop(self, error: BaseException) -> None:
-        """Ends all asking, because of `error`."""
-        if self.stopped is not None:
-            return
-        self.stopped = self._fault or error
-        self._end.set()
-        for task in self._tasks:
-            if task is not asyncio.current_task(self._loop):
-                task.cancel()
+    def __init__(self) -> None:
+        self.tasks: set[asyncio.Task[None]] = set()
+        self.answers: SimpleQueue[Answer | BaseException] = SimpleQueue()
 
-    async def close(self) -> None:
-        """Waits for cancelled tasks and closes the connections."""
-        if self._tasks:
-            await asyncio.wait(self._tasks)
-        for server in self.servers:
-            await server.pool.close()
 
-    def _tick(self) -> None:
-        self._turn()
-        if self.stopped is None:
-            self._loop.call_later(_TURN, self._tick)
+@dataclass(eq=False, slots=True)
+class _Row:
+    """A request that is open.
 
-    def _turn(self) -> None:
-        """Sends what may be sent now, or stops."""
-        if self.stopped is not None:
-            return
-        if self._fault is not None:
-            if not any(server.open for server in self.servers):
-                self.stop(self._fault)
-            return
-        now = self._loop.time()
-        if not self._out_of_patience(now):
-            while self._send_one(now):
-                pass
+    attempts: how often it was sent; faults: how many of these failed by what may be its fault.
+    pushed: the busy server that sent it back last, with its counts of answers and of rows sent
+    back by then. refused_by: the server that refused it.
+    """
 
-    def _out_of_patience(self, now: float) -> bool:
-        """Stops if nothing was answered for long and no endpoint answers a probe either."""
-        patience = self._settings.patience
-        left = [server for server in self.servers if server.out is None]
-        if not self._last and not any(map(Server.is_under_way, left)):
-            self._last = "it asked for a pause"
-        if not self._open or self._last is None or now - self._good_at < patience:
-            return False
-        unproved = [server for server in left if server.failed_at < self._good_at]
-        for server in unproved:
-            self._doubt(server, down=False)
-        if not unproved:
-            self.stop(silence(left, patience, self._last, self._n_answers))
-        return not unproved
+    request: Request
+    text: Text
+    attempts: int = 0
+    faults: int = 0
+    first_sent: float = 0.0
+    pushed: "tuple[_Server, int, int] | None" = None
+    refused_by: "_Server | None" = None
 
-    def _send_one(self, now: float) -> bool:
-        n_asked = sum(server.is_asked() for server in self.servers)
-        for server in sorted(self.servers, key=Server.room, reverse=True):
-            if rows := self._queue.take(server, n_asked > 1, now):
-                for row in rows:
-                    row.attempts += 1
-                    row.first_sent = row.first_sent or now
-                server.takes(len(rows))
-                task = self._start(self._ask(server, rows, now))
-                rows[0].caller.tasks.add(task)
-                task.add_done_callback(rows[0].caller.tasks.discard)
-                return True
-        return False
 
-    def _start(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
-        task = self._loop.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
+class _Server:
+    """The state of an endpoint.
 
-    async def _ask(self, server: Server, rows: list[Row], sent_at: float) -> None:
-        try:
-            try:
-                texts, timeout = [row.text for row in rows], self._settings.timeout
-                said = await server.pool.exchange(self._wire, rows[0].request, texts, timeout)
-            except RequestError as error:
-                if self._fault is None:
-                    self._judge(server, rows, error, sent_at)
-            else:
-                self._answered(server, rows, said)
-        except Exception as fault:
-            self.stop(fault)
-        finally:
-            server.open -= len(rows)
-            # After a cancellation, whoever cancelled is still at work.
-            self._loop.call_soon(self._turn)
+    open: rows in flight. answered, pushed: how many rows it answered and sent back as too busy;
+    refused: those refused since it last answered. good_at: when it last answered, failed_at: when
+    it last failed a probe. probe: under way, and nothing else is sent. out: why it is not asked
+    any more.
+    """
 
-    def _answered(self, server: Server, rows: list[Row], said: list[Completion]) -> None:
-        told = [(row, one) for row, one in zip(rows, said, strict=True) if not one.lacks]
-        server.has_answered(len(rows), len(told))
-        self._well(server)
-        self._n_answers += len(rows)
-        if told:
-            self._deliver(server, [row for row, _ in told], [one for _, one in told], None)
-        for row, one in [pair for pair in zip(rows, said, strict=True) if pair[1].lacks]:
-            row.faults += 1
-            server.brought_none(1, one.lacks)
-            # Where the room for an answer was spent, more tries would spend it again.
-            spent = one.finish_reason == "length"
-            if self._fault is None and not spent and row.faults < self._settings.tries:
-                self._alone([row])
-            else:
-                error = RequestError("erred", one.lacks).after(row.faults)
-                failed = replace(one, raw="", finish_reason="failed")
-                self._deliver(server, [row], [failed], error)
+    def __init__(self, endpoint: Endpoint, settings: AskingSettings) -> None:
+        self.shown = endpoint.shown
+        self.connections = Connections(endpoint, settings.key_env)
+        self.pace = Pace(settings.concurrency, settings.timeout)
+        self.open = self.answered = self.pushed = self.refused = 0
+        self.good_at = self.failed_at = float("-inf")
+        self.probe: asyncio.Future[bool] | None = None
+        self.out: Unusable | None = None
+        self.tally = Tally(self.shown)
 
-    def _well(self, server: Server) -> None:
-        server.is_well()
-        self._good_at, self._last = self._loop.time(), None
+    def is_asked(self) -> bool:
+        """Whether rows are sent to it at all."""
+        return self.probe is None and self.out is None
 
-    def _deliver(
-        self, server: Server, rows: list[Row], said: list[Completion], error: str | None
-    ) -> None:
-        """Records the rows' answers, and gives them to their caller. error: why they failed."""
-        answers: list[Answer] = []
-        for row, one in zip(rows, said, strict=True):
-            answer = Answer(
-                place=row.request.place,
-                digest=row.request.digest,
-                model=self._model,
-                raw=one.raw,
-                finish_reason=one.finish_reason,
-                prompt_tokens=one.prompt_tokens,
-                n_tokens=one.n_tokens,
-                attempts=row.attempts,
-                seconds=self._loop.time() - row.first_sent,
-                endpoint=server.shown,
-                error=error,
+    def room(self, now: float) -> int:
+        """How many rows may be sent to it now."""
+        if not self.is_asked() or now < self.pace.paused_until:
+            return 0
+        return max(0, self.pace.limit() - self.open)
+
+    def has_spoken(self) -> bool:
+        """Whether it has ever answered anything."""
+        return self.good_at > float("-inf")
+
+    def brought_none(self, fault: str) -> None:
+        """Counts a row that was sent to it and got no text."""
+        self.tally.fruitless += 1
+        self.tally.fault = fault
+
+    def refusing(self, error: RequestError) -> Unusable:
+        """What the user has to fix where it refuses everything so."""
+        if error.unusable is not None:
+            return error.unusable
+        if "chat template" in error.detail.lower():
+            return Unusable(
+                "unfit_model",
+                f"The model of {self.shown} has no chat template: set `llm.api: completions`.",
             )
-            answers.append(answer)
-            try:
-                self._record(row.request, answer)
-            except Exception as fault:
-                # Nothing new is sent. What is open is paid for, even what follows the answer that
-                # reaches a ceiling, and still recorded.
-                self._fault = self._fault or fault
-        if self._fault is not None:
-            for other in self.servers:
-                if other.probe is not None:
-                    other.probe.cancel()
-            return
-        caller = rows[0].caller
-        if not caller.gone:
-            caller.open -= len(rows)
-            self._open -= len(rows)
-            caller.answers.put(answers)
-
-    def _judge(self, server: Server, rows: list[Row], error: RequestError, sent_at: float) -> None:
-        """Finds out whose fault it was, and asks again or gives up."""
-        if error.kind in ("refused", "withheld", "miscounted"):
-            # The endpoint works, but rejects these rows, or this form of them.
-            server.pace.answered(len(rows))
-            self._well(server)
-            if error.kind == "refused":
-                self._refused(server, rows, error)
-            elif len(rows) == 1:
-                self._fail(server, rows[0], str(error))
-            else:
-                server.lists = server.lists and error.kind != "miscounted"
-                self._alone(rows)
-            return
-        self._last = f"{server.shown}: {error}"
-        if error.kind == "busy":
-            self._busy(server, rows, error, sent_at)
-            return
-        server.brought_none(len(rows), str(error))
-        if error.kind == "down":
-            for row in rows:
-                row.attempts -= 1
-            self._queue.back(rows)
-            if error.unusable is not None and not server.has_spoken():
-                self._leave_out(server, error.unusable)
-            else:
-                server.failed_at = self._loop.time()
-                self._doubt(server, down=True)
-        else:
-            server.pace.erred(sent_at)
-            server.failures += 1
-            self._erred(server, rows, error)
-            if server.failures >= _DOUBTFUL:
-                self._doubt(server, down=False)
-
-    def _refused(self, server: Server, rows: list[Row], error: RequestError) -> None:
-        """Finds out whether the endpoint refuses these rows or everything."""
-        if server.out is None and (unusable := server.refuses_all(rows, error)) is not None:
-            self._leave_out(server, unusable)
-        row = rows[0]
-        if server.out is not None:
-            self._queue.back(rows)
-        elif len(rows) > 1:
-            self._alone(rows)
-        elif server.held or not server.has_spoken():
-            # A probe tells which.
-            self._alone(rows)
-            self._doubt(server, down=False, like=row.request)
-        elif row.refused_by is None and sum(map(Server.is_asked, self.servers)) > 1:
-            row.refused_by = server
-            self._alone(rows)
-        else:
-            self._fail(server, row, str(error))
-
-    def _leave_out(self, server: Server, why: Unusable) -> None:
-        """Drops the endpoint. Raises Unusable if none is left."""
-        server.out = why
-        if all(other.out is not None for other in self.servers):
-            raise Unusable("lost", " ".join(str(other.out) for other in self.servers))
-
-    def _busy(self, server: Server, rows: list[Row], error: RequestError, sent_at: float) -> None:
-        """The endpoint is busy, or always claims to be for one row."""
-        row, again = rows[0], any(one.pushes for one in rows)
-        known = len(rows) == 1 and row.faults >= self._settings.tries
-        if to_blame := server.push_back(rows) or known:
-            row.faults += 1
-            server.pace.erred(sent_at)
-        else:
-            server.pace.pushed_back(sent_at, error.pause)
-        if len(rows) > 1 and again:
-            self._alone(rows, 1)
-        elif len(rows) > 1:
-            self._queue.back(rows)
-        elif row.faults >= self._settings.tries:
-            self._give_up(server, row, error)
-        else:
-            pause = (error.pause or 0.0) if to_blame else 0.0
-            wait = max(backoff(1 + row.faults, random.random()), pause)
-            self._queue.alone(row, self._loop.time() + wait)
-            server.busy_for.add(row)
-            # With nothing else to ask, a probe tells whether it is busy.
-            if again and not to_blame and server.open == 1 and self._queue.are_empty():
-                self._doubt(server, down=False)
-
-    def _erred(self, server: Server, rows: list[Row], error: RequestError) -> None:
-        """Asks the rows one by one, which shows whose fault it was."""
-        if len(rows) > 1:
-            self._alone(rows, 1)
-            return
-        row = rows[0]
-        row.faults += 1
-        server.blamed.append(row)
-        tries = self._settings.tries
-        if row.faults >= max(1, tries - 1) and not any(map(Server.has_spoken, self.servers)):
-            self._doubt(server, down=False)
-        if row.faults < tries or server.held:
-            self._alone(rows, min(row.faults, tries))
-        else:
-            self._give_up(server, row, error)
-
-    def _give_up(self, server: Server, row: Row, error: RequestError) -> None:
-        said = error.after(self._settings.tries)
-        self._fail(server, row, said)
-        self._n_given_up += 1
-        if not self._n_answers and self._n_given_up == _DOUBTFUL:
-            self.stop(hopeless(server, _DOUBTFUL, said))
-
-    def _fail(self, server: Server, row: Row, error: str) -> None:
-        self._deliver(server, [row], [Completion("", "failed", 0, 0)], error)
-
-    def _alone(self, rows: list[Row], tried: int = 0) -> None:
-        """Asks each row by itself, after a pause that grows with the tries."""
-        now = self._loop.time()
-        for row in rows:
-            self._queue.alone(row, now + (backoff(tried, random.random()) if tried else 0.0))
-
-    def _doubt(self, server: Server, down: bool, like: Request | None = None) -> None:
-        """Sends nothing more to the endpoint until a probe shows that it answers at all.
-
-        like: the request that the probe resembles; default: the latest, without its schema.
-        """
-        if down:
-            self._check()
-        if server.is_asked():
-            server.held = True
-            server.probe = self._start(self._prove(server, down, like or self._latest))
-
-    async def _prove(self, server: Server, down: bool, like: Request) -> None:
-        word = a_word(like)
-        seconds = min(self._settings.timeout, self._settings.patience)
-        try:
-            for tried in itertools.count(1):
-                error: RequestError | None = None
-                try:
-                    if down:
-                        await asyncio.sleep(backoff(tried, random.random(), most=_LOOK))
-                        await server.pool.reach()
-                    else:
-                        texts = self._wire.texts([word])
-                        await server.pool.exchange(self._wire, word, texts, seconds)
-                except RequestError as raised:
-                    error = raised
-                if error is None or error.kind not in ("down", "erred"):
-                    break
-                self._last, server.failed_at = f"{server.shown}: {error}", self._loop.time()
-                # The endpoint itself fails: no row was at fault.
-                for row in server.blamed:
-                    row.faults = 0
-                self._loop.call_soon(self._turn)
-                if error.kind == "down":
-                    down = True
-                    self._check()
-                else:
-                    await asyncio.sleep(backoff(tried, random.random(), most=_LOOK))
-            server.held = False
-            if down:
-                server.pace.restart()
-                server.failed_at = float("-inf")
-            elif error is not None and error.kind == "busy":
-                self._last, server.failed_at = f"{server.shown}: {error}", self._loop.time()
-                server.pace.pushed_back(server.failed_at, error.pause)
-            elif error is not None and (unusable := server.refuses_words(error)) is not None:
-                self._leave_out(server, unusable)
-            else:
-                server.has_proved()
-                self._well(server)
-            server.failures = 0
-            server.blamed.clear()
-        except Exception as fault:
-            self.stop(fault)
-        finally:
-            self._loop.call_soon(self._turn)
-
-
-__all__ = ["Client", "Endpoint"]
-
-# Most requests that wait for room beyond those in flight.
-_WAITING = 1024
-
-
-def nothing() -> None:
-    """No engine of ours that could have died."""
+        return Unusable(
+            "refused",
+            f"The endpoint {self.shown} refuses every request ({error}): correct what it"
+            " names in the recipe's `llm`.",
+        )
 
 
 class Client:
     """Asks for several threads at once, within one set of limits.
 
     Args:
-        endpoints: where to ask; whichever has room takes the next rows.
+        endpoints: where to ask; whichever has room takes the next row.
         wire: how requests look.
         settings: limits, tries and times.
         model: the model's name in `Answer.model`.
@@ -454,21 +154,31 @@ class Client:
         settings: AskingSettings,
         model: str,
         record: Callable[[Request, Answer], None],
-        check: Callable[[], None] = nothing,
+        check: Callable[[], None] = lambda: None,
     ) -> None:
         if not endpoints:
             raise ValueError("a client needs an endpoint")
-        self._endpoints, self._wire = tuple(endpoints), wire
-        self._batch = settings.list_size
-        total = settings.concurrency * len(self._endpoints)
-        self._window = total + min(total, _WAITING) + self._batch
-        self._dispatch = Dispatch(wire, settings, model, record, check)
-        self._callers: set[Caller] = set()
-        self._lock = threading.Lock()
-        self._loop = asyncio.new_event_loop()
+        self._wire, self._settings, self._model = wire, settings, model
+        self._record, self._check = record, check
+        self._servers = [_Server(endpoint, settings) for endpoint in endpoints]
+        total = settings.concurrency * len(endpoints)
+        self._window = total + min(total, _WAITING)
+        # What follows up to `_lock` is the loop's alone.
+        self._waiting: deque[tuple[_Row, asyncio.Future[_Server]]] = deque()
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._open = self._n_answers = self._n_failed = 0
+        # Time of the last answer, or of the start of the open work if that was later.
+        self._good_at = 0.0
+        # The last trouble since then.
+        self._last: str | None = None
+        # What `record` raised: nothing more is sent, and open rows are still recorded.
+        self._fault: Exception | None = None
         self._end = asyncio.Event()
-        self._ended = False
-        # The first thing that the loop does, however early somebody asks.
+        self._lock = threading.Lock()
+        self._stopped: BaseException | None = None
+        self._callers: set[_Caller] = set()
+        self._loop = asyncio.new_event_loop()
+        # Before the thread runs, lest what is asked by then is lost.
         self._serving = self._loop.create_task(self._serve())
         self._thread = threading.Thread(target=self._run, name="tercet-llm", daemon=True)
         self._thread.start()
@@ -483,65 +193,52 @@ class Client:
             Stopped: no endpoint answers, or the client was closed.
             Unusable: an endpoint refuses for a reason that the user has to fix.
         """
-        caller = self._join()
+        caller = _Caller()
+        with self._lock:
+            if self._stopped is not None:
+                raise self._stopped
+            self._callers.add(caller)
         source = iter(requests)
         n_open, more = 0, True
         try:
             while more or n_open:
-                while more and n_open < self._window:
-                    batch = list(islice(source, self._batch))
-                    more = len(batch) == self._batch
+                while more and n_open < self._window and (not n_open or caller.answers.empty()):
+                    batch = list(islice(source, _BATCH))
+                    more = len(batch) == _BATCH
                     if not batch:
                         break
-                    n_open += len(batch)
-                    self._submit(caller, batch)
-                    if not caller.answers.empty():
-                        break
+                    texts = self._wire.texts(batch)
+                    rows = [_Row(one, text) for one, text in zip(batch, texts, strict=True)]
+                    n_open += len(rows)
+                    self._call(self._submit, caller, rows)
                 if n_open:
-                    answers = caller.answers.get()
-                    if isinstance(answers, BaseException):
-                        raise answers
-                    for answer in answers:
-                        n_open -= 1
-                        yield answer
+                    answer = caller.answers.get()
+                    if isinstance(answer, BaseException):
+                        raise answer
+                    n_open -= 1
+                    yield answer
         finally:
-            self._leave(caller)
+            with self._lock:
+                self._callers.discard(caller)
+            self._call(self._leave, caller)
 
     def tallies(self) -> list[Tally]:
         """What came of the rows sent to each endpoint since the last call."""
-        return [server.take_tally() for server in self._dispatch.servers]
+        taken = [server.tally for server in self._servers]
+        for server in self._servers:
+            server.tally = Tally(server.shown)
+        return taken
 
     def close(self) -> None:
         """Cancels open rows and ends the thread; a second call does nothing."""
-        with self._lock:
-            if not self._ended:
-                self._ended = True
-                self._loop.call_soon_threadsafe(self._end.set)
+        self._call(self._end.set)
         if threading.current_thread() is not self._thread:
             self._thread.join()
-
-    def _join(self) -> Caller:
-        caller = Caller()
-        with self._lock:
-            if self._ended or self._dispatch.stopped is not None:
-                raise self._dispatch.stopped or Stopped("lost", "The client was closed.")
-            self._callers.add(caller)
-        return caller
-
-    def _submit(self, caller: Caller, requests: list[Request]) -> None:
-        texts = self._wire.texts(requests)
-        rows = [Row(one, text, caller) for one, text in zip(requests, texts, strict=True)]
-        self._call(self._dispatch.submit, caller, rows)
-
-    def _leave(self, caller: Caller) -> None:
-        with self._lock:
-            self._callers.discard(caller)
-        self._call(self._dispatch.leave, caller)
 
     def _call(self, do: Callable[..., None], *args: object) -> None:
         with self._lock:
             # Afterwards nothing listens, and every caller has been notified.
-            if not self._ended:
+            if self._stopped is None:
                 self._loop.call_soon_threadsafe(do, *args)
 
     def _run(self) -> None:
@@ -551,25 +248,342 @@ class Client:
         finally:
             self._loop.close()
 
-    def _broken(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """A callback of ours that broke must not leave callers waiting forever."""
-        if "handle" in context and isinstance(context.get("exception"), Exception):
-            self._dispatch.stop(context["exception"])
-        else:
-            loop.default_exception_handler(context)
-
     async def _serve(self) -> None:
-        error: BaseException | None = None
-        self._loop.set_exception_handler(self._broken)
-        try:
-            self._dispatch.start(self._endpoints, self._end)
-            await self._end.wait()
-        except Exception as fault:
-            error = fault
-        self._dispatch.stop(error or Stopped("lost", "The client was closed."))
+        self._start(self._watch())
+        await self._end.wait()
         with self._lock:
-            self._ended = True
-            stopped = self._dispatch.stopped
+            self._stopped = self._fault or Stopped("lost", "The client was closed.")
             for caller in self._callers:
-                caller.answers.put(stopped or Stopped("lost", "The client was closed."))
-        await self._dispatch.close()
+                caller.answers.put(self._stopped)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for server in self._servers:
+            await server.connections.close()
+
+    def _start(self, work: Coroutine[None, None, _T]) -> "asyncio.Task[_T]":
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: "asyncio.Task[Any]") -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and isinstance(fault := task.exception(), Exception):
+            self._stop(fault)
+
+    def _stop(self, fault: Exception) -> None:
+        """Ends all asking, because of this or of what `record` raised before."""
+        self._fault = self._fault or fault
+        self._end.set()
+
+    def _submit(self, caller: _Caller, rows: Sequence[_Row]) -> None:
+        if not self._open:
+            self._good_at, self._last = self._loop.time(), None
+        self._open += len(rows)
+        self._latest = replace(rows[0].request, schema=None)
+        for row in rows:
+            task = self._start(self._answer(caller, row))
+            caller.tasks.add(task)
+            task.add_done_callback(partial(self._close_row, caller))
+
+    def _close_row(self, caller: _Caller, task: "asyncio.Task[None]") -> None:
+        self._open -= 1
+        caller.tasks.discard(task)
+
+    def _leave(self, caller: _Caller) -> None:
+        """Drops the caller's open rows; after a fault of `record` they are waited for instead."""
+        if self._fault is None:
+            for task in caller.tasks:
+                task.cancel()
+
+    async def _with_room(self, row: _Row) -> _Server:
+        """Waits for room at an endpoint, where one more row is open from then on."""
+        ready: asyncio.Future[_Server] = self._loop.create_future()
+        self._waiting.append((row, ready))
+        self._turn()
+        try:
+            return await ready
+        except asyncio.CancelledError:
+            if ready.done() and not ready.cancelled():
+                ready.result().open -= 1
+                self._turn()
+            raise
+
+    def _turn(self) -> None:
+        """Gives what room there is to the rows that wait, first come, first served."""
+        if self._fault is not None:
+            # What is open is paid for, even what follows the answer that reached a ceiling.
+            if not any(server.open for server in self._servers):
+                self._end.set()
+            return
+        now, passed = self._loop.time(), []
+        while self._waiting and (free := [one for one in self._servers if one.room(now)]):
+            row, ready = self._waiting.popleft()
+            if ready.done():
+                continue
+            # A row that one endpoint refused goes to another, as long as another is asked.
+            others = [one for one in self._servers if one.is_asked() and one is not row.refused_by]
+            fitting = [one for one in free if one in others] if others else free
+            if fitting:
+                server = max(fitting, key=lambda one: one.room(now))
+                server.open += 1
+                ready.set_result(server)
+            else:
+                passed.append((row, ready))
+        self._waiting.extendleft(reversed(passed))
+
+    async def _answer(self, caller: _Caller, row: _Row) -> None:
+        """Asks until the row is answered or has failed for good."""
+        failed: str | None = None
+        while failed is None:
+            server = await self._with_room(row)
+            sent_at = self._loop.time()
+            try:
+                said = await self._exchange(server, row)
+            except RequestError as error:
+                said, failed = _NOTHING, await self._judge(server, row, error, sent_at)
+                if self._fault is not None:
+                    return
+                continue
+            if not said.lacks:
+                server.tally.answered += 1
+                self._deliver(caller, server, row, said)
+                return
+            row.faults += 1
+            server.brought_none(said.lacks)
+            # Where the room for an answer was spent, more tries would spend it again.
+            if said.finish_reason == "length" or row.faults >= self._settings.tries or self._fault:
+                failed = RequestError("erred", said.lacks).after(row.faults)
+        self._deliver(caller, server, row, replace(said, raw="", finish_reason="failed"), failed)
+        self._n_failed += 1
+        if not self._n_answers and self._n_failed >= _HOPELESS:
+            rows = f"{server.shown} answers none of the first {self._n_failed} rows"
+            self._stop(Stopped("unreachable", f"{rows}: {failed}"))
+
+    async def _exchange(self, server: _Server, row: _Row) -> Completion:
+        sent_at, answered = self._loop.time(), server.answered
+        row.attempts += 1
+        row.first_sent = row.first_sent or sent_at
+        try:
+            said = await server.connections.exchange(
+                self._wire, row.request, row.text, self._settings.timeout
+            )
+        finally:
+            server.open -= 1
+            self._loop.call_soon(self._turn)
+        self._well(server)
+        self._n_answers += 1
+        server.answered += 1
+        server.pace.answered(self._loop.time() - sent_at, server.answered - answered)
+        return said
+
+    def _well(self, server: _Server) -> None:
+        """It answered a row or a probe."""
+        self._good_at = server.good_at = self._loop.time()
+        self._last, server.refused = None, 0
+
+    def _deliver(
+        self,
+        caller: _Caller,
+        server: _Server,
+        row: _Row,
+        said: Completion,
+        error: str | None = None,
+    ) -> None:
+        """Records the row's answer, and gives it to its caller. error: why it failed."""
+        answer = Answer(
+            place=row.request.place,
+            digest=row.request.digest,
+            model=self._model,
+            raw=said.raw,
+            finish_reason=said.finish_reason,
+            prompt_tokens=said.prompt_tokens,
+            n_tokens=said.n_tokens,
+            attempts=row.attempts,
+            seconds=self._loop.time() - row.first_sent,
+            endpoint=server.shown,
+            error=error,
+        )
+        try:
+            self._record(row.request, answer)
+        except Exception as fault:
+            self._fault = self._fault or fault
+            self._loop.call_soon(self._turn)
+        if self._fault is None:
+            caller.answers.put(answer)
+
+    async def _judge(
+        self, server: _Server, row: _Row, error: RequestError, sent_at: float
+    ) -> str | None:
+        """Finds out whose fault it was. Why the row failed for good; None: it is asked again."""
+        if self._fault is not None or server.out is not None:
+            return None
+        if error.kind == "withheld":
+            self._well(server)
+            return str(error)
+        if error.kind == "refused":
+            return await self._refused(server, row, error)
+        self._last = f"{server.shown}: {error}"
+        if error.kind == "busy":
+            return await self._busy(server, row, error, sent_at)
+        server.brought_none(str(error))
+        if error.kind == "down":
+            row.attempts -= 1
+            if error.unusable is not None and not server.has_spoken():
+                self._drop(server, error.unusable)
+            else:
+                self._check()
+                self._hold(server, row.request, down=True)
+            return None
+        if error.kind == "late":
+            server.pace.cut(sent_at, self._loop.time())
+        # If nothing was answered since, a word tells whether the endpoint answers at all.
+        if server.good_at <= sent_at and not await self._works(
+            server, replace(row.request, schema=None)
+        ):
+            return None
+        row.faults += 1
+        return await self._again(row, error)
+
+    async def _again(self, row: _Row, error: RequestError) -> str | None:
+        """Waits before the next try, if there is one."""
+        if row.faults >= self._settings.tries:
+            return error.after(row.faults)
+        await asyncio.sleep(backoff(max(1, row.faults)))
+        return None
+
+    async def _refused(self, server: _Server, row: _Row, error: RequestError) -> str | None:
+        """Finds out whether the endpoint refuses this row or everything."""
+        self._good_at, self._last = self._loop.time(), None
+        if not server.has_spoken():
+            if error.unusable is not None:
+                self._drop(server, error.unusable)
+                return None
+            if not await self._works(server, row.request):
+                return None
+        server.refused += 1
+        if server.refused >= _HOPELESS and (error.unusable is not None or not server.answered):
+            self._drop(server, server.refusing(error))
+            return None
+        if row.refused_by is None and sum(one.is_asked() for one in self._servers) > 1:
+            row.refused_by = server
+            return None
+        return str(error)
+
+    def _drop(self, server: _Server, why: Unusable) -> None:
+        """Asks the endpoint no more. Raises Unusable if none is left."""
+        server.out = why
+        if all(one.out is not None for one in self._servers):
+            raise Unusable("lost", " ".join(str(one.out) for one in self._servers))
+
+    async def _busy(
+        self, server: _Server, row: _Row, error: RequestError, sent_at: float
+    ) -> str | None:
+        """The endpoint is busy, or always claims to be for one row.
+
+        It is the row's fault if the endpoint answered many others, and sent few back, since it last
+        sent this row back, or if there is nothing else to ask and it answers a word.
+        """
+        before, to_blame = row.pushed, False
+        if before is not None and before[0] is server:
+            to_blame = server.answered - before[1] > _ONE_IN * (server.pushed - before[2])
+        server.pushed += 1
+        row.pushed = server, server.answered, server.pushed
+        if before is not None and not (to_blame or server.open or self._waiting):
+            to_blame = await self._works(server, replace(row.request, schema=None))
+        if to_blame:
+            row.faults += 1
+        else:
+            self._pause(server, sent_at, error)
+        return await self._again(row, error)
+
+    def _pause(self, server: _Server, sent_at: float, error: RequestError) -> None:
+        now = self._loop.time()
+        server.pace.push_back(sent_at, now, error.pause)
+        # A timer may go off a little early.
+        self._loop.call_at(server.pace.paused_until + 0.01, self._turn)
+
+    async def _works(self, server: _Server, like: Request) -> bool:
+        """Whether the endpoint answers a word at once. like: what the word resembles."""
+        return await asyncio.shield(server.probe or self._hold(server, like))
+
+    def _hold(self, server: _Server, like: Request, down: bool = False) -> "asyncio.Future[bool]":
+        """Sends nothing more to the endpoint until it answers a word; down: until it listens.
+
+        Returns whether it does at the first try.
+        """
+        if server.probe is None:
+            server.probe = self._loop.create_future()
+            self._start(self._prove(server, server.probe, like, down))
+        return server.probe
+
+    async def _prove(
+        self, server: _Server, at_once: "asyncio.Future[bool]", like: Request, down: bool
+    ) -> None:
+        sampling = like.sampling.model_copy(update={"max_tokens": 1})
+        word = replace(like, prompt=_WORD, sampling=sampling, shots=())
+        (text,) = self._wire.texts([word])
+        seconds = min(self._settings.timeout, self._settings.patience)
+        try:
+            for tried in itertools.count(1):
+                if down or tried > 1:
+                    await asyncio.sleep(backoff(tried, most=_LOOK))
+                try:
+                    if down:
+                        await server.connections.reach()
+                        server.pace.restart()
+                        server.failed_at = float("-inf")
+                        return
+                    await server.connections.exchange(self._wire, word, text, seconds)
+                except RequestError as error:
+                    if error.kind == "refused" and (error.unusable or not server.answered):
+                        self._drop(server, server.refusing(error))
+                        return
+                    if error.kind not in ("refused", "withheld"):
+                        self._unproved(server, error)
+                        if error.kind == "busy":
+                            self._pause(server, server.failed_at, error)
+                            return
+                        down = error.kind == "down"
+                        if not at_once.done():
+                            at_once.set_result(False)
+                        continue
+                self._well(server)
+                server.pace.resume()
+                if not at_once.done():
+                    at_once.set_result(True)
+                return
+        finally:
+            if not at_once.done():
+                at_once.set_result(False)
+            server.probe = None
+            self._loop.call_soon(self._turn)
+
+    def _unproved(self, server: _Server, error: RequestError) -> None:
+        """It failed a probe. Raises Stopped if nobody has answered anything for too long."""
+        self._last, server.failed_at = f"{server.shown}: {error}", self._loop.time()
+        left = [one for one in self._servers if one.out is None]
+        silent = server.failed_at - self._good_at >= self._settings.patience
+        if self._open and silent and all(one.failed_at >= self._good_at for one in left):
+            names = ", ".join(one.shown for one in left)
+            raise Stopped(
+                "unreachable",
+                f"{names} answered nothing for {self._settings.patience:g} s (last: {self._last});"
+                f" {self._n_answers} answers of this run are safe, and the same command continues"
+                " from there.",
+            )
+        if error.kind == "down":
+            self._check()
+
+    async def _watch(self) -> None:
+        """Asks a word where nothing comes for long, as from one that asks for an hour's pause."""
+        patience = self._settings.patience
+        while True:
+            await asyncio.sleep(min(1.0, patience / 4))
+            silent = self._open and self._loop.time() - self._good_at >= patience
+            in_flight = any(server.open for server in self._servers)
+            if silent and (self._last is not None or not in_flight) and self._fault is None:
+                for server in self._servers:
+                    if server.is_asked():
+                        self._hold(server, self._latest)

@@ -8,18 +8,16 @@ import contextlib
 import json
 import os
 import re
-import shutil
 import signal
 import socket
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeAlias
 
 import httpx
-import psutil
 
 from tercet.models.errors import Stopped, Unusable
 from tercet.models.llm.run_settings import EngineSettings, plain_option
@@ -32,7 +30,7 @@ LOG = "vllm.log"
 RECORD = "vllm.json"
 # The supervisor's grace for the server, and then some time for what is left.
 _STOP_SECONDS = supervisor.GRACE_SECONDS + supervisor.KILL_SECONDS + 5
-_MEMORY_SECONDS = 60.0
+_MEMORY_SECONDS, _MEMORY_LOOK_SECONDS = 60.0, 0.5
 _LOOK_SECONDS = 0.25
 # How often a running server's health is checked, and how long it may stay silent: it may be busy,
 # but one that answers nothing for this long is as good as dead.
@@ -129,48 +127,28 @@ class Engine:
     def stop(self) -> None:
         """Ends the server and all its processes, and waits until the GPU's memory is free again.
 
-        The log stays. May be called repeatedly. Raises: Stopped when processes of the server still
-        hold memory.
+        The log stays. May be called repeatedly.
         """
-        process = self._supervisor
-        if process is None:
+        if self._supervisor is None:
             return
         began = time.monotonic()
-        before, self._used_before = self._used_before, None
-        held = {} if before is None else gpu_memory_held(_processes(process.pid))
         self._end()
         self._say(f"vLLM ended in {time.monotonic() - began:.1f} s")
+        before, self._used_before = self._used_before, None
         if before is not None:
-            self._see_memory(before, held)
+            self._await_memory(before)
 
-    def _see_memory(self, before: int, held: dict[int, int]) -> None:
-        """Waits until the GPU's memory is free: the server's own or, if that is unknown, all of it.
-
-        before: MB in use before it started. held: MB of its processes while it was up.
-        """
-        began = time.monotonic()
-        if held:
-            if not wait_for_memory(lambda: not gpu_memory_held(held), _MEMORY_SECONDS):
-                left = gpu_memory_held(held)
-                raise Stopped(
-                    "busy",
-                    f"vLLM has ended, but {sum(left.values())} MB of GPU memory are still held by "
-                    f"its processes {', '.join(map(str, left))}: end them (nvidia-smi), and run "
-                    "again.",
-                )
-            back = f"its {sum(held.values())} MB of GPU memory are free"
-        else:
-            highest = before + TOLERANCE_MB
-            if wait_for_memory(lambda: (gpu_memory_used() or 0) <= highest, _MEMORY_SECONDS):
-                back = f"{gpu_memory_used()} MB of GPU memory are in use, {before} MB were before"
-            else:
-                # Most likely another program's: nothing of the server is left to hold it.
-                self._say(
-                    f"{gpu_memory_used()} MB of GPU memory are in use though vLLM has ended, "
-                    f"{before} MB were before it started: nvidia-smi shows who holds them."
-                )
-                return
-        self._say(f"after {time.monotonic() - began:.1f} s {back}")
+    def _await_memory(self, before: int) -> None:
+        """Waits until no more than `before` MB of GPU memory are in use, or says that more are."""
+        began, used = time.monotonic(), gpu_memory_used() or 0
+        while used > before + TOLERANCE_MB and time.monotonic() - began < _MEMORY_SECONDS:
+            time.sleep(_MEMORY_LOOK_SECONDS)
+            used = gpu_memory_used() or 0
+        news = f"{used} MB of GPU memory are in use, {before} MB were before it started"
+        if used > before + TOLERANCE_MB:
+            # Most likely another program's: nothing of the server is left to hold it.
+            news += ": nvidia-smi shows who holds them"
+        self._say(f"after {time.monotonic() - began:.1f} s {news}")
 
     def _launch(self) -> None:
         """Starts the supervisor, which starts the server, unless the engine is being stopped."""
@@ -354,14 +332,6 @@ def _dismiss(process: "subprocess.Popen[bytes]", in_haste: bool) -> None:
         process.wait()
 
 
-def _processes(pid: int) -> list[int]:
-    """The numbers of all processes that have come of this one."""
-    try:
-        return [child.pid for child in psutil.Process(pid).children(recursive=True)]
-    except psutil.Error:
-        return []
-
-
 def _signal(number: int) -> str:
     try:
         return signal.Signals(number).name
@@ -402,7 +372,6 @@ def _is_healthy(port: int) -> bool:
 
 # What a driver keeps, and what other programs may have taken meanwhile.
 TOLERANCE_MB = 512
-_FORMAT = "--format=csv,noheader,nounits"
 # A driver that takes longer does not answer.
 _ANSWER_SECONDS = 20.0
 
@@ -412,7 +381,18 @@ def gpu_memory_used() -> int | None:
 
     On all as well if it names parts of GPUs. None if there is no GPU, or none that reports it.
     """
-    rows = _asked("--query-gpu=index,uuid,memory.used")
+    try:
+        done = subprocess.run(
+            ["nvidia-smi", "--query-gpu=index,uuid,memory.used", "--format=csv,noheader,nounits"],
+            capture_output=True,
+            text=True,
+            timeout=_ANSWER_SECONDS,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    rows = [[word.strip() for word in line.split(",")] for line in done.stdout.splitlines()]
+    rows = [row for row in rows if len(row) == 3]
     wanted = [word.strip() for word in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")]
     mine = [
         row
@@ -424,48 +404,6 @@ def gpu_memory_used() -> int | None:
         return sum(int(row[2]) for row in mine or rows) if rows else None
     except ValueError:
         return None
-
-
-def gpu_memory_held(pids: Collection[int]) -> dict[int, int]:
-    """MB that these processes hold, by process id; 0 if the driver does not say how much.
-
-    Processes that hold nothing are left out. In a container the driver may know them by other ids
-    or not at all.
-    """
-    found: dict[int, int] = {}
-    for pid, memory in _asked("--query-compute-apps=pid,used_memory", columns=2):
-        if pid.isdecimal() and int(pid) in pids:
-            found[int(pid)] = found.get(int(pid), 0) + (int(memory) if memory.isdecimal() else 0)
-    return found
-
-
-def wait_for_memory(back: Callable[[], bool], seconds: float) -> bool:
-    """Waits until memory is free; False if it is not after so many seconds."""
-    deadline = time.monotonic() + seconds
-    while not back():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.5)
-    return True
-
-
-def _asked(query: str, columns: int = 3) -> list[list[str]]:
-    """The driver's rows; none if it does not answer."""
-    program = shutil.which("nvidia-smi")
-    if program is None:
-        return []
-    try:
-        done = subprocess.run(
-            [program, query, _FORMAT],
-            capture_output=True,
-            text=True,
-            timeout=_ANSWER_SECONDS,
-            check=True,
-        )
-    except (OSError, subprocess.SubprocessError):
-        return []
-    rows = [[word.strip() for word in line.split(",")] for line in done.stdout.splitlines()]
-    return [row for row in rows if len(row) == columns]
 
 
 HOST = "127.0.0.1"

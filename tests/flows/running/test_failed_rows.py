@@ -46,7 +46,7 @@ def test_failed_rows_are_asked_again_and_nothing_else_is(
     with FaultyServer(poisoned) as server:
         store = tmp_path / "store"
         # One prompt in a request, so that no other row shares in a failure.
-        path = recipe(server.url, tries=2, list_size=1)
+        path = recipe(server.url, tries=2)
         arguments = words(path, store, "--until", "triplets")
         first = ended_well(tercet(*arguments))
         assert query(store, FAILED) == [(3,)]
@@ -86,7 +86,7 @@ def test_rows_that_fail_again_stay_rejects_and_can_be_asked_once_more(
 ) -> None:
     with FaultyServer(poisoned) as server:
         store = tmp_path / "store"
-        path = recipe(server.url, tries=2, list_size=1)
+        path = recipe(server.url, tries=2)
         arguments = words(path, store, "--until", "generations")
         ended_well(tercet(*arguments))
         asked = server.times_asked()

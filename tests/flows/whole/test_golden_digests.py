@@ -54,7 +54,7 @@ def recipe_in(folder: Path, tiny: Tiny, endpoint: str) -> Path:
         recipe["synthesise"][method] = None
     recipe["synthesise"]["rewrite"] = {"prompt": str(prompt)}
     recipe["llm"] = {"name": "capitals", "api": "completions"}
-    recipe["run"]["llm"] = {"endpoints": [endpoint], "concurrency": 16, "list_size": 4}
+    recipe["run"]["llm"] = {"endpoints": [endpoint], "concurrency": 16}
     recipe["train"] |= {"log_steps": 1}
     recipe["train"]["phases"][0]["max_steps"] = 4
     path = folder / "golden.yaml"

@@ -260,7 +260,7 @@ def test_whatever_an_endpoint_says_every_row_ends_as_one_thing(
 ) -> None:
     store = tmp_path / "store"
     with FaultyServer(odd(random.Random(seed))) as server:
-        asking = {"concurrency": 8, "tries": 2, "timeout": 1, "patience": 20, "list_size": 1}
+        asking = {"concurrency": 8, "tries": 2, "timeout": 1, "patience": 20}
         path = recipe(server.url, **asking)
         path = edited(
             path,
@@ -337,7 +337,7 @@ def test_what_was_tried_is_not_paid_again(recipe: Callable[..., Path], tmp_path:
         return error(500, "not this one") if seen.prompts[0] in refused else None
 
     with FaultyServer(behave) as server:
-        path, store = recipe(server.url, tries=1, list_size=1), tmp_path / "store"
+        path, store = recipe(server.url, tries=1), tmp_path / "store"
         options = ["--method", "rewrite", "--store", str(store), "-n", "4"]
         ended_well(tercet("try", str(path), *options))
         prompts = list(server.times_asked())

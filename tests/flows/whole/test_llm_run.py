@@ -214,8 +214,7 @@ def slow(tiny: Tiny, path: Path, talker: Path, python: str) -> Path:
         path,
         {"model": str(talker), "max_tokens": 200},
         # A server that is started again may take minutes.
-        {"engine": {"python": python, "max_num_seqs": 4}, "patience": 1800}
-        | {"concurrency": 16, "list_size": 4},
+        {"engine": {"python": python, "max_num_seqs": 4}, "patience": 1800} | {"concurrency": 16},
         sample={"rows": 100},
         synthesise={"rewrite": {"per_unit": 2}, "antisense": None},
     )

@@ -9,16 +9,9 @@ from faulty_server import FaultyServer, silent_port
 
 from tercet.models.errors import Stopped, Unusable
 from tercet.models.llm.client.exchange import Endpoint
-from tercet.models.llm.connect import (
-    chat_renderer,
-    difference,
-    find_endpoints,
-    has_chat_template,
-    wire,
-)
-from tercet.models.llm.messages import Request, Shot
+from tercet.models.llm.connect import difference, find_endpoints, has_chat_template
 from tercet.models.llm.run_settings import AskingSettings
-from tercet.models.llm.settings import LlmSettings, Sampling
+from tercet.models.llm.settings import LlmSettings
 
 NAMED, FILES = LlmSettings(name="m"), LlmSettings(model="somewhere")
 ONE = {"/v1/models": b'{"data": [{"id": "tiny"}, {"id": "adapter", "parent": "tiny"}]}'}
@@ -35,9 +28,8 @@ def asked_at(*urls: str) -> AskingSettings:
 
 
 def lists(name: str, **about: Any) -> dict[str, bytes]:
-    """The pages of a server of vLLM's kind."""
     models = {"data": [{"id": name, "parent": None, **about}]}
-    return {"/v1/models": json.dumps(models).encode(), "/version": b'{"version": "0.32.0"}'}
+    return {"/v1/models": json.dumps(models).encode()}
 
 
 def test_a_key_is_taken_without_the_white_space_around_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,32 +57,17 @@ def test_an_endpoint_is_asked_for_its_model_by_its_own_address(end: str) -> None
     assert server.looked == ["/v1/models" + end.lstrip("/")]
 
 
-def test_a_vllm_is_known_by_the_page_beside_its_api() -> None:
-    pages = {"/version": b'{"version": "0.32.0"}'}
-    with FaultyServer(pages=pages) as server:
-        endpoint = Endpoint(server.url + "?code=word", "m")
-        with pytest.raises((Unusable, OSError)):
-            # It is vLLM: the template of the files is wanted, and there are none.
-            wire(FILES, Path("/nowhere"), [endpoint])
-        assert wire(FILES, None, [endpoint]).kind == "chat"
-    assert server.looked == ["/version?code=word"]
-
-
 @pytest.mark.parametrize("llm", [NAMED, FILES])
-def test_one_that_is_down_is_taken_to_be_what_the_others_are(
-    llm: LlmSettings, tiny_llm: Path
-) -> None:
+def test_one_that_is_down_is_taken_to_be_what_the_others_are(llm: LlmSettings) -> None:
     # A proxy answers for what is not there behind it.
     behind = FaultyServer(pages={"/v1/models": b"<html>"}, status=502)
     with silent_port() as port, behind, FaultyServer(pages=lists("m")) as up:
         down = f"http://127.0.0.1:{port}/v1"
         found = find_endpoints(asked_at(down, behind.url, up.url), llm)
-        look = wire(llm, tiny_llm, [one.endpoint for one in found])
     assert [one.endpoint.model for one in found] == ["m"] * 3
     assert "ConnectError" in str(found[0].absent)
     assert "502" in str(found[1].absent)
     assert found[2].absent is None
-    assert look.lists
     assert difference(found) is None
 
 
@@ -113,7 +90,7 @@ def test_two_models_under_one_name_are_told() -> None:
 
 
 def test_a_page_of_endless_brackets_is_no_answer() -> None:
-    nested = {"/v1/models": b"[" * 200_000, "/version": b"[" * 200_000}
+    nested = {"/v1/models": b"[" * 200_000}
     with FaultyServer(pages=nested) as server, fails("unreachable", "0"):
         find_endpoints(asked_at(server.url), FILES)
 
@@ -148,37 +125,13 @@ def model(tiny_llm: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(tiny_llm, tmp_path / "model"))
 
 
-def asked(*prompts: str, **more: Any) -> list[Request]:
-    return [Request(0, prompt, Sampling(), 1, **more) for prompt in prompts]
-
-
-def test_shots_and_prompts_become_turns_of_the_chat(tiny_llm: Path) -> None:
-    render = chat_renderer(tiny_llm, {})
-    assert render(asked("red", "one\ntwo {{ three }}")) == [
-        "<user>red<assistant>",
-        "<user>one\ntwo {{ three }}<assistant>",
-    ]
-    shown = asked("red", shots=(Shot("blue", "sky"),))
-    assert render(shown) == ["<user>blue<user>sky<user>red<assistant>"]
-
-
-def test_a_template_inside_the_tokenizers_config(model: Path) -> None:
+def test_a_template_is_a_file_or_stands_in_the_tokenizers_config(model: Path) -> None:
+    assert has_chat_template(model)
     (model / "chat_template.jinja").unlink()
-    config = json.loads((model / "tokenizer_config.json").read_text())
     assert not has_chat_template(model)
+    config = json.loads((model / "tokenizer_config.json").read_text())
     config["chat_template"] = "{{ messages[0].content }}{{ mark }}"
     (model / "tokenizer_config.json").write_text(json.dumps(config))
     assert has_chat_template(model)
-    assert chat_renderer(model, {"mark": "!"})(asked("red")) == ["red!"]
-
-
-def test_a_model_without_a_template_or_with_a_broken_one_says_what_to_set(model: Path) -> None:
-    (model / "chat_template.jinja").unlink()
-    with fails("unfit_model", "llm.api"):
-        chat_renderer(model, {})
-    (model / "chat_template.jinja").write_text("{{ raise_exception('no users here') }}")
-    with fails("unreadable", "llm.template_kwargs"):
-        chat_renderer(model, {})(asked("red"))
-    (model / "chat_template.jinja").unlink()
     (model / "tokenizer_config.json").unlink()
     assert not has_chat_template(model)

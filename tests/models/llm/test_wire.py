@@ -11,13 +11,12 @@ from tercet.models.llm.settings import Sampling
 from tercet.models.llm.wire import (
     ANSWER,
     STOP,
+    Completion,
     Malformed,
-    Miscounted,
     Wire,
     Withheld,
     error_told,
     message,
-    share_out,
 )
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}}
@@ -30,55 +29,44 @@ FORM = {
 }
 
 
-def body(wire: Wire, request: Request, prompts: list[str]) -> dict[str, Any]:
-    return wire.body("m", request, wire.texts([replace(request, prompt=p) for p in prompts]))
+def body(wire: Wire, request: Request) -> dict[str, Any]:
+    (text,) = wire.texts([request])
+    return wire.body("m", request, text)
 
 
 def test_a_chat_is_one_message_of_the_user() -> None:
     turns = {"messages": [{"role": "user", "content": "Say it."}]}
-    assert body(Wire("chat"), PLAIN, ["Say it."]) == SAMPLED | turns
+    assert body(Wire("chat"), PLAIN) == SAMPLED | turns
     wire = Wire("chat", template_kwargs={"enable_thinking": False})
-    assert body(wire, FORMED, ["Say it."]) == SAMPLED | turns | {
+    assert body(wire, FORMED) == SAMPLED | turns | {
         "response_format": FORM,
         "chat_template_kwargs": {"enable_thinking": False},
     }
 
 
 def test_a_base_model_reads_that_an_answer_follows() -> None:
-    wire = Wire("completions", lists=True)
-    assert body(wire, PLAIN, ["a", "b"]) == SAMPLED | {
-        "prompt": ["a" + ANSWER, "b" + ANSWER],
-        "stop": list(STOP),
-    }
+    wire, prompt = Wire("completions"), "Say it." + ANSWER
+    assert body(wire, PLAIN) == SAMPLED | {"prompt": prompt, "stop": list(STOP)}
     # JSON ends by itself.
-    assert body(wire, FORMED, ["a"]) == SAMPLED | {"prompt": "a" + ANSWER, "response_format": FORM}
+    assert body(wire, FORMED) == SAMPLED | {"prompt": prompt, "response_format": FORM}
 
 
 def test_shots_are_turns_before_the_question() -> None:
     shown = replace(PLAIN, shots=(Shot("Say one.", "One."), Shot("Say two.", "Two.")))
-    turns = body(Wire("chat"), shown, ["Say it."])["messages"]
+    turns = body(Wire("chat"), shown)["messages"]
     assert [turn["role"] for turn in turns] == ["user", "assistant"] * 2 + ["user"]
     texts = ["Say one.", "One.", "Say two.", "Two.", "Say it."]
     assert [turn["content"] for turn in turns] == texts
-    assert body(Wire("completions", lists=True), shown, ["Say it."])["prompt"] == (
+    assert body(Wire("completions"), shown)["prompt"] == (
         f"Say one.{ANSWER} One.{STOP[0]}Say two.{ANSWER} Two.{STOP[0]}Say it.{ANSWER}"
     )
 
 
-def test_a_template_applied_here_is_not_added_to() -> None:
-    wire = Wire("completions", lists=True, render=lambda rs: [f"<{r.prompt}>" for r in rs])
-    assert body(wire, PLAIN, ["a", "b"]) == SAMPLED | {
-        "prompt": ["<a>", "<b>"],
-        "add_special_tokens": False,
-    }
-
-
 def test_token_ids_go_out_as_they_are() -> None:
-    wire = Wire("completions", lists=True, render=lambda rs: [[7, len(r.prompt)] for r in rs])
-    assert body(wire, PLAIN, ["a", "bc"])["prompt"] == [[7, 1], [7, 2]]
-    assert body(wire, PLAIN, ["a"])["prompt"] == [7, 1]
+    wire = Wire("completions", render=lambda rs: [[7, len(r.prompt)] for r in rs])
+    assert body(wire, PLAIN) == SAMPLED | {"prompt": [7, 7], "add_special_tokens": False}
     # Without a count the server's tokens are those that were sent.
-    (answer,) = wire.read(answered({"text": "four", "finish_reason": "stop"}), [[7, 1, 3]])
+    answer = wire.read(answered({"text": "four", "finish_reason": "stop"}), [7, 1, 3])
     assert (answer.prompt_tokens, answer.n_tokens) == (3, 1)
 
 
@@ -86,19 +74,10 @@ def answered(*choices: dict[str, Any], **usage: int) -> bytes:
     return json.dumps({"choices": choices, "usage": usage}).encode()
 
 
-def test_choices_say_which_prompt_they_answer_and_share_the_tokens() -> None:
-    payload = answered(
-        {"index": 1, "text": "four", "finish_reason": "length"},
-        {"index": 0, "text": "twelve chars", "finish_reason": "stop"},
-        prompt_tokens=10,
-        completion_tokens=9,
-    )
-    answers = Wire("completions").read(payload, ["x" * 30, "x" * 10])
-    # 10 by 30 : 10 is 7.5 and 2.5, of equal remainders the first; 9 by 12 : 4 is 6.75 and 2.25.
-    assert [(one.raw, one.finish_reason, one.prompt_tokens, one.n_tokens) for one in answers] == [
-        ("twelve chars", "stop", 8, 7),
-        ("four", "length", 2, 2),
-    ]
+def test_an_answer_has_the_servers_counts() -> None:
+    choice = {"index": 0, "text": "twelve chars", "finish_reason": "length"}
+    payload = answered(choice, prompt_tokens=10, completion_tokens=9)
+    assert Wire("completions").read(payload, "x") == Completion("twelve chars", "length", 10, 9)
 
 
 TEXT, THOUGHTS = "an answer without text", "an answer of nothing but thoughts"
@@ -122,10 +101,10 @@ def test_an_answer_without_a_text_says_what_it_has_instead(
     turn: dict[str, Any], lacks: str
 ) -> None:
     payload = answered({"message": turn, "finish_reason": "stop"}, completion_tokens=9)
-    (answer,) = Wire("chat").read(payload, ["x"])
+    answer = Wire("chat").read(payload, "x")
     assert (answer.lacks, answer.finish_reason, answer.n_tokens) == (lacks, "stop", 9)
     payload = answered({"message": turn, "finish_reason": "length"})
-    (answer,) = Wire("chat").read(payload, ["x"])
+    answer = Wire("chat").read(payload, "x")
     assert answer.lacks == (f"{lacks}: raise max_tokens" if lacks == THOUGHTS else lacks)
 
 
@@ -142,7 +121,7 @@ def test_an_answer_without_a_text_says_what_it_has_instead(
     ],
 )  # fmt: skip
 def test_the_final_answer_is_the_content(turn: dict[str, Any], raw: str) -> None:
-    (answer,) = Wire("chat").read(answered({"message": turn, "finish_reason": "stop"}), ["x"])
+    answer = Wire("chat").read(answered({"message": turn, "finish_reason": "stop"}), "x")
     assert (answer.raw, answer.lacks) == (raw, "")
 
 
@@ -158,35 +137,26 @@ GOOD = {"index": 0, "text": "a", "finish_reason": "stop"}
         (answered(GOOD | {"text": 7}), Malformed),
         (answered(GOOD | {"finish_reason": "abort"}), Malformed),
         (answered(GOOD | {"finish_reason": "content_filter"}), Withheld),
-        (answered(GOOD, GOOD), Miscounted),
-        (answered(GOOD | {"index": 1}), Miscounted),
-        (answered(GOOD | {"index": False}), Miscounted),
+        (answered(GOOD, GOOD), Malformed),
     ],
 )
 def test_what_is_no_answer_is_told_apart(payload: bytes, fault: type[Exception]) -> None:
     with pytest.raises(fault):
-        Wire("completions").read(payload, ["x"])
-
-
-def test_of_several_answers_each_says_which_it_is() -> None:
-    for choice in ({"text": "a", "finish_reason": "stop"}, GOOD):
-        with pytest.raises(Miscounted):
-            Wire("completions").read(answered(choice, choice), ["x", "y"])
+        Wire("completions").read(payload, "x")
 
 
 @pytest.mark.parametrize("count", [True, -5, 2.5, "7", None, 10**30])
 def test_a_count_of_tokens_that_cannot_be_is_none(count: Any) -> None:
-    choices = [GOOD | {"index": i, "text": "x" * 8} for i in range(2)]
-    payload = answered(*choices, prompt_tokens=count, completion_tokens=count)
-    answers = Wire("completions").read(payload, ["x" * 40, "x" * 4])
-    assert [(one.prompt_tokens, one.n_tokens) for one in answers] == [(10, 2), (1, 2)]
+    payload = answered(GOOD | {"text": "x" * 8}, prompt_tokens=count, completion_tokens=count)
+    answer = Wire("completions").read(payload, "x" * 40)
+    assert (answer.prompt_tokens, answer.n_tokens) == (10, 2)
 
 
 @given(st.binary(max_size=200))
 def test_no_body_is_worse_than_malformed(payload: bytes) -> None:
     for wire in (Wire("chat"), Wire("completions")):
         with pytest.raises((Malformed, Withheld)):
-            wire.read(payload, ["x"])
+            wire.read(payload, "x")
     assert len(message(payload)) <= 200
 
 
@@ -210,16 +180,3 @@ def test_a_secret_is_left_out_before_a_message_is_cut() -> None:
     payload = b'{"error": {"message": "overloaded, KEY"}}'
     assert error_told(payload, "KEY") == "overloaded, …"
     assert error_told(b'{"error": null, "choices": []}', "KEY") == ""
-
-
-@given(
-    st.integers(0, 10_000),
-    st.lists(st.integers(0, 500), min_size=1, max_size=40),
-)
-def test_shares_are_whole_exact_and_within_one_of_their_due(total: int, weights: list[int]) -> None:
-    shares = share_out(total, weights)
-    assert sum(shares) == total
-    whole = sum(weights)
-    for share, weight in zip(shares, weights, strict=True):
-        due = total * weight / whole if whole else total / len(weights)
-        assert abs(share - due) < 1

@@ -6,17 +6,25 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from asking_client import CHAT, KEY, LISTS, SAMPLING, Record, answered, client, poison, requests
+from asking_client import (
+    CHAT,
+    COMPLETIONS,
+    KEY,
+    Record,
+    answered,
+    client,
+    poison,
+    requests,
+)
 from even_time import now
 from failures import fails
 from faulty_server import FaultyServer, Reply, Seen, error, says, silent_port, until
 
 from tercet.models.errors import Stopped
 from tercet.models.llm.messages import Answer, Request
-from tercet.models.llm.settings import Sampling
 from tercet.models.llm.wire import ANSWER, Wire
 
-WAYS = pytest.mark.parametrize("wire", [CHAT, LISTS], ids=["chat", "lists"])
+WAYS = pytest.mark.parametrize("wire", [CHAT, COMPLETIONS], ids=["chat", "completions"])
 
 
 @WAYS
@@ -26,7 +34,7 @@ def test_every_row_is_answered_once_with_its_own_answer(wire: Wire) -> None:
         assert list(asking.ask(iter(()))) == []
         answers = list(asking.ask(requests(500)))
     assert sorted(a.place for a in answers) == record.places() == list(range(500))
-    end = ANSWER.upper() if wire is LISTS else ""
+    end = ANSWER.upper() if wire is COMPLETIONS else ""
     for answer in answers:
         assert answer.raw == f"ROW {answer.place}{end}"
         assert (answer.finish_reason, answer.error, answer.attempts) == ("stop", None, 1)
@@ -34,25 +42,10 @@ def test_every_row_is_answered_once_with_its_own_answer(wire: Wire) -> None:
         assert answer.endpoint == server.url
     assert set(server.times_asked().values()) == {1}
     # "row 7", or "row 7 Answer:".
-    words = 3 if wire is LISTS else 2
+    words = 3 if wire is COMPLETIONS else 2
     assert sum(a.prompt_tokens for a in answers) == 500 * words
     assert sum(a.n_tokens for a in answers) == 500 * 2
     assert all(seen.headers["authorization"] == f"Bearer {KEY}" for seen in server.log)
-
-
-def test_lists_hold_only_rows_of_one_sampling_and_schema() -> None:
-    cold, schema = Sampling(temperature=0), {"type": "object"}
-    rows = [
-        Request(i, f"row {i}", cold if i % 7 == 0 else SAMPLING, i, schema if i % 5 == 0 else None)
-        for i in range(60)
-    ]
-    with FaultyServer() as server, client(server, wire=LISTS) as asking:
-        assert len(list(asking.ask(iter(rows)))) == 60
-    of = {row.prompt + ANSWER: row for row in rows}
-    for seen in server.log:
-        for prompt in seen.prompts:
-            assert seen.body["temperature"] == of[prompt].sampling.temperature
-            assert ("response_format" in seen.body) == (of[prompt].schema is not None)
 
 
 def test_no_more_than_the_concurrency_is_open() -> None:
@@ -75,7 +68,7 @@ def test_requests_are_taken_as_answers_are() -> None:
         for _ in range(50):
             next(answers)
         # Twice the concurrency and a batch wait or are open, and what is taken is not yet asked.
-        assert taken <= 50 + 2 * 32 + 2 * 8
+        assert taken <= 50 + 2 * 32 + 2 * 16
         answers.close()
 
 
@@ -90,7 +83,7 @@ def test_a_row_that_hangs_does_not_hold_the_others_up() -> None:
     with (
         FaultyServer(poison(Reply(after=30))) as server,
         # All rows are handed over at once: none is late because this thread is.
-        client(server, timeout=3, tries=1, concurrency=8, list_size=100) as asking,
+        client(server, timeout=3, tries=1, concurrency=8) as asking,
     ):
         answers = list(asking.ask(requests(100, lambda i: "poison" if i == 3 else "row")))
     assert [answer.place for answer in answers if answer.finish_reason == "failed"] == [3]
@@ -111,22 +104,10 @@ def test_an_outage_fails_no_row(monkeypatch: pytest.MonkeyPatch) -> None:
 
     with FaultyServer(behave, delay=0.02) as server:
         # Many rows are handed over at once: others wait whenever one has failed.
-        record = answered(server, rows=requests(300), tries=2, concurrency=4, list_size=256)
+        record = answered(server, rows=requests(300), tries=2, concurrency=4)
     # Rows that fail are waited with, the endpoint is asked a word until it answers.
     assert record.failed() == {}
     assert server.times_asked()["Say yes."] == words == 4
-
-
-def test_after_a_list_with_a_wrong_number_of_answers_prompts_go_alone() -> None:
-
-    def first_only(seen: Seen) -> Reply | None:
-        return Reply(200, says(seen, 1)) if len(seen.prompts) > 1 else None
-
-    with FaultyServer(first_only) as server:
-        record = answered(server, rows=requests(200), wire=LISTS)
-    assert record.failed() == {}
-    assert sum(len(seen.prompts) > 1 for seen in server.log) <= 4
-    assert all(a.raw == f"ROW {a.place}{ANSWER.upper()}" for a in record.answers)
 
 
 def test_a_dead_endpoints_share_goes_to_the_other() -> None:
@@ -144,22 +125,19 @@ def test_endpoints_share_the_work() -> None:
     with (
         FaultyServer(delay=0.05) as one,
         FaultyServer(delay=0.05) as two,
-        client(one, two, wire=LISTS) as asking,
+        client(one, two) as asking,
     ):
         from_whom = Counter(a.endpoint for a in asking.ask(requests(1000)))
     assert min(from_whom[one.url], from_whom[two.url]) > 300
 
 
-@WAYS
-def test_a_server_that_dies_and_comes_back_is_asked_again_only_for_what_was_open(
-    wire: Wire,
-) -> None:
+def test_a_server_that_dies_and_comes_back_is_asked_again_only_for_what_was_open() -> None:
     record = Record()
     missed = threading.Event()
     with (
         silent_port() as port,
         FaultyServer(delay=0.02, port=port) as first,
-        client(first, wire=wire, record=record, concurrency=16, check=missed.set) as asking,
+        client(first, record=record, concurrency=16, check=missed.set) as asking,
     ):
         answers = asking.ask(requests(600))
         for _ in range(200):
@@ -192,7 +170,7 @@ def test_the_rate_recovers_after_trouble() -> None:
 
     with (
         FaultyServer(behave, delay=0.1) as server,
-        client(server, wire=LISTS, concurrency=128) as asking,
+        client(server, concurrency=128) as asking,
     ):
         # Some thousands are enough to recover; 20,000 that it does not are half a minute.
         for _ in asking.ask(requests(20_000)):
@@ -211,7 +189,7 @@ def test_two_threads_ask_within_one_limit() -> None:
     found: dict[str, list[str]] = {}
     with (
         FaultyServer(delay=0.005) as server,
-        client(server, record=record, concurrency=12, wire=LISTS) as asking,
+        client(server, record=record, concurrency=12) as asking,
     ):
 
         def run(name: str) -> None:
@@ -224,7 +202,7 @@ def test_two_threads_ask_within_one_limit() -> None:
             thread.join(300)
     assert len(record.answers) == 900
     for name, raws in found.items():
-        assert sorted(raws) == sorted(f"{name} {i}{ANSWER}".upper() for i in range(300))
+        assert sorted(raws) == sorted(f"{name} {i}".upper() for i in range(300))
     assert max(seen.open_rows for seen in server.log) <= 12
 
 
@@ -273,23 +251,6 @@ def test_what_record_raises_ends_all_asking() -> None:
     assert ends == [fault, fault]
 
 
-def test_a_list_in_which_a_ceiling_is_reached_is_recorded_to_its_end() -> None:
-    recorded = []
-
-    def record(request: Request, answer: Answer) -> None:
-        recorded.append(answer.place)
-        if len(recorded) >= 3:
-            raise Stopped("bad_value", "enough was spent")
-
-    with (
-        FaultyServer() as server,
-        client(server, wire=LISTS, record=record, concurrency=8) as asking,
-        fails("bad_value", "enough"),
-    ):
-        list(asking.ask(requests(1000)))
-    assert sorted(recorded) == list(range(8))
-
-
 def test_each_answer_is_recorded_before_it_is_seen() -> None:
     record = Record()
     with FaultyServer() as server, client(server, record=record) as asking:
@@ -331,8 +292,7 @@ def test_a_closed_client_asks_no_more() -> None:
             list(asking.ask(requests(1)))
 
 
-@WAYS
-def test_a_slow_server_gets_no_more_than_it_answers_in_time(wire: Wire) -> None:
+def test_a_slow_server_gets_no_more_than_it_answers_in_time() -> None:
     """It takes whatever comes and answers 50 rows a second: 200 at once would time out."""
     free_at = 0.0
 
@@ -341,9 +301,9 @@ def test_a_slow_server_gets_no_more_than_it_answers_in_time(wire: Wire) -> None:
         free_at = max(free_at, now()) + 0.02 * len(seen.prompts)
         return Reply(body=says(seen), after=free_at - now())
 
-    settings: dict[str, Any] = {"concurrency": 500, "list_size": 64, "timeout": 2}
+    settings: dict[str, Any] = {"concurrency": 500, "timeout": 2}
     with FaultyServer(behave) as server:
-        record = answered(server, rows=requests(200), wire=wire, **settings)
+        record = answered(server, rows=requests(200), **settings)
     assert record.failed() == {}
     assert set(server.times_asked().values()) == {1}
     # A second's worth, half of the timeout, and a few that were measured late.
@@ -429,8 +389,7 @@ def test_a_row_without_a_text_is_tried_again_and_fails(
     assert (times["7"], times["8"]) == (3, 3)
 
 
-@WAYS
-def test_a_text_that_comes_at_the_second_try_is_the_answer(wire: Wire) -> None:
+def test_a_text_that_comes_at_the_second_try_is_the_answer() -> None:
     seen = set[str]()
 
     def first(prompt: str) -> bool:
@@ -439,7 +398,7 @@ def test_a_text_that_comes_at_the_second_try_is_the_answer(wire: Wire) -> None:
         return new
 
     with FaultyServer(silent({"content": None}, "", first)) as server:
-        record = answered(server, rows=requests(20), wire=wire, tries=2)
+        record = answered(server, rows=requests(20), tries=2)
     assert record.failed() == {}
 
 
@@ -454,8 +413,7 @@ def test_thoughts_that_took_all_the_room_are_not_paid_for_again(wire: Wire) -> N
     assert {answer.attempts for answer in record.answers} == {1}
 
 
-@WAYS
-def test_a_model_that_never_says_anything_ends_in_failed_rows(wire: Wire) -> None:
+def test_a_model_that_never_says_anything_ends_in_failed_rows() -> None:
     with FaultyServer(silent({"content": None}, "", lambda prompt: True)) as server:
-        record = answered(server, rows=requests(20), wire=wire, tries=2)
+        record = answered(server, rows=requests(20), tries=2)
     assert sorted(record.failed()) == list(range(20))

@@ -9,16 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from asking_client import CHAT, LISTS, Record, client, poison, requests
+from asking_client import Record, client, poison, requests
 from even_time import now
 from failures import fails
 from faulty_server import FaultyServer, Reply, Seen, error, says, until
 
 from tercet.models.errors import Stopped, Unusable
+from tercet.models.llm.client.pace import Pace
 from tercet.models.llm.messages import Answer, Request
-from tercet.models.llm.wire import Wire
-
-WAYS = pytest.mark.parametrize("wire", [CHAT, LISTS], ids=["chat", "lists"])
 
 
 def one_poisonous(place: int) -> str:
@@ -29,30 +27,26 @@ def is_word(seen: Seen) -> bool:
     return seen.prompts[0].startswith("Say yes.")
 
 
-@WAYS
 @pytest.mark.parametrize(("timeout", "tries"), [(1.2, 2), (0.4, 4)])
 def test_a_row_that_hangs_for_longer_than_the_patience_fails_alone(
-    wire: Wire, timeout: float, tries: int
+    timeout: float, tries: int
 ) -> None:
     record = Record()
     with (
         FaultyServer(poison(Reply(after=30))) as server,
-        client(
-            server, wire=wire, record=record, timeout=timeout, patience=0.8, tries=tries
-        ) as asking,
+        client(server, record=record, timeout=timeout, patience=0.8, tries=tries) as asking,
     ):
         list(asking.ask(requests(40, one_poisonous)))
     assert record.places() == list(range(40))
     assert record.failed() == {7: f"no answer within {timeout} s after {tries} tries"}
 
 
-@WAYS
-def test_a_server_that_hangs_altogether_stops_the_run(wire: Wire) -> None:
+def test_a_server_that_hangs_altogether_stops_the_run() -> None:
     began = now()
     record = Record()
     with (
         FaultyServer(lambda seen: Reply(after=30)) as server,
-        client(server, wire=wire, record=record, timeout=1, patience=0.8) as asking,
+        client(server, record=record, timeout=1, patience=0.8) as asking,
         pytest.raises(Stopped),
     ):
         list(asking.ask(requests(40)))
@@ -60,12 +54,11 @@ def test_a_server_that_hangs_altogether_stops_the_run(wire: Wire) -> None:
     assert now() - began < 10
 
 
-@WAYS
 @pytest.mark.parametrize(
     "reply", [error(429, "too large"), error(503, "too large", Retry_After="0.2")]
 )
 def test_a_row_that_is_always_too_much_fails_alone_and_holds_nobody_up(
-    wire: Wire, reply: Reply, monkeypatch: pytest.MonkeyPatch
+    reply: Reply, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Its tries are far enough from each other for the others to come between.
     monkeypatch.setattr(random, "random", lambda: 0.9)
@@ -73,7 +66,7 @@ def test_a_row_that_is_always_too_much_fails_alone_and_holds_nobody_up(
     began = now()
     with (
         FaultyServer(poison(reply), delay=0.02) as server,
-        client(server, wire=wire, record=record, tries=3) as asking,
+        client(server, record=record, tries=3) as asking,
     ):
         list(asking.ask(requests(400, one_poisonous)))
     assert record.places() == list(range(400))
@@ -83,12 +76,11 @@ def test_a_row_that_is_always_too_much_fails_alone_and_holds_nobody_up(
     assert now() - began < 30
 
 
-@WAYS
-def test_rows_that_are_too_much_end_also_where_nothing_else_is_left_to_ask(wire: Wire) -> None:
+def test_rows_that_are_too_much_end_also_where_nothing_else_is_left_to_ask() -> None:
     record = Record()
     with (
         FaultyServer(poison(error(429, "too large"))) as server,
-        client(server, wire=wire, record=record, tries=2) as asking,
+        client(server, record=record, tries=2) as asking,
     ):
         list(asking.ask(requests(5, lambda place: "poison")))
     assert record.failed() == dict.fromkeys(range(5), "HTTP 429 after 2 tries: too large")
@@ -104,20 +96,19 @@ def test_an_hours_pause_that_one_row_brought_ends_when_a_word_is_answered() -> N
     assert record.failed() == {7: "HTTP 503 after 1 try: no"}
 
 
-@WAYS
 @pytest.mark.parametrize("status", [400, 401, 404, 422])
-def test_an_endpoint_that_refuses_everything_costs_no_row(wire: Wire, status: int) -> None:
+def test_an_endpoint_that_refuses_everything_costs_no_row(status: int) -> None:
     record = Record()
     with (
         FaultyServer(lambda seen: error(status)) as one,
         FaultyServer(delay=0.02) as two,
-        client(one, two, wire=wire, record=record) as asking,
+        client(one, two, record=record) as asking,
     ):
         list(asking.ask(requests(300)))
     assert record.places() == list(range(300))
     assert record.failed() == {}
-    # What went out before the first refusal came back, in lists and then alone, and a word.
-    assert len(one.log) <= 4 + 32 + 1
+    # What went out before the first refusal came back, and a word.
+    assert len(one.log) <= 32 + 1
 
 
 def test_endpoints_that_all_refuse_are_all_named() -> None:
@@ -156,7 +147,7 @@ def test_a_row_that_may_not_be_asked_fails_alone(status: int) -> None:
     record = Record()
     with (
         FaultyServer(poison(error(status, "not allowed"))) as server,
-        client(server, wire=LISTS, record=record, concurrency=8) as asking,
+        client(server, record=record, concurrency=8) as asking,
     ):
         list(asking.ask(requests(100, lambda i: "poison" if i == 50 else "row")))
     assert record.failed() == {50: f"HTTP {status}: not allowed"}
@@ -235,7 +226,7 @@ def test_what_is_open_when_a_ceiling_is_reached_is_recorded_too() -> None:
     # So many rows are taken at once: all that may be open are, when the first answer comes.
     with (
         FaultyServer(staggered) as server,
-        client(server, record=record, list_size=16) as asking,
+        client(server, record=record) as asking,
     ):
         with pytest.raises(Stopped):
             list(asking.ask(requests(1000)))
@@ -343,15 +334,14 @@ def _self_signed(folder: Path) -> ssl.SSLContext:
     return context
 
 
-@WAYS
-def test_an_endpoint_that_answers_a_word_but_no_row_stops_the_run(wire: Wire) -> None:
+def test_an_endpoint_that_answers_a_word_but_no_row_stops_the_run() -> None:
     def behave(seen: Seen) -> Reply | None:
         return None if is_word(seen) else error(500, "out of grammar")
 
     record = Record()
     with (
         FaultyServer(behave) as server,
-        client(server, wire=wire, record=record, tries=2) as asking,
+        client(server, record=record, tries=2) as asking,
         fails("unreachable"),
     ):
         list(asking.ask(requests(100)))
@@ -360,7 +350,10 @@ def test_an_endpoint_that_answers_a_word_but_no_row_stops_the_run(wire: Wire) ->
 
 def test_a_fault_of_our_own_ends_asking(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rather than leaving everybody waiting."""
-    with FaultyServer() as server, client(server) as asking:
-        monkeypatch.setattr(asking._dispatch, "_send_one", lambda now: 1 / 0)
-        with pytest.raises(ZeroDivisionError):
-            list(asking.ask(requests(3)))
+    monkeypatch.setattr(Pace, "answered", lambda *args: 1 / 0)
+    with (
+        FaultyServer() as server,
+        client(server) as asking,
+        pytest.raises(ZeroDivisionError),
+    ):
+        list(asking.ask(requests(3)))

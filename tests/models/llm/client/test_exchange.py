@@ -4,13 +4,12 @@ from email.utils import formatdate
 from types import SimpleNamespace
 
 import pytest
-from asking_client import CHAT, KEY, LISTS, Record, client, once, poison, requests
+from asking_client import KEY, Record, client, once, poison, requests
 from failures import fails
 from faulty_server import FaultyServer, Reply, Seen, error
 
 from tercet.models.errors import Unusable
-from tercet.models.llm.client.client import Endpoint
-from tercet.models.llm.wire import Wire
+from tercet.models.llm.client.exchange import Endpoint
 
 
 @pytest.mark.parametrize("header", ["seconds", "date"])
@@ -18,14 +17,14 @@ def test_429_pauses_the_endpoint_and_costs_no_try(
     header: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The day's time stands still, lest the date be past when it is read.
-    monkeypatch.setattr("tercet.models.llm.client.exchange.time", SimpleNamespace(time=lambda: 1e9))
+    monkeypatch.setattr("tercet.models.llm.client.pace.time", SimpleNamespace(time=lambda: 1e9))
     after = "2" if header == "seconds" else formatdate(1e9 + 2, usegmt=True)
     behave = once(*[error(429, "slow down", Retry_After=after)] * 10)
     record = Record()
     with (
         FaultyServer(behave) as server,
         # The first ten rows are taken at once.
-        client(server, record=record, tries=1, concurrency=10, list_size=10) as asking,
+        client(server, record=record, tries=1, concurrency=10) as asking,
     ):
         answers = list(asking.ask(requests(40)))
     assert record.places() == list(range(40))
@@ -71,52 +70,45 @@ def patient(trouble: str) -> dict[str, float]:
     return {"timeout": 1 if trouble == "silence" else 20}
 
 
-@pytest.mark.parametrize("wire", [CHAT, LISTS], ids=["chat", "lists"])
 @pytest.mark.parametrize("trouble", TROUBLES)
-def test_passing_trouble_loses_no_row(trouble: str, wire: Wire) -> None:
+def test_passing_trouble_loses_no_row(trouble: str) -> None:
     record = Record()
     behave = once(*[TROUBLES[trouble][0]] * 5)
     with (
         FaultyServer(behave) as server,
-        client(server, wire=wire, record=record, concurrency=8, **patient(trouble)) as asking,
+        client(server, record=record, concurrency=8, **patient(trouble)) as asking,
     ):
         list(asking.ask(requests(100)))
     assert record.places() == list(range(100))
     assert record.failed() == {}
 
 
-@pytest.mark.parametrize("wire", [CHAT, LISTS], ids=["chat", "lists"])
 @pytest.mark.parametrize("trouble", TROUBLES)
-def test_a_row_that_always_fails_is_given_up_alone(trouble: str, wire: Wire) -> None:
+def test_a_row_that_always_fails_is_given_up_alone(trouble: str) -> None:
     record = Record()
     reply, reason = TROUBLES[trouble]
     with (
         FaultyServer(poison(reply)) as server,
-        client(
-            server, wire=wire, record=record, concurrency=8, tries=2, **patient(trouble)
-        ) as asking,
+        client(server, record=record, concurrency=8, tries=2, **patient(trouble)) as asking,
     ):
         list(asking.ask(requests(100, lambda i: "poison" if i == 30 else "row")))
     assert record.places() == list(range(100))
     assert record.failed() == {30: reason}
     asked = server.times_asked()
-    assert sum(n for prompt, n in asked.items() if "poison" in prompt) == (
-        3 if wire is LISTS else 2
-    )
+    assert sum(n for prompt, n in asked.items() if "poison" in prompt) == 2
 
 
 def test_a_400_is_the_fault_of_its_row_alone() -> None:
     record = Record()
     with (
         FaultyServer(poison(error(400, "the prompt is too long"))) as server,
-        client(server, wire=LISTS, record=record) as asking,
+        client(server, record=record) as asking,
     ):
         # It goes out when something was answered: nothing is left to be asked in a word.
         list(asking.ask(requests(64, lambda i: "poison" if i == 37 else "row")))
     assert record.places() == list(range(64))
     assert record.failed() == {37: "HTTP 400: the prompt is too long"}
-    # Its list and then each row of it alone.
-    assert sum(len(seen.prompts) == 1 for seen in server.log) == 8
+    assert len(server.log) == 64
 
 
 @pytest.mark.parametrize(
@@ -165,7 +157,7 @@ def test_only_refusals_from_the_first_row_on_are_the_recipes_fault() -> None:
     record = Record()
     with (
         FaultyServer(lambda seen: error(400, "max_tokens is too large")) as server,
-        client(server, wire=LISTS, record=record) as asking,
+        client(server, record=record) as asking,
         fails("lost", "max_tokens"),
     ):
         list(asking.ask(requests(1000)))

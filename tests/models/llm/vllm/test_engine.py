@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -16,10 +16,11 @@ import psutil
 import pytest
 from engines import SECONDS, START_SECONDS, engine, group, record, until
 from failures import fails
+from transformers import AutoTokenizer
 
 from tercet.models.errors import Stopped, Unusable
-from tercet.models.llm.client.client import Client, Endpoint
-from tercet.models.llm.connect import chat_renderer
+from tercet.models.llm.client.client import Client
+from tercet.models.llm.client.exchange import Endpoint
 from tercet.models.llm.messages import Answer, Request
 from tercet.models.llm.run_settings import AskingSettings
 from tercet.models.llm.settings import Sampling
@@ -116,14 +117,20 @@ def asked(endpoint: Endpoint, wire: Wire, requests: list[Request]) -> list[Answe
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("way", ["chat", "rendered", "base"])
+@pytest.mark.parametrize("way", ["chat", "ids", "base"])
 def test_every_way_of_asking_is_understood(
     up: tuple[Engine, str], tiny_llm: Path, way: str
 ) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(tiny_llm, local_files_only=True)
+
+    def render(requests: Sequence[Request]) -> list[list[int]]:
+        ids: list[list[int]] = tokenizer([request.prompt for request in requests])["input_ids"]
+        return ids
+
     wire = {
         "chat": Wire("chat", template_kwargs={"enable_thinking": False}),
-        "rendered": Wire("completions", lists=True, render=chat_renderer(tiny_llm, {})),
-        "base": Wire("completions", lists=True),
+        "ids": Wire("completions", render=render),
+        "base": Wire("completions"),
     }[way]
     free = [Request(i, f"the row {i}", CUT, i) for i in range(100)]
     formed = [Request(100 + i, f"the row {i}", WHOLE, i, SCHEMA) for i in range(40)]
@@ -134,7 +141,6 @@ def test_every_way_of_asking_is_understood(
     # A model of random weights says nothing now and then.
     texts = [answer for answer in answers if answer.error is None]
     assert len(texts) > 100
-    # Of a list the total alone is told: a row's share may be above its own limit.
     # What was blank and asked again spent its tokens too.
     tokens = sum(answer.n_tokens for answer in answers[:100])
     assert 0 < tokens <= 6 * sum(answer.attempts for answer in answers[:100])
@@ -155,7 +161,7 @@ def test_a_name_or_a_schema_that_it_does_not_know_is_unusable(up: tuple[Engine, 
         asked(Endpoint(up[1], "another"), Wire("chat"), [Request(0, "row", CUT, 0)])
     requests = [Request(i, "row", CUT, i, {"type": "nonsense"}) for i in range(20)]
     with pytest.raises(Unusable, match="nonsense"):
-        asked(Endpoint(up[1], up[0].name), Wire("completions", lists=True), requests)
+        asked(Endpoint(up[1], up[0].name), Wire("completions"), requests)
 
 
 @pytest.mark.slow

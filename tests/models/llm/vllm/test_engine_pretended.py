@@ -14,7 +14,7 @@ from failures import fails
 
 from tercet.models.llm.run_settings import EngineSettings
 from tercet.models.llm.settings import LlmSettings
-from tercet.models.llm.vllm.engine import RECORD, Engine, gpu_memory_held, gpu_memory_used
+from tercet.models.llm.vllm.engine import RECORD, Engine, gpu_memory_used
 
 pytestmark = pytest.mark.usefixtures("patient")
 
@@ -50,29 +50,21 @@ else:
                 self.wfile.write(json.dumps({"data": [{"id": name}]}).encode())
     http.server.HTTPServer(("127.0.0.1", int(word("--port"))), Pages).serve_forever()
 """
-# A driver that knows two GPUs and, if the file `pids` is there, processes on them. MB in use: 300
-# before anybody asked, 9000 from then on, and what `last` says from the third time on.
+# A driver that knows two GPUs. MB in use: 300 before anybody asked, 9000 from then on, and what
+# `last` says from the third time on.
 PRETENDED_DRIVER = """
 from pathlib import Path
 import sys
 here = Path(sys.argv[0]).parent
 query, form = sys.argv[1:]
 assert form == "--format=csv,noheader,nounits"
-if query == "--query-compute-apps=pid,used_memory":
-    pids = here / "pids"
-    listed = pids.read_text().split() if pids.exists() else []
-    print("1, 77")
-    for pid in listed:
-        if here.joinpath("stuck").exists() or Path(f"/proc/{pid}").exists():
-            print(f"{pid}, 4000")
-else:
-    assert query == "--query-gpu=index,uuid,memory.used"
-    asked = here / "asked"
-    count = len(asked.read_text()) if asked.exists() else 0
-    asked.write_text("." * (count + 1))
-    last = here.joinpath("last").read_text()
-    print(f"0, GPU-a, {300 if count == 0 else 9000 if count < 3 else last}")
-    print(f"1, GPU-b, {count * 5000}")
+assert query == "--query-gpu=index,uuid,memory.used"
+asked = here / "asked"
+count = len(asked.read_text()) if asked.exists() else 0
+asked.write_text("." * (count + 1))
+last = here.joinpath("last").read_text()
+print(f"0, GPU-a, {300 if count == 0 else 9000 if count < 3 else last}")
+print(f"1, GPU-b, {count * 5000}")
 """
 
 
@@ -111,29 +103,6 @@ def test_memory_of_the_visible_gpus_is_awaited_with_a_pretended_driver_and_serve
     assert "400 MB" in lines[-1] if comes_back else "9000 MB" in lines[-1]
     assert "300 MB" in lines[-1]
     assert group(number) == []
-
-
-@pytest.mark.parametrize("stuck", [False, True])
-def test_memory_of_its_own_processes_is_awaited_with_a_pretended_driver_and_server(
-    stuck: bool,
-    pretended: tuple[Engine, list[str]],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """What others hold meanwhile says nothing then."""
-    started, lines = pretended
-    monkeypatch.setattr("tercet.models.llm.vllm.engine._MEMORY_SECONDS", 3.0 if stuck else SECONDS)
-    (tmp_path / "last").write_text("9000")
-    started.start()
-    number = record(tmp_path / "run")["server"]
-    (tmp_path / "pids").write_text(str(number))
-    if stuck:
-        (tmp_path / "stuck").touch()
-        with fails("busy", "4000", number):
-            started.stop()
-    else:
-        started.stop()
-        assert "4000 MB" in lines[-1]
 
 
 def test_a_pretended_server_that_falls_silent_is_started_again(
@@ -250,9 +219,3 @@ def test_a_driver_that_does_not_know_says_nothing(
 def test_without_a_driver_there_is_no_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert gpu_memory_used() is None
-    assert gpu_memory_held([1]) == {}
-
-
-def test_what_each_process_holds_on_all_gpus(driver: Callable[..., None]) -> None:
-    driver("7, 100\n8, 50\n7, 20\n9, [N/A]\n?, 5\n")
-    assert gpu_memory_held([7, 9, 10]) == {7: 120, 9: 0}
