@@ -112,16 +112,33 @@ def find_pipeline(folder: Path) -> Pipeline:
     return Pipeline(path, language)
 
 
-@lru_cache(maxsize=1)
 def load(path: Path) -> Any:
-    """The pipeline, of which only what its recogniser needs is loaded; once a process."""
+    """The pipeline, of which only what its recogniser needs is loaded; kept until a file changes.
+
+    Raises Unusable.
+    """
+    places = sorted(place for place in path.rglob("*") if place.is_file())
+    stats = [place.stat() for place in places]
+    return _load(path, tuple((stat.st_mtime_ns, stat.st_size) for stat in stats))
+
+
+@lru_cache(maxsize=1)
+def _load(path: Path, _files: tuple[tuple[int, int], ...]) -> Any:
     import spacy
 
-    config = spacy.util.load_config(path / "config.cfg")
-    shares = "Listener" in str(config["components"]["ner"])
-    needed = ("ner", *_VECTORS) if shares else ("ner",)
-    others = [name for name in config["components"] if name not in needed]
-    return spacy.load(path, exclude=others)
+    try:
+        config = spacy.util.load_config(path / "config.cfg")
+        shares = "Listener" in str(config["components"]["ner"])
+        needed = ("ner", *_VECTORS) if shares else ("ner",)
+        others = [name for name in config["components"] if name not in needed]
+        return spacy.load(path, exclude=others)
+    except Exception as error:
+        # Whatever the libraries raise, the pipeline is at fault, and no text.
+        raise Unusable(
+            "unreadable",
+            f"The pipeline {path.name} cannot be loaded ({type(error).__name__}: "
+            f"{' '.join(str(error).split())}): install it anew, with what it needs.",
+        ) from error
 
 
 def extract_named(texts: Sequence[str], pipeline: Pipeline) -> Mentions:
@@ -166,18 +183,21 @@ def dictionary_form(text: str, language: str) -> str:
 
 def _named(texts: Sequence[str], pipeline: Pipeline) -> Iterator[tuple[int, int, int, str]]:
     """(text's number, start, end, label) of each entity, in order."""
-    for row, doc in enumerate(load(pipeline.path).pipe(texts, batch_size=_BATCH)):
-        for span in doc.ents:
-            inner = span.text.strip(_EDGES)
-            if pipeline.language in ELIDING:
-                inner = _ELIDED.sub("", inner)
-            elif pipeline.language == "en":
-                inner = _POSSESSIVE.sub("", inner)
-            # Half of a quotation is no name.
-            whole = any(map(str.isalpha, inner)) and not any(mark in inner for mark in _QUOTES)
-            if span.label_.upper() not in _NUMERIC and whole:
-                start = span.start_char + span.text.index(inner)
-                yield row, start, start + len(inner), span.label_
+    recogniser = load(pipeline.path)
+    # Outside a zone spaCy keeps every word that it has ever read.
+    with recogniser.memory_zone():
+        for row, doc in enumerate(recogniser.pipe(texts, batch_size=_BATCH)):
+            for span in doc.ents:
+                inner = span.text.strip(_EDGES)
+                if pipeline.language in ELIDING:
+                    inner = _ELIDED.sub("", inner)
+                elif pipeline.language == "en":
+                    inner = _POSSESSIVE.sub("", inner)
+                # Half of a quotation is no name.
+                whole = any(map(str.isalpha, inner)) and not any(mark in inner for mark in _QUOTES)
+                if span.label_.upper() not in _NUMERIC and whole:
+                    start = span.start_char + span.text.index(inner)
+                    yield row, start, start + len(inner), span.label_
 
 
 def _assembled(

@@ -122,6 +122,10 @@ def find(text: str) -> list[Quantity]:
 
 # A decimal comma here is a separator of thousands there: nothing in the text tells which it is.
 _SEPARATED = re.compile(r"\d+(?:[.,'’]\d+)+|\d{1,3}(?:[ \u00a0\u202f]\d{3})+(?!\d)")
+# "14 heures" may be a time. A short word ties two numbers: "de 5 à 10", "12 sur 20", "14 h 30".
+_TIE = r"(?:\s?%)?\s[^\W\d_]{1,3}\s"
+_TIED_BEFORE = re.compile(rf"\d{_TIE}\Z")
+_TIED_AFTER = re.compile(rf"\s?(?:h|heures?|horas?|hores|or[ae]|Uhr|uur)\b|{_TIE}\d")
 _SYMBOL = 2  # letters; longer units are words of English
 
 
@@ -129,7 +133,8 @@ def find_in_any_language(text: str) -> list[Quantity]:
     """Whole numbers in digits, with those of their units that are symbols.
 
     Numbers with a comma, a point, an apostrophe or a space inside are left out, since languages
-    disagree on what it means; so are fractions, which may be dates, and hours, which may be times.
+    disagree on what it means; so are fractions, which may be dates, hours, which may be times, and
+    two numbers with a short word between them, which may be a range.
     """
     separated = [match.span() for match in _SEPARATED.finditer(text)]
     starts = [start for start, _ in separated]
@@ -137,7 +142,10 @@ def find_in_any_language(text: str) -> list[Quantity]:
     for quantity in find(text):
         said = text[quantity.start : quantity.end]
         at = bisect_right(starts, quantity.start) - 1
-        if not said.isdecimal() or quantity.needs_noun or quantity.unit == "hour":
+        if not said.isdecimal() or quantity.needs_noun:
+            continue
+        before = text[max(0, quantity.start - 8) : quantity.start]
+        if _TIED_BEFORE.search(before) or _TIED_AFTER.match(text, quantity.end):
             continue
         if at >= 0 and quantity.start < separated[at][1]:
             continue

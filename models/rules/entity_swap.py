@@ -40,7 +40,7 @@ from tercet.models.english.words import (
 )
 from tercet.models.generation import Method, MethodInput, Output, Several, methods
 from tercet.models.knowledge.lexicon import load_pairs
-from tercet.models.knowledge.pipeline import ELIDING
+from tercet.models.knowledge.pipeline import ELIDING, dictionary_form
 from tercet.models.knowledge.replacements import POOLS, PREFERRED, Pick, Replacements
 
 DATA_FILES = ("entity_swap.tsv",)
@@ -284,13 +284,20 @@ def shape(text: str) -> str:
 
 
 def stands_in(new: str, old: str, language: str) -> bool:
-    """Whether a name can be written in another's place: in the same letter case, and, where words
-    before it are elided, with the same kind of letter in front."""
-    return _case(new) == _case(old) and (language not in ELIDING or _onset(new) == _onset(old))
+    """Whether a name can be written in another's place: in the same letter case, both or neither
+    with an article, and, where words before it are elided, with the same kind of letter in front.
+    """
+    if language in ELIDING and _onset(new) != _onset(old):
+        return False
+    return _case(new) == _case(old) and _articled(new, language) == _articled(old, language)
 
 
 def _case(name: str) -> tuple[bool, bool]:
     return name[:1].isupper(), name.isupper()
+
+
+def _articled(name: str, language: str) -> bool:
+    return dictionary_form(name, language) != dictionary_form(name, "")
 
 
 def _onset(name: str) -> str:

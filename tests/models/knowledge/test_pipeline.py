@@ -1,6 +1,7 @@
 """Entities by pipelines of spaCy: which pipelines are taken, and what is made of what they find."""
 
 import json
+import shutil
 import sys
 from importlib import metadata
 from pathlib import Path
@@ -16,6 +17,7 @@ from tercet.models.knowledge.pipeline import (
     dictionary_form,
     extract_named,
     find_pipeline,
+    load,
 )
 
 META = {"lang": "fr", "spacy_version": ">=3.8.0,<3.9.0", "pipeline": ["tok2vec", "ner"]}
@@ -126,6 +128,34 @@ def test_a_text_has_the_same_mentions_in_any_company(pipelines: Path) -> None:
     alone = [extract_named([text], pipeline) for text in texts]
     assert whole.text == [text for one in alone for text in one.text]
     assert whole.type == [kind for one in alone for kind in one.type]
+
+
+def test_a_pipeline_that_cannot_be_loaded_is_at_fault_and_no_text(
+    pipelines: Path, tmp_path: Path
+) -> None:
+    broken = tmp_path / "broken"
+    shutil.copytree(find_pipeline(pipelines).path, broken)
+    (broken / "ner" / "model").unlink()
+    with fails("unreadable", "broken"):
+        extract_named(["Anne vit à Lyon."], find_pipeline(broken))
+
+
+def test_a_pipeline_that_changed_is_read_anew(pipelines: Path, tmp_path: Path) -> None:
+    changed = tmp_path / "changed"
+    shutil.copytree(find_pipeline(pipelines).path, changed)
+    first = load(changed)
+    assert load(changed) is first
+    (changed / "meta.json").write_text((changed / "meta.json").read_text() + "\n")
+    assert load(changed) is not first
+
+
+def test_words_that_were_read_are_not_kept(pipelines: Path) -> None:
+    pipeline = find_pipeline(pipelines)
+    strings = load(pipeline.path).vocab.strings
+    extract_named(["Anne vit à Lyon."], pipeline)
+    known = len(strings)
+    extract_named([f"Xavier{n} vit à Zanzi{n}." for n in range(500)], pipeline)
+    assert len(strings) == known
 
 
 def test_no_pipeline_is_imported(pipelines: Path) -> None:

@@ -83,6 +83,8 @@ def test_one_needs_what_it_counts() -> None:
         ("En 1998, 14 % des gens", [("1998", None), ("14", "%")]),
         ("1,5 litre, 1.234 Euro, 1 234 habitants, 12\u202f000 arbres", []),
         ("le 5/12, à 15 h, six chats, 3e et 10-20", []),
+        ("à 14 heures, um 15 Uhr, a las 16 horas, alle ore 17", [("17", None)]),
+        ("de 5 à 10 pas, de 20 % à 30 %, de 1,5 à 3 m, 12 sur 20, à 14 h 30", []),
     ],
 )
 def test_quantities_of_any_language_are_plain_digits(

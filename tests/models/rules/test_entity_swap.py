@@ -10,7 +10,7 @@ import pytest
 from prompted_given import graph, marked, mention, node
 
 from tercet.models.english.inflection import singulars
-from tercet.models.rules.entity_swap import Entities, open_graph, surface
+from tercet.models.rules.entity_swap import Entities, open_graph, stands_in, surface
 from tercet.tasks.synthesis.methods import method_of
 
 ANIMALS = ["dog", "ape", "horse", "elephant", "fox"]
@@ -217,6 +217,20 @@ def test_a_name_of_a_pipeline_gives_way_to_one_of_its_type_and_letters(
 def test_only_where_words_are_elided_the_first_letter_counts() -> None:
     (row,) = swapped("Mit [Anne=anne:PER] kam er.", FRENCH, language="de")
     assert row["raw"] == "Mit Marc kam er."
+
+
+@pytest.mark.parametrize(
+    ("new", "old", "language", "fits"),
+    [
+        ("Club", "The League", "en", False),
+        ("The Club", "The League", "en", True),
+        ("Le Caire", "Lyon", "fr", False),
+        ("La Haye", "Le Caire", "fr", True),
+        ("Die", "Lyon", "fr", True),
+    ],
+)
+def test_an_article_gives_way_to_an_article(new: str, old: str, language: str, fits: bool) -> None:
+    assert stands_in(new, old, language) == fits
 
 
 def test_a_node_is_of_the_type_that_most_of_its_mentions_have() -> None:
