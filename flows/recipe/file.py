@@ -16,6 +16,7 @@ from tercet.flows.recipe.corpus_names import select_corpora
 from tercet.flows.recipe.fitting import fitted, own_name
 from tercet.flows.recipe.model import Recipe, json_schema
 from tercet.flows.recipe.model_names import EVALUATOR, find_defined, find_judges, find_models
+from tercet.flows.recipe.needs import find_wired
 from tercet.flows.recipe.resolved import LLM, Misplaced, Resolved
 from tercet.flows.recipe.secrets import refuse_secrets
 from tercet.flows.recipe.wording import kind_of_fault, nearest_key, wanted
@@ -344,6 +345,8 @@ def resolve(recipe: Recipe) -> Resolved:
     Raises: Misplaced for the first name that means nothing, or the first key that does not fit the
         others, with its place; Unusable for a generator that cannot do what it is asked.
     """
+    for fault in find_wired(recipe):
+        raise fault
     check_keys(recipe)
     defined = find_defined(recipe)
     models = find_models(recipe, defined)

@@ -29,7 +29,7 @@ from tercet.storage import locks
 from tercet.storage.answers import Pool, Response, open_pool
 from tercet.storage.store import Store
 from tercet.tasks.synthesis import answer_warnings
-from tercet.tasks.synthesis.fitted import FittedConfig
+from tercet.tasks.synthesis.fitted import decoding_of
 from tercet.tasks.warning import StageWarning
 
 if TYPE_CHECKING:
@@ -243,10 +243,11 @@ class LlmSession:
 
     def _connected(self, answerer: _Answerer) -> "Client | Local":
         config, folder = answerer.config, answerer.folder
-        if not isinstance(config, FittedConfig):
+        decoding = decoding_of(config)
+        if decoding is None:
             return self._asked(answerer, config.llm, folder)
         assert folder is not None
-        if config.decoding.backend == "vllm":
+        if decoding.backend == "vllm":
             llm, look = served(config, folder)
             return self._served(answerer, llm, lambda found: look)
         from tercet.models.generators.generator import Local

@@ -17,6 +17,7 @@ from pydantic import Field
 from tercet.models.generation import Relation
 from tercet.models.text.shingles import shared_words
 from tercet.storage.rows import quoted
+from tercet.tasks.config import Wired
 from tercet.tasks.corpus.anchors import QUERY_ID, is_query
 from tercet.tasks.corpus.held_out import held_out_shingles
 from tercet.tasks.stage import BadInput, Config, Stage, Work, connection
@@ -196,18 +197,10 @@ class SelectConfig(Config):
         description="Methods whose refused positives may become negatives; a change of meaning "
         "never becomes a positive.",
     )
-
-
-class PairedConfig(SelectConfig):
-    """The same with what the recipe says elsewhere."""
-
-    by_similarity: bool = Field(
-        default=True,
-        description="Whether a candidate needs a similarity; without a scorer of it none has one.",
-    )
-    mined_below: float = Field(
-        default=1.0, gt=0.0, le=1.0, description="Largest share of its positive's similarity."
-    )
+    # Whether a candidate needs a similarity; without a scorer of it none has one.
+    by_similarity: Wired[bool] = True
+    # Largest share of its positive's similarity that a mined negative may have.
+    mined_below: Wired[float] = 1.0
 
 
 def run(work: Work) -> None:
@@ -335,7 +328,7 @@ def _bound(db: Any, config: SelectConfig) -> None:
         )
 
 
-def _judge(db: Any, config: PairedConfig) -> None:
+def _judge(db: Any, config: SelectConfig) -> None:
     """Table `judged`: each candidate with the role it may serve in, or the reason why it has none.
 
     A text that several methods give in one role counts once; a candidate made for the role comes
@@ -425,7 +418,7 @@ _ORDERS = {
 }
 
 
-def pair(db: Any, config: PairedConfig, seed: int) -> None:
+def pair(db: Any, config: SelectConfig, seed: int) -> None:
     """Tables `paired`, `used` and `refusals`, from the table `judged`.
 
     paired: sentence, rank, relation, positive and negative; null where the positive is the
@@ -448,7 +441,7 @@ def pair(db: Any, config: PairedConfig, seed: int) -> None:
     _refuse(db, config)
 
 
-def _rank(db: Any, config: PairedConfig, seed: int) -> None:
+def _rank(db: Any, config: SelectConfig, seed: int) -> None:
     """Table `ranked`: accepted candidates with their rank among those they compete with.
 
     These are of their sentence and role, and with pairing by relation of their relation too. The
@@ -470,7 +463,7 @@ def _rank(db: Any, config: PairedConfig, seed: int) -> None:
     )
 
 
-def _by_role(db: Any, config: PairedConfig) -> None:
+def _by_role(db: Any, config: SelectConfig) -> None:
     """Table `pairs`: any accepted positive with the accepted negative of its rank; and `displaced`,
     those of them that gave way to a fallback.
 
@@ -529,7 +522,7 @@ def _by_role(db: Any, config: PairedConfig) -> None:
     )
 
 
-def _by_relation(db: Any, config: PairedConfig) -> None:
+def _by_relation(db: Any, config: SelectConfig) -> None:
     """Table `pairs`: what alters with what keeps, and the other positives with what is unrelated.
 
     Several altered texts share a kept one where there are fewer of these. A mined text is the
@@ -589,7 +582,7 @@ def _by_relation(db: Any, config: PairedConfig) -> None:
     )
 
 
-def _refuse(db: Any, config: PairedConfig) -> None:
+def _refuse(db: Any, config: SelectConfig) -> None:
     """Tables `paired`, `used` and `refusals`. A pair of one text twice makes no triplet."""
     for table, condition in (("paired", "NOT same_text"), ("alike", "same_text")):
         db.execute(f"CREATE TEMP TABLE {table} AS SELECT * FROM pairs WHERE {condition}")
@@ -674,7 +667,7 @@ QUERIES = {"triplets": _TRIPLETS, "rejects": _REJECTS, "acceptance": _ACCEPTANCE
 
 STAGE = Stage(
     name="select",
-    config=PairedConfig,
+    config=SelectConfig,
     tables={"triplets": TRIPLETS, "acceptance": ACCEPTANCE},
     run=run,
 )

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from tercet.storage.rows import Rows, read_parquet_sql
 from tercet.tasks.scoring.select import RANDOM, SelectConfig
 from tercet.tasks.stage import Work, connection
-from tercet.tasks.synthesis.synthesise import SynthesiseConfig
+from tercet.tasks.synthesis.methods import SynthesiseConfig
 from tercet.tasks.warning import StageWarning, find_cut
 
 if TYPE_CHECKING:
