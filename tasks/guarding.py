@@ -9,7 +9,7 @@ only the ids of those found.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,7 @@ from tercet.models import seeding
 from tercet.models.seeding import Ids
 from tercet.models.text import overlap
 from tercet.models.text.overlap import Matches
-from tercet.tasks.config import Wired, WiredForm
+from tercet.tasks.config import Need, Wired, WiredForm
 from tercet.tasks.encoders import load_encoder
 from tercet.tasks.evaluation.suites.beir import SUITE as RETRIEVAL_SETS
 from tercet.tasks.evaluation.suites.beir import (
@@ -63,7 +63,7 @@ class GuardConfig(WiredForm):
         le=1.0,
         description="Share of an evaluation sentence's n-grams in one text; null: not checked.",
     )
-    embedding_min: float | None = Field(
+    embedding_min: Annotated[float | None, Need("compares", instead=None)] = Field(
         default=0.9,
         gt=0.0,
         le=1.0,

@@ -12,7 +12,7 @@ from tercet.flows.running.run_plan import RunPlan, prepare
 from tercet.models.plugins import package_of
 from tercet.storage.artifacts import open_artifact, warnings_of
 from tercet.storage.store import open_store
-from tercet.tasks.scoring.select_checks import unused
+from tercet.tasks.scoring.scorers import unused
 from tercet.tasks.training.train_warnings import find_beforehand
 
 WORDS = {

@@ -34,8 +34,7 @@ from tercet.tasks.evaluation.evaluate import list_tasks, measures_texts
 from tercet.tasks.evaluation.suites.sts import STS_TASKS
 from tercet.tasks.knowledge import extract, extract_generate, extract_parse, graph
 from tercet.tasks.scoring import embed, mine, select
-from tercet.tasks.scoring.scorers import filter_scorers
-from tercet.tasks.scoring.select_checks import MEASURES, asks_probability
+from tercet.tasks.scoring.scorers import MEASURES, filter_scorers
 from tercet.tasks.stage import Stage
 from tercet.tasks.synthesis import asking, fitted, parse, prompted, synthesise
 from tercet.tasks.synthesis.methods import METHODS, SynthesiseConfig, check_params
@@ -298,7 +297,7 @@ def _select_step(resolved: Resolved) -> Step:
     asked: dict[str, str | None] = {}
     for measure in MEASURES:
         own = [name for name, (scorer, _) in resolved.scorers.items() if scorer.measure == measure]
-        if own and (measure == "similarity" or asks_probability(recipe.select)):
+        if own and (measure == "similarity" or recipe.select.asks_probability):
             asked[measure] = getattr(recipe.select, measure) or own[0]
         else:
             asked[measure] = None

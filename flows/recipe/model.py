@@ -1,8 +1,8 @@
 """The recipe: all settings that decide a run's result, as pydantic models."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import Field, model_validator
+from pydantic import BaseModel, Field, model_validator
 
 from tercet.errors import InvalidSetting
 from tercet.models.encoders.settings import Prompts
@@ -10,7 +10,7 @@ from tercet.models.generators.settings import GeneratorSettings
 from tercet.models.llm.run_settings import AskingSettings
 from tercet.models.llm.settings import LlmSettings
 from tercet.models.losses.registry import LOSSES
-from tercet.tasks.config import WIRED, marked
+from tercet.tasks.config import WIRED, Need, description_of, marked, needs_of
 from tercet.tasks.corpus.sample import SampleConfig
 from tercet.tasks.corpus.sources.corpora import CorpusConfig, IngestConfig
 from tercet.tasks.evaluation.awareness import AwarenessConfig
@@ -25,7 +25,6 @@ from tercet.tasks.retrieval.negatives import NegativesConfig
 from tercet.tasks.scoring.embed import EmbedConfig
 from tercet.tasks.scoring.mine import MineConfig
 from tercet.tasks.scoring.select import SelectConfig
-from tercet.tasks.scoring.select_checks import COSINES
 from tercet.tasks.stage import Config
 from tercet.tasks.synthesis.methods import METHOD_NAMES, SynthesiseConfig
 from tercet.tasks.synthesis.parse import ParseConfig
@@ -166,7 +165,7 @@ class Recipe(Config):
     seeds: int = Field(
         1, ge=1, le=100, description="trainings on the same rows, with seed, seed + 1 and so on"
     )
-    backbone: str | None = Field(
+    backbone: Annotated[str | None, Need("starts")] = Field(
         None, description="the model that training starts from; required with `train`"
     )
     corpora: list[CorpusConfig] = Field(min_length=1, description="Where text comes from")
@@ -197,17 +196,17 @@ class Recipe(Config):
     sample: SampleConfig = Field(
         SampleConfig(), description="How many anchors, and how many passages"
     )
-    synthesise: dict[str, SynthesiseConfig] = Field(
+    synthesise: Annotated[dict[str, SynthesiseConfig], Need("trains")] = Field(
         default_factory=dict, description="methods, each with its weight and parameters"
     )
     parse: ParseConfig = Field(ParseConfig(), description="How long a generation may be")
-    evaluator: EvaluatorSettings | None = Field(
+    evaluator: Annotated[EvaluatorSettings | None, Need("judges")] = Field(
         None,
         description="The frozen model that scores candidates; required if anything is "
         "synthesised, unless a judge decides",
     )
     embed: EmbedConfig = Field(EmbedConfig(), description="How the evaluator encodes")
-    mine: MineConfig | None = Field(
+    mine: Annotated[MineConfig | None, Need("evaluator"), Need("topical")] = Field(
         None, description="negatives for rows on a topic, from the stored vectors; null: none"
     )
     score: dict[str, dict[str, Any] | None] = Field(
@@ -225,7 +224,7 @@ class Recipe(Config):
     whiten: WhitenConfig | None = Field(
         None, description="whitening of the encoder's vectors; null: none"
     )
-    choose: ChooseConfig | None = Field(
+    choose: Annotated[ChooseConfig | None, Need("trains")] = Field(
         None,
         description="a choice by `evaluate.retrieval_sets` of how much of the training is shipped; "
         "null: all of it",
@@ -239,10 +238,10 @@ class Recipe(Config):
     guard: GuardConfig = Field(
         GuardConfig(), description="removal of evaluation texts from the training rows"
     )
-    awareness: AwarenessConfig | None = Field(
+    awareness: Annotated[AwarenessConfig | None, Need("trains"), Need("dev")] = Field(
         None, description="test of whether encoders notice changed entities and quantities"
     )
-    measure_generators: MeasureGeneratorsConfig | None = Field(
+    measure_generators: Annotated[MeasureGeneratorsConfig | None, Need("generators")] = Field(
         None, description="figures of the generators' paraphrases, beside simple controls"
     )
     run: RunSettings = Field(RunSettings(), description="How the recipe is run; changes no result")
@@ -255,20 +254,6 @@ class Recipe(Config):
             methods = {k: _method(v) for k, v in content["synthesise"].items()}
             return {**content, "synthesise": methods}
         return content
-
-    @model_validator(mode="before")
-    @classmethod
-    def _no_cosines(cls, content: Any) -> Any:
-        """Without an evaluator no threshold of a cosine has a default, so that any is a wish."""
-        if not isinstance(content, dict) or content.get("evaluator") is not None:
-            return content
-        select, guard = content.get("select") or {}, content.get("guard") or {}
-        without = {}
-        if content.get("synthesise") and isinstance(select, dict):
-            without["select"] = {**dict.fromkeys(COSINES), **select}
-        if isinstance(guard, dict) and guard.get("encoder") is None:
-            without["guard"] = {"embedding_min": None, **guard}
-        return {**content, **without}
 
     @property
     def unlabelled(self) -> tuple[CorpusConfig, ...]:
@@ -308,9 +293,22 @@ def json_schema() -> dict[str, Any]:
     models = schema["properties"]["models"]
     models["additionalProperties"] = {"anyOf": [{"type": "string"}, models["additionalProperties"]]}
     _describe_losses(schema["$defs"])
+    for kind in _kinds(Recipe):
+        for name, field in kind.model_fields.items():
+            if needs_of(field):
+                place = schema if kind is Recipe else schema["$defs"][kind.__name__]
+                place["properties"][name]["description"] = description_of(field)
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     schema["title"] = "Tercet recipe"
     return schema
+
+
+def _kinds(annotation: Any) -> set[type[BaseModel]]:
+    """All models within a type."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        below = [_kinds(field.annotation) for field in annotation.model_fields.values()]
+        return {annotation}.union(*below)
+    return set[type[BaseModel]]().union(*map(_kinds, get_args(annotation)))
 
 
 def _describe_losses(definitions: dict[str, Any]) -> None:

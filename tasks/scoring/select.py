@@ -17,7 +17,7 @@ from pydantic import Field
 from tercet.models.generation import Relation
 from tercet.models.text.shingles import shared_words
 from tercet.storage.rows import quoted
-from tercet.tasks.config import Wired
+from tercet.tasks.config import Need, Wired
 from tercet.tasks.corpus.anchors import QUERY_ID, is_query
 from tercet.tasks.corpus.held_out import held_out_shingles
 from tercet.tasks.stage import BadInput, Config, Stage, Work, connection
@@ -110,11 +110,8 @@ class Quantile(Config):
 
 
 Similarity: TypeAlias = Annotated[float, Field(ge=0.0, le=1.0)] | Quantile
-Bound: TypeAlias = Similarity | None
-
-
-def _cosine(description: str, default: float | None) -> Any:
-    return Field(default=default, description=description)
+Bound: TypeAlias = Annotated[Similarity | None, Need("similarity", instead=None)]
+Probability: TypeAlias = Annotated[float | None, Need("p_true")]
 
 
 class RelationConfig(Config):
@@ -122,9 +119,7 @@ class RelationConfig(Config):
 
     positive_min: Bound = Field(None, description="For `keeps` and `topic`")
     negative_max: Bound = Field(None, description="For `alters` and `other`")
-    p_min: float | None = Field(
-        default=None, ge=0.0, le=1.0, description="For `keeps` and `alters`"
-    )
+    p_min: Probability = Field(default=None, ge=0.0, le=1.0, description="For `keeps` and `alters`")
 
 
 class MethodConfig(RelationConfig):
@@ -140,24 +135,27 @@ class MethodConfig(RelationConfig):
 class SelectConfig(Config):
     """Thresholds, fallbacks and the choice among several accepted candidates."""
 
-    positive_min: Bound = _cosine(
-        "Lowest similarity of a positive (GCSE: 0.9); no bound of queries.", 0.9
+    positive_min: Bound = Field(
+        default=0.9,
+        description="Lowest similarity of a positive (GCSE: 0.9); no bound of queries.",
     )
-    negative_max: Bound = _cosine("Highest similarity of a negative (GCSE: 0.75).", 0.75)
-    p_min: float | None = Field(
+    negative_max: Bound = Field(
+        default=0.75, description="Highest similarity of a negative (GCSE: 0.75)."
+    )
+    p_min: Probability = Field(
         default=None,
         ge=0.0,
         le=1.0,
         description="Lowest probability accepted that the role is right, of texts that keep or "
         "alter the meaning; others are neither true nor false.",
     )
-    rank_max: int | None = Field(
+    rank_max: Annotated[int | None, Need("rank")] = Field(
         default=None,
         ge=1,
         le=1_000,
         description="Last rank accepted of a query's own passage among all passages; null: none.",
     )
-    rank: Literal["vectors", "bm25", "fused"] = Field(
+    rank: Annotated[Literal["vectors", "bm25", "fused"], Need("rank_max")] = Field(
         default="vectors", description="How `rank_max` takes the passages to be searched."
     )
     similarity: str | None = Field(
@@ -183,7 +181,11 @@ class SelectConfig(Config):
     per_sentence: int = Field(
         default=1, ge=1, le=64, description="Most triplets per anchor, of each relation."
     )
-    prefer: Literal["draw", "similarity", "p_true"] = Field(
+    prefer: Annotated[
+        Literal["draw", "similarity", "p_true"],
+        Need("similarity", values=("similarity",)),
+        Need("p_true", values=("p_true",)),
+    ] = Field(
         default="draw",
         description="Among several accepted candidates: a seeded draw by the methods' weights; "
         "the most similar first (the surest positive, the hardest negative); or the surest of "
@@ -201,6 +203,17 @@ class SelectConfig(Config):
     by_similarity: Wired[bool] = True
     # Largest share of its positive's similarity that a mined negative may have.
     mined_below: Wired[float] = 1.0
+
+    @property
+    def bounds_probability(self) -> bool:
+        """Whether some texts are refused by the probability that their role is right."""
+        below = (*self.relations.values(), *self.methods.values())
+        return self.p_min is not None or any(level.p_min is not None for level in below)
+
+    @property
+    def asks_probability(self) -> bool:
+        """Whether the selection reads the probability that a role is right."""
+        return self.bounds_probability or self.prefer == "p_true"
 
 
 def run(work: Work) -> None:

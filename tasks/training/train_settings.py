@@ -22,7 +22,7 @@ _TAKEN = re.compile(r"base|encoder|previous|evaluator|seed\d+")
 _MAX_LENGTH = 64
 
 
-class ChooseConfig(Config):
+class CheckpointConfig(Config):
     """How often the encoder is measured on dev, and by what."""
 
     every: int = Field(
@@ -53,7 +53,7 @@ class TrainConfig(FormSettings, Config):
         default=False, description="Run Python code that comes with the backbone's files."
     )
     log_steps: int = Field(default=10, ge=1, description="Steps between rows of training_log.")
-    choose: ChooseConfig | None = Field(
+    choose: CheckpointConfig | None = Field(
         default=None,
         description="Keep the weights of the step that is best on dev; null: of the last step.",
     )

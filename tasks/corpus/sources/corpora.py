@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from tercet.errors import InvalidSetting
 from tercet.models.text.words import fold
-from tercet.tasks.config import Steers, Wired
+from tercet.tasks.config import Need, Steers, Wired
 from tercet.tasks.corpus.kind_registry import KINDS
 from tercet.tasks.corpus.sources.separated import DialectSettings
 from tercet.tasks.stage import Config
@@ -207,7 +207,7 @@ class IngestConfig(Config):
         le=1.0,
         description="A cluster of tied documents larger than this share of all goes to train",
     )
-    passages: Steers[PassagesConfig | None] = Field(
+    passages: Annotated[Steers[PassagesConfig | None], Need("sentences")] = Field(
         default=None,
         description="Makes the table `passages`; `{}` for the defaults, null: no passages",
     )
