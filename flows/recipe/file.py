@@ -265,15 +265,15 @@ def _sentences(
         named = named or location
         key = ".".join(str(part) for part in named) or "recipe"
         where = option or (f"{path}:{line}" if line else str(path))
-        lines.setdefault((where, key), f"{where}: {_wrong(fault, location, key, content)}.")
+        lines.setdefault((where, key), f"{where}: {_wrong(fault, location, key)}.")
     return [*lines.values()]
 
 
-def _wrong(fault: ErrorDetails, location: Location, key: str, content: Mapping[str, Any]) -> str:
+def _wrong(fault: ErrorDetails, location: Location, key: str) -> str:
     """What is wrong with a key, in words."""
     kind, value = fault["type"], fault.get("input")
     if kind == "extra_forbidden":
-        near = nearest_key(json_schema(), content, location)
+        near = nearest_key(json_schema(), location[-1])
         return f"unknown key {key!r}" + (f"; the nearest is {near!r}" if near else "")
     if kind == "missing":
         return f"the key {'.'.join(map(str, location))!r} is missing"

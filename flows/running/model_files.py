@@ -12,18 +12,14 @@ from tercet.models.encoders.settings import CNN, cnn_form
 from tercet.models.losses.definition import DONOR, Definition
 from tercet.models.losses.token_reconstruction import SLOT as FREQUENCIES
 from tercet.models.losses.word_layer import Layer, is_roberta, layer_of
-from tercet.models.pretraining.forms import described, transformer_folder
+from tercet.models.pretraining.forms import transformer_folder
 from tercet.tasks.evaluation.evaluate import EvaluateConfig
 from tercet.tasks.stage import BadInput
 from tercet.tasks.training.pretrain import PretrainConfig
 from tercet.tasks.training.train_settings import TrainConfig
-from tercet.tasks.training.whiten import WhitenConfig
 
-# How many layers a model has, by the names that its type has for it; and how wide its states are.
+# How many layers a model has, by the names that its type has for it.
 _LAYERS = ("num_hidden_layers", "num_layers", "n_layers")
-_WIDTHS = ("hidden_size", "d_model", "n_embd", "dim")
-# Modules that leave a vector as wide as the states that it is made of.
-_AS_WIDE = ("Transformer", "Pooling", "Normalize")
 
 
 def check_model_files(steps: Sequence[Step], tagged: Mapping[str, Path]) -> None:
@@ -38,8 +34,6 @@ def check_model_files(steps: Sequence[Step], tagged: Mapping[str, Path]) -> None
             if folder is not None and step.stage.check_model is not None:
                 step.stage.check_model(step.config, slot, folder)
     for step in steps:
-        if isinstance(step.config, WhitenConfig):
-            _check_dimensions(step, by_name, tagged)
         _check_cnn(step, by_name, tagged)
         if isinstance(step.config, TrainConfig):
             _check_training(step, by_name, tagged)
@@ -78,24 +72,6 @@ def _way_back(source: Model, by_name: Mapping[str, Step], *more: str) -> tuple[M
     return source, steps
 
 
-def _check_dimensions(step: Step, by_name: Mapping[str, Step], tagged: Mapping[str, Path]) -> None:
-    """Raises BadInput where whitening would keep more directions than the vectors have."""
-    config: Any = step.config
-    source, trained = _way_back(step.models["encoder"], by_name)
-    forms = [config.pooling, *(getattr(other.config, "pooling", None) for other in trained)]
-    # Several poolings are joined, and a token_cnn is as wide as its channels make it.
-    if any(form is not None and (isinstance(form, tuple) or cnn_form(form)) for form in forms):
-        return
-    folder = _folder(step, source, tagged, in_cache=True)
-    width = None if folder is None else _width(folder)
-    if width is not None and config.dimensions is not None and config.dimensions > width:
-        raise BadInput(
-            "bad_value",
-            f"{step.name}: whiten.dimensions is {config.dimensions}, but the encoder's vectors "
-            f"have only {width} numbers: lower it to {width} or less.",
-        )
-
-
 def _check_cnn(step: Step, by_name: Mapping[str, Step], tagged: Mapping[str, Path]) -> None:
     """Raises BadInput where a token_cnn is to pool states that was never trained."""
     pooling = getattr(step.config, "pooling", None)
@@ -126,29 +102,6 @@ def _has_cnn(folder: Path) -> bool:
         return f"{CNN}." in (folder / "modules.json").read_text("utf-8")
     except (OSError, ValueError):
         return False  # whoever loads the model says what is wrong with it
-
-
-def _width(folder: Path) -> int | None:
-    """The length of an encoder's vectors; None where its files do not simply say so."""
-    modules = folder / "modules.json"
-    try:
-        listed = json.loads(modules.read_text("utf-8")) if modules.is_file() else []
-        kinds = [str(module["type"]).rpartition(".")[2] for module in listed]
-        own = [folder / str(module["path"]) / "config.json" for module in listed]
-        joined = [_joins(file) for file, kind in zip(own, kinds, strict=True) if kind == "Pooling"]
-        if any(joined) or any(kind not in _AS_WIDE for kind in kinds):
-            return None
-        said = described(folder)
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
-        return None  # whoever loads the model says what is wrong with it
-    return next((n for key in _WIDTHS if isinstance(n := said.get(key), int) and n > 0), None)
-
-
-def _joins(file: Path) -> bool:
-    """Whether a Pooling's config names several modes, in the old form or in the new."""
-    said = json.loads(file.read_text("utf-8"))
-    old = [key for key, value in said.items() if key.startswith("pooling_mode_") and value is True]
-    return len(old) > 1 or isinstance(said.get("pooling_mode"), list)
 
 
 def _check_counts(step: Step, by_name: Mapping[str, Step], tagged: Mapping[str, Path]) -> None:

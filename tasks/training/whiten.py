@@ -45,7 +45,7 @@ class WhitenConfig(WiredForm):
     """How far the vectors are whitened, which are made as `evaluate` makes them."""
 
     dimensions: int | None = Field(
-        default=256, ge=1, description="Directions kept, those of largest variance; null: all."
+        default=256, ge=1, description="Most directions kept, those of largest variance; null: all."
     )
     power: float = Field(
         default=0.3,
@@ -80,7 +80,8 @@ def run(work: Work) -> Path:
         )
         if not np.isfinite(vectors).all():
             raise ValueError("the encoder gives NaN or infinity: its training has diverged")
-        fitted = whitening(vectors, config.dimensions, config.power)
+        dimensions = config.dimensions and min(config.dimensions, vectors.shape[1])
+        fitted = whitening(vectors, dimensions, config.power)
     except ValueError as error:
         raise BadInput(kind_of(error, "unfit_model"), f"whiten: {error}") from error
     whiten(model, fitted)

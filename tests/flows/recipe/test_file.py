@@ -254,8 +254,6 @@ def test_every_pattern_of_a_recipe_is_told_in_words() -> None:
         ("corpora.0.sorce=a", "'corpora.0.sorce' 'source'"),
         (f"{LOSS}={{name: gaussian_decay, gat: 1}}", f"'{LOSS}.gat' 'gate'"),
         (f"{LOSS}=info_nc", "'info_nc' 'info_nce'"),
-        # Another loss's.
-        (f"{LOSS}={{name: info_nce, gat: 1}}", f"'{LOSS}.gat'."),
         ("models={m: {pretrain: {form: masked, init: x, tokns: 3}}}", "m.pretrain.tokns 'tokens'"),
         ("synthesise.negation.wight=1", "negation wight"),
         ("score={nonsense: }", "score.nonsense 'gense'"),

@@ -37,7 +37,6 @@ from tercet.tasks.training import (
     fit_generator,
     fit_gense,
     pretrain,
-    whiten,
 )
 from tercet.tasks.training.count_tokens import CountTokensConfig
 from tercet.tasks.training.fit_evaluator import FitEvaluatorConfig
@@ -47,7 +46,6 @@ from tercet.tasks.training.generator_pairs import PairsConfig
 from tercet.tasks.training.pretrain import PretrainConfig
 from tercet.tasks.training.train import STAGE
 from tercet.tasks.training.train_settings import TrainConfig
-from tercet.tasks.training.whiten import WhitenConfig
 
 
 def trained(name: str, backbone: Model, pooling: Any = None, **loss: Any) -> Step:
@@ -71,10 +69,6 @@ def model(folder: Path, config: dict[str, Any], *layers: str) -> Path:
     tensors = {f"{layer}.weight": np.zeros(2) for layer in (*layers, "embeddings")}
     save_file(tensors, folder / "model.safetensors")
     return folder
-
-
-def width_of(backbone: Path) -> int:
-    return int(json.loads((backbone / "config.json").read_text())["hidden_size"])
 
 
 @pytest.mark.parametrize(
@@ -154,72 +148,6 @@ def test_a_tag_of_a_judge_of_pairs_is_no_backbone(tmp_path: Path) -> None:
     step = Step("train", STAGE, config, {}, {"backbone": Tagged("judge")})
     with fails("unfit_model"):
         check_model_files([step], {"judge": tmp_path})
-
-
-def whitened(dimensions: int | None, encoder: Model, **form: Any) -> Step:
-    config = WhitenConfig.model_validate({"dimensions": dimensions, **form})
-    return Step("whiten", whiten.STAGE, config, {}, {"encoder": encoder})
-
-
-def test_whitening_keeps_no_more_directions_than_there_are(tiny_backbone: Path) -> None:
-    width = width_of(tiny_backbone)
-    here = Weights(str(tiny_backbone))
-    first = trained("train.a", here, start="identity")
-    second = trained("train.b", Made("train.a"), start="identity")
-    before = [first, second]
-    check_model_files([*before, whitened(width, Made("train.b"))], {})
-    check_model_files([whitened(None, here)], {})
-    # This form's vectors are as wide as its channels make them.
-    pooled = {"pooling": "token_cnn"}
-    wide = trained("train.a", here, **pooled, start="identity")
-    check_model_files([wide, whitened(width + 1, Made("train.a"), **pooled)], {})
-    for steps in ([*before, whitened(width + 1, Made("train.b"))], [whitened(width + 1, here)]):
-        with fails("bad_value", "whiten.dimensions", width + 1, width):
-            check_model_files(steps, {})
-
-
-@pytest.mark.parametrize(
-    ("modules", "known"),
-    [
-        (["Transformer", "Pooling", "Normalize"], True),
-        (["Transformer", "Pooling", "Dense"], False),
-        (["StaticEmbedding"], False),
-        (None, False),
-    ],
-)
-def test_a_width_that_the_files_do_not_tell_is_left_to_the_run(
-    tmp_path: Path, modules: list[str] | None, known: bool
-) -> None:
-    listed = [
-        {"type": f"sentence_transformers.models.{kind}", "path": f"{number}_{kind}"}
-        for number, kind in enumerate(modules or ())
-    ]
-    model(tmp_path, {"hidden_size": 8})
-    (tmp_path / "1_Pooling").mkdir()
-    (tmp_path / "1_Pooling" / "config.json").write_text('{"pooling_mode": "mean"}')
-    (tmp_path / "modules.json").write_text(json.dumps(listed) if modules else "[3]")
-    with fails("bad_value", "8") if known else nullcontext():
-        check_model_files([whitened(9, Weights(str(tmp_path)))], {})
-
-
-@pytest.mark.parametrize(
-    ("pooling", "joined"),
-    [
-        ({"pooling_mode": "cls"}, False),
-        ({"pooling_mode": ["cls", "mean"]}, True),
-        ({"pooling_mode_cls_token": False, "pooling_mode_mean_tokens": True}, False),
-        ({"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": True}, True),
-    ],
-)
-def test_poolings_that_are_joined_are_wider(
-    tiny_backbone: Path, tmp_path: Path, pooling: dict[str, Any], joined: bool
-) -> None:
-    wider = width_of(tiny_backbone) + 1
-    check_model_files([whitened(wider, Weights(str(tiny_backbone)), pooling=["cls", "mean"])], {})
-    encoder.load_encoder(tiny_backbone, "mean").save_pretrained(str(tmp_path / "own"))
-    (tmp_path / "own" / "1_Pooling" / "config.json").write_text(json.dumps(pooling))
-    with nullcontext() if joined else fails("bad_value", "dimensions"):
-        check_model_files([whitened(wider, Weights(str(tmp_path / "own")))], {})
 
 
 def reconstructing(backbone: Model, tokenizer: Model) -> list[Step]:
