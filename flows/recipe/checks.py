@@ -288,7 +288,7 @@ def _unknown(name: str, methods: Mapping[str, Method], where: str = "") -> str:
 
 def _check_choice(recipe: Recipe) -> Iterator[Misplaced]:
     """A checkpoint is chosen on dev pairs or on a suite's dev set, which must exist."""
-    choose = recipe.train.choose
+    choose, measured = recipe.train.choose, recipe.evaluate
     if choose is None:
         return
     place: Place = ("train", "choose")
@@ -300,45 +300,28 @@ def _check_choice(recipe: Recipe) -> Iterator[Misplaced]:
                 "so it would choose by weights that are not kept: leave out one of the two keys",
                 *("train", "phases", index, "weight_interpolation"),
             )
-    if choose.by == "fact_order":
-        if not recipe.evaluate.fact_order:
-            yield Misplaced(
-                "missing_key",
-                "fact_order needs evaluate.fact_order, which names no file: name one with dev "
-                "cases, or choose by retrieval",
-                *(*place, "by"),
-            )
-    elif choose.by not in CHOOSERS:
-        known = [*CHOOSERS, *recipe.evaluate.sts_sets, *recipe.evaluate.retrieval_sets]
-        if choose.by not in known:
-            yield Misplaced(
-                "unknown_name",
-                f"there is no {choose.by!r} to choose by{suggest(choose.by, known)}; known: "
-                f"{', '.join(CHOOSERS)}, and the names under evaluate.sts_sets and "
-                "evaluate.retrieval_sets",
-                *(*place, "by"),
-            )
-    elif choose.by != "retrieval":
-        if recipe.evaluate.suite is None:
-            yield Misplaced(
-                "missing_key",
-                f"{choose.by} needs evaluate.suite, which does not name a directory: name one, "
-                "or choose by retrieval",
-                *(*place, "by"),
-            )
-    elif recipe.ingest.dev == 0:
+    reads: dict[str, tuple[bool, str]] = {
+        **dict.fromkeys(CHOOSERS, (measured.suite is not None, "evaluate.suite, a directory")),
+        "fact_order": (bool(measured.fact_order), "evaluate.fact_order, files with dev cases"),
+        "retrieval": (
+            recipe.ingest.dev > 0 and _has_pairs(recipe),
+            "document pairs of dev: a corpus with query and answer, and ingest.dev above 0",
+        ),
+        **dict.fromkeys((*measured.sts_sets, *measured.retrieval_sets), (True, "")),
+    }
+    if choose.by not in reads:
         yield Misplaced(
-            "missing_key",
-            "there are no dev pairs to choose on, since ingest.dev is 0: raise it, or keep "
-            "the last step's weights (--set train.choose=null)",
-            *place,
+            "unknown_name",
+            f"there is no {choose.by!r} to choose by{suggest(choose.by, reads)}; known: "
+            f"{', '.join(CHOOSERS)}, and the names under evaluate.sts_sets and "
+            "evaluate.retrieval_sets",
+            *(*place, "by"),
         )
-    elif not _has_pairs(recipe):
+    elif not reads[choose.by][0]:
         yield Misplaced(
             "missing_key",
-            "there are no dev pairs to choose on, since no corpus has document pairs (query "
-            "and answer): name these columns, or keep the last step's weights "
-            "(--set train.choose=null)",
+            f"{choose.by} chooses by {reads[choose.by][1]}, which the recipe lacks: add it, or "
+            "keep the last step's weights (--set train.choose=null)",
             *place,
         )
 
