@@ -45,7 +45,7 @@ HERE = Path(__file__).parent
 PART = 20_000
 LETTERS = 15
 LEVELS = ("exact", "near", "ngram")
-SETTINGS = guarding.GuardSettings()
+SETTINGS = guarding.GuardConfig()
 
 
 def distinct(texts: Iterable[str]) -> list[str]:

@@ -25,6 +25,7 @@ from pydantic.json_schema import SkipJsonSchema
 from tercet.flows.recipe.model import Recipe
 from tercet.models.generation import DETAIL
 from tercet.storage.catalog.snapshot import METADATA
+from tercet.tasks.config import description_of
 from tercet.tasks.findings.answers import NO_TEXT, UNLIKE
 from tercet.tasks.findings.looking import FINDINGS, KEPT
 from tercet.tasks.findings.trainings import BEFORE
@@ -136,7 +137,7 @@ def _rows(keys: Iterator[tuple[str, FieldInfo]] | list[tuple[str, FieldInfo]]) -
     rows: dict[str, list[list[str]]] = {}
     for name, field in keys:
         assert field.description, f"{name} has no description in the code"
-        said = field.description.replace("|", "\\|")
+        said = description_of(field).replace("|", "\\|")
         rows.setdefault(name, []).append([_default(field), _values(field), said])
     lines = []
     for name, alike in rows.items():

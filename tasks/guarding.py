@@ -9,7 +9,7 @@ only the ids of those found.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -18,11 +18,10 @@ import pyarrow.compute as pc
 from pydantic import Field
 
 from tercet.models import seeding
-from tercet.models.encoders.settings import FormSettings
-from tercet.models.machine import Precision
 from tercet.models.seeding import Ids
 from tercet.models.text import overlap
 from tercet.models.text.overlap import Matches
+from tercet.tasks.config import Need, Wired, WiredForm
 from tercet.tasks.encoders import load_encoder
 from tercet.tasks.evaluation.suites.beir import SUITE as RETRIEVAL_SETS
 from tercet.tasks.evaluation.suites.beir import (
@@ -38,7 +37,7 @@ from tercet.tasks.evaluation.suites.sts_sets import find_set_files, read_sets
 from tercet.tasks.evaluation.suites.suite import read_suite, revisions, suite_files
 from tercet.tasks.evaluation.suites.task import Task
 from tercet.tasks.rejects import rejects
-from tercet.tasks.stage import BadInput, Config, EachPart, OnePart, Stage, Work
+from tercet.tasks.stage import BadInput, EachPart, OnePart, Stage, Work
 
 # Words in an n-gram. Evaluation sentences with fewer than so many words are only matched exactly.
 ORDER, MIN_WORDS = 4, 6
@@ -46,8 +45,13 @@ ORDER, MIN_WORDS = 4, 6
 SHORTLIST = 0.3
 
 
-class GuardSettings(Config):
-    """What counts as contamination, and what happens to it."""
+class GuardConfig(WiredForm):
+    """What counts as contamination, and what happens to it.
+
+    chosen_on: tasks whose dev split decides which checkpoint is kept. fact_order, sts_sets,
+    retrieval_sets: names and files of their tasks. The form, max_length and precision are those
+    that the stored vectors were made with.
+    """
 
     action: Literal["remove", "report"] = Field(
         default="remove",
@@ -59,7 +63,7 @@ class GuardSettings(Config):
         le=1.0,
         description="Share of an evaluation sentence's n-grams in one text; null: not checked.",
     )
-    embedding_min: float | None = Field(
+    embedding_min: Annotated[float | None, Need("compares", instead=None)] = Field(
         default=0.9,
         gt=0.0,
         le=1.0,
@@ -70,26 +74,14 @@ class GuardSettings(Config):
         description="Encodes the shortlist: directory, package:PACKAGE/FOLDER or hub name; null: "
         "evaluator.model, if there is one.",
     )
-
-
-class GuardConfig(FormSettings, GuardSettings):
-    """The settings with what else decides the result.
-
-    chosen_on: tasks whose dev split decides which checkpoint is kept. fact_order, sts_sets,
-    retrieval_sets: names and files of their tasks. The form, max_length and precision are those
-    that the stored vectors were made with.
-    """
-
-    suite: Path
-    tasks: tuple[str, ...]
-    splits: tuple[Split, ...] = ("test",)
-    chosen_on: tuple[str, ...] = ()
-    fact_order: tuple[tuple[str, str], ...] = ()
-    sts_sets: tuple[tuple[str, StsSet], ...] = ()
-    retrieval_sets: tuple[tuple[str, RetrievalSource], ...] = ()
-    max_length: int = 128
-    precision: Precision = "fp32"
-    trust_remote_code: bool = False
+    suite: Wired[Path] = Path()
+    tasks: Wired[tuple[str, ...]] = ()
+    splits: Wired[tuple[Split, ...]] = ("test",)
+    chosen_on: Wired[tuple[str, ...]] = ()
+    fact_order: Wired[tuple[tuple[str, str], ...]] = ()
+    sts_sets: Wired[tuple[tuple[str, StsSet], ...]] = ()
+    retrieval_sets: Wired[tuple[tuple[str, RetrievalSource], ...]] = ()
+    max_length: Wired[int] = 128
 
 
 @dataclass(frozen=True)
@@ -181,7 +173,7 @@ def read_sentences(config: GuardConfig) -> Sentences:
     return Sentences(texts, list(names), pairs[:, 1], starts, index)
 
 
-__all__ = ["LABELLED", "SENTENCES", "TRIPLETS", "GuardConfig", "GuardSettings"]
+__all__ = ["LABELLED", "SENTENCES", "TRIPLETS", "GuardConfig"]
 
 CONTAMINATION = pa.schema(
     [

@@ -18,7 +18,7 @@ from tercet.flows.recipe.text import COMMENTS, SEARCH_COMMENTS, check_output, re
 from tercet.flows.results.metric_names import FEW
 from tercet.flows.terminal.text_table import render
 from tercet.models.text.languages import LEAST_ENGLISH
-from tercet.tasks.corpus.sources.corpora import IngestSettings
+from tercet.tasks.corpus.sources.corpora import IngestConfig
 from tercet.tasks.corpus.sources.discover import Description, describe
 from tercet.tasks.corpus.sources.files import kinds_of
 from tercet.tasks.corpus.sources.streams import DOCUMENTS, DOCUMENTS_EXTRA, PLAIN
@@ -289,7 +289,7 @@ def _beyond_labels(described: Description) -> Iterator[str]:
 
 def _short(described: Description, ingest: Mapping[str, Any]) -> str | None:
     """One line if most sentences are shorter than the recipe's bound."""
-    least = ingest.get("min_words", IngestSettings().min_words)
+    least = ingest.get("min_words", IngestConfig().min_words)
     short = sum(words < least for words in described.lengths)
     if 2 * short <= len(described.lengths):
         return None

@@ -11,7 +11,7 @@ from tercet.flows.running.run_plan import prepare
 from tercet.models.plugins import package_of
 from tercet.storage.artifacts import open_artifact, warnings_of
 from tercet.storage.store import open_store
-from tercet.tasks.scoring.select_checks import unused
+from tercet.tasks.scoring.scorers import unused
 
 WORDS = {
     "reuse": "reused",

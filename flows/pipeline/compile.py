@@ -20,8 +20,8 @@ from tercet.flows.pipeline.training import training_steps
 from tercet.flows.recipe.model import Recipe
 from tercet.flows.recipe.resolved import GENSE, LLM, Made, Model, Resolved
 from tercet.tasks import guarding
+from tercet.tasks.config import compiled
 from tercet.tasks.corpus import ingest, labelled, passages, sample
-from tercet.tasks.corpus.sources.corpora import IngestConfig, PretrainIngestConfig
 from tercet.tasks.evaluation import (
     awareness,
     halves,
@@ -34,11 +34,10 @@ from tercet.tasks.evaluation.evaluate import list_tasks, measures_texts
 from tercet.tasks.evaluation.suites.sts import STS_TASKS
 from tercet.tasks.knowledge import extract, extract_generate, extract_parse, graph
 from tercet.tasks.scoring import embed, mine, select
-from tercet.tasks.scoring.scorers import filter_scorers
-from tercet.tasks.scoring.select_checks import MEASURES, asks_probability
+from tercet.tasks.scoring.scorers import MEASURES, filter_scorers
 from tercet.tasks.stage import Stage
 from tercet.tasks.synthesis import asking, fitted, parse, prompted, synthesise
-from tercet.tasks.synthesis.methods import METHODS, MethodSettings
+from tercet.tasks.synthesis.methods import METHODS, SynthesiseConfig, check_params
 from tercet.tasks.training import (
     count_tokens,
     fit_evaluator,
@@ -65,19 +64,16 @@ def knowledge_steps(recipe: Recipe) -> list[Step]:
         steps.append(Step("extract", extract.STAGE, recipe.extract, sentences))
     else:
         assert recipe.llm is not None
-        asks = extract_generate.ExtractGenerateConfig(
-            **recipe.extract_generate.model_dump(), llm=served(recipe.llm)
-        )
-        reads = extract_parse.ExtractParseConfig(
-            **recipe.extract_parse.model_dump(), categories=asks.categories, types=asks.types
-        )
+        asks = compiled(recipe.extract_generate, llm=served(recipe.llm))
+        lists = {"categories": asks.categories, "types": asks.types}
+        reads = compiled(recipe.extract_parse, **lists)
         anchors, model = {**sentences, "anchors": ("sample",)}, weights_of(recipe.llm)
         answers = {"generations": ("extract_generate",), **sentences}
         steps.append(Step("extract_generate", extract_generate.STAGE, asks, anchors, model))
         steps.append(Step("extract_parse", extract_parse.STAGE, reads, answers))
     mentions = {"mentions": (steps[-1].name,)}
-    made = Step("graph", graph.STAGE, graph.GraphConfig(), mentions, keep=recipe.graph.keep)
-    return [*steps, made]
+    kept = recipe.graph.keep
+    return [*steps, Step("graph", graph.STAGE, compiled(recipe.graph), mentions, keep=kept)]
 
 
 # Made only for what reads them.
@@ -158,7 +154,7 @@ def model_steps(resolved: Resolved) -> list[Step]:
         elif settings.maker == "fit_pair":
             assert resolved.evaluator is not None
             stage, models = fit_pair.STAGE, {"evaluator": resolved.evaluator}
-            made = fit_pair.FitPairConfig(**made.model_dump(), **recipe.embed.model_dump())
+            given |= dict(recipe.embed)
             inputs = guarded("labelled", "labelled")
         elif made.form == GENSE:
             stage, inputs = fit_gense.STAGE, guarded("labelled", "labelled")
@@ -170,7 +166,7 @@ def model_steps(resolved: Resolved) -> list[Step]:
             given["pairs"] = made.pairs.model_copy(update=own)
             inputs = guarded("labelled", "labelled") if pairs else {}
             inputs |= guarded("sentences") if texts else {}
-        config = made.model_copy(update=given)
+        config = compiled(made, **given)
         steps.append(Step(f"{settings.maker}.{name}", stage, config, inputs, models))
     if resolved.evaluator == Made("fit_evaluator"):
         fit = recipe.evaluator and recipe.evaluator.fit
@@ -199,8 +195,8 @@ def guard_steps(resolved: Resolved) -> list[Step]:
     if not measures_texts(recipe.evaluate):
         return []
     choose = recipe.train.choose
-    stored = guarding.GuardConfig(
-        **recipe.guard.model_dump(),
+    stored = compiled(
+        recipe.guard,
         # Tasks of mteb and files of one's own need no directory.
         suite=recipe.evaluate.suite or Path(),
         tasks=list_tasks(recipe.evaluate),
@@ -209,7 +205,7 @@ def guard_steps(resolved: Resolved) -> list[Step]:
         fact_order=tuple(recipe.evaluate.fact_order.items()),
         sts_sets=tuple(recipe.evaluate.sts_sets.items()),
         retrieval_sets=tuple(recipe.evaluate.retrieval_sets.items()),
-        **recipe.embed.model_dump(),
+        **dict(recipe.embed),
     )
     own_form = {"pooling": None, "prompt": None} if recipe.guard.encoder is not None else {}
     config = stored.model_copy(update=own_form)
@@ -239,7 +235,7 @@ PRETRAIN_DEV = 0.02
 def corpus_steps(resolved: Resolved) -> list[Step]:
     """The steps behind all sentences, anchors and passages, pretraining texts and labelled rows."""
     recipe = resolved.recipe
-    steps, settings = [], recipe.ingest.model_dump(exclude={"passages", "keep"})
+    steps = []
     if corpora := list(recipe.unlabelled):
         shares = [
             sample.CorpusShare(
@@ -247,26 +243,20 @@ def corpus_steps(resolved: Resolved) -> list[Step]:
             )
             for corpus in corpora
         ]
-        texts = IngestConfig(corpora=corpora, **settings)
-        anchors = sample.SampleConfig(
-            corpora=shares, **recipe.sample.model_dump(exclude={"passages", "keep"})
-        )
+        texts = compiled(recipe.ingest, corpora=corpora)
+        anchors = compiled(recipe.sample, corpora=shares)
         steps.append(Step("ingest", ingest.STAGE, texts, keep=recipe.ingest.keep))
         sentences, keep = {"sentences": ("ingest",)}, recipe.sample.keep
         steps.append(Step("sample", sample.STAGE, anchors, sentences, keep=keep))
         if (wanted := recipe.ingest.passages) is not None:
-            cut = passages.PassagesConfig(
-                **wanted.model_dump(),
-                corpora=corpora,
-                max_line_bytes=recipe.ingest.max_line_bytes,
-            )
+            cut = compiled(wanted, corpora=corpora, max_line_bytes=recipe.ingest.max_line_bytes)
             backbone = resolved.models.get(("backbone",))
             models = {} if backbone is None else {"tokenizer": backbone.model}
             documents = {"documents": ("ingest",)}
             steps.append(Step("passages", passages.STAGE, cut, documents, models))
     # Nothing of theirs reaches the others.
     if corpora := [corpus for corpus in recipe.corpora if corpus.role == "pretrain"]:
-        own = PretrainIngestConfig(corpora=corpora, **settings | {"dev": PRETRAIN_DEV, "test": 0.0})
+        own = compiled(recipe.ingest, corpora=corpora, role="pretrain", dev=PRETRAIN_DEV, test=0.0)
         steps.append(Step("ingest.pretrain", ingest.PRETRAIN, own))
     # None of their rows is in dev or test.
     if corpora := list(recipe.labelled):
@@ -307,7 +297,7 @@ def _select_step(resolved: Resolved) -> Step:
     asked: dict[str, str | None] = {}
     for measure in MEASURES:
         own = [name for name, (scorer, _) in resolved.scorers.items() if scorer.measure == measure]
-        if own and (measure == "similarity" or asks_probability(recipe.select)):
+        if own and (measure == "similarity" or recipe.select.asks_probability):
             asked[measure] = getattr(recipe.select, measure) or own[0]
         else:
             asked[measure] = None
@@ -323,7 +313,7 @@ def _select_step(resolved: Resolved) -> Step:
         inputs["passages"] = ("passages",)
     below = {"mined_below": recipe.mine.below} if recipe.mine is not None else {}
     given = {**asked, **below, "by_similarity": asked["similarity"] is not None}
-    config = select.PairedConfig(**recipe.select.model_dump() | given)
+    config = compiled(recipe.select, **given)
     return Step("select", select.STAGE, config, inputs)
 
 
@@ -335,7 +325,7 @@ def synthesis_steps(resolved: Resolved) -> list[Step]:
     methods = {**recipe.synthesise}
     if recipe.select.pairing == "role":
         # The fallback for a missing negative is a candidate like any other.
-        methods.setdefault("random", MethodSettings())
+        methods.setdefault("random", SynthesiseConfig())
     pipeline = recipe.extract.pipeline
     language = None if pipeline is None else extract.pipeline_of(pipeline).language
     sources = {"mentions": extracted, "sentence_categories": extracted}
@@ -344,25 +334,22 @@ def synthesis_steps(resolved: Resolved) -> list[Step]:
         described = resolved.methods.get(method) or METHODS[method]
         inputs = {"sentences": ("ingest",), "anchors": ("sample",)}
         inputs |= {slot: (sources[slot],) for slot in described.needs if slot in sources}
-        given = {"method": method, **settings.model_dump(exclude={"role"})}
+        given: dict[str, Any] = {"params": check_params(method, settings)}
         if "mentions" in described.needs:
             given["language"] = language
         step = f"{synthesise.NAME}.{method}"
+        stage, models = synthesise.STAGE, dict[str, Model]()
         if described.each == "passages":
             drawn = recipe.sample.passages
-            given["passages"] = drawn
+            given["passages"], stage = drawn, synthesise.OVER_PASSAGES
             inputs = {"passages": ("passages",)}
             if drawn is not None or described.open_passages is not None:
                 inputs["every_passage"] = ("passages",)
         if method in resolved.writers:
-            stage, config, models = _asked(resolved, method, given)
-            steps.append(Step(step, stage, config, inputs, models))
-        elif described.each == "passages":
-            config = synthesise.OverPassagesConfig(**given)
-            steps.append(Step(step, synthesise.OVER_PASSAGES, config, inputs))
-        else:
-            config = synthesise.SynthesiseConfig(**given)
-            steps.append(Step(step, synthesise.STAGE, config, inputs))
+            stage, more, models = _asked(resolved, method, settings.params)
+            given |= more
+        config = compiled(settings, method=method, **given)
+        steps.append(Step(step, stage, config, inputs, models))
     texts = tuple(step.name for step in steps)
     # Those that ask one model stand together, so that each is served once.
     names = [LLM, *recipe.generators]
@@ -372,19 +359,17 @@ def synthesis_steps(resolved: Resolved) -> list[Step]:
 
 
 def _asked(
-    resolved: Resolved, method: str, given: dict[str, Any]
-) -> tuple[Stage, synthesise.SynthesiseConfig, dict[str, Model]]:
-    """The stage, config and models of a method that the language model or a generator answers."""
-    recipe, name, params = resolved.recipe, resolved.writers[method], given["params"]
+    resolved: Resolved, method: str, params: dict[str, Any]
+) -> tuple[Stage, dict[str, Any], dict[str, Model]]:
+    """The stage, more facts for the config, and the models of a method that the language model or
+    a generator answers."""
+    recipe, name = resolved.recipe, resolved.writers[method]
     if name == LLM:
         assert recipe.llm is not None
         sampling = asking.sampling_of(recipe.llm, params).model_dump()
-        given |= {"params": {**params, **sampling}, "llm": served(recipe.llm)}
-        if resolved.methods[method].each == "passages":
-            over = prompted.PromptedOverPassagesConfig(**given)
-            return prompted.OVER_PASSAGES, over, weights_of(recipe.llm)
-        config = prompted.PromptedConfig(**given)
-        return prompted.STAGE, config, weights_of(recipe.llm)
+        over = resolved.methods[method].each == "passages"
+        facts = {"params": _filled(method, {**params, **sampling}), "llm": served(recipe.llm)}
+        return prompted.OVER_PASSAGES if over else prompted.STAGE, facts, weights_of(recipe.llm)
     settings, model = recipe.generators[name], resolved.models["generators", name, "model"]
     decoding = settings.decoding()
     sampling = asking.sampling_of(decoding, params).model_dump()
@@ -393,12 +378,16 @@ def _asked(
         fit = model.settings
         prompts = fit.prompts if isinstance(fit, FitGenseConfig) else GensePrompts()
         params = {**params, "prompt": str(prompts.path(method))}
-    given |= {
-        "params": {**params, **sampling},
+    facts = {
+        "params": _filled(method, {**params, **sampling}),
         "decoding": decoding.model_copy(update=sampling),
         "precision": settings.precision,
     }
-    return fitted.STAGE, fitted.FittedConfig(**given), {fitted.SLOT: model.model}
+    return fitted.STAGE, facts, {fitted.SLOT: model.model}
+
+
+def _filled(method: str, params: dict[str, Any]) -> dict[str, Any]:
+    return check_params(method, SynthesiseConfig(params=params))
 
 
 def awareness_steps(resolved: Resolved) -> list[Step]:
@@ -432,9 +421,8 @@ def generator_measures(resolved: Resolved) -> list[Step]:
         for place, found in resolved.models.items()
         if place[0] == "measure_generators"
     }
-    config = measure_generators.MeasureGeneratorsConfig(bootstrap=settings.bootstrap)
     texts = {"texts": tuple(step.name for step in steps)}
-    return [*steps, Step("measure_generators", measure_generators.STAGE, config, texts, models)]
+    return [*steps, Step("measure_generators", measure_generators.STAGE, settings, texts, models)]
 
 
 def own_measures(recipe: Recipe) -> list[Step]:

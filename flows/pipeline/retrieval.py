@@ -7,6 +7,7 @@ from tercet.flows.pipeline.step import Step
 from tercet.flows.recipe.model import Recipe
 from tercet.flows.recipe.resolved import Model, Resolved
 from tercet.models.encoders.settings import cnn_form
+from tercet.tasks.config import compiled
 from tercet.tasks.retrieval import negatives, passage_vectors
 from tercet.tasks.training.phases import SOURCES, RowsConfig
 
@@ -80,7 +81,7 @@ def negatives_steps(resolved: Resolved) -> list[Step]:
     inputs |= {"sentences": ("ingest",), "document_pairs": ("ingest",)}
     if settings.by != "bm25":
         (vectors,) = evaluator_vectors(recipe, resolved.evaluator)
-        form, models = vectors.config.model_dump(), vectors.models
+        form, models = dict(vectors.config), vectors.models
         inputs["passage_vectors"] = (EVALUATOR,)
     tables: dict[negatives.Source, dict[str, tuple[str, ...]]] = {
         "queries": {"triplets": ("select",)},
@@ -91,9 +92,7 @@ def negatives_steps(resolved: Resolved) -> list[Step]:
     steps = []
     for source in dict.fromkeys(map(_source, asking)) or (usual,):
         own = sorted({rows.source for rows in asking} - {*SOURCES}) if source == "labelled" else ()
-        config = negatives.NegativesConfig(
-            **settings.model_dump(), **form, source=source, corpora=tuple(own)
-        )
+        config = compiled(settings, **form, source=source, corpora=tuple(own))
         steps.append(
             Step(NEGATIVES[source], negatives.STAGE, config, inputs | tables[source], models)
         )

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import pyarrow as pa
 
@@ -10,7 +10,6 @@ from tercet.flows.recipe.resolved import LLM, Made, Model, Weights
 from tercet.models.errors import suggest
 from tercet.models.llm.settings import LlmSettings, Sampling
 from tercet.tasks.stage import REJECTS, BadInput, Config, OnePart, Stage
-from tercet.tasks.synthesis.fitted import FittedConfig
 
 Inputs: TypeAlias = Mapping[str, tuple[str, ...]]
 
@@ -146,5 +145,4 @@ def writer(step: Step) -> str | None:
     """Who answers a step's requests: `llm` or a generator's name; None if it asks nothing."""
     if step.stage.asks is None:
         return None
-    config: Any = step.config
-    return str(config.params["generator"]) if isinstance(config, FittedConfig) else LLM
+    return getattr(step.config, "generator", None) or LLM

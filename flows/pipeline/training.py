@@ -14,6 +14,7 @@ from tercet.flows.recipe.model import Recipe
 from tercet.flows.recipe.resolved import Made, Model, Resolved, Trained
 from tercet.models.encoders.settings import FormSettings
 from tercet.models.losses.registry import ENTRY_MATRIX, TEACHER, Definition
+from tercet.tasks.config import compiled
 from tercet.tasks.encoders import MIXES
 from tercet.tasks.evaluation import define, evaluate
 from tercet.tasks.retrieval import passage_vectors
@@ -36,18 +37,19 @@ def training_steps(resolved: Resolved) -> list[Step]:
     recipe = resolved.recipe
     if not recipe.train.phases and recipe.whiten is None:
         return []
-    measured = recipe.evaluate.model_dump(exclude={"phases", "halves", "halves_min_words"})
     # Questions to the run's passages are read from the table `judgements`.
     asked = recipe.evaluate.questions
-    measured["retrieval_sets"] = {
-        name: one for name, one in measured["retrieval_sets"].items() if name not in asked
+    folders = {
+        name: one for name, one in recipe.evaluate.retrieval_sets.items() if name not in asked
     }
     measures: Inputs = {**_MEASURES, **(_JUDGED if asked else {})}
-    measured |= {
-        "trust_remote_code": recipe.train.trust_remote_code,
-        "prompts": recipe.prompts,
-    }
-    base, model = evaluate.EvaluateConfig(**measured), resolved.models["backbone",].model
+    base = compiled(
+        recipe.evaluate,
+        retrieval_sets=folders,
+        trust_remote_code=recipe.train.trust_remote_code,
+        prompts=recipe.prompts,
+    )
+    model = resolved.models["backbone",].model
     vectors = encoder_vectors(recipe, BASE, model)
     inputs = {**measures, **_vectors_of(vectors, asked)}
     steps = [Step("evaluate.base", evaluate.STAGE, base, inputs, {"model": model}), *vectors]
@@ -94,7 +96,7 @@ def training_steps(resolved: Resolved) -> list[Step]:
             vectors = encoder_vectors(recipe, _of_seed(recipe, "encoder", seed), Made(final))
         earlier = trained.items() if recipe.evaluate.phases == "all" else ()
         for name, step in [*(pair for pair in earlier if pair[1] != final), ("encoder", final)]:
-            after = evaluate.EvaluateConfig(**measured, model_seed=own, phase=name)
+            after = base.model_copy(update={"model_seed": own, "phase": name})
             inputs = {**measures, "baseline": ("evaluate.base",)}
             if step == final:
                 inputs |= _vectors_of(vectors, asked)
@@ -189,13 +191,18 @@ def _define_steps(
     return steps
 
 
+def _form(recipe: Recipe) -> dict[str, Any]:
+    """How `evaluate` makes vectors."""
+    return {key: getattr(recipe.evaluate, key) for key in ("pooling", "prompt", "precision")}
+
+
 def _whiten_step(
-    recipe: Recipe, settings: whiten.WhitenSettings, encoder: Model, seed: int, own: int | None
+    recipe: Recipe, settings: whiten.WhitenConfig, encoder: Model, seed: int, own: int | None
 ) -> Step:
     """The whitening of an encoder's vectors, of texts in the form that is evaluated."""
-    config = whiten.WhitenConfig(
-        **settings.model_dump(),
-        **recipe.evaluate.model_dump(include={"pooling", "prompt", "precision"}),
+    config = compiled(
+        settings,
+        **_form(recipe),
         corpora=tuple(corpus.name for corpus in recipe.unlabelled if corpus.role == "domain"),
         model_seed=own,
         trust_remote_code=recipe.train.trust_remote_code,
@@ -217,7 +224,7 @@ def _candidates(recipe: Recipe, models: Mapping[str, Model], seed: int) -> list[
 
 def _choose_step(
     recipe: Recipe,
-    settings: choose.ChooseSettings,
+    settings: choose.ChooseConfig,
     candidates: Sequence[Step],
     models: Mapping[str, Model],
     seed: int,
@@ -230,10 +237,11 @@ def _choose_step(
         for name, one in measured.retrieval_sets.items()
         if name not in measured.questions and "test" in measured.splits
     }
-    form = {"pooling", "prompt", "precision", "max_length", "bootstrap"}
-    config = choose.ChooseConfig(
-        **settings.model_dump(),
-        **measured.model_dump(include=form),
+    config = compiled(
+        settings,
+        **_form(recipe),
+        max_length=measured.max_length,
+        bootstrap=measured.bootstrap,
         retrieval_sets=folders,
         prompts=recipe.prompts,
         cnn_seed=cnn_seed(recipe),
@@ -262,7 +270,6 @@ def _of_seed(recipe: Recipe, step: str, seed: int) -> str:
 
 def _config(recipe: Recipe, phase: PhaseConfig, seed: int | None) -> TrainConfig:
     """The config with only what this phase's result depends on."""
-    shared: dict[str, Any] = recipe.train.model_dump(exclude={"phases", "max_length"})
     read = {part.name: _models_read(phase, part) for part in phase.parts}
     # Which models they are stands among the step's models, by their content.
     parts = tuple(
@@ -272,6 +279,7 @@ def _config(recipe: Recipe, phase: PhaseConfig, seed: int | None) -> TrainConfig
     # As the texts' vectors are made, from which the evaluator's other cosines come.
     form = FormSettings(pooling=recipe.embed.pooling, prompt=recipe.embed.prompt)
     teachers = {name: form for name, of in read.items() if of.get(TEACHER) == "evaluator"}
+    shared: dict[str, Any] = {}
     choose = recipe.train.choose
     if choose is not None and choose.by == "retrieval":
         shared["max_pairs"] = recipe.evaluate.max_pairs
@@ -289,7 +297,7 @@ def _config(recipe: Recipe, phase: PhaseConfig, seed: int | None) -> TrainConfig
         shared["suite"] = recipe.evaluate.suite
     phase = phase.model_copy(update={"parts": parts})
     shared |= {"prompts": recipe.prompts, "teachers": teachers}
-    return TrainConfig(**shared, phase=phase, model_seed=seed)
+    return compiled(recipe.train, **shared, phase=phase, model_seed=seed)
 
 
 def _models_read(phase: PhaseConfig, part: PartConfig) -> dict[str, str]:

@@ -1,13 +1,13 @@
 """Checks of a whole recipe: keys that must fit each other."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from pydantic import ValidationError
 
 from tercet.errors import TercetError
 from tercet.flows.recipe.model import Recipe
-from tercet.flows.recipe.resolved import GENSE, LLM, Misplaced, Place, Resolved
+from tercet.flows.recipe.resolved import GENSE, LLM, Idle, Misplaced, Place, Resolved
 from tercet.flows.recipe.wording import kind_of_fault, of_parameter
 from tercet.models.encoders.settings import CNN, cnn_form
 from tercet.models.errors import suggest
@@ -16,8 +16,8 @@ from tercet.models.losses.registry import TEACHER
 from tercet.tasks.corpus.kind_registry import columns_fault
 from tercet.tasks.corpus.sources.registry import reader_of
 from tercet.tasks.knowledge.extract import ExtractConfig, pipeline_of
-from tercet.tasks.scoring.scorers import SCORERS
-from tercet.tasks.scoring.select_checks import find_faults
+from tercet.tasks.scoring.scorers import MEASURES, SCORERS, filter_scorers, scorers
+from tercet.tasks.scoring.select import JUDGED, RANDOM, RelationConfig, several
 from tercet.tasks.synthesis import fitted, prompted
 from tercet.tasks.synthesis.asking import sampling_of
 from tercet.tasks.synthesis.methods import METHODS, check_params, method_of
@@ -30,112 +30,101 @@ _METHOD_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,79}")
 _TAKEN = ("mined", "self", "extract")
 
 
-def check_keys(recipe: Recipe) -> None:
-    """Checks what needs no name of a model or corpus. Raises Misplaced for the first fault."""
+def check_keys(recipe: Recipe) -> Iterator[Misplaced]:
+    """The faults of keys that need no name of a model or corpus."""
     if recipe.seed + recipe.seeds > 2**32:
-        raise Misplaced("bad_value", "seed + seeds must be at most 2³²", "seeds")
+        yield Misplaced("bad_value", "seed + seeds must be at most 2³²", "seeds")
     names = [corpus.name for corpus in recipe.corpora]
     for index, corpus in enumerate(recipe.corpora):
         if corpus.name in names[:index]:
             fault = f"two corpora have the same name, {corpus.name!r}"
-            raise Misplaced("conflict", fault, "corpora", index)
+            yield Misplaced("conflict", fault, "corpora", index)
         if corpus.role == "labelled" and corpus.name in SOURCES:
-            raise Misplaced(
+            yield Misplaced(
                 "conflict",
                 f"{corpus.name} is the name of the recipe's own rows: give the labelled corpus "
                 "another name",
                 *("corpora", index),
             )
         if corpus.kind and (fault := columns_fault(corpus.kind, corpus.columns) or ""):
-            raise Misplaced("missing_key", fault, "corpora", index, "columns")
-    if recipe.ingest.passages is not None and not recipe.unlabelled:
-        raise Misplaced(
-            "missing_key",
-            "no corpus has documents to cut into passages: leave `passages` out, or add a corpus "
-            "of role domain or general",
-            *("ingest", "passages"),
-        )
+            yield Misplaced("missing_key", fault, "corpora", index, "columns")
     if recipe.evaluate.questions and recipe.ingest.passages is None:
         fault = "questions are asked of passages, and there are none: add ingest: {passages: {}}"
-        raise Misplaced(
+        yield Misplaced(
             "missing_key",
             fault,
             "evaluate",
             "retrieval_sets",
             next(iter(recipe.evaluate.questions)),
         )
-    _check_purpose(recipe)
-    for method in recipe.synthesise:
-        _check_method(recipe, method)
-    _check_choice(recipe)
-    _check_candidates(recipe)
-    _check_heads(recipe)
+    yield from _check_purpose(recipe)
+    methods = {}
+    for name in recipe.synthesise:
+        faults = list(_check_method(recipe, name))
+        yield from faults
+        if not faults:
+            methods[name] = method_of(name, recipe.synthesise[name])
+    yield from _check_choice(recipe)
+    if recipe.choose is not None and recipe.whiten is not None:
+        yield Misplaced(
+            "conflict",
+            "a whitened encoder has no weights in common with the untouched one to be mixed: "
+            "leave choose or whiten out",
+            "choose",
+        )
+    yield from _check_heads(recipe)
+    yield from _check_scorers(recipe, methods)
+    yield from _check_select(recipe, methods)
+    yield from _check_negatives(recipe)
 
 
-def check_resolved(resolved: Resolved) -> None:
-    """Checks what the models and corpora are used for. Raises Misplaced for the first fault."""
+def check_resolved(resolved: Resolved) -> Iterator[Misplaced]:
+    """The faults of what the models and corpora are used for."""
     recipe = resolved.recipe
-    check_asking(resolved)
-    _check_language(resolved)
+    yield from _check_asking(resolved)
+    yield from _check_language(resolved)
     for index, phase in enumerate(recipe.train.phases):
         for number, part in enumerate(phase.parts):
-            _check_rows(resolved, phase.name, part, ("train", "phases", index, "parts", number))
-    if recipe.awareness is not None and recipe.ingest.dev == 0:
-        raise Misplaced(
-            "missing_key", "`awareness` needs dev sentences, but `ingest.dev` is 0", "awareness"
-        )
+            yield from _check_rows(
+                resolved, phase.name, part, ("train", "phases", index, "parts", number)
+            )
     if recipe.awareness is not None and recipe.awareness.teacher == recipe.backbone:
-        raise Misplaced(
+        yield Misplaced(
             "conflict",
             "the teacher is the backbone itself, so they always agree: name a stronger model",
             *("awareness", "teacher"),
         )
 
 
-def _check_purpose(recipe: Recipe) -> None:
+def _check_purpose(recipe: Recipe) -> Iterator[Misplaced]:
     """Training and whitening need a backbone; else only models of the recipe's own are made."""
     if recipe.train.phases or recipe.whiten is not None:
         if recipe.backbone is None:
             uses = "training starts from" if recipe.train.phases else "is to be whitened"
-            raise Misplaced(
+            yield Misplaced(
                 "missing_key", f"the key is missing: name the model that {uses}", "backbone"
             )
         if not recipe.unlabelled:
             roles = " or ".join(sorted({corpus.role for corpus in recipe.corpora}))
-            raise Misplaced(
+            yield Misplaced(
                 "no_rows",
                 f"every corpus is {roles}, so none gives sentences: add one of role domain or "
                 "general",
                 "corpora",
             )
-        return
-    if all(settings.maker is None for settings in recipe.models.values()):
-        raise Misplaced(
+    elif all(settings.maker is None for settings in recipe.models.values()):
+        yield Misplaced(
             "missing_key",
             "the key is missing, and nothing under `models` is made either: write `train: {}` to "
             "train with the defaults",
             "train",
         )
-    judges = any(settings.fit_pair is not None for settings in recipe.models.values())
-    for key in (
-        "backbone",
-        "synthesise",
-        "awareness",
-        "choose",
-        *(() if judges else ("evaluator",)),
-    ):
-        if getattr(recipe, key):
-            raise Misplaced(
-                "no_effect",
-                "without `train` nothing uses this key: write `train: {}`, or leave it out",
-                key,
-            )
 
 
-def _check_method(recipe: Recipe, method: str) -> None:
+def _check_method(recipe: Recipe, method: str) -> Iterator[Misplaced]:
     settings = recipe.synthesise[method]
     if not _METHOD_NAME.fullmatch(method) or method in _TAKEN:
-        raise Misplaced(
+        yield Misplaced(
             "bad_value",
             f"{method!r} cannot be a method's name: write another, of letters, digits, dashes and "
             "underscores",
@@ -146,17 +135,19 @@ def _check_method(recipe: Recipe, method: str) -> None:
     except ValueError as error:
         cause = error.__context__
         if not isinstance(cause, ValidationError):
-            raise Misplaced("unknown_name", str(error), "synthesise", method) from None
-        fault = cause.errors()[0]
+            yield Misplaced("unknown_name", str(error), "synthesise", method)
+            return
         known = ", ".join(method_of(method, settings).params.model_fields) or "none"
-        raise Misplaced(
-            kind_of_fault(fault),
-            f"{method}: {of_parameter(fault)} (the method's parameters: {known})",
-            *("synthesise", method, *fault["loc"]),
-        ) from None
+        for fault in cause.errors():
+            yield Misplaced(
+                kind_of_fault(fault),
+                f"{method}: {of_parameter(fault)} (the method's parameters: {known})",
+                *("synthesise", method, *fault["loc"]),
+            )
+        return
     found, passages = method_of(method, settings), recipe.ingest.passages
     if found.each == "passages" and passages is None:
-        raise Misplaced(
+        yield Misplaced(
             "missing_key",
             f"{method} writes queries to passages, and there are none: set `ingest: {{passages: "
             "{}}`, or leave it out",
@@ -165,7 +156,7 @@ def _check_method(recipe: Recipe, method: str) -> None:
     key = "as_anchor" if found.as_anchor else "unit" if found.unit == "passage" else None
     if recipe.select.pairing == "role" and key is not None:
         own = (key,) if key in settings.params else ()
-        raise Misplaced(
+        yield Misplaced(
             "conflict",
             "pairing: role pairs texts of one sentence, but this method changes the anchor: set "
             f"select.pairing to relation, or leave {key if own else method} out",
@@ -173,130 +164,177 @@ def _check_method(recipe: Recipe, method: str) -> None:
         )
 
 
-def check_selection(recipe: Recipe, methods: Mapping[str, Method]) -> None:
-    """The names in `score` and `select` must exist, and each threshold must apply to something."""
-    evaluator = recipe.evaluator is not None
-    if recipe.mine is not None and recipe.select.pairing == "role":
-        raise Misplaced(
+def _check_scorers(recipe: Recipe, methods: Mapping[str, Method]) -> Iterator[Misplaced]:
+    """The scorers must exist, and have what they read and rank."""
+    for name, given in recipe.score.items():
+        if name not in SCORERS:
+            known = f"{suggest(name, SCORERS)}; known: {', '.join(SCORERS)}"
+            yield Misplaced("unknown_name", f"unknown scorer {name!r}{known}", "score", name)
+            continue
+        try:
+            SCORERS[name].stage.config.model_validate(given or {})
+        except ValidationError as error:
+            for fault in error.errors():
+                message = f"{name}: {of_parameter(fault)}"
+                yield Misplaced(kind_of_fault(fault), message, "score", name, *fault["loc"])
+        reads = SCORERS[name].reads
+        if {"embeddings", "passage_vectors"} & {*reads} and recipe.evaluator is None:
+            yield Misplaced(
+                "missing_key",
+                f"{name} reads the vectors of an evaluator, and there is none: name one under "
+                "`evaluator`, or leave this scorer out",
+                *("score", name),
+            )
+        if "passage_vectors" in reads and given:
+            yield Misplaced(
+                "conflict",
+                f"{name} has no settings, since it encodes queries as the passages are encoded: "
+                f"write `{name}: {{}}`, and set `embed` and `prompts`",
+                *("score", name),
+            )
+        if "passage_vectors" in reads and all(m.each != "passages" for m in methods.values()):
+            yield Misplaced(
+                "missing_key",
+                f"{name} ranks passages for their queries, and no method writes any: list one such "
+                "as title under `synthesise`, or leave this scorer out",
+                *("score", name),
+            )
+
+
+def _check_select(recipe: Recipe, methods: Mapping[str, Method]) -> Iterator[Misplaced]:
+    """Something must decide about candidates, and what is named must exist and apply."""
+    select = recipe.select
+    if recipe.mine is not None and select.pairing == "role":
+        yield Misplaced(
             "conflict",
             "mined negatives stand against positives on the topic, which pairing: role does not "
             "tell apart: leave mine out, or set select.pairing to relation",
             "mine",
         )
-    if recipe.mine is not None and all(
-        m.relation != "topic" or m.each == "passages" for m in methods.values()
-    ):
-        raise Misplaced(
+    named = [n for n in scorers(recipe.score, recipe.evaluator is not None) if n in SCORERS]
+    for measure in MEASURES:
+        own, chosen = filter_scorers(measure, named), getattr(select, measure)
+        if chosen is not None and chosen not in own:
+            known = f"only {', '.join(own)} does" if own else "no scorer of this recipe does"
+            yield Misplaced(
+                "unknown_name",
+                f"{chosen!r} does not give {measure}, {known}: list a scorer that does under "
+                "`score`, or leave the key out",
+                *("select", measure),
+            )
+        if chosen is None and len(own) > 1:
+            yield Misplaced("conflict", several(measure, own), "select", measure)
+    compared = any(method.each == "sentences" for method in methods.values())
+    if compared and not filter_scorers("similarity", named) and not select.bounds_probability:
+        yield Misplaced(
             "missing_key",
-            "mined negatives stand against positives on the topic, and no method makes any: add "
-            "one such as rest_of_paragraph under `synthesise`, or leave mine out",
-            "mine",
+            "there is no evaluator to score the candidates: name one under `evaluator`, or let a "
+            "judge decide (`score.gense`, and select.p_min)",
+            "synthesise",
         )
-    for name, given in recipe.score.items():
-        if name not in SCORERS:
-            known = f"{suggest(name, SCORERS)}; known: {', '.join(SCORERS)}"
-            raise Misplaced("unknown_name", f"unknown scorer {name!r}{known}", "score", name)
-        try:
-            SCORERS[name].stage.config.model_validate(given or {})
-        except ValidationError as error:
-            fault = error.errors()[0]
-            raise Misplaced(
-                kind_of_fault(fault), f"{name}: {of_parameter(fault)}", "score", name, *fault["loc"]
-            ) from None
-    for message, place in find_faults(recipe.score, recipe.select, methods, evaluator):
-        raise Misplaced("bad_value", message, *place)
-    if recipe.mine is not None and not evaluator:
-        raise Misplaced(
-            "missing_key",
-            "mined negatives are found by the evaluator's vectors, and there is none: name one "
-            "under `evaluator`, or leave mine out",
-            "mine",
-        )
-    if recipe.guard.embedding_min is not None and recipe.guard.encoder is None and not evaluator:
-        raise Misplaced(
-            "missing_key",
-            "the guard has nothing to encode texts with: name guard.encoder or an evaluator, or "
-            "leave this key out",
-            *("guard", "embedding_min"),
-        )
+    for relation, thresholds in select.relations.items():
+        texts, negative = f"texts of the relation {relation}", relation in ("alters", "other")
+        place: Place = ("select", "relations", relation)
+        swapped = bool(select.swap_roles)
+        yield from _find_idle(thresholds, relation, negative, swapped, texts, place)
+    for name, thresholds in select.methods.items():
+        method, place = methods.get(name) or METHODS.get(name), ("select", "methods", name)
+        if method is None:
+            yield Misplaced("unknown_name", _unknown(name, methods), *place)
+            continue
+        if methods and name != RANDOM and name not in methods:
+            yield Idle(f"the recipe does not use the method {name}", *place)
+        negative, swapped = method.purpose == "negative", name in select.swap_roles
+        texts = f"the texts of {name}"
+        yield from _find_idle(thresholds, method.relation, negative, swapped, texts, place)
+    for name in select.swap_roles:
+        method, place = methods.get(name) or METHODS.get(name), ("select", "swap_roles")
+        if method is None:
+            yield Misplaced("unknown_name", _unknown(name, methods, " in swap_roles"), *place)
+        elif method.purpose == "negative":
+            fault = f"{name} alters the meaning, so its candidates never change roles"
+            yield Idle(fault, *place)
+        elif methods and name not in methods:
+            yield Idle(f"the recipe does not use the method {name}", *place)
 
 
-def _check_choice(recipe: Recipe) -> None:
+def _find_idle(
+    thresholds: RelationConfig,
+    relation: str,
+    negative: bool,
+    swapped: bool,
+    texts: str,
+    place: Place,
+) -> Iterator[Idle]:
+    """Thresholds that apply to no role or relation that the texts have.
+
+    negative: whether the texts are negatives. swapped: positives may become some. texts: in words.
+    """
+    if thresholds.p_min is not None and relation not in JUDGED:
+        yield Idle(
+            f"p_min never applies, since {texts} neither keep nor alter the meaning",
+            *(*place, "p_min"),
+        )
+    key = "positive_min" if negative else "negative_max"
+    if (negative or not swapped) and getattr(thresholds, key) is not None:
+        role = "negatives" if negative else "positives"
+        yield Idle(f"{key} never applies, since {texts} are {role}", *place, key)
+
+
+def _unknown(name: str, methods: Mapping[str, Method], where: str = "") -> str:
+    """What to say of a method that does not exist. where: such as ` in swap_roles`."""
+    known = sorted({*METHODS, *methods})
+    return f"unknown method {name!r}{where}{suggest(name, known)}; known: {', '.join(known)}"
+
+
+def _check_choice(recipe: Recipe) -> Iterator[Misplaced]:
     """A checkpoint is chosen on dev pairs or on a suite's dev set, which must exist."""
-    choose = recipe.train.choose
+    choose, measured = recipe.train.choose, recipe.evaluate
     if choose is None:
         return
     place: Place = ("train", "choose")
     for index, phase in enumerate(recipe.train.phases):
         if phase.weight_interpolation:
-            raise Misplaced(
+            yield Misplaced(
                 "conflict",
                 "train.choose measures the weights before they are blended with the starting ones, "
                 "so it would choose by weights that are not kept: leave out one of the two keys",
                 *("train", "phases", index, "weight_interpolation"),
             )
-    if choose.by == "fact_order":
-        if not recipe.evaluate.fact_order:
-            raise Misplaced(
-                "missing_key",
-                "fact_order needs evaluate.fact_order, which names no file: name one with dev "
-                "cases, or choose by retrieval",
-                *(*place, "by"),
-            )
-    elif choose.by not in CHOOSERS:
-        known = [*CHOOSERS, *recipe.evaluate.sts_sets, *recipe.evaluate.retrieval_sets]
-        if choose.by not in known:
-            raise Misplaced(
-                "unknown_name",
-                f"there is no {choose.by!r} to choose by{suggest(choose.by, known)}; known: "
-                f"{', '.join(CHOOSERS)}, and the names under evaluate.sts_sets and "
-                "evaluate.retrieval_sets",
-                *(*place, "by"),
-            )
-    elif choose.by != "retrieval":
-        if recipe.evaluate.suite is None:
-            raise Misplaced(
-                "missing_key",
-                f"{choose.by} needs evaluate.suite, which does not name a directory: name one, "
-                "or choose by retrieval",
-                *(*place, "by"),
-            )
-    elif recipe.ingest.dev == 0:
-        raise Misplaced(
-            "missing_key",
-            "there are no dev pairs to choose on, since ingest.dev is 0: raise it, or keep "
-            "the last step's weights (--set train.choose=null)",
-            *place,
+    reads: dict[str, tuple[bool, str]] = {
+        **dict.fromkeys(CHOOSERS, (measured.suite is not None, "evaluate.suite, a directory")),
+        "fact_order": (bool(measured.fact_order), "evaluate.fact_order, files with dev cases"),
+        "retrieval": (
+            recipe.ingest.dev > 0 and _has_pairs(recipe),
+            "document pairs of dev: a corpus with query and answer, and ingest.dev above 0",
+        ),
+        **dict.fromkeys((*measured.sts_sets, *measured.retrieval_sets), (True, "")),
+    }
+    if choose.by not in reads:
+        yield Misplaced(
+            "unknown_name",
+            f"there is no {choose.by!r} to choose by{suggest(choose.by, reads)}; known: "
+            f"{', '.join(CHOOSERS)}, and the names under evaluate.sts_sets and "
+            "evaluate.retrieval_sets",
+            *(*place, "by"),
         )
-    elif not _has_pairs(recipe):
-        raise Misplaced(
+    elif not reads[choose.by][0]:
+        yield Misplaced(
             "missing_key",
-            "there are no dev pairs to choose on, since no corpus has document pairs (query "
-            "and answer): name these columns, or keep the last step's weights "
-            "(--set train.choose=null)",
+            f"{choose.by} chooses by {reads[choose.by][1]}, which the recipe lacks: add it, or "
+            "keep the last step's weights (--set train.choose=null)",
             *place,
         )
 
 
-def _check_candidates(recipe: Recipe) -> None:
-    """Candidates are mixes of the backbone's weights and the trained ones."""
-    if recipe.choose is not None and recipe.whiten is not None:
-        raise Misplaced(
-            "conflict",
-            "a whitened encoder has no weights in common with the untouched one to be mixed: "
-            "leave choose or whiten out",
-            "choose",
-        )
-
-
-def _check_heads(recipe: Recipe) -> None:
+def _check_heads(recipe: Recipe) -> Iterator[Misplaced]:
     """A token_cnn is trained where its vectors are decoded, and measured as it was trained."""
     trained, measured = recipe.train.pooling, recipe.evaluate.pooling
     losses = [part.loss["name"] for phase in recipe.train.phases for part in phase.parts]
     form = None if trained is None else cnn_form(trained)
     # Without a pooling the backbone's own stays, which may be one.
     if "token_reconstruction" in losses and trained is not None and form is None:
-        raise Misplaced(
+        yield Misplaced(
             "conflict",
             f"the loss token_reconstruction decodes vectors of pooling: {CNN}: set this key to "
             f"{CNN}",
@@ -304,7 +342,7 @@ def _check_heads(recipe: Recipe) -> None:
         )
     other = None if measured is None else cnn_form(measured)
     if recipe.train.phases and form is not None and other is not None and other != form:
-        raise Misplaced(
+        yield Misplaced(
             "conflict",
             f"{CNN} differs from train.pooling, which the weights are trained with: write the same "
             "in both",
@@ -317,7 +355,7 @@ def _has_pairs(recipe: Recipe) -> bool:
     return any(reader_of(corpus.source).has_pairs(corpus) for corpus in recipe.unlabelled)
 
 
-def _check_language(resolved: Resolved) -> None:
+def _check_language(resolved: Resolved) -> Iterator[Misplaced]:
     """Methods must read the language of the pipeline that names entities."""
     name = resolved.recipe.extract.pipeline
     if name is None:
@@ -325,31 +363,34 @@ def _check_language(resolved: Resolved) -> None:
     try:
         language = pipeline_of(name).language
     except TercetError as error:
-        raise Misplaced(error.kind, str(error).rstrip("."), "extract", "pipeline") from None
+        yield Misplaced(error.kind, str(error).rstrip("."), "extract", "pipeline")
+        return
     methods = [name for name, method in resolved.methods.items() if not method.reads(language)]
     if methods:
-        raise Misplaced(
+        yield Misplaced(
             "conflict",
             f"the language of extract.pipeline is {language!r}, which these methods do not know: "
             f"leave {', '.join(methods)} out",
             *("synthesise", methods[0]),
         )
     if resolved.recipe.awareness is not None:
-        raise Misplaced(
+        yield Misplaced(
             "conflict",
             "awareness changes what the lexicon found: leave it or extract.pipeline out",
             "awareness",
         )
 
 
-def _check_rows(resolved: Resolved, phase: str, part: PartConfig, place: Place) -> None:
+def _check_rows(
+    resolved: Resolved, phase: str, part: PartConfig, place: Place
+) -> Iterator[Misplaced]:
     """The source of a part's rows must exist, and have what its loss reads."""
     recipe, rows, loss = resolved.recipe, part.rows, part.resolved()
     place_of_rows: Place = (*place, "rows")
     labelled = {corpus.name: corpus for corpus in recipe.labelled}
     draws_texts = rows.draw is not None and rows.reads_triplets
     if draws_texts and all(m.relation != "keeps" for m in resolved.methods.values()):
-        raise Misplaced(
+        yield Misplaced(
             "missing_key",
             f"the phase {phase!r} draws generations, but no method writes texts that keep the "
             "meaning: list one under `synthesise`, or set the share `generated` to 0",
@@ -359,7 +400,7 @@ def _check_rows(resolved: Resolved, phase: str, part: PartConfig, place: Place) 
     if rows.source in OF_TRIPLETS and not of_sentences:
         made = "only queries are" if recipe.synthesise else "nothing is"
         other = "rows: queries" if recipe.synthesise else "a labelled corpus or on rows: anchors"
-        raise Misplaced(
+        yield Misplaced(
             "missing_key",
             f"the phase {phase!r} trains on {rows.source}, but {made} synthesised: list "
             f"methods under `synthesise`, or train on {other}",
@@ -367,14 +408,14 @@ def _check_rows(resolved: Resolved, phase: str, part: PartConfig, place: Place) 
         )
     if rows.source == "queries" and not resolved.has_queries:
         listed = ", ".join(name for name, one in METHODS.items() if one.each == "passages")
-        raise Misplaced(
+        yield Misplaced(
             "missing_key",
             f"the phase {phase!r} trains on queries, but no method writes any: list one under "
             f"`synthesise` ({listed}), with `ingest: {{passages: {{}}}}`",
             *place_of_rows,
         )
     if rows.source == "document_pairs" and not _has_pairs(recipe):
-        raise Misplaced(
+        yield Misplaced(
             "missing_key",
             f"the phase {phase!r} trains on document_pairs, but no corpus has any: name its "
             "columns query and answer",
@@ -382,27 +423,24 @@ def _check_rows(resolved: Resolved, phase: str, part: PartConfig, place: Place) 
         )
     if rows.source not in SOURCES and rows.source not in labelled:
         known = ", ".join([*SOURCES, *labelled])
-        raise Misplaced(
+        yield Misplaced(
             "unknown_name",
             f"there are no rows {rows.source!r}: choose one of {known}, or list a labelled "
             "corpus of this name under `corpora`",
             *place_of_rows,
         )
+        return
     if rows.positive is not None and "positive" not in loss.texts:
-        raise Misplaced(
-            "no_effect",
-            f"the loss {part.loss['name']} reads no positive: leave this key out",
-            *(*place_of_rows, "positive"),
-        )
+        yield Idle(f"the loss {part.loss['name']} reads no positive", *(*place_of_rows, "positive"))
     kind = None if rows.source in SOURCES else labelled[rows.source].kind
     # Of other kinds only the corpus itself shows its columns.
     columns = SOURCES.get(rows.source, KINDS.get(str(kind)))
     if columns is not None and rows.negatives is not None:
         columns = (*columns, "negative")
     if columns is not None and (fault := unfit(part, columns)):
-        raise Misplaced("bad_value", fault, *place_of_rows)
+        yield Misplaced("bad_value", fault, *place_of_rows)
     if kind == "scored" and rows.positive is None and "positive" in loss.texts:
-        raise Misplaced(
+        yield Misplaced(
             "conflict",
             f"the corpus {rows.source!r} is scored, and {part.loss['name']} would take its pairs "
             "of a low label for positives too: write those of a high label alone into a corpus of "
@@ -411,7 +449,7 @@ def _check_rows(resolved: Resolved, phase: str, part: PartConfig, place: Place) 
         )
     reads = part.decays() and TEACHER not in part.models
     if recipe.evaluator is None and rows.source == "triplets" and reads:
-        raise Misplaced(
+        yield Misplaced(
             "missing_key",
             f"the loss {part.loss['name']} reads the evaluator's cosine of each negative, and "
             "there is no evaluator: name one under `evaluator`, or take another loss such as "
@@ -420,18 +458,17 @@ def _check_rows(resolved: Resolved, phase: str, part: PartConfig, place: Place) 
         )
 
 
-def check_negatives(recipe: Recipe) -> None:
-    """Raises Misplaced for the first fault."""
+def _check_negatives(recipe: Recipe) -> Iterator[Misplaced]:
     if recipe.negatives is not None:
         if recipe.ingest.passages is None:
-            raise Misplaced(
+            yield Misplaced(
                 "missing_key",
                 "negatives are mined among passages, and there are none: write `passages: {}` "
                 "under `ingest`, or leave negatives out",
                 "negatives",
             )
         if recipe.negatives.by != "bm25" and recipe.evaluator is None:
-            raise Misplaced(
+            yield Misplaced(
                 "missing_key",
                 "negatives are found by the evaluator's vectors, and there is none: name one under "
                 "`evaluator`, or find them by: bm25",
@@ -441,54 +478,54 @@ def check_negatives(recipe: Recipe) -> None:
         for number, part in enumerate(phase.parts):
             place = ("train", "phases", index, "parts", number, "rows", "negatives")
             if part.rows.negatives is not None:
-                _check_part(recipe, part, part.rows.negatives, place)
+                yield from _check_part(recipe, part, part.rows.negatives, place)
 
 
-def _check_part(recipe: Recipe, part: PartConfig, wanted: int, place: Place) -> None:
+def _check_part(recipe: Recipe, part: PartConfig, wanted: int, place: Place) -> Iterator[Misplaced]:
     loss = part.resolved()
     if recipe.negatives is None:
-        raise Misplaced(
+        yield Misplaced(
             "missing_key",
             "nothing mines negatives: write `negatives: {}` in the recipe, or leave this key out",
             *place,
         )
-    if wanted > recipe.negatives.k:
-        raise Misplaced(
+    elif wanted > recipe.negatives.k:
+        yield Misplaced(
             "bad_value",
             f"no row has more than {recipe.negatives.k}: raise negatives.k to {wanted}, or lower "
             "this key",
             *place,
         )
     if "negative" in loss.texts and wanted > 1:
-        raise Misplaced(
+        yield Misplaced(
             "conflict",
             f"the loss {loss.name} takes one negative a row: set this key to 1, or train with "
             "info_nce, which takes any number",
             *place,
         )
     if "negative" not in (*loss.texts, *loss.optional):
-        raise Misplaced(
+        yield Misplaced(
             "no_effect",
             f"the loss {loss.name} reads no negatives: leave this key out, or train with info_nce",
             *place,
         )
 
 
-def check_asking(resolved: Resolved) -> None:
+def _check_asking(resolved: Resolved) -> Iterator[Misplaced]:
     """Steps that ask the language model need one, and something that serves it; those that ask a
-    generator need one that can answer. Raises Misplaced for the first fault."""
+    generator need one that can answer."""
     recipe = resolved.recipe
     asking: list[Place] = [("synthesise", m) for m, who in resolved.writers.items() if who == LLM]
     if recipe.extract_generate is not None:
         asking.insert(0, ("extract_generate",))
         if recipe.extract != ExtractConfig():
-            raise Misplaced(
+            yield Misplaced(
                 "conflict",
                 "either rules extract (`extract`) or the language model (`extract_generate`)",
                 "extract_generate",
             )
     if asking and recipe.llm is None:
-        raise Misplaced(
+        yield Misplaced(
             "missing_key", f"{asking[0][-1]} asks a language model: name it under `llm`", *asking[0]
         )
     for place in asking:
@@ -496,79 +533,77 @@ def check_asking(resolved: Resolved) -> None:
         times = params.get("per_unit", 1)
         if times > 1 and recipe.llm is not None and not sampling_of(recipe.llm, params).by_seed:
             fault = f"at temperature 0 the model gives the same answer {times} times"
-            raise Misplaced("bad_value", fault, *place, "per_unit")
+            yield Misplaced("bad_value", fault, *place, "per_unit")
     if recipe.llm is not None and recipe.llm.name is not None and not recipe.run.llm.endpoints:
-        raise Misplaced(
+        yield Misplaced(
             "missing_key",
             "a model given only by name must be served by an endpoint: list run.llm.endpoints, "
             "or give its files as `model`",
             *("llm", "name"),
         )
     if LLM in recipe.generators:
-        raise Misplaced(
+        yield Misplaced(
             "conflict",
             "llm is the name of the recipe's language model: give the generator another",
             *("generators", LLM),
         )
     for method, name in resolved.writers.items():
         if name != LLM:
-            _check_generator(resolved, method, name)
+            yield from _check_generator(resolved, method, name)
+        elif recipe.synthesise[method].params.get("generator", LLM) != LLM:
+            yield Idle(
+                f"{method} asks the language model about passages, and a generator answers "
+                "sentences",
+                *("synthesise", method, "generator"),
+            )
 
 
-def _check_generator(resolved: Resolved, method: str, name: str) -> None:
+def _check_generator(resolved: Resolved, method: str, name: str) -> Iterator[Misplaced]:
     """The generator that a method names must exist, and be able to do what is asked."""
     recipe, place = resolved.recipe, ("synthesise", method)
-    if resolved.methods[method].each == "passages":
-        raise Misplaced(
-            "no_effect",
-            f"{method} asks the language model about passages, and a generator answers sentences: "
-            "leave generator out",
-            *(*place, "generator"),
-        )
     if name not in recipe.generators:
         known = ", ".join([LLM, *recipe.generators])
-        raise Misplaced(
+        yield Misplaced(
             "unknown_name",
             f"there is no generator {name!r}: choose one of {known}, or list it under `generators`",
             *(*place, "generator"),
         )
+        return
     params, settings = recipe.synthesise[method].params, recipe.generators[name]
     found = resolved.models["generators", name, "model"]
     if found.form == GENSE and method not in GENSE_METHODS:
-        raise Misplaced(
+        yield Misplaced(
             "unfit_model",
             f"the generator {name!r} is of form {GENSE}, which writes "
             f"{' and '.join(GENSE_METHODS)} alone: name another",
             *(*place, "generator"),
         )
-    if params.get("prompt") and (method in fitted.FROM_SENTENCE or found.form == GENSE):
-        what = "the words that it was fitted to" if found.form == GENSE else "the sentence alone"
-        raise Misplaced(
-            "no_effect",
-            f"{method} gives a generator {what}, so this prompt would not be read: leave it "
-            + (f"out, or fit it to this file (prompts.{method})" if found.form == GENSE else "out"),
+    if params.get("prompt") and found.form == GENSE:
+        yield Misplaced(
+            "conflict",
+            f"{method} is asked in the words that the generator was fitted to: leave this prompt "
+            f"out, or fit it to this file (prompts.{method})",
             *(*place, "prompt"),
         )
+    elif params.get("prompt") and method in fitted.FROM_SENTENCE:
+        yield Idle(f"{method} gives a generator the sentence alone", *(*place, "prompt"))
     if params.get("shots") not in (None, prompted.BUILTIN):
-        raise Misplaced(
-            "no_effect",
-            f"a generator is shown no worked examples: leave shots out, or let {LLM} answer",
-            *(*place, "shots"),
-        )
+        yield Idle("a generator is shown no worked examples", *(*place, "shots"))
     if found.maker is None:
         # Its files tell the rest.
         return
     if found.maker != "fit_generator":
-        raise Misplaced(
+        yield Misplaced(
             "unfit_model",
             f"{settings.model} is made by {found.maker}, which fits no generator: name a model "
             "that fit_generator makes",
             *("generators", name, "model"),
         )
+        return
     times, made = params.get("per_unit", 1), found.settings
     noise = found.form != GENSE and made.writes_with_noise
     if times > 1 and not noise and not sampling_of(settings.decoding(), params).by_seed:
-        raise Misplaced(
+        yield Misplaced(
             "bad_value",
             f"at temperature 0 the generator writes the same text {times} times: give it a "
             "higher temperature, or ask once",

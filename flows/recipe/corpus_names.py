@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from tercet.flows.recipe.model import ModelSettings, Recipe
-from tercet.flows.recipe.resolved import GENSE, Misplaced, Place, Reference
+from tercet.flows.recipe.resolved import GENSE, Faults, Misplaced, Place, Reference
 from tercet.tasks.corpus.sources.corpora import CorpusConfig
 from tercet.tasks.stage import PACKAGE
 from tercet.tasks.training.generator_pairs import least_of
@@ -17,32 +17,38 @@ _ABOVE = (
 )
 
 
-def select_corpora(recipe: Recipe, models: Mapping[Place, Reference]) -> Recipe:
+def select_corpora(recipe: Recipe, models: Mapping[Place, Reference], faults: Faults) -> Recipe:
     """The recipe with names of corpora wherever it selects some by role or by leaving them out.
 
     So renaming a role remakes nothing. Where a step takes rows of all corpora, none is named.
-    models: those that the recipe names, by their places.
-
-    Raises: Misplaced.
+    models: those that the recipe names, by their places. faults: takes those that are found, whose
+    settings stay as they are.
     """
-    made = {name: _of_maker(recipe, name, own) for name, own in recipe.models.items()}
-    methods = {
-        method: _select(recipe, settings, ("synthesise", method))
-        for method, settings in recipe.synthesise.items()
-    }
+    made, methods = {**recipe.models}, {**recipe.synthesise}
+    for name, settings in recipe.models.items():
+        with faults.catch():
+            made[name] = _of_maker(recipe, name, settings)
+    for method, own in recipe.synthesise.items():
+        with faults.catch():
+            methods[method] = _select(recipe, own, ("synthesise", method))
+    measured = recipe.measure_generators
+    with faults.catch():
+        measured = _measured(recipe, models)
     phases = []
     for index, phase in enumerate(recipe.train.phases):
         parts = []
         for number, part in enumerate(phase.parts):
             # In a phase written flat, the part's keys are in the phase itself.
             place: Place = ("train", "phases", index, "parts", number, "rows")
-            parts.append(part.model_copy(update={"rows": _select(recipe, part.rows, place)}))
+            with faults.catch():
+                part = part.model_copy(update={"rows": _select(recipe, part.rows, place)})
+            parts.append(part)
         phases.append(phase.model_copy(update={"parts": tuple(parts)}))
     given = {
         "models": made,
         "synthesise": methods,
         "train": recipe.train.model_copy(update={"phases": tuple(phases)}),
-        "measure_generators": _measured(recipe, models),
+        "measure_generators": measured,
     }
     return recipe.model_copy(update=given)
 
@@ -180,9 +186,8 @@ def _measured(recipe: Recipe, models: Mapping[Place, Reference]) -> Any:
     place, settings = ("measure_generators",), recipe.measure_generators
     if settings is None:
         return None
-    if not recipe.generators:
-        raise Misplaced("no_effect", "there are no `generators` to measure: leave this out", *place)
-    if all(models["generators", name, "model"].form == GENSE for name in recipe.generators):
+    forms = [models.get(("generators", name, "model")) for name in recipe.generators]
+    if all(found is not None and found.form == GENSE for found in forms):
         raise Misplaced(
             "no_effect",
             f"the generators are of form {GENSE}, which writes no paraphrases to measure: leave "

@@ -11,17 +11,19 @@ import yaml
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from tercet.flows.recipe.checks import check_keys, check_negatives, check_resolved, check_selection
+from tercet.errors import ErrorKind
+from tercet.flows.recipe.checks import check_keys, check_resolved
 from tercet.flows.recipe.corpus_names import select_corpora
 from tercet.flows.recipe.fitting import fitted, own_name
 from tercet.flows.recipe.model import Recipe, json_schema
 from tercet.flows.recipe.model_names import EVALUATOR, find_defined, find_judges, find_models
-from tercet.flows.recipe.resolved import LLM, Misplaced, Resolved
+from tercet.flows.recipe.needs import find_wired, settle
+from tercet.flows.recipe.resolved import LLM, Faults, Misplaced, Place, Reference, Resolved
 from tercet.flows.recipe.secrets import refuse_secrets
 from tercet.flows.recipe.wording import kind_of_fault, nearest_key, wanted
 from tercet.models.errors import suggest
 from tercet.tasks.corpus.sources.discover import describe
-from tercet.tasks.scoring.select_checks import find_scorers
+from tercet.tasks.scoring.scorers import find_scorers
 from tercet.tasks.stage import BadInput
 from tercet.tasks.synthesis.methods import method_of
 
@@ -57,16 +59,26 @@ def find(recipe: str) -> Path:
     )
 
 
+class FaultyRecipe(BadInput):
+    """What is wrong with a recipe, a line for each fault."""
+
+    def __init__(self, kind: ErrorKind, lines: Sequence[str]) -> None:
+        super().__init__(kind, "\n".join(lines))
+        self.lines = lines
+
+
 class Loaded(NamedTuple):
     """A valid recipe, and what its names mean.
 
-    content: as a file would have it. chosen: how it was fitted to the corpus, in one line.
+    content: as a file would have it. chosen: how it was fitted to the corpus, in one line. notes:
+    keys without effect, a line each.
     """
 
     recipe: Recipe
     content: dict[str, Any]
     chosen: str | None
     resolved: Resolved
+    notes: Sequence[str]
 
 
 def load(
@@ -92,7 +104,7 @@ def loaded(
     A shipped recipe is fitted to the shape of another corpus; of any other recipe, `corpus` only
     takes the place of its domain corpora. Overrides have the last word.
 
-    Raises: BadInput with the file and line of the first fault.
+    Raises: BadInput with the file and line of each fault.
     """
     for override in overrides:
         key = override.partition("=")[0]
@@ -126,15 +138,18 @@ def loaded(
         content["seed"] = seed
     for key, value in content.items():
         refuse_secrets(f"{path}:{_line(node, (key,))[0]}: {key}", value)
+    typed: dict[str, str] = {o.partition("=")[0].strip(): f"--set {o}" for o in overrides}
+    typed |= {"corpora": f"--corpus {corpus}"} if corpus is not None else {}
+    typed |= {"seed": f"--seed {seed}"} if seed is not None else {}
     try:
-        valid = Recipe.model_validate(content)
-        return Loaded(valid, content, chosen, resolve(valid))
+        resolved = resolve(Recipe.model_validate(content))
     except (ValidationError, Misplaced) as error:
-        typed: dict[str, str] = {o.partition("=")[0].strip(): f"--set {o}" for o in overrides}
-        typed |= {"corpora": f"--corpus {corpus}"} if corpus is not None else {}
-        typed |= {"seed": f"--seed {seed}"} if seed is not None else {}
         kind = error.kind if isinstance(error, Misplaced) else kind_of_fault(error.errors()[0])
-        raise BadInput(kind, _sentence(path, node, content, error, typed)) from None
+        lines = _sentences(path, node, content, _located(error), typed)
+        raise FaultyRecipe(kind, lines) from None
+    notes = [_located(note)[0] for note in resolved.notes]
+    lines = _sentences(path, node, content, notes, typed)
+    return Loaded(resolved.written, content, chosen, resolved, lines)
 
 
 def read_yaml(path: Path, what: str) -> tuple[yaml.Node | None, Any]:
@@ -229,46 +244,60 @@ def _place(target: Any, names: Sequence[str], depth: int, override: str) -> str 
 _BARE = {"rows": "from", "loss": "name"}
 
 
-def _sentence(
+def _sentences(
     path: Path,
     node: yaml.Node | None,
     content: Mapping[str, Any],
-    error: ValidationError | Misplaced,
+    faults: Sequence[tuple[ErrorDetails, Location]],
     typed: Mapping[str, str],
-) -> str:
-    """The first fault as one sentence: file, line, key, what is wrong.
+) -> list[str]:
+    """The first fault of each key as one sentence: file, line, key, what is wrong.
 
     typed: keys set on the command line, each with the option to name instead of the file.
     """
-    fault, location = _first(error)
-    location = _as_written(location, content)
-    line, named = _line(node, location)
-    said = _typed(location, typed, in_file=len(named) == len(location))
-    if said:
-        named = tuple(part for part in location if _KEY.fullmatch(str(part)))
-    named = named or location
-    key = ".".join(str(part) for part in named) or "recipe"
-    where = said or (f"{path}:{line}" if line else str(path))
-    kind, given = fault["type"], fault.get("input")
+    lines: dict[tuple[str, str], str] = {}
+    for fault, location in faults:
+        location = _as_written(location, content)
+        line, named = _line(node, location)
+        option = _typed(location, typed, in_file=len(named) == len(location))
+        if option:
+            named = tuple(part for part in location if _KEY.fullmatch(str(part)))
+        named = named or location
+        key = ".".join(str(part) for part in named) or "recipe"
+        where = option or (f"{path}:{line}" if line else str(path))
+        lines.setdefault((where, key), f"{where}: {_wrong(fault, location, key)}.")
+    return [*lines.values()]
+
+
+def _wrong(fault: ErrorDetails, location: Location, key: str) -> str:
+    """What is wrong with a key, in words."""
+    kind, value = fault["type"], fault.get("input")
     if kind == "extra_forbidden":
-        near = nearest_key(json_schema(), content, location)
-        return f"{where}: unknown key {key!r}" + (f"; the nearest is {near!r}." if near else ".")
+        near = nearest_key(json_schema(), location[-1])
+        return f"unknown key {key!r}" + (f"; the nearest is {near!r}" if near else "")
     if kind == "missing":
-        missing = ".".join(str(p) for p in location)
-        return f"{where}: the key {missing!r} is missing."
-    shown = repr(given) if len(repr(given)) < 60 else repr(given)[:57] + "..."
+        return f"the key {'.'.join(map(str, location))!r} is missing"
     if kind == "value_error":
-        return f"{where}: {key}: {fault['msg'].removeprefix('Value error, ')}."
-    return f"{where}: {key} is {shown}, but {wanted(fault)}."
+        return f"{key}: {fault['msg'].removeprefix('Value error, ')}"
+    shown = repr(value) if len(repr(value)) < 60 else repr(value)[:57] + "..."
+    return f"{key} is {shown}, but {wanted(fault)}"
 
 
-def _first(error: ValidationError | Misplaced) -> tuple[ErrorDetails, Location]:
-    """The first fault as pydantic tells it, and its place in the recipe."""
+def _located(error: ValidationError | Misplaced) -> list[tuple[ErrorDetails, Location]]:
+    """The faults as pydantic tells them, each with its place in the recipe."""
     if isinstance(error, Misplaced):
-        return {"type": "value_error", "loc": (), "msg": str(error), "input": None}, error.location
-    fault = _of_form(error.errors()[0])
-    raised = fault.get("ctx", {}).get("error")
-    return fault, (*fault["loc"], *getattr(raised, "location", ()))
+        return [
+            ({"type": "value_error", "loc": (), "msg": str(one), "input": None}, one.location)
+            for one in (error, *error.others)
+        ]
+    faults = [_of_form(fault) for fault in error.errors()]
+    # A list whose member is at fault is then too short for pydantic.
+    places = {fault["loc"][:depth] for fault in faults for depth in range(len(fault["loc"]))}
+    return [
+        (fault, (*fault["loc"], *getattr(fault.get("ctx", {}).get("error"), "location", ())))
+        for fault in faults
+        if fault["loc"] not in places
+    ]
 
 
 def _of_form(fault: ErrorDetails) -> ErrorDetails:
@@ -341,26 +370,36 @@ def _line(node: yaml.Node | None, location: Location) -> tuple[int | None, Locat
 def resolve(recipe: Recipe) -> Resolved:
     """What the recipe's names mean.
 
-    Raises: Misplaced for the first name that means nothing, or the first key that does not fit the
-        others, with its place; Unusable for a generator that cannot do what it is asked.
+    Raises: Misplaced for the names that mean nothing and the keys that do not fit the others, each
+        with its place; Unusable for a generator that cannot do what it is asked.
     """
-    check_keys(recipe)
-    defined = find_defined(recipe)
-    models = find_models(recipe, defined)
-    recipe = select_corpora(recipe, models)
+    faults = Faults()
+    faults.add(find_wired(recipe))
+    written, idle = settle(recipe)
+    faults.add(idle)
+    faults.add(check_keys(written))
+    defined: dict[str, Reference] = {}
+    models: dict[Place, Reference] = {}
+    with faults.catch():
+        defined = find_defined(written)
+        models = find_models(written, defined, faults)
+    recipe = select_corpora(written, models, faults)
+    faults.refuse()
     methods = {name: method_of(name, settings) for name, settings in recipe.synthesise.items()}
-    check_selection(recipe, methods)
-    check_negatives(recipe)
     scorers = find_scorers(recipe.score, recipe.evaluator is not None)
-    models |= find_judges(scorers, defined)
+    models |= find_judges(scorers, defined, faults)
     evaluator = models[EVALUATOR].model if EVALUATOR in models else None
+    # A generator answers sentences alone.
     writers = {
         name: str(recipe.synthesise[name].params.get("generator", LLM))
+        if method.each == "sentences"
+        else LLM
         for name, method in methods.items()
         if method.prompted
     }
-    resolved = Resolved(recipe, models, evaluator, scorers, methods, writers)
-    check_resolved(resolved)
+    resolved = Resolved(recipe, models, evaluator, scorers, methods, writers, written, faults.notes)
+    faults.add(check_resolved(resolved))
+    faults.refuse()
     return resolved
 
 

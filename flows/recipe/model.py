@@ -1,8 +1,8 @@
 """The recipe: all settings that decide a run's result, as pydantic models."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import Field, model_validator
+from pydantic import BaseModel, Field, model_validator
 
 from tercet.errors import InvalidSetting
 from tercet.models.encoders.settings import Prompts
@@ -10,34 +10,33 @@ from tercet.models.generators.settings import GeneratorSettings
 from tercet.models.llm.run_settings import AskingSettings
 from tercet.models.llm.settings import LlmSettings
 from tercet.models.losses.registry import LOSSES
-from tercet.tasks.corpus.passages import ReadSettings
-from tercet.tasks.corpus.sample import SampledSettings
-from tercet.tasks.corpus.sources.corpora import CorpusConfig
+from tercet.tasks.config import WIRED, Need, description_of, marked, needs_of
+from tercet.tasks.corpus.sample import SampleConfig
+from tercet.tasks.corpus.sources.corpora import CorpusConfig, IngestConfig
 from tercet.tasks.evaluation.awareness import AwarenessConfig
-from tercet.tasks.evaluation.evaluate import EvaluateSettings
-from tercet.tasks.evaluation.measure_generators import MeasureGeneratorsSettings
-from tercet.tasks.guarding import GuardSettings
+from tercet.tasks.evaluation.evaluate import EvaluateConfig
+from tercet.tasks.evaluation.measure_generators import MeasureGeneratorsConfig
+from tercet.tasks.guarding import GuardConfig
 from tercet.tasks.knowledge.extract import ExtractConfig
-from tercet.tasks.knowledge.extract_generate import ExtractGenerateSettings
-from tercet.tasks.knowledge.extract_parse import ExtractParseSettings
+from tercet.tasks.knowledge.extract_generate import ExtractGenerateConfig
+from tercet.tasks.knowledge.extract_parse import ExtractParseConfig
 from tercet.tasks.knowledge.graph import GraphConfig
-from tercet.tasks.retrieval.negatives import NegativesSettings
+from tercet.tasks.retrieval.negatives import NegativesConfig
 from tercet.tasks.scoring.embed import EmbedConfig
 from tercet.tasks.scoring.mine import MineConfig
 from tercet.tasks.scoring.select import SelectConfig
-from tercet.tasks.scoring.select_checks import COSINES
 from tercet.tasks.stage import Config
-from tercet.tasks.synthesis.methods import METHOD_NAMES, MethodSettings
+from tercet.tasks.synthesis.methods import METHOD_NAMES, SynthesiseConfig
 from tercet.tasks.synthesis.parse import ParseConfig
-from tercet.tasks.training.choose import ChooseSettings
+from tercet.tasks.training.choose import ChooseConfig
 from tercet.tasks.training.count_tokens import CountTokensConfig
 from tercet.tasks.training.fit_evaluator import FitEvaluatorConfig
 from tercet.tasks.training.fit_generator import FitGeneratorConfig
 from tercet.tasks.training.fit_gense import FitGenseConfig
-from tercet.tasks.training.fit_pair import FitPairSettings
+from tercet.tasks.training.fit_pair import FitPairConfig
 from tercet.tasks.training.pretrain import PretrainConfig
-from tercet.tasks.training.train_settings import TrainSettings
-from tercet.tasks.training.whiten import WhitenSettings
+from tercet.tasks.training.train_settings import TrainConfig
+from tercet.tasks.training.whiten import WhitenConfig
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$", max_length=80)]
 # GenSE's settings are a stage of their own, so that the other forms do not depend on them.
@@ -95,7 +94,7 @@ class ModelSettings(Config):
     fit_generator: Generators | None = Field(
         None, description="A model that writes sentences, fitted to labelled ones."
     )
-    fit_pair: FitPairSettings | None = Field(
+    fit_pair: FitPairConfig | None = Field(
         None,
         description="A discriminator on the evaluator's vectors: does one text follow from "
         "another?",
@@ -110,11 +109,6 @@ class ModelSettings(Config):
         if content == {"fit_pair": None}:
             # All of its settings have defaults.
             return {"fit_pair": {}}
-        for maker, own in content.items() if isinstance(content, dict) else ():
-            if isinstance(own, dict) and own.get("name"):
-                raise InvalidSetting(
-                    "no_effect", f"the model's name is its key: leave name out of {maker}"
-                )
         return {"take": content} if isinstance(content, str) else content
 
     @model_validator(mode="after")
@@ -144,41 +138,6 @@ class ModelSettings(Config):
         return {(self.maker, slot): name for slot, name in self.made.models().items()}
 
 
-class KeptReadSettings(ReadSettings):
-    """And whose splits they go on with."""
-
-    keep: str | None = Field(
-        None,
-        pattern=r"^(tag:|ingest@).+$",
-        description="An earlier version, whose documents keep their splits; a new document that "
-        "resembles one of them follows it: `tag:NAME`, of that version or of a run, or "
-        "`ingest@VERSION`; null: splits are drawn from the corpora as they are",
-    )
-
-
-class GraphSettings(GraphConfig):
-    """The knowledge graph: as the mentions have it, or as it was."""
-
-    keep: str | None = Field(
-        None,
-        pattern=r"^(tag:|graph@).+$",
-        description="An earlier graph that methods go on with: `tag:NAME`, of that version or of a "
-        "run, or `graph@VERSION`; null: a new one whenever the mentions change",
-    )
-
-
-class KeptSampleSettings(SampledSettings):
-    """And whether that is drawn anew."""
-
-    keep: str | None = Field(
-        None,
-        pattern=r"^(tag:|sample@).+$",
-        description="An earlier sample, by whose thresholds anchors are chosen: `tag:NAME`, of "
-        "that version or of a run, or `sample@VERSION`; all other keys but `passages` are then "
-        "those that it was made with; null: a new one whenever the sentences change",
-    )
-
-
 class EvaluatorSettings(Config):
     """The frozen model that scores candidates: an existing one, or one fitted on the corpus."""
 
@@ -190,21 +149,6 @@ class EvaluatorSettings(Config):
         if (self.model is None) == (self.fit is None):
             raise InvalidSetting("missing_key", "needs either `model` or `fit`")
         return self
-
-
-class MeasuredSettings(EvaluateSettings):
-    """Settings of the evaluation, and which trained encoders it covers."""
-
-    phases: Literal["last", "all"] = Field(
-        "last", description="last: evaluate the last phase's encoder; all: every phase's"
-    )
-    halves: bool = Field(
-        False,
-        description="Cuts held-out texts in two: the first half must find its second half.",
-    )
-    halves_min_words: int = Field(
-        20, ge=8, le=1000, description="For halves, the words from which a single sentence is cut."
-    )
 
 
 class Recipe(Config):
@@ -221,12 +165,12 @@ class Recipe(Config):
     seeds: int = Field(
         1, ge=1, le=100, description="trainings on the same rows, with seed, seed + 1 and so on"
     )
-    backbone: str | None = Field(
+    backbone: Annotated[str | None, Need("starts")] = Field(
         None, description="the model that training starts from; required with `train`"
     )
     corpora: list[CorpusConfig] = Field(min_length=1, description="Where text comes from")
-    ingest: KeptReadSettings = Field(
-        KeptReadSettings(), description="Which texts are used, the splits, and passages"
+    ingest: IngestConfig = Field(
+        IngestConfig(), description="Which texts are used, the splits, and passages"
     )
     models: dict[str, ModelSettings] = Field(
         default_factory=dict,
@@ -240,47 +184,47 @@ class Recipe(Config):
     extract: ExtractConfig = Field(
         ExtractConfig(), description="How rules find entities and quantities"
     )
-    extract_generate: ExtractGenerateSettings | None = Field(
+    extract_generate: ExtractGenerateConfig | None = Field(
         None, description="extraction by the language model, in place of `extract`"
     )
-    extract_parse: ExtractParseSettings = Field(
-        ExtractParseSettings(), description="How its answers are read"
+    extract_parse: ExtractParseConfig = Field(
+        ExtractParseConfig(), description="How its answers are read"
     )
-    graph: GraphSettings = Field(
-        GraphSettings(), description="Follows from the mentions, unless a version is kept"
+    graph: GraphConfig = Field(
+        GraphConfig(), description="Follows from the mentions, unless a version is kept"
     )
-    sample: KeptSampleSettings = Field(
-        KeptSampleSettings(), description="How many anchors, and how many passages"
+    sample: SampleConfig = Field(
+        SampleConfig(), description="How many anchors, and how many passages"
     )
-    synthesise: dict[str, MethodSettings] = Field(
+    synthesise: Annotated[dict[str, SynthesiseConfig], Need("trains")] = Field(
         default_factory=dict, description="methods, each with its weight and parameters"
     )
     parse: ParseConfig = Field(ParseConfig(), description="How long a generation may be")
-    evaluator: EvaluatorSettings | None = Field(
+    evaluator: Annotated[EvaluatorSettings | None, Need("judges")] = Field(
         None,
         description="The frozen model that scores candidates; required if anything is "
         "synthesised, unless a judge decides",
     )
     embed: EmbedConfig = Field(EmbedConfig(), description="How the evaluator encodes")
-    mine: MineConfig | None = Field(
+    mine: Annotated[MineConfig | None, Need("evaluator"), Need("topical")] = Field(
         None, description="negatives for rows on a topic, from the stored vectors; null: none"
     )
     score: dict[str, dict[str, Any] | None] = Field(
         default_factory=dict, description="scorers besides the evaluator, with their parameters"
     )
     select: SelectConfig = Field(SelectConfig(), description="Which candidates become triplets")
-    negatives: NegativesSettings | None = Field(
+    negatives: NegativesConfig | None = Field(
         None, description="hard negatives of rows with a query, from all passages; null: none"
     )
-    train: TrainSettings = Field(
-        TrainSettings(phases=()),
+    train: TrainConfig = Field(
+        TrainConfig(phases=()),
         description="the encoder's training; left out, the recipe only makes its `models`, or "
         "whitens the backbone",
     )
-    whiten: WhitenSettings | None = Field(
+    whiten: WhitenConfig | None = Field(
         None, description="whitening of the encoder's vectors; null: none"
     )
-    choose: ChooseSettings | None = Field(
+    choose: Annotated[ChooseConfig | None, Need("trains")] = Field(
         None,
         description="a choice by `evaluate.retrieval_sets` of how much of the training is shipped; "
         "null: all of it",
@@ -288,16 +232,16 @@ class Recipe(Config):
     prompts: Prompts = Field(
         Prompts(), description="What stands before queries and documents of a search"
     )
-    evaluate: MeasuredSettings = Field(
-        MeasuredSettings(), description="What the encoder is measured on"
+    evaluate: EvaluateConfig = Field(
+        EvaluateConfig(), description="What the encoder is measured on"
     )
-    guard: GuardSettings = Field(
-        GuardSettings(), description="removal of evaluation texts from the training rows"
+    guard: GuardConfig = Field(
+        GuardConfig(), description="removal of evaluation texts from the training rows"
     )
-    awareness: AwarenessConfig | None = Field(
+    awareness: Annotated[AwarenessConfig | None, Need("trains"), Need("dev")] = Field(
         None, description="test of whether encoders notice changed entities and quantities"
     )
-    measure_generators: MeasureGeneratorsSettings | None = Field(
+    measure_generators: Annotated[MeasureGeneratorsConfig | None, Need("generators")] = Field(
         None, description="figures of the generators' paraphrases, beside simple controls"
     )
     run: RunSettings = Field(RunSettings(), description="How the recipe is run; changes no result")
@@ -310,20 +254,6 @@ class Recipe(Config):
             methods = {k: _method(v) for k, v in content["synthesise"].items()}
             return {**content, "synthesise": methods}
         return content
-
-    @model_validator(mode="before")
-    @classmethod
-    def _no_cosines(cls, content: Any) -> Any:
-        """Without an evaluator no threshold of a cosine has a default, so that any is a wish."""
-        if not isinstance(content, dict) or content.get("evaluator") is not None:
-            return content
-        select, guard = content.get("select") or {}, content.get("guard") or {}
-        without = {}
-        if content.get("synthesise") and isinstance(select, dict):
-            without["select"] = {**dict.fromkeys(COSINES), **select}
-        if isinstance(guard, dict) and guard.get("encoder") is None:
-            without["guard"] = {"embedding_min": None, **guard}
-        return {**content, **without}
 
     @property
     def unlabelled(self) -> tuple[CorpusConfig, ...]:
@@ -341,7 +271,12 @@ def _method(settings: Any) -> Any:
         return {}
     if not isinstance(settings, dict) or "params" in settings:
         return settings
-    own = {key: settings[key] for key in MethodSettings.model_fields if key in settings}
+    wired = marked(SynthesiseConfig, WIRED)
+    own = {
+        key: settings[key]
+        for key in SynthesiseConfig.model_fields
+        if key in settings and key not in wired
+    }
     params = {key: value for key, value in settings.items() if key not in own}
     return {**own, "params": params} if params else own
 
@@ -350,7 +285,7 @@ def json_schema() -> dict[str, Any]:
     """The recipe's JSON schema, for editors."""
     schema = Recipe.model_json_schema()
     # As in `_bare_methods`: nothing, or a method's own parameters beside its weight.
-    schema["$defs"]["MethodSettings"]["additionalProperties"] = True
+    schema["$defs"]["SynthesiseConfig"]["additionalProperties"] = True
     methods = schema["properties"]["synthesise"]
     methods["additionalProperties"] = {"anyOf": [methods["additionalProperties"], {"type": "null"}]}
     # Ours by name, so that editors offer them; others are a recipe's own.
@@ -358,9 +293,22 @@ def json_schema() -> dict[str, Any]:
     models = schema["properties"]["models"]
     models["additionalProperties"] = {"anyOf": [{"type": "string"}, models["additionalProperties"]]}
     _describe_losses(schema["$defs"])
+    for kind in _kinds(Recipe):
+        for name, field in kind.model_fields.items():
+            if needs_of(field):
+                place = schema if kind is Recipe else schema["$defs"][kind.__name__]
+                place["properties"][name]["description"] = description_of(field)
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     schema["title"] = "Tercet recipe"
     return schema
+
+
+def _kinds(annotation: Any) -> set[type[BaseModel]]:
+    """All models within a type."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        below = [_kinds(field.annotation) for field in annotation.model_fields.values()]
+        return {annotation}.union(*below)
+    return set[type[BaseModel]]().union(*map(_kinds, get_args(annotation)))
 
 
 def _describe_losses(definitions: dict[str, Any]) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from tercet.flows.recipe.model import ModelSettings, Recipe
 from tercet.flows.recipe.resolved import (
     GENSE,
+    Faults,
     Made,
     Misplaced,
     Place,
@@ -34,33 +35,42 @@ _PREFIXES = (PACKAGE_PREFIX, TAG_PREFIX)
 EVALUATOR: Place = ("evaluator",)
 
 
-def find_models(recipe: Recipe, known: Mapping[str, Reference]) -> dict[Place, Reference]:
+def find_models(
+    recipe: Recipe, known: Mapping[str, Reference], faults: Faults
+) -> dict[Place, Reference]:
     """The model at each place that names one, and at `(evaluator,)` the one that scores.
 
-    known: those under `models:`. Raises: Misplaced.
+    known: those under `models:`. faults: takes those that are found.
     """
     found: dict[Place, Reference] = {}
     for place, name in _places(recipe):
-        found[place] = _look_up(name, known, place)
+        with faults.catch():
+            found[place] = _look_up(name, known, place)
     for name, settings in recipe.models.items():
-        _check_forms(settings, ("models", name), found)
+        with faults.catch():
+            _check_forms(settings, ("models", name), found)
     if recipe.evaluator is not None:
         fitted = Reference(Made("fit_evaluator"))
         found[EVALUATOR] = found.get(("evaluator", "model"), fitted)
-    for index in range(len(recipe.train.phases)):
-        found.update(_find_of_phase(recipe, index, known, found))
+    for index in range(len(recipe.train.phases) if ("backbone",) in found else 0):
+        with faults.catch():
+            found.update(_find_of_phase(recipe, index, known, found))
     return found
 
 
 def find_judges(
-    scorers: Mapping[str, tuple[Scorer, Any]], known: Mapping[str, Reference]
+    scorers: Mapping[str, tuple[Scorer, Any]], known: Mapping[str, Reference], faults: Faults
 ) -> dict[Place, Reference]:
-    """The models that scorers read, by `(score, NAME, SLOT)`. Raises: Misplaced."""
-    return {
-        ("score", scorer, slot): _find_judge(scorer, config, name, known)
-        for scorer, (_, config) in scorers.items()
-        for slot, name in (config.models() if hasattr(config, "models") else {}).items()
-    }
+    """The models that scorers read, by `(score, NAME, SLOT)`.
+
+    faults: takes those that are found.
+    """
+    found: dict[Place, Reference] = {}
+    for scorer, (_, config) in scorers.items():
+        for slot, name in (config.models() if hasattr(config, "models") else {}).items():
+            with faults.catch():
+                found["score", scorer, slot] = _find_judge(scorer, config, name, known)
+    return found
 
 
 def _places(recipe: Recipe) -> Iterator[tuple[Place, str]]:
@@ -180,7 +190,7 @@ def _check_forms(settings: ModelSettings, place: Place, found: Mapping[Place, Re
         return
     needed = _STARTS_FROM.get(form, form)
     for below, name in settings.models().items():
-        before = found[*place, *below].form
+        before = getattr(found.get((*place, *below)), "form", None)
         if before not in (None, needed):
             takes = "starts from" if below[-1] == "init" else "is judged by"
             raise Misplaced(

@@ -1,6 +1,7 @@
 """What the names in a recipe mean: the types that `resolve` returns, and faults with a place."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -18,6 +19,43 @@ class Misplaced(InvalidSetting):
     def __init__(self, kind: ErrorKind, message: str, *location: str | int) -> None:
         super().__init__(kind, message)
         self.location = location
+        # The recipe's other faults, where this one is raised for all of them.
+        self.others: Sequence[Misplaced] = ()
+
+
+class Idle(Misplaced):
+    """A key without effect: a note to the person, and no failure."""
+
+    def __init__(self, message: str, *location: str | int) -> None:
+        super().__init__("no_effect", message, *location)
+
+
+class Faults:
+    """What is wrong with a recipe, collected so that all of it is told together."""
+
+    def __init__(self) -> None:
+        self.errors: list[Misplaced] = []
+        self.notes: list[Misplaced] = []
+
+    def add(self, faults: Iterable[Misplaced]) -> None:
+        """Keeps each as an error or as a note."""
+        for fault in faults:
+            (self.notes if isinstance(fault, Idle) else self.errors).append(fault)
+
+    @contextmanager
+    def catch(self) -> Iterator[None]:
+        """Keeps the fault that the block ends in."""
+        try:
+            yield
+        except Misplaced as fault:
+            self.add([fault])
+
+    def refuse(self) -> None:
+        """Raises Misplaced where there are errors: the first, with the others and the notes."""
+        if self.errors:
+            first, *others = self.errors
+            first.others = [*others, *self.notes]
+            raise first
 
 
 # Who writes a prompted method's texts unless it names a generator.
@@ -86,6 +124,7 @@ class Resolved:
     evaluator: the frozen model that scores candidates. scorers: by name, with their settings.
     methods: by name, as the recipe changes them.
     writers: by method, who answers its prompts: `llm`, or the name of a generator.
+    written: the recipe before that, without keys that have no effect. notes: these keys.
     """
 
     recipe: Recipe
@@ -94,6 +133,8 @@ class Resolved:
     scorers: Mapping[str, tuple[Scorer, Any]]
     methods: Mapping[str, Method]
     writers: Mapping[str, str]
+    written: Recipe
+    notes: Sequence[Misplaced]
 
     @property
     def has_queries(self) -> bool:

@@ -2,7 +2,7 @@
 
 import difflib
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -95,50 +95,9 @@ def nearest(name: str, known: Iterable[str], cutoff: float) -> str | None:
     return alike[0] if alike else None
 
 
-def nearest_key(
-    schema: Mapping[str, Any], content: Any, location: Sequence[str | int]
-) -> str | None:
-    """The recipe's key that an unknown one at this location most likely is a slip of."""
-    *parents, key = location
-    places = list(_forms(schema, schema, content))
-    for part in parents:
-        below = [child for place in places for child in _children(place, part)]
-        # Pydantic also names the member of a union, which is no key.
-        if below:
-            content = _member(content, part)
-            places = [form for child in below for form in _forms(schema, child, content)]
-    known = dict.fromkeys(name for place in places for name in place.get("properties", {}))
-    alike = difflib.get_close_matches(str(key), known, n=1)
+def nearest_key(schema: Mapping[str, Any], key: str | int) -> str | None:
+    """The key of a recipe that an unknown one most likely is a slip of."""
+    places = (schema, *schema["$defs"].values())
+    known = {name for place in places for name in place.get("properties", {})}
+    alike = difflib.get_close_matches(str(key), sorted(known), n=1)
     return alike[0] if alike else None
-
-
-def _member(content: Any, part: str | int) -> Any:
-    try:
-        return content[part]
-    except (KeyError, IndexError, TypeError):
-        return None
-
-
-def _children(place: Mapping[str, Any], part: str | int) -> Iterator[Mapping[str, Any]]:
-    """The schemas of a mapping's value or of a list's member."""
-    below = place.get("properties", {}).get(part)
-    if isinstance(part, int):
-        below = place.get("items")
-    elif below is None:
-        below = place.get("additionalProperties")
-    if isinstance(below, Mapping):
-        yield below
-
-
-def _forms(
-    schema: Mapping[str, Any], place: Mapping[str, Any], content: Any
-) -> Iterator[Mapping[str, Any]]:
-    """The schemas that a place may follow, without those that the content names another than."""
-    if "$ref" in place:
-        place = schema["$defs"][place["$ref"].rpartition("/")[2]]
-    for form in (*place.get("anyOf", ()), *place.get("oneOf", ()), *place.get("allOf", ())):
-        yield from _forms(schema, form, content)
-    said = content if isinstance(content, Mapping) else {}
-    named = place.get("properties", {}).items()
-    if all(said.get(key) in (None, value.get("const")) for key, value in named if "const" in value):
-        yield place

@@ -11,7 +11,7 @@ from tercet.storage import runs
 from tercet.storage.store import Store, is_store, open_store
 from tercet.tasks.corpus import ingest, passages
 from tercet.tasks.evaluation import awareness, judgements
-from tercet.tasks.evaluation.evaluate import STAGE, EvaluateSettings
+from tercet.tasks.evaluation.evaluate import STAGE, EvaluateConfig
 from tercet.tasks.evaluation.evaluation_rows import DOCUMENT_PAIRS, HALVES, Pairs, draw_pairs
 from tercet.tasks.evaluation.suites.beir import RetrievalTask
 from tercet.tasks.evaluation.suites.fact_order import name_after
@@ -47,7 +47,7 @@ class RunPairs:
     run_id: str | None = None
     seed: int = 0
     batch_size: int = Resources.batch_size
-    settings: EvaluateSettings = field(default_factory=EvaluateSettings)
+    settings: EvaluateConfig = field(default_factory=EvaluateConfig)
     pairs: Sequence[Pairs] = ()
     awareness: Sequence[ScoredTask] = ()
     fact_order: Mapping[str, str] = field(default_factory=dict)
@@ -137,14 +137,14 @@ def _trained(run: Mapping[str, Any]) -> bool:
     return not stages.isdisjoint({"train", STAGE.name})
 
 
-def _settings(run: Mapping[str, Any]) -> EvaluateSettings:
+def _settings(run: Mapping[str, Any]) -> EvaluateConfig:
     """The settings that decide which pairs are drawn and how they are evaluated.
 
     Defaults stand in where the recipe of another version of Tercet lacks a key.
     """
     said = run["recipe"].get("evaluate") or {}
     keys = ("max_pairs", "max_length", "bootstrap", "precision", *OF_A_FILE)
-    return EvaluateSettings(**{key: said[key] for key in keys if key in said})
+    return EvaluateConfig(**{key: said[key] for key in keys if key in said})
 
 
 def _pairs(
@@ -229,7 +229,7 @@ def _ask(
     return tasks, said
 
 
-def _files(run: Mapping[str, Any], settings: EvaluateSettings, key: str) -> Mapping[str, Any]:
+def _files(run: Mapping[str, Any], settings: EvaluateConfig, key: str) -> Mapping[str, Any]:
     """The files under this key of the run's recipe, by name. Raises BadInput if there is none."""
     found: Mapping[str, Any] = getattr(settings, key)
     if not found:

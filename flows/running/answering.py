@@ -20,7 +20,7 @@ from tercet.storage import code, fingerprint
 from tercet.storage.answers import open_pool
 from tercet.storage.store import Store
 from tercet.tasks.synthesis import fitted
-from tercet.tasks.synthesis.fitted import FittedConfig
+from tercet.tasks.synthesis.methods import SynthesiseConfig
 
 # Whose code is part of the key of a fitted generator's answer.
 _DECODING = ("tercet.models.generators", "tercet.models.vaegpt")
@@ -43,9 +43,9 @@ def identity(config: Any, components: Mapping[str, Any]) -> Identity:
 
     config: the step's. components: of its fingerprint (`fingerprints.Fingerprint`).
     """
-    if isinstance(config, FittedConfig):
+    if (decoding := fitted.decoding_of(config)) is not None:
         weights = str(components["models"][fitted.SLOT])
-        backend = config.decoding.backend
+        backend = decoding.backend
         parts = {
             "generator": weights,
             "precision": config.precision,
@@ -76,7 +76,7 @@ def digested(
     """
     # Keyed by object identity, so the objects are kept alive with their digests.
     bases: dict[tuple[int, int, int], tuple[Request, Any]] = {}
-    by_pieces = isinstance(config, FittedConfig)
+    by_pieces = fitted.decoding_of(config) is not None
     for request in requests:
         key = id(request.sampling), id(request.schema), id(request.shots)
         if key not in bases:
@@ -95,7 +95,7 @@ def digested(
         yield replace(request, method=method, digest=digest.hexdigest()[:32])
 
 
-def served(config: FittedConfig, folder: Path) -> tuple[LlmSettings, Wire]:
+def served(config: SynthesiseConfig, folder: Path) -> tuple[LlmSettings, Wire]:
     """How vLLM serves a fitted generator: as a base model that reads the generator's own layout.
 
     Raises Unusable for T5, and for a directory without a layout.
@@ -119,7 +119,7 @@ def cost(settings: AskingSettings, config: Any, prompt_tokens: int, n_tokens: in
     """
     if settings.price_in is None and settings.price_out is None:
         return None
-    if isinstance(config, FittedConfig):
+    if fitted.decoding_of(config) is not None:
         return 0.0
     return (
         prompt_tokens * (settings.price_in or 0.0) + n_tokens * (settings.price_out or 0.0)
@@ -139,8 +139,8 @@ def check_engine(
         identity(config, components).label
         for config, components in asking
         if (
-            config.decoding.backend == "vllm"
-            if isinstance(config, FittedConfig)
+            decoding.backend == "vllm"
+            if (decoding := fitted.decoding_of(config)) is not None
             else not recipe.run.llm.endpoints
         )
     }

@@ -29,7 +29,7 @@ from tercet.storage.answers import Pool, Response, open_pool
 from tercet.storage.store import Store
 from tercet.tasks.findings.answers import UNLIKE, find_fruitless
 from tercet.tasks.findings.warning import StageWarning
-from tercet.tasks.synthesis.fitted import FittedConfig
+from tercet.tasks.synthesis.fitted import decoding_of
 
 if TYPE_CHECKING:
     from tercet.models.generators.generator import Local
@@ -238,10 +238,11 @@ class LlmSession:
 
     def _connected(self, answerer: _Answerer) -> "Client | Local":
         config, folder = answerer.config, answerer.folder
-        if not isinstance(config, FittedConfig):
+        decoding = decoding_of(config)
+        if decoding is None:
             return self._asked(answerer, config.llm, folder)
         assert folder is not None
-        if config.decoding.backend == "vllm":
+        if decoding.backend == "vllm":
             llm, look = served(config, folder)
             return self._served(answerer, llm, look)
         from tercet.models.generators.generator import Local

@@ -12,7 +12,6 @@ from tercet.models.losses.registry import DONOR, Definition
 from tercet.models.losses.word_layer import Layer, is_roberta, layer_of
 from tercet.tasks.evaluation.evaluate import EvaluateConfig
 from tercet.tasks.stage import BadInput
-from tercet.tasks.synthesis.fitted import FittedConfig
 from tercet.tasks.training.pretrain import PretrainConfig
 from tercet.tasks.training.train_settings import TrainConfig
 
@@ -156,8 +155,5 @@ def _folder(step: Step, source: Model, tagged: Mapping[str, Path], in_cache: boo
     try:
         return weights.cached(source.name) if in_cache else weights.locate(source.name)
     except weights.ModelMissing as error:
-        config = step.config
-        key = (
-            f"generators.{config.params['generator']}: " if isinstance(config, FittedConfig) else ""
-        )
+        key = f"generators.{name}: " if (name := getattr(step.config, "generator", None)) else ""
         raise BadInput(error.kind, f"{key}{error}") from None

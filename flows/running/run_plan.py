@@ -29,7 +29,7 @@ class RunPlan:
     """A valid recipe, its steps, and the arguments that start the same run.
 
     every: all steps of the recipe. content: the recipe as a file would have it. chosen: how it was
-        fitted to the corpus, if it was.
+        fitted to the corpus, if it was. idle: lines for keys without effect.
     tried: the method that `tercet try` shows; such a run is never taken for the newest one.
     arm: the name of a study's arm.
     """
@@ -40,6 +40,7 @@ class RunPlan:
     every: tuple[Step, ...] = ()
     content: Mapping[str, Any] = field(default_factory=dict)
     chosen: str | None = None
+    idle: Sequence[str] = ()
     tried: str | None = None
     arm: str | None = None
 
@@ -50,9 +51,10 @@ class RunPlan:
 
     @property
     def notes(self) -> list[str]:
-        """Lines for steps that nothing reads, and for bf16 where this processor has none."""
+        """Lines for keys without effect and for steps that nothing reads, and for bf16 where this
+        processor has none."""
         unread = left_out(self.every, self.steps) if self.arguments.until is None else None
-        lines = [] if unread is None else [unread]
+        lines = [line for line in (*self.idle, unread) if line is not None]
         asks = any(getattr(step.config, "precision", None) == "bf16" for step in self.steps)
         if asks and computed_in("bf16", device(self.recipe.run.device)) == "fp32":
             lines.append(
@@ -81,7 +83,9 @@ def prepare(arguments: RunArguments, checked: list[Config] | None = None) -> Run
     _check_inputs(steps, [] if checked is None else checked)
     check_models(steps, arguments.store)
     _check_kept(steps, arguments.store)
-    return RunPlan(loaded.recipe, steps, arguments, every, loaded.content, loaded.chosen)
+    return RunPlan(
+        loaded.recipe, steps, arguments, every, loaded.content, loaded.chosen, loaded.notes
+    )
 
 
 def check_models(steps: Sequence[Step], location: str) -> None:

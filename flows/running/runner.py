@@ -17,6 +17,7 @@ from tercet.flows.pipeline.fingerprints import Fingerprint
 from tercet.flows.pipeline.step import Step, writer
 from tercet.flows.pipeline.step import schemas as step_schemas
 from tercet.flows.recipe.corpus_names import count_apart, is_shipped
+from tercet.flows.recipe.needs import as_written
 from tercet.flows.running import gpus
 from tercet.flows.running.answering import check_engine
 from tercet.flows.running.executors import Executor, Processes
@@ -100,7 +101,7 @@ def open_run(
             run_id = runs.start_run(
                 store,
                 plan.recipe.name,
-                plan.recipe.model_dump(mode="json"),
+                as_written(plan.recipe),
                 {
                     "arguments": arguments,
                     "pid": os.getpid(),

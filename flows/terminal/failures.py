@@ -32,13 +32,15 @@ def exit_code(error: BaseException) -> int:
 
 
 def describe_failure(error: BaseException) -> str:
-    """One line that describes the failure."""
+    """One line that describes the failure; of a recipe with several faults, a line each."""
     if _wrong_usage(error):
         context = getattr(error, "ctx", None)
         command = "tercet" if context is None else context.command_path
         return printable(f"{error.format_message()} ({command} --help)")  # type: ignore[attr-defined]
     # An address may hold a login, and a library's message the address.
-    text = printable(re.sub(LOGIN, "://", " ".join(str(error).split())))
+    # A recipe's faults have a line each.
+    lines = [" ".join(line.split()) for line in getattr(error, "lines", [str(error)])]
+    text = printable(re.sub(LOGIN, "://", "\n".join(lines)))
     if _says_all(error):
         return text
     if _is_full_disk(error):

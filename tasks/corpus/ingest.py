@@ -28,7 +28,7 @@ from tercet.models import seeding
 from tercet.models.runs import begins, pieces
 from tercet.tasks.corpus import gather, questions, splits
 from tercet.tasks.corpus.former_parts import former_parts
-from tercet.tasks.corpus.sources.corpora import IngestConfig, PretrainIngestConfig
+from tercet.tasks.corpus.sources.corpora import IngestConfig
 from tercet.tasks.corpus.sources.reader import Reader
 from tercet.tasks.corpus.sources.registry import reader_of
 from tercet.tasks.rejects import Rejects
@@ -495,7 +495,6 @@ STAGE = Stage(
 
 PRETRAIN = replace(
     STAGE,
-    config=PretrainIngestConfig,
     tables={"pretrain_sentences": SENTENCES},
     run=run_pretrain,
     cut=OnePart(),

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-from pydantic import Field
 
 from tercet.models import seeding
 from tercet.models.text.passages import context_of, passage_text
@@ -18,16 +17,15 @@ from tercet.models.text.words import UNSPACED, count_words
 from tercet.tasks.corpus import ingest
 from tercet.tasks.corpus.former_parts import former_parts
 from tercet.tasks.corpus.sources.corpora import (
-    CorpusConfig,
     Document,
     Heading,
-    IngestSettings,
+    PassagesConfig,
     Reading,
     open_headings,
 )
 from tercet.tasks.corpus.sources.registry import reader_of
 from tercet.tasks.rejects import Rejects
-from tercet.tasks.stage import Config, OnePart, Stage, Work
+from tercet.tasks.stage import OnePart, Stage, Work
 from tercet.tasks.tokenizer import load_tokenizer
 
 # Gives the number of tokens of each text.
@@ -215,34 +213,6 @@ Columns:
 
 # Most characters and documents that are cut at once; a longer document is cut alone.
 _LOT, _MOST = 1_000_000, 5_000
-
-
-class PassageSettings(Config):
-    """How documents are cut into passages."""
-
-    tokens: int = Field(
-        default=200,
-        ge=16,
-        le=8192,
-        description="Most tokens in a passage with its context, by the backbone's tokenizer, "
-        "special ones aside; words in a recipe without a backbone",
-    )
-
-
-class ReadSettings(IngestSettings):
-    """Which texts come in, and whether their documents are cut into passages."""
-
-    passages: PassageSettings | None = Field(
-        default=None,
-        description="Makes the table `passages`; `{}` for the defaults, null: no passages",
-    )
-
-
-class PassagesConfig(PassageSettings):
-    """And the corpora, as `ingest` reads them."""
-
-    corpora: list[CorpusConfig] = Field(min_length=1)
-    max_line_bytes: int
 
 
 def run(work: Work) -> None:

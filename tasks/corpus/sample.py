@@ -12,6 +12,7 @@ from pydantic import Field, model_validator
 
 from tercet.errors import InvalidSetting
 from tercet.models import seeding
+from tercet.tasks.config import Steers, Wired
 from tercet.tasks.corpus.anchors import ANCHOR_COLUMNS, anchor_draws, eligible
 from tercet.tasks.stage import BadInput, Config, Stage, Work
 
@@ -75,8 +76,8 @@ class CorpusShare(Config):
     min_context_sentences: int | None = Field(default=None, ge=0)
 
 
-class SampleSettings(Config):
-    """How many anchors, of what length, among how many other sentences."""
+class SampleConfig(Config):
+    """How many anchors, of what length, among how many other sentences; and of passages."""
 
     rows: int | None = Field(
         default=None,
@@ -92,29 +93,26 @@ class SampleSettings(Config):
         description="Minimum number of other training sentences in the anchor's document; set 1 "
         "where positives come from the document",
     )
-
-    @model_validator(mode="after")
-    def _consistent(self) -> "SampleSettings":
-        if self.min_words > self.max_words:
-            raise InvalidSetting("bad_value", "min_words is larger than max_words")
-        return self
-
-
-class SampledSettings(SampleSettings):
-    """And how many passages methods are asked about."""
-
-    passages: int | None = Field(
+    passages: Steers[int | None] = Field(
         default=None,
         ge=1,
         description="Training passages that methods over passages write queries to, a seeded draw; "
         "null: all",
     )
+    keep: Steers[str | None] = Field(
+        default=None,
+        pattern=r"^(tag:|sample@).+$",
+        description="An earlier sample, by whose thresholds anchors are chosen: `tag:NAME`, of "
+        "that version or of a run, or `sample@VERSION`; all other keys but `passages` are then "
+        "those that it was made with; null: a new one whenever the sentences change",
+    )
+    corpora: Wired[list[CorpusShare]] = Field(default_factory=list)
 
-
-class SampleConfig(SampleSettings):
-    """And the corpora to draw from, with their shares; others give no anchor."""
-
-    corpora: list[CorpusShare] = Field(min_length=1)
+    @model_validator(mode="after")
+    def _consistent(self) -> "SampleConfig":
+        if self.min_words > self.max_words:
+            raise InvalidSetting("bad_value", "min_words is larger than max_words")
+        return self
 
 
 def anchor_counts(eligible: list[int], shares: list[float], rows: int | None) -> list[int]:

@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,7 @@ from tercet.models.machine import Precision
 from tercet.models.measures import probe
 from tercet.models.retrieval.rankings import NONE
 from tercet.storage.rows import joined
+from tercet.tasks.config import Steers, Wired
 from tercet.tasks.encoders import load_encoder
 from tercet.tasks.evaluation.encoding import Encoded, encode_texts, model_version
 from tercet.tasks.evaluation.evaluation_rows import (
@@ -83,7 +84,7 @@ if TYPE_CHECKING:
     from tercet.tasks.evaluation.encoding import Encoded
 
 
-class EvaluateSettings(FormSettings, Config):
+class EvaluateConfig(FormSettings, Config):
     """What an encoder is measured on, and how its vectors are made."""
 
     retrieval: bool = Field(
@@ -134,6 +135,26 @@ class EvaluateSettings(FormSettings, Config):
     bootstrap: int = Field(
         default=2_000, ge=100, le=100_000, description="Resamples behind an interval."
     )
+    phases: Steers[Literal["last", "all"]] = Field(
+        default="last",
+        description="last: evaluate the last phase's encoder; all: every phase's",
+    )
+    halves: Steers[bool] = Field(
+        default=False,
+        description="Cuts held-out texts in two: the first half must find its second half.",
+    )
+    halves_min_words: Steers[int] = Field(
+        default=20,
+        ge=8,
+        le=1000,
+        description="For halves, the words from which a single sentence is cut.",
+    )
+    # Recorded with each figure: the seed of the training, null for the run's; and `encoder`, or
+    # the name of an earlier phase.
+    model_seed: Wired[int | None] = None
+    phase: Wired[str] = "encoder"
+    trust_remote_code: Wired[bool] = False
+    prompts: Wired[Prompts] = Prompts()
 
     @property
     def questions(self) -> dict[str, RetrievalSource]:
@@ -157,18 +178,18 @@ class EvaluateSettings(FormSettings, Config):
             raise InvalidSetting("bad_value", str(error)) from None
 
 
-def list_tasks(config: EvaluateSettings) -> tuple[str, ...]:
+def list_tasks(config: EvaluateConfig) -> tuple[str, ...]:
     """The tasks to read; without a suite those that need none."""
     own = tuple(name for name in config.tasks if name.startswith(MTEB))
     return own if config.suite is None else config.tasks
 
 
-def measures_texts(config: EvaluateSettings) -> bool:
+def measures_texts(config: EvaluateConfig) -> bool:
     """Whether it measures texts from outside the run, which training must not see."""
     return bool(list_tasks(config) or config.fact_order or config.sts_sets or config.retrieval_sets)
 
 
-def suite_folder(config: EvaluateSettings) -> Path:
+def suite_folder(config: EvaluateConfig) -> Path:
     """Where the suite lies; without one the folder of the process."""
     return Path() if config.suite is None else config.suite.expanduser()
 
@@ -177,20 +198,6 @@ def suite_folder(config: EvaluateSettings) -> Path:
 AVERAGED = {kind.name: len(kind.tasks) for kind in KINDS}
 # Rows of several models, by the names they were given; p is that of a gain over the first.
 COMPARED = pa.schema([("model", pa.string()), *EVALUATIONS, ("p", pa.float64())])
-
-
-class EvaluateConfig(EvaluateSettings):
-    """The same with the seed of the training that made the model."""
-
-    model_seed: int | None = Field(
-        default=None, description="Recorded with each figure; null: the run's seed."
-    )
-    phase: str = Field(
-        default="encoder",
-        description="Recorded with each figure: encoder, or the name of an earlier phase.",
-    )
-    trust_remote_code: bool = False
-    prompts: Prompts = Prompts()
 
 
 @dataclass(frozen=True)

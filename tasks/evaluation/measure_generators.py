@@ -15,7 +15,7 @@ from tercet.models.measures import generated, resampling
 from tercet.models.measures.generated import DELETED, REPLACED, SYNONYMS, controls, synonyms
 from tercet.models.pretraining.forms import form_fault
 from tercet.tasks.evaluation.paraphrase import PairsToMeasure
-from tercet.tasks.stage import BadInput, Config, Stage, Work
+from tercet.tasks.stage import BadInput, Stage, Work
 
 if TYPE_CHECKING:
     from tercet.models.measures.generated import Cosines, Values
@@ -97,17 +97,12 @@ OWN = "generator"
 _STRENGTHS = {"replaced": REPLACED, "deleted": DELETED, "synonym": SYNONYMS}
 
 
-class MeasureGeneratorsConfig(Config):
-    """How sure the figures are."""
+class MeasureGeneratorsConfig(PairsToMeasure):
+    """Which pairs, models that compare texts, and how sure the figures are."""
 
     bootstrap: int = Field(
         default=2_000, ge=100, le=100_000, description="Resamples behind an interval."
     )
-
-
-class MeasureGeneratorsSettings(PairsToMeasure, MeasureGeneratorsConfig):
-    """And the models that compare texts."""
-
     encoder: str = Field(min_length=1, description="Compares texts, and lends its word vectors.")
     judge: str | None = Field(
         default=None, description="A causal language model for the perplexity; null: none."
@@ -269,5 +264,6 @@ STAGE = Stage(
     tables={"generator_metrics": GENERATOR_METRICS},
     run=run,
     libraries=("torch", "transformers", "sentence-transformers"),
+    locations=("encoder", "judge"),
     check_model=check_model,
 )

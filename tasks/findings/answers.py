@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from tercet.tasks.findings.finding import Finding, Look, counted, cut, cut_sql
 from tercet.tasks.findings.warning import StageWarning
 from tercet.tasks.scoring.select import RANDOM
-from tercet.tasks.synthesis.synthesise import SynthesiseConfig
+from tercet.tasks.synthesis.methods import SynthesiseConfig
 
 if TYPE_CHECKING:
     from tercet.models.llm.client.client import Tally

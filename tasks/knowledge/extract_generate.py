@@ -16,6 +16,7 @@ from tercet.models.knowledge.answer_schema import CATEGORIES, TYPES, schema
 from tercet.models.llm.messages import Request
 from tercet.models.llm.settings import LlmSettings, Sampling
 from tercet.models.prompted import templates
+from tercet.tasks.config import Wired
 from tercet.tasks.corpus.anchors import ANCHOR_COLUMNS, anchor_mask
 from tercet.tasks.stage import Config, EachPart, Stage, Work
 from tercet.tasks.synthesis import asking
@@ -39,7 +40,7 @@ _Name: TypeAlias = Annotated[
 Names: TypeAlias = Annotated[tuple[_Name, ...], AfterValidator(_distinct)]
 
 
-class ExtractGenerateSettings(Config):
+class ExtractGenerateConfig(Config):
     """What the language model is asked to name."""
 
     categories: Names = Field(
@@ -48,15 +49,10 @@ class ExtractGenerateSettings(Config):
     types: Names = Field(TYPES, min_length=1, description="what an entity may be: one of these")
     prompt: str | None = Field(None, description="a prompt file (Jinja2) instead of ours")
     max_tokens: int = Field(512, ge=1, le=32768, description="Most tokens in an answer")
+    llm: Wired[LlmSettings | None] = None
 
 
-class ExtractGenerateConfig(ExtractGenerateSettings):
-    """The settings with the model that is asked."""
-
-    llm: LlmSettings
-
-
-def prompt_path(config: ExtractGenerateSettings) -> Path:
+def prompt_path(config: ExtractGenerateConfig) -> Path:
     """The user's own prompt file, or ours."""
     return templates.prompt_path(METHOD) if config.prompt is None else Path(config.prompt)
 
@@ -66,19 +62,20 @@ def externals(config: ExtractGenerateConfig) -> dict[str, Path]:
 
     Raises Unusable for a prompt file that cannot be used, before anything runs.
     """
+    assert config.llm is not None
     path = prompt_path(config)
     templates.load(path, VARIABLES)
     return {"prompt": path, **asking.llm_externals(config.llm)}
 
 
-def sampling(config: ExtractGenerateSettings) -> Sampling:
+def sampling(config: ExtractGenerateConfig) -> Sampling:
     """The likeliest tokens, whatever the recipe's settings for texts."""
     return Sampling(temperature=0, top_p=1, max_tokens=config.max_tokens)
 
 
 def asked(work: Work) -> pa.Table:
     """The anchors of one part as rows of `ASKED`. Slots: sentences (the part), anchors."""
-    config: ExtractGenerateSettings = work.config
+    config: ExtractGenerateConfig = work.config
     sentences = work.inputs["sentences"].table("sentences", [*ANCHOR_COLUMNS, "text"])
     anchors = anchor_mask(sentences, work.inputs["anchors"].table("anchors"), work.seed)
     chosen = sentences.filter(pa.array(anchors))

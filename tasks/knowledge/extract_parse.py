@@ -13,6 +13,7 @@ from pydantic import Field
 from tercet.models.knowledge.answers import Allowed, Fault, read
 from tercet.models.knowledge.extraction import Mentions
 from tercet.models.prompted.checks import without_thoughts
+from tercet.tasks.config import Wired
 from tercet.tasks.knowledge.extract import MENTIONS, SENTENCE_CATEGORIES, lexicon_of, mentions
 from tercet.tasks.rejects import Rows, isolated, numbers, refused, rejects
 from tercet.tasks.stage import Config, EachPart, Stage, Work
@@ -22,19 +23,15 @@ BATCH_ROWS = 4096
 _SHOWN = 200
 
 
-class ExtractParseSettings(Config):
+class ExtractParseConfig(Config):
     """How answers are read."""
 
     lexicon: str = Field(
         "builtin", description="whose nouns give dictionary forms: builtin, or a lexicon's path"
     )
-
-
-class ExtractParseConfig(ExtractParseSettings):
-    """The settings with the closed lists that the model was given (`extract_generate`)."""
-
-    categories: tuple[str, ...] = Field(min_length=1)
-    types: tuple[str, ...] = Field(min_length=1)
+    # The closed lists that the model was given.
+    categories: Wired[tuple[str, ...]] = ()
+    types: Wired[tuple[str, ...]] = ()
 
 
 def externals(config: ExtractParseConfig) -> dict[str, Path]:

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+from pydantic import Field
 
 from tercet.models import seeding
 from tercet.models.english.inflection import singulars
+from tercet.tasks.config import Steers
 from tercet.tasks.stage import Config, Stage, Work, connection
 
 if TYPE_CHECKING:
@@ -108,7 +110,14 @@ GROUP BY source, target ORDER BY source, target
 
 
 class GraphConfig(Config):
-    """The graph has no settings: it follows from the mentions."""
+    """The graph follows from the mentions, unless a version is kept."""
+
+    keep: Steers[str | None] = Field(
+        default=None,
+        pattern=r"^(tag:|graph@).+$",
+        description="An earlier graph that methods go on with: `tag:NAME`, of that version or of a "
+        "run, or `graph@VERSION`; null: a new one whenever the mentions change",
+    )
 
 
 def run(work: Work) -> None:

@@ -25,12 +25,13 @@ from tercet.models.seeding import Ids
 from tercet.models.text.passages import passage_text
 from tercet.models.text.shingles import shared_words
 from tercet.storage.rows import quoted
+from tercet.tasks.config import Wired
 from tercet.tasks.corpus.anchors import is_query
 from tercet.tasks.corpus.held_out import held_out_shingles
 from tercet.tasks.encoders import load_encoder
 from tercet.tasks.rejects import rejects
 from tercet.tasks.retrieval.passage_vectors import PassageVectorsConfig, Vectors
-from tercet.tasks.stage import BadInput, Config, Planned, Stage, Work, connection
+from tercet.tasks.stage import BadInput, Planned, Stage, Work, connection
 
 # Passages compared at once, those whose texts are read at once, and those whose words are.
 _BLOCK, _LOT, _SHARED = 65_536, 1_024, 8_192
@@ -174,8 +175,11 @@ _ROWS: dict[Source, str] = {
 }
 
 
-class NegativesSettings(Config):
-    """How hard negatives are mined."""
+class NegativesConfig(PassageVectorsConfig):
+    """How hard negatives are mined; queries are encoded as the passages were.
+
+    source: of the rows that they are mined for. corpora: of labelled rows, by name.
+    """
 
     k: int = Field(default=4, ge=1, le=100, description="Negatives of a row, at most.")
     by: Literal["vectors", "bm25", "both"] = Field(
@@ -190,16 +194,8 @@ class NegativesSettings(Config):
         description="By what share of the positive's similarity to the query a negative's must be "
         "lower: by cosines, with `by: bm25` by BM25 scores.",
     )
-
-
-class NegativesConfig(PassageVectorsConfig, NegativesSettings):
-    """And for which rows; queries are encoded as the passages were.
-
-    corpora: of labelled rows, by name.
-    """
-
-    source: Source
-    corpora: tuple[str, ...] = ()
+    source: Wired[Source] = "queries"
+    corpora: Wired[tuple[str, ...]] = ()
 
 
 def count_rows(work: Work) -> int:

@@ -6,15 +6,14 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from pydantic import Field
 
-from tercet.models.encoders.settings import FormSettings, Prompts
-from tercet.models.machine import Precision
+from tercet.models.encoders.settings import Prompts
 from tercet.models.text.passages import passage_text
 from tercet.storage.rows import Rows
+from tercet.tasks.config import Wired, WiredForm
 from tercet.tasks.encoders import load_encoder, load_mix
 from tercet.tasks.rejects import rejects
-from tercet.tasks.stage import Config, EachPart, Stage, Work
+from tercet.tasks.stage import EachPart, Stage, Work
 
 PASSAGE_VECTORS = pa.schema([("passage_id", pa.uint64()), ("vector", pa.list_(pa.float32()))])
 """Table `passage_vectors`. The passages as one encoder has them: the evaluator's
@@ -35,26 +34,18 @@ Vectors: TypeAlias = npt.NDArray[np.float32]
 _BLOCK = 4_096
 
 
-class PassageVectorsConfig(FormSettings, Config):
-    """How an encoder makes vectors of passages."""
+class PassageVectorsConfig(WiredForm):
+    """How an encoder makes vectors of passages.
 
-    max_length: int | None = Field(
-        default=None, ge=4, le=8192, description="Longest input in tokens; null: the model's own."
-    )
-    precision: Precision = Field(
-        default="fp32", description="bf16 is faster and moves cosines by up to 4e-3."
-    )
-    prompts: Prompts = Prompts()
-    trust_remote_code: bool = False
-    cnn_seed: int | None = Field(
-        default=None,
-        description="Draws the weights of a token_cnn, where the encoder has none yet.",
-    )
-    mix: float | None = Field(
-        default=None,
-        description="Share of the encoder's weights; the rest is that of the untouched one; null: "
-        "the encoder as it is.",
-    )
+    max_length: in tokens; null: the model's own. cnn_seed: draws the weights of a token_cnn, where
+    the encoder has none yet. mix: share of the encoder's weights, where the rest is that of the
+    untouched one; null: the encoder as it is.
+    """
+
+    max_length: Wired[int | None] = None
+    prompts: Wired[Prompts] = Prompts()
+    cnn_seed: Wired[int | None] = None
+    mix: Wired[float | None] = None
 
 
 def run(work: Work) -> None:

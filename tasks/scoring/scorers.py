@@ -9,10 +9,13 @@ from tercet.models.plugins import with_installed
 from tercet.tasks.retrieval import round_trip
 from tercet.tasks.scoring import evaluator, gense, pair
 from tercet.tasks.scoring.score import Measure, Scorer
+from tercet.tasks.scoring.select import SelectConfig
 
 UNVERSIONED = True
 
 EVALUATOR = evaluator.SCORER.name
+# What a recipe may name the scorer of.
+MEASURES: Sequence[Measure] = ("similarity", "p_true")
 
 
 def _uses(scorer: Scorer, config: Any) -> Sequence[object]:
@@ -26,6 +29,39 @@ SCORERS: Mapping[str, Scorer] = {
         "tercet.scorers", (evaluator.SCORER, gense.SCORER, pair.SCORER, round_trip.SCORER)
     ).items()
 }
+
+
+def scorers(score: Mapping[str, Any], evaluator: bool) -> list[str]:
+    """The names of a recipe's scorers, of which the evaluator is one wherever there is one."""
+    return [*([EVALUATOR] if evaluator else []), *(name for name in score if name != EVALUATOR)]
+
+
+def find_scorers(
+    score: Mapping[str, dict[str, Any] | None], evaluator: bool
+) -> dict[str, tuple[Scorer, Any]]:
+    """The recipe's scorers by name, each with its settings. Raises ValidationError."""
+    found = {name: SCORERS[name] for name in scorers(score, evaluator)}
+    return {
+        name: (scorer, scorer.stage.config.model_validate(score.get(name) or {}))
+        for name, scorer in found.items()
+    }
+
+
+def unused(score: Mapping[str, Any], select: SelectConfig) -> str | None:
+    """A sentence that says which scorers nothing selects by; None if there are none."""
+    judged = [] if select.asks_probability else filter_scorers("p_true", score)
+    ranked = [] if select.rank_max is not None else filter_scorers("rank", score)
+    if not judged and not ranked:
+        return None
+    unless = [
+        *(["select.rank_max sets the last rank accepted"] if ranked else []),
+        *(["select.p_min sets the lowest probability accepted"] if judged else []),
+        *(["select.prefer is p_true"] if judged else []),
+    ]
+    return (
+        f"Nothing selects by the scores of {', '.join([*judged, *ranked])}: they are only recorded "
+        f"unless {', or '.join(unless)}."
+    )
 
 
 def filter_scorers(measure: Measure, names: Iterable[str]) -> list[str]:

@@ -17,6 +17,7 @@ from pydantic import Field
 from tercet.models.generation import Relation
 from tercet.models.text.shingles import shared_words
 from tercet.storage.rows import quoted
+from tercet.tasks.config import Need, Wired
 from tercet.tasks.corpus.anchors import QUERY_ID, is_query
 from tercet.tasks.corpus.held_out import held_out_shingles
 from tercet.tasks.stage import BadInput, Config, Stage, Work, connection
@@ -113,11 +114,8 @@ class Quantile(Config):
 
 
 Similarity: TypeAlias = Annotated[float, Field(ge=0.0, le=1.0)] | Quantile
-Bound: TypeAlias = Similarity | None
-
-
-def _cosine(description: str, default: float | None) -> Any:
-    return Field(default=default, description=description)
+Bound: TypeAlias = Annotated[Similarity | None, Need("similarity", instead=None)]
+Probability: TypeAlias = Annotated[float | None, Need("p_true")]
 
 
 class RelationConfig(Config):
@@ -125,9 +123,7 @@ class RelationConfig(Config):
 
     positive_min: Bound = Field(None, description="For `keeps` and `topic`")
     negative_max: Bound = Field(None, description="For `alters` and `other`")
-    p_min: float | None = Field(
-        default=None, ge=0.0, le=1.0, description="For `keeps` and `alters`"
-    )
+    p_min: Probability = Field(default=None, ge=0.0, le=1.0, description="For `keeps` and `alters`")
 
 
 class MethodConfig(RelationConfig):
@@ -143,24 +139,27 @@ class MethodConfig(RelationConfig):
 class SelectConfig(Config):
     """Thresholds, fallbacks and the choice among several accepted candidates."""
 
-    positive_min: Bound = _cosine(
-        "Lowest similarity of a positive (GCSE: 0.9); no bound of queries.", 0.9
+    positive_min: Bound = Field(
+        default=0.9,
+        description="Lowest similarity of a positive (GCSE: 0.9); no bound of queries.",
     )
-    negative_max: Bound = _cosine("Highest similarity of a negative (GCSE: 0.75).", 0.75)
-    p_min: float | None = Field(
+    negative_max: Bound = Field(
+        default=0.75, description="Highest similarity of a negative (GCSE: 0.75)."
+    )
+    p_min: Probability = Field(
         default=None,
         ge=0.0,
         le=1.0,
         description="Lowest probability accepted that the role is right, of texts that keep or "
         "alter the meaning; others are neither true nor false.",
     )
-    rank_max: int | None = Field(
+    rank_max: Annotated[int | None, Need("rank")] = Field(
         default=None,
         ge=1,
         le=1_000,
         description="Last rank accepted of a query's own passage among all passages; null: none.",
     )
-    rank: Literal["vectors", "bm25", "fused"] = Field(
+    rank: Annotated[Literal["vectors", "bm25", "fused"], Need("rank_max")] = Field(
         default="vectors", description="How `rank_max` takes the passages to be searched."
     )
     similarity: str | None = Field(
@@ -186,7 +185,11 @@ class SelectConfig(Config):
     per_sentence: int = Field(
         default=1, ge=1, le=64, description="Most triplets per anchor, of each relation."
     )
-    prefer: Literal["draw", "similarity", "p_true"] = Field(
+    prefer: Annotated[
+        Literal["draw", "similarity", "p_true"],
+        Need("similarity", values=("similarity",)),
+        Need("p_true", values=("p_true",)),
+    ] = Field(
         default="draw",
         description="Among several accepted candidates: a seeded draw by the methods' weights; "
         "the most similar first (the surest positive, the hardest negative); or the surest of "
@@ -200,18 +203,21 @@ class SelectConfig(Config):
         description="Methods whose refused positives may become negatives; a change of meaning "
         "never becomes a positive.",
     )
+    # Whether a candidate needs a similarity; without a scorer of it none has one.
+    by_similarity: Wired[bool] = True
+    # Largest share of its positive's similarity that a mined negative may have.
+    mined_below: Wired[float] = 1.0
 
+    @property
+    def bounds_probability(self) -> bool:
+        """Whether some texts are refused by the probability that their role is right."""
+        below = (*self.relations.values(), *self.methods.values())
+        return self.p_min is not None or any(level.p_min is not None for level in below)
 
-class PairedConfig(SelectConfig):
-    """The same with what the recipe says elsewhere."""
-
-    by_similarity: bool = Field(
-        default=True,
-        description="Whether a candidate needs a similarity; without a scorer of it none has one.",
-    )
-    mined_below: float = Field(
-        default=1.0, gt=0.0, le=1.0, description="Largest share of its positive's similarity."
-    )
+    @property
+    def asks_probability(self) -> bool:
+        """Whether the selection reads the probability that a role is right."""
+        return self.bounds_probability or self.prefer == "p_true"
 
 
 def run(work: Work) -> None:
@@ -339,7 +345,7 @@ def _bound(db: Any, config: SelectConfig) -> None:
         )
 
 
-def _judge(db: Any, config: PairedConfig) -> None:
+def _judge(db: Any, config: SelectConfig) -> None:
     """Table `judged`: each candidate with the role it may serve in, or the reason why it has none.
 
     A text that several methods give in one role counts once; a candidate made for the role comes
@@ -429,7 +435,7 @@ _ORDERS = {
 }
 
 
-def pair(db: Any, config: PairedConfig, seed: int) -> None:
+def pair(db: Any, config: SelectConfig, seed: int) -> None:
     """Tables `paired`, `used` and `refusals`, from the table `judged`.
 
     paired: sentence, rank, relation, positive and negative; null where the positive is the
@@ -452,7 +458,7 @@ def pair(db: Any, config: PairedConfig, seed: int) -> None:
     _refuse(db, config)
 
 
-def _rank(db: Any, config: PairedConfig, seed: int) -> None:
+def _rank(db: Any, config: SelectConfig, seed: int) -> None:
     """Table `ranked`: accepted candidates with their rank among those they compete with.
 
     These are of their sentence and role, and with pairing by relation of their relation too. The
@@ -474,7 +480,7 @@ def _rank(db: Any, config: PairedConfig, seed: int) -> None:
     )
 
 
-def _by_role(db: Any, config: PairedConfig) -> None:
+def _by_role(db: Any, config: SelectConfig) -> None:
     """Table `pairs`: any accepted positive with the accepted negative of its rank; and `displaced`,
     those of them that gave way to a fallback.
 
@@ -533,7 +539,7 @@ def _by_role(db: Any, config: PairedConfig) -> None:
     )
 
 
-def _by_relation(db: Any, config: PairedConfig) -> None:
+def _by_relation(db: Any, config: SelectConfig) -> None:
     """Table `pairs`: what alters with what keeps, and the other positives with what is unrelated.
 
     Several altered texts share a kept one where there are fewer of these. A mined text is the
@@ -593,7 +599,7 @@ def _by_relation(db: Any, config: PairedConfig) -> None:
     )
 
 
-def _refuse(db: Any, config: PairedConfig) -> None:
+def _refuse(db: Any, config: SelectConfig) -> None:
     """Tables `paired`, `used` and `refusals`. A pair of one text twice makes no triplet."""
     for table, condition in (("paired", "NOT same_text"), ("alike", "same_text")):
         db.execute(f"CREATE TEMP TABLE {table} AS SELECT * FROM pairs WHERE {condition}")
@@ -678,7 +684,7 @@ QUERIES = {"triplets": _TRIPLETS, "rejects": _REJECTS, "acceptance": _ACCEPTANCE
 
 STAGE = Stage(
     name="select",
-    config=PairedConfig,
+    config=SelectConfig,
     tables={"triplets": TRIPLETS, "acceptance": ACCEPTANCE},
     run=run,
 )

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from tercet.errors import kind_of
 from tercet.models.errors import Unusable
@@ -10,13 +11,13 @@ from tercet.models.generators import layout
 from tercet.models.generators.layout import Layout
 from tercet.models.generators.settings import Backend, Decoding
 from tercet.models.llm.messages import Request
-from tercet.models.machine import Precision
 from tercet.models.prompted import templates
 from tercet.models.t5 import wording
 from tercet.tasks.stage import BadInput, EachPart, Stage, Work
 from tercet.tasks.synthesis import asking
+from tercet.tasks.synthesis.methods import SynthesiseConfig
 from tercet.tasks.synthesis.prompted import say, template_of
-from tercet.tasks.synthesis.synthesise import ALIGNED, NAME, SynthesiseConfig, generated
+from tercet.tasks.synthesis.synthesise import ALIGNED, NAME, generated
 
 SLOT = "generator"
 # Methods that a generator answers from the sentence alone; others need instructions.
@@ -28,21 +29,20 @@ CODE: Mapping[Backend, tuple[str, ...]] = {
 }
 
 
-class FittedConfig(SynthesiseConfig):
-    """A prompted method, and how the generator that answers it is decoded."""
-
-    decoding: Decoding
-    precision: Precision
+def decoding_of(config: Any) -> Decoding | None:
+    """How the generator that answers this step is decoded; None for a step that none answers."""
+    return config.decoding if isinstance(config, SynthesiseConfig) else None
 
 
-def uses(config: FittedConfig) -> tuple[object, ...]:
+def uses(config: SynthesiseConfig) -> tuple[object, ...]:
     """The method, and the code that decodes its answers."""
+    assert config.decoding is not None
     backend = config.decoding.backend
     wire = (asking.WIRE,) if backend == "vllm" else ()
     return (config.described, *CODE[backend], *wire)
 
 
-def externals(config: FittedConfig) -> dict[str, Path]:
+def externals(config: SynthesiseConfig) -> dict[str, Path]:
     """The prompt file, for a method that needs one. Raises Unusable for an invalid one."""
     template = _template(config)
     return {} if template is None else {"prompt": template.path}
@@ -83,7 +83,8 @@ def run(work: Work) -> None:
     A row without an answer is a reject with the reason `failed`. Raises Unusable for a method
     that the model cannot follow.
     """
-    config: FittedConfig = work.config
+    config: SynthesiseConfig = work.config
+    assert config.decoding is not None
     laid = layout_of(work.models[SLOT])
     check_method(config.method, config.params["generator"], laid.follows_prompts)
     say(work, _template(config), config.decoding)
@@ -91,18 +92,19 @@ def run(work: Work) -> None:
 
 def asks(work: Work) -> Iterator[Request]:
     """What the method would ask for one part; nothing is written."""
-    config: FittedConfig = work.config
+    config: SynthesiseConfig = work.config
+    assert config.decoding is not None
     template = _template(config)
     for asked in generated(work):
         yield from asking.requests(asked, config.method, work.seed, template, config.decoding)
 
 
-def _template(config: FittedConfig) -> templates.Template | None:
+def _template(config: SynthesiseConfig) -> templates.Template | None:
     """The prompt file; none for a method that is answered from the sentence alone."""
     return None if config.method in FROM_SENTENCE else template_of(config)
 
 
-def check_model(config: FittedConfig, slot: str, folder: Path) -> None:
+def check_model(config: SynthesiseConfig, slot: str, folder: Path) -> None:
     """Raises BadInput or Unusable for a generator that cannot answer the method so."""
     name, words = config.params["generator"], config.params["prompt"]
     if fault := wording.fault(folder, config.method, words and Path(words)):
@@ -112,13 +114,14 @@ def check_model(config: FittedConfig, slot: str, folder: Path) -> None:
         )
     laid = layout_of(folder)
     check_method(config.method, name, laid.follows_prompts)
+    assert config.decoding is not None
     check_backend(name, config.decoding.backend, laid.form)
 
 
 # Slots as for a rule; the model in slot `generator`.
 STAGE = Stage(
     name=NAME,
-    config=FittedConfig,
+    config=SynthesiseConfig,
     tables={"generations": GENERATIONS},
     run=run,
     cut=EachPart("sentences", aligned=ALIGNED),

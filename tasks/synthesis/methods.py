@@ -9,6 +9,9 @@ from pydantic import Field, ValidationError, model_validator
 from tercet.errors import InvalidSetting
 from tercet.models.errors import suggest
 from tercet.models.generation import Method, purpose_of
+from tercet.models.generators.settings import Decoding
+from tercet.models.llm.settings import LlmSettings
+from tercet.models.machine import Precision
 from tercet.models.plugins import with_installed
 from tercet.models.prompted import methods as prompted
 from tercet.models.rules import (
@@ -24,6 +27,7 @@ from tercet.models.rules import (
     telegram,
     word_exchange,
 )
+from tercet.tasks.config import Steers, Wired
 from tercet.tasks.stage import Config
 
 UNVERSIONED = True
@@ -42,29 +46,57 @@ PROMPTED_NAMES = tuple(name for name, method in METHODS.items() if method.prompt
 RULE_NAMES = tuple(name for name in METHODS if name not in PROMPTED_NAMES)
 
 
-class MethodSettings(Config):
-    """How much of a method a recipe wants, and how."""
+class SynthesiseConfig(Config):
+    """How much of a method a recipe wants, and how; of a step, with all parameters filled in.
+
+    passages: how many a method over passages is asked about; null: all. llm: the model that it
+    asks. decoding, precision: of the generator that answers in its place. language: that of the
+    pipeline that named the entities, of a method that reads mentions.
+    """
 
     weight: float = Field(
         1.0, gt=0, le=1, description="Share of the anchors that the method is tried on"
     )
     corpora: tuple[str, ...] = Field((), description="Only anchors of these corpora")
-    role: Literal["domain", "general"] | None = Field(
+    role: Steers[Literal["domain", "general"] | None] = Field(
         None, description="Anchors of the corpora with this role, instead of `corpora`"
     )
     params: dict[str, Any] = Field(
         default_factory=dict,
         description="The method's own parameters; they may also be written beside `weight`",
     )
+    method: Wired[str] = ""
+    passages: Wired[int | None] = None
+    llm: Wired[LlmSettings | None] = None
+    decoding: Wired[Decoding | None] = None
+    precision: Wired[Precision] = "fp32"
+    language: Wired[str | None] = None
 
     @model_validator(mode="after")
-    def _one_choice(self) -> "MethodSettings":
+    def _one_choice(self) -> "SynthesiseConfig":
         if self.corpora and self.role is not None:
             raise InvalidSetting("conflict", "give corpora or role, but not both")
         return self
 
+    @model_validator(mode="after")
+    def _filled(self) -> "SynthesiseConfig":
+        if self.method:
+            # In place, since the config never changes once it is made.
+            self.params.update(check_params(self.method, self))
+        return self
 
-def method_of(name: str, settings: MethodSettings | None = None) -> Method:
+    @property
+    def described(self) -> Method:
+        """The method."""
+        return method_of(self.method, self)
+
+    @property
+    def generator(self) -> str | None:
+        """The name of the generator that answers; None for a rule and for the language model."""
+        return None if self.decoding is None else str(self.params["generator"])
+
+
+def method_of(name: str, settings: SynthesiseConfig | None = None) -> Method:
     """The method of that name, as these settings change it.
 
     It is one of ours, or with a prompt of its own a new one, which asks about every sentence.
@@ -118,7 +150,7 @@ def unknown(name: str) -> str:
     )
 
 
-def check_params(name: str, settings: MethodSettings) -> dict[str, Any]:
+def check_params(name: str, settings: SynthesiseConfig) -> dict[str, Any]:
     """The method's parameters with its defaults filled in.
 
     Raises: ValueError with a sentence for each wrong parameter, naming the method.

@@ -7,44 +7,30 @@ from pathlib import Path
 from tercet.models.errors import Unusable
 from tercet.models.generation import GENERATIONS
 from tercet.models.llm.messages import Request
-from tercet.models.llm.settings import LlmSettings, Sampling
+from tercet.models.llm.settings import Sampling
 from tercet.models.prompted import templates
 from tercet.models.prompted.methods import check_shots
 from tercet.tasks.stage import EachPart, Stage, Work
 from tercet.tasks.synthesis import asking
-from tercet.tasks.synthesis.synthesise import (
-    ALIGNED,
-    NAME,
-    PassageSample,
-    SynthesiseConfig,
-    generated,
-)
+from tercet.tasks.synthesis.methods import SynthesiseConfig
+from tercet.tasks.synthesis.synthesise import ALIGNED, NAME, generated
 
 # Stands for our own shots.
 BUILTIN = "builtin"
 
 
-class PromptedConfig(SynthesiseConfig):
-    """A prompted method, and the model that it asks."""
-
-    llm: LlmSettings
-
-
-class PromptedOverPassagesConfig(PromptedConfig, PassageSample):
-    """A prompted method over passages."""
-
-
-def uses(config: PromptedConfig) -> tuple[object, ...]:
+def uses(config: SynthesiseConfig) -> tuple[object, ...]:
     """The method, and what surrounds a prompt on its way to a model."""
     return (config.described, asking.WIRE)
 
 
-def externals(config: PromptedConfig) -> dict[str, Path]:
+def externals(config: SynthesiseConfig) -> dict[str, Path]:
     """The files of prompt and shots, whose content decides what is said, and those in the model's
     settings.
 
     Raises Unusable for an invalid one, so that it is reported before anything runs.
     """
+    assert config.llm is not None
     template = template_of(config)
     found = {"prompt": template.path, **asking.llm_externals(config.llm)}
     examples = examples_of(config, template)
@@ -103,7 +89,8 @@ def run(work: Work) -> None:
 
     Slots as for a rule. A row without an answer is a reject with the reason `failed`.
     """
-    config: PromptedConfig = work.config
+    config: SynthesiseConfig = work.config
+    assert config.llm is not None
     template = template_of(config)
     sampling = asking.sampling_of(config.llm, config.params)
     say(work, template, sampling, _shown(config, template))
@@ -111,7 +98,8 @@ def run(work: Work) -> None:
 
 def asks(work: Work) -> Iterator[Request]:
     """What the method would ask for one part; nothing is sent."""
-    config: PromptedConfig = work.config
+    config: SynthesiseConfig = work.config
+    assert config.llm is not None
     template, sampling = template_of(config), asking.sampling_of(config.llm, config.params)
     shown = _shown(config, template)
     for asked in generated(work):
@@ -149,7 +137,7 @@ def say(
 
 STAGE = Stage(
     name=NAME,
-    config=PromptedConfig,
+    config=SynthesiseConfig,
     tables={"generations": GENERATIONS},
     run=run,
     cut=EachPart("sentences", aligned=ALIGNED),
@@ -159,4 +147,4 @@ STAGE = Stage(
     locations=("params.prompt", "params.shots", "params.generator", *asking.LLM_LOCATIONS),
     asks=asks,
 )
-OVER_PASSAGES = replace(STAGE, config=PromptedOverPassagesConfig, cut=EachPart("passages"))
+OVER_PASSAGES = replace(STAGE, cut=EachPart("passages"))

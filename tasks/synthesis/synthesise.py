@@ -13,14 +13,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pydantic import model_validator
 
 from tercet.models import seeding
 from tercet.models.generation import GENERATIONS, Method, MethodInput, Pool, generation_ids
 from tercet.tasks.corpus.anchors import ANCHOR_COLUMNS, anchor_mask
 from tercet.tasks.rejects import isolated, refused
-from tercet.tasks.stage import Config, EachPart, Stage, Work, connection
-from tercet.tasks.synthesis.methods import MethodSettings, check_params, method_of
+from tercet.tasks.stage import EachPart, Stage, Work, connection
+from tercet.tasks.synthesis.methods import SynthesiseConfig
 
 NAME = "synthesise"
 # Slots whose rows come from the same sentences, of the methods that read them.
@@ -40,37 +39,6 @@ _MENTIONS = [
 _ROWS = 20_000
 # The draw of passages, the same for all methods.
 _PASSAGES = "sample.passages"
-
-
-class SynthesiseConfig(MethodSettings):
-    """One method, with all its parameters filled in.
-
-    language: that of the pipeline that named the entities, of a method that reads mentions.
-    """
-
-    method: str
-    language: str | None = None
-
-    @model_validator(mode="after")
-    def _filled(self) -> "SynthesiseConfig":
-        # In place, since the config never changes once it is made.
-        self.params.update(check_params(self.method, self))
-        return self
-
-    @property
-    def described(self) -> Method:
-        """The method."""
-        return method_of(self.method, self)
-
-
-class PassageSample(Config):
-    """How many passages a method is asked about."""
-
-    passages: int | None
-
-
-class OverPassagesConfig(SynthesiseConfig, PassageSample):
-    """One rule over passages."""
 
 
 def uses(config: SynthesiseConfig) -> tuple[Method]:
@@ -266,4 +234,4 @@ STAGE = Stage(
     libraries=("lemminflect",),
     uses=uses,
 )
-OVER_PASSAGES = replace(STAGE, config=OverPassagesConfig, cut=EachPart("passages"))
+OVER_PASSAGES = replace(STAGE, cut=EachPart("passages"))

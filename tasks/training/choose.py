@@ -17,8 +17,7 @@ from pydantic import Field, field_validator
 
 from tercet.errors import InvalidSetting
 from tercet.models import seeding
-from tercet.models.encoders.settings import FormSettings, Prompts
-from tercet.models.machine import Precision
+from tercet.models.encoders.settings import Prompts
 from tercet.models.measures.cautious_choice import (
     choose_candidate,
     cross_fitted,
@@ -27,6 +26,7 @@ from tercet.models.measures.cautious_choice import (
 )
 from tercet.models.measures.resampling import Floats
 from tercet.models.retrieval import rankings
+from tercet.tasks.config import Wired, WiredForm
 from tercet.tasks.encoders import MIXES, load_mix
 from tercet.tasks.evaluation.encoding import encode_texts
 from tercet.tasks.evaluation.evaluation_rows import LEAST
@@ -39,7 +39,7 @@ from tercet.tasks.evaluation.suites.beir import (
 from tercet.tasks.evaluation.suites.judged import read_judged
 from tercet.tasks.evaluation.suites.own import RetrievalSource, TaskName
 from tercet.tasks.retrieval.passage_vectors import PASSAGE_VECTORS
-from tercet.tasks.stage import Config, Stage, Work
+from tercet.tasks.stage import Stage, Work
 
 NAME = "choose"
 CANDIDATE_ENCODERS = pa.schema(
@@ -122,8 +122,12 @@ Columns:
 """
 
 
-class ChooseSettings(Config):
-    """How much of the training is shipped."""
+class ChooseConfig(WiredForm):
+    """How much of the training is shipped; candidates make vectors as `evaluate` does.
+
+    retrieval_sets: folders in BEIR's layout. model_seed: of the training that made the encoder;
+    null: the run's seed.
+    """
 
     mix: float = Field(
         default=0.5,
@@ -131,6 +135,12 @@ class ChooseSettings(Config):
         "asked: 0 (untouched), 0.25, 0.5, 0.75 or 1 (trained).",
         json_schema_extra={"enum": list(MIXES)},
     )
+    retrieval_sets: Wired[dict[TaskName, RetrievalSource]] = Field(default_factory=dict)
+    max_length: Wired[int | None] = None
+    bootstrap: Wired[int] = 2_000
+    prompts: Wired[Prompts] = Prompts()
+    cnn_seed: Wired[int | None] = None
+    model_seed: Wired[int | None] = None
 
     @field_validator("mix")
     @classmethod
@@ -140,23 +150,6 @@ class ChooseSettings(Config):
                 "bad_value", f"must be one of {', '.join(format(mix, 'g') for mix in MIXES)}"
             )
         return mix
-
-
-class ChooseConfig(FormSettings, ChooseSettings):
-    """The same with what the candidates are measured on, and how `evaluate` makes vectors."""
-
-    retrieval_sets: dict[TaskName, RetrievalSource] = Field(
-        default_factory=dict, description="Folders in BEIR's layout."
-    )
-    max_length: int | None = None
-    precision: Precision = "fp32"
-    bootstrap: int = 2_000
-    prompts: Prompts = Prompts()
-    cnn_seed: int | None = None
-    model_seed: int | None = Field(
-        default=None, description="Of the training that made the encoder; null: the run's seed."
-    )
-    trust_remote_code: bool = False
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,7 @@ import numpy.typing as npt
 from pydantic import Field
 
 from tercet.errors import kind_of
-from tercet.models.encoders.settings import FormSettings
-from tercet.models.machine import Precision
+from tercet.tasks.config import Wired, WiredForm
 from tercet.tasks.encoders import kept_vectors, load_encoder
 from tercet.tasks.stage import BadInput, Stage, Work
 from tercet.tasks.training.discriminator_figures import (
@@ -25,8 +24,8 @@ from tercet.tasks.training.fitting import MadeModel
 from tercet.tasks.training.judged_pairs import JudgedConfig, labels_of, read_judged
 
 
-class FitPairSettings(JudgedConfig, MadeModel):
-    """What the discriminator is fitted to."""
+class FitPairConfig(JudgedConfig, MadeModel, WiredForm):
+    """What the discriminator is fitted to, on the vectors that `embed` makes."""
 
     corpora: tuple[str, ...] = Field(
         default=(), description="Labelled ones, by name; empty: all of them."
@@ -36,18 +35,11 @@ class FitPairSettings(JudgedConfig, MadeModel):
         ge=10,
         description="A seeded sample of this many pairs to fit to; null: all.",
     )
+    max_length: Wired[int] = 128
 
     def models(self) -> dict[str, str]:
         """None: the vectors are the evaluator's."""
         return {}
-
-
-class FitPairConfig(FormSettings, FitPairSettings):
-    """The stage's config, complete. The vectors must be those that `embed` makes."""
-
-    max_length: int = Field(default=128, ge=4, le=8192)
-    precision: Precision = "fp32"
-    trust_remote_code: bool = False
 
 
 def run(work: Work) -> Path:

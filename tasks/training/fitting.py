@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pydantic import BaseModel, Field
-from pydantic.json_schema import SkipJsonSchema
 
 from tercet.errors import kind_of
 from tercet.models.machine import Precision
 from tercet.models.training.phase import Hyperparameters, Optimizer, PartRows, Trained
+from tercet.tasks.config import Wired
 from tercet.tasks.stage import BadInput, Config, Work
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class MadeModel(Config):
     name: its own under `models`, which a recipe writes as the key alone.
     """
 
-    name: SkipJsonSchema[str] = ""
+    name: Wired[str] = ""
 
 
 # A generator's.

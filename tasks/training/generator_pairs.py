@@ -7,11 +7,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field
-from pydantic.json_schema import SkipJsonSchema
 
 from tercet.models import seeding
 from tercet.models.seeding import sample
 from tercet.storage.rows import quoted
+from tercet.tasks.config import Wired
 from tercet.tasks.stage import BadInput, Config, Work, connection
 from tercet.tasks.training.training_rows import drop_contaminated
 
@@ -27,8 +27,8 @@ class PairsConfig(Config):
     recipe does not write.
     """
 
-    labelled: SkipJsonSchema[tuple[str, ...]] = ()
-    sentences: SkipJsonSchema[tuple[str, ...]] = ()
+    labelled: Wired[tuple[str, ...]] = ()
+    sentences: Wired[tuple[str, ...]] = ()
 
     corpora: tuple[str, ...] = Field(default=(), description="By name; empty: all labelled ones.")
     above: Above | None = Field(

@@ -10,6 +10,7 @@ from pydantic import Field, model_validator
 from tercet.errors import InvalidSetting
 from tercet.models.encoders.settings import FormSettings, Prompts
 from tercet.models.machine import Precision
+from tercet.tasks.config import Steers, Wired
 from tercet.tasks.evaluation.suites.own import RetrievalSource, StsSet
 from tercet.tasks.stage import Config
 from tercet.tasks.training.phases import PhaseConfig
@@ -21,7 +22,7 @@ _TAKEN = re.compile(r"base|encoder|previous|evaluator|seed\d+")
 _MAX_LENGTH = 64
 
 
-class ChooseConfig(Config):
+class CheckpointConfig(Config):
     """How often the encoder is measured on dev, and by what."""
 
     every: int = Field(
@@ -37,8 +38,13 @@ class ChooseConfig(Config):
     )
 
 
-class EncoderSettings(FormSettings, Config):
-    """Settings that all phases of a training share."""
+class TrainConfig(FormSettings, Config):
+    """The encoder's form and the phases of its training, one after the other; a step has one.
+
+    suite, fact_order, sts_sets, retrieval_sets, max_pairs: what `choose.by` names, of `evaluate`.
+    model_seed: draws batches and dropout; null: the run's seed. teachers: by part, in which form
+    its teacher is read.
+    """
 
     precision: Precision = Field(
         "fp32", description="Fp32, or bf16 where the processor or GPU is fast at it."
@@ -47,31 +53,38 @@ class EncoderSettings(FormSettings, Config):
         default=False, description="Run Python code that comes with the backbone's files."
     )
     log_steps: int = Field(default=10, ge=1, description="Steps between rows of training_log.")
-    choose: ChooseConfig | None = Field(
+    choose: CheckpointConfig | None = Field(
         default=None,
         description="Keep the weights of the step that is best on dev; null: of the last step.",
     )
-
-
-class TrainSettings(EncoderSettings):
-    """The encoder's form and the phases of its training, one after the other."""
-
-    max_length: int = Field(
+    max_length: Steers[int] = Field(
         default=_MAX_LENGTH,
         ge=4,
         le=8192,
         description="Longest input in training, in tokens; a phase may have its own.",
     )
-    phases: tuple[PhaseConfig, ...] = Field(
-        default_factory=lambda: (PhaseConfig.model_validate({}),),
-        description="Run one after the other",
+    phases: Steers[tuple[PhaseConfig, ...]] = Field(
+        default=(), description="Run one after the other; left out, one with the defaults"
     )
+    phase: Wired[PhaseConfig] = PhaseConfig.model_validate({})
+    prompts: Wired[Prompts] = Prompts()
+    model_seed: Wired[int | None] = None
+    suite: Wired[Path | None] = None
+    fact_order: Wired[dict[str, str]] = Field(default_factory=dict)
+    sts_sets: Wired[dict[str, StsSet]] = Field(default_factory=dict)
+    retrieval_sets: Wired[dict[str, RetrievalSource]] = Field(default_factory=dict)
+    max_pairs: Wired[int] = 2_000
+    teachers: Wired[dict[str, FormSettings]] = Field(default_factory=dict)
 
     @model_validator(mode="before")
     @classmethod
     def _one_length(cls, content: Any) -> Any:
         """A phase without its own max_length takes that of the training."""
-        if not isinstance(content, dict) or not isinstance(content.get("phases", []), list | tuple):
+        if (
+            not isinstance(content, dict)
+            or "phase" in content
+            or not isinstance(content.get("phases", []), list | tuple)
+        ):
             return content
         length = {"max_length": content.get("max_length", _MAX_LENGTH)}
         phases = [
@@ -81,7 +94,7 @@ class TrainSettings(EncoderSettings):
         return {**content, "phases": phases}
 
     @model_validator(mode="after")
-    def _named_apart(self) -> "TrainSettings":
+    def _named_apart(self) -> "TrainConfig":
         counts = Counter(phase.name for phase in self.phases)
         for name, count in counts.items():
             if count > 1:
@@ -93,32 +106,3 @@ class TrainSettings(EncoderSettings):
                     "conflict", f"{name} already means something else: give the phase a name"
                 )
         return self
-
-
-class TrainConfig(EncoderSettings):
-    """One phase, with the seed that this training draws from, of several over the same rows."""
-
-    phase: PhaseConfig
-    prompts: Prompts = Prompts()
-    model_seed: int | None = Field(
-        default=None, description="Draws batches and dropout; null: the run's seed."
-    )
-    suite: Path | None = Field(
-        default=None, description="Location of the dev set that `choose.by` names."
-    )
-    fact_order: dict[str, str] = Field(
-        default_factory=dict, description="Files of the dev cases, by name: evaluate.fact_order."
-    )
-    sts_sets: dict[str, StsSet] = Field(
-        default_factory=dict, description="The set that `choose.by` names: of evaluate.sts_sets."
-    )
-    retrieval_sets: dict[str, RetrievalSource] = Field(
-        default_factory=dict,
-        description="The set that `choose.by` names: of evaluate.retrieval_sets.",
-    )
-    max_pairs: int = Field(
-        default=2_000, ge=2, description="Document pairs that `choose` reads: evaluate.max_pairs."
-    )
-    teachers: dict[str, FormSettings] = Field(
-        default_factory=dict, description="By part, in which form its teacher is read."
-    )

@@ -8,11 +8,11 @@ from pydantic import Field
 
 from tercet.errors import kind_of
 from tercet.models import seeding
-from tercet.models.encoders.settings import FormSettings, Prompts
-from tercet.models.machine import Precision
+from tercet.models.encoders.settings import Prompts
 from tercet.storage.rows import quoted
+from tercet.tasks.config import Wired, WiredForm
 from tercet.tasks.encoders import load_encoder
-from tercet.tasks.stage import BadInput, Config, Stage, Work, connection
+from tercet.tasks.stage import BadInput, Stage, Work, connection
 from tercet.tasks.training.training_rows import drop_contaminated
 
 WHITENING = pa.schema(
@@ -43,11 +43,11 @@ Columns:
 _TEXTS = 10_000
 
 
-class WhitenSettings(Config):
-    """How far the vectors are whitened."""
+class WhitenConfig(WiredForm):
+    """How far the vectors are whitened, which are made as `evaluate` makes them."""
 
     dimensions: int | None = Field(
-        default=256, ge=1, description="Directions kept, those of largest variance; null: all."
+        default=256, ge=1, description="Most directions kept, those of largest variance; null: all."
     )
     power: float = Field(
         default=0.3,
@@ -56,18 +56,11 @@ class WhitenSettings(Config):
         description="Each direction is divided by its standard deviation to this power: 0 leaves "
         "it as it is, 1 whitens.",
     )
-
-
-class WhitenConfig(FormSettings, WhitenSettings):
-    """The same with the corpora that it is fitted on, and how `evaluate` makes vectors."""
-
-    corpora: tuple[str, ...] = Field(default=(), description="Their sentences; empty: of all.")
-    precision: Precision = "fp32"
-    prompts: Prompts = Prompts()
-    model_seed: int | None = Field(
-        default=None, description="Of the training that made the encoder; null: the run's seed."
-    )
-    trust_remote_code: bool = False
+    # The corpora whose sentences it is fitted on, all where none is named; the seed of the training
+    # that made the encoder, null for the run's.
+    corpora: Wired[tuple[str, ...]] = ()
+    prompts: Wired[Prompts] = Prompts()
+    model_seed: Wired[int | None] = None
 
 
 def run(work: Work) -> Path:
@@ -89,7 +82,8 @@ def run(work: Work) -> Path:
         )
         if not np.isfinite(vectors).all():
             raise ValueError("the encoder gives NaN or infinity: its training has diverged")
-        fitted = whitening(vectors, config.dimensions, config.power)
+        dimensions = config.dimensions and min(config.dimensions, vectors.shape[1])
+        fitted = whitening(vectors, dimensions, config.power)
     except ValueError as error:
         raise BadInput(kind_of(error, "unfit_model"), f"whiten: {error}") from error
     whiten(model, fitted)

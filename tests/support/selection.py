@@ -12,7 +12,7 @@ from stages import emitted
 from tercet.models import seeding
 from tercet.storage.rows import rows_of
 from tercet.tasks.scoring import select
-from tercet.tasks.scoring.select import PairedConfig
+from tercet.tasks.scoring.select import SelectConfig
 from tercet.tasks.synthesis.methods import METHOD_NAMES, method_of
 
 # anchor, role, method, text, similarity (None: never scored), and perhaps P(true)
@@ -125,5 +125,5 @@ def selected(
         "candidates": rows_of({"candidates": files[:: -1 if parts > 1 else 1]}),
         **more,
     }
-    settings = PairedConfig(pairing=pairing, **config)
+    settings = SelectConfig(pairing=pairing, **config)
     return Result(emitted(select.STAGE, settings, inputs, tmp_path, seed=seed))

@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from tercet.errors import InvalidSetting
 from tercet.models.text.words import fold
+from tercet.tasks.config import Need, Steers, Wired
 from tercet.tasks.corpus.kind_registry import KINDS
 from tercet.tasks.corpus.sources.separated import DialectSettings
 from tercet.tasks.stage import Config
@@ -148,8 +149,23 @@ class CorpusConfig(Config):
                 raise ValueError(f"{key} is not for {self.role} corpora{instead}")
 
 
-class IngestSettings(Config):
-    """Which texts come in."""
+class PassagesConfig(Config):
+    """How documents are cut into passages."""
+
+    tokens: int = Field(
+        default=200,
+        ge=16,
+        le=8192,
+        description="Most tokens in a passage with its context, by the backbone's tokenizer, "
+        "special ones aside; words in a recipe without a backbone",
+    )
+    corpora: Wired[list[CorpusConfig]] = Field(default_factory=list)
+    max_line_bytes: Wired[int] = 1_000_000
+
+
+class IngestConfig(Config):
+    """Which texts come in, of corpora that are read in this order: of equal sentences the first
+    stays. role: `pretrain` for the corpora of this role alone."""
 
     min_words: int = Field(
         default=4,
@@ -191,9 +207,22 @@ class IngestSettings(Config):
         le=1.0,
         description="A cluster of tied documents larger than this share of all goes to train",
     )
+    passages: Annotated[Steers[PassagesConfig | None], Need("sentences")] = Field(
+        default=None,
+        description="Makes the table `passages`; `{}` for the defaults, null: no passages",
+    )
+    keep: Steers[str | None] = Field(
+        default=None,
+        pattern=r"^(tag:|ingest@).+$",
+        description="An earlier version, whose documents keep their splits; a new document that "
+        "resembles one of them follows it: `tag:NAME`, of that version or of a run, or "
+        "`ingest@VERSION`; null: splits are drawn from the corpora as they are",
+    )
+    corpora: Wired[list[CorpusConfig]] = Field(default_factory=list)
+    role: Wired[Literal["pretrain"] | None] = None
 
     @model_validator(mode="after")
-    def _consistent(self) -> "IngestSettings":
+    def _consistent(self) -> "IngestConfig":
         if self.min_words > self.max_words:
             raise InvalidSetting("bad_value", "min_words is larger than max_words")
         if self.dev + self.test >= 1.0:
@@ -201,25 +230,6 @@ class IngestSettings(Config):
                 "bad_value", "dev and test leave nothing to train on: their sum must be below 1"
             )
         return self
-
-
-class IngestConfig(IngestSettings):
-    """The corpora, read in this order: of equal sentences the first stays."""
-
-    corpora: list[CorpusConfig] = Field(min_length=1)
-
-    @model_validator(mode="after")
-    def _distinct(self) -> "IngestConfig":
-        names = [corpus.name for corpus in self.corpora]
-        if len(set(names)) < len(names):
-            raise InvalidSetting("conflict", "two corpora have the same name")
-        return self
-
-
-class PretrainIngestConfig(IngestConfig):
-    """The corpora of role pretrain; the same files may give sentences elsewhere."""
-
-    role: Literal["pretrain"] = "pretrain"
 
 
 class Question(NamedTuple):

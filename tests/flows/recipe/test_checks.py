@@ -79,15 +79,13 @@ def test_the_guard_compares_triplets_without_stored_vectors() -> None:
 
 
 GAUSSIAN = {"name": "decayed", "rows": "triplets"}
-MINED = {"rest_of_paragraph": None, **JUDGED["synthesise"]}
 
 
 @pytest.mark.parametrize(
     "changes",
     [
-        {"mine": {}, "synthesise": MINED},
-        {"guard": {"embedding_min": 0.9}},
         {"train": {"phases": [GAUSSIAN]}},
+        {"negatives": {}, "ingest": {"passages": {}}},
     ],
 )
 def test_what_reads_vectors_of_candidates_is_refused_without_an_evaluator(
@@ -117,6 +115,14 @@ def test_pairing_by_role_is_refused_where_an_anchor_is_no_sentence(
     assert error.value.location == ("synthesise", "mine", *declared)
 
 
+def test_pairing_by_role_knows_no_topic_to_mine_for() -> None:
+    topical = {"synthesise": {"rest_of_paragraph": None}, "evaluator": {"model": "a/b"}}
+    content = {**JUDGED, **topical, "score": {}, "mine": {}, "select": {"pairing": "role"}}
+    with fails("conflict", "pairing") as error:
+        resolve(Recipe.model_validate(content))
+    assert error.value.location == ("mine",)
+
+
 ASKED: dict[str, Any] = {
     "name": "q",
     "backbone": "a/b",
@@ -139,7 +145,7 @@ def test_queries_alone_need_no_evaluator_and_are_read_with_their_passages() -> N
     assert "embed" not in found
     assert {"triplets", "passages"} <= found["train"].inputs.keys()
     assert "passages" in found["select"].inputs
-    assert "passages" not in type(found["sample"].config).model_fields
+    assert found["sample"].config.passages is None
 
 
 @pytest.mark.parametrize(
@@ -153,7 +159,6 @@ def test_queries_alone_need_no_evaluator_and_are_read_with_their_passages() -> N
             "triplets",
         ),
         ({"select": {"pairing": "role"}}, "conflict", "select.pairing"),
-        ({"mine": {}}, "missing_key", "mine"),
         (
             {"train": {"phases": [{"rows": {"from": "queries", "relation": "topic"}}]}},
             "no_effect",

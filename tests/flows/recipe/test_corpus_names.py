@@ -171,13 +171,6 @@ MEASURED = {"measure_generators": {"encoder": "e"}, "generators": {"g": {"model"
         ([SICK, MRPC], {"above": {"sick": 3}}, {}, "missing_key", "'mrpc'"),
         ([SICK, MRPC], {"above": {"sick": 3, "mprc": 0}}, {}, "unknown_name", "sick, mrpc"),
         ([SICK], {"unsupervised": True}, MEASURED, "missing_key", "'sick'"),
-        (
-            [SICK],
-            {"above": 3},
-            {"measure_generators": {"encoder": "e"}},
-            "no_effect",
-            "`generators`",
-        ),
         ([FIELD], {"corpora": ["field"]}, MEASURED, "missing_key", "role labelled"),
     ],
 )

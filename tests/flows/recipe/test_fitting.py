@@ -35,7 +35,7 @@ PRETRAINS = "pretrain_cpu"
 
 @pytest.mark.parametrize("name", [name for name in recipe_file.shipped() if name != PRETRAINS])
 def test_every_shipped_recipe_takes_single_sentences(name: str, reviews: str) -> None:
-    recipe, _, chosen, _ = recipe_file.loaded(name, corpus=reviews)
+    recipe, _, chosen, *_ = recipe_file.loaded(name, corpus=reviews)
     assert compile_steps(resolve(recipe))
     corpus = recipe.corpora[0]
     assert (corpus.text, corpus.labels, corpus.query) == ("review", "stars", None)
@@ -50,7 +50,7 @@ def test_every_shipped_recipe_takes_single_sentences(name: str, reviews: str) ->
 def test_a_recipe_that_only_pretrains_takes_any_corpus_to_pretrain_on(
     reviews: str, tmp_path: Path
 ) -> None:
-    recipe, content, _, _ = recipe_file.loaded(PRETRAINS, corpus=reviews)
+    recipe, content, *_ = recipe_file.loaded(PRETRAINS, corpus=reviews)
     assert content["corpora"] == [
         {"name": "reviews", "source": reviews, "role": "pretrain", "text": "review"}
     ]
@@ -153,7 +153,7 @@ def test_a_recipe_of_ones_own_is_not_fitted(tmp_path: Path, reviews: str) -> Non
     own = tmp_path / "own.yaml"
     text = recipe_file.find("simcse").read_text(encoding="utf-8").replace("choose", "# choose")
     own.write_text(text, encoding="utf-8")
-    recipe, _, chosen, _ = recipe_file.loaded(str(own), corpus=reviews)
+    recipe, _, chosen, *_ = recipe_file.loaded(str(own), corpus=reviews)
     assert chosen is None
     assert [corpus.labels for corpus in recipe.corpora] == [None]
 

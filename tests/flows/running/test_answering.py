@@ -19,20 +19,22 @@ from tercet.storage import code
 from tercet.storage.answers import open_pool
 from tercet.storage.store import open_store
 from tercet.tasks.synthesis import fitted
-from tercet.tasks.synthesis.fitted import FittedConfig
+from tercet.tasks.synthesis.methods import SynthesiseConfig
 
 COMPONENTS: dict[str, Any] = {"models": {"generator": "a" * 16, "llm": "b" * 16}, "externals": {}}
 
 
-def _fitted(name: str = "small", **settings: Any) -> FittedConfig:
+def _fitted(name: str = "small", **settings: Any) -> SynthesiseConfig:
     own = GeneratorSettings(model="m", **settings)
     params = {"generator": name, "per_unit": 2}
-    return FittedConfig(
+    return SynthesiseConfig(
         method="paraphrase", params=params, decoding=own.decoding(), precision=own.precision
     )
 
 
-def _key(config: FittedConfig | None = None, components: Any = COMPONENTS, **changes: Any) -> str:
+def _key(
+    config: SynthesiseConfig | None = None, components: Any = COMPONENTS, **changes: Any
+) -> str:
     config = config or _fitted()
     asked = Request(0, "One row.", config.decoding, 5, source="One row.")
     (found,) = digested(

@@ -29,7 +29,7 @@ from tercet.tasks.scoring import embed, gense
 from tercet.tasks.scoring.embed import EmbedConfig
 from tercet.tasks.scoring.gense import GenseConfig
 from tercet.tasks.synthesis import fitted
-from tercet.tasks.synthesis.fitted import FittedConfig
+from tercet.tasks.synthesis.methods import SynthesiseConfig
 from tercet.tasks.training import (
     fit_evaluator,
     fit_generator,
@@ -181,7 +181,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def writing(method: str, generator: Model, **params: Any) -> Step:
-    config = FittedConfig(
+    config = SynthesiseConfig(
         method=method,
         params={"generator": "t5", **params},
         decoding=Decoding(),
@@ -265,7 +265,7 @@ def test_the_judge_of_generators_is_a_causal_model(tmp_path: Path, tiny_backbone
     step = Step(
         "measure_generators",
         measure_generators.STAGE,
-        MeasureGeneratorsConfig(),
+        MeasureGeneratorsConfig(encoder="e"),
         {},
         {"encoder": Weights(str(tiny_backbone)), "judge": Weights(str(tiny_backbone))},
     )

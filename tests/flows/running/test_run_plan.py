@@ -52,11 +52,6 @@ REFUSED: list[tuple[str, ErrorKind, str]] = [
     ),
     ("SMALL & synthesise={paraphrase: {generator: big}}", "unknown_name", "llm, small"),
     ("SMALL & synthesise={rewrite: {generator: small}}", "unfit_model", "'small'"),
-    (
-        "SMALL & synthesise={paraphrase: {generator: small, prompt: own.jinja}}",
-        "no_effect",
-        "synthesise.paraphrase.prompt: ",
-    ),
     ("generators={llm: {model: x}}", "conflict", "generators.llm: "),
     (
         "generators={small: {model: ./nowhere}} & synthesise={paraphrase: {generator: small}}",
@@ -105,7 +100,6 @@ REFUSED: list[tuple[str, ErrorKind, str]] = [
     ),
     ("COUNTS & train={pooling: mean, phases: [REBUILT]}", "conflict", "train.pooling: "),
     ("evaluate.pooling={name: token_cnn, chanels: 3}", "bad_value", "evaluate.pooling: chanels"),
-    ("awareness={teacher: x} & ingest.dev=0", "missing_key", "`ingest.dev`"),
     ("awareness={teacher: BACKBONE}", "conflict", "awareness.teacher: "),
     ("seeds=2 & seed=4294967295", "bad_value", "seeds: "),
     ("models={bad: {pretrain: {form: causal, init: BACKBONE}}}", "unfit_model", "pretrain.bad: "),

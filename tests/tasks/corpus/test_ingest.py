@@ -261,10 +261,8 @@ def test_a_corpus_without_a_usable_sentence_is_told(run: Run) -> None:
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"corpora": []},
         {"min_words": 9, "max_words": 8},
         {"dev": 0.5, "test": 0.5},
-        {"corpora": [{"name": "a", "source": "x.txt"}, {"name": "a", "source": "y.txt"}]},
         {"corpora": [{"name": "a", "source": "pydocs", "files": 1.5}]},
         {"corpora": [{"name": "a", "source": "pydocs", "files": 0}]},
     ],

@@ -48,7 +48,7 @@ def measured(folder: Path, models: dict[str, Path], *texts: pa.Table) -> list[di
     stored(folder, **dict(zip(names, texts, strict=True)))
     files = [folder / f"{name}.parquet" for name in names]
     inputs = {"texts": rows_of({"generator_texts": files})}
-    config = MeasureGeneratorsConfig(bootstrap=100)
+    config = MeasureGeneratorsConfig(encoder="e", bootstrap=100)
     more = {"models": models, "resources": Resources(batch_size=7)}
     tables = emitted(measure_generators.STAGE, config, inputs, folder, **more)
     return list(tables["generator_metrics"].to_pylist())

@@ -12,9 +12,9 @@ from tercet.tasks.findings.answers import FINDINGS
 from tercet.tasks.findings.finding import Look, look_for
 from tercet.tasks.scoring.select import ACCEPTANCE, TRIPLETS, SelectConfig
 from tercet.tasks.stage import REJECTS
+from tercet.tasks.synthesis.methods import SynthesiseConfig
 from tercet.tasks.synthesis.parse import CANDIDATES, ParseConfig
 from tercet.tasks.synthesis.prompted import PromptedConfig
-from tercet.tasks.synthesis.synthesise import SynthesiseConfig
 
 LLM = LlmSettings(name="mirror")
 Told = list[tuple[str, str | None, int, int]]

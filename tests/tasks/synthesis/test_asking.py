@@ -17,8 +17,7 @@ from tercet.models.prompted import prompt_requests, templates
 from tercet.storage.rows import Rows
 from tercet.tasks.stage import Resources
 from tercet.tasks.synthesis import asking, prompted
-from tercet.tasks.synthesis.methods import METHODS, method_of
-from tercet.tasks.synthesis.prompted import PromptedConfig
+from tercet.tasks.synthesis.methods import METHODS, SynthesiseConfig, method_of
 
 NAMES = [n for n, one in METHODS.items() if one.prompted and one.each == "sentences"]
 LLM = LlmSettings(name="mirror", temperature=0.3, max_tokens=40)
@@ -47,7 +46,7 @@ def mirror(method: str, requests: Iterable[Request]) -> Iterator[Answer]:
 
 
 def answered(method: str, folder: Path, inputs: Mapping[str, Rows], **params: Any) -> Any:
-    config = PromptedConfig(method=method, params=params, llm=LLM)
+    config = SynthesiseConfig(method=method, params=params, llm=LLM)
     return emitted(prompted.STAGE, config, inputs, folder, resources=Resources(ask=mirror))
 
 
@@ -82,7 +81,7 @@ def test_every_answer_stands_with_its_prompt_and_what_was_asked(method: str, sto
 def test_asking_lists_the_same_requests_and_asks_nobody(store: Store) -> None:
     folder, inputs = store
     stage = prompted.STAGE
-    config = PromptedConfig(method="entity_revision", llm=LLM)
+    config = SynthesiseConfig(method="entity_revision", llm=LLM)
     work = work_of(config, inputs, folder)
     assert stage.asks is not None
     listed = {(request.seed, request.prompt) for request in stage.asks(work)}
@@ -123,10 +122,10 @@ def test_shots_are_ours_with_our_prompt_and_checked_first(store: Store, tmp_path
     ):
         rows = answered("rewrite", folder, inputs, **params)["generations"]
         assert {row and len(row) for row in rows["shots"].to_pylist()} == {shown}
-        config = PromptedConfig(method="rewrite", params=params, llm=LLM)
+        config = SynthesiseConfig(method="rewrite", params=params, llm=LLM)
         assert ("shots" in prompted.externals(config)) == bool(shown)
     (tmp_path / "own.jsonl").write_text('{"sentence": "A b.", "answer": "a b"}')
-    config = PromptedConfig(method="rewrite", params={"shots": shots}, llm=LLM)
+    config = SynthesiseConfig(method="rewrite", params={"shots": shots}, llm=LLM)
     with fails("bad_row", "own.jsonl", "line 1"):
         prompted.externals(config)
 

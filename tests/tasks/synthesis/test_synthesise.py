@@ -18,8 +18,7 @@ from tercet.models.generation import GENERATIONS, Method, Prompted
 from tercet.models.prompted.prompt_requests import each_sentence
 from tercet.storage.rows import Rows
 from tercet.tasks.synthesis import methods, prompted, synthesise
-from tercet.tasks.synthesis.methods import METHODS, MethodSettings, check_params, method_of
-from tercet.tasks.synthesis.synthesise import SynthesiseConfig
+from tercet.tasks.synthesis.methods import METHODS, SynthesiseConfig, check_params, method_of
 
 RULES = [
     name for name, method in METHODS.items() if not method.prompted and method.each == "sentences"
@@ -132,7 +131,7 @@ def test_random_is_of_another_document_of_train(store: Store) -> None:
 
 
 def test_params_are_checked_and_filled_in() -> None:
-    config = SynthesiseConfig(method="next_sentences", **MethodSettings().model_dump())
+    config = SynthesiseConfig(method="next_sentences")
     assert config.params == {"max_words": 64}
     assert SynthesiseConfig(method="cutoff", params={"per_sentence": 2}).params["per_sentence"] == 2
     with pytest.raises(ValueError, match="per_word"):
@@ -181,10 +180,10 @@ ASK = Method(
 
 def test_a_method_of_a_package_keeps_what_it_declares(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(methods, "METHODS", {**methods.METHODS, "ask": ASK})
-    found = method_of("ask", MethodSettings())
+    found = method_of("ask", SynthesiseConfig())
     assert (found.unit, found.as_anchor) == ("passage", True)
     assert found.variables == ("tone", "passage")
-    assert check_params("ask", MethodSettings())["unit"] == "passage"
+    assert check_params("ask", SynthesiseConfig())["unit"] == "passage"
     with fails("missing_key", "ask"):
         prompted.template_of(SynthesiseConfig(method="ask"))
 

@@ -24,7 +24,7 @@ from tercet.tasks.stage import Resources, Work
 from tercet.tasks.training import train
 from tercet.tasks.training.choosers import chooser_of
 from tercet.tasks.training.phases import PhaseConfig
-from tercet.tasks.training.train_settings import ChooseConfig, TrainConfig
+from tercet.tasks.training.train_settings import CheckpointConfig, TrainConfig
 
 __all__ = ["inputs"]
 
@@ -51,7 +51,7 @@ def weights(path: Path) -> bytes:
 def test_no_change_of_a_test_pair_moves_a_weight(
     inputs: dict[str, Rows], tmp_path: Path, tiny_backbone: Path, tiny_texts: list[str]
 ) -> None:
-    config = TrainConfig(phase=PHASE, choose=ChooseConfig(every=2))
+    config = TrainConfig(phase=PHASE, choose=CheckpointConfig(every=2))
     dev = pairs(tiny_texts[100:140], "dev")
     tests = {
         "some": pairs(tiny_texts[140:180], "test", 100),
@@ -99,7 +99,7 @@ def test_the_choice_searches_with_the_prompts_of_the_encoder(
         sets = {"own": RetrievalSource(source=str(folder))}
         found = []
         for by in ("retrieval", "own"):
-            choose = ChooseConfig(by=by)
+            choose = CheckpointConfig(by=by)
             config = TrainConfig(phase=PHASE, choose=choose, retrieval_sets=sets)
             work = Work(config, 3, given, {}, {}, Resources(), tmp_path, lambda *_: None)
             _, measure = chooser_of(by).measure(work, config)
@@ -130,7 +130,7 @@ def test_no_change_of_a_test_file_moves_a_weight(
         if test is not None:
             sts(folder, "test", test)
         config = TrainConfig(
-            phase=PHASE, choose=ChooseConfig(every=3, by="STS-B"), suite=tmp_path / name
+            phase=PHASE, choose=CheckpointConfig(every=3, by="STS-B"), suite=tmp_path / name
         )
         assert [p.name for p in train.externals(config).values()] == ["sts-dev.csv"]
         path, log, _ = call(STAGE, config, inputs, tiny_backbone, tmp_path / f"w{name}")
@@ -143,7 +143,7 @@ def test_no_change_of_a_test_file_moves_a_weight(
 def test_without_dev_pairs_it_is_refused_before_any_step(
     inputs: dict[str, Rows], tmp_path: Path, tiny_backbone: Path, tiny_texts: list[str]
 ) -> None:
-    config = TrainConfig(phase=PHASE, choose=ChooseConfig())
+    config = TrainConfig(phase=PHASE, choose=CheckpointConfig())
     test = pairs(tiny_texts[100:140], "test")
     given = with_pairs(inputs, tmp_path, test)
     with fails("no_rows"):
@@ -211,7 +211,7 @@ def log_of(
     inputs: dict[str, Rows], backbone: Path, scratch: Path, by: str = "ours", **config: Any
 ) -> list[dict[str, Any]]:
     """The log of a training that chooses so."""
-    given = TrainConfig(phase=PHASE, choose=ChooseConfig(every=3, by=by), **config)
+    given = TrainConfig(phase=PHASE, choose=CheckpointConfig(every=3, by=by), **config)
     log: list[dict[str, Any]] = call(STAGE, given, inputs, backbone, scratch)[1]
     return log
 
@@ -244,7 +244,7 @@ def test_the_step_that_is_best_on_pairs_queries_or_questions_of_ones_own(
         assert {row["dev_metric"] for row in log} == {metric}
         assert len({row["dev_value"] for row in log}) > 1
     config = TrainConfig(
-        phase=PHASE, choose=ChooseConfig(by="ours"), retrieval_sets={"ours": source}
+        phase=PHASE, choose=CheckpointConfig(by="ours"), retrieval_sets={"ours": source}
     )
     names = ("corpus.jsonl", "queries.jsonl", "qrels/valid.tsv")
     assert list(train.externals(config)) == [f"retrieval_sets/ours/{name}" for name in names]

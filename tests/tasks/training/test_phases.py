@@ -7,7 +7,7 @@ from failures import fails
 from pydantic import ValidationError
 
 from tercet.tasks.training.phases import PhaseConfig, unfit
-from tercet.tasks.training.train_settings import TrainSettings
+from tercet.tasks.training.train_settings import TrainConfig
 
 NOTHING = {"word_shuffle": 0, "cutoff": 0, "word_repetition": 0, "generated": 0}
 
@@ -84,12 +84,12 @@ def test_rows_that_do_not_fit_the_loss() -> None:
 def test_names_of_phases_are_their_own() -> None:
     for names in (("a", "a"), ("seed7",)):
         with pytest.raises(ValidationError):
-            TrainSettings.model_validate({"phases": [{"name": name} for name in names]})
+            TrainConfig.model_validate({"phases": [{"name": name} for name in names]})
 
 
 def test_a_phase_without_a_length_has_the_trainings() -> None:
-    settings = TrainSettings.model_validate(
+    settings = TrainConfig.model_validate(
         {"max_length": 48, "phases": [{"name": "a"}, {"name": "b", "max_length": 16}]}
     )
     assert [phase.max_length for phase in settings.phases] == [48, 16]
-    assert TrainSettings.model_validate(settings.model_dump(mode="json")) == settings
+    assert TrainConfig.model_validate(settings.model_dump(mode="json")) == settings

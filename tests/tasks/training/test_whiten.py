@@ -61,8 +61,8 @@ def test_it_is_fitted_on_the_corpora_without_what_the_guard_has_found(
         assert rows[0]["texts"] == count
 
 
-@pytest.mark.parametrize(("dimensions", "named"), [(33, 33), (20, 20), (None, 32)])
-def test_more_dimensions_than_there_are_texts_or_numbers(
+@pytest.mark.parametrize(("dimensions", "named"), [(20, 20), (None, 32)])
+def test_more_dimensions_than_there_are_texts(
     inputs: dict[str, Rows], tmp_path: Path, tiny_backbone: Path, dimensions: Any, named: int
 ) -> None:
     settings = {"dimensions": dimensions, "corpora": ("docs",)}

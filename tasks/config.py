@@ -1,0 +1,102 @@
+"""Marks of a config's fields: what the compiler fills in, what only chooses steps, and what must
+hold of a recipe for a key to have an effect."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, TypeAlias, TypeVar
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+from pydantic.json_schema import SkipJsonSchema
+
+from tercet.models.encoders.settings import PoolingMode
+from tercet.models.machine import Precision
+from tercet.tasks.stage import Config
+
+T = TypeVar("T")
+C = TypeVar("C", bound=BaseModel)
+
+
+class Mark:
+    """A mark of a field, told from others by identity."""
+
+
+WIRED, STEERS = Mark(), Mark()
+# The compiler fills it in from other keys: part of a step's version, and no key of a recipe.
+Wired: TypeAlias = Annotated[T, SkipJsonSchema(), WIRED]
+# It chooses which steps there are, or is read by others than its stage: a step has its default.
+Steers: TypeAlias = Annotated[T, STEERS]
+
+
+# What a recipe may lack, in the words that follow "no effect without".
+FACTS: Mapping[str, str] = {
+    "trains": "`train` or `whiten`",
+    "starts": "`train`, `whiten` or `ingest.passages`",
+    "judges": "`train`, `whiten` or a model that fit_pair makes",
+    "sentences": "a corpus of role domain or general",
+    "dev": "`ingest.dev` above 0",
+    "evaluator": "an `evaluator`",
+    "compares": "`guard.encoder` or an `evaluator`",
+    "topical": "a method that writes texts on the topic, such as rest_of_paragraph",
+    "similarity": "a scorer that gives cosines, such as an `evaluator`",
+    "p_true": "a scorer that judges roles, `score.pair` or `score.gense`",
+    "rank": "`score.round_trip`, which ranks passages",
+    "rank_max": "`select.rank_max`",
+    "generators": "`generators`",
+}
+
+
+@dataclass(frozen=True)
+class Need:
+    """What must hold of a recipe for a key to have an effect.
+
+    fact: one of FACTS. values: those of the key that need it; empty: all but `instead`. instead:
+    the key's value where the fact does not hold; `...`: its default.
+    """
+
+    fact: str
+    values: tuple[Any, ...] = ()
+    instead: Any = ...
+
+    @property
+    def words(self) -> str:
+        """As descriptions of the key end."""
+        values = "".join(f"`{value}`: " for value in self.values)
+        return f"{values}no effect without {FACTS[self.fact]}"
+
+
+class WiredForm(Config):
+    """How texts become vectors where another key of the recipe says so."""
+
+    pooling: Wired[PoolingMode | None] = None
+    prompt: Wired[str | None] = None
+    precision: Wired[Precision] = "fp32"
+    trust_remote_code: Wired[bool] = False
+
+
+def marked(config: BaseModel | type[BaseModel], mark: Mark) -> list[str]:
+    """The names of the fields with this mark."""
+    kind = config if isinstance(config, type) else type(config)
+    return [name for name, field in kind.model_fields.items() if mark in field.metadata]
+
+
+def needs_of(field: FieldInfo) -> list[Need]:
+    """What must hold for a key to have an effect."""
+    return [mark for mark in field.metadata if isinstance(mark, Need)]
+
+
+def description_of(field: FieldInfo) -> str:
+    """What a key means, and what it has no effect without."""
+    needs = "; ".join(need.words for need in needs_of(field))
+    return f"{field.description} ({needs})" if needs else str(field.description)
+
+
+def compiled(config: C, **wired: Any) -> C:
+    """The config of a step: with the facts that the recipe has elsewhere, which replace its own
+    values, and with the defaults of keys that only choose steps."""
+    fields = type(config).model_fields
+    assert wired.keys() <= fields.keys()
+    own = {
+        name: fields[name].get_default(call_default_factory=True) for name in marked(config, STEERS)
+    }
+    return config.model_copy(update=own | wired)
