@@ -61,9 +61,14 @@ def describe_run(plan: RunPlan, run_id: str) -> str:
     if left := runs.steps_left(run):
         lines += ["", f"Not reached: {', '.join(left)}"]
     with connect(store, run_id) as connection:
-        told = [sentence(row) for row in queries.read_warnings(connection)]
-    if told:
-        lines += ["", f"## Warnings ({len(told)})", "", *(f"- {_cell(one)}" for one in told)]
+        warnings = [sentence(row) for row in queries.read_warnings(connection)]
+    if warnings:
+        lines += [
+            "",
+            f"## Warnings ({len(warnings)})",
+            "",
+            *(f"- {_cell(one)}" for one in warnings),
+        ]
     if run["state"] == "done":
         command = shlex.join(["tercet", "run", *plan.arguments.words()])
         lines += ["", "## Summary", "", "```", summary.summarise_run(plan, run_id, command), "```"]

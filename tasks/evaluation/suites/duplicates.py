@@ -53,11 +53,11 @@ def read_task(root: Path, name: str) -> PairTask:
         neither 0 nor 1, and a file with pairs of one label only.
     """
     path = named_file(root, KIND.name, KIND.suffixes, name)
-    found: list[tuple[str, str, float]] = []
+    pairs: list[tuple[str, str, float]] = []
     for where, values in checked_rows(path, _COLUMNS):
         first, second = (text_in(values, column, where) for column in _COLUMNS[:2])
-        found.append((first, second, _label(values.get("label"), where)))
-    labels = np.array([label for _, _, label in found])
+        pairs.append((first, second, _label(values.get("label"), where)))
+    labels = np.array([label for _, _, label in pairs])
     for label, what in ((1.0, "says the same (label 1)"), (0.0, "differs (label 0)")):
         if not (labels == label).any():
             raise BadInput(
@@ -65,7 +65,7 @@ def read_task(root: Path, name: str) -> PairTask:
                 f"{path} holds {len(labels)} pairs and none that {what}: average precision needs "
                 "both.",
             )
-    return PairTask(name, tuple(f for f, _, _ in found), tuple(s for _, s, _ in found), labels)
+    return PairTask(name, tuple(f for f, _, _ in pairs), tuple(s for _, s, _ in pairs), labels)
 
 
 def _label(value: Any, where: str) -> float:

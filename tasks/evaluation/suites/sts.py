@@ -162,10 +162,10 @@ def _read_year_part(stem: str, source: Path, gold: Path) -> ScoredPairs:
         )
     rows = []
     for number, (pair, score) in enumerate(zip(pairs, scores, strict=True), start=1):
-        found = columns(pair, 2, source, number)
+        cells = columns(pair, 2, source, number)
         if score.strip():
-            check_texts(found[:2], source, number)
-            rows.append((found[0], found[1], _score(score, 0, 5, gold, number)))
+            check_texts(cells[:2], source, number)
+            rows.append((cells[0], cells[1], _score(score, 0, 5, gold, number)))
     return _scored(gold, rows, stem)
 
 
@@ -173,9 +173,9 @@ def _read_stsb(path: Path) -> ScoredPairs:
     """Columns without header or quoting: genre, file, year, id, score, sentence 1, sentence 2."""
     rows = []
     for number, line in enumerate(lines(path), start=1):
-        found = columns(line, 7, path, number)
-        check_texts(found[5:7], path, number)
-        rows.append((found[5], found[6], _score(found[4], 0, 5, path, number)))
+        cells = columns(line, 7, path, number)
+        check_texts(cells[5:7], path, number)
+        rows.append((cells[5], cells[6], _score(cells[4], 0, 5, path, number)))
     return _scored(path, rows, path.stem)
 
 
@@ -183,18 +183,18 @@ def _read_sick(path: Path) -> ScoredPairs:
     """Columns named by a header: sentence_A, sentence_B and relatedness_score, from 1 to 5."""
     table = lines(path)
     header = table[0].split("\t") if table else []
-    wanted = ("sentence_A", "sentence_B", "relatedness_score")
-    missing = [name for name in wanted if name not in header]
+    names = ("sentence_A", "sentence_B", "relatedness_score")
+    missing = [name for name in names if name not in header]
     if missing:
         raise BadInput(
             "missing_column", f"{path}, line 1: the header lacks the column {missing[0]}."
         )
-    a, b, score = (header.index(name) for name in wanted)
+    a, b, score = (header.index(name) for name in names)
     rows = []
     for number, line in enumerate(table[1:], start=2):
-        found = columns(line, len(header), path, number)
-        check_texts((found[a], found[b]), path, number)
-        rows.append((found[a], found[b], _score(found[score], 1, 5, path, number)))
+        cells = columns(line, len(header), path, number)
+        check_texts((cells[a], cells[b]), path, number)
+        rows.append((cells[a], cells[b], _score(cells[score], 1, 5, path, number)))
     return _scored(path, rows, path.stem)
 
 
