@@ -44,9 +44,9 @@ def export_beir(store: Store, target: Path, run_ref: str | None) -> Written:
     Raises: BadInput for a run without passages, or without a query, and for an existing target.
     """
     run = _run(store, run_ref)
-    found = {stage: rows_of_stage(store, run, stage) for stage in (PASSAGES, JUDGEMENTS)}
+    rows = {stage: rows_of_stage(store, run, stage) for stage in (PASSAGES, JUDGEMENTS)}
     with closing(connect(store, str(run["run_id"]))) as db, whole_directory(target) as folder:
-        unit = _prepare(db, found)
+        unit = _prepare(db, rows)
         counts = db.execute("SELECT split, count(DISTINCT query_id) FROM judged GROUP BY 1")
         judged = dict(counts.fetchall())
         if not judged:
@@ -56,8 +56,8 @@ def export_beir(store: Store, target: Path, run_ref: str | None) -> Written:
                 "your own under evaluate.retrieval_sets, or another run with --run.",
             )
         documents = _write(folder / "corpus.jsonl", _documents(db))
-        asked = "SELECT query_id::VARCHAR AS _id, any_value(query) AS text FROM judged GROUP BY 1"
-        _write(folder / "queries.jsonl", _dicts(db.execute(f"{asked} ORDER BY min(n)")))
+        queries = "SELECT query_id::VARCHAR AS _id, any_value(query) AS text FROM judged GROUP BY 1"
+        _write(folder / "queries.jsonl", _dicts(db.execute(f"{queries} ORDER BY min(n)")))
         (folder / "qrels").mkdir()
         for split in judged:
             grades = db.execute(
@@ -79,26 +79,26 @@ def _run(store: Store, run_ref: str | None) -> runs.Run:
         for run in listed:
             if any(entry["step"] == step for entry in run["steps"]):
                 return run
-    whose = f"Run {run_ref} has no" if named else "No run in this store has"
+    subject = f"Run {run_ref} has no" if named else "No run in this store has"
     raise BadInput(
-        "not_reached", f"{whose} passages: run a recipe with `passages: {{}}` under its `ingest`."
+        "not_reached", f"{subject} passages: run a recipe with `passages: {{}}` under its `ingest`."
     )
 
 
-def _prepare(db: duckdb.DuckDBPyConnection, found: Mapping[str, Rows]) -> str:
+def _prepare(db: duckdb.DuckDBPyConnection, rows: Mapping[str, Rows]) -> str:
     """Makes the tables `documents` (a row a passage) and `judged`; what a document is."""
-    own = found[JUDGEMENTS].tables.get(JUDGEMENTS)
+    judgements = rows[JUDGEMENTS].tables.get(JUDGEMENTS)
     units = set()
-    asked = "SELECT NULL::UBIGINT, NULL, NULL, NULL, NULL WHERE FALSE"
-    if own is not None:
-        table = found[JUDGEMENTS].sql(JUDGEMENTS)
+    judged = "SELECT NULL::UBIGINT, NULL, NULL, NULL, NULL WHERE FALSE"
+    if judgements is not None:
+        table = rows[JUDGEMENTS].sql(JUDGEMENTS)
         units = {unit for (unit,) in db.execute(f"SELECT DISTINCT unit FROM {table}").fetchall()}
         # Earlier versions did not write grades down.
-        grade = "grade" if "grade" in found[JUDGEMENTS].schema(JUDGEMENTS).names else "1"
-        asked = f"SELECT query_id, query, split, passage_id, {grade} FROM {table}"
+        grade = "grade" if "grade" in rows[JUDGEMENTS].schema(JUDGEMENTS).names else "1"
+        judged = f"SELECT query_id, query, split, passage_id, {grade} FROM {table}"
     # Questions to files cannot be judged by passages; those to passages can by files.
     unit = next((one for one in ("file", "document") if one in units), "passage")
-    read = found[PASSAGES].sql(PASSAGES)
+    read = rows[PASSAGES].sql(PASSAGES)
     corpora = db.execute(f"SELECT count(DISTINCT corpus) FROM {read}").fetchall()[0][0]
     key = f"corpus || '/' || {_IDS[unit]}" if unit != "passage" and corpora > 1 else _IDS[unit]
     db.execute(
@@ -107,9 +107,9 @@ def _prepare(db: duckdb.DuckDBPyConnection, found: Mapping[str, Rows]) -> str:
     )
     db.execute(
         f"""CREATE TEMP TABLE judged AS SELECT row_number() OVER () AS n, * FROM (
-            {asked} UNION ALL
+            {judged} UNION ALL
             SELECT md5_number_lower(anchor), anchor, 'train', sentence_id, 1 FROM triplets
-            WHERE {is_query(found[PASSAGES])} AND triplet_id NOT IN (
+            WHERE {is_query(rows[PASSAGES])} AND triplet_id NOT IN (
                 SELECT row_id FROM rejects WHERE stage = 'guard' AND row_id IS NOT NULL)
         ) AS all_of_them (query_id, query, split, passage_id, grade)"""
     )

@@ -94,8 +94,8 @@ def add_onnx(
         encoder = onnx_files.OnnxEncoder(path, model, threads)
         agreement.append({"path": name, **_agreement(model, encoder, texts)})
         if original is not None:
-            found = _retrieval(original, _ranks(encoder, queries, answers), seed)
-            retrieval += [{"path": name, **row} for row in found]
+            measured = _retrieval(original, _ranks(encoder, queries, answers), seed)
+            retrieval += [{"path": name, **row} for row in measured]
     tokenizer = model.tokenizer
     return {
         "files": [
@@ -119,21 +119,21 @@ def add_onnx(
     }
 
 
-def list_measurements(found: _Row) -> list[str]:
+def list_measurements(measurements: _Row) -> list[str]:
     """The measurements, for the terminal."""
-    said = [f"ONNX against torch, {found['sentences']:,} {found['sentences_from']}:"]
-    for row in found["agreement"]:
-        said.append(
+    lines = [f"ONNX against torch, {measurements['sentences']:,} {measurements['sentences_from']}:"]
+    for row in measurements["agreement"]:
+        lines.append(
             f"  {row['path']}: cosine {row['cosine_mean']:.5f} (least {row['cosine_min']:.5f}), "
             f"Spearman of similarities {row['spearman']:.3f}, "
             f"{row['texts_per_second']:.0f} texts/s, {row['speed_ratio']:.2f} times torch"
         )
-    for row in found["retrieval"]:
-        said.append(
+    for row in measurements["retrieval"]:
+        lines.append(
             f"  {row['path']}: {row['metric']} {row['file']:.2f} instead of {row['original']:.2f}, "
             f"{row['difference']:+.2f} ({row['low']:+.2f} to {row['high']:+.2f}), n {row['n']:,}"
         )
-    return said
+    return lines
 
 
 def _sentences(connection: duckdb.DuckDBPyConnection) -> tuple[str, list[str]]:
@@ -209,9 +209,12 @@ def _ranks(encoder: Any, queries: Sequence[str], answers: Sequence[str]) -> "Ran
     from tercet.models.encoders.encoder import encode
     from tercet.models.measures import metrics
 
-    own = np.arange(len(queries))
-    asked, found = encode(encoder, queries, side="query"), encode(encoder, answers, side="document")
-    return metrics.answer_ranks(asked, found, own)
+    relevant = np.arange(len(queries))
+    query_vectors, answer_vectors = (
+        encode(encoder, queries, side="query"),
+        encode(encoder, answers, side="document"),
+    )
+    return metrics.answer_ranks(query_vectors, answer_vectors, relevant)
 
 
 def _retrieval(original: "Ranks", ranks: "Ranks", seed: int) -> list[_Row]:
@@ -227,15 +230,15 @@ def _retrieval(original: "Ranks", ranks: "Ranks", seed: int) -> list[_Row]:
             resampling.sampled(resampling.mean_of(100 * measure(each)), len(each), RESAMPLES, seed)
             for each in (original, ranks)
         )
-        found = resampling.paired_test(after, before)
+        gain = resampling.paired_test(after, before)
         rows.append(
             {
                 "metric": metric,
                 "original": before.value,
                 "file": after.value,
-                "difference": found.value,
-                "low": found.low,
-                "high": found.high,
+                "difference": gain.value,
+                "low": gain.low,
+                "high": gain.high,
                 "n": len(ranks),
             }
         )
@@ -247,5 +250,5 @@ def _processor() -> str:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         lines = []
-    told = next((line.partition(":")[2].strip() for line in lines if "model name" in line), "")
-    return told or platform.machine()
+    name = next((line.partition(":")[2].strip() for line in lines if "model name" in line), "")
+    return name or platform.machine()

@@ -125,10 +125,14 @@ def _restrict(bm25: Bm25, places: npt.NDArray[np.int64]) -> Any:
     renumbered = np.full(bm25.documents, NONE, dtype=old["indices"].dtype)
     renumbered[places] = np.arange(len(places))
     indices = renumbered[old["indices"]]
-    there = indices != NONE
-    starts = np.concatenate([[0], np.cumsum(there)])[old["indptr"]]
+    restricted = indices != NONE
+    starts = np.concatenate([[0], np.cumsum(restricted)])[old["indptr"]]
     index = copy(bm25.index)
-    index.scores = {"data": old["data"][there], "indices": indices[there], "indptr": starts}
+    index.scores = {
+        "data": old["data"][restricted],
+        "indices": indices[restricted],
+        "indptr": starts,
+    }
     index.scores["num_docs"] = len(places)
     return index
 

@@ -63,9 +63,9 @@ def export_table(store: Store, ref: str, target: Path, run_ref: str | None) -> i
                     schema, batches, folder / "data", lambda rows: progress(rows, None, "rows")
                 )
         except (duckdb.Error, pa.ArrowException) as error:
-            said = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+            message = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
             raise BadInput(
-                "bad_query", f"The table {chosen.table} cannot be read: {said}."
+                "bad_query", f"The table {chosen.table} cannot be read: {message}."
             ) from error
         if not written.rows:
             raise BadInput(
@@ -131,15 +131,16 @@ def _chosen(store: Store, ref: str, run_ref: str | None) -> _Chosen:
     snapshot = read_snapshot(store)
     if table in METADATA:
         return _Chosen(table, None, None, ())
-    asked = snapshot.runs if run_ref is None else (runs.resolve_run(store, run_ref),)
-    for run in asked:
+    candidates = snapshot.runs if run_ref is None else (runs.resolve_run(store, run_ref),)
+    for run in candidates:
         entries = [entry for entry in snapshot.of_run(run) if table in entry.totals]
         if entries:
-            made = tuple(e.name for e in entries)
-            return _Chosen(table, run, None, made)
-    whose = "No run" if run_ref is None else f"The run {asked[0]['run_id']}"
+            names = tuple(e.name for e in entries)
+            return _Chosen(table, run, None, names)
+    subject = "No run" if run_ref is None else f"The run {candidates[0]['run_id']}"
     raise BadInput(
-        "not_reached", f"{whose} has reached the table {table}{'' if run_ref is None else ' not'}."
+        "not_reached",
+        f"{subject} has reached the table {table}{'' if run_ref is None else ' not'}.",
     )
 
 

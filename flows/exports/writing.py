@@ -46,9 +46,9 @@ def write_rows(
     lacking = _is_no_csv if format_ == "csv" else pa.types.is_interval
     types = [pa.string() if lacking(field.type) else field.type for field in schema]
     written = pa.schema(list(zip(names, types, strict=True)))
-    made = _Csv if format_ == "csv" else partial(pq.ParquetWriter, compression="zstd")
+    writer_of = _Csv if format_ == "csv" else partial(pq.ParquetWriter, compression="zstd")
     count = 0
-    with made(sink, written) as writer:
+    with writer_of(sink, written) as writer:
         for batch in batches:
             columns = [_as_text(one) if lacking(one.type) else one for one in batch.columns]
             writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=written))
@@ -174,14 +174,14 @@ def _as_text(column: pa.Array) -> pa.Array:
 
 def _distinct(names: Sequence[str]) -> list[str]:
     """The names, repeated ones numbered: a, a_1, a_2."""
-    found: list[str] = []
+    distinct: list[str] = []
     for name in names:
         candidate, number = name, 0
-        while candidate in found:
+        while candidate in distinct:
             number += 1
             candidate = f"{name}_{number}"
-        found.append(candidate)
-    return found
+        distinct.append(candidate)
+    return distinct
 
 
 def check_file(path: Path, replaces: bool = False) -> None:

@@ -68,7 +68,7 @@ def build_automations(
     gone = _trigger(("heartbeat", "Running", *over), each, (SILENT_NAME,), ASKED)
     crashed = ChangeFlowRunState(state=StateType.CRASHED, message=DEAD)
     stuck = _trigger(("Running", *_SCHEDULED, *_ENDED), each, _WAITING, PENDING)
-    made = [
+    automations = [
         _automation(f"{recipe}: no heartbeat is silence", silent, silence),
         _automation(f"{recipe}: silence that lasts is a crash", gone, crashed),
         # Another automation and not a second action: a server runs two actions at once.
@@ -84,7 +84,7 @@ def build_automations(
             source="selected", deployment_id=train, parameters={name: _of(name) for name in _SAME}
         )
         finished = _trigger(["Completed"], [synthesise])
-        made.append(_automation(f"{recipe}: train follows synthesise", finished, follow))
+        automations.append(_automation(f"{recipe}: train follows synthesise", finished, follow))
     if block is not None:
         tell = SendNotification(
             block_document_id=block,
@@ -93,23 +93,23 @@ def build_automations(
         )
         again_at_work = ("Running", *_WAITING, *_SCHEDULED)
         failed = _trigger(again_at_work, each, ("Failed", "Crashed"), FAILED)
-        made.append(_automation(f"{recipe}: failed for good tells a person", failed, tell))
-    return made
+        automations.append(_automation(f"{recipe}: failed for good tells a person", failed, tell))
+    return automations
 
 
 def apply_automations(
-    client: "SyncPrefectClient", recipe: str, wanted: Sequence[AutomationCore]
+    client: "SyncPrefectClient", recipe: str, automations: Sequence[AutomationCore]
 ) -> None:
     """Makes the server's automations of this recipe those that are wanted.
 
     One that is as it should be is left alone, since it may be counting a run's silence.
     """
-    found: list[Automation] = []
+    existing: list[Automation] = []
     # A server gives so many at once.
-    while page := client.read_automations(offset=len(found)):
-        found += page
-    standing = {one.name: one for one in found if one.name.startswith(f"tercet {recipe}: ")}
-    for one in wanted:
+    while page := client.read_automations(offset=len(existing)):
+        existing += page
+    standing = {one.name: one for one in existing if one.name.startswith(f"tercet {recipe}: ")}
+    for one in automations:
         before = standing.pop(one.name, None)
         if before is None:
             client.create_automation(one)

@@ -55,16 +55,16 @@ def _bad_cron(cron: str) -> BadInput:
     )
 
 
-def zone_of(asked: str | None) -> str:
+def zone_of(name: str | None) -> str:
     """The time zone of a schedule, by name; by default this machine's. Raises: BadInput."""
-    if asked is not None:
-        if not _is_zone(asked):
+    if name is not None:
+        if not _is_zone(name):
             raise BadInput(
                 "unknown_name",
-                f"--timezone {asked!r} is no time zone: give one by its name, such as "
+                f"--timezone {name!r} is no time zone: give one by its name, such as "
                 "Europe/Berlin.",
             )
-        return asked
+        return name
     try:
         zone = str(tzlocal.reload_localzone())
     except (KeyError, ValueError, OSError):
@@ -96,8 +96,8 @@ def next_time(cron: str, zone: str) -> datetime:
 
     now = datetime.now(ZoneInfo(zone))
     schedule = CronSchedule(cron=cron, timezone=zone)
-    found: list[datetime] = asyncio.run(schedule.get_dates(1, start=now))
-    return found[0].astimezone(ZoneInfo(zone))
+    dates: list[datetime] = asyncio.run(schedule.get_dates(1, start=now))
+    return dates[0].astimezone(ZoneInfo(zone))
 
 
 def in_words(cron: str, zone: str) -> str:
@@ -125,13 +125,13 @@ def apply_deployment(deployment: Any, is_shared: bool) -> UUID:
                     "recipe a name of its own, or delete that one first, prefect deployment "
                     f"delete {shlex.quote(deployment.full_name)}.",
                 )
-        made = UUID(str(deployment.apply()))
-        _refuse_unknown(client, made)
+        deployment_id = UUID(str(deployment.apply()))
+        _refuse_unknown(client, deployment_id)
         if not deployment.schedules:
             # Prefect would leave those that it had.
-            for schedule in client.read_deployment_schedules(made):
-                client.delete_deployment_schedule(made, schedule.id)
-    return made
+            for schedule in client.read_deployment_schedules(deployment_id):
+                client.delete_deployment_schedule(deployment_id, schedule.id)
+    return deployment_id
 
 
 def _refuse_unknown(client: "SyncPrefectClient", deployment: UUID) -> None:
@@ -224,12 +224,12 @@ def deploy_recipe(
         if synthesises:
             halves.append(("synthesise", pool, {**common, "until": LAST_OF_SYNTHESIS}))
         schedule = [schedule_of(cron, zone)] if cron else []
-        made: dict[str, UUID] = {}
+        deployments: dict[str, UUID] = {}
         for half, where, parameters in halves:
             scheduled = schedule if half == halves[-1][0] else []
-            told = f"The half `{half}` of the recipe {name}. {plan.recipe.description or ''}"
-            made[half] = _deployment(
-                client, f"{name}-{half}", where, parameters, scheduled, told.strip()
+            description = f"The half `{half}` of the recipe {name}. {plan.recipe.description or ''}"
+            deployments[half] = _deployment(
+                client, f"{name}-{half}", where, parameters, scheduled, description.strip()
             )
             when = "on request"
             if half == "train" and synthesises:
@@ -242,9 +242,11 @@ def deploy_recipe(
             with suppress(ObjectNotFound):
                 former = client.read_deployment_by_name(f"tercet/{name}-synthesise")
                 client.delete_deployment(former.id)
-        wanted = build_automations(name, made["train"], made.get("synthesise"), block)
-        apply_automations(client, name, wanted)
-        say(f"{len(wanted)} automations watch over them.")
+        automations = build_automations(
+            name, deployments["train"], deployments.get("synthesise"), block
+        )
+        apply_automations(client, name, automations)
+        say(f"{len(automations)} automations watch over them.")
         for where in dict.fromkeys(where for _, where, _ in halves):
             say(f"Start a worker: prefect worker start --pool {shlex.quote(where)} --limit 1")
 
@@ -253,19 +255,19 @@ def _block(client: "SyncPrefectClient", name: str) -> UUID:
     """The id of a notification block. Raises: BadInput."""
     from prefect.exceptions import ObjectNotFound
 
-    kind, _, own = name.partition("/")
+    kind, _, block = name.partition("/")
     try:
-        found = client.read_block_document_by_name(own, kind)
+        document = client.read_block_document_by_name(block, kind)
     except ObjectNotFound:
-        found = None
-    schema = found.block_schema if found is not None else None
-    if found is None or schema is None or "notify" not in schema.capabilities:
+        document = None
+    schema = document.block_schema if document is not None else None
+    if document is None or schema is None or "notify" not in schema.capabilities:
         raise BadInput(
             "unknown_name",
             f"--notify {name!r} is no notification block of this server: make one under Blocks in "
             "Prefect's pages, and give it as TYPE/NAME, such as slack-webhook/alerts.",
         )
-    return UUID(str(found.id))
+    return UUID(str(document.id))
 
 
 def _deployment(
@@ -310,8 +312,8 @@ def _make_pool(client: "SyncPrefectClient", name: str) -> None:
         client.read_work_pool(name)
     except ObjectNotFound:
         template = ProcessWorker.get_default_base_job_template()
-        wanted = WorkPoolCreate(name=name, type="process", base_job_template=template)
-        client.create_work_pool(wanted)
+        pool = WorkPoolCreate(name=name, type="process", base_job_template=template)
+        client.create_work_pool(pool)
         say(f"The work pool {name!r} is made: its workers run processes.")
 
 

@@ -356,20 +356,22 @@ def sweep(place: "Store", now: datetime | None = None) -> list[str]:
     alone = server.owned(place.work)
     swept = []
     with get_client(sync_client=True) as client:
-        wanted = FlowRunFilter(state=FlowRunFilterState(type=FlowRunFilterStateType(any_=live)))
-        for found in client.read_flow_runs(flow_run_filter=wanted, limit=200):
-            if found.work_pool_name is not None:
+        live_runs = FlowRunFilter(state=FlowRunFilterState(type=FlowRunFilterStateType(any_=live)))
+        for flow_run in client.read_flow_runs(flow_run_filter=live_runs, limit=200):
+            if flow_run.work_pool_name is not None:
                 continue
-            marked = all(found.labels.get(k) == v for k, v in here.items())
-            if locks.is_held(place, _lock_name(found)) or not (marked or alone):
+            marked = all(flow_run.labels.get(k) == v for k, v in here.items())
+            if locks.is_held(place, _lock_name(flow_run)) or not (marked or alone):
                 continue
             # It may have been marked by an earlier attempt, and be about to take its lock.
-            if found.state is None or now - found.state.timestamp < _patience(found, marked):
+            if flow_run.state is None or now - flow_run.state.timestamp < _patience(
+                flow_run, marked
+            ):
                 continue
             dead = Crashed(message="Its process is gone; the same command resumes it.")
-            client.set_flow_run_state(found.id, dead, force=True)
-            _crash_tasks(client, found, dead)
-            swept.append(found.name)
+            client.set_flow_run_state(flow_run.id, dead, force=True)
+            _crash_tasks(client, flow_run, dead)
+            swept.append(flow_run.name)
     return swept
 
 
@@ -377,15 +379,20 @@ def _crash_tasks(client: "SyncPrefectClient", flow_run: "FlowRun", dead: "State[
     """Marks what tasks of the flow run have not ended."""
     from prefect.client.schemas.filters import TaskRunFilter, TaskRunFilterFlowRunId
 
-    wanted = TaskRunFilter(flow_run_id=TaskRunFilterFlowRunId(any_=[flow_run.id]))
-    for task_run in client.read_task_runs(task_run_filter=wanted):
+    of_run = TaskRunFilter(flow_run_id=TaskRunFilterFlowRunId(any_=[flow_run.id]))
+    for task_run in client.read_task_runs(task_run_filter=of_run):
         if task_run.state is not None and not task_run.state.is_final():
             client.set_task_run_state(task_run.id, dead, force=True)
 
 
-def _patience(found: "FlowRun", marked: bool) -> timedelta:
+def _patience(flow_run: "FlowRun", marked: bool) -> timedelta:
     """The grace time of a flow run without a lock: a deployment's waits for its process."""
-    first = marked and found.run_count <= 1 and found.state is not None and found.state.is_running()
+    first = (
+        marked
+        and flow_run.run_count <= 1
+        and flow_run.state is not None
+        and flow_run.state.is_running()
+    )
     return timedelta(0) if first else STARTING
 
 

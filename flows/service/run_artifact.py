@@ -65,14 +65,14 @@ def describe_run(plan: RunPlan, run_id: str) -> str:
     if left := runs.steps_left(run):
         lines += ["", f"Not reached: {', '.join(left)}"]
     with closing(connect(store, run_id)) as connection:
-        told = [sentence(row) for row in queries.read_warnings(connection)]
+        warnings = [sentence(row) for row in queries.read_warnings(connection)]
         shown = read_measures(Subject(store, run, "run", connection))
-    if told:
+    if warnings:
         lines += [
             "",
-            f"## Warnings ({len(told)})",
+            f"## Warnings ({len(warnings)})",
             "",
-            *(f"- {markdown_cell(one)}" for one in told),
+            *(f"- {markdown_cell(one)}" for one in warnings),
         ]
     for measure, table in shown.values():
         lines += ["", f"## {measure.title}", "", table.markdown()]

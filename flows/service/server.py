@@ -88,14 +88,14 @@ def prefect_server(
 
     Raises: ServerError if the server does not start; OSError if the store cannot be written.
     """
-    given = os.environ.get("PREFECT_API_URL")
+    url = os.environ.get("PREFECT_API_URL")
     shared = {"PREFECT_LOGGING_TO_API_WHEN_MISSING_FLOW": "ignore"}
     if quiet:
         shared["PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL"] = "CRITICAL"
-    if given:
-        announce(f"Prefect server: {shown(given)} (PREFECT_API_URL)")
+    if url:
+        announce(f"Prefect server: {shown(url)} (PREFECT_API_URL)")
         with _environment(shared):
-            yield given
+            yield url
         return
     home = folder(store_root.resolve())
     home.mkdir(parents=True, exist_ok=True)
@@ -322,8 +322,8 @@ def shown(url: str) -> str:
 
 def _server_settings(home: Path) -> dict[str, str]:
     """The server's environment, without the user's own Prefect configuration."""
-    mine = {k: v for k, v in os.environ.items() if not k.startswith("PREFECT_")}
-    mine |= {
+    settings = {k: v for k, v in os.environ.items() if not k.startswith("PREFECT_")}
+    settings |= {
         "PREFECT_HOME": str(home),
         # Relative to `home`, where the server is started: some paths cannot be written in a URL.
         "PREFECT_API_DATABASE_CONNECTION_URL": "sqlite+aiosqlite:///prefect.db",
@@ -336,8 +336,8 @@ def _server_settings(home: Path) -> dict[str, str]:
     # Prefect unpacks its UI beside its own code; if that is read-only, it goes to the store.
     spec = importlib.util.find_spec("prefect")
     if spec is None or not os.access(Path(spec.origin or "/").parent / "server", os.W_OK):
-        mine["PREFECT_UI_STATIC_DIRECTORY"] = str(home / "ui")
-    return mine
+        settings["PREFECT_UI_STATIC_DIRECTORY"] = str(home / "ui")
+    return settings
 
 
 def _client_settings(home: Path, server: Server) -> dict[str, str]:

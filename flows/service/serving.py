@@ -170,8 +170,8 @@ def _run(api: Api, flow_run: "FlowRun") -> bool:
             process = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
         interrupts.check()
         while _is_going(process):
-            found = api(lambda client: client.read_flow_run(flow_run.id))
-            if found.state.is_cancelling():
+            current = api(lambda client: client.read_flow_run(flow_run.id))
+            if current.state.is_cancelling():
                 _stop(process)
                 # Prefect's engine calls it a crash.
                 api(lambda client: client.set_flow_run_state(flow_run.id, Cancelled(), force=True))
@@ -209,8 +209,8 @@ def _recorded(api: Api, flow_run: UUID, began: datetime, pid: int) -> runs.Run |
     store = api.store
     with suppress(StoreError):
         # Who starts a run by Prefect's API may name another one.
-        given = api(lambda client: client.read_flow_run(flow_run)).parameters["store"]
-        store = open_store(given, create=False)
+        location = api(lambda client: client.read_flow_run(flow_run)).parameters["store"]
+        store = open_store(location, create=False)
     return next(
         (
             run
@@ -229,18 +229,18 @@ def _ended(api: Api, flow_run: UUID, run: runs.Run | None, code: int, lost: bool
     run: as recorded. code: the exit code of its process. lost: whether it lost its server before
         it could record anything.
     """
-    found = api(lambda client: client.read_flow_run(flow_run))
+    current = api(lambda client: client.read_flow_run(flow_run))
     if lost:
         api(lambda client: client.set_flow_run_state(flow_run, AwaitingRetry(), force=True))
-        return f"The run {found.name!r} lost its server at its start, and is started again."
+        return f"The run {current.name!r} lost its server at its start, and is started again."
     if run is None:
-        said = found.state.message or f"Its process ended with exit code {code} at its start."
+        message = current.state.message or f"Its process ended with exit code {code} at its start."
         stopped = code == -signal.SIGTERM
-        run_id = record_refused(api.store, found, said, "interrupted" if stopped else "failed")
+        run_id = record_refused(api.store, current, message, "interrupted" if stopped else "failed")
         run = runs.get_run(api.store, run_id)
         assert run is not None
-    if not found.state.is_final():
-        state = _state(found, run, code)
+    if not current.state.is_final():
+        state = _state(current, run, code)
         api(lambda client: client.set_flow_run_state(flow_run, state, force=True))
     began = datetime.fromisoformat(run["started"])
     took = format_duration((datetime.now(UTC) - began).total_seconds())
@@ -249,9 +249,9 @@ def _ended(api: Api, flow_run: UUID, run: runs.Run | None, code: int, lost: bool
     return f"{run['recipe_name']} {run['run_id']}: {run['state']} after {took}{why}"
 
 
-def _state(found: "FlowRun", run: runs.Run, code: int) -> "State[Any]":
+def _state(flow_run: "FlowRun", run: runs.Run, code: int) -> "State[Any]":
     """The end of a flow run whose process did not report one."""
-    if found.state is not None and found.state.is_cancelling():
+    if flow_run.state is not None and flow_run.state.is_cancelling():
         return Cancelled()
     if run["state"] == "done":
         return Completed()

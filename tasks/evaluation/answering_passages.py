@@ -94,9 +94,9 @@ def index_passages(table: pa.Table, ids: Iterable[tuple[str, str, str]]) -> Pass
             at[corpus, path] = document
         documents.setdefault(document, []).append(place)
     by_id: dict[str, list[int]] = {}
-    for corpus, path, own in ids:
+    for corpus, path, doc_id in ids:
         if (corpus, path) in at:
-            by_id.setdefault(_whole(own), []).append(at[corpus, path])
+            by_id.setdefault(_whole(doc_id), []).append(at[corpus, path])
     whole: list[dict[str, list[str]]] = [{} for _ in _FORMS]
     ends: list[dict[str, list[str]]] = [{} for _ in _FORMS]
     for source, of_source in corpora.items():
@@ -113,8 +113,8 @@ def index_passages(table: pa.Table, ids: Iterable[tuple[str, str, str]]) -> Pass
         for parts in (_slashed(source).casefold().split("/") for source in corpora)
         for end in range(1, len(parts))
     }
-    found = (files, paths, by_id or rows)
-    return Passages(table, documents, *found, file_of, whole, ends, folders)
+    places = (files, paths, by_id or rows)
+    return Passages(table, documents, *places, file_of, whole, ends, folders)
 
 
 def take_apart(question: Question, passages: Passages) -> Sequence[Question]:
@@ -157,27 +157,27 @@ def find_answers(question: Question, passages: Passages) -> Sequence[int] | NotF
     if question.quote is None:
         return [place for document in documents for place in passages.documents[document]]
     forms = (question.quote, _plain(question.quote))
-    wanted = dict.fromkeys("".join(_words(quote)) for quote in forms)
-    found = {
+    quotes = dict.fromkeys("".join(_words(quote)) for quote in forms)
+    answers = {
         place: None
-        for quote in wanted
+        for quote in quotes
         if quote
         for document in documents
         for place in _holding(quote, document, passages)
     }
     where = "no passage" if question.file is None else f"no passage of {question.file!r}"
-    return list(found) or NotFound("no_passage", f"{where} holds {_shown(question.quote)}")
+    return list(answers) or NotFound("no_passage", f"{where} holds {_shown(question.quote)}")
 
 
 def _documents(question: Question, passages: Passages) -> Sequence[int] | NotFound:
     """The documents of the question's file, of its id, or of both."""
     if question.file is None:
-        own = question.id or ""
-        found = passages.ids.get(_whole(own)) or passages.paths.get(own)
-        files = list(dict.fromkeys(passages.file_of[document] for document in found or ()))
+        doc_id = question.id or ""
+        documents = passages.ids.get(_whole(doc_id)) or passages.paths.get(doc_id)
+        files = list(dict.fromkeys(passages.file_of[document] for document in documents or ()))
         if len(files) > 1:
             return NotFound("several_files", f"{question.id!r} is in {_listing(files)}")
-        return found or NotFound("no_document", f"no document has the id {question.id!r}")
+        return documents or NotFound("no_document", f"no document has the id {question.id!r}")
     name = unicodedata.normalize("NFC", question.file)
     in_file = passages.paths.get(name)
     if in_file is None:
@@ -189,9 +189,9 @@ def _documents(question: Question, passages: Passages) -> Sequence[int] | NotFou
         in_file = [document for source in sources for document in passages.files[source]]
     if question.id is None:
         return in_file
-    found = [one for one in in_file if one in passages.ids.get(_whole(question.id), ())]
+    documents = [one for one in in_file if one in passages.ids.get(_whole(question.id), ())]
     what = f"no document of {question.file!r} has the id {question.id!r}"
-    return found or NotFound("no_document", what)
+    return documents or NotFound("no_document", what)
 
 
 def _sources(name: str, passages: Passages) -> Sequence[str] | NotFound:
@@ -200,17 +200,19 @@ def _sources(name: str, passages: Passages) -> Sequence[str] | NotFound:
         return [name]
     folders = passages.folders
     for form, whole, ends in zip(_FORMS, passages.whole, passages.ends, strict=True):
-        said = form(_slashed(name))
+        slashed = form(_slashed(name))
         # The path may begin above the corpus's folder, but its guide/index.md is not index.md.
         longer = (
-            whole[end] for end in _ends_of(said) if end in whole and _above(said, end, folders)
+            whole[end]
+            for end in _ends_of(slashed)
+            if end in whole and _above(slashed, end, folders)
         )
-        found = ends.get(said) if said not in whole else whole[said]
-        found = found or next(longer, None)
-        if found is not None and len(found) == 1:
-            return found
-        if found is not None:
-            return NotFound("several_files", f"{name!r} is the end of {_listing(found)}")
+        sources = ends.get(slashed) if slashed not in whole else whole[slashed]
+        sources = sources or next(longer, None)
+        if sources is not None and len(sources) == 1:
+            return sources
+        if sources is not None:
+            return NotFound("several_files", f"{name!r} is the end of {_listing(sources)}")
     return NotFound("no_document", f"no path of a passage ends in {name!r}")
 
 

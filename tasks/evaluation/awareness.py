@@ -106,12 +106,12 @@ def run(work: Work) -> None:
     mentions = _mentions(work, sentences)
     pairs: list[_Pair] = []
     for kind in KINDS:
-        given = _drawn(work, kind, sentences, mentions)
-        made = _without_others(work, _made(work, kind, given))
-        if len(made) < LEAST_PAIRS:
-            _too_few(work, kind, len(made))
+        drawn = _drawn(work, kind, sentences, mentions)
+        complete = _without_others(work, _made(work, kind, drawn))
+        if len(complete) < LEAST_PAIRS:
+            _too_few(work, kind, len(complete))
         else:
-            pairs += made
+            pairs += complete
     if pairs:
         _judge(work, pairs)
 
@@ -126,10 +126,10 @@ def methods() -> dict[str, Method]:
         word_exchange,
     )
 
-    found: dict[str, Method] = {}
+    methods_by_name: dict[str, Method] = {}
     for module in (entity_swap, noise, number_form, quantity_change, word_exchange):
-        found |= module.METHODS
-    return found
+        methods_by_name |= module.METHODS
+    return methods_by_name
 
 
 def _dev_sentences(work: Work) -> pa.Table:
@@ -142,16 +142,16 @@ def _dev_sentences(work: Work) -> pa.Table:
 def _mentions(work: Work, sentences: pa.Table) -> pa.Table:
     """The mentions of these sentences, by id."""
     if "mentions" in work.inputs:
-        own = pc.field("sentence_id").isin(sentences["sentence_id"].combine_chunks())
+        of_sentences = pc.field("sentence_id").isin(sentences["sentence_id"].combine_chunks())
         files = work.inputs["mentions"].files("mentions")
-        table = pq.read_table(files, filters=own, partitioning=None)
+        table = pq.read_table(files, filters=of_sentences, partitioning=None)
         return table.sort_by("mention_id").combine_chunks()
     from tercet.models.knowledge.extraction import extract as read
     from tercet.tasks.knowledge import extract
 
     ids, texts = sentences["sentence_id"].to_numpy(), sentences["text"].to_pylist()
-    found = read(texts, extract.lexicon_of("builtin", "extract"))
-    return extract.mentions(found, ids).sort_by("mention_id")
+    extracted = read(texts, extract.lexicon_of("builtin", "extract"))
+    return extract.mentions(extracted, ids).sort_by("mention_id")
 
 
 def _drawn(work: Work, kind: Kind, sentences: pa.Table, mentions: pa.Table) -> MethodInput:
@@ -160,13 +160,13 @@ def _drawn(work: Work, kind: Kind, sentences: pa.Table, mentions: pa.Table) -> M
     named = mentions.filter(pc.equal(mentions["kind"], kind))["sentence_id"]
     rows = sentences.filter(pc.is_in(sentences["sentence_id"], named))
     rows = sample(rows, "sentence_id", config.rows, work.seed, NAME).combine_chunks()
-    own = mentions.filter(pc.is_in(mentions["sentence_id"], rows["sentence_id"]))
+    of_rows = mentions.filter(pc.is_in(mentions["sentence_id"], rows["sentence_id"]))
     replacements = None
     open_graph = methods()[_NEGATIVE[kind]].open_graph
     if open_graph is not None:
         graph = work.inputs["graph"]
         replacements = open_graph(graph.table("kg_nodes"), graph.batches("kg_edges"))
-    return MethodInput(rows, np.arange(len(rows)), own, replacements)
+    return MethodInput(rows, np.arange(len(rows)), of_rows, replacements)
 
 
 def _made(work: Work, kind: Kind, given: MethodInput) -> list[_Pair]:
@@ -229,17 +229,17 @@ def _without_others(work: Work, pairs: list[_Pair]) -> list[_Pair]:
     )
     with connection(work) as db:
         db.register("made", texts)
-        found = db.sql(
+        others = db.sql(
             f"""SELECT place, min(split) FROM made
                 JOIN {work.inputs["sentences"].sql("sentences")} s
                     ON lower(trim(made.text)) = lower(trim(s.text))
                 WHERE split <> 'dev' GROUP BY place ORDER BY place"""
         ).fetchall()
-    for at, split in found:
+    for at, split in others:
         pair = pairs[at]
         why = f"{pair['kind']}: the text by {pair['method']} is a sentence of {split}"
         _reject(work, pair["sentence_id"], f"{split}_text", why, pair["text"])
-    gone = {pairs[at]["sentence_id"] for at, _ in found}
+    gone = {pairs[at]["sentence_id"] for at, _ in others}
     return [pair for pair in pairs if pair["sentence_id"] not in gone]
 
 

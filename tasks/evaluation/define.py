@@ -111,11 +111,13 @@ def run(work: Work) -> None:
         return
     ids, texts, owners = zip(*held, strict=True)
     vectors = _encoded(work, "trained", texts)
-    own = read_space(work.models["own_entries"])
-    assert own.texts == space.texts, "both are made of the same definitions"
+    own_space = read_space(work.models["own_entries"])
+    assert own_space.texts == space.texts, "both are made of the same definitions"
     arms: dict[str, Scorer] = {
         PROJECTION: _by_projection(work, vectors, space.matrix.numpy()),
-        OWN_ENTRIES: by_cosine(_encoded(work, "trained", texts, config.own), own.matrix.numpy()),
+        OWN_ENTRIES: by_cosine(
+            _encoded(work, "trained", texts, config.own), own_space.matrix.numpy()
+        ),
     }
     # Components and word embeddings are no sentence vectors.
     if config.entries != "words" and config.ica is None:
@@ -128,12 +130,12 @@ def run(work: Work) -> None:
         "seed": work.seed if config.model_seed is None else config.model_seed,
     }
     try:
-        found = {arm: ranks(scores, owners) for arm, scores in arms.items()}
+        ranks_by_arm = {arm: ranks(scores, owners) for arm, scores in arms.items()}
     except ValueError as error:
         raise BadInput(kind_of(error, "unfit_model"), f"define: {config.name}: {error}") from error
-    rows = [{**shared, "n": len(held), **row} for row in _figures(found, work.seed)]
+    rows = [{**shared, "n": len(held), **row} for row in _figures(ranks_by_arm, work.seed)]
     work.emit("definition_figures", pa.Table.from_pylist(rows, DEFINITION_FIGURES))
-    for arm, places in found.items():
+    for arm, places in ranks_by_arm.items():
         ranked = [
             {**shared, "arm": arm, "row_id": row_id, "rank": rank}
             for row_id, rank in zip(ids, places.expected().tolist(), strict=True)
@@ -148,17 +150,17 @@ def _held_out(work: Work, place: dict[int, int]) -> list[tuple[int, str, list[in
     """
     table = work.inputs["held_out_definitions"].table("held_out_definitions")
     table = table.filter(pc.equal(table["corpus"], work.config.corpus)).sort_by("row_id")
-    found = []
+    held = []
     for row in table.to_pylist():
-        own = [place[entry] for entry in row["entries"] if entry in place]
-        if own:
-            found.append((row["row_id"], row["anchor"], own))
-    lost = table.num_rows - len(found)
+        places = [place[entry] for entry in row["entries"] if entry in place]
+        if places:
+            held.append((row["row_id"], row["anchor"], places))
+    lost = table.num_rows - len(held)
     if lost:
         why = f"the guard has taken all entries of {lost:,} held-out definitions of "
         why += work.config.corpus
         work.emit("rejects", rejects(STAGE.name, [None], "no_entry", why, None))
-    return found
+    return held
 
 
 def _by_projection(work: Work, vectors: Any, matrix: Any) -> Scorer:
@@ -206,28 +208,30 @@ def _by_words(work: Work, texts: Sequence[str], entry_ids: Sequence[int]) -> Sco
     return lambda some: np.asarray((asked[some] @ documents).todense())
 
 
-def _figures(found: dict[str, Ranks], seed: int) -> list[dict[str, Any]]:
+def _figures(ranks_by_arm: dict[str, Ranks], seed: int) -> list[dict[str, Any]]:
     """Rows without name, seed and n. An arm's `…_gain` is over `before`, where there is that."""
     rows: list[dict[str, Any]] = []
     drawn: dict[tuple[str, str], resampling.Sampled] = {}
-    for arm, own in found.items():
-        for metric, figure in figures(own).items():
+    for arm, arm_ranks in ranks_by_arm.items():
+        for metric, figure in figures(arm_ranks).items():
             if isinstance(figure, float):
                 rows.append({"arm": arm, "metric": metric, "value": figure})
                 continue
-            drawn[arm, metric] = resampling.sampled(figure, len(own.higher), _RESAMPLES, seed)
-            rows.append(_row(arm, metric, resampling.interval(drawn[arm, metric]), len(own.higher)))
+            drawn[arm, metric] = resampling.sampled(figure, len(arm_ranks.higher), _RESAMPLES, seed)
+            rows.append(
+                _row(arm, metric, resampling.interval(drawn[arm, metric]), len(arm_ranks.higher))
+            )
     for (arm, metric), after in drawn.items():
-        if arm != BEFORE and BEFORE in found:
+        if arm != BEFORE and BEFORE in ranks_by_arm:
             gain = resampling.paired_test(after, drawn[BEFORE, metric])
-            rows.append(_row(arm, f"{metric}_gain", gain, len(found[arm].higher)))
+            rows.append(_row(arm, f"{metric}_gain", gain, len(ranks_by_arm[arm].higher)))
     return rows
 
 
-def _row(arm: str, metric: str, found: resampling.Interval, count: int) -> dict[str, Any]:
-    known = count >= _FEWEST
-    ends = {"ci_low": found.low if known else None, "ci_high": found.high if known else None}
-    return {"arm": arm, "metric": metric, "value": found.value, **ends}
+def _row(arm: str, metric: str, figure: resampling.Interval, count: int) -> dict[str, Any]:
+    enough = count >= _FEWEST
+    ends = {"ci_low": figure.low if enough else None, "ci_high": figure.high if enough else None}
+    return {"arm": arm, "metric": metric, "value": figure.value, **ends}
 
 
 STAGE = Stage(

@@ -37,9 +37,9 @@ class Encoded:
 
     def at(self, texts: Sequence[Sided]) -> npt.NDArray[np.float32]:
         """Vectors of these texts, each on its side, of length one."""
-        found = np.asarray(self.vectors[[self.rows[sided] for sided in texts]])
-        lengths = np.linalg.norm(found, axis=1, keepdims=True)
-        return np.asarray(found / np.maximum(lengths, 1e-12))
+        vectors = np.asarray(self.vectors[[self.rows[sided] for sided in texts]])
+        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+        return np.asarray(vectors / np.maximum(lengths, 1e-12))
 
 
 def encode_texts(work: Work, model: Any, texts: Iterable[Sided]) -> tuple[Encoded, str]:
@@ -54,14 +54,14 @@ def encode_texts(work: Work, model: Any, texts: Iterable[Sided]) -> tuple[Encode
     from tercet.models.encoders.encoder import distinct_side, encode
     from tercet.models.encoders.forms import pooling_of
 
-    own: Mapping[Side | None, Side | None] = {
+    side_of: Mapping[Side | None, Side | None] = {
         side: distinct_side(model, side) for side in (None, *SIDES)
     }
-    asked = list(dict.fromkeys(texts))
+    wanted_texts = list(dict.fromkeys(texts))
     # Each side by itself: a block has one prompt.
     by_side = {
-        side: list(dict.fromkeys(text for text, on in asked if own[on] == side))
-        for side in dict.fromkeys(own.values())
+        side: list(dict.fromkeys(text for text, on in wanted_texts if side_of[on] == side))
+        for side in dict.fromkeys(side_of.values())
     }
     distinct: list[Sided] = [(text, side) for side, some in by_side.items() for text in some]
     blocks = [
@@ -77,15 +77,15 @@ def encode_texts(work: Work, model: Any, texts: Iterable[Sided]) -> tuple[Encode
             work.resources.progress(before + done, len(distinct), "texts")
 
         size, precision = work.resources.batch_size, work.config.precision
-        made = encode(model, some, size, precision, tell, normalise=False, side=side)
+        encoded = encode(model, some, size, precision, tell, normalise=False, side=side)
         if start == 0:
-            shape = (len(distinct), made.shape[1])
+            shape = (len(distinct), encoded.shape[1])
             vectors = np.empty(shape, dtype=np.float32)
             if vectors.nbytes > _IN_MEMORY:
                 vectors = np.memmap(work.scratch / "vectors", np.float32, "w+", shape=shape)
-        vectors[start : start + len(some)] = made
+        vectors[start : start + len(some)] = encoded
         start += len(some)
-        faulty += int((~np.isfinite(made).all(axis=1)).sum())
+        faulty += int((~np.isfinite(encoded).all(axis=1)).sum())
     if faulty:
         raise BadInput(
             "damaged",
@@ -94,7 +94,7 @@ def encode_texts(work: Work, model: Any, texts: Iterable[Sided]) -> tuple[Encode
         )
     mode = pooling_of(model)
     places = {sided: place for place, sided in enumerate(distinct)}
-    rows = {(text, side): places[text, own[side]] for text, side in asked}
+    rows = {(text, side): places[text, side_of[side]] for text, side in wanted_texts}
     return Encoded(vectors, rows), "model" if mode is None else pooling_name(mode)
 
 

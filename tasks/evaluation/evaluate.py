@@ -180,8 +180,8 @@ class EvaluateConfig(FormSettings, Config):
 
 def list_tasks(config: EvaluateConfig) -> tuple[str, ...]:
     """The tasks to read; without a suite those that need none."""
-    own = tuple(name for name in config.tasks if name.startswith(MTEB))
-    return own if config.suite is None else config.tasks
+    mteb_tasks = tuple(name for name in config.tasks if name.startswith(MTEB))
+    return mteb_tasks if config.suite is None else config.tasks
 
 
 def measures_texts(config: EvaluateConfig) -> bool:
@@ -235,12 +235,12 @@ def externals(config: EvaluateConfig) -> dict[str, Path | str]:
     for data of the package mteb. Raises BadInput for what is not there.
     """
     names = list_tasks(config)
-    own = find_case_files(config.fact_order) | find_set_files(config.sts_sets)
-    own |= find_retrieval_files(config.retrieval_sets, config.splits)
+    files_of_sets = find_case_files(config.fact_order) | find_set_files(config.sts_sets)
+    files_of_sets |= find_retrieval_files(config.retrieval_sets, config.splits)
     if not names:
-        return {**own}
+        return {**files_of_sets}
     files = suite_files(suite_folder(config), names, config.splits)
-    return {**files, **revisions(names), **own}
+    return {**files, **revisions(names), **files_of_sets}
 
 
 def run(work: Work) -> None:
@@ -267,24 +267,24 @@ def run(work: Work) -> None:
         work.emit("rejects", rejects("evaluate", [None] * len(left_out), *columns))
     trained = "baseline" in work.inputs
     model = load_encoder(work, "model", cnn_seed=None if trained else work.seed)
-    found = _measure(work, model, material, config.phase if trained else "base")
-    for pairs, ranks in zip(material.pairs, found.ranks, strict=True):
-        work.emit("retrieval_ranks", rank_table(found.subject, pairs, found.encoded, ranks))
-    work.emit("evaluation_items", item_table(found.subject, found.scores))
+    results = _measure(work, model, material, config.phase if trained else "base")
+    for pairs, ranks in zip(material.pairs, results.ranks, strict=True):
+        work.emit("retrieval_ranks", rank_table(results.subject, pairs, results.encoded, ranks))
+    work.emit("evaluation_items", item_table(results.subject, results.scores))
     for task in tasks:
         if isinstance(task, OrderTask):
-            work.emit("fact_order_cases", case_table(found.subject, task, found.encoded))
+            work.emit("fact_order_cases", case_table(results.subject, task, results.encoded))
         if isinstance(task, RetrievalTask):
-            work.emit("question_ranks", question_table(found.subject, task, found.scores))
+            work.emit("question_ranks", question_table(results.subject, task, results.scores))
     before = None
     if trained:
         baseline = work.inputs["baseline"]
-        scores = rescore(found.scores, baseline.table("evaluation_items"))
+        scores = rescore(results.scores, baseline.table("evaluation_items"))
         before = Before(
             [baseline_ranks(baseline, pairs) for pairs in material.pairs],
             figures(scores, AVERAGED, config.bootstrap, work.seed),
         )
-    rows = _rows(work, material, found, before)
+    rows = _rows(work, material, results, before)
     if "choices" in work.inputs:
         rows = gains_of_choice(rows, work.inputs["choices"].table("choices").to_pylist())
     work.emit("evaluations", pa.Table.from_pylist(rows, schema=EVALUATIONS))
@@ -316,9 +316,9 @@ def evaluate_models(
         for work in works[1:]:
             load_encoder(work, "model")
         for name, work in zip(models, works, strict=True):
-            found = _measure(work, load_encoder(work, "model"), material, "eval")
-            rows += [{**row, "model": name} for row in _rows(work, material, found, first)]
-            first = first or Before(found.ranks, found.figures)
+            results = _measure(work, load_encoder(work, "model"), material, "eval")
+            rows += [{**row, "model": name} for row in _rows(work, material, results, first)]
+            first = first or Before(results.ranks, results.figures)
     return pa.Table.from_pylist(rows, schema=COMPARED)
 
 
@@ -344,21 +344,21 @@ def _measure(work: Work, model: Any, material: Material, phase: str) -> Results:
 
 
 def _rows(
-    work: Work, material: Material, found: Results, before: Before | None
+    work: Work, material: Material, results: Results, before: Before | None
 ) -> list[dict[str, Any]]:
     """Rows of `evaluations`, with the gains over another model's results."""
-    subject, encoded = found.subject, found.encoded
+    subject, encoded = results.subject, results.encoded
     rows: list[dict[str, Any]] = []
     for place, pairs in enumerate(material.pairs):
         baseline = None if before is None else before.ranks[place]
         resamples = work.config.bootstrap
-        rows += retrieval_rows(subject, pairs, found.ranks[place], baseline, resamples, work.seed)
+        rows += retrieval_rows(subject, pairs, results.ranks[place], baseline, resamples, work.seed)
         texts = pairs.texts()
         sides = (texts[: len(pairs.ids)], texts[len(pairs.ids) :], texts)
         rows += geometry_rows(subject, pairs.data(), pairs.split, encoded, *sides, work.seed)
-    rows += [figure.row(subject) for figure in found.figures]
+    rows += [figure.row(subject) for figure in results.figures]
     rows += stsb_geometry(subject, material.tasks, encoded, work.seed)
-    return rows if before is None else rows + gain_rows(subject, found.figures, before.figures)
+    return rows if before is None else rows + gain_rows(subject, results.figures, before.figures)
 
 
 def _read_tasks(config: EvaluateConfig) -> list[Task]:
@@ -373,7 +373,7 @@ def _read_tasks(config: EvaluateConfig) -> list[Task]:
 def _pairs(work: Work) -> list[Pairs]:
     """At most `max_pairs` of each split and question; a split without any is a reject."""
     config: EvaluateConfig = work.config
-    found: list[Pairs] = []
+    drawn: list[Pairs] = []
     slots: dict[str, tuple[str, ...]] = {}
     if config.retrieval:
         slots[DOCUMENT_PAIRS] = (DOCUMENT_PAIRS, "questions")
@@ -381,16 +381,16 @@ def _pairs(work: Work) -> list[Pairs]:
         slots[HALVES] = (HALVES,)
     for task, names in slots.items():
         rows = joined([work.inputs[name] for name in names])
-        own = draw_pairs(rows, config.splits, config.max_pairs, work.seed)
-        there = [pairs.split for pairs in own if pairs.task == task]
+        of_table = draw_pairs(rows, config.splits, config.max_pairs, work.seed)
+        splits = [pairs.split for pairs in of_table if pairs.task == task]
         for split in config.splits:
             # Of halves the stage that cuts them says it, and why.
-            if split not in there and task != HALVES:
+            if split not in splits and task != HALVES:
                 why = f"the corpora have no document pairs in split {split}: retrieval was not "
                 why += "measured"
                 work.emit("rejects", rejects("evaluate", [None], "no_pairs", why, split))
-        found += own
-    return found
+        drawn += of_table
+    return drawn
 
 
 QUESTION_RANKS = pa.schema(
@@ -496,12 +496,12 @@ class LabelTask(Task):
         nearest = probe.predicted(
             encoded.of(self.train.texts), self.train.labels, encoded.of(texts)
         )
-        made = []
+        scores = []
         for way, predictions in (("probe", fitted.predictions), ("nearest", nearest)):
             right = np.split((predictions == labels).astype(np.float64), ends)
             for split, values in zip(self.judged, right, strict=True):
-                made.append(Scores(self._data(way, split), "accuracy", (Part("all", values),)))
-        return made
+                scores.append(Scores(self._data(way, split), "accuracy", (Part("all", values),)))
+        return scores
 
     def _data(self, way: str, split: Split) -> Data:
         """Form and digest of the texts, those that the classifier learns from included."""
@@ -520,12 +520,12 @@ def read_label_tasks(table: pa.Table, splits: Sequence[Split]) -> list[LabelTask
     rows = table.to_pylist()
     tasks = []
     for corpus, column in dict.fromkeys((row["corpus"], row["name"]) for row in rows):
-        own = [row for row in rows if (row["corpus"], row["name"]) == (corpus, column)]
-        classes = tuple(sorted({row["label"] for row in own}))
+        of_column = [row for row in rows if (row["corpus"], row["name"]) == (corpus, column)]
+        classes = tuple(sorted({row["label"] for row in of_column}))
         numbers = {label: number for number, label in enumerate(classes)}
         parts = {}
         for split in ("train", *splits):
-            some = [row for row in own if row["split"] == split]
+            some = [row for row in of_column if row["split"] == split]
             labels = np.array([numbers[row["label"]] for row in some], dtype=np.int64)
             parts[split] = Labelled(tuple(row["text"] for row in some), labels)
         judged = {split: parts[split] for split in splits if parts[split].texts}

@@ -256,19 +256,19 @@ def retrieval_rows(
 
     ranks, baseline: (pairs,), in the pairs' order, 1 the best.
     """
-    found: dict[str, Interval] = {}
+    figures: dict[str, Interval] = {}
     gains: dict[str, Interval] = {}
     for name, value_of in _OF_RANKS.items():
         after, *before = (
             resampling.sampled(resampling.mean_of(100.0 * value_of(one)), len(one), resamples, seed)
             for one in ((ranks,) if baseline is None else (ranks, baseline))
         )
-        found[name] = resampling.interval(after)
+        figures[name] = resampling.interval(after)
         if before:
             gains[f"{name}_gain"] = resampling.paired_test(after, before[0])
     return [
         row(subject, pairs.data(), pairs.split, metric, value, len(ranks))
-        for metric, value in {**found, **gains}.items()
+        for metric, value in {**figures, **gains}.items()
     ]
 
 
@@ -356,8 +356,13 @@ def row(
     n: int,
 ) -> dict[str, Any]:
     """One row of `evaluations`, and the p of a gain."""
-    found = Interval(value, None, None) if isinstance(value, float) else value
-    ends = {"value": found.value, "ci_low": found.low, "ci_high": found.high, "p": found.p}
+    interval = Interval(value, None, None) if isinstance(value, float) else value
+    ends = {
+        "value": interval.value,
+        "ci_low": interval.low,
+        "ci_high": interval.high,
+        "p": interval.p,
+    }
     return {**asdict(subject), **asdict(data), "subset": subset, "metric": metric, "n": n, **ends}
 
 
@@ -372,7 +377,7 @@ def draw_pairs(rows: Rows, splits: Sequence[Split], max_pairs: int, seed: int) -
 
     Of each at most `max_pairs`, drawn by their ids.
     """
-    found = []
+    drawn = []
     for split in splits:
         tables: list[tuple[str, pa.Table]] = []
         if DOCUMENT_PAIRS in rows.tables:
@@ -382,24 +387,24 @@ def draw_pairs(rows: Rows, splits: Sequence[Split], max_pairs: int, seed: int) -
             ids = part["pair_id"].to_numpy().astype(np.uint64)
             queries, answers = (part[side].to_pylist() for side in ("query", "answer"))
             if len(ids) >= _LEAST_OF.get(task, LEAST):
-                found.append(Pairs(split, ids, queries, answers, task))
-    return found
+                drawn.append(Pairs(split, ids, queries, answers, task))
+    return drawn
 
 
 def ranks_of(encoded: Encoded, pairs: Pairs) -> npt.NDArray[np.int32]:
     """Rank of each query's answer among the distinct answers of the split."""
     places = {text: place for place, text in enumerate(dict.fromkeys(pairs.answers))}
-    own = np.array([places[text] for text in pairs.answers], dtype=np.int64)
+    relevant = np.array([places[text] for text in pairs.answers], dtype=np.int64)
     of_queries, of_answers = pairs.sides
     queries, answers = encoded.of(pairs.queries, of_queries), encoded.of(list(places), of_answers)
-    return metrics.answer_ranks(queries, answers, own)
+    return metrics.answer_ranks(queries, answers, relevant)
 
 
 def baseline_ranks(rows: Rows, pairs: Pairs) -> npt.NDArray[np.int32]:
     """The untouched model's ranks of these pairs. Raises BadInput if one is missing."""
     table = rows.table("retrieval_ranks", ["pair_id", "split", "rank", "task"])
-    own = pc.and_(pc.equal(table["split"], pairs.split), pc.equal(table["task"], pairs.task))
-    table = table.filter(own).sort_by("pair_id")
+    of_pairs = pc.and_(pc.equal(table["split"], pairs.split), pc.equal(table["task"], pairs.task))
+    table = table.filter(of_pairs).sort_by("pair_id")
     ids = table["pair_id"].to_numpy().astype(np.uint64)
     absent = int((~np.isin(pairs.ids, ids)).sum())
     if absent:

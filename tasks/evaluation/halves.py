@@ -41,31 +41,31 @@ def run(work: Work) -> None:
     A reject says why a split has fewer than two, of which none is an answer to be found.
     """
     config: HalvesConfig = work.config
-    seen: dict[str, set[str]] = {}
+    texts_of: dict[str, set[str]] = {}
     longest: dict[str, list[int]] = {split: [] for split in ("dev", "test")}
-    wanted = pc.field("split") != pc.scalar("train")
+    held_out = pc.field("split") != pc.scalar("train")
     if config.corpora:
-        wanted &= pc.field("corpus").isin(list(config.corpora))
+        held_out &= pc.field("corpus").isin(list(config.corpora))
     # No document lies in two files.
     for file in work.inputs["sentences"].files("sentences"):
-        table = pq.read_table(file, columns=list(_COLUMNS), filters=wanted)
-        found = []
+        table = pq.read_table(file, columns=list(_COLUMNS), filters=held_out)
+        rows = []
         for doc_id, split, sentences in paragraphs(table):
             cut = halves(sentences, config.min_words)
             longest[split].append(sum(map(count_words, sentences)))
             # A half that another text has too would be a right answer that counts as wrong.
-            if cut is None or not seen.setdefault(split, set()).isdisjoint(cut):
+            if cut is None or not texts_of.setdefault(split, set()).isdisjoint(cut):
                 continue
-            seen[split].update(cut)
-            found.append((doc_id, *cut, split))
-        if found:
-            doc_ids, queries, answers, splits = map(list, zip(*found, strict=True))
+            texts_of[split].update(cut)
+            rows.append((doc_id, *cut, split))
+        if rows:
+            doc_ids, queries, answers, splits = map(list, zip(*rows, strict=True))
             names = [NAME] * len(queries)
             ids = seeding.text_ids(names, queries, answers)
             columns = [ids, pa.array(doc_ids, pa.uint64()), names, queries, answers, splits]
             work.emit("questions", pa.table(columns, schema=QUESTIONS))
     for split, words in longest.items():
-        if len(seen.get(split, ())) < 2 * LEAST:
+        if len(texts_of.get(split, ())) < 2 * LEAST:
             why = _why(split, words, config.min_words)
             work.emit("rejects", rejects(NAME, [None], "no_halves", why, split))
 

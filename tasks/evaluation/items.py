@@ -85,8 +85,8 @@ class Figure:
 
     def row(self, subject: Subject) -> dict[str, Any]:
         """Its row of `evaluations`."""
-        found = resampling.interval(self.sampled)
-        return row(subject, self.data, self.subset, self.metric, found, self.n)
+        interval = resampling.interval(self.sampled)
+        return row(subject, self.data, self.subset, self.metric, interval, self.n)
 
 
 def figures(
@@ -97,15 +97,15 @@ def figures(
     groups: how many tasks the average of a suite is made of.
     Raises: BadInput, naming the set, where a figure is undefined.
     """
-    found: list[Figure] = []
+    figures_of_tasks: list[Figure] = []
     for suite in dict.fromkeys(task.data.suite for task in scores):
         members = [task for task in scores if task.data.suite == suite]
         for task in members:
-            found += _task_figures(task, resamples, seed)
+            figures_of_tasks += _task_figures(task, resamples, seed)
         averaged = [task for task in members if task.averaged]
         if averaged and len(averaged) == groups.get(suite):
-            found += _averages(AVERAGES[suite], averaged, found)
-    return found
+            figures_of_tasks += _averages(AVERAGES[suite], averaged, figures_of_tasks)
+    return figures_of_tasks
 
 
 def item_table(subject: Subject, scores: Sequence[Scores]) -> pa.Table:
@@ -130,26 +130,26 @@ def rescore(scores: Sequence[Scores], items: pa.Table) -> list[Scores]:
 
     Raises: BadInput if some are missing.
     """
-    found = []
+    rescored = []
     for task in scores:
         parts = []
         for part in task.parts:
-            own = items.filter(
+            of_part = items.filter(
                 (pc.field("suite") == task.data.suite)
                 & (pc.field("task") == task.data.task)
                 & (pc.field("subset") == part.subset)
                 & (pc.field("metric") == task.metric)
             )
-            if own.num_rows != len(part.values):
+            if of_part.num_rows != len(part.values):
                 raise BadInput(
                     "no_rows",
-                    f"The baseline has {own.num_rows} of the {len(part.values)} items of "
+                    f"The baseline has {of_part.num_rows} of the {len(part.values)} items of "
                     f"{task.data.task} ({part.subset}), so nothing can be compared: evaluate it on "
                     "the same suite.",
                 )
-            parts.append(replace(part, values=own.sort_by("item")["value"].to_numpy()))
-        found.append(replace(task, parts=tuple(parts)))
-    return found
+            parts.append(replace(part, values=of_part.sort_by("item")["value"].to_numpy()))
+        rescored.append(replace(task, parts=tuple(parts)))
+    return rescored
 
 
 def _task_figures(task: Scores, resamples: int, seed: int) -> list[Figure]:
@@ -161,25 +161,27 @@ def _task_figures(task: Scores, resamples: int, seed: int) -> list[Figure]:
     whole = single[0]
     if len(task.parts) > 1:
         whole = _sampled(task, task.metric, task.parts, "all", resamples, seed)
-    found = [Figure(data, "all", task.metric, whole, sum(sizes), task.fixed)]
+    listed = [Figure(data, "all", task.metric, whole, sum(sizes), task.fixed)]
     if data.suite == "sts":
         settings = {"mean": None, "wmean": sizes}
-        found += [
+        listed += [
             Figure(data, setting, task.metric, resampling.combined(single, weights), sum(sizes))
             for setting, weights in settings.items()
         ]
     if len(task.parts) > 1:
-        found += [
+        listed += [
             Figure(data, part.subset, task.metric, sampled, size)
             for part, sampled, size in zip(task.parts, single, sizes, strict=True)
         ]
     if task.labels is not None:
         f1 = _sampled(task, "f1", task.parts, "all", resamples, seed)
-        found.append(Figure(data, "all", "f1", f1, sum(sizes)))
-    return found
+        listed.append(Figure(data, "all", "f1", f1, sum(sizes)))
+    return listed
 
 
-def _averages(name: str, members: Sequence[Scores], found: Sequence[Figure]) -> list[Figure]:
+def _averages(
+    name: str, members: Sequence[Scores], figures_of_tasks: Sequence[Figure]
+) -> list[Figure]:
     """The mean of the members' figures, in every setting that they have."""
     of = [task.data for task in members]
     forms = ", ".join(dict.fromkeys(data.text_form for data in of))
@@ -189,7 +191,7 @@ def _averages(name: str, members: Sequence[Scores], found: Sequence[Figure]) -> 
     for subset in ("all", "mean", "wmean"):
         some = [
             figure
-            for figure in found
+            for figure in figures_of_tasks
             if figure.data.suite == average.suite
             and figure.data.task in tasks
             and (figure.subset, figure.metric) == (subset, members[0].metric)
@@ -208,13 +210,13 @@ def _sampled(
     data = task.data
     stream = seeding.text_id(str(seed), data.suite, data.task, subset)
     try:
-        found = resampling.sampled(*_measure(task, metric, parts), resamples, stream)
+        sampled = resampling.sampled(*_measure(task, metric, parts), resamples, stream)
     except ValueError as error:
         where = data.task if subset == "all" else f"{data.task} ({subset})"
         raise BadInput(
             kind_of(error, "unfit_model"), f"{where} cannot be evaluated: {error}."
         ) from None
-    return Sampled(100.0 * found.value, 100.0 * found.draws)
+    return Sampled(100.0 * sampled.value, 100.0 * sampled.draws)
 
 
 def _measure(task: Scores, metric: str, parts: Sequence[Part]) -> tuple[Measure, int]:
@@ -242,10 +244,10 @@ def gains_of_choice(
 
     choices: rows of the table `choices`.
     """
-    known = {(f"{one['task']}", f"{one['metric']}_gain"): one for one in choices}
+    by_figure = {(f"{one['task']}", f"{one['metric']}_gain"): one for one in choices}
     changed = []
     for one in rows:
-        choice = known.get((one["task"], one["metric"]))
+        choice = by_figure.get((one["task"], one["metric"]))
         if one["suite"] == "retrieval_sets" and choice is not None:
             ends = {key: choice[key] for key in ("ci_low", "ci_high")}
             one = {**one, "value": choice["gain"], **ends}
@@ -257,11 +259,11 @@ def gain_rows(
     subject: Subject, after: Sequence[Figure], before: Sequence[Figure]
 ) -> list[dict[str, Any]]:
     """after − before of each figure that both have, as rows `…_gain` with their p."""
-    known = {figure.name: figure for figure in before}
+    by_name = {figure.name: figure for figure in before}
     rows = []
     for figure in after:
-        if figure.name in known and not figure.fixed:
-            test = resampling.paired_test(figure.sampled, known[figure.name].sampled)
+        if figure.name in by_name and not figure.fixed:
+            test = resampling.paired_test(figure.sampled, by_name[figure.name].sampled)
             rows.append(
                 row(subject, figure.data, figure.subset, f"{figure.metric}_gain", test, figure.n)
             )

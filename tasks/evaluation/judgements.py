@@ -100,8 +100,8 @@ def run(work: Work) -> None:
         the splits that it is needed for.
     """
     table = work.inputs["passages"].table("passages", COLUMNS)
-    for name, found, left_out in judge_tables(work.config, table):
-        work.emit(NAME, found)
+    for name, judgements, left_out in judge_tables(work.config, table):
+        work.emit(NAME, judgements)
         lost = [seeding.text_id(row.text) if row.text else None for row in left_out]
         details = [f"{name}: row {row.row}: {row.detail}" for row in left_out]
         reasons, texts = [row.reason for row in left_out], [row.text for row in left_out]
@@ -117,33 +117,33 @@ def judge_tables(
     passages: with `COLUMNS`. Raises as `run`.
     """
     for name, one in config.sets.items():
-        asked = read_questions(one)
-        _check_splits(config, name, one, asked.rows)
-        ids = _ids(config, asked) if "id" in asked.columns else ()
-        yield name, *_judge(name, one, asked, index_passages(passages, ids))
+        questions = read_questions(one)
+        _check_splits(config, name, one, questions.rows)
+        ids = _ids(config, questions) if "id" in questions.columns else ()
+        yield name, *_judge(name, one, questions, index_passages(passages, ids))
 
 
 def _judge(
-    name: str, one: RetrievalSource, asked: Questions, passages: Passages
+    name: str, one: RetrievalSource, questions: Questions, passages: Passages
 ) -> tuple[pa.Table, list[Unusable]]:
-    quoted = all(row.quote is not None for row in asked.rows)
-    unit = "passage" if quoted else "document" if "id" in asked.columns else "file"
-    left_out = [*asked.unusable, *asked.unread]
+    quoted = all(row.quote is not None for row in questions.rows)
+    unit = "passage" if quoted else "document" if "id" in questions.columns else "file"
+    left_out = [*questions.unusable, *questions.unread]
     pairs: dict[tuple[str, str, int], int] = {}
     judged: dict[tuple[str, str, frozenset[int]], Question] = {}
-    for row in (one for whole in asked.rows for one in take_apart(whole, passages)):
-        found: Sequence[int] | NotFound = NotFound("no_document", "it names no document")
+    for row in (one for whole in questions.rows for one in take_apart(whole, passages)):
+        answers_of: Sequence[int] | NotFound = NotFound("no_document", "it names no document")
         if (row.file, row.id, row.quote) != (None, None, None):
-            found = find_answers(row, passages)
-        if isinstance(found, NotFound):
-            left_out.append(Unusable(row.row, found.reason, found.detail, row.text))
+            answers_of = find_answers(row, passages)
+        if isinstance(answers_of, NotFound):
+            left_out.append(Unusable(row.row, answers_of.reason, answers_of.detail, row.text))
             continue
-        first = judged.setdefault((row.split, row.text, frozenset(found)), row)
+        first = judged.setdefault((row.split, row.text, frozenset(answers_of)), row)
         if first is not row:
             grades = "" if first.grade == row.grade else f", with {row.grade} for {first.grade}"
             detail = f"what it names is judged in row {first.row}{grades}"
             left_out.append(Unusable(row.row, "repeated", detail, row.text))
-        for pair in ((row.split, row.text, place) for place in found):
+        for pair in ((row.split, row.text, place) for place in answers_of):
             pairs[pair] = max(row.grade, pairs.get(pair, row.grade))
     relevant = {pair: grade for pair, grade in pairs.items() if grade > 0}
     unanswered = {pair[:2] for pair in pairs} - {pair[:2] for pair in relevant}
@@ -152,7 +152,7 @@ def _judge(
     left_out += [Unusable(rows[one], "no_judgement", detail, one[1]) for one in unanswered]
     left_out += _broad(unit, relevant, rows, passages)
     if not relevant:
-        raise BadInput("no_rows", _none_found(one, asked, left_out, passages))
+        raise BadInput("no_rows", _none_found(one, questions, left_out, passages))
     splits, texts, places = zip(*relevant, strict=True)
     table = pa.table(
         [
@@ -184,41 +184,43 @@ def _broad(
     for split, text, place in pairs:
         answers.setdefault((split, text), set()).add(unit_of[place])
     total = len(set(unit_of))
-    for one, found in answers.items():
-        if len(found) >= LEAST and len(found) > BROAD * total:
-            detail = f"{len(found):,} of {total:,} {unit}s answer it"
+    for one, places in answers.items():
+        if len(places) >= LEAST and len(places) > BROAD * total:
+            detail = f"{len(places):,} of {total:,} {unit}s answer it"
             yield Unusable(rows[one], "broad", detail, one[1])
 
 
 def _none_found(
-    one: RetrievalSource, asked: Questions, left_out: Sequence[Unusable], passages: Passages
+    one: RetrievalSource, questions: Questions, left_out: Sequence[Unusable], passages: Passages
 ) -> str:
-    first = min(row for row in left_out if row not in asked.unusable and row.reason not in NOTES)
-    said = (
-        f"None of the {len(asked.rows):,} rows of {one.source} names a passage of this run "
+    first = min(
+        row for row in left_out if row not in questions.unusable and row.reason not in NOTES
+    )
+    message = (
+        f"None of the {len(questions.rows):,} rows of {one.source} names a passage of this run "
         f"(row {first.row}: {first.detail})"
     )
     if first.reason == "no_passage":
-        column, instead = asked.columns["quote"][0], "and name files in a column `file`"
-        if asked.columns.keys() & {"file", "id"}:
-            unit = "row" if "id" in asked.columns else "file"
+        column, instead = questions.columns["quote"][0], "and name files in a column `file`"
+        if questions.columns.keys() & {"file", "id"}:
+            unit = "row" if "id" in questions.columns else "file"
             instead = f"so that all of the {unit} counts as the answer"
         return (
-            f"{said}: write words of the passages into the column {column!r}, or leave it out, "
+            f"{message}: write words of the passages into the column {column!r}, or leave it out, "
             f"{instead}."
         )
-    key, names = ("id", passages.ids) if "id" in asked.columns else ("file", passages.files)
+    key, names = ("id", passages.ids) if "id" in questions.columns else ("file", passages.files)
     shown = ", ".join(repr(name) for name in list(names)[:3])
-    column = asked.columns.get(key, [key])[0]
-    return f"{said}; there are {shown}: write the column {column!r} so."
+    column = questions.columns.get(key, [key])[0]
+    return f"{message}; there are {shown}: write the column {column!r} so."
 
 
 def _check_splits(
     config: JudgementsConfig, name: str, one: RetrievalSource, rows: Sequence[Question]
 ) -> None:
-    there = {row.split for row in rows}
+    splits = {row.split for row in rows}
     needed = {"dev"} if name == config.chosen_on else set(config.splits)
-    if there.isdisjoint(needed):
+    if splits.isdisjoint(needed):
         raise BadInput(
             "no_rows",
             f"{one.source} has no question of split {' or '.join(sorted(needed))}: write it into "
@@ -226,12 +228,12 @@ def _check_splits(
         )
 
 
-def _ids(config: JudgementsConfig, asked: Questions) -> Iterator[tuple[str, str, str]]:
+def _ids(config: JudgementsConfig, questions: Questions) -> Iterator[tuple[str, str, str]]:
     """Corpus, path and id of each row of the corpora's tables that has a column of ids.
 
     That is the one called as in the questions, else one with a usual name.
     """
-    names = [asked.columns["id"][0].lower(), *NAMES["id"], "_id"]
+    names = [questions.columns["id"][0].lower(), *NAMES["id"], "_id"]
     for corpus in config.corpora:
         try:
             tables = list(reader_of(corpus.source).tables(corpus, config.max_line_bytes))
@@ -243,9 +245,9 @@ def _ids(config: JudgementsConfig, asked: Questions) -> Iterator[tuple[str, str,
             if column is None:
                 continue
             for row in table.rows([column]):
-                own = label_of(row.values.get(column))
-                if own is not None:
-                    yield corpus.name, f"{table.name}:{row.number}", own
+                doc_id = label_of(row.values.get(column))
+                if doc_id is not None:
+                    yield corpus.name, f"{table.name}:{row.number}", doc_id
 
 
 STAGE = Stage(

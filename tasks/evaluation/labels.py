@@ -64,8 +64,8 @@ def run(work: Work) -> None:
     documents = work.inputs["documents"].table("documents", ["doc_id", "corpus", "split", "label"])
     documents = documents.filter(pc.is_valid(documents["label"]))
     for corpus, column in config.columns.items():
-        own = documents.filter(pc.equal(documents["corpus"], corpus))
-        drawn = _sample(work, own, corpus, column)
+        of_corpus = documents.filter(pc.equal(documents["corpus"], corpus))
+        drawn = _sample(work, of_corpus, corpus, column)
         if drawn is not None:
             drawn = drawn.append_column("name", pa.array([column] * drawn.num_rows, pa.string()))
             work.emit("labels", drawn.select(LABELS.names).cast(LABELS))
@@ -80,10 +80,10 @@ def _sample(work: Work, documents: pa.Table, corpus: str, column: str) -> pa.Tab
             f"The column {column!r} of corpus {corpus!r} has {len(values):,} values, and labels "
             f"have at most {MOST_VALUES}: name a column of few values, or leave `labels` out.",
         )
-    said = f"column {column!r} of corpus {corpus!r}"
-    kept = _frequent(work, documents, values, said)
-    while len(kept) > 1:
-        documents = documents.filter(pc.is_in(documents["label"], pa.array(sorted(kept))))
+    title = f"column {column!r} of corpus {corpus!r}"
+    labels = _frequent(work, documents, values, title)
+    while len(labels) > 1:
+        documents = documents.filter(pc.is_in(documents["label"], pa.array(sorted(labels))))
         parts = [
             sample(documents.filter(pc.field("split") == split), "doc_id", most, work.seed, NAME)
             for split, most in TEXTS.items()
@@ -92,42 +92,42 @@ def _sample(work: Work, documents: pa.Table, corpus: str, column: str) -> pa.Tab
         texts = _texts(work.inputs["sentences"], drawn["doc_id"])
         drawn = drawn.join(texts, "doc_id", join_type="inner").sort_by("doc_id")
         # Of a label that is rare among many documents, few texts are drawn or none.
-        before, kept = kept, _frequent(work, drawn, kept, said)
-        if kept == before:
+        before, labels = labels, _frequent(work, drawn, labels, title)
+        if labels == before:
             for split in sorted({"dev", "test"} - set(drawn["split"].to_pylist())):
-                detail = f"{said} has no value in split {split}: it was not measured there"
+                detail = f"{title} has no value in split {split}: it was not measured there"
                 work.emit("rejects", rejects(NAME, [None], "no_texts", detail, split))
             return drawn
-    detail = f"{said} has {len(kept)} labels that are frequent enough: it was not measured"
+    detail = f"{title} has {len(labels)} labels that are frequent enough: it was not measured"
     work.emit("rejects", rejects(NAME, [None], "one_label", detail, None))
     return None
 
 
-def _frequent(work: Work, documents: pa.Table, values: set[str], said: str) -> set[str]:
+def _frequent(work: Work, documents: pa.Table, values: set[str], title: str) -> set[str]:
     """Those of the values that enough of the training documents have; the others are rejects."""
     train = documents.filter(pc.equal(documents["split"], "train"))
     counts = Counter(train["label"].to_pylist())
     rare = {value for value in values if counts[value] < LEAST_OF_A_LABEL}
     for label in sorted(rare):
-        found = f"{said}: {counts[label]} of {train.num_rows:,} training texts have this label, "
+        message = f"{title}: {counts[label]} of {train.num_rows:,} training texts have this label, "
         detail = f"fewer than {LEAST_OF_A_LABEL}"
-        work.emit("rejects", rejects(NAME, [None], "rare_label", found + detail, label))
+        work.emit("rejects", rejects(NAME, [None], "rare_label", message + detail, label))
     return values - rare
 
 
 def _texts(sentences: Rows, doc_ids: pa.ChunkedArray) -> pa.Table:
     """doc_id and text of these documents: their sentences in order, up to 300 words."""
-    wanted = pc.field("doc_id").isin(doc_ids.combine_chunks())
+    of_ids = pc.field("doc_id").isin(doc_ids.combine_chunks())
     columns = ["doc_id", "position", "text"]
     parts = [
-        pq.read_table(file, columns=columns, filters=wanted)
+        pq.read_table(file, columns=columns, filters=of_ids)
         for file in sentences.files("sentences")
     ]
     table = pa.concat_tables(parts).sort_by([("doc_id", "ascending"), ("position", "ascending")])
     gathered: dict[int, list[str]] = {}
     for doc_id, text in zip(table["doc_id"].to_pylist(), table["text"].to_pylist(), strict=True):
         gathered.setdefault(doc_id, []).append(text)
-    texts = [" ".join(" ".join(own).split(" ")[:WORDS]) for own in gathered.values()]
+    texts = [" ".join(" ".join(words).split(" ")[:WORDS]) for words in gathered.values()]
     return pa.table([pa.array(list(gathered), pa.uint64()), texts], names=["doc_id", "text"])
 
 

@@ -146,8 +146,8 @@ def run(work: Work) -> None:
                 sampled = resampling.sampled(
                     measure, len(sources), work.config.bootstrap, work.seed
                 )
-                found = resampling.interval(sampled)
-                figure = {"value": found.value, "ci_low": found.low, "ci_high": found.high}
+                interval = resampling.interval(sampled)
+                figure = {"value": interval.value, "ci_low": interval.low, "ci_high": interval.high}
             except ValueError:
                 figure = {}  # Undefined: no control changes as many words.
             rows.append({**shared, "metric": metric, **figure})
@@ -173,17 +173,19 @@ def _written(work: Work) -> tuple[seeding.Ids, list[str], list[str], dict[str, l
 
 
 def _gains(
-    own: Mapping[str, "Values"], values: Mapping[_Arm, Mapping[str, "Values"]]
+    generator_values: Mapping[str, "Values"], values: Mapping[_Arm, Mapping[str, "Values"]]
 ) -> dict[str, resampling.Measure]:
     """What a generator's similarity to the target is above that of controls."""
-    found = {}
+    gains = {}
     for name, strengths in _STRENGTHS.items():
-        known = [values[None, arm] for arm in ("copy", *strengths)]
-        found[f"gain_over_{name}"] = generated.gain_at_equal_diversity(own, known)
+        strength_values = [values[None, arm] for arm in ("copy", *strengths)]
+        gains[f"gain_over_{name}"] = generated.gain_at_equal_diversity(
+            generator_values, strength_values
+        )
     # A shuffle changes no word, whatever its strength: there is no equal diversity.
     shuffled = values[None, "shuffle"]["sentence_cosine"]
-    found["gain_over_shuffle"] = resampling.mean_of(own["sentence_cosine"] - shuffled)
-    return found
+    gains["gain_over_shuffle"] = resampling.mean_of(generator_values["sentence_cosine"] - shuffled)
+    return gains
 
 
 def _cosines(
@@ -197,7 +199,7 @@ def _cosines(
     from tercet.models.measures.generated import Cosines
 
     texts = [*sources, *targets]
-    texts += [text for said in arms.values() for several in said for text in several]
+    texts += [text for arm_texts in arms.values() for several in arm_texts for text in several]
     place = {text: number for number, text in enumerate(dict.fromkeys(texts))}
     try:
         model = encoder.load_encoder(work.models["encoder"], device=work.resources.device)
@@ -208,14 +210,14 @@ def _cosines(
             kind_of(error, "unfit_model"), f"measure_generators.encoder: {error}"
         ) from error
     source, target = (np.array([place[text] for text in side]) for side in (sources, targets))
-    found = {}
-    for arm, own in _places(place, arms).items():
-        found[arm] = Cosines(
-            np.einsum("nkd,nd->nk", of_words[own], of_words[target]).astype(np.float64),
-            np.einsum("nkd,nd->nk", of_texts[own], of_texts[target]).astype(np.float64),
-            np.einsum("nkd,nd->nk", of_texts[own], of_texts[source]).astype(np.float64),
+    by_arm = {}
+    for arm, arm_places in _places(place, arms).items():
+        by_arm[arm] = Cosines(
+            np.einsum("nkd,nd->nk", of_words[arm_places], of_words[target]).astype(np.float64),
+            np.einsum("nkd,nd->nk", of_texts[arm_places], of_texts[target]).astype(np.float64),
+            np.einsum("nkd,nd->nk", of_texts[arm_places], of_texts[source]).astype(np.float64),
         )
-    return found
+    return by_arm
 
 
 def _judged(work: Work, arms: Mapping[_Arm, Texts]) -> dict[_Arm, tuple["Values", "Values"]]:
@@ -228,7 +230,7 @@ def _judged(work: Work, arms: Mapping[_Arm, Texts]) -> dict[_Arm, tuple["Values"
         tokenizer = pretrained.load_tokenizer(work.models["judge"])
         model = pretrained.causal_model(work.models["judge"])
         model.to(work.resources.device)
-        flat = [text for said in arms.values() for several in said for text in several]
+        flat = [text for arm_texts in arms.values() for several in arm_texts for text in several]
         place = {text: number for number, text in enumerate(dict.fromkeys(flat))}
         losses, counts = generated.text_losses(
             model, tokenizer, list(place), work.resources.batch_size
@@ -238,14 +240,17 @@ def _judged(work: Work, arms: Mapping[_Arm, Texts]) -> dict[_Arm, tuple["Values"
             kind_of(error, "unfit_model"), f"measure_generators.judge: {error}"
         ) from error
     of = _places(place, arms)
-    return {arm: (losses[own].sum(1), counts[own].sum(1)) for arm, own in of.items()}
+    return {
+        arm: (losses[arm_places].sum(1), counts[arm_places].sum(1))
+        for arm, arm_places in of.items()
+    }
 
 
 def _places(place: Mapping[str, int], arms: Mapping[_Arm, Texts]) -> dict[_Arm, Any]:
     """The places of each arm's texts, (rows, generations)."""
     return {
-        arm: np.array([[place[text] for text in several] for several in said])
-        for arm, said in arms.items()
+        arm: np.array([[place[text] for text in several] for several in arm_texts])
+        for arm, arm_texts in arms.items()
     }
 
 

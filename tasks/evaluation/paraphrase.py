@@ -65,10 +65,10 @@ class ParaphraseConfig(PairsToMeasure):
 def run(work: Work) -> None:
     """Emits `generator_texts`. Slots: labelled; the model generator."""
     pairs = _pairs(work)
-    said = _answers(work, pairs["row_id"].to_numpy(), pairs["source"].to_pylist())
+    answers = _answers(work, pairs["row_id"].to_numpy(), pairs["source"].to_pylist())
     rows = [
         {**pair, "generator": work.config.name, "number": number, "text": text}
-        for pair, several in zip(pairs.to_pylist(), said, strict=True)
+        for pair, several in zip(pairs.to_pylist(), answers, strict=True)
         for number, text in enumerate(several)
     ]
     work.emit("generator_texts", pa.Table.from_pylist(rows, schema=GENERATOR_TEXTS))
@@ -115,27 +115,27 @@ def _answers(work: Work, ids: seeding.Ids, sources: Sequence[str]) -> list[list[
         prompts = generator.prompts(opened, requests)
         every = [(row, copy) for row in range(len(sources)) for copy in range(copies)]
         file = work.scratch / "answers.jsonl"
-        said = _said(file)
-        wanted = [one for one in every if one not in said]
-        wanted.sort(key=lambda one: len(prompts[one[0]]))
+        written = _said(file)
+        missing = [one for one in every if one not in written]
+        missing.sort(key=lambda one: len(prompts[one[0]]))
         size = work.resources.batch_size
-        for start in range(0, len(wanted), size):
-            chosen = wanted[start : start + size]
-            found = generator.texts(
+        for start in range(0, len(missing), size):
+            chosen = missing[start : start + size]
+            generated = generator.texts(
                 opened,
                 [prompts[row] for row, _ in chosen],
                 [int(seeds[copy][row]) for row, copy in chosen],
                 config.decoding,
                 lambda: None,
             )
-            new = {one: text.raw.strip() for one, text in zip(chosen, found, strict=True)}
-            with file.open("a", encoding="utf-8") as kept:
-                kept.writelines(json.dumps([*one, text]) + "\n" for one, text in new.items())
-            said |= new
-            work.resources.progress(len(said), len(every), "texts")
+            new = {one: text.raw.strip() for one, text in zip(chosen, generated, strict=True)}
+            with file.open("a", encoding="utf-8") as stream:
+                stream.writelines(json.dumps([*one, text]) + "\n" for one, text in new.items())
+            written |= new
+            work.resources.progress(len(written), len(every), "texts")
     except Unusable as error:
         raise BadInput("unfit_model", f"paraphrase: {config.name}: {error}") from error
-    return [[said[row, copy] for copy in range(copies)] for row in range(len(sources))]
+    return [[written[row, copy] for copy in range(copies)] for row in range(len(sources))]
 
 
 def _said(file: Path) -> dict[tuple[int, int], str]:

@@ -58,12 +58,14 @@ class TrainPassages:
 def train_passages(work: Work) -> TrainPassages:
     """The passages of train, with what `work.config.by` searches; none shares a shingle with a
     text of dev or test. Raises BadInput without any."""
-    ids, there = _trained_on(work)
+    ids, passages = _trained_on(work)
     if not len(ids):
-        none = "no passage is in the split train"
+        reason = "no passage is in the split train"
+        if passages:
+            reason = "every passage of train has words of dev or test"
         raise BadInput(
             "no_rows",
-            f"negatives: {'every passage of train has words of dev or test' if there else none}: "
+            f"negatives: {reason}: "
             "lower ingest.dev and ingest.test, add documents, or leave `negatives` out.",
         )
     vectors = words = None
@@ -77,18 +79,18 @@ def train_passages(work: Work) -> TrainPassages:
 def _trained_on(work: Work) -> tuple[Ids, int]:
     """The ids of these passages, sorted; and how many are in the split train."""
     with connection(work) as db:
-        known = held_out_shingles(db, work)
+        held_out = held_out_shingles(db, work)
     columns = ["passage_id", "context", "text", "split"]
-    found, there = [np.empty(0, np.uint64)], 0
+    parts, total = [np.empty(0, np.uint64)], 0
     for batch in work.inputs["passages"].batches("passages", columns, _SHARED):
         train = batch.filter(pc.equal(batch["split"], "train"))
         contexts, texts = train["context"].to_pylist(), train["text"].to_pylist()
         whole = pa.array(map(passage_text, contexts, texts), pa.string())
         # Trained on in either form.
-        shared, _ = shared_words(pa.concat_arrays([train["text"], whole]), known)
-        found.append(np.delete(train["passage_id"].to_numpy(), shared % max(len(texts), 1)))
-        there += len(texts)
-    return np.sort(np.concatenate(found)), there
+        shared, _ = shared_words(pa.concat_arrays([train["text"], whole]), held_out)
+        parts.append(np.delete(train["passage_id"].to_numpy(), shared % max(len(texts), 1)))
+        total += len(texts)
+    return np.sort(np.concatenate(parts)), total
 
 
 def _texts(work: Work, ids: Ids) -> Iterator[str]:
@@ -107,8 +109,8 @@ def _texts(work: Work, ids: Ids) -> Iterator[str]:
 def _laid_out(work: Work, ids: Ids) -> tuple[Ids, Vectors]:
     """Those of these passages that have a vector, and a memory map of their vectors."""
     rows = work.inputs["passage_vectors"]
-    there = rows.table("passage_vectors", ["passage_id"])["passage_id"].to_numpy()
-    ids = np.intersect1d(ids, there)
+    stored = rows.table("passage_vectors", ["passage_id"])["passage_id"].to_numpy()
+    ids = np.intersect1d(ids, stored)
     vectors: Vectors = np.zeros((0, 1), np.float32)
     for batch in rows.batches("passage_vectors", ["passage_id", "vector"], _BLOCK):
         of_batch = batch["passage_id"].to_numpy()
@@ -118,8 +120,8 @@ def _laid_out(work: Work, ids: Ids) -> tuple[Ids, Vectors]:
             # A file without a name disappears with the process, however that ends.
             with tempfile.TemporaryFile(dir=work.scratch) as unnamed:
                 vectors = np.memmap(unnamed, np.float32, "w+", shape=(len(ids), flat.shape[1]))
-        wanted = np.isin(of_batch, ids)
-        vectors[np.searchsorted(ids, of_batch[wanted])] = flat[wanted]
+        chosen = np.isin(of_batch, ids)
+        vectors[np.searchsorted(ids, of_batch[chosen])] = flat[chosen]
     return ids, vectors
 
 
@@ -235,12 +237,14 @@ def run(work: Work) -> None:
         return
     anchors = rows["anchor"].combine_chunks().dictionary_encode()
     of = anchors.indices.to_numpy()
-    places, scores, own = _ranked(work, searched, anchors.dictionary.to_pylist(), of, rows, vectors)
+    places, scores, scores_of_positives = _ranked(
+        work, searched, anchors.dictionary.to_pylist(), of, rows, vectors
+    )
     # The least similar positive of a query decides, as in sentence-transformers.
     least: Scores = np.full(len(places), np.inf, dtype=np.float32)
-    np.minimum.at(least, of, own)
+    np.minimum.at(least, of, scores_of_positives)
     query, rank = np.nonzero(places != NONE)
-    found = pa.table(
+    negatives = pa.table(
         {
             "query": query,
             "rank": rank,
@@ -248,10 +252,10 @@ def run(work: Work) -> None:
             "score": scores[query, rank],
         }
     )
-    found = _apart(work, rows.append_column("query", pa.array(of, pa.int64())), found)
-    highest = (least - work.config.margin * np.abs(least))[found["query"].to_numpy()]
-    found = found.filter(pa.array(found["score"].to_numpy() <= highest))
-    _emit(work, rows, *_picked(work.config.k, of, found))
+    negatives = _apart(work, rows.append_column("query", pa.array(of, pa.int64())), negatives)
+    highest = (least - work.config.margin * np.abs(least))[negatives["query"].to_numpy()]
+    negatives = negatives.filter(pa.array(negatives["score"].to_numpy() <= highest))
+    _emit(work, rows, *_picked(work.config.k, of, negatives))
 
 
 def _rows_sql(work: Work) -> str:
@@ -277,21 +281,21 @@ def _encoded(
     for column, side in zip(("anchor", "positive"), SIDES, strict=True):
         texts = rows[column].combine_chunks().dictionary_encode()
         distinct, of = texts.dictionary.to_pylist(), texts.indices.to_numpy()
-        own = seeding.text_ids(distinct)
-        places = np.searchsorted(searched.ids, own).clip(max=len(searched.ids) - 1)
+        text_ids = seeding.text_ids(distinct)
+        places = np.searchsorted(searched.ids, text_ids).clip(max=len(searched.ids) - 1)
         # A positive that is a passage has its vector already.
-        known = (searched.ids[places] == own) & (side == "document")
+        stored = (searched.ids[places] == text_ids) & (side == "document")
         vectors = np.zeros((len(distinct), searched.vectors.shape[1]), dtype=np.float32)
-        vectors[known] = searched.vectors[places[known]]
-        new = [text for text, there in zip(distinct, known, strict=True) if not there]
-        vectors[~known] = encode(model, new, size, precision, side=side)
+        vectors[stored] = searched.vectors[places[stored]]
+        new = [text for text, is_stored in zip(distinct, stored, strict=True) if not is_stored]
+        vectors[~stored] = encode(model, new, size, precision, side=side)
         sides.append(vectors[of])
     finite = np.isfinite(sides[0]).all(axis=1) & np.isfinite(sides[1]).all(axis=1)
     lost = rows.filter(pa.array(~finite))
     if lost.num_rows:
         detail = "the encoder gives NaN or infinity for its query or its positive"
-        said = rejects(work.stage, lost["row_id"], "nan_vector", detail, lost["anchor"])
-        work.emit("rejects", said)
+        rejected = rejects(work.stage, lost["row_id"], "nan_vector", detail, lost["anchor"])
+        work.emit("rejects", rejected)
     return rows.filter(pa.array(finite)), (sides[0][finite], sides[1][finite])
 
 
@@ -307,35 +311,35 @@ def _ranked(
 
     of: the query of each row. vectors: of the rows' anchors and positives.
     """
-    depth, found = _DEPTH + work.spec["own"], []
+    depth, searches = _DEPTH + work.spec["own"], []
     if searched.words is not None:
-        found.append(bm25.search(searched.words, queries, depth))
+        searches.append(bm25.search(searched.words, queries, depth))
     if vectors is None:
         assert searched.words is not None
         texts = [queries[query] for query in of]
-        return *found[0], bm25.score(searched.words, texts, rows["positive"].to_pylist())
+        return *searches[0], bm25.score(searched.words, texts, rows["positive"].to_pylist())
     assert searched.vectors is not None
     anchors, positives = vectors
-    asked = anchors[np.unique(of, return_index=True)[1]]
-    own = np.einsum("nd,nd->n", anchors, positives)
-    found.append(rankings.search_vectors(asked, searched.blocks(), depth))
-    if len(found) == 1:
-        return *found[0], own
-    worded, near = found
+    query_vectors = anchors[np.unique(of, return_index=True)[1]]
+    scores_of_positives = np.einsum("nd,nd->n", anchors, positives)
+    searches.append(rankings.search_vectors(query_vectors, searched.blocks(), depth))
+    if len(searches) == 1:
+        return *searches[0], scores_of_positives
+    worded, near = searches
     places, _ = fuse(near, worded)
     scores: Scores = np.zeros(places.shape, dtype=np.float32)
     for start in range(0, len(places), _QUERIES):
         some = slice(start, start + _QUERIES)
-        scores[some] = np.einsum("nd,nkd->nk", asked[some], searched.vectors[places[some]])
-    return places, scores, own
+        scores[some] = np.einsum("nd,nkd->nk", query_vectors[some], searched.vectors[places[some]])
+    return places, scores, scores_of_positives
 
 
-def _apart(work: Work, rows: pa.Table, found: pa.Table) -> pa.Table:
-    """What is found apart from what may answer its query, and of that the first `_DEPTH`."""
-    own = "passage_id" if work.config.source == "queries" else "doc_id"
+def _apart(work: Work, rows: pa.Table, negatives: pa.Table) -> pa.Table:
+    """The negatives apart from what may answer its query, and of that the first `_DEPTH`."""
+    same = "passage_id" if work.config.source == "queries" else "doc_id"
     # A passage has a line break between paragraphs; in a positive they stand as they were given.
     with connection(work) as db:
-        db.register("found", found)
+        db.register("found", negatives)
         db.register("rows", rows)
         return db.sql(
             rf"""SELECT query, rank, any_value(passage_id) AS passage_id, any_value(score) AS score
@@ -351,7 +355,7 @@ def _apart(work: Work, rows: pa.Table, found: pa.Table) -> pa.Table:
                     FROM rows
                 ) USING (query)
                 GROUP BY query, rank HAVING NOT bool_or(
-                    coalesce(own = {own}, FALSE)
+                    coalesce(own = {same}, FALSE)
                     OR contains(text, positive) OR contains(positive, text)
                     OR lower(text) = anchor OR list_contains(string_split(context, ' > '), anchor)
                     OR (words <> [] AND list_has_all({_WORDS.format("context")}, words)))
@@ -362,19 +366,19 @@ def _apart(work: Work, rows: pa.Table, found: pa.Table) -> pa.Table:
 
 
 def _picked(
-    k: int, of: npt.NDArray[np.int32], found: pa.Table
+    k: int, of: npt.NDArray[np.int32], negatives: pa.Table
 ) -> tuple[npt.NDArray[np.int64], pa.Table]:
     """The row of each negative, and the rows of `found` that they are, in order of rows and ranks.
 
-    of: the query of each row. found: in order of queries and ranks.
+    of: the query of each row. negatives: in order of queries and ranks.
     """
     starts, ends = (
-        np.searchsorted(found["query"].to_numpy(), of, side=side) for side in ("left", "right")
+        np.searchsorted(negatives["query"].to_numpy(), of, side=side) for side in ("left", "right")
     )
     sizes = (ends - starts).clip(max=k)
     row = np.repeat(np.arange(len(of)), sizes)
     nth = np.arange(len(row)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    return row, found.take(pa.array(starts[row] + nth))
+    return row, negatives.take(pa.array(starts[row] + nth))
 
 
 def _emit(work: Work, rows: pa.Table, row: npt.NDArray[np.int64], picked: pa.Table) -> None:
@@ -393,13 +397,13 @@ def _emit(work: Work, rows: pa.Table, row: npt.NDArray[np.int64], picked: pa.Tab
     whole = np.zeros(rows.num_rows, dtype=np.bool_)
     if work.config.source == "queries":
         whole = seeding.text_ids(rows["positive"].to_pylist()) == rows["own"].to_numpy()
-    said = [
+    scorers = [
         passage_text(context, text) if as_read else text
         for context, text, as_read in zip(contexts, texts, whole[row].tolist(), strict=True)
     ]
     first = np.searchsorted(row, row)
     columns = [rows["row_id"].take(pa.array(row)), np.arange(len(row)) - first + 1]
-    columns += [picked["passage_id"], pa.array(said, pa.string()), picked["score"]]
+    columns += [picked["passage_id"], pa.array(scorers, pa.string()), picked["score"]]
     table = pa.table(dict(zip(NEGATIVES.names, columns, strict=True))).cast(NEGATIVES)
     work.emit("negatives", table)
     work.resources.progress(rows.num_rows, rows.num_rows, "rows")

@@ -64,20 +64,20 @@ def run(work: Work) -> None:
 
     columns = ["passage_id", "context", "text"]
     for batch in work.inputs["passages"].batches("passages", columns, _BLOCK):
-        contexts, own = batch["context"].to_pylist(), batch["text"].to_pylist()
-        texts = [passage_text(*both) for both in zip(contexts, own, strict=True)]
+        contexts, bodies = batch["context"].to_pylist(), batch["text"].to_pylist()
+        texts = [passage_text(*both) for both in zip(contexts, bodies, strict=True)]
         size = work.resources.batch_size
         vectors = encode(model, texts, size, config.precision, tell, side="document")
         finite = np.isfinite(vectors).all(axis=1)
         width = vectors.shape[1]
         lists = pa.FixedSizeListArray.from_arrays(pa.array(vectors[finite].reshape(-1)), width)
-        kept, lost = batch.filter(pa.array(finite)), batch.filter(pa.array(~finite))
-        columns_made = [kept["passage_id"], lists.cast(pa.list_(pa.float32()))]
+        encoded, lost = batch.filter(pa.array(finite)), batch.filter(pa.array(~finite))
+        columns_made = [encoded["passage_id"], lists.cast(pa.list_(pa.float32()))]
         work.emit("passage_vectors", pa.table(columns_made, schema=PASSAGE_VECTORS))
         if lost.num_rows:
             detail = "the encoder gives NaN or infinity: no search finds this passage"
-            ids, said = lost["passage_id"], lost["text"]
-            work.emit("rejects", rejects(work.stage, ids, "nan_vector", detail, said))
+            ids, lost_texts = lost["passage_id"], lost["text"]
+            work.emit("rejects", rejects(work.stage, ids, "nan_vector", detail, lost_texts))
         done += batch.num_rows
 
 

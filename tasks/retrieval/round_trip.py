@@ -49,9 +49,9 @@ class Searched:
     of_vectors: Places
     words: bm25.Bm25
 
-    def places(self, wanted: Ids) -> Places:
+    def places(self, ids: Ids) -> Places:
         """The places of these passages, all of which are there."""
-        return np.asarray(self.order[np.searchsorted(self.ids[self.order], wanted)])
+        return np.asarray(self.order[np.searchsorted(self.ids[self.order], ids)])
 
 
 def run(work: Work) -> None:
@@ -64,18 +64,18 @@ def run(work: Work) -> None:
         texts = batch["anchor"].to_pylist()
         vectors = _encode(work, texts)
         finite = np.isfinite(vectors).all(axis=1)
-        kept, lost = batch.filter(pa.array(finite)), batch.filter(pa.array(~finite))
+        ranked, lost = batch.filter(pa.array(finite)), batch.filter(pa.array(~finite))
         if lost.num_rows:
             detail = "the evaluator's vector of the query is not a number"
-            row_ids, said = lost["candidate_id"], lost["anchor"]
-            work.emit("rejects", rejects(STAGE_NAME, row_ids, "nan_score", detail, said))
-        if kept.num_rows:
-            ids = kept["sentence_id"].to_numpy()
-            ranks = rank(work, vectors[finite], kept["anchor"].to_pylist(), ids)
+            row_ids, anchors = lost["candidate_id"], lost["anchor"]
+            work.emit("rejects", rejects(STAGE_NAME, row_ids, "nan_score", detail, anchors))
+        if ranked.num_rows:
+            ids = ranked["sentence_id"].to_numpy()
+            ranks = rank(work, vectors[finite], ranked["anchor"].to_pylist(), ids)
             for measure, values in ranks.items():
-                n = kept.num_rows
+                n = ranked.num_rows
                 columns = [
-                    kept["candidate_id"],
+                    ranked["candidate_id"],
                     pa.repeat(pa.scalar(NAME), n),
                     pa.repeat(pa.scalar(measure), n),
                     pa.array(values, pa.float64()),
@@ -91,19 +91,22 @@ def rank(work: Work, vectors: Vectors, texts: list[str], ids: Ids) -> dict[str, 
     vectors: of the queries, (n, dimension), finite. ids: of their passages, (n,).
     """
     searched = work.once(_prepare)
-    own = searched.places(ids)[:, None]
+    sources = searched.places(ids)[:, None]
     blocks = read_blocks(work.inputs["passage_vectors"])
     near, cosines = search_vectors(vectors, blocks, DEPTH)
     # `NONE`, -1, takes the last.
-    found = np.append(searched.of_vectors, NONE)[near]
+    near_passages = np.append(searched.of_vectors, NONE)[near]
     worded = bm25.search(searched.words, texts, DEPTH)
     rankings = {
-        "rank_vectors": found,
+        "rank_vectors": near_passages,
         "rank_bm25": worded[0],
-        "rank_fused": fuse((found, cosines), worded)[0],
+        "rank_fused": fuse((near_passages, cosines), worded)[0],
     }
     return {
-        measure: np.where((places == own).any(axis=1), (places == own).argmax(axis=1), DEPTH) + 1
+        measure: np.where(
+            (places == sources).any(axis=1), (places == sources).argmax(axis=1), DEPTH
+        )
+        + 1
         for measure, places in rankings.items()
     }
 

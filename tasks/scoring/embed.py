@@ -67,8 +67,8 @@ def _texts_sql(inputs: Any, shortest: int = 0, longest: int | None = None) -> st
             WHERE {bounds} AND sentence_id IN ({anchors})
         ) GROUP BY text_id"""
     if "known" in inputs:
-        known = inputs["known"].sql("embeddings")
-        query = f"SELECT * FROM ({query}) WHERE text_id NOT IN (SELECT text_id FROM {known})"
+        stored = inputs["known"].sql("embeddings")
+        query = f"SELECT * FROM ({query}) WHERE text_id NOT IN (SELECT text_id FROM {stored})"
     return query
 
 
@@ -130,12 +130,12 @@ def _emit_known(work: Work) -> None:
     if "known" not in work.inputs:
         work.emit("embeddings", EMBEDDINGS.empty_table())
         return
-    wanted = _texts_sql({key: rows for key, rows in work.inputs.items() if key != "known"})
-    known: Rows = work.inputs["known"]
+    texts = _texts_sql({key: rows for key, rows in work.inputs.items() if key != "known"})
+    stored: Rows = work.inputs["known"]
     with connection(work) as db:
         reader = db.sql(
-            f"""SELECT text_id, any_value(vector) AS vector FROM {known.sql("embeddings")}
-                WHERE text_id IN (SELECT text_id FROM ({wanted})) GROUP BY text_id"""
+            f"""SELECT text_id, any_value(vector) AS vector FROM {stored.sql("embeddings")}
+                WHERE text_id IN (SELECT text_id FROM ({texts})) GROUP BY text_id"""
         ).to_arrow_reader(work.resources.part_rows)
         for batch in reader:
             work.emit("embeddings", pa.Table.from_batches([batch]))

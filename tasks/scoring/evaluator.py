@@ -37,17 +37,17 @@ class StoredVectors:
     rows: npt.NDArray[np.int64]
     vectors: Vectors
 
-    def find(self, wanted: Ids) -> tuple[Ids, Floats]:
-        """Those of the wanted ids (sorted, distinct) that exist, with their vectors."""
+    def find(self, ids: Ids) -> tuple[Ids, Floats]:
+        """Those of the ids (sorted, distinct) that are stored, with their vectors."""
         if not len(self.ids):
             return np.empty(0, np.uint64), np.zeros((0, 1))
-        places = np.searchsorted(self.ids, wanted).clip(max=len(self.ids) - 1)
-        there = self.ids[places] == wanted
-        rows = self.rows[places[there]]
-        found = np.empty((len(rows), self.vectors.shape[1]))
+        places = np.searchsorted(self.ids, ids).clip(max=len(self.ids) - 1)
+        stored = self.ids[places] == ids
+        rows = self.rows[places[stored]]
+        vectors = np.empty((len(rows), self.vectors.shape[1]))
         order = np.argsort(rows)
-        found[order] = self.vectors[rows[order]]  # read from front to back
-        return wanted[there], found
+        vectors[order] = self.vectors[rows[order]]  # read from front to back
+        return ids[stored], vectors
 
 
 def stored_vectors(work: Work) -> StoredVectors:
@@ -68,17 +68,17 @@ def score_by_vectors(
     for batch in work.inputs["candidates"].batches("candidates", columns, _ROWS):
         anchors, texts = anchor_ids(batch), text_ids(batch["text"].to_pylist())
         ids, vectors = stored_vectors(work).find(np.union1d(anchors, texts))
-        there = np.isin(anchors, ids) & np.isin(texts, ids)
+        has_both = np.isin(anchors, ids) & np.isin(texts, ids)
         values = np.empty(0)
         if len(ids):
-            sides = (np.searchsorted(ids, side[there]) for side in (anchors, texts))
+            sides = (np.searchsorted(ids, side[has_both]) for side in (anchors, texts))
             values = compare(*(vectors[places] for places in sides))
-        emit_scores(work, name, measure, batch.filter(pa.array(there)), values)
-        lost = batch.filter(pa.array(~there))
+        emit_scores(work, name, measure, batch.filter(pa.array(has_both)), values)
+        lost = batch.filter(pa.array(~has_both))
         if lost.num_rows:
             detail = "the candidate or its sentence has no embedding"
-            row_ids, said = lost["candidate_id"], lost["text"]
-            work.emit("rejects", rejects(STAGE_NAME, row_ids, "no_embedding", detail, said))
+            row_ids, lost_texts = lost["candidate_id"], lost["text"]
+            work.emit("rejects", rejects(STAGE_NAME, row_ids, "no_embedding", detail, lost_texts))
         done += batch.num_rows
         work.resources.progress(done, total, "candidates")
 

@@ -58,12 +58,12 @@ def run(work: Work) -> None:
     if not total:
         return
     judge = work.once(_opened)
-    known = work.inputs["sentences"].table("sentences", ["sentence_id", "text"])
+    sentences = work.inputs["sentences"].table("sentences", ["sentence_id", "text"])
     columns = ["candidate_id", "sentence_id", "relation", "text"]
     for batch in rows.batches("candidates", columns, _ROWS):
         meant = pc.is_in(batch["relation"], pa.array(_JUDGED))
         if pc.any(meant).as_py():
-            _score(work, judge, known, batch.filter(meant))
+            _score(work, judge, sentences, batch.filter(meant))
         done += batch.num_rows
         work.resources.progress(done, total, "candidates")
 
@@ -79,15 +79,15 @@ def _opened(work: Work) -> "Judge":
         raise BadInput(kind_of(error, "unfit_model"), f"score.{SCORER.name}: {error}.") from error
 
 
-def _score(work: Work, judge: "Judge", known: pa.Table, batch: pa.RecordBatch) -> None:
+def _score(work: Work, judge: "Judge", anchors: pa.Table, batch: pa.RecordBatch) -> None:
     from tercet.models.t5 import judge as judges
 
-    at = pc.index_in(batch["sentence_id"], known["sentence_id"])
-    sentences: Sequence[str] = known["text"].take(at).to_pylist()
+    at = pc.index_in(batch["sentence_id"], anchors["sentence_id"])
+    sentences: Sequence[str] = anchors["text"].take(at).to_pylist()
     size = work.resources.batch_size
     logits = judges.logits(judge, sentences, batch["text"].to_pylist(), size)
-    own = Platt(judge.question.slope, judge.question.shift)
-    platt = own if work.config.calibrated else Platt(1.0, 0.0)
+    fitted = Platt(judge.question.slope, judge.question.shift)
+    platt = fitted if work.config.calibrated else Platt(1.0, 0.0)
     emit_scores(work, SCORER.name, SCORER.measure, batch, platt.probabilities(logits))
 
 

@@ -60,9 +60,9 @@ def nearest_below(
                 better &= cosines < caps[some, k, None]
                 # Few queries find a better one in a later block.
                 hits = np.flatnonzero(better.any(axis=1))
-                found = np.where(better[hits], cosines[hits], -np.inf).argmax(axis=1)
-                best[start + hits, k] = cosines[hits, found]
-                rows[start + hits, k] = begin + found
+                nearest = np.where(better[hits], cosines[hits], -np.inf).argmax(axis=1)
+                best[start + hits, k] = cosines[hits, nearest]
+                rows[start + hits, k] = begin + nearest
         begin += len(vectors)
     return rows, best
 
@@ -95,8 +95,10 @@ WHERE c.relation = 'topic' AND c.role = 'positive' AND c.anchor IS NULL"""
 def plan(work: Work) -> list[dict[str, Any]]:
     """Parts of the sentences that have a topical positive."""
     with connection(work) as db:
-        found = db.execute(f"SELECT count(DISTINCT sentence_id) FROM ({_topical(work)})").fetchall()
-    parts = -(-int(found[0][0]) // _PART)
+        counts = db.execute(
+            f"SELECT count(DISTINCT sentence_id) FROM ({_topical(work)})"
+        ).fetchall()
+    parts = -(-int(counts[0][0]) // _PART)
     return [{"part": part, "of": parts} for part in range(parts)]
 
 
@@ -121,8 +123,8 @@ def run(work: Work) -> None:
     chosen = rows >= 0
     texts = pool["text_id"].to_numpy()[rows[chosen]]
     of = np.broadcast_to(sentences[:, None], rows.shape)[chosen]
-    found = pa.table({"sentence_id": of, "text_id": texts, "value": cosines[chosen]})
-    _emit(work, found)
+    nearest = pa.table({"sentence_id": of, "text_id": texts, "value": cosines[chosen]})
+    _emit(work, nearest)
     work.resources.progress(len(sentences), len(sentences), "sentences")
 
 
@@ -142,40 +144,40 @@ def _queries(
     of, texts = positives["sentence_id"].to_numpy(), positives["text_id"].to_numpy()
     sentences, first, place = np.unique(of, return_index=True, return_inverse=True)
     docs = positives["doc_id"].to_numpy()[first]
-    own, there = _unit(stored, sentences)
-    other, known = _unit(stored, texts)
-    cosines = np.einsum("nd,nd->n", own[place], other)
-    cosines[~(there[place] & known)] = np.nan
+    vectors, of_sentence = _unit(stored, sentences)
+    other, has_vector = _unit(stored, texts)
+    cosines = np.einsum("nd,nd->n", vectors[place], other)
+    cosines[~(of_sentence[place] & has_vector)] = np.nan
     nth = np.arange(len(of)) - first[place]
     caps = np.full((len(sentences), int(nth.max(initial=0)) + 1), np.nan, dtype=np.float32)
     caps[place, nth] = below * cosines
-    return sentences, docs, own, caps
+    return sentences, docs, vectors, caps
 
 
 def _blocks(pool: pa.Table, stored: StoredVectors) -> Iterator[tuple[Vectors, Ids]]:
     """The pool's vectors block by block; a text without one is nobody's nearest."""
     for start in range(0, pool.num_rows, _BLOCK):
         block = pool.slice(start, _BLOCK)
-        vectors, there = _unit(stored, block["text_id"].to_numpy())
-        vectors[~there] = np.nan
+        vectors, is_stored = _unit(stored, block["text_id"].to_numpy())
+        vectors[~is_stored] = np.nan
         yield vectors, block["doc_id"].to_numpy()
 
 
-def _unit(stored: StoredVectors, wanted: Ids) -> tuple[Vectors, npt.NDArray[np.bool_]]:
+def _unit(stored: StoredVectors, ids: Ids) -> tuple[Vectors, npt.NDArray[np.bool_]]:
     """Unit vectors of these texts in their order, and which of them are stored."""
-    distinct, place = np.unique(wanted, return_inverse=True)
-    found, vectors = stored.find(distinct)
+    distinct, place = np.unique(ids, return_inverse=True)
+    stored_ids, vectors = stored.find(distinct)
     full = np.zeros((len(distinct), vectors.shape[1]), dtype=np.float32)
-    there = np.isin(distinct, found)
+    is_stored = np.isin(distinct, stored_ids)
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    full[there] = vectors / np.maximum(lengths, 1e-12)
-    return full[place], there[place]
+    full[is_stored] = vectors / np.maximum(lengths, 1e-12)
+    return full[place], is_stored[place]
 
 
-def _emit(work: Work, found: pa.Table) -> None:
+def _emit(work: Work, nearest: pa.Table) -> None:
     """The candidates and scores of sentence_id, text_id, value."""
     with connection(work) as db:
-        db.register("found", found)
+        db.register("found", nearest)
         texts = db.sql(
             f"""SELECT sentence_id, any_value(text) AS text, any_value(value) AS value
                 FROM (SELECT sentence_id, text_id, max(value) AS value FROM found GROUP BY ALL)
@@ -189,8 +191,8 @@ def _emit(work: Work, found: pa.Table) -> None:
         ).to_arrow_table()
     rows = texts.num_rows
     of: list[int] = texts["sentence_id"].to_pylist()
-    said: list[str] = texts["text"].to_pylist()
-    ids = seeding.text_ids(map(str, of), [METHOD] * rows, ["negative"] * rows, said)
+    mined: list[str] = texts["text"].to_pylist()
+    ids = seeding.text_ids(map(str, of), [METHOD] * rows, ["negative"] * rows, mined)
     nulls = [pa.nulls(rows, field.type) for field in DETAIL.fields[1:]]
     detail = pa.StructArray.from_arrays([pa.repeat(METHOD, rows), *nulls], fields=DETAIL.fields)
     candidates = {

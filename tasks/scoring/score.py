@@ -72,9 +72,9 @@ def anchor_ids(batch: pa.RecordBatch) -> Ids:
     batch: sentence_id and anchor, at least.
     """
     ids: Ids = batch["sentence_id"].to_numpy(zero_copy_only=False).astype(np.uint64)
-    own = batch["anchor"].is_valid().to_numpy(zero_copy_only=False)
-    if own.any():
-        ids[own] = text_ids(batch["anchor"].drop_null().to_pylist())
+    has_anchor = batch["anchor"].is_valid().to_numpy(zero_copy_only=False)
+    if has_anchor.any():
+        ids[has_anchor] = text_ids(batch["anchor"].drop_null().to_pylist())
     return ids
 
 
@@ -86,10 +86,10 @@ def emit_scores(
     batch: candidate_id and text, at least. values: shape (rows,).
     """
     scored = np.isfinite(values)
-    kept, lost = batch.filter(pa.array(scored)), batch.filter(pa.array(~scored))
-    n = kept.num_rows
+    scored_rows, lost = batch.filter(pa.array(scored)), batch.filter(pa.array(~scored))
+    n = scored_rows.num_rows
     columns = [
-        kept["candidate_id"],
+        scored_rows["candidate_id"],
         pa.repeat(pa.scalar(name), n),
         pa.repeat(pa.scalar(measure), n),
         pa.array(values[scored], pa.float64()),

@@ -41,11 +41,11 @@ def llm_externals(llm: LlmSettings) -> dict[str, Path]:
     return {} if llm.adapter is None else {"adapter": Path(llm.adapter)}
 
 
-def sampling_of(model: LlmSettings | Sampling, own: Mapping[str, Any]) -> Sampling:
+def sampling_of(model: LlmSettings | Sampling, overrides: Mapping[str, Any]) -> Sampling:
     """How answers are sampled: by a method's settings where it has some, else the model's."""
     keys = Sampling.model_fields
-    said = {key: own[key] for key in keys if own.get(key) is not None}
-    return Sampling(**({key: getattr(model, key) for key in keys} | said))
+    settings = {key: overrides[key] for key in keys if overrides.get(key) is not None}
+    return Sampling(**({key: getattr(model, key) for key in keys} | settings))
 
 
 # The worked examples by the kind of query that they are for; "" where a method has no kinds.
@@ -95,10 +95,10 @@ def requests(
     rows = zip(asked["values"], seeds.tolist(), strict=True)
     for place, (cell, row_seed) in enumerate(rows):
         values = cell.as_py()
-        known = json.loads(values)
-        sentence = str(known.get("sentence") or known.get("passage", ""))
+        variables = json.loads(values)
+        sentence = str(variables.get("sentence") or variables.get("passage", ""))
         try:
-            prompt = sentence if template is None else templates.render(template, known)
+            prompt = sentence if template is None else templates.render(template, variables)
         except Unusable as error:
             broken += 1
             if broken > MOST or broken == len(ids) >= _SEVERAL:
@@ -106,7 +106,7 @@ def requests(
             refuse(Refusal(place, REASON, str(error), values))
             continue
         if prompt.strip():
-            shown = shots.get(known.get("kind", ""), ())
+            shown = shots.get(variables.get("kind", ""), ())
             yield Request(place, prompt, sampling, row_seed, schema, sentence, shown)
         else:
             refuse(Refusal(place, EMPTY, "the prompt is empty", values))
@@ -140,18 +140,18 @@ def said(
             requests(some, method, work.seed, template, sampling, schema, refused.append, shots)
         )
         answers = _answers(work, method, rendered, start, asked.num_rows)
-        kept = []
+        answered = []
         for request in rendered:
             answer = answers[request.place]
             if answer.finish_reason == "failed":
                 why = str(answer.error)
                 refused.append(Refusal(request.place, "failed", why, request.prompt))
             else:
-                kept.append((request, answer))
+                answered.append((request, answer))
         if refused:
             work.emit("rejects", _rejects(some, work.stage, method, sorted(refused)))
-        if kept:
-            rows = _generations(some, method, purpose, relation, checks, unit, as_anchor, kept)
+        if answered:
+            rows = _generations(some, method, purpose, relation, checks, unit, as_anchor, answered)
             work.emit("generations", rows)
 
 
@@ -192,29 +192,29 @@ def _generations(
     checks: Sequence[str],
     unit: Unit,
     as_anchor: bool,
-    kept: Sequence[tuple[Request, Answer]],
+    answered: Sequence[tuple[Request, Answer]],
 ) -> pa.Table:
-    taken = asked.take(pa.array([request.place for request, _ in kept], pa.int64()))
-    raws = [answer.raw for _, answer in kept]
-    count = len(kept)
+    rows = asked.take(pa.array([request.place for request, _ in answered], pa.int64()))
+    raws = [answer.raw for _, answer in answered]
+    count = len(answered)
     columns = {
-        "generation_id": generation_ids(method, taken["sentence_id"].to_numpy(), raws),
+        "generation_id": generation_ids(method, rows["sentence_id"].to_numpy(), raws),
         "purpose": [purpose] * count,
         "relation": [relation] * count,
-        "sentence_id": taken["sentence_id"],
+        "sentence_id": rows["sentence_id"],
         "method": [method] * count,
-        "passage": _passages(taken) if unit == "passage" else [None] * count,
+        "passage": _passages(rows) if unit == "passage" else [None] * count,
         "as_anchor": [as_anchor] * count,
-        "prompt": [request.prompt for request, _ in kept],
-        "shots": [[shot.answer for shot in request.shots] or None for request, _ in kept],
+        "prompt": [request.prompt for request, _ in answered],
+        "shots": [[shot.answer for shot in request.shots] or None for request, _ in answered],
         "checks": [checks] * count,
-        "model": [answer.model for _, answer in kept],
-        "sampling": [json.dumps(kept[0][0].sampling.model_dump())] * count,
-        "request_digest": [answer.digest for _, answer in kept],
+        "model": [answer.model for _, answer in answered],
+        "sampling": [json.dumps(answered[0][0].sampling.model_dump())] * count,
+        "request_digest": [answer.digest for _, answer in answered],
         "raw": raws,
-        "finish_reason": [answer.finish_reason for _, answer in kept],
-        "n_tokens": [answer.n_tokens for _, answer in kept],
-        "detail": taken["detail"],
+        "finish_reason": [answer.finish_reason for _, answer in answered],
+        "n_tokens": [answer.n_tokens for _, answer in answered],
+        "detail": rows["detail"],
     }
     arrays = [
         column

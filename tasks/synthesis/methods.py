@@ -118,9 +118,11 @@ def method_of(name: str, settings: SynthesiseConfig | None = None) -> Method:
         return base
     if base.each == "passages":
         fixed = ("relation", "unit", "as_anchor")
-        if said := [key for key in fixed if params.get(key) not in (None, getattr(base, key))]:
+        if fixed_keys := [
+            key for key in fixed if params.get(key) not in (None, getattr(base, key))
+        ]:
             raise ValueError(
-                f"{name} writes queries, each the anchor of its passage: leave {said[0]} out"
+                f"{name} writes queries, each the anchor of its passage: leave {fixed_keys[0]} out"
             )
     relation = params.get("relation") or base.relation
     checks, unit = params.get("checks"), params.get("unit", base.unit)
@@ -143,9 +145,9 @@ def method_of(name: str, settings: SynthesiseConfig | None = None) -> Method:
 
 def unknown(name: str) -> str:
     """What to do about a name that no method has."""
-    known = ", ".join(sorted(METHOD_NAMES))
+    names = ", ".join(sorted(METHOD_NAMES))
     return (
-        f"unknown method {name!r}{suggest(name, METHOD_NAMES)}; known: {known}; one of your "
+        f"unknown method {name!r}{suggest(name, METHOD_NAMES)}; known: {names}; one of your "
         f"own needs a prompt file ({name}: {{prompt: FILE, relation: keeps}})"
     )
 
@@ -159,12 +161,12 @@ def check_params(name: str, settings: SynthesiseConfig) -> dict[str, Any]:
     try:
         params = method.params.model_validate(settings.params).model_dump(mode="json")
     except ValidationError as error:
-        known = ", ".join(method.params.model_fields) or "none"
+        parameters = ", ".join(method.params.model_fields) or "none"
         faults = [
             f"{name}: parameter {'.'.join(map(str, e['loc'])) or 'params'}: {e['msg']}"
             for e in error.errors()
         ]
-        raise ValueError(f"{'; '.join(faults)} (the method's parameters: {known})") from None
+        raise ValueError(f"{'; '.join(faults)} (the method's parameters: {parameters})") from None
     if method.prompted:
         params |= {"relation": method.relation, "checks": list(method.checks)}
         params |= {"unit": method.unit, "as_anchor": method.as_anchor}

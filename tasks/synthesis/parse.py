@@ -98,34 +98,34 @@ def run(work: Work) -> None:
         return
     # Parts of the same sentences follow each other.
     ids, digests = work.once(_sources, tuple(work.inputs["sentences"].files("sentences")))
-    wanted = generations["sentence_id"].to_numpy()
-    at = np.searchsorted(ids, wanted).clip(max=max(len(ids) - 1, 0))
-    known = ids[at] == wanted if len(ids) else np.zeros(len(wanted), dtype=bool)
-    source = digests[at] if len(ids) else wanted
-    source_digests = pa.array(source, mask=~known)
+    sentence_ids = generations["sentence_id"].to_numpy()
+    at = np.searchsorted(ids, sentence_ids).clip(max=max(len(ids) - 1, 0))
+    is_sentence = ids[at] == sentence_ids if len(ids) else np.zeros(len(sentence_ids), dtype=bool)
+    source = digests[at] if len(ids) else sentence_ids
+    source_digests = pa.array(source, mask=~is_sentence)
     texts, answer_fault = _texts(generations, work.inputs["sentences"])
     judged = _judged(generations, texts, answer_fault, source_digests, config, work)
     good = pc.is_null(judged["reason"])
     anchors, texts = _sides(generations, texts, work.inputs["sentences"])
-    said, accepted = generations.filter(good), judged.filter(good)
+    chosen, accepted = generations.filter(good), judged.filter(good)
     candidates = {
         "candidate_id": accepted["candidate_id"],
-        "generation_id": said["generation_id"],
-        "sentence_id": said["sentence_id"],
-        "role": said["purpose"],
-        "relation": said["relation"],
-        "method": said["method"],
+        "generation_id": chosen["generation_id"],
+        "sentence_id": chosen["sentence_id"],
+        "role": chosen["purpose"],
+        "relation": chosen["relation"],
+        "method": chosen["method"],
         "anchor": anchors.filter(good),
         "text": texts.filter(good),
-        "detail": said["detail"],
+        "detail": chosen["detail"],
     }
     work.emit("candidates", pa.table(candidates).cast(CANDIDATES))
-    if accepted.num_rows < len(wanted):
+    if accepted.num_rows < len(sentence_ids):
         bad = pc.invert(good)
-        said, refused = generations.filter(bad), judged.filter(bad)
-        ids, reasons, because = said["generation_id"], refused["reason"], refused["because"]
-        work.emit("rejects", rejects("parse", ids, reasons, because, said["raw"]))
-    work.resources.progress(len(wanted), len(wanted), "generations")
+        chosen, refused = generations.filter(bad), judged.filter(bad)
+        ids, reasons, because = chosen["generation_id"], refused["reason"], refused["because"]
+        work.emit("rejects", rejects("parse", ids, reasons, because, chosen["raw"]))
+    work.resources.progress(len(sentence_ids), len(sentence_ids), "generations")
 
 
 def _texts(generations: pa.Table, sentences: Rows) -> tuple[pa.ChunkedArray, pa.Table]:
@@ -139,17 +139,19 @@ def _texts(generations: pa.Table, sentences: Rows) -> tuple[pa.ChunkedArray, pa.
     if not len(rows):
         nothing = pa.nulls(len(raws), pa.string())
         return pc.utf8_trim_whitespace(raws), pa.table([nothing, nothing], names)
-    said = generations if len(rows) == len(raws) else generations.take(pa.array(rows))
-    known = sentences.table("sentences", ["sentence_id", "text"])
-    sources = known["text"].take(pc.index_in(said["sentence_id"], known["sentence_id"]))
-    sources = pc.coalesce(said["passage"], sources)
-    answers, unclosed, damaged = unwrapped(said["raw"], sources)
-    detail = said["detail"].combine_chunks()
+    chosen = generations if len(rows) == len(raws) else generations.take(pa.array(rows))
+    table = sentences.table("sentences", ["sentence_id", "text"])
+    sources = table["text"].take(pc.index_in(chosen["sentence_id"], table["sentence_id"]))
+    sources = pc.coalesce(chosen["passage"], sources)
+    answers, unclosed, damaged = unwrapped(chosen["raw"], sources)
+    detail = chosen["detail"].combine_chunks()
     columns = {"text": answers, "source": sources}
-    columns |= {name: said[name] for name in ("prompt", "shots", "checks")}
+    columns |= {name: chosen[name] for name in ("prompt", "shots", "checks")}
     columns |= {name: pc.struct_field(detail, name) for name in ("operation", "old", "new", "pool")}
-    found = faults(pa.table(columns), unclosed, damaged)
-    answer_fault = [pa.array([one and one[part] for one in found], pa.string()) for part in (0, 1)]
+    answer_faults = faults(pa.table(columns), unclosed, damaged)
+    answer_fault = [
+        pa.array([one and one[part] for one in answer_faults], pa.string()) for part in (0, 1)
+    ]
     if len(rows) < len(raws):
         place = np.full(len(raws), -1)
         place[rows] = np.arange(len(rows))
@@ -170,10 +172,10 @@ def _sides(
     passages = generations["passage"]
     if not pc.any(swapped).as_py():
         return passages, answers
-    known = sentences.table("sentences", ["sentence_id", "text"])
-    own = known["text"].take(pc.index_in(generations["sentence_id"], known["sentence_id"]))
-    asked = pc.coalesce(passages, own)
-    return pc.if_else(swapped, answers, passages), pc.if_else(swapped, asked, answers)
+    table = sentences.table("sentences", ["sentence_id", "text"])
+    anchors = table["text"].take(pc.index_in(generations["sentence_id"], table["sentence_id"]))
+    sources = pc.coalesce(passages, anchors)
+    return pc.if_else(swapped, answers, passages), pc.if_else(swapped, sources, answers)
 
 
 def _judged(
@@ -188,22 +190,22 @@ def _judged(
     explanation. `source`: digest of the sentence that each one is about; `answer_fault`: from
     `_texts`."""
     detail = generations["detail"].combine_chunks()
-    given = generations.select(
+    columns = generations.select(
         [
             *("generation_id", "purpose", "relation", "sentence_id", "method", "passage"),
             *("as_anchor", "model", "finish_reason"),
         ]
     )
-    given = given.append_column("text", texts)
+    columns = columns.append_column("text", texts)
     for name in ("operation", "old", "new"):
-        given = given.append_column(name, pc.struct_field(detail, name))
-    given = given.append_column("source", source)
+        columns = columns.append_column(name, pc.struct_field(detail, name))
+    columns = columns.append_column("source", source)
     for name in answer_fault.column_names:
-        given = given.append_column(name, answer_fault[name])
-    given = given.append_column("place", pa.array(np.arange(len(given))))
-    given = given.append_column("source_text", _source_texts(generations, config, work))
+        columns = columns.append_column(name, answer_fault[name])
+    columns = columns.append_column("place", pa.array(np.arange(len(columns))))
+    columns = columns.append_column("source_text", _source_texts(generations, config, work))
     with connection(work, threads=1) as db:
-        db.register("given", given)
+        db.register("given", columns)
         names = ("min_words", "max_words", "source_min_words", "refuse_contained")
         parameters = {name: getattr(config, name) for name in names}
         return db.sql(_JUDGED, params=parameters).to_arrow_table()
@@ -213,10 +215,10 @@ def _source_texts(generations: pa.Table, config: ParseConfig, work: Work) -> pa.
     """The text of each generation's sentence where a rule reads it; else null."""
     if config.source_min_words is None and not config.refuse_contained:
         return pa.nulls(len(generations), pa.string())
-    known = work.inputs["sentences"].table("sentences", ["sentence_id", "text"])
-    at = pc.index_in(generations["sentence_id"], known["sentence_id"])
+    table = work.inputs["sentences"].table("sentences", ["sentence_id", "text"])
+    at = pc.index_in(generations["sentence_id"], table["sentence_id"])
     return pc.coalesce(
-        generations["passage"].combine_chunks(), known["text"].take(at).combine_chunks()
+        generations["passage"].combine_chunks(), table["text"].take(at).combine_chunks()
     )
 
 
@@ -276,8 +278,8 @@ def _sources(work: Work, files: tuple[str, ...]) -> tuple[seeding.Ids, seeding.I
         query = f"""
             SELECT sentence_id, {_DIGEST.format("text")} AS digest
             FROM {read_parquet_sql(files)} ORDER BY sentence_id"""
-        found = db.sql(query).to_arrow_table()
-    return found["sentence_id"].to_numpy(), found["digest"].to_numpy()
+        rows = db.sql(query).to_arrow_table()
+    return rows["sentence_id"].to_numpy(), rows["digest"].to_numpy()
 
 
 STAGE = Stage(

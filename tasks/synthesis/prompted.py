@@ -32,30 +32,30 @@ def externals(config: SynthesiseConfig) -> dict[str, Path]:
     """
     assert config.llm is not None
     template = template_of(config)
-    found = {"prompt": template.path, **asking.llm_externals(config.llm)}
+    files = {"prompt": template.path, **asking.llm_externals(config.llm)}
     examples = examples_of(config, template)
     if not examples:
-        return found
+        return files
     for of_kind in examples.values():
         check_shots(of_kind, config.described.checks)
-    return {**found, "shots": _shots_path(config)}
+    return {**files, "shots": _shots_path(config)}
 
 
 def template_of(config: SynthesiseConfig) -> templates.Template:
     """The user's own prompt file, or ours. Raises Unusable for an invalid one."""
-    method, own = config.described, config.params["prompt"]
-    if own is None and method.prompt is None:
+    method, prompt = config.described, config.params["prompt"]
+    if prompt is None and method.prompt is None:
         raise Unusable(
             "missing_key", f"{config.method} has no built-in prompt: give it one (prompt: FILE)"
         )
     over_sentences = method.each == "sentences" and not method.module
-    if own is None and method.unit == "passage" and over_sentences:
+    if prompt is None and method.unit == "passage" and over_sentences:
         raise Unusable(
             "missing_key",
             f"the built-in prompt of {config.method} is about a sentence: with unit: passage give "
             "your own (prompt: FILE)",
         )
-    path = Path(own) if own is not None else templates.prompt_path(method.prompt or "")
+    path = Path(prompt) if prompt is not None else templates.prompt_path(method.prompt or "")
     return templates.load(path, method.variables)
 
 
@@ -66,9 +66,9 @@ def examples_of(
 
     Raises Unusable for an invalid file.
     """
-    own, prompt = config.params["shots"], config.params["prompt"]
-    ours = own == BUILTIN
-    if own is None or (ours and (prompt is not None or config.described.module)):
+    shots, prompt = config.params["shots"], config.params["prompt"]
+    ours = shots == BUILTIN
+    if shots is None or (ours and (prompt is not None or config.described.module)):
         return {}
     path, optional = _shots_path(config), config.described.optional
     if not (kinds := config.params.get("kinds")):
@@ -80,8 +80,8 @@ def examples_of(
 
 
 def _shots_path(config: SynthesiseConfig) -> Path:
-    own = config.params["shots"]
-    return templates.shots_path(config.method) if own == BUILTIN else Path(own)
+    shots = config.params["shots"]
+    return templates.shots_path(config.method) if shots == BUILTIN else Path(shots)
 
 
 def run(work: Work) -> None:

@@ -147,15 +147,19 @@ class RetrievalTask(Task):
 
     def left_out(self) -> list[LeftOut]:
         """Relevant documents that are not there, queries that have none."""
-        found: list[LeftOut] = []
+        notes: list[LeftOut] = []
         if self.absent:
-            said = f"{self.title}: {self.absent:,} relevant documents are not in corpus.jsonl and "
-            found.append(("no_document", said + "count as not found", None))
+            message = (
+                f"{self.title}: {self.absent:,} relevant documents are not in corpus.jsonl and "
+            )
+            notes.append(("no_document", message + "count as not found", None))
         if self.unjudged:
-            said = f"{self.title}: {self.unjudged:,} of {self.unjudged + len(self.queries):,} "
-            said += f"queries have no relevant document in the split {self.split} and are not asked"
-            found.append(("no_judgement", said, None))
-        return found
+            message = f"{self.title}: {self.unjudged:,} of {self.unjudged + len(self.queries):,} "
+            message += (
+                f"queries have no relevant document in the split {self.split} and are not asked"
+            )
+            notes.append(("no_judgement", message, None))
+        return notes
 
 
 def find_retrieval_files(
@@ -187,14 +191,14 @@ def read_retrieval_sets(
 def _judged(one: RetrievalSource, splits: Sequence[Split]) -> list[Split]:
     """Those of the splits whose judgements are there; if none are, the first, which is missed."""
     order: Sequence[Split] = ("test", "dev")
-    asked = [split for split in order if split in splits]
+    ordered = [split for split in order if split in splits]
     qrels = Path(one.source).expanduser() / "qrels"
-    found = [
+    judged = [
         split
-        for split in asked
+        for split in ordered
         if any((qrels / f"{getattr(one, split)}.tsv{end}").is_file() for end in _ENDS)
     ]
-    return found or asked[:1]
+    return judged or ordered[:1]
 
 
 def beir_files(folder: Path, judgements: str) -> dict[str, Path]:
@@ -202,21 +206,21 @@ def beir_files(folder: Path, judgements: str) -> dict[str, Path]:
 
     Raises: BadInput for one that is not there, and for one that is there twice.
     """
-    found = {}
+    files = {}
     for name in ("corpus.jsonl", "queries.jsonl", f"qrels/{judgements}.tsv"):
-        there = [path for end in _ENDS if (path := folder / (name + end)).is_file()]
-        if len(there) > 1:
+        paths = [path for end in _ENDS if (path := folder / (name + end)).is_file()]
+        if len(paths) > 1:
             raise BadInput(
                 "conflict",
-                f"{str(folder)!r} holds {there[0].name} and {there[1].name}: remove one.",
+                f"{str(folder)!r} holds {paths[0].name} and {paths[1].name}: remove one.",
             )
-        if not there and folder.is_file():
+        if not paths and folder.is_file():
             raise BadInput(
                 "missing_file",
                 f"{str(folder)!r} is neither a folder in BEIR's layout nor a table of questions "
                 "(.csv, .tsv, .jsonl or .parquet): name one of these.",
             )
-        if not there:
+        if not paths:
             have = sorted(path.name.split(".")[0] for path in (folder / "qrels").glob("*.tsv*"))
             splits = f" (qrels has the splits {', '.join(have)})" if have else ""
             raise BadInput(
@@ -225,8 +229,8 @@ def beir_files(folder: Path, judgements: str) -> dict[str, Path]:
                 "BEIR's layout has corpus.jsonl, queries.jsonl and qrels/SPLIT.tsv, plain or "
                 "compressed.",
             )
-        found[name] = there[0]
-    return found
+        files[name] = paths[0]
+    return files
 
 
 def read_beir(name: str, folder: Path, split: Split, judgements: str) -> RetrievalTask:
@@ -235,18 +239,18 @@ def read_beir(name: str, folder: Path, split: Split, judgements: str) -> Retriev
     Raises: BadInput that names file and line for a line of another form, an id that occurs twice,
         a judged query that is not there, and a split without a relevant document.
     """
-    corpus, asked, qrels = beir_files(folder, judgements).values()
+    corpus, queries_file, qrels = beir_files(folder, judgements).values()
     documents = _texts(corpus, titled=True)
     place_of = {document: place for place, document in enumerate(documents)}
-    queries = _texts(asked, titled=False)
+    queries = _texts(queries_file, titled=False)
     grades: dict[str, dict[int, int]] = {}
     absent: dict[str, int] = {}
     for number, query, document, grade in _judgements(qrels):
         if query not in queries:
             raise BadInput(
                 "bad_row",
-                f"{qrels}, line {number}: the query {query!r} is not in {asked.name}: add it, or "
-                "remove the line.",
+                f"{qrels}, line {number}: the query {query!r} is not in {queries_file.name}: "
+                "add it, or remove the line.",
             )
         place = place_of.get(document)
         if place is None:
@@ -284,7 +288,7 @@ def read_beir(name: str, folder: Path, split: Split, judgements: str) -> Retriev
 
 def _texts(path: Path, titled: bool) -> dict[str, str]:
     """The texts of a file by their ids, in its order; documents with their titles before them."""
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for row in tables.rows(path, _MAX_BYTES):
         where = f"{path}, line {row.number}"
         if row.fault:
@@ -297,16 +301,16 @@ def _texts(path: Path, titled: bool) -> dict[str, str]:
             raise BadInput(
                 "bad_row", f"{where}: an object with the texts `_id` and `text` is needed."
             )
-        if key in found:
+        if key in texts:
             raise BadInput(
                 "bad_row", f"{where}: the id {key!r} occurs a second time: ids must be distinct."
             )
         if not titled and not text.strip():
             raise BadInput("bad_row", f"{where}: the query {key!r} is empty.")
-        found[key] = f"{title or ''} {text}".strip()
-    if not found:
+        texts[key] = f"{title or ''} {text}".strip()
+    if not texts:
         raise BadInput("no_rows", f"{path} is empty.")
-    return found
+    return texts
 
 
 def _judgements(path: Path) -> Iterator[tuple[int, str, str, int]]:
@@ -321,7 +325,7 @@ def _judgements(path: Path) -> Iterator[tuple[int, str, str, int]]:
             cells = [cells[0], *cells[2:]]
         try:
             query, document, grade = cells if not line.fault and all(cells) else []
-            found = line.number, query, document, int(grade)
+            judgement = line.number, query, document, int(grade)
         except ValueError:
             if line.number > 1:
                 raise BadInput(
@@ -330,4 +334,4 @@ def _judgements(path: Path) -> Iterator[tuple[int, str, str, int]]:
                     f"by tabs, are needed, not {line.text[:80]!r}.",
                 ) from None
             continue
-        yield found
+        yield judgement

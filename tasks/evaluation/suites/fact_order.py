@@ -92,7 +92,7 @@ def read_cases(
         an error; otherwise it is left out.
     Raises: BadInput that names file and line of what cannot be used.
     """
-    found = []
+    tasks = []
     for name, file in files.items():
         cases = _cases(_located(file))
         chosen = [split for split in _SPLITS if split in splits and cases[split]]
@@ -102,14 +102,14 @@ def read_cases(
                 f"{file} has no case of split {' or '.join(splits)}: give it a column `split`, or "
                 f"name another split in evaluate.splits.",
             )
-        found += [
+        tasks += [
             OrderTask(name, split, *map(tuple, zip(*cases[split], strict=True))) for split in chosen
         ]
-    return found
+    return tasks
 
 
 def _cases(path: Path) -> dict[Split, list[tuple[str, str, str, str]]]:
-    found: dict[Split, list[tuple[str, str, str, str]]] = {"test": [], "dev": []}
+    cases: dict[Split, list[tuple[str, str, str, str]]] = {"test": [], "dev": []}
     for where, values in checked_rows(path, _NEEDED, ("split",)):
         anchor, rewording, changed, kind = (text_in(values, column, where) for column in _NEEDED)
         if len({anchor, rewording, changed}) < len(_TEXTS):
@@ -123,7 +123,7 @@ def _cases(path: Path) -> dict[Split, list[tuple[str, str, str, str]]]:
         split = values.get("split", "test")
         if split not in _SPLITS:
             raise BadInput("bad_row", f"{where}: the split {split!r} is neither dev nor test.")
-        found[split].append((anchor, rewording, changed, kind))
-    if not any(found.values()):
+        cases[split].append((anchor, rewording, changed, kind))
+    if not any(cases.values()):
         raise BadInput("no_rows", f"{path} holds no case: there is nothing to evaluate on.")
-    return found
+    return cases

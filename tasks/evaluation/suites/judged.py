@@ -58,17 +58,17 @@ def judged_tasks(
     order: Sequence[Split] = ("test", "dev")
     for task in dict.fromkeys(row["task"] for row in rows if name in (None, row["task"])):
         for split in order:
-            own = [row for row in rows if (row["task"], row["split"]) == (task, split)]
-            if split not in splits or not own:
+            of_task = [row for row in rows if (row["task"], row["split"]) == (task, split)]
+            if split not in splits or not of_task:
                 continue
-            units = _places(columns, own[0]["unit"])
+            units = _places(columns, of_task[0]["unit"])
             judged: dict[str, dict[int, int]] = {}
-            for row in own:
+            for row in of_task:
                 grades, unit = judged.setdefault(row["query"], {}), units[places[row["passage_id"]]]
                 # Earlier versions did not write grades down.
                 grades[unit] = max(row.get("grade") or 1, grades.get(unit, 1))
-            pieces = None if own[0]["unit"] == "passage" else units
-            found = RetrievalTask(
+            pieces = None if of_task[0]["unit"] == "passage" else units
+            retrieval = RetrievalTask(
                 task,
                 split,
                 tuple(judged),
@@ -77,12 +77,12 @@ def judged_tasks(
                 units=pieces,
                 passage_ids=tuple(columns["passage_id"]),
             )
-            tasks.append(found)
+            tasks.append(retrieval)
     return tasks
 
 
 def _places(columns: Mapping[str, Sequence[Any]], unit: str) -> tuple[int, ...]:
     """For each passage the place of what it is a piece of, counted as they come."""
-    seen: dict[tuple[Any, ...], int] = {}
+    places: dict[tuple[Any, ...], int] = {}
     keys = zip(*(columns[column] for column in _UNITS[unit]), strict=True)
-    return tuple(seen.setdefault(key, len(seen)) for key in keys)
+    return tuple(places.setdefault(key, len(places)) for key in keys)

@@ -41,15 +41,15 @@ def suite_root(directory: Path) -> Path:
 
 def needed(root: Path, names: Iterable[str]) -> dict[str, Path]:
     """These files by their path inside the suite. Raises BadInput for one that is not there."""
-    found = {name: root / name for name in names}
-    for path in found.values():
+    paths = {name: root / name for name in names}
+    for path in paths.values():
         if not path.is_file():
             raise BadInput(
                 "missing_file",
                 f"The file {str(path)!r} is missing from the suite: add it, or leave its task out "
                 "of `tasks`.",
             )
-    return found
+    return paths
 
 
 def lines(path: Path, fallback: str | None = None) -> list[str]:
@@ -67,8 +67,8 @@ def lines(path: Path, fallback: str | None = None) -> list[str]:
                 "unreadable", f"{path}, line {line}: not UTF-8; convert the file."
             ) from None
         text = data.decode(fallback)
-    found = [line.removesuffix("\r") for line in text.split("\n")]
-    return found[:-1] if found and found[-1] == "" else found
+    split_lines = [line.removesuffix("\r") for line in text.split("\n")]
+    return split_lines[:-1] if split_lines and split_lines[-1] == "" else split_lines
 
 
 def locate(file: str, what: str, holds: str) -> Path:
@@ -88,14 +88,14 @@ def locate(file: str, what: str, holds: str) -> Path:
 
 def columns(line: str, least: int, path: Path, number: int) -> list[str]:
     """The line's columns. Raises BadInput if there are too few."""
-    found = line.split("\t")
-    if len(found) < least:
+    cells = line.split("\t")
+    if len(cells) < least:
         raise BadInput(
             "bad_row",
-            f"{path}, line {number}: {len(found)} columns separated by tabs where {least} are "
+            f"{path}, line {number}: {len(cells)} columns separated by tabs where {least} are "
             "needed.",
         )
-    return found
+    return cells
 
 
 def table_rows(
@@ -152,7 +152,7 @@ def content_digest(rows: Iterable[Sequence[str]]) -> str:
 
 def named_files(root: Path, folder: str, suffixes: Sequence[str]) -> dict[str, Path]:
     """The files of a folder with one file per task, by name. Raises BadInput if one has two."""
-    found: dict[str, Path] = {}
+    files: dict[str, Path] = {}
     for path in sorted((root / folder).glob("*")):
         stem = path.name
         for compression in (".gz", ".zst"):
@@ -161,24 +161,24 @@ def named_files(root: Path, folder: str, suffixes: Sequence[str]) -> dict[str, P
         if suffix is None or not path.is_file() or stem.startswith("."):
             continue
         name = stem.removesuffix(suffix)
-        if name in found:
+        if name in files:
             raise BadInput(
                 "conflict",
-                f"{str(root / folder)!r} holds {found[name].name} and {path.name}, two files of "
+                f"{str(root / folder)!r} holds {files[name].name} and {path.name}, two files of "
                 f"one task {name!r}: remove one.",
             )
-        found[name] = path
-    return found
+        files[name] = path
+    return files
 
 
 def named_file(root: Path, folder: str, suffixes: Sequence[str], name: str) -> Path:
     """The file of one of these tasks. Raises BadInput if there is none."""
-    found = named_files(root, folder, suffixes)
-    if name not in found:
-        known = f"; there are {', '.join(found)}" if found else ""
+    files = named_files(root, folder, suffixes)
+    if name not in files:
+        names = f"; there are {', '.join(files)}" if files else ""
         raise BadInput(
             "missing_file",
             f"The file {str(root / folder / name) + suffixes[0]!r} is missing from the suite"
-            f"{known}: add it, or leave its task out of `tasks`.",
+            f"{names}: add it, or leave its task out of `tasks`.",
         )
-    return found[name]
+    return files[name]

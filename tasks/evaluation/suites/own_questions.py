@@ -125,13 +125,13 @@ def read_questions(one: RetrievalSource) -> Questions:
         }
         split = SPLITS.get(next(iter(cells.get(SPLIT, [])), "test").lower())
         if split is not None:
-            said = next(iter(cells.get("grade", [])), None)
-            grade = 1 if said is None or unread else _grade(said)
+            grades = next(iter(cells.get("grade", [])), None)
+            grade = 1 if grades is None or unread else _grade(grades)
             assert grade is not None
             answers = _together([cells.get(ours, []) for ours in ("file", "id", "quote")])
-            asked = fold(str(text))
+            question = fold(str(text))
             rows += [
-                Question(row.number, asked, split, file, own_id, quote, grade)
+                Question(row.number, question, split, file, own_id, quote, grade)
                 for file, own_id, quote in answers
             ]
     if unread:
@@ -180,11 +180,11 @@ def _together(cells: Sequence[list[str]]) -> Iterator[tuple[str | None, ...]]:
     return product(*columns)
 
 
-def _grade(said: str) -> int | None:
+def _grade(cell: str) -> int | None:
     try:
-        number = float(said)
+        number = float(cell)
     except ValueError:
-        return _SAID.get(said.lower())
+        return _SAID.get(cell.lower())
     return int(number) if number.is_integer() and abs(number) < _MOST else None
 
 
@@ -201,8 +201,8 @@ def _unread_grade(columns: Mapping[str, Sequence[str]], rows: Sequence[Row]) -> 
 
 def _unread_files(columns: Mapping[str, Sequence[str]], header: Sequence[str]) -> list[Unusable]:
     """What is said of columns that may name files, beside one that is read."""
-    taken = {column for some in columns.values() for column in some}
-    others = [column for column in _by_word("file", header) if column not in taken]
+    used = {column for some in columns.values() for column in some}
+    others = [column for column in _by_word("file", header) if column not in used]
     detail = "the column {!r} is not read: call it `file2` if it names files, too"
     return [
         Unusable(1, "unread", detail.format(column), "") for column in others if "file" in columns
@@ -213,18 +213,18 @@ def _columns(path: Path) -> dict[str, tuple[str, ...]]:
     """The columns that are there, ours to the table's."""
     header = tables.columns_of(path, _MAX_BYTES)
     named = {ours: _column(ours, header) for ours in NAMES}
-    found: dict[str, tuple[str, ...]] = {
+    columns: dict[str, tuple[str, ...]] = {
         ours: (column,) for ours, column in named.items() if column is not None
     }
     for ours in ("file", "id", "quote"):
-        called = {_stem(column) for column in found.get(ours, NAMES[ours])}
+        called = {_stem(column) for column in columns.get(ours, NAMES[ours])}
         several = [c for c in header if _stem(c) != _plain(c) and _stem(c) in called]
         if several:
-            found[ours] = tuple(dict.fromkeys((*found.get(ours, ()), *several)))
-    is_answer = _stem(found.get("id", ("",))[0]) in _IDS
-    if not found.keys().isdisjoint({"file", "quote"}) and not is_answer:
-        found.pop("id", None)
-    if "question" not in found or found.keys().isdisjoint({"file", "id", "quote"}):
+            columns[ours] = tuple(dict.fromkeys((*columns.get(ours, ()), *several)))
+    is_answer = _stem(columns.get("id", ("",))[0]) in _IDS
+    if not columns.keys().isdisjoint({"file", "quote"}) and not is_answer:
+        columns.pop("id", None)
+    if "question" not in columns or columns.keys().isdisjoint({"file", "id", "quote"}):
         listed = ", ".join(map(repr, header)) or "none"
         raise BadInput(
             "missing_column",
@@ -232,7 +232,7 @@ def _columns(path: Path) -> dict[str, tuple[str, ...]]:
             f"table's row) or `quote` (words of the passage); its columns are {listed}: rename "
             "them.",
         )
-    return found
+    return columns
 
 
 def _column(ours: str, header: Sequence[str]) -> str | None:
@@ -241,8 +241,8 @@ def _column(ours: str, header: Sequence[str]) -> str | None:
     for name in (*NAMES[ours], *(f"{name}s" for name in NAMES[ours])):
         if name in named:
             return named[name]
-    found = _by_word(ours, header)
-    return found[0] if len(found) == 1 else None
+    columns = _by_word(ours, header)
+    return columns[0] if len(columns) == 1 else None
 
 
 def _by_word(ours: str, header: Sequence[str]) -> list[str]:

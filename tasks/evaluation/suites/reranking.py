@@ -204,11 +204,11 @@ def _task(
     queries, skipped = [], 0
     for where, values in rows:
         query = values.get("query")
-        asked = [query] if isinstance(query, str) else query
+        query_texts = [query] if isinstance(query, str) else query
         sides = [
             _texts(value, key, where)
             for key, value in (
-                ("query", asked),
+                ("query", query_texts),
                 ("positive", values.get("positive")),
                 ("negative", values.get("negative")),
             )

@@ -18,7 +18,7 @@ _NAMED = tuple(task for kind in KINDS for task in kind.tasks)
 _PREFIXES = (*(f"{kind.name}:" for kind in KINDS if kind.paths is None), MTEB)
 
 
-def task_names(asked: Sequence[str]) -> tuple[str, ...]:
+def task_names(names: Sequence[str]) -> tuple[str, ...]:
     """The tasks asked for, each once, in the order of the literature; none means the STS seven.
 
     `sts` and `transfer` become their seven. `reranking`, `pairs` and `all` stay, since what they
@@ -26,7 +26,7 @@ def task_names(asked: Sequence[str]) -> tuple[str, ...]:
     `reranking:NAME` and `pairs:NAME`, tasks of the package mteb `mteb:NAME`.
     Raises: BadInput for a name that is none of them.
     """
-    for name in asked:
+    for name in names:
         prefixed = any(name.startswith(p) and _is_plain(name.removeprefix(p)) for p in _PREFIXES)
         if name not in (*_NAMED, *GROUPS) and not prefixed:
             raise BadInput(
@@ -36,13 +36,13 @@ def task_names(asked: Sequence[str]) -> tuple[str, ...]:
             )
     # The four of reranking may have the prefix that other files there need.
     plain = {f"{reranking.FOLDER}:{name}": name for name in reranking.RERANKING_TASKS}
-    wanted = {plain.get(name, name) for name in asked}
-    if not wanted or "sts" in wanted:
-        wanted |= set(STS_TASKS)
-    if "transfer" in wanted:
-        wanted |= set(transfer.TRANSFER_TASKS)
-    single = sorted(name for name in wanted if name not in (*_NAMED, *GROUPS))
-    return (*(n for n in _NAMED if n in wanted), *single, *(n for n in _OPEN if n in wanted))
+    chosen = {plain.get(name, name) for name in names}
+    if not chosen or "sts" in chosen:
+        chosen |= set(STS_TASKS)
+    if "transfer" in chosen:
+        chosen |= set(transfer.TRANSFER_TASKS)
+    single = sorted(name for name in chosen if name not in (*_NAMED, *GROUPS))
+    return (*(n for n in _NAMED if n in chosen), *single, *(n for n in _OPEN if n in chosen))
 
 
 def resolve(directory: Path, names: Sequence[str], splits: Sequence[Split]) -> tuple[str, ...]:
@@ -54,7 +54,7 @@ def resolve(directory: Path, names: Sequence[str], splits: Sequence[Split]) -> t
     if all(name.startswith(MTEB) for name in names):
         return names
     root = suite_root(directory)
-    found = [name for name in names if name not in GROUPS]
+    single = [name for name in names if name not in GROUPS]
     for group in (name for name in names if name in GROUPS):
         members = [
             name
@@ -68,8 +68,8 @@ def resolve(directory: Path, names: Sequence[str], splits: Sequence[Split]) -> t
                 f"The suite {str(root)!r} holds no task of {group!r}: add its files, or leave "
                 f"{group!r} out of `tasks`.",
             )
-        found += [name for name in members if name not in found]
-    return task_names(found)
+        single += [name for name in members if name not in single]
+    return task_names(single)
 
 
 def suite_files(
@@ -79,11 +79,11 @@ def suite_files(
 
     Only STS-B and SICK-R have a split besides `test`. Raises: BadInput for a file not there.
     """
-    found: dict[str, Path] = {}
-    for kind, name, own in _chosen(directory, names, splits):
-        if own and not name.startswith(MTEB):
-            found |= kind.files(suite_root(directory), name, own)
-    return found
+    files: dict[str, Path] = {}
+    for kind, name, read_splits in _chosen(directory, names, splits):
+        if read_splits and not name.startswith(MTEB):
+            files |= kind.files(suite_root(directory), name, read_splits)
+    return files
 
 
 def revisions(names: Sequence[str]) -> dict[str, str]:
@@ -91,8 +91,8 @@ def revisions(names: Sequence[str]) -> dict[str, str]:
 
     The package knows them without a network. Raises: BadInput where it is not installed.
     """
-    wanted = [name for name in task_names(names) if name.startswith(MTEB)]
-    return {name: reranking.mteb_revision(name.removeprefix(MTEB)) for name in wanted}
+    mteb_tasks = [name for name in task_names(names) if name.startswith(MTEB)]
+    return {name: reranking.mteb_revision(name.removeprefix(MTEB)) for name in mteb_tasks}
 
 
 def read_suite(
@@ -105,22 +105,24 @@ def read_suite(
     """
     suite_files(directory, names, splits)
     chosen = list(_chosen(directory, names, splits))
-    local = any(not name.startswith(MTEB) for _, name, own in chosen if own)
+    local = any(not name.startswith(MTEB) for _, name, read_splits in chosen if read_splits)
     root = suite_root(directory) if local else directory
-    found = [
+    tasks = [
         task
         for kind in KINDS
         for split in splits
-        for its, name, own in chosen
-        if its is kind and split in own and (task := kind.read(root, name, split)) is not None
+        for its, name, read_splits in chosen
+        if its is kind
+        and split in read_splits
+        and (task := kind.read(root, name, split)) is not None
     ]
-    if not found:
+    if not tasks:
         raise BadInput(
             "no_rows",
             f"None of the tasks {', '.join(names)} has a split {' or '.join(splits)}: add `test` "
             "to `splits`, or STS-B or SICK-R to `tasks`.",
         )
-    return found
+    return tasks
 
 
 def _chosen(

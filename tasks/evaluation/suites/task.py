@@ -131,10 +131,10 @@ def distinct_cosines(
     encoded: "Encoded", first: Sequence[str], second: Sequence[str], what: str
 ) -> Floats:
     """The same. what: is to be computed of them. Raises BadInput if all cosines are the same."""
-    found = cosines(encoded, first, second)
-    if len(found) > 1:
-        check_spread(float(np.ptp(found)), what, f"{len(found)} pairs")
-    return found
+    values = cosines(encoded, first, second)
+    if len(values) > 1:
+        check_spread(float(np.ptp(values)), what, f"{len(values)} pairs")
+    return values
 
 
 def check_spread(spread: float, what: str, of: str) -> None:
@@ -176,9 +176,9 @@ class Kind:
         """The names of the tasks of which the suite has a file."""
         if self.paths is not None:
             return [name for name in self.tasks if self._is_there(root, name, splits)]
-        there = list(named_files(root, self.name, self.suffixes))
-        known = [name for name in self.tasks if name in there]
-        return [*known, *(f"{self.name}:{name}" for name in there if name not in known)]
+        named = list(named_files(root, self.name, self.suffixes))
+        ordered = [name for name in self.tasks if name in named]
+        return [*ordered, *(f"{self.name}:{name}" for name in named if name not in ordered)]
 
     def _is_there(self, root: Path, name: str, splits: Sequence[Split]) -> bool:
         """Whether a file of the task is there, or the folder of a year of STS, which lacks some."""
