@@ -12,9 +12,9 @@ from tercet.flows.recipe.file import resolve
 from tercet.flows.recipe.model import Recipe, json_schema
 from tercet.flows.recipe.needs import as_written
 from tercet.flows.recipe.resolved import Misplaced
+from tercet.tasks.reasons import threshold_keys
 from tercet.tasks.scoring.scorers import scorers, unused
 from tercet.tasks.scoring.select import SelectConfig
-from tercet.tasks.synthesis.answer_warnings import threshold_keys
 
 Score = dict[str, dict[str, Any] | None]
 SYNTHESISED = ("cutoff", "synonym", "entity_swap", "negation")

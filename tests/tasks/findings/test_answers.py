@@ -14,7 +14,6 @@ from tercet.tasks.scoring.select import ACCEPTANCE, TRIPLETS, SelectConfig
 from tercet.tasks.stage import REJECTS
 from tercet.tasks.synthesis.methods import SynthesiseConfig
 from tercet.tasks.synthesis.parse import CANDIDATES, ParseConfig
-from tercet.tasks.synthesis.prompted import PromptedConfig
 
 LLM = LlmSettings(name="mirror")
 Told = list[tuple[str, str | None, int, int]]
@@ -42,7 +41,7 @@ def test_one_answer_to_many_prompts_is_told(
     tmp_path: Path, answers: list[str], expected: Told
 ) -> None:
     made = rows_in(tmp_path, generations=pa.table({"raw": answers}))
-    config = PromptedConfig(method="rewrite", llm=LLM)
+    config = SynthesiseConfig(method="rewrite", llm=LLM)
     assert told("synthesise", config, {}, made, [], tmp_path) == expected
 
 
@@ -116,6 +115,6 @@ def test_what_stands_in_for_texts_of_methods_is_told(
     empty = {"acceptance": blank(ACCEPTANCE, []), "rejects": blank(REJECTS, [])}
     made = rows_in(tmp_path, triplets=blank(TRIPLETS, rows), **empty)
     inputs = {"candidates": rows_in(tmp_path, candidates=blank(CANDIDATES, []))}
-    configs = [PromptedConfig(method="rewrite", llm=LLM), SynthesiseConfig(method="negation")]
+    configs = [SynthesiseConfig(method="rewrite", llm=LLM), SynthesiseConfig(method="negation")]
     assert told("select", SelectConfig(), inputs, made, configs, tmp_path) == expected
     assert told("select", SelectConfig(), inputs, made, [], tmp_path) == []
