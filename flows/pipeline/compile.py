@@ -118,8 +118,8 @@ def left_out(every: Sequence[Step], steps: Sequence[Step]) -> str | None:
 
     every: the recipe's steps. steps: those that the run makes.
     """
-    made = {step.name for step in steps}
-    unread = [step.name for step in every if step.name not in made]
+    names = {step.name for step in steps}
+    unread = [step.name for step in every if step.name not in names]
     if not unread:
         return None
     return (
@@ -139,34 +139,34 @@ def model_steps(resolved: Resolved) -> list[Step]:
     for name, settings in recipe.models.items():
         if settings.maker is None:
             continue
-        made, place = settings.made, ("models", name, settings.maker)
-        models = {slot: resolved.models[*place, slot].model for slot in made.models()}
-        given: dict[str, Any] = {"name": name}
+        config_made, place = settings.made, ("models", name, settings.maker)
+        models = {slot: resolved.models[*place, slot].model for slot in config_made.models()}
+        facts: dict[str, Any] = {"name": name}
         inputs: dict[str, tuple[str, ...]] = {}
         if settings.maker == "pretrain":
             stage = pretrain.STAGE
-            if pretrained & {*made.corpora}:
+            if pretrained & {*config_made.corpora}:
                 inputs = {"pretrain_sentences": ("ingest.pretrain",)}
-            if {*made.corpora} - pretrained:
+            if {*config_made.corpora} - pretrained:
                 inputs["sentences"] = ("ingest",)
         elif settings.maker == "count_tokens":
             stage, inputs = count_tokens.STAGE, {"sentences": ("ingest",)}
         elif settings.maker == "fit_pair":
             assert resolved.evaluator is not None
             stage, models = fit_pair.STAGE, {"evaluator": resolved.evaluator}
-            given |= dict(recipe.embed)
+            facts |= dict(recipe.embed)
             inputs = guarded("labelled", "labelled")
-        elif made.form == GENSE:
+        elif config_made.form == GENSE:
             stage, inputs = fit_gense.STAGE, guarded("labelled", "labelled")
         else:
-            pairs = tuple(one for one in made.pairs.corpora if one in labelled)
-            texts = tuple(one for one in made.pairs.corpora if one not in labelled)
+            pairs = tuple(one for one in config_made.pairs.corpora if one in labelled)
+            texts = tuple(one for one in config_made.pairs.corpora if one not in labelled)
             stage = fit_generator.STAGE
-            own = {"labelled": pairs, "sentences": texts}
-            given["pairs"] = made.pairs.model_copy(update=own)
+            corpora = {"labelled": pairs, "sentences": texts}
+            facts["pairs"] = config_made.pairs.model_copy(update=corpora)
             inputs = guarded("labelled", "labelled") if pairs else {}
             inputs |= guarded("sentences") if texts else {}
-        config = compiled(made, **given)
+        config = compiled(config_made, **facts)
         steps.append(Step(f"{settings.maker}.{name}", stage, config, inputs, models))
     if resolved.evaluator == Made("fit_evaluator"):
         fit = recipe.evaluator and recipe.evaluator.fit
@@ -248,16 +248,20 @@ def corpus_steps(resolved: Resolved) -> list[Step]:
         steps.append(Step("ingest", ingest.STAGE, texts, keep=recipe.ingest.keep))
         sentences, keep = {"sentences": ("ingest",)}, recipe.sample.keep
         steps.append(Step("sample", sample.STAGE, anchors, sentences, keep=keep))
-        if (wanted := recipe.ingest.passages) is not None:
-            cut = compiled(wanted, corpora=corpora, max_line_bytes=recipe.ingest.max_line_bytes)
+        if (passage_config := recipe.ingest.passages) is not None:
+            cut = compiled(
+                passage_config, corpora=corpora, max_line_bytes=recipe.ingest.max_line_bytes
+            )
             backbone = resolved.models.get(("backbone",))
             models = {} if backbone is None else {"tokenizer": backbone.model}
             documents = {"documents": ("ingest",)}
             steps.append(Step("passages", passages.STAGE, cut, documents, models))
     # Nothing of theirs reaches the others.
     if corpora := [corpus for corpus in recipe.corpora if corpus.role == "pretrain"]:
-        own = compiled(recipe.ingest, corpora=corpora, role="pretrain", dev=PRETRAIN_DEV, test=0.0)
-        steps.append(Step("ingest.pretrain", ingest.PRETRAIN, own))
+        pretraining = compiled(
+            recipe.ingest, corpora=corpora, role="pretrain", dev=PRETRAIN_DEV, test=0.0
+        )
+        steps.append(Step("ingest.pretrain", ingest.PRETRAIN, pretraining))
     # None of their rows is in dev or test.
     if corpora := list(recipe.labelled):
         rows = labelled.LabelledConfig(corpora=corpora, max_line_bytes=recipe.ingest.max_line_bytes)
@@ -294,15 +298,17 @@ def scoring_steps(resolved: Resolved) -> list[Step]:
 def _select_step(resolved: Resolved) -> Step:
     """The selection, which reads only the scorers that it uses; adding others changes nothing."""
     recipe = resolved.recipe
-    asked: dict[str, str | None] = {}
+    scorer_of: dict[str, str | None] = {}
     for measure in MEASURES:
-        own = [name for name, (scorer, _) in resolved.scorers.items() if scorer.measure == measure]
-        if own and (measure == "similarity" or recipe.select.asks_probability):
-            asked[measure] = getattr(recipe.select, measure) or own[0]
+        names = [
+            name for name, (scorer, _) in resolved.scorers.items() if scorer.measure == measure
+        ]
+        if names and (measure == "similarity" or recipe.select.asks_probability):
+            scorer_of[measure] = getattr(recipe.select, measure) or names[0]
         else:
-            asked[measure] = None
+            scorer_of[measure] = None
     ranked = [] if recipe.select.rank_max is None else filter_scorers("rank", resolved.scorers)
-    scores = [f"score.{name}" for name in (*asked.values(), *ranked) if name is not None]
+    scores = [f"score.{name}" for name in (*scorer_of.values(), *ranked) if name is not None]
     inputs = {
         "candidates": ("parse", "mine"),
         "scores": (*dict.fromkeys(scores), "mine"),
@@ -312,8 +318,8 @@ def _select_step(resolved: Resolved) -> Step:
     if resolved.has_queries:
         inputs["passages"] = ("passages",)
     below = {"mined_below": recipe.mine.below} if recipe.mine is not None else {}
-    given = {**asked, **below, "by_similarity": asked["similarity"] is not None}
-    config = compiled(recipe.select, **given)
+    facts = {**scorer_of, **below, "by_similarity": scorer_of["similarity"] is not None}
+    config = compiled(recipe.select, **facts)
     return Step("select", select.STAGE, config, inputs)
 
 
@@ -334,21 +340,21 @@ def synthesis_steps(resolved: Resolved) -> list[Step]:
         described = resolved.methods.get(method) or METHODS[method]
         inputs = {"sentences": ("ingest",), "anchors": ("sample",)}
         inputs |= {slot: (sources[slot],) for slot in described.needs if slot in sources}
-        given: dict[str, Any] = {"params": check_params(method, settings)}
+        facts: dict[str, Any] = {"params": check_params(method, settings)}
         if "mentions" in described.needs:
-            given["language"] = language
+            facts["language"] = language
         step = f"{synthesise.NAME}.{method}"
         stage, models = synthesise.STAGE, dict[str, Model]()
         if described.each == "passages":
             drawn = recipe.sample.passages
-            given["passages"], stage = drawn, synthesise.OVER_PASSAGES
+            facts["passages"], stage = drawn, synthesise.OVER_PASSAGES
             inputs = {"passages": ("passages",)}
             if drawn is not None or described.open_passages is not None:
                 inputs["every_passage"] = ("passages",)
         if method in resolved.writers:
             stage, more, models = _asked(resolved, method, settings.params)
-            given |= more
-        config = compiled(settings, method=method, **given)
+            facts |= more
+        config = compiled(settings, method=method, **facts)
         steps.append(Step(step, stage, config, inputs, models))
     texts = tuple(step.name for step in steps)
     # Those that ask one model stand together, so that each is served once.
@@ -445,11 +451,11 @@ def judgement_steps(recipe: Recipe) -> list[Step]:
     tables, choose = recipe.evaluate.questions, recipe.train.choose
     if not tables:
         return []
-    asked = judgements.JudgementsConfig(
+    config = judgements.JudgementsConfig(
         sets=tables,
         splits=recipe.evaluate.splits,
         chosen_on=choose.by if choose is not None and choose.by in tables else None,
         corpora=list(recipe.unlabelled),
         max_line_bytes=recipe.ingest.max_line_bytes,
     )
-    return [Step(judgements.NAME, judgements.STAGE, asked, {"passages": ("passages",)})]
+    return [Step(judgements.NAME, judgements.STAGE, config, {"passages": ("passages",)})]

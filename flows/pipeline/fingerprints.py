@@ -45,8 +45,8 @@ class Fingerprint:
     @property
     def kept(self) -> str | None:
         """The version of the step that is kept."""
-        found: str | None = self.components["config"].get(KEEP)
-        return found
+        version: str | None = self.components["config"].get(KEEP)
+        return version
 
 
 def fingerprints(
@@ -112,9 +112,9 @@ def part_key(
     spec: Mapping[str, Any],
 ) -> str:
     """The key of one part: like the fingerprint, but with its inputs' contents, not versions."""
-    own = {k: v for k, v in components.items() if k not in ("inputs", "models")}
+    of_step = {k: v for k, v in components.items() if k not in ("inputs", "models")}
     return fingerprint.digest(
-        {"own": own, "models": dict(models), "contents": dict(contents), "spec": dict(spec)}
+        {"own": of_step, "models": dict(models), "contents": dict(contents), "spec": dict(spec)}
     )
 
 
@@ -130,11 +130,11 @@ def tagged_model(store: Store, name: str) -> Artifact:
     """The artifact behind a tag, which must have left a model. Raises BadInput."""
     target = runs.get_tag(store, name)
     if target is None:
-        known = ", ".join(sorted(runs.list_tags(store)))
-        none = f"There is no tag {name!r} in this store, only: {known}"
+        tags = ", ".join(sorted(runs.list_tags(store)))
+        none = f"There is no tag {name!r} in this store, only: {tags}"
         raise BadInput(
             "unknown_name",
-            f"{none if known else 'This store has no tags'}. Make the model first, and name it: "
+            f"{none if tags else 'This store has no tags'}. Make the model first, and name it: "
             f"tercet tag STEP@VERSION {name}.",
         )
     step, _, version = target.partition("@")
@@ -182,8 +182,8 @@ def tagged(steps: Sequence[Step], store: Store) -> dict[str, str]:
     And the versions that they name without a tag, which nothing else may hold.
     """
     names = {m.name for step in steps for m in step.models.values() if isinstance(m, Tagged)}
-    found = {name: tagged_model(store, name) for name in sorted(names)}
-    return {name: artifact.name for name, artifact in found.items()} | {
+    artifacts = {name: tagged_model(store, name) for name in sorted(names)}
+    return {name: artifact.name for name, artifact in artifacts.items()} | {
         ref.removeprefix(runs.TAG_PREFIX): runs.get_tag(store, ref)
         or runs.resolve_ref(store, ref).name
         for ref in (step.keep for step in steps)
@@ -193,8 +193,8 @@ def tagged(steps: Sequence[Step], store: Store) -> dict[str, str]:
 
 def made_model(store: Store, version: str) -> Path | None:
     """The directory of the model that an artifact of this version left, whatever its step."""
-    found = (artifact for artifact in all_artifacts(store) if artifact.version == version)
-    return next((folder for a in found if (folder := a.model_dir()) is not None), None)
+    with_version = (artifact for artifact in all_artifacts(store) if artifact.version == version)
+    return next((folder for a in with_version if (folder := a.model_dir()) is not None), None)
 
 
 def weights_version(store: Store, name: str, path: Path) -> str:
@@ -211,32 +211,32 @@ def changes(
     new_modules: Mapping[str, str],
 ) -> list[str]:
     """The components that differ, in words: `config select.negative_max 0.75 → 0.8`, and so on."""
-    found: list[str] = []
+    changed: list[str] = []
     for key, before, after in _differences(old.get("config"), new.get("config")):
-        found.append(f"config {key}: {_short(before)} → {_short(after)}")
+        changed.append(f"config {key}: {_short(before)} → {_short(after)}")
     files = [key for key, _, _ in _differences(old.get("externals"), new.get("externals"))]
     # A suite of evaluation has sixty files.
-    found += [f"file {key}" for key in files[:_FILES]]
+    changed += [f"file {key}" for key in files[:_FILES]]
     if len(files) > _FILES:
-        found.append(f"{len(files) - _FILES} more files")
+        changed.append(f"{len(files) - _FILES} more files")
     for key, _, _ in _differences(old.get("models"), new.get("models")):
-        found.append(f"model {key}")
+        changed.append(f"model {key}")
     for key, before, after in _differences(old.get("libraries"), new.get("libraries")):
-        found.append(f"library {key}: {before} → {after}")
+        changed.append(f"library {key}: {before} → {after}")
     if old.get("seed") != new.get("seed"):
-        found.append(f"seed: {old.get('seed')} → {new.get('seed')}")
+        changed.append(f"seed: {old.get('seed')} → {new.get('seed')}")
     if old.get("code") != new.get("code"):
         names = sorted(
             name.removeprefix("tercet.")
             for name in old_modules.keys() | new_modules.keys()
             if old_modules.get(name) != new_modules.get(name)
         )
-        found.append(f"code of {', '.join(names) or 'the stage'}")
+        changed.append(f"code of {', '.join(names) or 'the stage'}")
     if old.get("round") != new.get("round"):
-        found.append("failed rows asked about again")
+        changed.append("failed rows asked about again")
     for key, _, _ in _differences(old.get("inputs"), new.get("inputs")):
-        found.append(f"input {key.split('.')[0]}")
-    return list(dict.fromkeys(found))
+        changed.append(f"input {key.split('.')[0]}")
+    return list(dict.fromkeys(changed))
 
 
 def _fingerprint(

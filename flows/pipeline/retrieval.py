@@ -91,8 +91,10 @@ def negatives_steps(resolved: Resolved) -> list[Step]:
     usual: negatives.Source = "queries" if resolved.has_queries else "document_pairs"
     steps = []
     for source in dict.fromkeys(map(_source, asking)) or (usual,):
-        own = sorted({rows.source for rows in asking} - {*SOURCES}) if source == "labelled" else ()
-        config = compiled(settings, **form, source=source, corpora=tuple(own))
+        labelled = (
+            sorted({rows.source for rows in asking} - {*SOURCES}) if source == "labelled" else ()
+        )
+        config = compiled(settings, **form, source=source, corpora=tuple(labelled))
         steps.append(
             Step(NEGATIVES[source], negatives.STAGE, config, inputs | tables[source], models)
         )

@@ -44,8 +44,10 @@ class Step:
     @property
     def needs(self) -> tuple[str, ...]:
         """The names of the steps that must be done first."""
-        made = [model.step for model in self.models.values() if isinstance(model, Made)]
-        return tuple(dict.fromkeys([*(n for names in self.inputs.values() for n in names), *made]))
+        model_steps = [model.step for model in self.models.values() if isinstance(model, Made)]
+        return tuple(
+            dict.fromkeys([*(n for names in self.inputs.values() for n in names), *model_steps])
+        )
 
 
 def guarded(table: str, step: str = "ingest") -> dict[str, tuple[str, ...]]:
@@ -55,9 +57,12 @@ def guarded(table: str, step: str = "ingest") -> dict[str, tuple[str, ...]]:
 
 def connect(steps: Sequence[Step]) -> list[Step]:
     """The steps without inputs of steps that the recipe does not have, which are optional."""
-    made = {step.name for step in steps}
+    names_made = {step.name for step in steps}
     read = [
-        {slot: tuple(name for name in names if name in made) for slot, names in step.inputs.items()}
+        {
+            slot: tuple(name for name in names if name in names_made)
+            for slot, names in step.inputs.items()
+        }
         for step in steps
     ]
     return [
@@ -68,13 +73,13 @@ def connect(steps: Sequence[Step]) -> list[Step]:
 
 def without_unread(steps: Sequence[Step], names: Collection[str]) -> tuple[Step, ...]:
     """The steps without those of these names that no other reads; each after its inputs."""
-    kept: list[Step] = []
+    read_steps: list[Step] = []
     read: set[str] = set()
     for step in reversed(steps):
         if step.name not in names or step.name in read:
-            kept.append(step)
+            read_steps.append(step)
             read.update(step.needs)
-    return tuple(reversed(kept))
+    return tuple(reversed(read_steps))
 
 
 def in_order(steps: Sequence[Step]) -> tuple[Step, ...]:
@@ -105,8 +110,8 @@ def until(steps: Sequence[Step], target: str) -> tuple[Step, ...]:
             "--until 'rejects': every stage makes this table. Name the stage whose rejects you "
             f"want, one of {', '.join(names)}.",
         )
-    wanted = [s for s in steps if target in (s.name, s.stage.name) or target in s.stage.tables]
-    if not wanted:
+    targets = [s for s in steps if target in (s.name, s.stage.name) or target in s.stage.tables]
+    if not targets:
         names = sorted({s.stage.name for s in steps} | {t for s in steps for t in s.stage.tables})
         raise BadInput(
             "unknown_name",
@@ -116,7 +121,7 @@ def until(steps: Sequence[Step], target: str) -> tuple[Step, ...]:
         )
     by_name = {step.name: step for step in steps}
     keep: set[str] = set()
-    open_names = [step.name for step in wanted]
+    open_names = [step.name for step in targets]
     while open_names:
         name = open_names.pop()
         if name not in keep:
@@ -127,8 +132,8 @@ def until(steps: Sequence[Step], target: str) -> tuple[Step, ...]:
 
 def schemas(steps: Sequence[Step]) -> dict[str, pa.Schema]:
     """The tables that these steps make."""
-    made = {name: schema for step in steps for name, schema in step.stage.tables.items()}
-    return {**made, "rejects": REJECTS}
+    tables = {name: schema for step in steps for name, schema in step.stage.tables.items()}
+    return {**tables, "rejects": REJECTS}
 
 
 def served(llm: LlmSettings) -> LlmSettings:

@@ -38,11 +38,11 @@ def training_steps(resolved: Resolved) -> list[Step]:
     if not recipe.train.phases and recipe.whiten is None:
         return []
     # Questions to the run's passages are read from the table `judgements`.
-    asked = recipe.evaluate.questions
+    questions = recipe.evaluate.questions
     folders = {
-        name: one for name, one in recipe.evaluate.retrieval_sets.items() if name not in asked
+        name: one for name, one in recipe.evaluate.retrieval_sets.items() if name not in questions
     }
-    measures: Inputs = {**_MEASURES, **(_JUDGED if asked else {})}
+    measures: Inputs = {**_MEASURES, **(_JUDGED if questions else {})}
     base = compiled(
         recipe.evaluate,
         retrieval_sets=folders,
@@ -51,11 +51,11 @@ def training_steps(resolved: Resolved) -> list[Step]:
     )
     model = resolved.models["backbone",].model
     vectors = encoder_vectors(recipe, BASE, model)
-    inputs = {**measures, **_vectors_of(vectors, asked)}
+    inputs = {**measures, **_vectors_of(vectors, questions)}
     steps = [Step("evaluate.base", evaluate.STAGE, base, inputs, {"model": model}), *vectors]
     for seed in range(recipe.seed, recipe.seed + recipe.seeds):
         # The first seed's steps are those of a one-seed recipe, so that these are reused.
-        own = None if seed == recipe.seed else seed
+        model_seed = None if seed == recipe.seed else seed
         against: dict[tuple[str, str], Step] = {}
         for index, phase in enumerate(recipe.train.phases):
             models = {"backbone": _of_phase(resolved, seed, index, "backbone")}
@@ -73,33 +73,33 @@ def training_steps(resolved: Resolved) -> list[Step]:
                     against[phase.name, part.name] = entries
                     # One built with what exists already serves all seeds.
                     steps += [entries] if entries.name not in [s.name for s in steps] else []
-            name, config = trained_by(recipe, seed, phase.name), _config(recipe, phase, own)
+            name, config = trained_by(recipe, seed, phase.name), _config(recipe, phase, model_seed)
             steps.append(Step(name, train.STAGE, config, _inputs(resolved, phase), models))
-        steps += _define_steps(recipe, against, seed, own)
+        steps += _define_steps(recipe, against, seed, model_seed)
         phases = [phase.name for phase in recipe.train.phases]
         trained = {name: trained_by(recipe, seed, name) for name in phases}
         final = trained_by(recipe, seed) if phases else ""
         if recipe.whiten is not None:
             encoder = Made(final) if phases else model
-            steps.append(_whiten_step(recipe, recipe.whiten, encoder, seed, own))
+            steps.append(_whiten_step(recipe, recipe.whiten, encoder, seed, model_seed))
             final = steps[-1].name
         vectors, candidates = [], []
         if recipe.choose is not None:
             models = {"model": Made(final), "untouched": model}
             # Made apart from the choice, so that an edited question encodes no passage again.
-            choosing = asked and "test" in recipe.evaluate.splits
+            choosing = questions and "test" in recipe.evaluate.splits
             candidates = _candidates(recipe, models, seed) if choosing else []
-            choice = _choose_step(recipe, recipe.choose, candidates, models, seed, own)
+            choice = _choose_step(recipe, recipe.choose, candidates, models, seed, model_seed)
             steps += [*candidates, choice]
             final = choice.name
         if not candidates:
             vectors = encoder_vectors(recipe, _of_seed(recipe, "encoder", seed), Made(final))
         earlier = trained.items() if recipe.evaluate.phases == "all" else ()
         for name, step in [*(pair for pair in earlier if pair[1] != final), ("encoder", final)]:
-            after = base.model_copy(update={"model_seed": own, "phase": name})
+            after = base.model_copy(update={"model_seed": model_seed, "phase": name})
             inputs = {**measures, "baseline": ("evaluate.base",)}
             if step == final:
-                inputs |= _vectors_of(vectors, asked)
+                inputs |= _vectors_of(vectors, questions)
                 inputs |= {"passage_vectors": (final,)} if candidates else {}
                 inputs |= {} if recipe.choose is None else {"choices": (final,)}
             name = _of_seed(recipe, f"evaluate.{name}", seed)
@@ -108,9 +108,9 @@ def training_steps(resolved: Resolved) -> list[Step]:
     return steps
 
 
-def _vectors_of(steps: Sequence[Step], asked: Mapping[str, Any]) -> Inputs:
+def _vectors_of(steps: Sequence[Step], questions: Mapping[str, Any]) -> Inputs:
     """The slot of the encoder's vectors of passages, where questions are asked of these."""
-    return {step.stage.name: (step.name,) for step in steps if asked}
+    return {step.stage.name: (step.name,) for step in steps if questions}
 
 
 def _of_phase(resolved: Resolved, seed: int, index: int, *place: str | int) -> Model:
@@ -149,7 +149,7 @@ def _entries_step(
 
 
 def _define_steps(
-    recipe: Recipe, against: Mapping[tuple[str, str], Step], seed: int, own: int | None
+    recipe: Recipe, against: Mapping[tuple[str, str], Step], seed: int, model_seed: int | None
 ) -> list[Step]:
     """What held-out definitions find after each phase, and the entries that its encoder makes.
 
@@ -162,28 +162,36 @@ def _define_steps(
         config = entries.config
         assert isinstance(config, entry_matrix.EntryMatrixConfig)
         pooled: Literal["cls", "mean"] = "cls" if config.entries == "cls" else "mean"
-        wanted = config.model_copy(update={"entries": pooled, "ica": None, "ica_rows": None})
+        entry_config = config.model_copy(update={"entries": pooled, "ica": None, "ica_rows": None})
         named = {"name", "model_seed"}
-        said = wanted.model_dump(exclude=named)
+        content = entry_config.model_dump(exclude=named)
         same = (
             step
             for step in against.values()
-            if step.models["encoder"] == trained and step.config.model_dump(exclude=named) == said
+            if step.models["encoder"] == trained
+            and step.config.model_dump(exclude=named) == content
         )
-        made = next(same, None)
-        if made is None:
+        matrix = next(same, None)
+        if matrix is None:
             name = _of_seed(recipe, f"{entry_matrix.STAGE.name}.{config.name}.own", seed)
-            wanted = wanted.model_copy(update={"name": f"{config.name}.own", "model_seed": seed})
-            made = Step(name, entry_matrix.STAGE, wanted, entries.inputs, {"encoder": trained})
-            steps.append(made)
+            entry_config = entry_config.model_copy(
+                update={"name": f"{config.name}.own", "model_seed": seed}
+            )
+            matrix = Step(
+                name, entry_matrix.STAGE, entry_config, entries.inputs, {"encoder": trained}
+            )
+            steps.append(matrix)
         measured = define.DefineConfig(
-            **config.model_dump(exclude={"model_seed"}), part=part, own=pooled, model_seed=own
+            **config.model_dump(exclude={"model_seed"}),
+            part=part,
+            own=pooled,
+            model_seed=model_seed,
         )
         models: dict[str, Model] = {
             "trained": trained,
             "encoder": entries.models["encoder"],
             "entry_matrix": Made(entries.name),
-            "own_entries": Made(made.name),
+            "own_entries": Made(matrix.name),
         }
         step = _of_seed(recipe, f"{define.STAGE.name}.{config.name}", seed)
         inputs = {**guarded("labelled", "labelled"), "held_out_definitions": ("labelled",)}
@@ -197,14 +205,14 @@ def _form(recipe: Recipe) -> dict[str, Any]:
 
 
 def _whiten_step(
-    recipe: Recipe, settings: whiten.WhitenConfig, encoder: Model, seed: int, own: int | None
+    recipe: Recipe, settings: whiten.WhitenConfig, encoder: Model, seed: int, model_seed: int | None
 ) -> Step:
     """The whitening of an encoder's vectors, of texts in the form that is evaluated."""
     config = compiled(
         settings,
         **_form(recipe),
         corpora=tuple(corpus.name for corpus in recipe.unlabelled if corpus.role == "domain"),
-        model_seed=own,
+        model_seed=model_seed,
         trust_remote_code=recipe.train.trust_remote_code,
         prompts=recipe.prompts,
     )
@@ -228,7 +236,7 @@ def _choose_step(
     candidates: Sequence[Step],
     models: Mapping[str, Model],
     seed: int,
-    own: int | None,
+    model_seed: int | None,
 ) -> Step:
     """The choice among the candidates. candidates: steps with their vectors of passages, if any."""
     measured = recipe.evaluate
@@ -245,7 +253,7 @@ def _choose_step(
         retrieval_sets=folders,
         prompts=recipe.prompts,
         cnn_seed=cnn_seed(recipe),
-        model_seed=own,
+        model_seed=model_seed,
         trust_remote_code=recipe.train.trust_remote_code,
     )
     inputs: Inputs = {}
@@ -307,8 +315,8 @@ def _models_read(phase: PhaseConfig, part: PartConfig) -> dict[str, str]:
     What `select` stored is the evaluator's cosine of the plain anchor, and the teacher has to read
     what the student reads (GCSE, figure 4).
     """
-    told = phase.word_repetition and part.rows.source == "triplets" and part.decays()
-    return {**({TEACHER: "evaluator"} if told else {}), **part.models}
+    reads_repeated = phase.word_repetition and part.rows.source == "triplets" and part.decays()
+    return {**({TEACHER: "evaluator"} if reads_repeated else {}), **part.models}
 
 
 def _inputs(resolved: Resolved, phase: PhaseConfig) -> Inputs:

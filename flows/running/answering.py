@@ -57,13 +57,13 @@ def identity(config: Any, components: Mapping[str, Any]) -> Identity:
     if llm.name is not None:
         return Identity(llm.name, fingerprint.digest({"name": llm.name}))
     weights = str(components["models"]["llm"])
-    known = {
+    content = {
         "weights": weights,
         "adapter": components["externals"].get("adapter"),
         "dtype": llm.dtype,
         "quantization": llm.quantization,
     }
-    return Identity(f"{Path(llm.model or '').name}@{weights[:8]}", fingerprint.digest(known))
+    return Identity(f"{Path(llm.model or '').name}@{weights[:8]}", fingerprint.digest(content))
 
 
 def digested(
@@ -90,8 +90,8 @@ def digested(
             bases[key] = request, hashlib.sha256(fingerprint.canonical(common))
         digest = bases[key][1].copy()
         digest.update(f"\x1f{request.seed}\x1f".encode())
-        asked = "\x1f".join(parted(request)) if by_pieces else request.prompt
-        digest.update(asked.encode("utf-8", "surrogatepass"))
+        prompt = "\x1f".join(parted(request)) if by_pieces else request.prompt
+        digest.update(prompt.encode("utf-8", "surrogatepass"))
         yield replace(request, method=method, digest=digest.hexdigest()[:32])
 
 

@@ -72,10 +72,10 @@ def making(key: Any, fetch: Callable[[Any], Sent], part: Part, beat: float) -> I
         with TemporaryDirectory(prefix="tercet-") as apart:
             commit_part(order, part, silent, Path(apart))
 
-    made = _maker().submit(outcome, make)
+    future = _maker().submit(outcome, make)
     while True:
         try:
-            yield (made.result(timeout=beat),)
+            yield (future.result(timeout=beat),)
             return
         except TimeoutError:
             yield None
@@ -100,12 +100,12 @@ def arrived(sent: Sent) -> PartOrder:
     location = order.store.location
     try:
         store = open_store(location, create=False)
-        found = runs.was_started(store, order.run)
+        started = runs.was_started(store, order.run)
     except StoreError as error:
         if "://" in location:
             raise BadInput(error.kind, f"On the node {node}: {error}") from None
-        found = False
-    if not found:
+        started = False
+    if not started:
         raise BadInput(
             "unreachable",
             f"The node {node} does not see the store {location}: put it into a directory that all "
@@ -139,15 +139,15 @@ def _software(step: Step, store: Store) -> dict[str, str]:
         return {**versions, "": fingerprint.digest(fingerprints.closure(step))}
 
 
-def _check_software(node: str, wanted: Mapping[str, str], found: Mapping[str, str]) -> None:
-    for name, version in wanted.items():
-        if name and found[name] != version:
+def _check_software(node: str, required: Mapping[str, str], here: Mapping[str, str]) -> None:
+    for name, version in required.items():
+        if name and here[name] != version:
             raise BadInput(
                 "conflict",
-                f"The node {node} has {name} {found[name]}, and the driver {version}: install the "
+                f"The node {node} has {name} {here[name]}, and the driver {version}: install the "
                 "same versions on every node, as constraints.txt has them.",
             )
-    if found != wanted:
+    if here != required:
         raise BadInput(
             "conflict",
             f"The node {node} has other code than the driver for what this step makes: install "
@@ -156,9 +156,9 @@ def _check_software(node: str, wanted: Mapping[str, str], found: Mapping[str, st
 
 
 def _check_externals(order: PartOrder, store: Store) -> None:
-    found = fingerprints.external_digests(order.step, store)
+    digests = fingerprints.external_digests(order.step, store)
     for name, digest in order.components["externals"].items():
-        if found[name] != digest:
+        if digests[name] != digest:
             raise BadInput(
                 "conflict",
                 f"{order.step.name}'s {name!r} is not the driver's file: copy the driver's there.",

@@ -197,12 +197,12 @@ def _serve(connection: Connection, parent: int) -> None:
     order: PartOrder | None = None
     with suppress(EOFError, ConnectionError):
         while True:
-            asked = connection.recv()
-            if isinstance(asked, Part):
+            message = connection.recv()
+            if isinstance(message, Part):
                 assert order is not None
-                connection.send(outcome(commit_part, order, asked, silent))
+                connection.send(outcome(commit_part, order, message, silent))
             else:
-                order = asked
+                order = message
                 _free_memory()
 
 

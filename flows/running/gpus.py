@@ -32,9 +32,9 @@ class Card:
 
 def cards() -> tuple[Card, ...]:
     """The cards that this process may use; torch's `cuda` is the first."""
-    found = visible(os.environ.get(VISIBLE), _listed())
-    if found or VISIBLE in os.environ:
-        return found
+    listed = visible(os.environ.get(VISIBLE), _listed())
+    if listed or VISIBLE in os.environ:
+        return listed
     # Of another maker, or there is no nvidia-smi.
     import torch
 
@@ -48,31 +48,31 @@ def visible(told: str | None, listed: Sequence[Sequence[Card]]) -> tuple[Card, .
     ends may be missing. As in CUDA, nothing counts from one on that does not exist.
     listed: as from `parse_cards`; empty where it is not known.
     """
-    every = [card for own in listed for card in own]
+    every = [card for of_gpu in listed for card in of_gpu]
     if told is None:
         return tuple(every)
-    found: list[Card] = []
+    chosen: list[Card] = []
     for word in (word.strip() for word in told.split(",")):
         if word.isdigit() and (not listed or int(word) < len(listed)):
-            found.append(Card(word, listed[int(word)][0].key if listed else word))
+            chosen.append(Card(word, listed[int(word)][0].key if listed else word))
         elif word.startswith(("GPU-", "MIG-")):
             alike = [card.key for card in every if card.key.startswith(word)]
-            found.append(Card(word, alike[0] if len(alike) == 1 else word))
+            chosen.append(Card(word, alike[0] if len(alike) == 1 else word))
         else:
             break
-    return tuple({card.key: card for card in found}.values())
+    return tuple({card.key: card for card in chosen}.values())
 
 
 def parse_cards(text: str) -> list[list[Card]]:
     """The cards in what `nvidia-smi -L` prints: of each itself, or what it is cut into."""
-    found: list[list[Card]] = []
+    gpus: list[list[Card]] = []
     for kind, uuid in _LINE.findall(text):
         if kind == "GPU":
-            found.append([Card(str(len(found)), uuid)])
+            gpus.append([Card(str(len(gpus)), uuid)])
         else:
-            whole = [card for card in found[-1] if card.name != card.key]
-            found[-1] = [*([] if whole else found[-1]), Card(uuid, uuid)]
-    return found
+            whole = [card for card in gpus[-1] if card.name != card.key]
+            gpus[-1] = [*([] if whole else gpus[-1]), Card(uuid, uuid)]
+    return gpus
 
 
 def assign(cards: Sequence[Card], count: int) -> tuple[Card | None, ...]:
@@ -88,13 +88,13 @@ def turn(cards: Sequence[Card], say: Callable[[str], None]) -> Iterator[None]:
         for card in sorted(cards, key=lambda card: card.key):
             handle = _opened(card)
             held.callback(os.close, handle)
-            told = False
+            announced = False
             while True:
                 with suppress(BlockingIOError):
                     fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     break
-                if not told:
-                    told = True
+                if not announced:
+                    announced = True
                     say(f"waits for the GPU {card.name}, on which another process computes")
                 time.sleep(_POLL)
         yield
@@ -148,5 +148,5 @@ def torch_build() -> str | None:
         text = (Path(spec.origin).parent / "version.py").read_text(encoding="utf-8")
     except OSError:
         return None
-    found = re.search(r"^(cuda|hip)\b[^=]*=\s*['\"](\d+\.\d+)", text, re.MULTILINE)
-    return found and f"{'CUDA' if found[1] == 'cuda' else 'ROCm'} {found[2]}"
+    build = re.search(r"^(cuda|hip)\b[^=]*=\s*['\"](\d+\.\d+)", text, re.MULTILINE)
+    return build and f"{'CUDA' if build[1] == 'cuda' else 'ROCm'} {build[2]}"

@@ -100,8 +100,8 @@ class LlmSession:
         """What shows, since the last call, that one of the recipe's endpoints is not well."""
         from tercet.models.llm.client.client import Client
 
-        found, self._told = self._told, []
-        yield from found
+        warnings, self._told = self._told, []
+        yield from warnings
         if self._settings.endpoints and isinstance(self._client, Client):
             for tally in self._client.tallies():
                 yield from find_fruitless(tally)
@@ -174,17 +174,17 @@ class LlmSession:
         waited = False
         while block := list(islice(requests, _BLOCK)):
             digests = [request.digest for request in block]
-            known = self._pool.find(digests)
-            if not waited and len(known) < len(set(digests)):
+            responses = self._pool.find(digests)
+            if not waited and len(responses) < len(set(digests)):
                 waited = True
                 turn.enter_context(self._alone(f"asking-{method}-{who.digest}"))
-                known = self._pool.find(digests)
+                responses = self._pool.find(digests)
             for request in block:
-                found = known.get(request.digest)
-                if found is None:
+                response = responses.get(request.digest)
+                if response is None:
                     yield request
                 else:
-                    recalled.append(_recalled(request, found))
+                    recalled.append(_recalled(request, response))
 
     @contextmanager
     def _alone(self, name: str) -> Iterator[None]:
@@ -267,15 +267,15 @@ class LlmSession:
         settings = self._settings
         wire = Wire(llm.api, template_kwargs=llm.template_kwargs, send=llm.send)
         if settings.endpoints:
-            found = find_endpoints(settings, llm)
-            for absent in (one.absent for one in found if one.absent is not None):
+            reached = find_endpoints(settings, llm)
+            for absent in (one.absent for one in reached if one.absent is not None):
                 self._say(f"{str(absent).removesuffix('.')}. The others are asked meanwhile.")
-            if (clause := difference(found)) is not None:
-                row = {"difference": clause, "count": 2, "total": len(found)}
+            if (clause := difference(reached)) is not None:
+                row = {"difference": clause, "count": 2, "total": len(reached)}
                 self._told.append(UNLIKE.warning(row))
-            asked = [one.endpoint for one in found]
+            endpoints = [one.endpoint for one in reached]
             record = self._recording(answerer)
-            return Client(asked, wire, settings, answerer.who.label, record, _nothing)
+            return Client(endpoints, wire, settings, answerer.who.label, record, _nothing)
         assert folder is not None
         if llm.api == "chat" and not has_chat_template(folder):
             # Told before a server is started for nothing.
@@ -296,12 +296,12 @@ class LlmSession:
         engine = self._settings.engine
         self._engine = Engine(answerer.folder, llm, engine, self._folder, self._say)
         url = self._engine.start()
-        found = [Endpoint(url, self._engine.name, None)]
+        endpoints = [Endpoint(url, self._engine.name, None)]
         # The server may be restarting; `check` raises once it is dead for good.
         patience = max(self._settings.patience, engine.start_seconds)
         settings = self._settings.model_copy(update={"patience": patience})
         check, label = self._engine.check, answerer.who.label
-        return Client(found, wire, settings, label, self._recording(answerer), check)
+        return Client(endpoints, wire, settings, label, self._recording(answerer), check)
 
     def _recording(self, answerer: _Answerer) -> Callable[[Request, Answer], None]:
         """Stores an answer before anything else sees it. Raises Stopped at a ceiling."""
@@ -345,18 +345,18 @@ class LlmSession:
         )
 
 
-def _recalled(request: Request, found: Response) -> Answer:
+def _recalled(request: Request, response: Response) -> Answer:
     return Answer(
         request.place,
         request.digest,
-        found.model,
-        found.raw,
-        found.finish_reason,
-        found.prompt_tokens,
-        found.n_tokens,
-        found.attempts,
-        found.seconds,
-        found.endpoint,
+        response.model,
+        response.raw,
+        response.finish_reason,
+        response.prompt_tokens,
+        response.n_tokens,
+        response.attempts,
+        response.seconds,
+        response.endpoint,
     )
 
 

@@ -38,8 +38,8 @@ def _check_training(step: Step, by_name: Mapping[str, Step], tagged: Mapping[str
     source, trained = _way_back(step.models["backbone"], by_name)
     folder = _folder(step, source, tagged, in_cache=True)
     if folder is None:
-        made = by_name[source.step].config if trained and isinstance(source, Made) else None
-        if isinstance(made, PretrainConfig) and made.form == "masked":
+        pretrained = by_name[source.step].config if trained and isinstance(source, Made) else None
+        if isinstance(pretrained, PretrainConfig) and pretrained.form == "masked":
             # It will have a head, whichever that is.
             _check_head(step, "before the words")
         return
@@ -77,9 +77,9 @@ def _check_cnn(step: Step, by_name: Mapping[str, Step], tagged: Mapping[str, Pat
             continue
         folder = _folder(step, source, tagged, in_cache=True)
         origin = by_name[source.step].config if isinstance(source, Made) else None
-        known = bool(forms) or folder is not None or isinstance(origin, PretrainConfig)
+        is_known = bool(forms) or folder is not None or isinstance(origin, PretrainConfig)
         has = cnn_form(forms[0]) is not None if forms else folder is not None and _has_cnn(folder)
-        if known and not has:
+        if is_known and not has:
             raise BadInput(
                 "unfit_model",
                 f"{step.name}: pooling: {CNN} needs an encoder that was trained with it, or its "

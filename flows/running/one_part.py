@@ -84,8 +84,8 @@ class PartOrder:
         contents = dict(self.model_digests)
         for slot, model in self.step.models.items():
             if isinstance(model, Made) and self.step.stage.each is not None:
-                made = open_artifact(self.store, model.step, contents[slot]).records().values()
-                files = [file for record in made for file in record["files"]]
+                records = open_artifact(self.store, model.step, contents[slot]).records().values()
+                files = [file for record in records for file in record["files"]]
                 if files:
                     # artifacts/STEP/VERSION/files/UNIQUE/…
                     contents[slot] = fingerprint.digest(
@@ -179,9 +179,9 @@ def commit_part(
 
 def _unchanged(order: PartOrder) -> None:
     """Raises BadInput if a file named in the recipe has changed since the run began."""
-    found = fingerprints.external_digests(order.step, order.store)
+    digests = fingerprints.external_digests(order.step, order.store)
     changed = [
-        name for name, digest in found.items() if digest != order.components["externals"][name]
+        name for name, digest in digests.items() if digest != order.components["externals"][name]
     ]
     if changed:
         raise BadInput(

@@ -51,8 +51,11 @@ def start(
     """
     context = get_context("spawn")
     ours, theirs = context.Pipe()
-    own = {THREADS: str(max(1, _threads() // count)), **({gpus.VISIBLE: card.name} if card else {})}
-    with _surroundings(own), _deaf_children(), _without_main():
+    variables = {
+        THREADS: str(max(1, _threads() // count)),
+        **({gpus.VISIBLE: card.name} if card else {}),
+    }
+    with _surroundings(variables), _deaf_children(), _without_main():
         process = context.Process(target=serve, args=(theirs, os.getpid()), daemon=daemon)
         process.start()
     theirs.close()
@@ -104,14 +107,14 @@ def run_jobs(
                 assert isinstance(connection, Connection)
                 place, child, card = running[connection]
                 try:
-                    told = connection.recv()
+                    message = connection.recv()
                 except (EOFError, ConnectionError):
-                    told = Ended(error=RuntimeError(_KILLED))
-                if isinstance(told, Ended):
+                    message = Ended(error=RuntimeError(_KILLED))
+                if isinstance(message, Ended):
                     del running[connection]
                     slots.append(card)
                     end([child], lambda process: None)
-                yield place, told
+                yield place, message
     finally:
         end([child for _, child, _ in running.values()], lambda process: process.terminate())
 
@@ -125,9 +128,9 @@ def _serve_job(connection: Connection, parent: int) -> None:
             connection.send(what)
 
     with suppress(EOFError, ConnectionError):
-        job, given = connection.recv()
+        job, arguments = connection.recv()
         try:
-            ended = Ended(job(tell, *given))
+            ended = Ended(job(tell, *arguments))
         except Exception as error:
             ended = Ended(error=sendable(error))
         except KeyboardInterrupt:
@@ -156,15 +159,15 @@ def outcome(call: Callable[..., object], *given: Any) -> BaseException | None:
 
 def _threads() -> int:
     """The threads that this process may have, which its children share."""
-    told = os.environ.get(THREADS, "").partition(",")[0]
-    return int(told) if told.isdigit() else os.cpu_count() or 1
+    count_text = os.environ.get(THREADS, "").partition(",")[0]
+    return int(count_text) if count_text.isdigit() else os.cpu_count() or 1
 
 
 @contextmanager
-def _surroundings(own: dict[str, str]) -> Iterator[None]:
+def _surroundings(variables: dict[str, str]) -> Iterator[None]:
     """These variables of the environment, from the first module that a child imports on."""
-    before = {name: os.environ.get(name) for name in own}
-    os.environ.update(own)
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
     try:
         yield
     finally:

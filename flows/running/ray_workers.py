@@ -58,9 +58,9 @@ class RayWorkers:
             reads_model = bool(order.models)
             gpus = reads_model and self._device != "cpu" and _free_gpus()
             if gpus or not reads_model or order.resources.device == "cpu":
-                kept = ray.put(sent(order, "cuda" if gpus else "cpu"))
+                order_ref = ray.put(sent(order, "cuda" if gpus else "cpu"))
                 kind = "GPU" if gpus else "CPU"
-                way = _Way(order.step.name, kept, kind, reads_model, self._say, self._avoided)
+                way = _Way(order.step.name, order_ref, kind, reads_model, self._say, self._avoided)
                 try:
                     way.send(deque(parts), show)
                 finally:
@@ -207,7 +207,7 @@ class _Way:
             if lane.actor is not None:
                 ray.kill(lane.actor)
 
-    def _widen(self, wanted: int, elapsed: float) -> None:
+    def _widen(self, lanes_wanted: int, elapsed: float) -> None:
         """Takes the slots that have come, up to one for each part that is left.
 
         Raises Stopped if there have been none for long.
@@ -229,7 +229,7 @@ class _Way:
             self.lanes = self.lanes or [_Lane()]
             self.lanes[0].slots = room
             return
-        while len(self.lanes) + len(self.coming) < min(room, wanted):
+        while len(self.lanes) + len(self.coming) < min(room, lanes_wanted):
             if self.failed > TRIES + room:
                 if self.lanes or self.coming:
                     break
@@ -253,12 +253,12 @@ class _Way:
         return min(open_lanes, key=lambda lane: lane.sent / lane.slots, default=None)
 
     def _start(self, part: Part, lane: _Lane) -> None:
-        given = ([self.order], part, BEAT)
+        arguments = ([self.order], part, BEAT)
         if lane.actor is not None:
-            ref = lane.actor.make.options(num_returns="streaming").remote(*given)
+            ref = lane.actor.make.options(num_returns="streaming").remote(*arguments)
         else:
             options = {"num_cpus": 1, "max_retries": 0, **self._elsewhere()}
-            ref = ray.remote(_make).options(num_returns="streaming", **options).remote(*given)
+            ref = ray.remote(_make).options(num_returns="streaming", **options).remote(*arguments)
         self.attempts[ref] = _Attempt(part, lane)
         lane.sent += 1
 
@@ -289,7 +289,7 @@ class _Way:
         """Takes what an attempt says: where it is, that it lives, or how it ended."""
         attempt = self.attempts[ref]
         try:
-            said = ray.get(next(ref))
+            message = ray.get(next(ref))
         except exceptions.RayTaskError as fault:
             raise _foreign(self.step, fault) from fault
         except (exceptions.RayError, StopIteration) as fault:
@@ -299,12 +299,12 @@ class _Way:
             self._lose(ref, waiting, STARVED if starved else "died")
         else:
             attempt.silent = 0.0
-            if isinstance(said, str):
-                attempt.node = said
-            elif said is not None:
+            if isinstance(message, str):
+                attempt.node = message
+            elif message is not None:
                 self._forget(ref)
-                if said[0] is not None:
-                    raise said[0]
+                if message[0] is not None:
+                    raise message[0]
                 show(1, 1, "parts")
 
     def _watch(self, elapsed: float, waiting: deque[Part]) -> None:

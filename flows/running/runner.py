@@ -97,7 +97,7 @@ def open_run(
     with ExitStack() as going:
         # Nothing that it may use is deleted from here on.
         with locks.hold(store, runs.COLLECTION, collecting(say)):
-            kept = _kept(store, prints)
+            kept_versions = _kept(store, prints)
             run_id = runs.start_run(
                 store,
                 plan.recipe.name,
@@ -112,8 +112,8 @@ def open_run(
                     "arm": plan.arm,
                 },
             )
-            made = [f"{step}@{own.version}" for step, own in prints.items()]
-            runs.use(store, run_id, [*made, *kept])
+            versions = [f"{step}@{own.version}" for step, own in prints.items()]
+            runs.use(store, run_id, [*versions, *kept_versions])
             going.enter_context(locks.hold(store, f"run-{run_id}", say))
         try:
             with closing(executor), _llm_session(plan, store, run_id, say) as llm:
@@ -122,8 +122,8 @@ def open_run(
         except Exception as error:
             # Of an error that nobody foresaw, its type may be all that it says.
             ours = isinstance(error, BadInput | StoreError | Stopped | Unusable)
-            said = str(error) if ours else f"{type(error).__name__}: {error}"
-            runs.end_run(store, run_id, "failed", {"error": said[:2000]})
+            message = str(error) if ours else f"{type(error).__name__}: {error}"
+            runs.end_run(store, run_id, "failed", {"error": message[:2000]})
             raise
         except BaseException:
             # Ctrl-C, or Prefect's own exception for SIGTERM.
@@ -210,8 +210,8 @@ class SeedsAtOnce:
             cards = gpus.cards() if device(recipe.run.device) == "cuda" else ()
             at_once = min(at_once, len(cards) or at_once)
             seeds = range(recipe.seed, recipe.seed + recipe.seeds)
-            found = chains(steps, seeds) if at_once > 1 else []
-            missing = [chain for chain in found if not all(map(self._is_made, chain))]
+            seed_chains = chains(steps, seeds) if at_once > 1 else []
+            missing = [chain for chain in seed_chains if not all(map(self._is_made, chain))]
             if len(missing) > 1:
                 self._chains = missing
                 self.steps = reordered(steps, missing)
@@ -407,17 +407,17 @@ def chains(steps: Sequence[Step], seeds: Sequence[int]) -> list[list[Step]]:
 
     seeds: the recipe's, in order. The first one's steps have the names of the others' without seed.
     """
-    own = {
+    by_seed = {
         seed: [step for step in steps if step.name.endswith(f".seed{seed}")] for seed in seeds[1:]
     }
-    plain = {s.name.removesuffix(f".seed{seed}") for seed, named in own.items() for s in named}
-    found = [[step for step in steps if step.name in plain], *own.values()]
-    names = [{step.name for step in chain} for chain in found]
+    plain = {s.name.removesuffix(f".seed{seed}") for seed, named in by_seed.items() for s in named}
+    seed_chains = [[step for step in steps if step.name in plain], *by_seed.values()]
+    names = [{step.name for step in chain} for chain in seed_chains]
     every = set().union(*names)
-    for chain, mine in zip(found, names, strict=True):
-        if not chain or any((every - mine).intersection(step.needs) for step in chain):
+    for chain, names_of_chain in zip(seed_chains, names, strict=True):
+        if not chain or any((every - names_of_chain).intersection(step.needs) for step in chain):
             return []
-    return found
+    return seed_chains
 
 
 def reordered(steps: Sequence[Step], found: Sequence[Sequence[Step]]) -> list[Step]:
@@ -439,9 +439,11 @@ def guesses_of_tables(step: Step) -> Sequence[str]:
     """A sentence for each corpus of tables; none for steps that read no corpora."""
     if not isinstance(step.config, IngestConfig | LabelledConfig):
         return ()
-    found = {c.name: guesses(c, step.config.max_line_bytes) for c in step.config.corpora}
+    by_corpus = {c.name: guesses(c, step.config.max_line_bytes) for c in step.config.corpora}
     return [
-        f"{step.name}: corpus {name!r}: {', '.join(said)}." for name, said in found.items() if said
+        f"{step.name}: corpus {name!r}: {', '.join(texts)}."
+        for name, texts in by_corpus.items()
+        if texts
     ]
 
 
@@ -460,8 +462,8 @@ def own_documents(step: Step, artifact: Artifact) -> Sequence[str]:
     for row in rows.table("corpus_outcomes").to_pylist():
         if row["unit"] == "document" and row["outcome"] != NOTHING_KEPT:
             documents[row["corpus"]] += row["n"]
-    said = count_apart(documents, shipped)
-    return [f"{step.name}: {said}."] if said else ()
+    counts = count_apart(documents, shipped)
+    return [f"{step.name}: {counts}."] if counts else ()
 
 
 FAILED = "failed"
@@ -469,14 +471,14 @@ FAILED = "failed"
 
 def count_failed(artifact: Artifact) -> int:
     """The rows in the existing parts that a language model failed to answer."""
-    found = 0
+    failed = 0
     for record in artifact.records().values():
         for file in record["tables"].get("rejects", ()):
             with suppress(FileNotFoundError):
                 path = artifact.store.local(file["path"])
                 reasons = rows_of({"rejects": [path]}).table("rejects", ["reason"])["reason"]
-                found += pc.sum(pc.equal(reasons, FAILED)).as_py() or 0
-    return found
+                failed += pc.sum(pc.equal(reasons, FAILED)).as_py() or 0
+    return failed
 
 
 def ask_again(

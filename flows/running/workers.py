@@ -40,16 +40,16 @@ def find_workers(settings: RunSettings) -> Workers | None:
     """The workers that the recipe names; None for a number of processes. Raises BadInput."""
     if isinstance(settings.workers, int):
         return None
-    known = with_installed(GROUP, (RAY,))
-    found = known.get(settings.workers)
-    if found is None:
+    installed = with_installed(GROUP, (RAY,))
+    workers = installed.get(settings.workers)
+    if workers is None:
         raise BadInput(
             "unknown_name",
             f"run.workers: there are no workers {settings.workers!r}: give a number of processes, "
-            f"or one of {', '.join(sorted(known))}.",
+            f"or one of {', '.join(sorted(installed))}.",
         )
-    found.check()
-    return found
+    workers.check()
+    return workers
 
 
 def open_executor(settings: RunSettings, say: Say) -> Executor:
@@ -64,8 +64,8 @@ def check_answer() -> None:
     Ray itself would ask for minutes, and then end the process.
     """
     address = os.environ.get("RAY_ADDRESS", "")
-    host, found, port = address.rpartition(":")
-    if found:
+    host, colon, port = address.rpartition(":")
+    if colon:
         try:
             socket.create_connection((host.strip("[]"), int(port)), _ANSWER).close()
         except (OSError, ValueError):

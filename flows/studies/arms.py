@@ -86,8 +86,10 @@ def arms_of(
     for base in named:
         for point in product(*(values for _, values in grid)):
             values = dict(zip(keys, point, strict=True))
-            told = ", ".join(_overrides({short[key]: value for key, value in values.items()}))
-            name = ", ".join(part for part in (base.name, told) if part)
+            values_text = ", ".join(
+                _overrides({short[key]: value for key, value in values.items()})
+            )
+            name = ", ".join(part for part in (base.name, values_text) if part)
             changes = (*base.overrides, *_overrides(values))
             arms.append(Arm(name, base.recipe, changes, values, base.name))
     if len(arms) < 2:
@@ -107,25 +109,25 @@ def plan_arms(arms: Sequence[Arm], store: Store, arguments: RunArguments) -> lis
 
     arguments: those that all arms share, apart from the recipe and its changes.
     """
-    found: list[PlannedArm] = []
+    planned_arms: list[PlannedArm] = []
     checked: list[Config] = []
     for arm in arms:
         try:
-            own = replace(arguments, recipe=arm.recipe, overrides=arm.overrides)
-            plan = replace(prepare(own, checked), arm=arm.name)
+            of_arm = replace(arguments, recipe=arm.recipe, overrides=arm.overrides)
+            plan = replace(prepare(of_arm, checked), arm=arm.name)
             prints = fingerprints.fingerprints(plan.steps, plan.recipe.seed, store, fetch=True)
         except BadInput as error:
             raise BadInput(error.kind, f"Arm {arm.name!r}: {error}") from None
         planned = PlannedArm(arm, plan, {name: str(one.version) for name, one in prints.items()})
-        for other in found:
+        for other in planned_arms:
             if other.versions == planned.versions:
                 raise BadInput(
                     "conflict",
                     f"Arms {other.arm.name!r} and {arm.name!r} are the same run, since no step "
                     "reads what differs between them: leave one out.",
                 )
-        found.append(planned)
-    return found
+        planned_arms.append(planned)
+    return planned_arms
 
 
 def step_counts(planned: Sequence[PlannedArm], store: Store) -> list[tuple[str, int, int, int]]:
@@ -168,13 +170,13 @@ def run_apart(
     """
     on = {device(one.plan.recipe.run.device) for one in planned}
     jobs = [(_run_arm_apart, (one,)) for one in planned]
-    for place, told in run_jobs(jobs, at_once, gpus.cards() if "cuda" in on else ()):
-        if isinstance(told, Ended):
+    for place, message in run_jobs(jobs, at_once, gpus.cards() if "cuda" in on else ()):
+        if isinstance(message, Ended):
             one = planned[place]
-            run_id, steps, error = told.value or (None, (), told.error)
+            run_id, steps, error = message.value or (None, (), message.error)
             yield place, Outcome(one, run_id, steps, error)
         else:
-            yield place, told
+            yield place, message
 
 
 def _run_arm_apart(
@@ -198,8 +200,8 @@ def made_and_reused(outcomes: Sequence[Outcome]) -> dict[str, tuple[int, int]]:
     counts: dict[str, list[int]] = {}
     for outcome in outcomes:
         for result in outcome.steps:
-            made = counts.setdefault(result.step, [0, 0])
-            made[1 if result.state == "reused" else 0] += 1
+            tally = counts.setdefault(result.step, [0, 0])
+            tally[1 if result.state == "reused" else 0] += 1
     steps = _ordered([outcome.planned for outcome in outcomes])
     return {step: (counts[step][0], counts[step][1]) for step in steps if step in counts}
 
@@ -238,9 +240,9 @@ def _named(file: str, recipe: str, common: Sequence[str]) -> list[Arm]:
                 f"{path}: arm {str(name)!r} must be a mapping of recipe keys to values, such as "
                 "select.negative_max: 0.6.",
             )
-        own = {str(key): value for key, value in (changes or {}).items()}
-        chosen = own.pop(RECIPE_KEY, recipe)
-        arms.append(Arm(str(name), str(chosen), (*common, *_overrides(own))))
+        overrides = {str(key): value for key, value in (changes or {}).items()}
+        chosen = overrides.pop(RECIPE_KEY, recipe)
+        arms.append(Arm(str(name), str(chosen), (*common, *_overrides(overrides))))
     return arms
 
 

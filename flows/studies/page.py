@@ -144,19 +144,19 @@ def _choice(results: Results) -> str:
     suite, dev = results.metric.suite, results.metric.on_dev()
     if results.best is not None:
         name = results.rows[results.best].arm.name
-        said = f"* {name!r} is the best on dev ({dev}): chosen on dev, never on test."
+        message = f"* {name!r} is the best on dev ({dev}): chosen on dev, never on test."
         if results.few_on_dev:
-            said += (
+            message += (
                 f" But dev has fewer than {FEW} questions, which cannot tell arms apart"
                 f"{more_of(suite, 'dev')}."
             )
-        return said
+        return message
     if dev is None:
         return f"{suite} has no dev set, so no arm is marked as the best."
-    said = f"No arm has {dev}, so none is marked as the best"
+    message = f"No arm has {dev}, so none is marked as the best"
     if not results.on_dev:
-        return f"{said}: --set 'evaluate.splits=[dev, test]'."
-    return f"{said}, since dev has no such questions{more_of(suite, 'dev')}."
+        return f"{message}: --set 'evaluate.splits=[dev, test]'."
+    return f"{message}, since dev has no such questions{more_of(suite, 'dev')}."
 
 
 def spec_of(results: Results) -> dict[str, Any]:
@@ -169,12 +169,12 @@ def spec_of(results: Results) -> dict[str, Any]:
     low, mean = (charts.field(name, "Q", title, **free) for name in ("low", "mean"))
     point = {"type": "point", "filled": True, "size": 90, "opacity": 1}
     rule = {"type": "rule", "strokeWidth": 2}
-    told: dict[str, Any] = {"tooltip": tip}
+    encoding: dict[str, Any] = {"tooltip": tip}
     if key is None:
-        told["y"] = charts.field("arm", "N", sort=None, axis={"labelLimit": 260})
+        encoding["y"] = charts.field("arm", "N", sort=None, axis={"labelLimit": 260})
         layers = [
-            charts.layer(rule, x=low, x2={"field": "high"}, **told),
-            charts.layer(point, x=mean, **told),
+            charts.layer(rule, x=low, x2={"field": "high"}, **encoding),
+            charts.layer(point, x=mean, **encoding),
         ]
         return charts.chart(layers, 34 * max(1, len(values)), values)
     series = list(dict.fromkeys(value["series"] for value in values))
@@ -183,17 +183,17 @@ def spec_of(results: Results) -> dict[str, Any]:
     places = sorted({value["x"] for value in values})
     # A tick for each value that was tried, as it was written.
     axis = {"values": places, "labelExpr": "datum.value"} if len(places) <= MOST_TICKS else {}
-    told["color"] = charts.field("series", "N", scale={"domain": series}, **legend)
+    encoding["color"] = charts.field("series", "N", scale={"domain": series}, **legend)
     # Rates of 1e-5 and 2e-5 would share a place beside one of 1e-3.
     wide = places[0] > 0 and places[-1] >= 10 * places[0]
     scale = {"type": "log"} if wide else {"zero": False}
-    told["x"] = charts.field("x", "Q", key, axis=axis, scale=scale)
+    encoding["x"] = charts.field("x", "Q", key, axis=axis, scale=scale)
     dashes = {"domain": series, "range": charts.DASHES}
     dash = charts.field("series", "N", scale=dashes, **legend)
     layers = [
-        charts.layer(rule | {"opacity": 0.6}, y=low, y2={"field": "high"}, **told),
-        charts.layer({"type": "line"}, y=mean, strokeDash=dash, **told),
-        charts.layer(point, y=mean, **told),
+        charts.layer(rule | {"opacity": 0.6}, y=low, y2={"field": "high"}, **encoding),
+        charts.layer({"type": "line"}, y=mean, strokeDash=dash, **encoding),
+        charts.layer(point, y=mean, **encoding),
     ]
     return charts.chart(layers, 280, values)
 
@@ -212,8 +212,8 @@ def _numeric_key(rows: Sequence[Row]) -> str | None:
 def _point(row: Row, key: str | None) -> dict[str, Any]:
     assert row.asked is not None
     mean, low, high = row.asked.mean, row.asked.low, row.asked.high
-    said = f"{mean:.2f}" + (f" ({format_range(low, high)})" if low is not None else "")
-    point = {"arm": row.arm.name, "mean": mean, "low": low, "high": high, "said": said}
+    label = f"{mean:.2f}" + (f" ({format_range(low, high)})" if low is not None else "")
+    point = {"arm": row.arm.name, "mean": mean, "low": low, "high": high, "said": label}
     if key is not None:
         point["x"] = row.arm.values[key]
         point["series"] = _series(row, key)

@@ -187,20 +187,20 @@ def _mean(summary: SeedSummary | None) -> float:
 
 
 def _asked(found: Sequence[Found], asked: str | None) -> Metric:
-    there = {metric for one in found for metric, values in one.figures.items() if values}
-    wanted = [asked] if asked is not None else [*_own(found), *DEFAULTS]
-    for text in wanted:
-        if parse_metric(text) in there:
+    metrics = {metric for one in found for metric, values in one.figures.items() if values}
+    candidates = [asked] if asked is not None else [*_own(found), *DEFAULTS]
+    for text in candidates:
+        if parse_metric(text) in metrics:
             return parse_metric(text)
-    if not there:
+    if not metrics:
         raise BadInput("no_rows", "No arm was evaluated: fix what failed and repeat the command.")
     if asked is None:
         # A suite may have none of the usual ones. Tasks come first, and test, as with those.
-        return min(there, key=_unusual)
-    told = "; ".join(sorted(map(str, there))[:8])
+        return min(metrics, key=_unusual)
+    names = "; ".join(sorted(map(str, metrics))[:8])
     raise BadInput(
         "unknown_name",
-        f"No arm has the metric {asked!r}: choose one with --metric, such as {told}.",
+        f"No arm has the metric {asked!r}: choose one with --metric, such as {names}.",
     )
 
 
@@ -225,10 +225,10 @@ def _summary(values: Mapping[int | None, Value]) -> SeedSummary | None:
     if not values:
         return None
     if len(values) > 1:
-        over = summarise_seeds([found.value for found in values.values()])
+        over = summarise_seeds([figure.value for figure in values.values()])
         return replace(over, low=None, high=None) if _few(values) else over
-    (found,) = values.values()
-    return SeedSummary(found.value, None, found.low, found.high, 1)
+    (figure,) = values.values()
+    return SeedSummary(figure.value, None, figure.low, figure.high, 1)
 
 
 def _difference(one: Found, first: Found, metric: Metric, store: Store) -> Gap | None:
