@@ -34,16 +34,16 @@ def list_store(store: str, run_ref: str | None) -> None:
     if run_ref is not None:
         _list_run(opened, runs.resolve_run(opened, run_ref))
         return
-    found = runs.list_runs(opened)
-    if not found:
+    listed = runs.list_runs(opened)
+    if not listed:
         typer.echo(f"No runs in {opened.location} yet: start one with `tercet run quickstart`.")
         return
     names = _names_by_target(opened)
-    rows = [_run_row(run, names) for run in found[:NEWEST_RUNS]]
+    rows = [_run_row(run, names) for run in listed[:NEWEST_RUNS]]
     columns = ["run", "recipe", "with", "state", "started", "took", "steps", "verdict", "tags"]
     _echo(columns, rows)
-    if len(found) > NEWEST_RUNS:
-        typer.echo(f"… and {len(found) - NEWEST_RUNS:,} older ones: tercet sql 'FROM runs'")
+    if len(listed) > NEWEST_RUNS:
+        typer.echo(f"… and {len(listed) - NEWEST_RUNS:,} older ones: tercet sql 'FROM runs'")
 
 
 def show_ref(ref: str, store: str, run_ref: str | None) -> None:
@@ -104,29 +104,30 @@ def _target(store: Store, ref: str) -> str:
 
 def _check_free(store: Store, name: str) -> None:
     """Refuses a tag that would hide a step, table or recipe of the same name."""
-    taken: dict[str, str] = {}
+    in_use: dict[str, str] = {}
     for run in runs.list_runs(store):
-        taken[run["recipe_name"]] = "a recipe"
-        taken[run["run_id"]] = "a run"
+        in_use[run["recipe_name"]] = "a recipe"
+        in_use[run["run_id"]] = "a run"
         for entry in run["steps"]:
-            taken |= dict.fromkeys(entry.get("tables", {}), "a table")
-            taken |= {entry.get("stage", entry["step"]): "a stage", entry["step"]: "a step"}
-    if name in taken:
+            in_use |= dict.fromkeys(entry.get("tables", {}), "a table")
+            in_use |= {entry.get("stage", entry["step"]): "a stage", entry["step"]: "a step"}
+    if name in in_use:
         raise BadInput(
-            "conflict", f"{name!r} is {taken[name]} of this store: choose another name for the tag."
+            "conflict",
+            f"{name!r} is {in_use[name]} of this store: choose another name for the tag.",
         )
 
 
 def _names_by_target(store: Store) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+    names: dict[str, list[str]] = {}
     for name, target in sorted(runs.list_tags(store).items()):
-        found.setdefault(target, []).append(name)
-    return found
+        names.setdefault(target, []).append(name)
+    return names
 
 
 def _run_row(run: Mapping[str, Any], names: Mapping[str, Sequence[str]]) -> tuple[str | None, ...]:
     states = [entry.get("state") for entry in run["steps"]]
-    told = [
+    parts = [
         f"{states.count(state)} {state}"
         for state in ("made", "resumed", "reused")
         if states.count(state)
@@ -138,7 +139,7 @@ def _run_row(run: Mapping[str, Any], names: Mapping[str, Sequence[str]]) -> tupl
         run["state"],
         _moment(run["started"]),
         _duration(run),
-        ", ".join(told) or "none",
+        ", ".join(parts) or "none",
         _judged(run) or run["end_info"].get("error"),
         ", ".join(names.get(run["run_id"], ())) or None,
     )
@@ -156,12 +157,12 @@ def _changes(run: Mapping[str, Any]) -> str | None:
     info = run["info"]
     if info.get("tried") is not None:
         return f"try {info['tried']}"
-    given = info.get("arguments", {})
+    values = info.get("arguments", {})
     names = ("corpus", "seed", "until", "limit")
-    options = [f"--{name} {given[name]}" for name in names if given.get(name) is not None]
+    options = [f"--{name} {values[name]}" for name in names if values.get(name) is not None]
     # First, since a narrow terminal cuts what is long.
     arm = [f"arm {info['arm']}"] if info.get("arm") else []
-    return ", ".join([*arm, *(given.get("overrides") or ()), *options]) or None
+    return ", ".join([*arm, *(values.get("overrides") or ()), *options]) or None
 
 
 def _list_run(store: Store, run: Mapping[str, Any]) -> None:
@@ -218,14 +219,14 @@ def _show_components(manifest: Mapping[str, Any]) -> None:
     components = dict(manifest.get("components", {}))
     if not components:
         return
-    said: dict[str, Any] = {"stage": components.pop("stage", manifest.get("stage"))}
+    shown: dict[str, Any] = {"stage": components.pop("stage", manifest.get("stage"))}
     config = components.pop("config", None)
-    said |= {"config": _set_keys(config)} if config else {}
-    said |= {key: value for key, value in components.items() if value not in (None, {}, [])}
+    shown |= {"config": _set_keys(config)} if config else {}
+    shown |= {key: value for key, value in components.items() if value not in (None, {}, [])}
     modules = manifest.get("modules", {})
     if modules:
-        said["modules"] = f"{len(modules)} of Tercet's (`tercet plan` names those that change)"
-    text = yaml.safe_dump(said, sort_keys=False, allow_unicode=True, width=100)
+        shown["modules"] = f"{len(modules)} of Tercet's (`tercet plan` names those that change)"
+    text = yaml.safe_dump(shown, sort_keys=False, allow_unicode=True, width=100)
     typer.echo("\nmade from")
     typer.echo("\n".join(f"  {line}" for line in text.rstrip().splitlines()))
 
@@ -262,10 +263,10 @@ def _short(value: Any) -> Any:
 
 def _echo(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     # Columns that are empty in every row are left out.
-    kept = [i for i in range(len(columns)) if any(row[i] is not None for row in rows)]
+    filled = [i for i in range(len(columns)) if any(row[i] is not None for row in rows)]
     lines, _ = text_table.render(
-        [columns[i] for i in kept],
-        [[row[i] for i in kept] for row in rows],
+        [columns[i] for i in filled],
+        [[row[i] for i in filled] for row in rows],
         text_table.terminal_width(),
     )
     typer.echo("\n".join(lines))

@@ -55,19 +55,19 @@ def define(
         raise BadInput(kind_of(error, "unfit_model"), str(error)) from None
     space = read_space(way.space)
     if way.projection is None:
-        found = nearest_by_cosine(encoder, space, texts, count)
+        entries_found = nearest_by_cosine(encoder, space, texts, count)
     else:
         projection = read_projection(way.projection)
-        found = nearest_entries(encoder, projection, space, texts, count)
+        entries_found = nearest_entries(encoder, projection, space, texts, count)
     measure = "cosine" if way.projection is None else "probability"
     if format_ == "json":
         rows = [
             {"text": text, "entries": [{"entry": e, measure: value} for e, value in nearest]}
-            for text, nearest in zip(texts, found, strict=True)
+            for text, nearest in zip(texts, entries_found, strict=True)
         ]
         typer.echo(json.dumps(rows, indent=2, ensure_ascii=False))
         return
-    for number, (text, nearest) in enumerate(zip(texts, found, strict=True)):
+    for number, (text, nearest) in enumerate(zip(texts, entries_found, strict=True)):
         if len(texts) > 1:
             typer.echo(("\n" if number else "") + text)
         lines = [(rank, entry, f"{value:.3f}") for rank, (entry, value) in enumerate(nearest, 1)]
@@ -95,7 +95,7 @@ class _Way:
     why: str = ""
 
 
-def _part(artifact: Artifact, wanted: str | None) -> str:
+def _part(artifact: Artifact, chosen: str | None) -> str:
     """The part of the phase that trained on the definitions which are meant."""
     slots = [slot.rpartition(".") for slot in _models(artifact)]
     parts = [part for part, _, name in slots if name == ENTRY_MATRIX]
@@ -106,17 +106,17 @@ def _part(artifact: Artifact, wanted: str | None) -> str:
             f"{step} was not trained on definitions, so it cannot say what they define: name a "
             "phase with the loss definition (tercet define TEXT --model train.PHASE).",
         )
-    if wanted is None and len(parts) > 1:
+    if chosen is None and len(parts) > 1:
         raise BadInput(
             "missing_key",
             f"{step} was trained on several dictionaries: name one of its parts {named} (tercet "
             f"define TEXT --part {parts[0]}).",
         )
-    if wanted is not None and wanted not in parts:
+    if chosen is not None and chosen not in parts:
         raise BadInput(
-            "unknown_name", f"{step} has no part {wanted!r} with definitions, only {named}."
+            "unknown_name", f"{step} has no part {chosen!r} with definitions, only {named}."
         )
-    return wanted or parts[0]
+    return chosen or parts[0]
 
 
 def _models(artifact: Artifact) -> Mapping[str, str]:
@@ -135,27 +135,27 @@ def _way(store: Store, artifact: Artifact, folder: Path, part: str) -> _Way:
     components = measured.components()
     space = made_model(store, components["models"]["own_entries"])
     values = _mrr(measured)
-    projected, own = values.get(PROJECTION), values.get(OWN_ENTRIES)
+    projected, cosine = values.get(PROJECTION), values.get(OWN_ENTRIES)
     if space is None:
         return _by_projection(store, artifact, folder, part)
     by_cosine = _Way(space, pooling=components["config"]["own"])
-    if projected is None or own is None:
+    if projected is None or cosine is None:
         return replace(by_cosine, why="No definitions were held out to compare the two ways.")
-    better = by_cosine if own >= projected else _by_projection(store, artifact, folder, part)
-    why = f"Held-out definitions: MRR {own:.1f} by cosine, {projected:.1f} by the projection."
+    better = by_cosine if cosine >= projected else _by_projection(store, artifact, folder, part)
+    why = f"Held-out definitions: MRR {cosine:.1f} by cosine, {projected:.1f} by the projection."
     return replace(better, why=why)
 
 
 def _measurement(store: Store, artifact: Artifact, part: str) -> Artifact | None:
     """What the step `define.PHASE` has last made of this encoder and part, if it ran."""
-    found = []
+    measured = []
     for other in all_artifacts(store):
         if other.step.startswith(f"{DEFINE.name}."):
             components = other.components()
             trained = _models(other).get("trained")
             if trained == artifact.version and components["config"]["part"] == part:
-                found.append((str((other.manifest() or {}).get("created")), other))
-    return max(found, key=lambda one: one[0])[1] if found else None
+                measured.append((str((other.manifest() or {}).get("created")), other))
+    return max(measured, key=lambda one: one[0])[1] if measured else None
 
 
 def _mrr(measured: Artifact) -> dict[str, float]:

@@ -40,7 +40,7 @@ def show_difference(ref_a: str, ref_b: str, format_: str, store: str) -> None:
         tables = list(compare_rows(a.store, a.connection, steps, a.run, b.run))
         figures = compare_figures(a, b)
         if format_ == "json":
-            told = {
+            content = {
                 "runs": [_named(a), _named(b)],
                 "recipe": [{"key": key, "a": one, "b": other} for key, one, other in recipe],
                 "steps": [asdict(step) for step in steps],
@@ -50,7 +50,7 @@ def show_difference(ref_a: str, ref_b: str, format_: str, store: str) -> None:
             }
             # A terminal would obey some characters instead of showing them.
             plain = sys.stdout.isatty()
-            print(json.dumps(_finite(told), indent=2, ensure_ascii=plain, default=str))
+            print(json.dumps(_finite(content), indent=2, ensure_ascii=plain, default=str))
             return
         reached = {entry["step"] for side in (a, b) for entry in side.run["steps"]}
         lines = [
@@ -83,11 +83,11 @@ def _said(side: Subject) -> str:
 
 
 def _titled(
-    title: str, said: str, heads: Sequence[str], rows: Sequence[Sequence[Any]]
+    title: str, text: str, heads: Sequence[str], rows: Sequence[Sequence[Any]]
 ) -> Iterator[str]:
     """A heading with a table below; one line if there is nothing to show."""
     yield ""
-    yield f"{title}: {said if rows else 'no difference'}"
+    yield f"{title}: {text if rows else 'no difference'}"
     if rows:
         yield from text_table.render(heads, rows, text_table.terminal_width())[0]
 
@@ -124,14 +124,14 @@ def _row_lines(tables: Sequence[TableDifference]) -> Iterator[str]:
 def _example(row: Mapping[str, Any], key: Sequence[str]) -> str:
     """A row in one line: of a changed one its key and what changed, else its texts and numbers."""
     if "changed" in row:
-        told = [f"{name} {_short(row[name])}" for name in key]
-        told += [f"{n}: {_short(x)} → {_short(y)}" for n, (x, y) in row["changed"].items()]
+        parts = [f"{name} {_short(row[name])}" for name in key]
+        parts += [f"{n}: {_short(x)} → {_short(y)}" for n, (x, y) in row["changed"].items()]
     else:
-        known = {n: v for n, v in row.items() if v is not None and not isinstance(v, list | dict)}
+        filled = {n: v for n, v in row.items() if v is not None and not isinstance(v, list | dict)}
         # Ids say little by themselves; a row of nothing else shows its key.
-        content = [name for name in known if not name.endswith("_id")]
-        told = [f"{name} {_short(known[name])}" for name in content or known]
-    return ", ".join(told)
+        content = [name for name in filled if not name.endswith("_id")]
+        parts = [f"{name} {_short(filled[name])}" for name in content or filled]
+    return ", ".join(parts)
 
 
 def _figure_lines(figures: Sequence[FigureDifference]) -> Iterator[str]:

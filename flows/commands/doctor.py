@@ -59,8 +59,8 @@ def examine(store: str) -> int:
     1 otherwise.
     """
     states = set()
-    for found in (libraries(), machine(store), writable(store), gpu(), minilm(), prefect()):
-        for state, what, says in found:
+    for findings in (libraries(), machine(store), writable(store), gpu(), minilm(), prefect()):
+        for state, what, says in findings:
             typer.echo(f"{'missing' if state == 'unwritable' else state:<8} {what:<9} {says}")
             states.add(state)
     typer.echo("")
@@ -153,14 +153,14 @@ def writable(store: str) -> Iterator[Finding]:
     place = store
     try:
         if "://" in store or store.startswith("s3:/"):
-            there = is_store(store)
+            exists = is_store(store)
             if store.startswith("s3://"):
                 with clear_errors(store):
                     probe(Bucket(store.rstrip("/")))
         else:
             root = _root(store)
-            place, there = str(root), (root / MARKER).is_file()
-            if there or root.is_file() or (root.is_dir() and strangers(root)):
+            place, exists = str(root), (root / MARKER).is_file()
+            if exists or root.is_file() or (root.is_dir() and strangers(root)):
                 open_store(store, create=False)
             with tempfile.NamedTemporaryFile(dir=_standing(root), prefix=".probe-") as file:
                 file.write(b"tercet")
@@ -171,7 +171,7 @@ def writable(store: str) -> Iterator[Finding]:
         says = f"{place} is not writable ({error.strerror or error}): free some space, check its "
         yield Finding("unwritable", "store", says + "permissions, or choose another with --store")
     else:
-        yield Finding("ok", "store", place + ("" if there else " (created by the first run)"))
+        yield Finding("ok", "store", place + ("" if exists else " (created by the first run)"))
 
 
 def gpu() -> Iterator[Finding]:
@@ -198,14 +198,14 @@ def minilm() -> Iterator[Finding]:
         folder = weights.locate(MINILM)
         assert folder is not None, "a package's folder is a local one"
         with (folder / "model.safetensors").open("rb") as source:
-            found = hashlib.file_digest(source, "sha256").hexdigest()
+            sha256 = hashlib.file_digest(source, "sha256").hexdigest()
     except weights.ModelMissing as error:
         yield Finding("missing", "minilm", str(error))
     except OSError:
         yield Finding("missing", "minilm", f"the package lacks its weights: {_INSTALL}")
     else:
-        digest = f"sha256 {found[:12]}…"
-        if found == MINILM_SHA256:
+        digest = f"sha256 {sha256[:12]}…"
+        if sha256 == MINILM_SHA256:
             yield Finding("ok", "minilm", f"all-MiniLM-L6-v2, {digest}")
         else:
             says = f"unexpected weights ({digest}): reinstall them ({_INSTALL})"

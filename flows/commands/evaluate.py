@@ -95,7 +95,7 @@ def evaluate_encoders(
     read_cases(cases, chosen)
     asked_of = read_retrieval_sets(queries, chosen)
     left_out = [describe_skipped(task) for task in read_sets(graded, chosen) if task.skipped]
-    left_out += [said for task in asked_of for _, said, _ in task.left_out()]
+    left_out += [message for task in asked_of for _, message, _ in task.left_out()]
     left_out += run.left_out
     paths = _paths(models, store, run_ref)
 
@@ -120,15 +120,17 @@ def evaluate_encoders(
     )
     with reporter("evaluate", sys.stderr.isatty()) as progress:
         resources = Resources(on, run.batch_size, progress=progress)
-        own = [*run.awareness, *run.judged]
-        found = evaluate_models(paths, config, resources, pairs=run.pairs, tasks=own, seed=run.seed)
+        run_tasks = [*run.awareness, *run.judged]
+        figures = evaluate_models(
+            paths, config, resources, pairs=run.pairs, tasks=run_tasks, seed=run.seed
+        )
     trained_on = {name: _trained_on(name, path, store, run_ref) for name, path in paths.items()}
-    found = _marked(found, trained_on)
+    figures = _marked(figures, trained_on)
     if format_ == "table":
-        lines = [*_table(found, precise), *_transductive_notes(found), *_drawn(run)]
+        lines = [*_table(figures, precise), *_transductive_notes(figures), *_drawn(run)]
         typer.echo("\n".join([*lines, *left_out]))
         return
-    print_rows(found, format_)
+    print_rows(figures, format_)
 
 
 def _check_folders(beir: Sequence[str]) -> None:
@@ -187,13 +189,13 @@ def model_path(model: str, store: str, run_ref: str | None) -> Path:
     try:
         return weights.fetch(model)
     except weights.ModelMissing as error:
-        said = str(error)
+        message = str(error)
         if plain:
-            said = (
+            message = (
                 f"{model!r} is no step, version or tag of this store, no directory, and cannot be "
                 "fetched from the hub: check its name, --store, the network and HF_TOKEN."
             )
-        raise BadInput(error.kind, said) from None
+        raise BadInput(error.kind, message) from None
 
 
 def _in_store(model: str, store: str, run_ref: str | None) -> Path | None:
@@ -223,7 +225,7 @@ def _suite(suite: str | None, names: Sequence[str], splits: Sequence[Split]) -> 
     Its files are checked before any model is loaded. Raises: BadInput.
     """
     try:
-        known = task_names(names)
+        tasks = task_names(names)
     except BadInput as error:
         known_of_run = " or ".join(OF_A_RUN)
         raise BadInput(
@@ -233,7 +235,7 @@ def _suite(suite: str | None, names: Sequence[str], splits: Sequence[Split]) -> 
         ) from None
     inside = [name for name in names or ["sts"] if not name.startswith(MTEB)]
     if not inside:
-        revisions(known)
+        revisions(tasks)
         return None
     if suite is None:
         raise BadInput(
@@ -258,19 +260,19 @@ def _listed(text: str) -> list[str]:
     return list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
 
 
-def _table(found: pa.Table, precision: str) -> list[str]:
+def _table(figures: pa.Table, precision: str) -> list[str]:
     """One line per task, one column per model, each followed by its difference to the first."""
-    rows = found.to_pylist()
+    rows = figures.to_pylist()
     models = list(dict.fromkeys(row["model"] for row in rows))
-    known = {(row["model"], *_named(row), row["metric"]): row for row in rows}
+    by_name = {(row["model"], *_named(row), row["metric"]): row for row in rows}
     lines = []
     for name, metric in _shown(rows):
-        first = known[models[0], *name, metric]
+        first = by_name[models[0], *name, metric]
         cells = [_figure(first)]
         for model in models[1:]:
             # A figure may be undefined for one of two models even on the same pairs.
-            cells.append(_figure(known.get((model, *name, metric))))
-            cells.append(_gain(known.get((model, *name, metric + GAIN))))
+            cells.append(_figure(by_name.get((model, *name, metric))))
+            cells.append(_gain(by_name.get((model, *name, metric + GAIN))))
         lines.append((_label(*name), SPELT[metric], *cells, first["n"]))
     titles = [_title(number, models) for number in range(len(models))]
     heads = [titles[0]]
@@ -318,15 +320,15 @@ def _legend(rows: Sequence[Mapping[str, Any]], models: Sequence[str], precision:
         lines.append(WHY_TOO_FEW)
     for number, model in enumerate(models, start=1):
         row = next(row for row in rows if row["model"] == model)
-        told = f"version {row['model_version']}, pooling {row['pooling']}, {precision}"
-        lines.append(f"{number}: {model}, {told}" if len(models) > 1 else f"{model}, {told}")
+        details = f"version {row['model_version']}, pooling {row['pooling']}, {precision}"
+        lines.append(f"{number}: {model}, {details}" if len(models) > 1 else f"{model}, {details}")
     forms: dict[str, dict[str, str]] = {}
     for row in rows:
         if row["task"] not in AVERAGES:
             forms.setdefault(row["text_form"], {})[_label(*_named(row))] = row["data_digest"]
     for form, tasks in forms.items():
-        told = ", ".join(f"{task} {digest}" for task, digest in tasks.items())
-        lines.append(f"Texts {form}; digest of the data: {told}")
+        details = ", ".join(f"{task} {digest}" for task, digest in tasks.items())
+        lines.append(f"Texts {form}; digest of the data: {details}")
     return lines
 
 
@@ -365,22 +367,22 @@ def _figure(row: Mapping[str, Any] | None) -> str | None:
         return None
     if row["metric"] in GEOMETRY:
         return f"{row['value']:.3f}"
-    told = f"{row['value']:.2f}"
+    text = f"{row['value']:.2f}"
     if row["ci_low"] is None or is_few(row["n"]):
-        return told
-    return f"{told} ({row['ci_low']:.1f} to {row['ci_high']:.1f})"
+        return text
+    return f"{text} ({row['ci_low']:.1f} to {row['ci_high']:.1f})"
 
 
 def _gain(row: Mapping[str, Any] | None) -> str | None:
     if row is None:
         return None
-    told = f"{row['value']:+.2f}"
+    text = f"{row['value']:+.2f}"
     if is_few(row["n"]):
-        return f"{told} ({TOO_FEW})"
+        return f"{text} ({TOO_FEW})"
     if row["ci_low"] is None:
-        return told
+        return text
     p = "p < 0.001" if row["p"] < 0.001 else f"p {row['p']:.3f}"
-    return f"{told} ({row['ci_low']:+.2f} to {row['ci_high']:+.2f}) {p}"
+    return f"{text} ({row['ci_low']:+.2f} to {row['ci_high']:+.2f}) {p}"
 
 
 def _trained_on(
@@ -409,21 +411,21 @@ def _trained_on(
         return metric_names.transductive_sets(connection)
 
 
-def _marked(found: pa.Table, sets: Mapping[str, frozenset[tuple[str, str]]]) -> pa.Table:
+def _marked(figures: pa.Table, sets: Mapping[str, frozenset[tuple[str, str]]]) -> pa.Table:
     """The rows with a column `transductive`: whether the model was trained on texts of the set."""
     marks = [
         metric_names.is_transductive(
             Metric(row["suite"], row["task"], row["subset"], row["metric"]), sets[row["model"]]
         )
-        for row in found.to_pylist()
+        for row in figures.to_pylist()
     ]
-    return found.append_column("transductive", pa.array(marks, pa.bool_()))
+    return figures.append_column("transductive", pa.array(marks, pa.bool_()))
 
 
-def _transductive_notes(found: pa.Table) -> list[str]:
+def _transductive_notes(figures: pa.Table) -> list[str]:
     """A line for each model with figures of sets that it was trained on, and what that means."""
     tasks: dict[str, dict[str, None]] = {}
-    for row in found.to_pylist():
+    for row in figures.to_pylist():
         if row["transductive"]:
             tasks.setdefault(row["model"], {})[row["task"]] = None
     lines = [f"{model}: transductive on {', '.join(of)}" for model, of in tasks.items()]

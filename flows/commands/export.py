@@ -178,8 +178,8 @@ def _later(store: Store, artifact: Artifact, run_ref: str | None) -> str | None:
     run = find_run(store, artifact, run_ref)
     for entry in [] if run is None else run["steps"]:
         if entry["stage"] in ("whiten", "choose") and entry.get("version") is not None:
-            made = open_artifact(store, entry["step"], entry["version"]).manifest()
-            if made is not None and artifact.version in made["inputs"]:
+            manifest = open_artifact(store, entry["step"], entry["version"]).manifest()
+            if manifest is not None and artifact.version in manifest["inputs"]:
                 return str(entry["step"])
     return None
 
@@ -234,11 +234,11 @@ def _graph(artifact: Artifact, target: Path) -> None:
 
 def _beir(store: Store, target: Path, run_ref: str | None) -> None:
     written = export_beir(store, target, run_ref)
-    asked = ", ".join(f"{count:,} of {split}" for split, count in sorted(written.judged.items()))
+    counts = ", ".join(f"{count:,} of {split}" for split, count in sorted(written.judged.items()))
     documents = {"passage": "passages", "document": "rows", "file": "files"}[written.unit]
     typer.echo(
         f"{written.documents:,} {documents} of run {written.run['run_id']} are in {target}, with "
-        f"queries: {asked}."
+        f"queries: {counts}."
     )
     if written.unit != "passage":
         typer.echo(
@@ -369,15 +369,15 @@ def push_folder(
 
     api = HfApi(token=os.environ[TOKEN])
     try:
-        made = api.create_repo(repository, repo_type=kind, private=not public, exist_ok=True)
-        if not public and not api.repo_info(made.repo_id, repo_type=kind).private:
+        created = api.create_repo(repository, repo_type=kind, private=not public, exist_ok=True)
+        if not public and not api.repo_info(created.repo_id, repo_type=kind).private:
             raise BadInput(
                 "exists",
                 f"{folder} is complete, but was not uploaded: {repository} already exists "
                 "and is public. Name another, or pass --public.",
             )
         api.upload_folder(
-            repo_id=made.repo_id,
+            repo_id=created.repo_id,
             repo_type=kind,
             folder_path=folder,
             commit_message="Exported by Tercet",
@@ -392,10 +392,10 @@ def push_folder(
             f"{folder} is complete, but was not uploaded to {repository}: {_reason(error)}. "
             f"Later: {later}",
         ) from error
-    return str(made)
+    return str(created)
 
 
 def _reason(error: Exception) -> str:
     """The first line of the error, with the token removed if it contains it."""
-    said = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
-    return said.replace(os.environ.get(TOKEN) or "\0", "[token]")
+    message = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+    return message.replace(os.environ.get(TOKEN) or "\0", "[token]")

@@ -260,7 +260,7 @@ def _other_pairs(described: Description) -> Iterator[str]:
     for pair in described.pairs:
         if (pair.query, pair.answer) == described.pair:
             continue
-        said = f"{pair.query!r} and {pair.answer!r} look like a pair"
+        message = f"{pair.query!r} and {pair.answer!r} look like a pair"
         why = "."
         if not pair.natural:
             gone = pair.rows - pair.distinct
@@ -274,7 +274,7 @@ def _other_pairs(described: Description) -> Iterator[str]:
         elif described.pair is not None:
             why = f" too; {' and '.join(map(repr, described.pair))} were taken."
         options = f"--query {shlex.quote(pair.query)} --answer {shlex.quote(pair.answer)}"
-        yield f"{said}{why} To take them: {options}"
+        yield f"{message}{why} To take them: {options}"
 
 
 def _beyond_labels(described: Description) -> Iterator[str]:
@@ -301,21 +301,23 @@ def _short(described: Description, ingest: Mapping[str, Any]) -> str | None:
 
 def _more(described: Description) -> Mapping[str, str]:
     """What the comments say of this corpus."""
-    said = []
+    sentences = []
     if described.packages:
-        said.append("packages: those whose docstrings are read; files: the share of their files.")
+        sentences.append(
+            "packages: those whose docstrings are read; files: the share of their files."
+        )
     elif described.columns:
-        said.append(f"The columns are {', '.join(described.columns)}.")
+        sentences.append(f"The columns are {', '.join(described.columns)}.")
         if described.pair is not None:
-            said.append("query and answer are natural pairs.")
+            sentences.append("query and answer are natural pairs.")
         if described.labels:
-            said.append("labels: a column that only measures; it enters no text.")
+            sentences.append("labels: a column that only measures; it enters no text.")
     elif described.format == ".txt":
-        said.append(
+        sentences.append(
             "prose: true means paragraphs separated by blank lines; false, one sentence per line; "
             "lines, several sentences per line."
         )
-    return {"corpora": " ".join(said)}
+    return {"corpora": " ".join(sentences)}
 
 
 def _hints(described: Description, search: bool) -> Mapping[str, Sequence[str]]:

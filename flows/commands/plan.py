@@ -62,25 +62,28 @@ def _installed(steps: Sequence[Step]) -> list[str]:
     used: dict[str, list[str]] = {}
     for chosen in (chosen for step in steps for chosen in step.stage.uses(step.config)):
         if module := getattr(chosen, "module", ""):
-            own = used.setdefault(package_of(module), [])
-            own.append(f"{type(chosen).__name__.lower()} {chosen.name}")  # type: ignore[attr-defined]
-    return [f"From {name}: {', '.join(dict.fromkeys(own))}." for name, own in used.items()]
+            names_of_package = used.setdefault(package_of(module), [])
+            names_of_package.append(f"{type(chosen).__name__.lower()} {chosen.name}")  # type: ignore[attr-defined]
+    return [
+        f"From {name}: {', '.join(dict.fromkeys(names_of_package))}."
+        for name, names_of_package in used.items()
+    ]
 
 
 def _time(planned: Sequence[PlannedStep]) -> str:
     """The time of the steps that ask no language model; "" if there is nothing to make."""
     open_steps = [step for step in planned if step.state != "reuse" and step.asking is None]
-    known = [step for step in open_steps if step.seconds is not None]
+    timed = [step for step in open_steps if step.seconds is not None]
     if not open_steps:
         return ""
     unknown = [step.step for step in open_steps if step.seconds is None]
-    total = sum(step.seconds or 0.0 for step in known)
+    total = sum(step.seconds or 0.0 for step in timed)
     if unknown and total < 1:
         return "; time unknown"
-    said = f"; about {format_clock(total)}"
+    message = f"; about {format_clock(total)}"
     if unknown:
-        said += f", unknown for {_listed(unknown) if len(unknown) < 6 else len(unknown)}"
-    return said
+        message += f", unknown for {_listed(unknown) if len(unknown) < 6 else len(unknown)}"
+    return message
 
 
 def _asking(planned: Sequence[PlannedStep], steps: Sequence[Step]) -> list[str]:
@@ -89,9 +92,11 @@ def _asking(planned: Sequence[PlannedStep], steps: Sequence[Step]) -> list[str]:
     unknown = [step.step for step in planned if step.lacking]
     if lines:
         lines.append(_total([step.asking for step in planned if step.asking], unknown))
-    made = {step.step for step in planned if step.state == "reuse"}
-    pending = {step.name: tuple(name for name in step.needs if name not in made) for step in steps}
-    asks = [step.name for step in steps if step.stage.asks is not None and step.name not in made]
+    reused = {step.step for step in planned if step.state == "reuse"}
+    pending = {
+        step.name: tuple(name for name in step.needs if name not in reused) for step in steps
+    }
+    asks = [step.name for step in steps if step.stage.asks is not None and step.name not in reused]
     # Steps whose inputs must be requested first are listed separately, so that the commands that
     # cost nothing cannot be mistaken for those that do.
     groups: dict[tuple[str, ...], list[PlannedStep]] = {}
@@ -106,18 +111,18 @@ def _asking(planned: Sequence[PlannedStep], steps: Sequence[Step]) -> list[str]:
 
 def _turns(planned: Sequence[PlannedStep], steps: Sequence[Step]) -> str | None:
     """One line if several models are to answer: in which order, and what each is asked."""
-    made = {step.step for step in planned if step.state == "reuse"}
-    asked: dict[str, list[str]] = {}
+    reused = {step.step for step in planned if step.state == "reuse"}
+    steps_of: dict[str, list[str]] = {}
     for step in steps:
-        who = None if step.name in made else writer(step)
+        who = None if step.name in reused else writer(step)
         if who is not None:
             decoding = getattr(step.config, "decoding", None)
             label = who if decoding is None else f"{who} ({decoding.backend})"
-            asked.setdefault(label, []).append(step.name)
-    if len(asked) < 2:
+            steps_of.setdefault(label, []).append(step.name)
+    if len(steps_of) < 2:
         return None
-    told = "; then ".join(f"{who} for {_listed(names)}" for who, names in asked.items())
-    return f"Models answer one after another, each ended before the next starts: {told}."
+    turns = "; then ".join(f"{who} for {_listed(names)}" for who, names in steps_of.items())
+    return f"Models answer one after another, each ended before the next starts: {turns}."
 
 
 def _total(estimates: Sequence[Estimate], unknown: Sequence[str]) -> str:
@@ -126,31 +131,31 @@ def _total(estimates: Sequence[Estimate], unknown: Sequence[str]) -> str:
     prompts = sum(one.prompt_tokens for one in estimates)
     answers = sum(one.answer_tokens for one in estimates)
     longest = "" if all(one.known_length for one in estimates) else "at most "
-    said = f"In all: {requests:,} requests, about {prompts:,} prompt tokens"
-    said += f", {longest}{answers:,} answer tokens"
+    message = f"In all: {requests:,} requests, about {prompts:,} prompt tokens"
+    message += f", {longest}{answers:,} answer tokens"
     times = [one.seconds for one in estimates if one.requests > one.answered]
     if times and None not in times:
-        said += f"; about {format_clock(sum(time or 0.0 for time in times))}"
+        message += f"; about {format_clock(sum(time or 0.0 for time in times))}"
     else:
-        said += "; time unknown" if times else ""
+        message += "; time unknown" if times else ""
     costs = [one.money for one in estimates]
     if costs and None not in costs:
-        said += f"; {longest}{sum(cost or 0.0 for cost in costs):,.4f} by the recipe's prices"
+        message += f"; {longest}{sum(cost or 0.0 for cost in costs):,.4f} by the recipe's prices"
     if unknown:
-        said += f"; plus an unknown number for {_listed(unknown)}"
-    return said + "."
+        message += f"; plus an unknown number for {_listed(unknown)}"
+    return message + "."
 
 
 def _behind(names: Iterable[str], pending: Mapping[str, Sequence[str]]) -> set[str]:
     """These steps, and all unfinished steps that they depend on."""
-    found: set[str] = set()
+    behind: set[str] = set()
     open_names = list(names)
     while open_names:
         name = open_names.pop()
-        if name not in found:
-            found.add(name)
+        if name not in behind:
+            behind.add(name)
             open_names.extend(pending[name])
-    return found
+    return behind
 
 
 def _known_later(
@@ -166,10 +171,10 @@ def _known_later(
     last = [name for name in lacking if name not in brought]
     commands = "; ".join(f"tercet run … --until {name}" for name in last)
     makes = "makes" if len(last) == 1 else "make"
-    asked = f"requests for {_listed(before)}" if before else "none"
+    requests = f"requests for {_listed(before)}" if before else "none"
     return (
         f"How many requests {_listed([step.step for step in later])} will make is known only after "
-        f"{_listed(last)}, which {makes} {asked} ({commands})."
+        f"{_listed(last)}, which {makes} {requests} ({commands})."
     )
 
 
@@ -178,39 +183,39 @@ def _listed(names: Sequence[str]) -> str:
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
-def _asked(step: str, found: Estimate) -> str:
+def _asked(step: str, estimate: Estimate) -> str:
     """One line: a step's number of requests, their tokens, time and cost."""
-    looked = f". (from {found.sampled:,} prompts)"
-    if found.requests == found.answered:
-        answered = f": {found.answered:,} rows are answered already" if found.answered else ""
+    looked = f". (from {estimate.sampled:,} prompts)"
+    if estimate.requests == estimate.answered:
+        answered = f": {estimate.answered:,} rows are answered already" if estimate.answered else ""
         return f"{step} has nothing new to ask{answered}{looked}"
-    most = "" if found.known_length else "at most "
-    said = (
-        f"{step} asks {found.requests - found.answered:,} rows"
-        + (f" ({found.answered:,} more are answered already)" if found.answered else "")
-        + f": about {found.prompt_tokens:,} prompt tokens, "
-        f"{most}{found.answer_tokens:,} answer tokens"
+    most = "" if estimate.known_length else "at most "
+    message = (
+        f"{step} asks {estimate.requests - estimate.answered:,} rows"
+        + (f" ({estimate.answered:,} more are answered already)" if estimate.answered else "")
+        + f": about {estimate.prompt_tokens:,} prompt tokens, "
+        f"{most}{estimate.answer_tokens:,} answer tokens"
     )
-    if found.seconds is not None:
-        said += f", about {format_clock(found.seconds)} at the rate seen so far"
-    if found.money is not None:
-        said += f", {most}{found.money:,.4f} by the recipe's prices"
-    return said + looked
+    if estimate.seconds is not None:
+        message += f", about {format_clock(estimate.seconds)} at the rate seen so far"
+    if estimate.money is not None:
+        message += f", {most}{estimate.money:,.4f} by the recipe's prices"
+    return message + looked
 
 
 def plan_line(step: PlannedStep) -> str:
     """One line: the step, what will happen to it, why, and how much there is to do."""
-    said = [f"{step.step:<32} {step.state:<7}"]
+    parts = [f"{step.step:<32} {step.state:<7}"]
     if step.why:
-        said.append("; ".join(step.why))
+        parts.append("; ".join(step.why))
     if step.parts is not None:
         done, total = step.parts
         if step.state == "resume" or done:
-            said.append(f"({done} of {total} parts exist)")
+            parts.append(f"({done} of {total} parts exist)")
     if step.rows is not None:
-        said.append(f"[{step.rows:,} rows in]")
+        parts.append(f"[{step.rows:,} rows in]")
     if step.seconds is not None:
-        said.append(f"about {format_clock(step.seconds)}")
+        parts.append(f"about {format_clock(step.seconds)}")
     if step.failed:
-        said.append(f"[{count_of(step.failed, 'failed row')}: --retry-failed asks again]")
-    return " ".join(said).rstrip()
+        parts.append(f"[{count_of(step.failed, 'failed row')}: --retry-failed asks again]")
+    return " ".join(parts).rstrip()

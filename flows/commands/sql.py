@@ -64,12 +64,12 @@ def answer(
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _format(asked: str | None, output: str | None) -> str:
-    format_ = asked or "table"
+def _format(chosen: str | None, output: str | None) -> str:
+    format_ = chosen or "table"
     ending = Path(output).suffix.removeprefix(".").lower() if output is not None else ""
     if format_ in ("table", "json") and ending in rows_out.FORMATS:
         return ending if format_ == "table" or ending == "jsonl" else format_
-    if asked is None and ending not in ("", "txt"):
+    if chosen is None and ending not in ("", "txt"):
         raise BadInput(
             "bad_value",
             f"{output}: no format ends in .{ending}; use {', '.join(rows_out.FORMATS)}, or .txt "
@@ -162,18 +162,21 @@ def _table(schema: pa.Schema, batches: Iterator[pa.RecordBatch], width: int | No
     shown: list[tuple[Any, ...]] = []
     count = 0
     for batch in batches:
-        wanted = batch.slice(0, max(0, TABLE_ROWS - len(shown)))
-        if wanted.num_rows:
-            shown += list(zip(*(column.to_pylist() for column in wanted.columns), strict=True))
+        head = batch.slice(0, max(0, TABLE_ROWS - len(shown)))
+        if head.num_rows:
+            shown += list(zip(*(column.to_pylist() for column in head.columns), strict=True))
         count += batch.num_rows
     if names == ["explain_key", "explain_value"]:
         return [str(value) for _, value in shown]
     lines, cut = text_table.render(names, shown, width)
     if count > len(shown):
-        told = f"{len(shown):,} of {count_of(count, 'row')}: -o FILE.csv writes all of them"
+        counted = f"{len(shown):,} of {count_of(count, 'row')}: -o FILE.csv writes all of them"
     else:
-        told = count_of(count, "row")
-    return [*lines, told + ("; long texts are cut: --format json shows all of them" if cut else "")]
+        counted = count_of(count, "row")
+    return [
+        *lines,
+        counted + ("; long texts are cut: --format json shows all of them" if cut else ""),
+    ]
 
 
 def _from_pipe(store: Store, run_ref: str | None, format_: str, output: str | None) -> None:
@@ -280,10 +283,10 @@ def _schema(store: Store, run_ref: str | None, table: str) -> list[str]:
     with closing(connect(store, run_ref)) as connection:
         try:
             name = ".".join(map(quoted_name, table.split(".")))
-            found = connection.execute(f"DESCRIBE {name}").fetchall()
+            described = connection.execute(f"DESCRIBE {name}").fetchall()
         except duckdb.Error as error:
             raise BadInput("bad_query", sql_fault(error)) from error
-    columns = [(name, kind, meaning(table, name)) for name, kind, *_ in found]
+    columns = [(name, kind, meaning(table, name)) for name, kind, *_ in described]
     return text_table.render(["column", "type", "meaning"], columns, text_table.terminal_width())[0]
 
 

@@ -50,8 +50,8 @@ def remove_runs(refs: Sequence[str], store: str) -> None:
 
 def copy_store(source: str, target: str) -> None:
     """Copies what the target lacks. Raises StoreError."""
-    found = open_store(source, create=False)
-    copied = copying.copy(found, open_store(target))
+    opened = open_store(source, create=False)
+    copied = copying.copy(opened, open_store(target))
     if copied:
         size = format_bytes(sum(copied.values()))
         typer.echo(f"Copied to {target}: {len(copied):,} objects, {size}.")
@@ -69,13 +69,13 @@ def collect_garbage(store: str, keep: int | None, delete: bool) -> None:
     keep: so many of the runs of each recipe that were done count, by default all.
     """
     opened = open_store(store, create=False)
-    found = collect(opened, keep, delete, waits)
-    size = sum(found.objects.values()) + sum(found.near.values())
+    garbage = collect(opened, keep, delete, waits)
+    size = sum(garbage.objects.values()) + sum(garbage.near.values())
     if size:
-        rows = list(_rows(found))
+        rows = list(_rows(garbage))
         lines, _ = text_table.render(["step", "versions", "size"], rows, right=[False, True, True])
         typer.echo("\n".join([*lines, ""]))
-    for line in _said(found, size, store, keep, delete):
+    for line in _said(garbage, size, store, keep, delete):
         typer.echo(line)
     if delete and size and (opened.work / catalog.CATALOG).exists():
         from tercet.tasks.stages import known_schemas
@@ -83,11 +83,11 @@ def collect_garbage(store: str, keep: int | None, delete: bool) -> None:
         catalog.write_catalog(opened, known_schemas())
 
 
-def _rows(found: Garbage) -> Iterator[tuple[str, int | None, str]]:
+def _rows(garbage: Garbage) -> Iterator[tuple[str, int | None, str]]:
     """What goes of each step, and what else, the largest first."""
     versions: dict[str, set[str]] = {}
     sizes: Counter[str] = Counter()
-    for path, size in [*found.objects.items(), *found.near.items()]:
+    for path, size in [*garbage.objects.items(), *garbage.near.items()]:
         folder, *rest = path.split("/")
         name = rest[0] if folder == "artifacts" else _BESIDE.get(folder, "(records)")
         if folder == "artifacts":
@@ -97,9 +97,9 @@ def _rows(found: Garbage) -> Iterator[tuple[str, int | None, str]]:
         yield name, len(versions.get(name, ())) or None, format_bytes(size)
 
 
-def _said(found: Garbage, size: int, store: str, keep: int | None, delete: bool) -> Iterator[str]:
-    if found.lost:
-        names = [run["run_id"] for run in found.lost]
+def _said(garbage: Garbage, size: int, store: str, keep: int | None, delete: bool) -> Iterator[str]:
+    if garbage.lost:
+        names = [run["run_id"] for run in garbage.lost]
         more = f" and {len(names) - _NAMED_RUNS:,} more" if len(names) > _NAMED_RUNS else ""
         yield f"No longer whole without it: {', '.join(names[:_NAMED_RUNS])}{more}."
     if delete:
@@ -109,12 +109,12 @@ def _said(found: Garbage, size: int, store: str, keep: int | None, delete: bool)
         yield f"{format_bytes(size)} can go. To delete it: {shlex.join([*words, '--store', store])}"
     else:
         yield "There is nothing to delete."
-    if found.waiting:
-        yield f"{format_bytes(found.waiting)} more are younger than a day, or in use: they stay."
-    if not size and keep is None and found.kept:
+    if garbage.waiting:
+        yield f"{format_bytes(garbage.waiting)} more are younger than a day, or in use: they stay."
+    if not size and keep is None and garbage.kept:
         yield (
-            f"What {len(found.kept):,} runs and the tags use stays: `tercet rm RUN` removes a run, "
-            "`tercet gc --keep N` looks at the last N of each recipe alone."
+            f"What {len(garbage.kept):,} runs and the tags use stays: `tercet rm RUN` removes a "
+            "run, `tercet gc --keep N` looks at the last N of each recipe alone."
         )
 
 
@@ -213,42 +213,44 @@ def show_room(store: str, format_: str) -> None:
     Raises BadInput for an unknown format, StoreError.
     """
     opened = open_store(store, create=False)
-    there = opened.stats("")
+    objects = opened.stats("")
     if opened.near != opened:
-        there |= opened.near.stats("")
+        objects |= opened.near.stats("")
     snapshot = read_snapshot(opened)
-    rows = room(opened, snapshot, there)
+    rows = room(opened, snapshot, objects)
     if format_ == "table":
         print(printable("\n".join(_lines(opened, snapshot, rows))))
         return
     print_rows(pa.Table.from_pylist(rows, ROOM), format_)
 
 
-def room(store: Store, snapshot: Snapshot, there: Mapping[str, Stat]) -> list[dict[str, Any]]:
+def room(store: Store, snapshot: Snapshot, objects: Mapping[str, Stat]) -> list[dict[str, Any]]:
     """The rows of `ROOM`: steps and what lies beside them, whose bytes add up to all, then runs.
 
     kind: step, other or run. alone: of a step, the bytes that neither a run nor a tag uses; of a
     run, those that no other run and no tag uses.
     """
-    own: dict[str, set[str]] = {}
-    for path in there:
+    of_artifact: dict[str, set[str]] = {}
+    for path in objects:
         folder, *rest = path.split("/")
         if folder == "artifacts" and len(rest) > 2 and rest[2] not in ("data", "files"):
-            own.setdefault(f"{rest[0]}@{rest[1]}", set()).add(path)
+            of_artifact.setdefault(f"{rest[0]}@{rest[1]}", set()).add(path)
     for entry in snapshot.entries:
         named = {path for record in entry.records for path in paths_of(record)}
-        own.setdefault(entry.name, set()).update(p for p in named if p.startswith("artifacts/"))
+        of_artifact.setdefault(entry.name, set()).update(
+            p for p in named if p.startswith("artifacts/")
+        )
 
     def files(artifacts: Collection[str]) -> set[str]:
         named = with_stand_ins(snapshot, artifacts)
-        return set[str]().union(*(own.get(name, ()) for name in named)) & there.keys()
+        return set[str]().union(*(of_artifact.get(name, ()) for name in named)) & objects.keys()
 
     used = {run["run_id"]: files(runs.used(store, run)) for run in snapshot.runs}
     tagged = files(snapshot.tags.values())
     users = Counter(path for paths in [*used.values(), tagged] for path in paths)
     steps: dict[str, list[str]] = {}
     beside: dict[str, list[str]] = {}
-    for path in there:
+    for path in objects:
         folder, *rest = path.split("/")
         if folder == "artifacts" and rest:
             steps.setdefault(rest[0], []).append(path)
@@ -256,19 +258,19 @@ def room(store: Store, snapshot: Snapshot, there: Mapping[str, Stat]) -> list[di
             beside.setdefault(_BESIDE_ROOM.get(folder, "records and the rest"), []).append(path)
 
     def row(kind: str, name: str, paths: Sequence[str], alone: int | None) -> dict[str, Any]:
-        size = sum(there[path].bytes for path in paths)
+        size = sum(objects[path].bytes for path in paths)
         return dict(zip(ROOM.names, (kind, name, None, size, alone), strict=True))
 
     rows = []
     for name, paths in steps.items():
-        unused = sum(there[path].bytes for path in paths if not users[path])
+        unused = sum(objects[path].bytes for path in paths if not users[path])
         versions = len({path.split("/")[2] for path in paths})
         rows.append(row("step", name, paths, unused) | {"versions": versions})
     rows += [row("other", name, paths, None) for name, paths in beside.items()]
     rows.sort(key=lambda one: (one["kind"] == "other", -one["bytes"]))
     for run in snapshot.runs:
         paths_ = used[run["run_id"]]
-        alone = sum(there[path].bytes for path in paths_ if users[path] == 1)
+        alone = sum(objects[path].bytes for path in paths_ if users[path] == 1)
         rows.append(row("run", run["run_id"], sorted(paths_), alone))
     return rows
 
@@ -289,12 +291,12 @@ def _lines(store: Store, snapshot: Snapshot, rows: Sequence[Mapping[str, Any]]) 
     right = [False, True, True, True]
     lines, _ = text_table.render(["step", "versions", "size", "unused"], cells, right=right)
     lines = [f"{store.location}: {total}", "", *lines]
-    known = {run["run_id"]: run for run in snapshot.runs}
+    by_id = {run["run_id"]: run for run in snapshot.runs}
     cells = [
         [
             row["name"],
-            known[row["name"]]["recipe_name"],
-            known[row["name"]]["state"],
+            by_id[row["name"]]["recipe_name"],
+            by_id[row["name"]]["state"],
             format_bytes(row["bytes"]),
             format_bytes(row["alone"]),
             ", ".join(tag for tag, name in snapshot.tags.items() if name == row["name"]) or None,

@@ -56,8 +56,8 @@ def run_study(
     say("\n".join(_made_lines(outcomes)))
     failed = [outcome for outcome in outcomes if outcome.error is not None]
     if len(failed) < len(outcomes):
-        found = [study_results.found_of(outcome, store) for outcome in outcomes]
-        _show(study_results.results(found, metric, store), arguments.recipe, html, command)
+        arms_found = [study_results.found_of(outcome, store) for outcome in outcomes]
+        _show(study_results.results(arms_found, metric, store), arguments.recipe, html, command)
     if failed:
         names = ", ".join(repr(outcome.planned.arm.name) for outcome in failed)
         say(f"{len(failed)} of {len(outcomes)} arms failed ({names}). Resume with:\n  {command}")
@@ -99,11 +99,13 @@ def _outcomes(planned: Sequence[PlannedArm], at_once: int, command: str) -> Iter
     outcomes: dict[int, Outcome] = {}
     say(f"\n{len(planned)} arms, {at_once} at a time:")
     with closing(studies.run_apart(planned, at_once)) as apart:
-        for place, told in apart:
-            if isinstance(told, Outcome):
-                outcomes[place] = _told(told, command)
-                told = f"is done: {len(outcomes)} of {len(planned)}" if not told.error else "failed"
-            for line in told.splitlines():
+        for place, message in apart:
+            if isinstance(message, Outcome):
+                outcomes[place] = _told(message, command)
+                message = (
+                    f"is done: {len(outcomes)} of {len(planned)}" if not message.error else "failed"
+                )
+            for line in message.splitlines():
                 say(f"{planned[place].arm.name:<{longest}} | {line}")
     yield from (outcomes[place] for place in range(len(planned)))
 
@@ -149,9 +151,9 @@ def _show(results: Results, recipe: str, html: Path, command: str) -> None:
     table = html.with_suffix(".csv")
     study_page.write_csv(table, results)
     study_page.write_html(html, Path(recipe).name, results, command)
-    told = [row for row in results.rows if row.why]
+    unmeasured = [row for row in results.rows if row.why]
     with suppress(BrokenPipeError):
         print("\n".join(["", *lines]))
-        for row in told:
+        for row in unmeasured:
             print(f"{row.arm.name}: {row.why}")
         print(f"Plot and table: {html}, {table}")

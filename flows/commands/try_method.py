@@ -39,11 +39,11 @@ def try_method(arguments: RunArguments, method: str, count: int) -> None:
     """
     whole = prepare(arguments)
     # All of them: extraction can be tried where no step of a run reads it.
-    wanted = _step(whole.every, method)
+    chosen = _step(whole.every, method)
     run_plan = RunPlan(
         whole.recipe,
-        until(whole.every, wanted.name),
-        replace(arguments, until=wanted.name),
+        until(whole.every, chosen.name),
+        replace(arguments, until=chosen.name),
         tried=method,
     )
     with open_run(run_plan, say) as handle:
@@ -58,10 +58,10 @@ def try_method(arguments: RunArguments, method: str, count: int) -> None:
                 )
             return make(silent)
 
-        inputs = [step for step in run_plan.steps if step.name != wanted.name]
+        inputs = [step for step in run_plan.steps if step.name != chosen.name]
         run_steps(handle, [partial(show_step, reused=False), ask_nobody], inputs)
-        order = order_of(handle, wanted)
-        if wanted.stage.asks is None:
+        order = order_of(handle, chosen)
+        if chosen.stage.asks is None:
             _show_rows(order, method, count)
         else:
             _show_answers(order, method, count)
@@ -74,17 +74,19 @@ def _show_rows(order: PartOrder, method: str, count: int) -> None:
     for source in spread(list(order.driving))[:_PARTS]:
         with tempfile.TemporaryDirectory() as scratch:
             work = replace(work_on(order, source), scratch=Path(scratch))
-            made = next(generated(work), None)
-            if made is None:
+            generations = next(generated(work), None)
+            if generations is None:
                 continue
             each = str(order.step.stage.each)
             columns = [f"{each.removesuffix('s')}_id", "text"]
-            asked = (
+            read_columns = (
                 column.to_pylist() for column in work.inputs[each].table(each, columns).columns
             )
-            texts = dict(zip(*asked, strict=True))
-            rows += [{**row, "anchor": texts[row["sentence_id"]]} for row in made.to_pylist()]
-            anchors += len(made["sentence_id"].unique())
+            texts = dict(zip(*read_columns, strict=True))
+            rows += [
+                {**row, "anchor": texts[row["sentence_id"]]} for row in generations.to_pylist()
+            ]
+            anchors += len(generations["sentence_id"].unique())
     if not rows:
         raise BadInput(
             "no_rows", f"{method!r} applies to no anchor of this corpus: there is nothing to show."
@@ -129,12 +131,12 @@ def _show_answers(order: PartOrder, method: str, count: int) -> None:
         print(printable(f"{head}\n{shot.prompt}\n── answered\n{shot.answer}\n"))
     for number, (request, answer) in enumerate(zip(requests, answers, strict=True), start=1):
         print(printable(_shown(number, len(requests), method, request, answer)))
-    kept = [answer for answer in answers if answer.error is None]
-    if kept:
-        tokens = sum(answer.prompt_tokens + answer.n_tokens for answer in kept)
-        print(f"{len(kept)} answers, {tokens:,} tokens: kept, and not asked for again.")
-    if len(kept) < len(answers):
-        print(f"{len(answers) - len(kept)} failed: a run asks again.")
+    answered = [answer for answer in answers if answer.error is None]
+    if answered:
+        tokens = sum(answer.prompt_tokens + answer.n_tokens for answer in answered)
+        print(f"{len(answered)} answers, {tokens:,} tokens: kept, and not asked for again.")
+    if len(answered) < len(answers):
+        print(f"{len(answers) - len(answered)} failed: a run asks again.")
 
 
 def _step(steps: Sequence[Step], method: str) -> Step:
@@ -143,9 +145,11 @@ def _step(steps: Sequence[Step], method: str) -> Step:
         step.name.partition(".")[2]: step for step in steps if step.stage.name == "synthesise"
     }
     if method not in names:
-        known = f"it has: {', '.join(names)}" if names else "it has none"
+        methods_known = f"it has: {', '.join(names)}" if names else "it has none"
         near = suggest(method, names)
-        raise BadInput("unknown_name", f"The recipe has no method {method!r} ({known}){near}.")
+        raise BadInput(
+            "unknown_name", f"The recipe has no method {method!r} ({methods_known}){near}."
+        )
     return names[method]
 
 
@@ -166,8 +170,9 @@ def _requests(order: PartOrder) -> Iterator[Request]:
 
 
 def _shown(number: int, total: int, method: str, request: Request, answer: Answer) -> str:
-    told = f"{answer.finish_reason}, {answer.n_tokens} tokens, {answer.seconds:.1f} s"
-    said = answer.raw if answer.error is None else f"({answer.error})"
+    details = f"{answer.finish_reason}, {answer.n_tokens} tokens, {answer.seconds:.1f} s"
+    text = answer.raw if answer.error is None else f"({answer.error})"
     return (
-        f"── {method} {number} of {total}: asked\n{request.prompt}\n── answered ({told})\n{said}\n"
+        f"── {method} {number} of {total}: asked\n{request.prompt}\n"
+        f"── answered ({details})\n{text}\n"
     )

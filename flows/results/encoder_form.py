@@ -35,23 +35,23 @@ def measured_form(store: Store, run: Run | None, artifact: Artifact) -> FormSett
 
     Raises: BadInput if its evaluations disagree.
     """
-    found: dict[tuple[PoolingMode | None, str | None], None] = {}
+    forms: dict[tuple[PoolingMode | None, str | None], None] = {}
     for step in [] if run is None else run["steps"]:
         if step.get("stage", step["step"]) != evaluate.STAGE.name:
             continue
-        made = open_artifact(store, step["step"], step["version"])
-        components = made.components()
+        artifact_made = open_artifact(store, step["step"], step["version"])
+        components = artifact_made.components()
         if artifact.version in (components.get("models") or {}).values():
             config = components.get("config") or {}
             form = FormSettings(pooling=config.get("pooling"), prompt=config.get("prompt"))
-            found[form.pooling, form.prompt] = None
-    if len(found) > 1:
+            forms[form.pooling, form.prompt] = None
+    if len(forms) > 1:
         raise BadInput(
             "bad_value",
             f"{artifact.name} was evaluated with several poolings: choose the "
             "run whose pooling to use with --run.",
         )
-    pooling, prompt = next(iter(found), (None, None))
+    pooling, prompt = next(iter(forms), (None, None))
     return FormSettings(pooling=pooling, prompt=prompt)
 
 
@@ -60,27 +60,29 @@ def reformed(folder: Path, form: FormSettings) -> Reformed | None:
     if form.pooling is None:
         return None
     pooling, template = form_of(folder)
-    wanted = None
+    template_wanted = None
     if form.pooling == "mask" or form.pooling == "first_decoder":
         # Without a prompt the encoder keeps its own template, if it has one.
-        kept = form.prompt is None and pooling == form.pooling
-        wanted = template if kept else template_of(form.pooling, form.prompt)
-    if (pooling, template) == (pooling_name(form.pooling), wanted):
+        is_same = form.prompt is None and pooling == form.pooling
+        template_wanted = template if is_same else template_of(form.pooling, form.prompt)
+    if (pooling, template) == (pooling_name(form.pooling), template_wanted):
         return None
-    return Reformed(_in_words(pooling, template), _in_words(pooling_name(form.pooling), wanted))
+    return Reformed(
+        _in_words(pooling, template), _in_words(pooling_name(form.pooling), template_wanted)
+    )
 
 
 def form_of(folder: Path) -> tuple[str | None, str | None]:
     """Pooling name and template according to the directory's files; None if not set there."""
-    said: str | None = None
+    pooling_name_of: str | None = None
     for config in sorted(folder.glob("*/config.json")):
         if mode := read_json(config).get("pooling_mode"):
-            said = mode if isinstance(mode, str) else "+".join(mode)
+            pooling_name_of = mode if isinstance(mode, str) else "+".join(mode)
             break
     if any(str(e.get("type")).endswith(".WeightedLayerPooling") for e in _modules(folder)):
-        said = FIRST_LAST
+        pooling_name_of = FIRST_LAST
     template = read_json(folder / "template_encoder.json").get("template")
-    return said, template
+    return pooling_name_of, template
 
 
 def runs_own_code(artifact: Artifact) -> bool:
@@ -100,8 +102,8 @@ def needs_trust(folder: Path) -> bool:
 
 
 def _modules(folder: Path) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = read_json(folder / "modules.json", list)
-    return found
+    modules: list[dict[str, Any]] = read_json(folder / "modules.json", list)
+    return modules
 
 
 def how_to_load(folder: Path) -> list[str]:
@@ -128,10 +130,10 @@ def _in_words(pooling: str | None, template: str | None) -> str:
 def read_json(path: Path, kind: type = dict) -> Any:
     """What a file of an encoder holds; empty where it is not there, or holds another type."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return kind()
-    return found if isinstance(found, kind) else kind()
+    return content if isinstance(content, kind) else kind()
 
 
 # Pooling modes, and the flags that stood for them.
@@ -182,8 +184,10 @@ def _older(kind: str, config: Mapping[str, Any]) -> dict[str, Any] | None:
     if kind == "Dense" and config.get("module_input_name") == "sentence_embedding":
         return {key: config[key] for key in _DENSE if key in config}
     if kind == "Transformer" and config.get("modality_config", _PLAIN) == _PLAIN:
-        kept = {key: config[key] for key in ("max_seq_length", "do_lower_case") if key in config}
-        return {"do_lower_case": False, **kept}
+        settings = {
+            key: config[key] for key in ("max_seq_length", "do_lower_case") if key in config
+        }
+        return {"do_lower_case": False, **settings}
     mode = config.get("pooling_mode")
     if kind != "Pooling" or not isinstance(mode, str) or mode not in _FLAGS:
         return None

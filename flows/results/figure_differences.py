@@ -68,8 +68,8 @@ def sampled(
         if values is None or not len(values):
             return None
         measure = resampling.mean_of(values)
-        found = resampling.sampled(measure, len(values), resamples, seed)
-        return found, [pair_id for pair_id, _ in rows]
+        drawn = resampling.sampled(measure, len(values), resamples, seed)
+        return drawn, [pair_id for pair_id, _ in rows]
     items = fetch_dicts(
         measured.connection,
         """FROM evaluation_items WHERE model_version = $model AND suite = $suite
@@ -92,8 +92,8 @@ def _of_ranks(name: str, ranks: Floats) -> Floats | None:
     if name == "mrr":
         return np.asarray(100.0 / ranks, dtype=np.float64)
     if name in RETRIEVAL:
-        found = ranks <= int(name.removeprefix("recall@"))
-        return np.where(found, 100.0, 0.0)
+        hits = ranks <= int(name.removeprefix("recall@"))
+        return np.where(hits, 100.0, 0.0)
     return None
 
 
@@ -108,9 +108,9 @@ def _scores(metric: Metric, items: Sequence[Mapping[str, Any]]) -> "list[Scores]
         task = item["task"]
         if task == metric.task or (average and not task.endswith(" dev")):
             parts.setdefault(task, {}).setdefault(item["subset"], []).append(item)
-    found = []
+    scores = []
     for task, subsets in parts.items():
-        made = []
+        subset_parts = []
         for subset, rows in subsets.items():
             values = np.array([row["value"] for row in rows], dtype=np.float64)
             gold = anchors = None
@@ -118,10 +118,10 @@ def _scores(metric: Metric, items: Sequence[Mapping[str, Any]]) -> "list[Scores]
                 gold = np.array([row["gold"] for row in rows], dtype=np.float64)
             if rows[0]["anchor_id"] is not None:
                 anchors = np.array([row["anchor_id"] for row in rows], dtype=np.uint64)
-            made.append(Part(subset, values, gold, anchors))
+            subset_parts.append(Part(subset, values, gold, anchors))
         data = Data(metric.suite, task, "", "")
-        found.append(Scores(data, metric.name, tuple(made), averaged=average))
-    return found
+        scores.append(Scores(data, metric.name, tuple(subset_parts), averaged=average))
+    return scores
 
 
 # Of one metric, by seed.
@@ -225,14 +225,14 @@ def compare_values(
     from tercet.models.measures.resampling import compare_seeds
 
     few = any(is_few(value.n) for value in (*ours.values(), *theirs.values()))
-    mine, others = (
+    first, others = (
         {seed: value.value for seed, value in side.items() if seed is not None}
         for side in (ours, theirs)
     )
-    if len(mine.keys() & others.keys()) > 1:
-        found = compare_seeds(mine, others)
-        ends = (None, None, None) if few else (found.low, found.high, found.smallest_visible)
-        return Gap(found.mean, *ends, f"{found.n} common seeds", True)
+    if len(first.keys() & others.keys()) > 1:
+        gap = compare_seeds(first, others)
+        ends = (None, None, None) if few else (gap.low, gap.high, gap.smallest_visible)
+        return Gap(gap.mean, *ends, f"{gap.n} common seeds", True)
     # Means over different seeds cannot be compared pairwise, even with one seed in common.
     if len(ours) != 1 or len(theirs) != 1 or (resampled := drawn()) is None:
         return None
@@ -247,19 +247,19 @@ def compare_values(
 def compare_figures(a: Side, b: Side) -> list[FigureDifference]:
     """The figures that a report shows first and that both runs have, in A's order."""
     second = {figure.metric: figure for figure in _headlines(b)}
-    found = []
+    differences = []
     for one in _headlines(a):
         other = second.get(one.metric)
-        mine, theirs = one.mean(), None if other is None else other.mean()
-        if other is not None and mine is not None and theirs is not None:
-            found.append(FigureDifference(one, other, mine, theirs, (a, b)))
-    return found
+        ours, theirs = one.mean(), None if other is None else other.mean()
+        if other is not None and ours is not None and theirs is not None:
+            differences.append(FigureDifference(one, other, ours, theirs, (a, b)))
+    return differences
 
 
-def difference_table(found: Sequence[FigureDifference]) -> Table:
+def difference_table(differences: Sequence[FigureDifference]) -> Table:
     """Both runs' figures and their differences."""
     rows = []
-    for figure in found:
+    for figure in differences:
         gap = figure.gap
         rows.append(
             {

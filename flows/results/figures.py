@@ -106,7 +106,7 @@ class Figure:
 
     def values(self) -> dict[int | None, float]:
         """The trained model's value, by seed."""
-        return {seed: found.value for seed, found in self.after.items()}
+        return {seed: reading.value for seed, reading in self.after.items()}
 
     def mean(self) -> float | None:
         """The trained model's value, averaged over seeds."""
@@ -125,8 +125,8 @@ class Figure:
         if len(self.gains) > 1:
             from tercet.models.measures.resampling import summarise_seeds
 
-            found = summarise_seeds([gain.value for gain in self.gains.values()])
-            return found.mean, found.low, found.high
+            over_seeds = summarise_seeds([gain.value for gain in self.gains.values()])
+            return over_seeds.mean, over_seeds.low, over_seeds.high
         for gain in self.gains.values():
             return gain.value, gain.low, gain.high
         mean = self.mean()
@@ -141,7 +141,7 @@ def read_figures(connection: duckdb.DuckDBPyConnection, model: str | None = None
     "After" is the run's final encoder or the `model` of the given version. Undefined values (NaN)
     are left out.
     """
-    found: dict[Metric, Figure] = {}
+    by_metric: dict[Metric, Figure] = {}
     sets = metric_names.transductive_sets(connection)
     for row in fetch_dicts(connection, _EVALUATIONS):
         name = row["metric"]
@@ -152,20 +152,20 @@ def read_figures(connection: duckdb.DuckDBPyConnection, model: str | None = None
         ):
             continue
         among = metric_names.is_transductive(metric, sets)
-        figure = found.setdefault(metric, Figure(metric, transductive=among))
+        figure = by_metric.setdefault(metric, Figure(metric, transductive=among))
         if base:
             figure.before = _value(row)
         else:
             side = figure.gains if name.endswith(GAIN) else figure.after
             side[row["seed"]] = _value(row)
-    measured = [figure for figure in found.values() if figure.before or figure.after]
+    measured = [figure for figure in by_metric.values() if figure.before or figure.after]
     return sorted(measured, key=_order)
 
 
-def as_table(found: Iterable[Figure]) -> pa.Table:
+def as_table(figures: Iterable[Figure]) -> pa.Table:
     """One row for each figure and seed; a figure of the untouched model alone has one row."""
     rows = []
-    for figure in found:
+    for figure in figures:
         metric = figure.metric
         names = {"suite": metric.suite, "task": metric.task, "subset": metric.subset}
         for seed in list(figure.after) or [None]:
@@ -187,19 +187,19 @@ def as_table(found: Iterable[Figure]) -> pa.Table:
     return pa.Table.from_pylist(rows, FIGURES)
 
 
-def of_tasks(found: Iterable[Figure]) -> list[Figure]:
+def of_tasks(figures: Iterable[Figure]) -> list[Figure]:
     """These figures without those on the geometry of the space."""
-    return [figure for figure in found if not figure.metric.of_geometry]
+    return [figure for figure in figures if not figure.metric.of_geometry]
 
 
-def of_geometry(found: Iterable[Figure]) -> list[Figure]:
+def of_geometry(figures: Iterable[Figure]) -> list[Figure]:
     """Alignment, uniformity and isotropy."""
-    return [figure for figure in found if figure.metric.of_geometry]
+    return [figure for figure in figures if figure.metric.of_geometry]
 
 
-def seeds(found: Iterable[Figure]) -> list[int]:
+def seeds(figures: Iterable[Figure]) -> list[int]:
     """The seeds of the trained models."""
-    return sorted({seed for figure in found for seed in figure.after if seed is not None})
+    return sorted({seed for figure in figures for seed in figure.after if seed is not None})
 
 
 def _value(row: Mapping[str, Any]) -> Value:
@@ -269,23 +269,24 @@ def describe_draws(
         if row is None:
             continue
         share, sentences, rewritten = row
-        said = f"{phase}: {share:.1%} of the drawn positives are generated texts"
+        message = f"{phase}: {share:.1%} of the drawn positives are generated texts"
         if share >= _ENOUGH * meant:
-            yield f"{said}, as the shares of draw mean it."
+            yield f"{message}, as the shares of draw mean it."
             continue
         counts = dict(connection.execute(_TEXTS).fetchall())
-        written, kept = sum(counts.values()), counts.pop(None, 0)
-        said += (
+        written, copies = sum(counts.values()), counts.pop(None, 0)
+        message += (
             f", where the shares of draw mean {meant:.1%}: {rewritten:,} of {sentences:,} "
-            f"sentences drew one. Of {written:,} texts that should keep the meaning {kept:,} are "
+            f"sentences drew one. Of {written:,} texts that should keep the meaning {copies:,} are "
             "accepted"
         )
         if not counts:
-            yield f"{said}: raise per_unit or per_sentence, or list more methods under synthesise."
+            more = "raise per_unit or per_sentence, or list more methods under synthesise"
+            yield f"{message}: {more}."
             continue
         listed = ", ".join(f"{why} {count:,}" for why, count in [*counts.items()][:_REASONS])
         yield (
-            f"{said} ({listed}): SELECT reason, detail, text FROM rejects WHERE reason = "
+            f"{message} ({listed}): SELECT reason, detail, text FROM rejects WHERE reason = "
             f"'{next(iter(counts))}' shows some."
         )
 

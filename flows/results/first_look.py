@@ -167,14 +167,15 @@ def _queries(
     moved = [row for row in ranks if row["old"] != row["new"]]
     if not moved:
         return []
-    found = sum(row["new"] == row["pair_id"] for row in moved)
+    gained = sum(row["new"] == row["pair_id"] for row in moved)
     lost = sum(row["old"] == row["pair_id"] for row in moved)
     lines = [
         "",
         *textwrap.wrap(
             f"Another text became the nearest for {len(moved):,} of {len(ranks):,} {split} "
-            f"{_QUERIES_OF[task]}: for {found:,} their own answer, for {lost:,} a wrong one in its "
-            f"place. {min(_QUERIES, len(moved))} of these, drawn by seed (= marks the own answer):",
+            f"{_QUERIES_OF[task]}: for {gained:,} their own answer, for {lost:,} a wrong one in "
+            f"its place. {min(_QUERIES, len(moved))} of these, drawn by seed (= marks the own "
+            "answer):",
             _WIDTH,
         ),
     ]
@@ -199,12 +200,12 @@ def _queries(
 
 def _pairs_of(connection: duckdb.DuckDBPyConnection, corpora: Sequence[str], task: str) -> set[int]:
     """The ids of the task's pairs that are of these corpora."""
-    found = connection.execute(
+    rows = connection.execute(
         f"""SELECT pair_id FROM {_TABLES[task]} JOIN documents USING (doc_id)
             WHERE list_contains($corpora, corpus)""",
         {"corpora": corpora},
     ).fetchall()
-    return {pair_id for (pair_id,) in found}
+    return {pair_id for (pair_id,) in rows}
 
 
 def _fact(
@@ -236,12 +237,12 @@ def _fact(
     chosen = [case for case in chosen if case["task"] not in of_tercet] or chosen
     ids = seeding.text_ids([f"{case['anchor']} {case['changed']}" for case in chosen])
     case = _drawn(chosen, ids, seed)[0]
-    told = f"{gained:,} of {len(cases):,} cases of fact order came right and "
-    told += f"{len(moved) - gained:,} went wrong. One of these, drawn by seed"
+    title = f"{gained:,} of {len(cases):,} cases of fact order came right and "
+    title += f"{len(moved) - gained:,} went wrong. One of these, drawn by seed"
     if not moved:
-        told = f"One of {len(cases):,} cases of fact order, drawn by seed"
-    said = textwrap.wrap(f"{told} (cosines before and after):", _WIDTH)
-    lines = ["", *said, _line("sentence", case["anchor"])]
+        title = f"One of {len(cases):,} cases of fact order, drawn by seed"
+    lines_of_title = textwrap.wrap(f"{title} (cosines before and after):", _WIDTH)
+    lines = ["", *lines_of_title, _line("sentence", case["anchor"])]
     for name, text, side in (("reworded", "rewording", "near"), ("changed", "changed", "far")):
         figures = f"{case[f'{side}_before']:.2f} {case[f'{side}_after']:.2f}"
         lines.append(_line(f"  {name}", case[text], figures))
