@@ -172,7 +172,7 @@ def kept_artifact(store: Store, step: str, ref: str) -> Artifact:
             f"make one, then `tercet tag {step} NAME`.",
         )
     config = manifest["components"]["config"]
-    stands_in = config.keys() == {KEEP}
+    stands_in = config.keys() == {KEEP} and config[KEEP] is not None
     return kept_artifact(store, step, f"{step}@{config[KEEP]}") if stands_in else artifact
 
 

@@ -116,7 +116,7 @@ finally:
 
 def test_summary_has_before_and_after_with_an_interval(finished: Finished) -> None:
     assert states(finished.store) == dict.fromkeys(STEPS, "made")
-    (line,) = [one for one in finished.stdout.splitlines() if "test recall@10 " in one]
+    (line,) = [one for one in finished.stdout.splitlines() if "test, recall@10 " in one]
     rows = query(
         finished.store,
         """SELECT phase, value, n FROM evaluations
