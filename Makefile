@@ -106,7 +106,7 @@ endef
 QUICK := -m 'not (vllm or smollm2 or language or chromium or postgres or slow or whole)'
 ROWS := tests/storage tests/tasks
 
-quick: check  ## check, then the tests that need nothing but .venv (3 minutes on 2 cores)
+quick: check  ## check, then the tests that need nothing but .venv (6 minutes on 2 cores)
 	$(call side_by_side,tests/flows $(QUICK),$(ROWS) $(QUICK),\
 	tests $(addprefix --ignore=,tests/flows $(ROWS) tests/models/llm) $(QUICK))
 
