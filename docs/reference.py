@@ -62,33 +62,35 @@ OF_THE_STORE = (
 def tables() -> str:
     """The page of tables."""
     schemas = {**known_schemas(), **METADATA}
-    said = described()
+    descriptions = described()
     left = list(schemas)
     lines = [TABLES]
     for chapter, places in CHAPTERS.items():
-        here = [name for name in left if said[name].place.startswith(places)]
+        here = [name for name in left if descriptions[name].place.startswith(places)]
         left = [name for name in left if name not in here]
         if here:
             lines.append(f"## {chapter}\n")
         if chapter == "The store itself":
             lines.append(f"{OF_THE_STORE}\n")
         for name in here:
-            lines += _table(name, schemas[name], said[name])
+            lines += _table(name, schemas[name], descriptions[name])
     assert not left, f"no chapter of docs/reference.py has {left}"
     return "\n".join(lines)
 
 
-def _table(name: str, schema: pa.Schema, said: Described) -> list[str]:
+def _table(name: str, schema: pa.Schema, table: Described) -> list[str]:
     makers = [f"`{stage.name}`" for stage in stages() if name in stage.tables]
-    made = "" if not makers or len(makers) > 8 else f"Made by {', '.join(dict.fromkeys(makers))}."
-    rows = [(column, kind, said.columns[column]) for column, kind in _types(schema).items()]
+    made_by = (
+        "" if not makers or len(makers) > 8 else f"Made by {', '.join(dict.fromkeys(makers))}."
+    )
+    rows = [(column, kind, table.columns[column]) for column, kind in _types(schema).items()]
     if name == "candidates":
         inner = described()["detail"].columns
         kinds = _types(pa.schema(list(DETAIL)))
         rows += [(f"detail.{column}", kind, inner[column]) for column, kind in kinds.items()]
     return [
         f"### {name}\n",
-        *(f"{part}\n" for part in (made, said.text) if part),
+        *(f"{part}\n" for part in (made_by, table.text) if part),
         "| column | type | meaning |",
         "|---|---|---|",
         *(f"| `{column}` | {kind} | {meaning} |" for column, kind, meaning in rows),
@@ -103,8 +105,8 @@ def _types(schema: pa.Schema) -> dict[str, str]:
     rows = schema.empty_table()
     with duckdb.connect() as connection:
         connection.register("described", rows)
-        found = connection.execute(f"DESCRIBE SELECT *{added} FROM described").fetchall()
-    return {name: "STRUCT" if kind.startswith("STRUCT") else kind for name, kind, *_ in found}
+        fields = connection.execute(f"DESCRIBE SELECT *{added} FROM described").fetchall()
+    return {name: "STRUCT" if kind.startswith("STRUCT") else kind for name, kind, *_ in fields}
 
 
 KEYS = """\
@@ -124,10 +126,10 @@ feature off. Exceptions: `extract_generate: null` means its defaults, so leave t
 
 def recipe_keys() -> str:
     """The page of keys."""
-    found = list(_keys(Recipe))
-    lines = [KEYS, "## The recipe itself\n", *_rows(key for key in found if "." not in key[0])]
+    keys = list(_keys(Recipe))
+    lines = [KEYS, "## The recipe itself\n", *_rows(key for key in keys if "." not in key[0])]
     for top in Recipe.model_fields:
-        within = [key for key in found if key[0].startswith((f"{top}.", f"{top}[]."))]
+        within = [key for key in keys if key[0].startswith((f"{top}.", f"{top}[]."))]
         if within:
             lines += [f"## {top}\n", *_rows(within)]
     return "\n".join(lines)
@@ -137,8 +139,8 @@ def _rows(keys: Iterator[tuple[str, FieldInfo]] | list[tuple[str, FieldInfo]]) -
     rows: dict[str, list[list[str]]] = {}
     for name, field in keys:
         assert field.description, f"{name} has no description in the code"
-        said = description_of(field).replace("|", "\\|")
-        rows.setdefault(name, []).append([_default(field), _values(field), said])
+        description = description_of(field).replace("|", "\\|")
+        rows.setdefault(name, []).append([_default(field), _values(field), description])
     lines = []
     for name, alike in rows.items():
         # A key that two forms of a model have, each with a meaning of its own.
@@ -149,10 +151,10 @@ def _rows(keys: Iterator[tuple[str, FieldInfo]] | list[tuple[str, FieldInfo]]) -
 
 def _keys(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:
     """Every key that a recipe may have, in dots."""
-    for own, field in model.model_fields.items():
+    for field_name, field in model.model_fields.items():
         if any(isinstance(one, SkipJsonSchema) for one in field.metadata):
             continue
-        name = field.alias or own
+        name = field.alias or field_name
         yield prefix + name, field
         for inner, place in _models(field.annotation):
             if name in ("models", "generators", "sts_sets"):
@@ -231,8 +233,8 @@ def _number(bound: Any) -> str:
 def _constraints(annotation: Any) -> Iterator[list[Any]]:
     """What `Annotated` says of each alternative of a type."""
     if typing.get_origin(annotation) is typing.Annotated:
-        said = typing.get_args(annotation)[1:]
-        yield [limit for one in said for limit in getattr(one, "metadata", [one])]
+        metadata = typing.get_args(annotation)[1:]
+        yield [limit for one in metadata for limit in getattr(one, "metadata", [one])]
 
 
 ERRORS = """\

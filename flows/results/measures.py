@@ -430,8 +430,8 @@ def _depth(figure: Figure) -> int:
     if metric.suite == "retrieval" and metric.task != DOCUMENT_PAIRS and metric.name != "recall@1":
         return ON_PAGES
     sides = [figure.before, *figure.after.values()]
-    known = all(side is None or side.low is not None for side in sides)
-    return FIRST if known or figure.few or metric.suite == "sts" else ON_PAGES
+    has_ends = all(side is None or side.low is not None for side in sides)
+    return FIRST if has_ends or figure.few or metric.suite == "sts" else ON_PAGES
 
 
 def _shipped(subject: Subject, rows: Rows) -> list[str]:

@@ -90,8 +90,8 @@ def find_pipeline(folder: Path) -> Pipeline:
         )
     try:
         meta = json.loads((path / "meta.json").read_text("utf-8"))
-        language, wanted = str(meta["lang"]), str(meta.get("spacy_version", ""))
-        fits = SpecifierSet(wanted).contains(installed, prereleases=True)
+        language, required = str(meta["lang"]), str(meta.get("spacy_version", ""))
+        fits = SpecifierSet(required).contains(installed, prereleases=True)
         recognises = "ner" in meta["pipeline"]
     except (OSError, ValueError, KeyError, TypeError, InvalidSpecifier) as error:
         raise Unusable(
@@ -101,7 +101,7 @@ def find_pipeline(folder: Path) -> Pipeline:
     if not fits:
         raise Unusable(
             "unfit_model",
-            f"{path.name} is made for spaCy {wanted}, and {installed} is installed: take the "
+            f"{path.name} is made for spaCy {required}, and {installed} is installed: take the "
             "pipeline's version for that.",
         )
     if not recognises:
@@ -212,7 +212,7 @@ def _assembled(
         (row, start - offsets[row], end - offsets[row])
         for row, (start, end, _, _) in zip(rows, spans, strict=True)
     ]
-    said = [texts[row][start:end] for row, start, end in places]
+    span_texts = [texts[row][start:end] for row, start, end in places]
     numeric = [quantity for _, _, _, quantity in spans]
     about: dict[int, Counter[str]] = {}
     for row, (_, _, label, quantity) in zip(rows, spans, strict=True):
@@ -223,11 +223,11 @@ def _assembled(
         row=columns[:, 0],
         start=columns[:, 1],
         end=columns[:, 2],
-        text=said,
+        text=span_texts,
         entity=np.array([one is None for one in numeric], dtype=np.bool_),
         node=[
             dictionary_form(text, language) if one is None else " ".join(text.casefold().split())
-            for text, one in zip(said, numeric, strict=True)
+            for text, one in zip(span_texts, numeric, strict=True)
         ],
         type=[label for _, _, label, _ in spans],
         value=np.array([np.nan if one is None else one.value for one in numeric], dtype=float),

@@ -96,10 +96,12 @@ def _fallen_back(purpose: str, hit: str) -> Callable[[Look], str]:
 
     def rows(look: Look) -> str:
         methods = [one.described for one in look.configs if isinstance(one, SynthesiseConfig)]
-        asked = {method.purpose for method in methods if method.name != RANDOM}
-        wanted = purpose == "negative" and RANDOM in look.work.config.methods
+        purposes = {method.purpose for method in methods if method.name != RANDOM}
+        by_choice = purpose == "negative" and RANDOM in look.work.config.methods
         return (
-            counted(hit, "FROM triplets", "min(anchor)") if purpose in asked and not wanted else ""
+            counted(hit, "FROM triplets", "min(anchor)")
+            if purpose in purposes and not by_choice
+            else ""
         )
 
     return rows

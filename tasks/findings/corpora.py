@@ -179,9 +179,11 @@ def _kept_sample(look: Look) -> Iterator[Row]:
 
 def _no_mention(look: Look) -> str:
     """Of the sentences that were looked at: by a language model, of some alone."""
-    asked = "SEMI JOIN generations USING (sentence_id)" * ("generations" in look.work.inputs)
+    of_generations = "SEMI JOIN generations USING (sentence_id)" * (
+        "generations" in look.work.inputs
+    )
     hit = "sentence_id NOT IN (SELECT sentence_id FROM mentions)"
-    return counted(hit, f"FROM sentences {asked}")
+    return counted(hit, f"FROM sentences {of_generations}")
 
 
 _NO_MENTION = Finding(

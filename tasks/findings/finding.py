@@ -97,9 +97,9 @@ def _query(look: Look, db: "DuckDBPyConnection", query: str, condition: str) -> 
         name: list(value) if isinstance(value, Mapping | tuple) else value
         for name, value in fields.items()
     }
-    found = db.execute(f"FROM ({query}) WHERE {condition} ORDER BY ALL", values)
-    columns = [name for name, *_ in found.description]
-    return [dict(zip(columns, row, strict=True)) for row in found.fetchall()]
+    result = db.execute(f"FROM ({query}) WHERE {condition} ORDER BY ALL", values)
+    columns = [name for name, *_ in result.description]
+    return [dict(zip(columns, row, strict=True)) for row in result.fetchall()]
 
 
 def listed(why: Sequence[Mapping[str, Any]]) -> str:

@@ -224,10 +224,10 @@ class Client:
 
     def tallies(self) -> list[Tally]:
         """What came of the rows sent to each endpoint since the last call."""
-        taken = [server.tally for server in self._servers]
+        tallies = [server.tally for server in self._servers]
         for server in self._servers:
             server.tally = Tally(server.shown)
-        return taken
+        return tallies
 
     def close(self) -> None:
         """Cancels open rows and ends the thread; a second call does nothing."""
@@ -340,22 +340,28 @@ class Client:
             server = await self._with_room(row)
             sent_at = self._loop.time()
             try:
-                said = await self._exchange(server, row)
+                completion = await self._exchange(server, row)
             except RequestError as error:
-                said, failed = _NOTHING, await self._judge(server, row, error, sent_at)
+                completion, failed = _NOTHING, await self._judge(server, row, error, sent_at)
                 if self._fault is not None:
                     return
                 continue
-            if not said.lacks:
+            if not completion.lacks:
                 server.tally.answered += 1
-                self._deliver(caller, server, row, said)
+                self._deliver(caller, server, row, completion)
                 return
             row.faults += 1
-            server.brought_none(said.lacks)
+            server.brought_none(completion.lacks)
             # Where the room for an answer was spent, more tries would spend it again.
-            if said.finish_reason == "length" or row.faults >= self._settings.tries or self._fault:
-                failed = RequestError("erred", said.lacks).after(row.faults)
-        self._deliver(caller, server, row, replace(said, raw="", finish_reason="failed"), failed)
+            if (
+                completion.finish_reason == "length"
+                or row.faults >= self._settings.tries
+                or self._fault
+            ):
+                failed = RequestError("erred", completion.lacks).after(row.faults)
+        self._deliver(
+            caller, server, row, replace(completion, raw="", finish_reason="failed"), failed
+        )
         self._n_failed += 1
         if not self._n_answers and self._n_failed >= _HOPELESS:
             rows = f"{server.shown} answers none of the first {self._n_failed} rows"
@@ -366,7 +372,7 @@ class Client:
         row.attempts += 1
         row.first_sent = row.first_sent or sent_at
         try:
-            said = await server.connections.exchange(
+            completion = await server.connections.exchange(
                 self._wire, row.request, row.text, self._settings.timeout
             )
         finally:
@@ -376,7 +382,7 @@ class Client:
         self._n_answers += 1
         server.answered += 1
         server.pace.answered(self._loop.time() - sent_at, server.answered - answered)
-        return said
+        return completion
 
     def _well(self, server: _Server) -> None:
         """It answered a row or a probe."""
@@ -388,7 +394,7 @@ class Client:
         caller: _Caller,
         server: _Server,
         row: _Row,
-        said: Completion,
+        completion: Completion,
         error: str | None = None,
     ) -> None:
         """Records the row's answer, and gives it to its caller. error: why it failed."""
@@ -396,10 +402,10 @@ class Client:
             place=row.request.place,
             digest=row.request.digest,
             model=self._model,
-            raw=said.raw,
-            finish_reason=said.finish_reason,
-            prompt_tokens=said.prompt_tokens,
-            n_tokens=said.n_tokens,
+            raw=completion.raw,
+            finish_reason=completion.finish_reason,
+            prompt_tokens=completion.prompt_tokens,
+            n_tokens=completion.n_tokens,
             attempts=row.attempts,
             seconds=self._loop.time() - row.first_sent,
             endpoint=server.shown,

@@ -267,8 +267,8 @@ def never_to_be_had(error: BaseException, endpoint: Endpoint) -> Unusable | None
 
 
 def _down(error: httpx.RequestError, endpoint: Endpoint) -> RequestError:
-    said = str(error) or type(error).__name__
-    return RequestError("down", "no connection", said, unusable=never_to_be_had(error, endpoint))
+    detail = str(error) or type(error).__name__
+    return RequestError("down", "no connection", detail, unusable=never_to_be_had(error, endpoint))
 
 
 def _refusal(response: httpx.Response, endpoint: Endpoint, key_env: str) -> RequestError:
