@@ -1,6 +1,6 @@
-"""Methods, losses, scorers, readers and measures that installed packages add (docs/plugins.md)."""
+"""What installed packages add to Tercet, by entry points (docs/plugins.md)."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
@@ -15,6 +15,7 @@ GROUPS = (
     "tercet.readers",
     "tercet.executors",
     "tercet.measures",
+    "tercet.findings",
 )
 T = TypeVar("T")
 
@@ -22,44 +23,53 @@ T = TypeVar("T")
 @cache
 def installed(group: str) -> tuple[EntryPoint, ...]:
     """The entry points of a group, in the order of their packages' names."""
-    found = _all().select(group=group)
-    return tuple(sorted(found, key=lambda point: (package(point), point.name)))
+    points = _all().select(group=group)
+    return tuple(sorted(points, key=lambda point: (package(point), point.name)))
 
 
-def with_installed(group: str, own: Sequence[T]) -> dict[str, T]:
-    """The objects by name: ours, then those that packages name in entry points of this group.
+def loaded(group: str, kind: type[T]) -> Iterator[tuple[str, T]]:
+    """The objects that packages name in entry points of this group, each with how messages name it.
 
-    Raises: Unusable for an entry point that cannot be loaded, is no such object, or has a name
-    that is taken.
+    kind: their class, a dataclass with a field `module`, which is set to the entry point's.
+    Raises: Unusable for an entry point that cannot be loaded or is no such object.
     """
-    kind: type[Any] = type(own[0])
-    found: dict[str, Any] = {one.name: one for one in cast(Sequence[Any], own)}
     for point in installed(group):
-        who = f"{point.name!r} ({group}) of the installed package {package(point)}"
+        named = f"{point.name!r} ({group}) of the installed package {package(point)}"
         try:
-            made: Any = point.load()
+            value: Any = point.load()
         except Exception as error:
             raise Unusable(
                 "unreadable",
-                f"{who} cannot be loaded ({type(error).__name__}: {error}): fix that package, or "
+                f"{named} cannot be loaded ({type(error).__name__}: {error}): fix that package, or "
                 "uninstall it",
             ) from error
-        if not isinstance(made, kind):
+        if not isinstance(value, kind):
             raise Unusable(
                 "unreadable",
-                f"{who} is a {type(made).__name__}, and not a {kind.__name__} of "
+                f"{named} is a {type(value).__name__}, and not a {kind.__name__} of "
                 f"{kind.__module__}: fix that package, or uninstall it",
             )
-        name: str = made.name
-        if name in found:
-            other = found[name].module
-            whose = f"one of {package_of(other)}" if other else "one of ours"
+        yield named, replace(cast(Any, value), module=point.module)
+
+
+def with_installed(group: str, ours: Sequence[T]) -> dict[str, T]:
+    """The objects by name: ours, then those of installed packages.
+
+    Raises: Unusable as `loaded`, and for a name that is taken.
+    """
+    objects: dict[str, Any] = {one.name: one for one in cast(Sequence[Any], ours)}
+    for named, value in loaded(group, cast(type[Any], type(ours[0]))):
+        name: str = value.name
+        if name in objects:
+            module = objects[name].module
+            owner = f"one of {package_of(module)}" if module else "one of ours"
             raise Unusable(
                 "conflict",
-                f"{who} has the name {name!r}, as has {whose}: rename it, or uninstall the package",
+                f"{named} has the name {name!r}, as has {owner}: rename it, or uninstall the "
+                "package",
             )
-        found[name] = replace(made, module=point.module)
-    return found
+        objects[name] = value
+    return objects
 
 
 def package(point: EntryPoint) -> str:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pydantic import BaseModel
 
+from tercet.models.errors import Unusable
+from tercet.models.plugins import package_of
 from tercet.models.text.words import words_sql
 from tercet.storage.rows import Rows, quoted
 from tercet.tasks.findings.warning import StageWarning, age
@@ -46,6 +48,7 @@ class Finding:
     sentence, remedy: in words, with columns in braces. `{reasons}` lists `why`, `{age}` is that of
         kept rows. Remedies of the reasons in `why`, those of `stage`, come before the finding's.
     condition: of the rows that are told, in SQL.
+    stage: of an installed package's: the stage whose rows it looks at. module: its entry point's.
     """
 
     kind: str
@@ -53,6 +56,8 @@ class Finding:
     sentence: str
     remedy: str
     condition: str = "count > 0"
+    stage: str = ""
+    module: str = ""
 
     def warnings(self, look: Look, db: "DuckDBPyConnection") -> Iterator[StageWarning]:
         """The warnings of a step. db: for queries; its views are made here."""
@@ -80,10 +85,22 @@ class Finding:
 
 
 def look_for(findings: Iterable[Finding], look: Look) -> Iterator[StageWarning]:
-    """The warnings of one step."""
+    """The warnings of one step. Raises: Unusable for SQL of an installed package that fails."""
+    import duckdb
+
     with connection(look.work) as db:
         for finding in findings:
-            yield from finding.warnings(look, db)
+            try:
+                yield from finding.warnings(look, db)
+            except duckdb.Error as error:
+                if not finding.module:
+                    raise
+                raise Unusable(
+                    "bad_query",
+                    f"the finding {finding.kind!r} of the installed package "
+                    f"{package_of(finding.module)} cannot be read ({str(error).splitlines()[0]}): "
+                    "fix that package, or uninstall it",
+                ) from error
 
 
 def _query(look: Look, db: "DuckDBPyConnection", query: str, condition: str) -> list[Row]:

@@ -1,9 +1,13 @@
-"""All findings, by what is looked at."""
+"""All findings, by what is looked at.
+
+An installed package adds its own in the entry points `tercet.findings` (docs/plugins.md).
+"""
 
 from collections.abc import Sequence
 
 from pydantic import BaseModel
 
+from tercet.models.plugins import loaded
 from tercet.tasks.findings import answers, corpora, figures, trainings
 from tercet.tasks.findings.finding import Finding
 from tercet.tasks.stage import Stage
@@ -25,7 +29,9 @@ def findings_before(config: BaseModel) -> Sequence[Finding]:
 
 def findings_after(stage: Stage) -> Sequence[Finding]:
     """Those of a step's rows once all its parts are made."""
+    theirs = [one for _, one in loaded("tercet.findings", Finding) if one.stage == stage.name]
     if "training_log" in stage.tables:  # whatever it makes
-        return FINDINGS["train"]
-    # Of a corpus to pretrain on nothing is counted.
-    return () if "pretrain_sentences" in stage.tables else FINDINGS.get(stage.name, ())
+        return (*FINDINGS["train"], *theirs)
+    # Nothing is counted of a corpus to pretrain on.
+    ours = () if "pretrain_sentences" in stage.tables else FINDINGS.get(stage.name, ())
+    return (*ours, *theirs)

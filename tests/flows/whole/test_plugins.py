@@ -1,4 +1,4 @@
-"""What users add: a package beside ours with five parts, and methods that a recipe defines."""
+"""What users add: a package beside ours with seven parts, and methods that a recipe defines."""
 
 import json
 import shutil
@@ -18,12 +18,13 @@ RECIPE = """
 name: toys
 backbone: {backbone}
 corpora: [{{name: towns, source: "towns:40"}}]
-synthesise: {{backwards: {{per_sentence: 1}}}}
-score: {{length: {{words: 3}}}}
-select: {{p_min: 0.9}}
+llm: {{name: obeying}}
+synthesise: {{backwards: {{per_sentence: 1}}, headline: null}}
+score: {{length: {{words: 6}}}}
+select: {{p_min: 0.5}}
 train:
   phases: [{{rows: pairs, loss: {{name: margin, margin: 0.2}}, batch_size: 8, max_steps: 4}}]
-run: {{device: cpu}}
+run: {{device: cpu, llm: {{endpoints: [{endpoint}]}}}}
 """
 
 
@@ -39,42 +40,6 @@ def install(folder: Path) -> Path:
     pip = [folder / "bin" / "python", "-m", "pip", "install", *offline, source]
     subprocess.run(pip, check=True)
     return packages
-
-
-@pytest.mark.slow
-def test_all_train_a_model_and_an_edit_remakes_the_steps_of_what_it_edits(
-    tiny_backbone: Path, tmp_path: Path
-) -> None:
-    packages = install(tmp_path / "venv")
-    (tmp_path / "toys.yaml").write_text(RECIPE.format(backbone=tiny_backbone))
-
-    def types(*words: str) -> str:
-        """What the command line says, in that environment."""
-        line = [tmp_path / "venv" / "bin" / "python", "-P", "-c", MAIN, *words]
-        done = subprocess.run(
-            [*line, "toys.yaml", "--until", "train"],
-            env=environment(),
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    assert "tercet-toys 0.1" in types("plan")
-    assert "Length of sentences" in types("run", "--no-server")
-    for module, old, new in (
-        ("margin_loss", "+ far", "+ 2 * far"),
-        ("length", "/ work", "/ 2 / work"),
-    ):
-        file = packages / "tercet_toys" / f"{module}.py"
-        file.write_text(file.read_text().replace(old, new))
-    planned = types("plan")
-    lines = {line.split()[0]: line for line in planned.splitlines()}
-    assert "code of tercet_toys.length" in lines["score.length"]
-    assert "code of tercet_toys.margin_loss" in lines["train"]
-    steps = {"score.length", "select", "train"}
-    assert {step for step, line in lines.items() if line.split()[1:2] == ["run"]} == steps
 
 
 PROMPTS = {
@@ -101,6 +66,51 @@ def obey(seen: Seen) -> Reply:
     }[instruction.split()[0]]
     choice = {"index": 0, "message": {"content": answer}, "finish_reason": "stop"}
     return Reply(200, json.dumps({"choices": [choice]}).encode())
+
+
+@pytest.mark.slow
+def test_all_train_a_model_and_an_edit_remakes_the_steps_of_what_it_edits(
+    tiny_backbone: Path, tmp_path: Path
+) -> None:
+    packages = install(tmp_path / "venv")
+
+    def types(*words: str) -> str:
+        """What the command line says, in that environment."""
+        line = [tmp_path / "venv" / "bin" / "python", "-P", "-c", MAIN, *words]
+        done = subprocess.run(
+            [*line, "toys.yaml", "--until", "train"],
+            env=environment(),
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    with FaultyServer(obey) as server:
+        recipe = RECIPE.format(backbone=tiny_backbone, endpoint=server.url)
+        (tmp_path / "toys.yaml").write_text(recipe)
+        assert "tercet-toys 0.1" in types("plan")
+        first = types("run", "--no-server")
+    assert "Length of sentences" in first
+    ((methods, warned),) = query(
+        tmp_path / "tercet-store",
+        """SELECT (SELECT list(DISTINCT method ORDER BY method) FROM generations),
+            (SELECT count(*) FROM warnings WHERE kind = 'short')""",
+    )
+    assert (methods, warned) == (["backwards", "headline"], 1)
+    for module, old, new in (
+        ("margin_loss", "+ far", "+ 2 * far"),
+        ("length", "/ work", "/ 2 / work"),
+    ):
+        file = packages / "tercet_toys" / f"{module}.py"
+        file.write_text(file.read_text().replace(old, new))
+    planned = types("plan")
+    lines = {line.split()[0]: line for line in planned.splitlines()}
+    assert "code of tercet_toys.length" in lines["score.length"]
+    assert "code of tercet_toys.margin_loss" in lines["train"]
+    steps = {"score.length", "select", "train"}
+    assert {step for step, line in lines.items() if line.split()[1:2] == ["run"]} == steps
 
 
 @pytest.fixture(scope="module")
