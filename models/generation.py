@@ -1,8 +1,8 @@
 """The contract of a method: sentences and their knowledge in, generations out.
 
-A module of methods has `METHODS`, a dict from the name of a method to its `Method`. A rule's
-`generate` makes the texts itself; a prompted method's gives what goes into its prompt, and a
-language model writes the texts.
+A module of methods has `METHODS`, a dict from the name of a method to its `Method`. The `generate`
+of a rule writes the texts itself. The `generate` of a prompted method returns the variables of its
+prompt, and a language model writes the texts.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -18,15 +18,15 @@ from pydantic import BaseModel, ConfigDict, Field
 from tercet.models.seeding import Ids, text_ids
 
 Purpose: TypeAlias = Literal["positive", "negative"]
-# What a text says beside its sentence: the same, something else in one fact, something on the same
-# topic, or something unrelated.
+# How a text's meaning relates to its sentence: the same, one fact changed, the same topic only, or
+# unrelated.
 Relation: TypeAlias = Literal["keeps", "alters", "topic", "other"]
 Need: TypeAlias = Literal["mentions", "sentence_categories", "graph", "documents", "pool"]
-# What a prompted method asks about: each anchor, or each paragraph with an anchor in it.
+# A prompted method asks about each anchor, or about each paragraph that has an anchor.
 Unit: TypeAlias = Literal["sentence", "passage"]
 # The table whose rows a method reads: sentences with their anchors, or passages.
 Each: TypeAlias = Literal["sentences", "passages"]
-# What answers are checked for beside what all are (`models/prompted/checks.py`).
+# Checks of an answer beside those of every answer (`models/prompted/checks.py`).
 Check: TypeAlias = Literal[
     "whole_source", "question", "query", "new_entity", "new_number", "new_record"
 ]
@@ -58,7 +58,7 @@ Columns:
         same type
 """
 GENERATED = pa.schema([("sentence_id", pa.uint64()), ("raw", pa.string()), ("detail", DETAIL)])
-# What a prompted method gives: `values` is a JSON object of the prompt's variables.
+# Rows that a prompted method returns: `values` is a JSON object of the prompt's variables.
 ASKED = pa.schema([("sentence_id", pa.uint64()), ("values", pa.string()), ("detail", DETAIL)])
 
 GENERATIONS = pa.schema(
@@ -120,8 +120,7 @@ JOINT = "; "
 
 
 def purpose_of(relation: Relation) -> Purpose:
-    """What texts of this relation serve as: those that keep the meaning or the topic as positives,
-    the others as negatives."""
+    """`positive` for texts that keep the meaning or the topic, `negative` for all others."""
     return "positive" if relation in ("keeps", "topic") else "negative"
 
 
@@ -132,7 +131,7 @@ class Params(BaseModel):
 
 
 class Several(Params):
-    """Parameters of a method that can say more than one thing about a sentence."""
+    """Parameters of a method that can write several texts for one sentence."""
 
     per_sentence: int = Field(1, ge=1, le=16, description="generations of a sentence, at most")
 
@@ -140,8 +139,8 @@ class Several(Params):
 class Prompted(Params):
     """Parameters of a method whose texts a language model or a fitted generator writes.
 
-    Where relation or checks are none, those of the method's declaration hold; where temperature,
-    top_p or max_tokens are none, the model's own settings decide.
+    If relation or checks is None, that of the method's declaration holds; if temperature, top_p or
+    max_tokens is None, that of the model's settings.
     """
 
     per_unit: int = Field(1, ge=1, le=16, description="texts about a sentence or passage, at most")
@@ -179,8 +178,8 @@ class Prompted(Params):
 class Pool:
     """All anchors, as a hash ring.
 
-    ring: sorted positions (`seeding.mix` of the sentence ids); sentence_ids, doc_ids: in the order
-    of the ring; texts: the texts of some sentences, in the order in which they are asked for.
+    ring: sorted positions (`seeding.mix` of the sentence ids). sentence_ids, doc_ids: in the order
+    of the ring. texts: returns the texts of some sentence ids, in the order of the ids.
     """
 
     ring: Ids
@@ -191,18 +190,18 @@ class Pool:
 
 @dataclass(frozen=True)
 class MethodInput:
-    """What one call of a method sees.
+    """Input of one call of a method.
 
-    sentences: whole documents, rows in document order (sentence_id, text, doc_id, paragraph,
-        n_words), of the train split only; of a method over passages these (sentence_id, which is
+    sentences: whole documents of the train split, rows in document order (sentence_id, text,
+        doc_id, paragraph, n_words). A method over passages gets passages (sentence_id, which is
         the passage's id, text, context, source, doc_id).
     anchors: the rows of `sentences` to generate for, ascending.
-    mentions: the mentions of these sentences, in any order; None where the method needs none.
-    replacements: what the method's `open_graph` made of the knowledge graph, or None.
+    mentions: the mentions of these sentences, in any order; None if the method needs none.
+    replacements: the result of the method's `open_graph` on the knowledge graph, or None.
     pool: all anchors, or None.
     categories: the categories of these sentences (sentence_id, category), or None.
-    places: what the method's `open_passages` made of all passages, or None.
-    language: that of the pipeline that named the entities; None where a lexicon did, in English.
+    places: the result of the method's `open_passages` on all passages, or None.
+    language: language of the pipeline that named the entities; None if an English lexicon did.
     """
 
     sentences: pa.Table
@@ -232,7 +231,7 @@ class MethodInput:
         return list(self.sentences["text"].take(pa.array(self.anchors)).to_pylist())
 
     def passages(self) -> Iterator[tuple[int, str]]:
-        """The paragraphs that have an anchor: the id of its first, and the paragraph's text."""
+        """Of each paragraph with an anchor, the id of its first anchor and its text."""
         docs, paragraphs = (self.sentences[name].to_numpy() for name in ("doc_id", "paragraph"))
         new = np.ones(len(docs), dtype=bool)
         new[1:] = (docs[1:] != docs[:-1]) | (paragraphs[1:] != paragraphs[:-1])
@@ -244,27 +243,28 @@ class MethodInput:
             yield int(ids[first]), " ".join(rows.to_pylist())
 
     def category(self) -> list[str]:
-        """What each anchor is about; "" where that is not known."""
-        known: dict[int, str] = {}
+        """The category of each anchor, "" if it has none."""
+        names: dict[int, str] = {}
         if self.categories is not None:
             columns = (self.categories[name].to_pylist() for name in self.categories.column_names)
-            known = dict(zip(*columns, strict=True))
-        return [known.get(row_id, "") for row_id in self.ids().tolist()]
+            names = dict(zip(*columns, strict=True))
+        return [names.get(row_id, "") for row_id in self.ids().tolist()]
 
     def located(self, kind: str) -> pa.Table:
         """The anchors' mentions of one kind, ordered by anchor and offset.
 
-        The column `row` (int64) added to them is the index into `anchors`.
+        The added column `row` (int64) is the index into `anchors`.
+        Raises: ValueError if the method got no mentions.
         """
         if self.mentions is None:
             raise ValueError("this method needs mentions, and was given none")
         mentions = self.mentions.filter(pc.equal(self.mentions["kind"], kind))
         ids = self.ids()
         order = np.argsort(ids)
-        wanted = mentions["sentence_id"].to_numpy()
-        at = np.searchsorted(ids[order], wanted)
+        sentence_ids = mentions["sentence_id"].to_numpy()
+        at = np.searchsorted(ids[order], sentence_ids)
         inside = at < len(ids)
-        inside[inside] = ids[order][at[inside]] == wanted[inside]
+        inside[inside] = ids[order][at[inside]] == sentence_ids[inside]
         rows = order[at[inside]]
         table = mentions.filter(pa.array(inside)).append_column("row", pa.array(rows, pa.int64()))
         return table.sort_by([("row", "ascending"), ("start", "ascending"), ("end", "ascending")])
@@ -275,29 +275,29 @@ Generate: TypeAlias = Callable[[MethodInput, Any, int], pa.Table]
 
 @dataclass(frozen=True)
 class Method:
-    """One way to generate: what for, from what, with which parameters.
+    """A way to generate texts: its purpose, its inputs and its parameters.
 
-    relation: what its texts do to the sentence's meaning.
-    generate: (given, params, seed) to a table of `GENERATED`, of a prompted method of `ASKED`; the
-        rows of a sentence lie together, in the anchors' order. A sentence to which the method does
-        not apply has no row. What it draws about a row is a function of (seed, sentence id,
-        purpose) alone.
-    open_graph: makes what `MethodInput.replacements` holds, of kg_nodes and the batches of
-        kg_edges, once a graph; of a method that needs the graph.
-    open_passages: makes what `MethodInput.places` holds, of the batches of all passages (source,
-        context); of a rule over passages.
-    prompt: of a prompted method the name of its file in `models/prompted/prompts`, if it has one of
-        ours; its `params` are `Prompted`. Its own name is that of its file in `shots`.
-    variables: what `values` holds, hence what a user's own prompt may name. optional: those of them
-        that a worked example may leave out, empty then.
-    checks: what the answers are checked for.
-    unit, as_anchor: as in `Prompted`. Of a rule over passages the text is a query, the anchor.
-    each: the table whose rows it reads. From passages come queries: what it writes is the anchor,
-        and the passage its positive; of a rule the passage without its context.
-    languages: those whose texts it can read, as "en"; empty: any. Of a prompted method the model
-        decides.
-    module: of an installed package's: the module that its entry point names, whose code is part of
-        the versions that use it, with all that it imports of its package.
+    relation: how its texts relate to the sentence's meaning.
+    generate: from (inputs, params, seed) to a table of `GENERATED`, or of `ASKED` for a prompted
+        method. The rows of a sentence are adjacent, in the order of the anchors; a sentence to
+        which the method does not apply has no row. Each draw about a row is a function of (seed,
+        sentence id, purpose) alone.
+    open_graph: makes `MethodInput.replacements` from kg_nodes and the batches of kg_edges, once
+        per graph; only for a method that needs the graph.
+    open_passages: makes `MethodInput.places` from the batches of all passages (source, context);
+        only for a rule over passages.
+    prompt: name of the built-in prompt file in `models/prompted/prompts`, if a prompted method has
+        one; its `params` are `Prompted`. Its file in `shots` has the method's name.
+    variables: keys of `values`, which a user's own prompt may name. optional: the variables that a
+        worked example may leave out; they are then empty.
+    checks: names of the checks of an answer.
+    unit, as_anchor: as in `Prompted`. The text of a rule over passages is a query, the anchor.
+    each: the table whose rows it reads. A method over passages writes queries: its text is the
+        anchor, and the passage the positive (for a rule the passage without its context).
+    languages: languages whose texts it can read, as "en"; empty: any. For a prompted method the
+        model decides.
+    module: for a method of an installed package, the module that the entry point names. Its code,
+        with all that it imports from its package, is part of the versions that use the method.
     """
 
     name: str
@@ -319,7 +319,7 @@ class Method:
     languages: Sequence[str] = ("en",)
 
     def reads(self, language: str) -> bool:
-        """Whether it can be given texts of this language."""
+        """Whether the method can read texts of this language."""
         return self.prompted or not self.languages or language in self.languages
 
     @property
@@ -330,7 +330,7 @@ class Method:
 
 @dataclass
 class Output:
-    """Collects generations; a text that a sentence already has is not taken twice."""
+    """Collects generations; a text that a sentence already has is not added twice."""
 
     rows: list[tuple[int, str, str, str | None, str | None, int | None, int | None, str | None]] = (
         field(default_factory=list)
@@ -349,7 +349,7 @@ class Output:
         node_id: int | None = None,
         pool: str | None = None,
     ) -> bool:
-        """Adds one generation; False where the sentence already has this text."""
+        """Adds one generation; returns False if the sentence already has this text."""
         if sentence_id != self._sentence:
             self._sentence, self._texts = sentence_id, set()
         if raw in self._texts:
@@ -370,7 +370,7 @@ class Output:
 
 
 def numbered(sentence_ids: Ids) -> npt.NDArray[np.int64]:
-    """The number of each row among those of its sentence, from 0; a sentence's lie together."""
+    """The number of each row among the adjacent rows of its sentence, from 0."""
     rows = np.arange(len(sentence_ids))
     new = np.ones(len(rows), dtype=bool)
     new[1:] = sentence_ids[1:] != sentence_ids[:-1]

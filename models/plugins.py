@@ -22,44 +22,44 @@ T = TypeVar("T")
 @cache
 def installed(group: str) -> tuple[EntryPoint, ...]:
     """The entry points of a group, in the order of their packages' names."""
-    found = _all().select(group=group)
-    return tuple(sorted(found, key=lambda point: (package(point), point.name)))
+    points = _all().select(group=group)
+    return tuple(sorted(points, key=lambda point: (package(point), point.name)))
 
 
-def with_installed(group: str, own: Sequence[T]) -> dict[str, T]:
-    """The objects by name: ours, then those that packages name in entry points of this group.
+def with_installed(group: str, builtin: Sequence[T]) -> dict[str, T]:
+    """The built-in objects by name, followed by those of installed packages' entry points.
 
-    Raises: Unusable for an entry point that cannot be loaded, is no such object, or has a name
-    that is taken.
+    Raises: Unusable for an entry point that cannot be loaded, has another type than the built-in
+    objects, or has a name that is taken.
     """
-    kind: type[Any] = type(own[0])
-    found: dict[str, Any] = {one.name: one for one in cast(Sequence[Any], own)}
+    kind: type[Any] = type(builtin[0])
+    objects: dict[str, Any] = {one.name: one for one in cast(Sequence[Any], builtin)}
     for point in installed(group):
         who = f"{point.name!r} ({group}) of the installed package {package(point)}"
         try:
-            made: Any = point.load()
+            loaded: Any = point.load()
         except Exception as error:
             raise Unusable(
                 "unreadable",
                 f"{who} cannot be loaded ({type(error).__name__}: {error}): fix that package, or "
                 "uninstall it",
             ) from error
-        if not isinstance(made, kind):
+        if not isinstance(loaded, kind):
             raise Unusable(
                 "unreadable",
-                f"{who} is a {type(made).__name__}, and not a {kind.__name__} of "
+                f"{who} is a {type(loaded).__name__}, and not a {kind.__name__} of "
                 f"{kind.__module__}: fix that package, or uninstall it",
             )
-        name: str = made.name
-        if name in found:
-            other = found[name].module
-            whose = f"one of {package_of(other)}" if other else "one of ours"
+        name: str = loaded.name
+        if name in objects:
+            other = objects[name].module
+            owner = f"one of {package_of(other)}" if other else "one of ours"
             raise Unusable(
                 "conflict",
-                f"{who} has the name {name!r}, as has {whose}: rename it, or uninstall the package",
+                f"{who} has the name {name!r}, as has {owner}: rename it, or uninstall the package",
             )
-        found[name] = replace(made, module=point.module)
-    return found
+        objects[name] = replace(loaded, module=point.module)
+    return objects
 
 
 def package(point: EntryPoint) -> str:
@@ -75,5 +75,5 @@ def package_of(module: str) -> str:
 
 @cache
 def _all() -> Any:
-    """All entry points, read once: it takes a tenth of a second."""
+    """All entry points; reading them takes a tenth of a second."""
     return entry_points()

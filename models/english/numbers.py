@@ -107,15 +107,15 @@ class Number:
 def numbers_in(text: str) -> list[Number]:
     """All numbers of the text, in order. Ordinals, versions, clock times and dates with slashes
     do not count; the digits of "5mm" do."""
-    found = []
+    numbers = []
     for match in _NUMBER.finditer(text):
         form: Form = match.lastgroup if match.lastgroup != "scale" else "digits"  # type: ignore[assignment]
-        said = match.group()
+        matched = match.group()
         scale = (match.group("scale") or "").strip()
-        value = _value(said, form, scale)
+        value = _value(matched, form, scale)
         if value is not None:
-            found.append(Number(match.start(), match.end(), said, form, value, scale))
-    return found
+            numbers.append(Number(match.start(), match.end(), matched, form, value, scale))
+    return numbers
 
 
 def in_words(value: int) -> str:
@@ -129,12 +129,12 @@ def in_words(value: int) -> str:
         return TENS[tens] + (f"-{UNITS[units]}" if units else "")
     if value < 1000:
         head, rest = divmod(value, 100)
-        said = f"{UNITS[head]} hundred"
+        words = f"{UNITS[head]} hundred"
     else:
         name, size = max((item for item in SCALES.items() if item[1] <= value), key=lambda i: i[1])
         head, rest = divmod(value, size)
-        said = f"{in_words(head)} {name}"
-    return said + (f" {in_words(rest)}" if rest else "")
+        words = f"{in_words(head)} {name}"
+    return words + (f" {in_words(rest)}" if rest else "")
 
 
 def spelled(text: str) -> list[tuple[int, int, float]]:
@@ -142,7 +142,7 @@ def spelled(text: str) -> list[tuple[int, int, float]]:
 
     A scale alone ("hundred") is not a number; "and" continues a number only after a scale.
     """
-    found: list[tuple[int, int, float]] = []
+    spans: list[tuple[int, int, float]] = []
     start = end = 0
     total = current = 0.0
     last = ""
@@ -151,7 +151,7 @@ def spelled(text: str) -> list[tuple[int, int, float]]:
 
     def close() -> None:
         if last and last != "a":
-            found.append((start, end, total + current))
+            spans.append((start, end, total + current))
 
     for match in _WORD.finditer(text):
         word = match.group().casefold()
@@ -187,7 +187,7 @@ def spelled(text: str) -> list[tuple[int, int, float]]:
             last, end = kind, match.end()
         linked = False
     close()
-    return found
+    return spans
 
 
 def is_ordinal(text: str, end: int, last_word: str) -> bool:
@@ -199,21 +199,21 @@ def is_ordinal(text: str, end: int, last_word: str) -> bool:
     return match.group(1) == "-" or folded in TEN_VALUES or folded in SCALE_VALUES
 
 
-def _value(said: str, form: Form, scale: str) -> Fraction | None:
+def _value(text: str, form: Form, scale: str) -> Fraction | None:
     if form == "fraction":
-        upper, lower = said.split("/")
+        upper, lower = text.split("/")
         return Fraction(int(upper), int(lower))
     if form == "fraction_words":
-        return FRACTIONS[said.lower().replace("-", " ")]
+        return FRACTIONS[text.lower().replace("-", " ")]
     if form == "digits":
-        number = Fraction((said[: -len(scale) - 1] if scale else said).replace(",", ""))
+        number = Fraction((text[: -len(scale) - 1] if scale else text).replace(",", ""))
         factor = 100 if scale.lower() == "hundred" else SCALES.get(scale.lower(), 1)
         return number * factor
-    return _value_of_words(said)
+    return _value_of_words(text)
 
 
-def _value_of_words(said: str) -> Fraction | None:
-    words = [w for w in re.split(r"[ -]", said.lower()) if w and w != "and"]
+def _value_of_words(text: str) -> Fraction | None:
+    words = [w for w in re.split(r"[ -]", text.lower()) if w and w != "and"]
     total, below = 0, 0
     for word in words:
         if word == "hundred":

@@ -81,21 +81,21 @@ class Reading:
 
     def _read(self, ids: Tensor, places: Tensor) -> Tensor:
         """The logits after the last of these tokens; the cache then holds them all."""
-        given: dict[str, Any] = dict(self._given)
+        arguments: dict[str, Any] = dict(self._given)
         if self._given:
-            given["decoder_input_ids"] = ids
+            arguments["decoder_input_ids"] = ids
         else:
-            given |= {"input_ids": ids, "position_ids": places}
+            arguments |= {"input_ids": ids, "position_ids": places}
         noise = row_noise(self._model, self._seeds, places)
         if noise is not None:
-            given["noise"] = noise
+            arguments["noise"] = noise
         if "logits_to_keep" in inspect.signature(self._model.forward).parameters:
-            given["logits_to_keep"] = 1
-        said = self._model(
-            attention_mask=self._mask, past_key_values=self._cache, use_cache=True, **given
+            arguments["logits_to_keep"] = 1
+        output = self._model(
+            attention_mask=self._mask, past_key_values=self._cache, use_cache=True, **arguments
         )
-        self._cache = said.past_key_values
-        logits: Tensor = said.logits[:, -1]
+        self._cache = output.past_key_values
+        logits: Tensor = output.logits[:, -1]
         return logits
 
 
@@ -133,13 +133,13 @@ def decode(
     Raises NotFinite for a spoilt model.
     """
     with torch.inference_mode():
-        own = torch.tensor(list(seeds), dtype=torch.int64, device=model.device)
+        seed_tensor = torch.tensor(list(seeds), dtype=torch.int64, device=model.device)
         most = torch.tensor(list(limits), dtype=torch.int64, device=model.device)
-        reading = Reading(model, prompts, own)
+        reading = Reading(model, prompts, seed_tensor)
         if not bool(reading.logits.isfinite().all()):
             raise NotFinite
         write = _sampled if how.beams == 1 else _beams
-        return write(reading, own, most, end, how, check)
+        return write(reading, seed_tensor, most, end, how, check)
 
 
 def _sampled(
@@ -160,19 +160,19 @@ def _sampled(
     logits = reading.logits
     for step in range(longest):
         check()
-        said = torch.cat([reading.before, written[rows, :step]], dim=1)
-        found = candidates(logits, said, how)
-        place = drawn(found.scores, seeds[rows], step, found.tokens, 1, how)
-        token = found.tokens.gather(1, place)[:, 0]
+        history = torch.cat([reading.before, written[rows, :step]], dim=1)
+        choices = candidates(logits, history, how)
+        place = drawn(choices.scores, seeds[rows], step, choices.tokens, 1, how)
+        token = choices.tokens.gather(1, place)[:, 0]
         written[rows, step] = token
         going &= (token != end) & (limits[rows] > step + 1)
         left = int(going.sum())
         if not left:
             break
         if left <= _KEPT * len(rows):
-            kept = going.nonzero()[:, 0]
-            reading.take(kept)
-            rows, going, token = rows[kept], going[kept], token[kept]
+            open_rows = going.nonzero()[:, 0]
+            reading.take(open_rows)
+            rows, going, token = rows[open_rows], going[open_rows], token[open_rows]
         logits = reading.feed(token)
     ends = limits.tolist()
     return [_written(row[:n], end) for row, n in zip(written.tolist(), ends, strict=True)]
@@ -207,11 +207,11 @@ def _beams(
     for step in range(longest):
         check()
         size = logits.shape[-1]
-        said = torch.cat([reading.before, written.flatten(0, 1)[:, :step]], dim=1)
-        found = candidates(logits, said, how)
-        width = found.tokens.shape[1]
-        tokens = found.tokens.reshape(len(rows), beams * width)
-        scores = (found.scores.view(len(rows), beams, width) + sums[:, :, None]).flatten(1)
+        history = torch.cat([reading.before, written.flatten(0, 1)[:, :step]], dim=1)
+        choices = candidates(logits, history, how)
+        width = choices.tokens.shape[1]
+        tokens = choices.tokens.reshape(len(rows), beams * width)
+        scores = (choices.scores.view(len(rows), beams, width) + sums[:, :, None]).flatten(1)
         beam = torch.arange(beams, device=device).repeat_interleave(width).expand_as(tokens)
         place = drawn(scores, seeds[rows], step, beam * size + tokens, 2 * beams, how)
         token, origin = tokens.gather(1, place), beam.gather(1, place)
@@ -232,17 +232,22 @@ def _beams(
         closed |= limits[rows] <= step + 1
         for row in closed.nonzero()[:, 0].tolist():
             whole = bool(done_scores[row, 0] > _NEVER)
-            told = done[row, 0] if whole else written[row, 0]
-            results[int(rows[row])] = _written(told.tolist(), end)
-        kept = (~closed).nonzero()[:, 0]
-        if not len(kept):
+            winner = done[row, 0] if whole else written[row, 0]
+            results[int(rows[row])] = _written(winner.tolist(), end)
+        open_rows = (~closed).nonzero()[:, 0]
+        if not len(open_rows):
             break
-        onward = (kept[:, None] * beams + origin[kept]).flatten()
-        whole_batch = len(kept) == len(rows)
+        onward = (open_rows[:, None] * beams + origin[open_rows]).flatten()
+        whole_batch = len(open_rows) == len(rows)
         reading.take(onward, of_same=whole_batch)
         if not whole_batch:
-            rows, written, sums, token = rows[kept], written[kept], sums[kept], token[kept]
-            done, done_scores = done[kept], done_scores[kept]
+            rows, written, sums, token = (
+                rows[open_rows],
+                written[open_rows],
+                sums[open_rows],
+                token[open_rows],
+            )
+            done, done_scores = done[open_rows], done_scores[open_rows]
         logits = reading.feed(token.flatten())
     return results
 
@@ -270,7 +275,7 @@ class Candidates(NamedTuple):
     scores: Tensor
 
 
-def candidates(logits: Tensor, said: Tensor, how: Decoding) -> Candidates:
+def candidates(logits: Tensor, history: Tensor, how: Decoding) -> Candidates:
     """The tokens that bans, temperature, top_k and top_p leave, in this order.
 
     logits: (sequences, vocabulary). said: (sequences, tokens so far), what no n-gram may be
@@ -278,8 +283,8 @@ def candidates(logits: Tensor, said: Tensor, how: Decoding) -> Candidates:
     decoder-only model, as transformers counts it.
     """
     scores = torch.log_softmax(logits.float(), dim=-1)
-    if how.no_repeat and said.shape[1] >= how.no_repeat:
-        scores = _without_repeats(scores, said, how.no_repeat)
+    if how.no_repeat and history.shape[1] >= how.no_repeat:
+        scores = _without_repeats(scores, history, how.no_repeat)
     if how.temperature not in (0, 1):
         scores = scores / how.temperature
     size = scores.shape[1]
@@ -315,11 +320,11 @@ def drawn(
     return scores.topk(count, dim=-1).indices
 
 
-def _without_repeats(scores: Tensor, said: Tensor, size: int) -> Tensor:
+def _without_repeats(scores: Tensor, history: Tensor, size: int) -> Tensor:
     """The scores, with -inf for a token that would repeat an n-gram of this size."""
     # Each window but the last is followed by a token; the last waits for its own.
-    windows = said.unfold(1, size, 1)
-    last = said[:, said.shape[1] - size + 1 :]
+    windows = history.unfold(1, size, 1)
+    last = history[:, history.shape[1] - size + 1 :]
     again = (windows[:, :, :-1] == last[:, None]).all(dim=-1) & (windows >= 0).all(dim=-1)
     # Of a token that follows several windows the ban must win.
     values = torch.full_like(again, torch.inf, dtype=scores.dtype).masked_fill(again, -torch.inf)

@@ -52,5 +52,5 @@ def row_noise(model: PreTrainedModel, seeds: Tensor, positions: Tensor) -> Tenso
     counted. A model with noise has a method `row_noise(seeds, positions)`, which draws with
     `draws.normals` and returns a tensor whose first two dimensions are rows and tokens.
     """
-    own = getattr(model, "row_noise", None)
-    return None if own is None else own(seeds, positions)
+    draw = getattr(model, "row_noise", None)
+    return None if draw is None else draw(seeds, positions)

@@ -73,9 +73,9 @@ def load(folder: Path, precision: Precision, device: str) -> Generator:
         layout.room(tokenizer, laid)
         layout.end_token(tokenizer)
     except (ImportError, *FAULTS) as error:
-        said = " ".join(str(error).split()).rstrip(".")
+        message = " ".join(str(error).split()).rstrip(".")
         raise Unusable(
-            "unreadable", f"The generator in {folder} cannot be loaded: {said}."
+            "unreadable", f"The generator in {folder} cannot be loaded: {message}."
         ) from None
     places = getattr(model.config, "max_position_embeddings", None)
     if laid.form != "t5" and places is not None and laid.max_length > places:
@@ -111,7 +111,7 @@ def prompts(generator: Generator, requests: Sequence[Request]) -> list[list[int]
 
 def texts(
     generator: Generator,
-    asked: Sequence[Sequence[int]],
+    prompt_ids: Sequence[Sequence[int]],
     seeds: Sequence[int],
     how: Decoding,
     check: Callable[[], None],
@@ -124,14 +124,14 @@ def texts(
     end = layout.end_token(tokenizer)
     around = sum(map(len, layout.template(tokenizer, laid)))
     limits = []
-    for prompt in asked:
+    for prompt in prompt_ids:
         left = laid.max_length - (0 if laid.form == "t5" else len(prompt))
-        wanted = how.max_tokens
+        limit = how.max_tokens
         if how.max_new is not None:
-            wanted = min(wanted, math.ceil(how.max_new * (len(prompt) - around)) + _AT_LEAST)
-        limits.append(max(1, min(wanted, left)))
+            limit = min(limit, math.ceil(how.max_new * (len(prompt) - around)) + _AT_LEAST)
+        limits.append(max(1, min(limit, left)))
     try:
-        written = decode(generator.model, asked, seeds, limits, end, how, check)
+        written = decode(generator.model, prompt_ids, seeds, limits, end, how, check)
     except NotFinite:
         raise Unusable(
             "damaged",
@@ -145,7 +145,7 @@ def texts(
     )
     return [
         Text(raw, one.ended, len(prompt), len(one.tokens) + one.ended)
-        for raw, one, prompt in zip(raws, written, asked, strict=True)
+        for raw, one, prompt in zip(raws, written, prompt_ids, strict=True)
     ]
 
 
@@ -164,8 +164,8 @@ def renderer(
             folder, trust_remote_code=False, local_files_only=True
         )
     except (KeyError, OSError, ValueError) as error:
-        said = " ".join(str(error).split()).rstrip(".")
-        raise ValueError(f"The tokenizer in {folder} cannot be loaded: {said}.") from None
+        message = " ".join(str(error).split()).rstrip(".")
+        raise ValueError(f"The tokenizer in {folder} cannot be loaded: {message}.") from None
     most = layout.room(tokenizer, laid)
     before, after = layout.template(tokenizer, laid)
 
@@ -212,12 +212,12 @@ class Local:
         waiting = iter(requests)
         while window := list(islice(waiting, _WINDOW)):
             with self._turn:
-                asked = prompts(self._open(), window)
-            order = sorted(range(len(window)), key=lambda place: len(asked[place]))
+                prompt_ids = prompts(self._open(), window)
+            order = sorted(range(len(window)), key=lambda place: len(prompt_ids[place]))
             for start in range(0, len(order), self._batch_size):
                 batch = order[start : start + self._batch_size]
                 yield from self._answers(
-                    [window[place] for place in batch], [asked[place] for place in batch]
+                    [window[place] for place in batch], [prompt_ids[place] for place in batch]
                 )
 
     def close(self) -> None:
@@ -232,13 +232,15 @@ class Local:
             gc.collect()
             torch.cuda.empty_cache()
 
-    def _answers(self, requests: Sequence[Request], asked: Sequence[Sequence[int]]) -> list[Answer]:
+    def _answers(
+        self, requests: Sequence[Request], prompt_ids: Sequence[Sequence[int]]
+    ) -> list[Answer]:
         how = requests[0].sampling
         assert isinstance(how, Decoding)
         with self._turn:
             began = time.monotonic()
             seeds = [request.seed for request in requests]
-            written = texts(self._open(), asked, seeds, how, self._check)
+            written = texts(self._open(), prompt_ids, seeds, how, self._check)
             seconds = time.monotonic() - began
         answers = [
             Answer(

@@ -109,7 +109,7 @@ def prompts(
         return [[*before, *ids[:most], *after] for ids in rows]
     firsts = tokens(tokenizer, [first for first, _ in around])
     lasts = tokens(tokenizer, [last for _, last in around])
-    found = []
+    prompt_ids = []
     for first, ids, last in zip(firsts, rows, lasts, strict=True):
         left = most - len(first) - len(last)
         if ids and left < 1:
@@ -117,8 +117,8 @@ def prompts(
                 f"An instruction of {len(first) + len(last)} tokens leaves no room for its "
                 f"sentence: {FILE} allows {most} tokens in all."
             )
-        found.append([*before, *first, *ids[: max(left, 0)], *last, *after])
-    return found
+        prompt_ids.append([*before, *first, *ids[: max(left, 0)], *last, *after])
+    return prompt_ids
 
 
 def parted(request: Request) -> tuple[str, str, str]:
@@ -132,17 +132,19 @@ def targets(
     tokenizer: "PreTrainedTokenizerBase",
     layout: Layout,
     texts: Sequence[str],
-    asked: Sequence[Sequence[int]],
+    prompt_ids: Sequence[Sequence[int]],
 ) -> list[list[int]]:
     """What the model should write after each prompt of `asked`: the target, then <eos>.
 
     A target that is too long is cut, and then has no <eos>.
     """
     end = end_token(tokenizer)
-    taken = [0] * len(asked) if layout.form == "t5" else [len(prompt) for prompt in asked]
+    used_lengths = (
+        [0] * len(prompt_ids) if layout.form == "t5" else [len(prompt) for prompt in prompt_ids]
+    )
     return [
         [*ids, end][: layout.max_length - used]
-        for ids, used in zip(tokens(tokenizer, texts), taken, strict=True)
+        for ids, used in zip(tokens(tokenizer, texts), used_lengths, strict=True)
     ]
 
 
@@ -185,7 +187,7 @@ def tokens(tokenizer: "PreTrainedTokenizerBase", texts: Sequence[str]) -> list[l
     """The tokens of texts; the name of a special token in a text is text like any other."""
     if not texts:
         return []
-    found = tokenizer(
+    encoding = tokenizer(
         list(texts), add_special_tokens=False, split_special_tokens=True, verbose=False
     )
-    return [list(map(int, ids)) for ids in found["input_ids"]]
+    return [list(map(int, ids)) for ids in encoding["input_ids"]]

@@ -99,7 +99,9 @@ class GeneratorSettings(BaseModel):
         shared = {name: getattr(self, name) for name in ("temperature", "top_p", "max_tokens")}
         if self.backend == "vllm":
             return Decoding(**shared, backend="vllm", top_k=0, beams=1, no_repeat=0, max_new=None)
-        own = {name: getattr(self, name) for name in ("top_k", "beams", "no_repeat", "max_new")}
+        overrides = {
+            name: getattr(self, name) for name in ("top_k", "beams", "no_repeat", "max_new")
+        }
         return Decoding(
-            **shared, **{name: value for name, value in own.items() if value is not None}
+            **shared, **{name: value for name, value in overrides.items() if value is not None}
         )

@@ -43,32 +43,32 @@ def find_endpoints(settings: AskingSettings, llm: LlmSettings) -> list[Found]:
     for the model is not known.
     """
     key = _key(settings.key_env)
-    found = [Found(Endpoint(url, llm.name or "", key), {}) for url in settings.endpoints]
-    if llm.name is not None and len(found) == 1:
-        return found
+    endpoints = [Found(Endpoint(url, llm.name or "", key), {}) for url in settings.endpoints]
+    if llm.name is not None and len(endpoints) == 1:
+        return endpoints
     # Side by side, since one that does not answer takes its time.
     with ThreadPoolExecutor(32) as threads:
-        looks = [threads.submit(_looked_at, one.endpoint, settings.key_env) for one in found]
-    found = [look.result() for look in looks]
-    name = llm.name or next((one.endpoint.model for one in found if one.absent is None), None)
+        looks = [threads.submit(_looked_at, one.endpoint, settings.key_env) for one in endpoints]
+    endpoints = [look.result() for look in looks]
+    name = llm.name or next((one.endpoint.model for one in endpoints if one.absent is None), None)
     if name is None:
-        assert found[0].absent is not None
-        raise found[0].absent
+        assert endpoints[0].absent is not None
+        raise endpoints[0].absent
     return [
         replace(one, endpoint=replace(one.endpoint, model=name)) if one.absent else one
-        for one in found
+        for one in endpoints
     ]
 
 
-def difference(found: Sequence[Found]) -> str | None:
+def difference(endpoints: Sequence[Found]) -> str | None:
     """The first two endpoints that say different things of the one model, as a clause."""
-    for one, other in combinations(found, 2):
+    for one, other in combinations(endpoints, 2):
         for what in _ABOUT:
-            known = one.about.get(what), other.about.get(what)
-            if None not in known and known[0] != known[1]:
+            values = one.about.get(what), other.about.get(what)
+            if None not in values and values[0] != values[1]:
                 return (
-                    f"{one.endpoint.shown} serves {one.endpoint.model!r} with {what} {known[0]}, "
-                    f"and {other.endpoint.shown} {other.endpoint.model!r} with {known[1]}"
+                    f"{one.endpoint.shown} serves {one.endpoint.model!r} with {what} {values[0]}, "
+                    f"and {other.endpoint.shown} {other.endpoint.model!r} with {values[1]}"
                 )
     return None
 
@@ -94,9 +94,11 @@ def _looked_at(endpoint: Endpoint, key_env: str) -> Found:
     except (Stopped, Unusable) as error:
         return Found(endpoint, {}, error)
     if status >= 500:
-        said = f"The endpoint {endpoint.shown} answers HTTP {status} at /models: start what is"
+        message = f"The endpoint {endpoint.shown} answers HTTP {status} at /models: start what is"
         return Found(
-            endpoint, {}, Stopped("unreachable", f"{said} behind it, or correct run.llm.endpoints.")
+            endpoint,
+            {},
+            Stopped("unreachable", f"{message} behind it, or correct run.llm.endpoints."),
         )
     listed = answer.get("data") if isinstance(answer, dict) else None
     models = {
@@ -115,11 +117,11 @@ def _looked_at(endpoint: Endpoint, key_env: str) -> Found:
             f" variable {key_env}.",
         )
     if status != 200 or len(names) != 1:
-        said = f"lists {len(names)} models" if status == 200 else f"answers HTTP {status}"
+        message = f"lists {len(names)} models" if status == 200 else f"answers HTTP {status}"
         raise Unusable(
             "unreachable",
-            f"The endpoint {endpoint.shown} {said} at /models: name the one you mean as llm.name,"
-            " and check that the address ends in /v1.",
+            f"The endpoint {endpoint.shown} {message} at /models: name the one you mean as "
+            "llm.name, and check that the address ends in /v1.",
         )
     return Found(replace(endpoint, model=names[0]), _about(models[names[0]]))
 
@@ -127,11 +129,11 @@ def _looked_at(endpoint: Endpoint, key_env: str) -> Found:
 def _about(entry: Mapping[str, Any]) -> dict[str, Any]:
     """What tells models of one name apart; of a path its last name, since folders differ."""
     meta = entry.get("meta")
-    known = {**entry, **meta} if isinstance(meta, dict) else entry
-    said = {what: known[what] for what in _ABOUT if isinstance(known.get(what), str | int)}
-    if "root" in said:
-        said["root"] = str(said["root"]).rstrip("/").rpartition("/")[2]
-    return said
+    entries = {**entry, **meta} if isinstance(meta, dict) else entry
+    about = {what: entries[what] for what in _ABOUT if isinstance(entries.get(what), str | int)}
+    if "root" in about:
+        about["root"] = str(about["root"]).rstrip("/").rpartition("/")[2]
+    return about
 
 
 def _get(endpoint: Endpoint) -> tuple[int, Any]:
@@ -141,7 +143,7 @@ def _get(endpoint: Endpoint) -> tuple[int, Any]:
     """
     headers = {} if endpoint.key is None else {"Authorization": f"Bearer {endpoint.key}"}
     try:
-        found = httpx.get(
+        response = httpx.get(
             endpoint.at("/models"), headers=headers, timeout=_SECONDS, trust_env=endpoint.is_outside
         )
     except httpx.HTTPError as error:
@@ -153,9 +155,9 @@ def _get(endpoint: Endpoint) -> tuple[int, Any]:
     except (ImportError, ValueError) as error:
         raise no_proxy(error) from None
     try:
-        return found.status_code, found.json()
+        return response.status_code, response.json()
     except (ValueError, RecursionError):
-        return found.status_code, None
+        return response.status_code, None
 
 
 _FILES = ("chat_template.jinja", "chat_template.json")

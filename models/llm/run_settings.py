@@ -112,12 +112,12 @@ def plain_option(name: str) -> str:
 
 def option_fault(name: str) -> str | None:
     """What is wrong with an option of this name, in words that follow it; None if nothing."""
-    asked = plain_option(name)
-    if not _NAME.fullmatch(asked):
+    option = plain_option(name)
+    if not _NAME.fullmatch(option):
         return "is not an option's name: lower-case letters, digits and hyphens"
-    if asked.startswith("no-"):
-        return f"is written as {asked.removeprefix('no-')}: false"
+    if option.startswith("no-"):
+        return f"is written as {option.removeprefix('no-')}: false"
     for reason, names in _REFUSED.items():
-        if any(asked.startswith(begin) or begin.startswith(asked) for begin in names.split()):
+        if any(option.startswith(begin) or begin.startswith(option) for begin in names.split()):
             return reason
     return None

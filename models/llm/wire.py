@@ -144,8 +144,10 @@ class Wire:
         raw, finish, lacks = self._said(choices[0])
         usage = answer.get("usage")
         counts = usage if isinstance(usage, dict) else {}
-        asked, answered = counts.get("prompt_tokens"), counts.get("completion_tokens")
-        return Completion(raw, finish, _tokens(asked, text), _tokens(answered, raw), lacks)
+        prompt_tokens, answer_tokens = counts.get("prompt_tokens"), counts.get("completion_tokens")
+        return Completion(
+            raw, finish, _tokens(prompt_tokens, text), _tokens(answer_tokens, raw), lacks
+        )
 
     def _said(self, choice: Mapping[str, Any]) -> tuple[str, str, str]:
         """The text, the finish reason, and what there is without a text."""
@@ -177,10 +179,10 @@ def _answer(raw: str) -> str:
 
 def turns(request: Request) -> list[dict[str, str]]:
     """The request as a chat: a turn of user and assistant for each shot, then the prompt."""
-    said = [("user", request.prompt)]
+    messages = [("user", request.prompt)]
     for shot in reversed(request.shots):
-        said = [("user", shot.prompt), ("assistant", shot.answer), *said]
-    return [{"role": role, "content": content} for role, content in said]
+        messages = [("user", shot.prompt), ("assistant", shot.answer), *messages]
+    return [{"role": role, "content": content} for role, content in messages]
 
 
 def _continued(request: Request) -> str:

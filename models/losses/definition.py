@@ -50,12 +50,12 @@ class _AgainstEntries(torch.autograd.Function):  # type: ignore[misc]
             total = total * shrink + weights.sum(1)
             mean = mean * shrink[:, None] + weights @ rows
             highest = new
-        own = _own(entries, owners, vectors, block)
-        loss = highest + total.log() - (vectors * own).sum(1)
-        ctx.save_for_backward(mean / total[:, None] - own)
-        found = (owners == first[:, None]).any(1)
-        ctx.mark_non_differentiable(found)
-        return loss, found
+        targets = _own(entries, owners, vectors, block)
+        loss = highest + total.log() - (vectors * targets).sum(1)
+        ctx.save_for_backward(mean / total[:, None] - targets)
+        hits = (owners == first[:, None]).any(1)
+        ctx.mark_non_differentiable(hits)
+        return loss, hits
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
@@ -70,11 +70,11 @@ def _own(entries: Tensor, owners: Tensor, like: Tensor, block: int) -> Tensor:
     in place (index_add_) differs from run to run on a GPU.
     """
     texts, places = (owners >= 0).nonzero(as_tuple=True)
-    own, batch = owners[texts, places], torch.arange(len(owners), device=owners.device)
+    rows, batch = owners[texts, places], torch.arange(len(owners), device=owners.device)
     total = torch.zeros_like(like)
-    for start in range(0, len(own), block):
-        whose = texts[start : start + block] == batch[:, None]  # (batch, block)
-        total += whose.to(like) @ entries[own[start : start + block]].to(like)
+    for start in range(0, len(rows), block):
+        belongs = texts[start : start + block] == batch[:, None]  # (batch, block)
+        total += belongs.to(like) @ entries[rows[start : start + block]].to(like)
     return total / (owners >= 0).sum(1, keepdim=True)
 
 
@@ -94,8 +94,8 @@ def definition_loss(
     vectors: (batch, width), the projected definitions. entries: (entries, width), frozen.
     owners: (batch, most), rows of `entries`, -1 where a text has fewer; at least one each.
     """
-    loss, found = _AgainstEntries.apply(vectors, entries, owners, block)
-    return loss.mean(), found
+    loss, hits = _AgainstEntries.apply(vectors, entries, owners, block)
+    return loss.mean(), hits
 
 
 class Projection(nn.Module):  # type: ignore[misc]
@@ -149,10 +149,10 @@ def nearest_entries(
     """For each text the entries with the largest products and their probabilities, falling."""
     vectors = encode(model, texts, normalise=False)
     logits = projection(torch.from_numpy(vectors)) @ space.matrix.T  # (texts, entries)
-    found = torch.softmax(logits, 1).topk(min(count, len(space.texts)))
+    nearest = torch.softmax(logits, 1).topk(min(count, len(space.texts)))
     return [
         [(space.texts[place], share) for place, share in zip(places, shares, strict=True)]
-        for places, shares in zip(found.indices.tolist(), found.values.tolist(), strict=True)
+        for places, shares in zip(nearest.indices.tolist(), nearest.values.tolist(), strict=True)
     ]
 
 
@@ -211,15 +211,15 @@ def _folder(model: SentenceTransformer) -> Path:
 
 def _layer(folder: Path) -> tuple[Activation, Tensor, Tensor] | None:
     """The layer before a model's words: its activation, weight and bias."""
-    found = layer_of(folder)
-    if found is None:
+    layer = layer_of(folder)
+    if layer is None:
         return None
-    with safe_open(found.file, framework="pt") as tensors:
-        weight = tensors.get_tensor(f"{found.key}.weight").float()
+    with safe_open(layer.file, framework="pt") as tensors:
+        weight = tensors.get_tensor(f"{layer.key}.weight").float()
         bias = torch.zeros(len(weight))
-        if f"{found.key}.bias" in set(tensors.keys()):
-            bias = tensors.get_tensor(f"{found.key}.bias").float()
-    return found.activation, weight, bias
+        if f"{layer.key}.bias" in set(tensors.keys()):
+            bias = tensors.get_tensor(f"{layer.key}.bias").float()
+    return layer.activation, weight, bias
 
 
 class DefinitionLoss(nn.Module):  # type: ignore[misc]
@@ -266,15 +266,15 @@ class DefinitionLoss(nn.Module):  # type: ignore[misc]
         if labels is None:
             raise ValueError("The loss definition needs each definition's entries as labels.")
         vectors = self.model(features)["sentence_embedding"]
-        known = (labels >= 0) & (labels < len(self.rows) - 1)
-        owners = self.rows[torch.where(known, labels.long(), -1)]
+        valid = (labels >= 0) & (labels < len(self.rows) - 1)
+        owners = self.rows[torch.where(valid, labels.long(), -1)]
         owned = (owners >= 0).any(1)
         projected = self.projection(vectors)[owned]
         if not len(projected):
             return vectors.sum() * 0.0
-        loss, found = definition_loss(projected, self.matrix, owners[owned])
+        loss, hits = definition_loss(projected, self.matrix, owners[owned])
         count = (owners[owned] >= 0).sum(1)
-        self.terms = {"recall_1": found.float().mean(), "floor": count.float().log().mean()}
+        self.terms = {"recall_1": hits.float().mean(), "floor": count.float().log().mean()}
         return loss
 
 

@@ -30,12 +30,12 @@ def gate_opening(student: Tensor, teacher: Tensor, sigma_cosine: float, gate: Ga
     student's is above the teacher's. Sigma 0, and a teacher's cosine that is not a number (a row
     without one), open the gate fully.
     """
-    known = ~torch.isnan(teacher)
+    scored = ~torch.isnan(teacher)
     if sigma_cosine == 0:
         return torch.ones_like(student)
-    apart = student - torch.where(known, teacher, torch.zeros_like(teacher))
+    apart = student - torch.where(scored, teacher, torch.zeros_like(teacher))
     opening = -torch.expm1(-(apart**2) / (2 * sigma_cosine**2))
-    decayed = known & (apart <= 0) if gate == "one_sided" else known
+    decayed = scored & (apart <= 0) if gate == "one_sided" else scored
     return torch.where(decayed, opening, torch.ones_like(opening))
 
 
@@ -79,8 +79,8 @@ def gaussian_decay_loss(
     to_negatives = anchor @ negative.T / tau  # (batch, batch)
     student = (anchor * negative).sum(-1)  # (batch,)
     decayed, opening = _decayed_logits(student, teacher, tau, sigma_cosine, gate, detach)
-    own = torch.eye(len(anchor), dtype=torch.bool, device=anchor.device)
-    to_negatives = torch.where(own, decayed[:, None].to(to_negatives.dtype), to_negatives)
+    diagonal = torch.eye(len(anchor), dtype=torch.bool, device=anchor.device)
+    to_negatives = torch.where(diagonal, decayed[:, None].to(to_negatives.dtype), to_negatives)
     logits = torch.cat([to_positives, to_negatives], dim=1)  # (batch, 2 batch)
     targets = torch.arange(len(anchor), device=anchor.device)
     loss = nn.functional.cross_entropy(logits, targets)
@@ -89,7 +89,7 @@ def gaussian_decay_loss(
     with torch.enable_grad():
         decayed, opening = _decayed_logits(student, teacher, tau, sigma_cosine, gate, detach)
         (slope,) = torch.autograd.grad(decayed.sum() * tau, student)
-    ours = nn.functional.pad(own, (len(anchor), 0))
+    ours = nn.functional.pad(diagonal, (len(anchor), 0))
     others = logits.detach().masked_fill(ours, -torch.inf).logsumexp(dim=1)
     let_through = (torch.sigmoid(decayed.detach() - others) * slope).sum()
     share = let_through / torch.sigmoid(student.detach() / tau - others).sum()
@@ -100,8 +100,8 @@ def _decayed_logits(
     student: Tensor, teacher: Tensor, tau: float, sigma_cosine: float, gate: Gate, detach: Detach
 ) -> tuple[Tensor, Tensor]:
     """G of each row's own negative and the openings, with the gradient that `detach` leaves."""
-    seen = student if detach == "none" else student.detach()
-    opening = gate_opening(seen, teacher, sigma_cosine, gate)
+    gate_input = student if detach == "none" else student.detach()
+    opening = gate_opening(gate_input, teacher, sigma_cosine, gate)
     plain = student / tau
     if detach == "term":
         return plain - (plain * (1 - opening)).detach(), opening

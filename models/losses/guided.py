@@ -42,13 +42,15 @@ class GuidedLoss(GISTEmbedLoss):  # type: ignore[misc]
             contrast_anchors=False,
             contrast_positives=False,
         )
-        own, other = (getattr(encoder[0], "template", None) for encoder in (model, guide))
-        if own is None and other is not None:
+        template, guide_template = (
+            getattr(encoder[0], "template", None) for encoder in (model, guide)
+        )
+        if template is None and guide_template is not None:
             self.must_retokenize, self.tokenizer = True, model.tokenizer
-        elif own != other or (own is not None and self.must_retokenize):
+        elif template != guide_template or (template is not None and self.must_retokenize):
             raise ValueError(
                 "the loss guided gives its guide the texts that the encoder reads, which stand "
-                f"in the template {own!r} that the guide does not read: take a guide with the "
+                f"in the template {template!r} that the guide does not read: take a guide with the "
                 "same template and tokenizer, or another pooling"
             )
         guide.requires_grad_(False).eval()

@@ -64,11 +64,11 @@ class Loss:
 
     def columns_of(self, columns: Sequence[str]) -> dict[str, list[str]]:
         """Of these columns, those that each of its features is made of, in the features' order."""
-        found = {name: [name] for name in self.texts}
+        matches = {name: [name] for name in self.texts}
         for name in self.optional:
-            own = [column for column in columns if re.fullmatch(rf"{name}(_\d+)?", column)]
-            found |= {name: own} if own else {}
-        return found
+            numbered = [column for column in columns if re.fullmatch(rf"{name}(_\d+)?", column)]
+            matches |= {name: numbered} if numbered else {}
+        return matches
 
     def with_params(self, params: Params) -> "Loss":
         """The loss as it is with these hyperparameters."""

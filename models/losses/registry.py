@@ -327,8 +327,8 @@ def fill_loss(content: Any, default: str | None = None) -> dict[str, Any]:
 
 def params_of(content: Mapping[str, Any]) -> Params:
     """The parameters of a loss that is given as a mapping with its name."""
-    given = {key: value for key, value in content.items() if key != "name"}
-    return loss_named(content["name"]).params.model_validate(given)
+    values = {key: value for key, value in content.items() if key != "name"}
+    return loss_named(content["name"]).params.model_validate(values)
 
 
 def loss_of(content: Mapping[str, Any]) -> Loss:

@@ -27,7 +27,7 @@ def read_frequencies(folder: Path, tokenizer: Any) -> Frequencies:
     """The shares by token id. Raises ValueError if they are not of this tokenizer's vocabulary."""
     try:
         about = json.loads((folder / _ABOUT).read_text(encoding="utf-8"))
-        found: Frequencies = load_file(folder / _NUMBERS)["frequency"]
+        frequencies: Frequencies = load_file(folder / _NUMBERS)["frequency"]
     except (OSError, ValueError, KeyError) as error:
         raise ValueError(
             f"{folder} has no token counts: name a model that count_tokens makes"
@@ -37,7 +37,7 @@ def read_frequencies(folder: Path, tokenizer: Any) -> Frequencies:
             "the tokens were counted with another tokenizer than the encoder's: name the "
             "encoder's backbone as `tokenizer` of count_tokens"
         )
-    return found
+    return frequencies
 
 
 def vocabulary_size(tokenizer: Any) -> int:

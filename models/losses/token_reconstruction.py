@@ -30,7 +30,7 @@ def token_weights(frequencies: Frequencies | None, floor: float, slope: float) -
     return torch.from_numpy(1 - slope * frequencies).clamp(min=floor).float()
 
 
-def reconstruction_error(states: Tensor, made: Tensor, text: Tensor, weights: Tensor) -> Tensor:
+def reconstruction_error(states: Tensor, rebuilt: Tensor, text: Tensor, weights: Tensor) -> Tensor:
     """Mean over the texts of L_R (eqs. 9 and 10), with squared errors summed over the width.
 
     The paper's MSE would be their mean, which at its weight of 2.5e-4 leaves the encoder a gradient
@@ -39,7 +39,7 @@ def reconstruction_error(states: Tensor, made: Tensor, text: Tensor, weights: Te
     states, made: (texts, tokens, width). text: (texts, tokens), true for a text's own tokens.
     weights: f(w) of each token (texts, tokens). A text without tokens counts as 0.
     """
-    errors = (states - made).square().sum(-1) * weights * text
+    errors = (states - rebuilt).square().sum(-1) * weights * text
     return (errors.sum(-1) / text.sum(-1).clamp(min=1)).mean()
 
 
@@ -67,12 +67,12 @@ class TokenDecoder(nn.Module):  # type: ignore[misc]
         """
         folded = vectors.view(len(vectors), self.filters, 1, self.channels - 1)
         multi = self.cnn(folded)[:, 0]  # (texts, 3, channels)
-        made = [
+        outputs = [
             cnn(self._unpooled(multi[:, number], places[:, number], windows_within(text, size)))
             for number, (cnn, size) in enumerate(zip(self.text_cnns, KERNELS, strict=True))
         ]
         # Each ends with what a text shorter than the longest kernel was padded by.
-        mean = torch.stack(made).mean(0).transpose(1, 2)[:, : text.shape[1]]
+        mean = torch.stack(outputs).mean(0).transpose(1, 2)[:, : text.shape[1]]
         return mean * text[..., None]
 
     def _unpooled(self, values: Tensor, places: Tensor, windows: Tensor) -> Tensor:
@@ -97,14 +97,14 @@ class RecordedEncoder(nn.Module):  # type: ignore[misc]
 
     def forward(self, features: dict[str, Tensor]) -> dict[str, Tensor]:
         """The encoder's output."""
-        made: dict[str, Tensor] = self.model(features)
-        self._made[id(features)] = made
-        return made
+        output: dict[str, Tensor] = self.model(features)
+        self._made[id(features)] = output
+        return output
 
     def take(self, batches: Iterable[dict[str, Tensor]]) -> list[dict[str, Tensor]]:
         """What was made of these features since the last time; forgets everything."""
-        made, self._made = self._made, {}
-        return [made[id(features)] for features in batches]
+        outputs, self._made = self._made, {}
+        return [outputs[id(features)] for features in batches]
 
 
 class TokenReconstructionLoss(nn.Module):  # type: ignore[misc]
@@ -149,7 +149,7 @@ class TokenReconstructionLoss(nn.Module):  # type: ignore[misc]
             value = self.contrastive(features, labels)
         if isinstance(value, dict):
             value = torch.stack(list(value.values())).sum()
-        anchor, positive = (self._error(made) for made in self.encoder.take(features[:2]))
+        anchor, positive = (self._error(output) for output in self.encoder.take(features[:2]))
         self.terms = {
             "contrastive": value.detach(),
             "reconstruction": anchor.detach(),
@@ -158,18 +158,18 @@ class TokenReconstructionLoss(nn.Module):  # type: ignore[misc]
         }
         return value + self.weight * (anchor + positive)
 
-    def _error(self, made: Mapping[str, Tensor]) -> Tensor:
+    def _error(self, output: Mapping[str, Tensor]) -> Tensor:
         """The reconstruction loss of the texts of one column."""
-        if "cnn_text" not in made:
+        if "cnn_text" not in output:
             raise ValueError(
                 "the loss token_reconstruction reads the states of all tokens of a batch, which "
                 "mini_batch does not keep: leave mini_batch out"
             )
-        states, text = made["token_embeddings"], made["cnn_text"]
-        rebuilt = self.decoder(made["cnn_embedding"], made["cnn_places"], text)
+        states, text = output["token_embeddings"], output["cnn_text"]
+        rebuilt = self.decoder(output["cnn_embedding"], output["cnn_places"], text)
         weights = text.float()
         if self.weights is not None:
-            weights = self.weights[made["input_ids"]]
+            weights = self.weights[output["input_ids"]]
         return reconstruction_error(
             states.detach() if self.detach else states, rebuilt, text, weights
         )

@@ -54,20 +54,20 @@ def masked(
     one and at most `most`; places and answers are of shape (rows, most), the rest of them filled
     with place 0 and IGNORED, so that every batch of a width has the same shapes.
     """
-    own = ~np.isin(ids, vocabulary.special)
-    counts = np.clip(np.rint(share * own.sum(1)).astype(np.int64), 1, most)
-    counts = np.minimum(counts, own.sum(1))
-    order = np.argsort(np.where(own, rng.random(ids.shape), 2.0), axis=1, kind="stable")
+    maskable = ~np.isin(ids, vocabulary.special)
+    counts = np.clip(np.rint(share * maskable.sum(1)).astype(np.int64), 1, most)
+    counts = np.minimum(counts, maskable.sum(1))
+    order = np.argsort(np.where(maskable, rng.random(ids.shape), 2.0), axis=1, kind="stable")
     used = np.arange(most) < counts[:, None]
     places = np.where(used, order[:, :most], 0)
     answers = np.where(used, np.take_along_axis(ids, places, 1), IGNORED)
     fate = rng.random(places.shape)
     others = rng.integers(0, vocabulary.size, places.shape)
-    seen = np.where(fate < _MASKED, vocabulary.mask, np.where(fate < _MASKED + _REPLACED, others,
-                    np.take_along_axis(ids, places, 1)))  # fmt: skip
+    replaced = np.where(fate < _MASKED + _REPLACED, others, np.take_along_axis(ids, places, 1))
+    corrupted = np.where(fate < _MASKED, vocabulary.mask, replaced)
     noised = ids.copy()
     rows = np.broadcast_to(np.arange(len(ids))[:, None], places.shape)
-    noised[rows[used], places[used]] = seen[used]
+    noised[rows[used], places[used]] = corrupted[used]
     return noised, places, answers
 
 
@@ -107,15 +107,15 @@ def spans(
     written = np.full((len(ids), width), IGNORED, dtype=np.int64)
     sizes = np.empty(len(ids), dtype=np.int64)
     for row, length in enumerate(lengths.tolist()):
-        own, starts = ids[row, :length], _starts(length, share, most, rng)
+        tokens, starts = ids[row, :length], _starts(length, share, most, rng)
         sees, writes, before = [], [], 0
         for number, (start, stop) in enumerate(starts):
             sentinel = vocabulary.sentinels[-1 if whole else number]
-            sees += [*own[before:start], sentinel]
-            writes += [sentinel, *own[start:stop]]
+            sees += [*tokens[before:start], sentinel]
+            writes += [sentinel, *tokens[start:stop]]
             before = stop
-        sees += [*own[before:], end]
-        answer = [*(own if whole else writes), end][:width]
+        sees += [*tokens[before:], end]
+        answer = [*(tokens if whole else writes), end][:width]
         read[row, : len(sees)] = sees
         written[row, : len(answer)] = answer
         sizes[row] = len(sees)
@@ -138,12 +138,12 @@ def _starts(
     count = min(max(1, round(hidden / SPAN)), most, max(1, length - hidden))
     sizes = _divided(hidden, count, rng, least=1)
     gaps = _divided(length - hidden - (count - 1), count + 1, rng, least=0)
-    found, place = [], 0
+    spans, place = [], 0
     for number, size in enumerate(sizes):
         place += gaps[number] + (1 if number else 0)
-        found.append((place, place + size))
+        spans.append((place, place + size))
         place += size
-    return found
+    return spans
 
 
 def _divided(total: int, parts: int, rng: np.random.Generator, least: int) -> list[int]:
@@ -181,8 +181,8 @@ class Texts:
         lengths = ends - starts
         places = starts[:, None] + np.arange(width)
         inside = np.arange(width) < lengths[:, None]
-        found = self.ids[np.minimum(places, len(self.ids) - 1)].astype(np.int64)
-        return np.where(inside, found, padding), lengths
+        tokens = self.ids[np.minimum(places, len(self.ids) - 1)].astype(np.int64)
+        return np.where(inside, tokens, padding), lengths
 
 
 def tokenised(
@@ -200,11 +200,11 @@ def tokenised(
         total = rows = 0
         with (folder / "ids.bin").open("wb") as ids, (folder / "ends.bin").open("wb") as ends:
             for texts in batches:
-                found = [row for row in _encoded(texts, tokenizer, form, max_length) if row]
-                lengths = np.array([len(row) for row in found], dtype=np.int64)
-                ids.write(np.array([i for row in found for i in row], dtype=kind).tobytes())
+                encoded = [row for row in _encoded(texts, tokenizer, form, max_length) if row]
+                lengths = np.array([len(row) for row in encoded], dtype=np.int64)
+                ids.write(np.array([i for row in encoded for i in row], dtype=kind).tobytes())
                 ends.write((total + np.cumsum(lengths)).astype(np.int64).tobytes())
-                total, rows = total + int(lengths.sum()), rows + len(found)
+                total, rows = total + int(lengths.sum()), rows + len(encoded)
         draft = done.with_suffix(".writing")
         draft.write_text(json.dumps({"texts": rows, "tokens": total}), encoding="utf-8")
         os.replace(draft, done)  # noqa: PTH105
@@ -217,16 +217,16 @@ def tokenised(
 
 
 def _encoded(texts: list[str], tokenizer: Any, form: Form, max_length: int) -> list[list[int]]:
-    given = {"truncation": True, "return_attention_mask": False}
+    options = {"truncation": True, "return_attention_mask": False}
     if form == "masked":
-        rows = tokenizer(texts, max_length=max_length, **given)["input_ids"]
+        rows = tokenizer(texts, max_length=max_length, **options)["input_ids"]
         return [row for row in rows if len(row) > tokenizer.num_special_tokens_to_add()]
     begin = [] if tokenizer.bos_token_id is None else [tokenizer.bos_token_id]
     end = [tokenizer.eos_token_id]
     if form == "t5":
         begin, end, max_length = [], [], max_length - 1
     room = max_length - len(begin) - len(end)
-    rows = tokenizer(texts, max_length=room, add_special_tokens=False, **given)["input_ids"]
+    rows = tokenizer(texts, max_length=room, add_special_tokens=False, **options)["input_ids"]
     return [[*begin, *row, *end] for row in rows if row]
 
 
@@ -252,11 +252,11 @@ class Task:
 
 def widths(longest: int) -> tuple[int, ...]:
     """The widths of batches, up to the longest text."""
-    found, step = [_STEP], _STEP
-    while found[-1] < longest:
-        step = max(_STEP, 1 << (found[-1].bit_length() - 2))
-        found.append(found[-1] + step)
-    return tuple(found)
+    steps, step = [_STEP], _STEP
+    while steps[-1] < longest:
+        step = max(_STEP, 1 << (steps[-1].bit_length() - 2))
+        steps.append(steps[-1] + step)
+    return tuple(steps)
 
 
 class TextBatches:
@@ -308,8 +308,8 @@ class TextBatches:
             ids, places, answers = masked(ids, task.masked, most, vocabulary, rng)
             return _tensors(ids=ids, lengths=lengths, places=places, answers=answers)
         if task.form == "causal":
-            seen, answers = shifted(ids, lengths)
-            return _tensors(ids=seen, lengths=lengths - 1, answers=answers)
+            inputs, answers = shifted(ids, lengths)
+            return _tensors(ids=inputs, lengths=lengths - 1, answers=answers)
         whole = bool(rng.random() < task.infill)
         longest = longest_answer(width, task.masked, whole)
         longest = -(-longest // _STEP) * _STEP
@@ -323,16 +323,16 @@ def _tensors(**arrays: Ints) -> Inputs:
 
 def _cuts(counts: Ints, edges: Sequence[int], task: Task) -> list[tuple[int, int, int]]:
     """Start, stop and width of each batch, in the order of texts by width."""
-    found: list[tuple[int, int, int]] = []
+    cuts: list[tuple[int, int, int]] = []
     start = stop = 0
     for width, count in zip(edges, counts.tolist(), strict=True):
         size = max(1, task.batch_tokens // width)
         stop += count
         while stop - start >= size:
-            found.append((start, start + size, width))
+            cuts.append((start, start + size, width))
             start += size
     if stop > start:
         # Of the widths that the last texts have, the longest.
         width = edges[int(np.flatnonzero(counts)[-1])]
-        found.append((start, stop, width))
-    return found
+        cuts.append((start, stop, width))
+    return cuts

@@ -35,16 +35,18 @@ def _fault(folder: Path, form: Form) -> str | None:
     path = folder / "config.json"
     if not path.is_file():
         return "it has no config.json, so it is not a transformer that transformers can load"
-    config, own = _object(path), folder / "tokenizer_config.json"
-    if "auto_map" in config or (own.is_file() and "auto_map" in _object(own)):
+    config, tokenizer_config = _object(path), folder / "tokenizer_config.json"
+    if "auto_map" in config or (
+        tokenizer_config.is_file() and "auto_map" in _object(tokenizer_config)
+    ):
         return (
             "it comes with Python code of its own (auto_map), which is never run: take a "
             "checkpoint of a class that transformers has"
         )
-    found = _form(config)
-    if found != form:
+    config_form = _form(config)
+    if config_form != form:
         other = (_classes(config) or [str(config.get("model_type", "model"))])[0]
-        what = SAID[found] if found else f"a {other}"
+        what = SAID[config_form] if config_form else f"a {other}"
         return f"it is {what}, but form: {form} needs {SAID[form]}"
     return None
 
@@ -55,10 +57,10 @@ def described(folder: Path) -> dict[str, object]:
 
 
 def _object(path: Path) -> dict[str, object]:
-    found = json.loads(path.read_text(encoding="utf-8"))
-    if not isinstance(found, dict):
+    value = json.loads(path.read_text(encoding="utf-8"))
+    if not isinstance(value, dict):
         raise ValueError(f"{path.name} holds no object")
-    return found
+    return value
 
 
 def _classes(config: dict[str, object]) -> list[str]:

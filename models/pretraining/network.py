@@ -161,7 +161,7 @@ class LanguageModel(nn.Module):  # type: ignore[misc]
         shifted = torch.cat([before, answers[:, :-1]], dim=1)
         return shifted.masked_fill(shifted == IGNORED, config.pad_token_id)
 
-    def _at_places(self, encoder: nn.Module, given: Any, output: Any) -> Any:
+    def _at_places(self, encoder: nn.Module, arguments: Any, output: Any) -> Any:
         """Only the states at the places reach the head: logits elsewhere would cost the most."""
         if self._places is not None:
             states = output.last_hidden_state

@@ -56,11 +56,11 @@ def pretrain(
     `tokens_per_second`, without padding. Raises ValueError or NothingToChoose where the loss is
     not a number.
     """
-    known = vocabulary(tokenizer)
-    batches = TextBatches(texts, task, known, phase_seed(setting.seed, name))
+    entries = vocabulary(tokenizer)
+    batches = TextBatches(texts, task, entries, phase_seed(setting.seed, name))
     network = LanguageModel(model, task.form)
     if len(held_out):
-        measured = list(_measured(held_out, task, known))
+        measured = list(_measured(held_out, task, entries))
         choice = Choice(budget.measure_steps, LOSS, lambda module: _minus_loss(module, measured))
         setting = replace(setting, choice=choice)
     hyper = Hyperparameters(
@@ -102,9 +102,9 @@ def _steps(budget: Budget, batches: TextBatches) -> int:
     return max(1, math.ceil(budget.tokens / batches.tokens * len(batches)))
 
 
-def _measured(texts: Texts, task: Task, known: Vocabulary) -> Iterable[Inputs]:
+def _measured(texts: Texts, task: Task, vocabulary: Vocabulary) -> Iterable[Inputs]:
     """The held-out texts once, always with the same noise; T5's by spans alone."""
-    batches = TextBatches(texts, replace(task, infill=0.0), known, 0)
+    batches = TextBatches(texts, replace(task, infill=0.0), vocabulary, 0)
     return (batches[place].inputs for place in range(len(batches)))
 
 
@@ -115,9 +115,9 @@ def _minus_loss(module: LanguageModel, measured: Iterable[Inputs]) -> float | No
     module.eval()
     with torch.no_grad():
         for inputs in measured:
-            asked = float((inputs["answers"] >= 0).sum())
+            answers = float((inputs["answers"] >= 0).sum())
             loss = module(**{name: tensor.to(device) for name, tensor in inputs.items()})
-            total, count = total + float(loss) * asked, count + asked
+            total, count = total + float(loss) * answers, count + answers
     loss = total / max(count, 1.0)
     return -loss if math.isfinite(loss) else None
 

@@ -42,13 +42,13 @@ def trained(form: Form, vocabulary: int, max_length: int, texts: Source) -> Any:
     Raises ValueError where the texts yield fewer entries, or the vocabulary has no room for them.
     """
     if form == "masked":
-        made, special = _wordpiece(vocabulary, texts), _BERT
+        tokenizer, special = _wordpiece(vocabulary, texts), _BERT
     elif form == "causal":
-        made, special = _bytes(vocabulary, texts), {"bos": _GPT2_END, "eos": _GPT2_END}
+        tokenizer, special = _bytes(vocabulary, texts), {"bos": _GPT2_END, "eos": _GPT2_END}
         special |= {"pad": _GPT2_END, "unk": _GPT2_END}
     else:
-        made, special = _unigram(vocabulary, texts), _T5
-    entries = made.get_vocab_size()
+        tokenizer, special = _unigram(vocabulary, texts), _T5
+    entries = tokenizer.get_vocab_size()
     _room(vocabulary, entries)
     if entries < vocabulary:
         raise ValueError(
@@ -56,7 +56,7 @@ def trained(form: Form, vocabulary: int, max_length: int, texts: Source) -> Any:
             f"vocabulary to {entries} or less, or add text"
         )
     names = {f"{name}_token": token for name, token in special.items()}
-    return PreTrainedTokenizerFast(tokenizer_object=made, model_max_length=max_length, **names)
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_max_length=max_length, **names)
 
 
 def loaded(folder: Path, form: Form, entries: int) -> Any:
@@ -90,9 +90,9 @@ def loaded(folder: Path, form: Form, entries: int) -> Any:
 
 def sentinels(tokenizer: Any) -> list[int]:
     """The ids of T5's sentinels, <extra_id_0> first; empty where there are none."""
-    known = tokenizer.get_vocab()
+    entries = tokenizer.get_vocab()
     names = (f"<extra_id_{number}>" for number in range(_SENTINELS))
-    return [known[name] for name in names if name in known]
+    return [entries[name] for name in names if name in entries]
 
 
 def _wordpiece(vocabulary: int, texts: Source) -> Tokenizer:

@@ -82,8 +82,8 @@ def unwrapped(
     texts = pa.chunked_array([plain], pa.string())
     texts = pc.replace_substring_regex(texts, f"(?i){wording.END_TOKENS}", "")
     texts = pc.utf8_trim_whitespace(pc.replace_substring_regex(texts, _FENCE, r"\1"))
-    for pattern, kept in _AROUND:
-        texts = pc.utf8_trim_whitespace(pc.replace_substring_regex(texts, pattern, kept))
+    for pattern, replacement in _AROUND:
+        texts = pc.utf8_trim_whitespace(pc.replace_substring_regex(texts, pattern, replacement))
     texts = pc.replace_substring_regex(texts, f"(?s)^(?:{_QUOTED})$", _UNQUOTED)
     return pc.utf8_trim_whitespace(texts), unclosed, np.array(damaged, dtype=np.bool_)
 

@@ -44,12 +44,12 @@ def of_sentence(
     relation: Relation,
     operation: str | None = None,
     params: type[Prompted] = Prompted,
-    own: Sequence[str] = (),
+    parameters: Sequence[str] = (),
     checks: Sequence[Check] = (),
 ) -> Method:
     """A method that asks about every sentence. own: parameters that the prompt may name."""
-    generate = each_sentence(operation or name, *own)
-    variables = ("sentence", *own)
+    generate = each_sentence(operation or name, *parameters)
+    variables = ("sentence", *parameters)
     purpose = purpose_of(relation)
     return Method(
         name, purpose, relation, generate, params, prompt=name, variables=variables, checks=checks
@@ -62,7 +62,7 @@ METHODS = methods(
     of_sentence("entailment", "keeps", "entail"),
     # GCSE, rewritings 1 to 3.
     of_sentence("rewrite", "keeps", checks=("whole_source",)),
-    of_sentence("precede", "topic", params=Preceding, own=("max_words",), checks=("whole_source",)),
+    of_sentence("precede", "topic", params=Preceding, parameters=("max_words",), checks=("whole_source",)),
     Method(
         *("from_knowledge", "positive", "keeps", from_knowledge, Prompted),
         needs=("mentions", "sentence_categories"),

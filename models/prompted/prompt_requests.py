@@ -57,12 +57,12 @@ def each_sentence(operation: str, *variables: str) -> Generate:
 
 
 def _ask_each(
-    operation: str, variables: Sequence[str], given: MethodInput, params: Prompted, seed: int
+    operation: str, variables: Sequence[str], inputs: MethodInput, params: Prompted, seed: int
 ) -> pa.Table:
     values = {name: getattr(params, name) for name in variables}
-    units: Iterable[tuple[int, str]] = zip(given.ids().tolist(), given.texts(), strict=True)
+    units: Iterable[tuple[int, str]] = zip(inputs.ids().tolist(), inputs.texts(), strict=True)
     if params.unit == "passage":
-        units = given.passages()
+        units = inputs.passages()
     return table(
         PromptRequest(sentence_id, {params.unit: text, **values}, {"operation": operation})
         for sentence_id, text in units
@@ -90,12 +90,12 @@ class Question(Prompted):
     )
 
 
-def question(given: MethodInput, params: Question, seed: int) -> pa.Table:
+def question(inputs: MethodInput, params: Question, seed: int) -> pa.Table:
     """Asks about every passage, `per_unit` times; several kinds take turns from a drawn one on."""
-    ids = given.ids()
+    ids = inputs.ids()
     firsts = seeding.draws(seed, "question.kind", ids) % len(params.kinds)
-    contexts = given.sentences["context"].take(pa.array(given.anchors)).to_pylist()
-    rows = zip(ids.tolist(), given.texts(), contexts, firsts.tolist(), strict=True)
+    contexts = inputs.sentences["context"].take(pa.array(inputs.anchors)).to_pylist()
+    rows = zip(ids.tolist(), inputs.texts(), contexts, firsts.tolist(), strict=True)
     return table(
         PromptRequest(
             passage_id, {"passage": text, "context": context, "kind": kind}, {"operation": kind}

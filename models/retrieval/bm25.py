@@ -111,14 +111,14 @@ def _score_all(lots: list[_Counted], words: int, lengths: npt.NDArray[np.int64])
     lots.reverse()
     while lots:
         lot = lots.pop()
-        own = np.bincount(lot.words, minlength=words)
+        counts = np.bincount(lot.words, minlength=words)
         # Within a word the documents are in order.
-        within = np.arange(len(lot.words)) - np.repeat(np.cumsum(own) - own, own)
+        within = np.arange(len(lot.words)) - np.repeat(np.cumsum(counts) - counts, counts)
         at = free[lot.words] + within
         documents = lot.documents.astype(np.int64) + lot.begin
         scores[at] = rarity[lot.words] * lot.counts / (lot.counts + norms[documents])
         places[at] = documents
-        free += own
+        free += counts
     return {"data": scores, "indices": places, "indptr": starts, "num_docs": len(lengths)}
 
 
@@ -133,15 +133,15 @@ def search(bm25: Bm25, queries: Sequence[str], k: int) -> tuple[Places, Scores]:
     if bm25.index is None:
         return places, scores
     for row, words in enumerate(words_of(queries, bm25.english)):
-        known = [word for word in words if word in bm25.index.vocab_dict]
-        if not known:
+        indexed = [word for word in words if word in bm25.index.vocab_dict]
+        if not indexed:
             continue
-        of_all = bm25.index.get_scores(known)
-        found = np.flatnonzero(of_all > 0)
-        if len(found) > k:
-            bound = np.partition(of_all[found], len(found) - k)[len(found) - k]
-            found = found[of_all[found] >= bound]
-        best = found[np.argsort(-of_all[found], kind="stable")[:k]]
+        of_all = bm25.index.get_scores(indexed)
+        matching = np.flatnonzero(of_all > 0)
+        if len(matching) > k:
+            bound = np.partition(of_all[matching], len(matching) - k)[len(matching) - k]
+            matching = matching[of_all[matching] >= bound]
+        best = matching[np.argsort(-of_all[matching], kind="stable")[:k]]
         places[row, : len(best)] = best
         scores[row, : len(best)] = of_all[best]
     return places, scores
@@ -156,14 +156,14 @@ def score(bm25: Bm25, queries: Sequence[str], texts: Sequence[str]) -> Scores:
     scores = np.zeros(len(queries), dtype=np.float32)
     if bm25.index is None:
         return scores
-    asked, read = words_of(queries, bm25.english), words_of(texts, bm25.english)
-    known, starts = bm25.index.vocab_dict, bm25.index.scores["indptr"]
-    for row, (query, text) in enumerate(zip(asked, read, strict=True)):
+    query_words, text_words = words_of(queries, bm25.english), words_of(texts, bm25.english)
+    vocabulary, starts = bm25.index.vocab_dict, bm25.index.scores["indptr"]
+    for row, (query, text) in enumerate(zip(query_words, text_words, strict=True)):
         counts = Counter(text)
         norm = _K1 * (1 - _B + _B * len(text) / bm25.average)
         for word in query:
-            if word in known and counts[word]:
-                having = int(starts[known[word] + 1] - starts[known[word]])
+            if word in vocabulary and counts[word]:
+                having = int(starts[vocabulary[word] + 1] - starts[vocabulary[word]])
                 idf = math.log(1 + (bm25.documents - having + 0.5) / (having + 0.5))
                 scores[row] += idf * counts[word] / (counts[word] + norm)
     return scores
@@ -200,8 +200,8 @@ def load(folder: Path) -> Bm25:
     import bm25s
 
     others = json.loads((folder / _OTHERS).read_text())
-    there = (folder / _INDEX).is_dir()
-    return Bm25(bm25s.BM25.load(folder / _INDEX, mmap=True) if there else None, **others)
+    has_index = (folder / _INDEX).is_dir()
+    return Bm25(bm25s.BM25.load(folder / _INDEX, mmap=True) if has_index else None, **others)
 
 
 _RUNS = re.compile(r"\w+")

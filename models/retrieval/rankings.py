@@ -41,11 +41,11 @@ def fuse(
     ranked = np.full((len(nearest[0]), depth), NONE, dtype=np.int64)
     ranked_sums = np.zeros(ranked.shape, dtype=np.float32)
     for row in range(len(ranked)):
-        (near, cosines), (found, scores) = (
+        (near, cosines), (lexical, scores) = (
             (places[row][places[row] != NONE], values[row][places[row] != NONE])
             for places, values in (nearest, worded)
         )
-        places, inverse = np.unique(np.concatenate([near, found]), return_inverse=True)
+        places, inverse = np.unique(np.concatenate([near, lexical]), return_inverse=True)
         sums = np.full(len(places), cosines[-1] if len(cosines) else 0.0, dtype=np.float64)
         sums[inverse[: len(near)]] = cosines
         # Where even the nearest points away, cosines stay as they are.
@@ -63,8 +63,10 @@ def without(ranking: tuple[Places, Scores], left_out: Sequence[int]) -> tuple[Pl
     places = np.array(left_out, dtype=np.int64)[:, None]
     gone = (documents == places) & (places != NONE)
     order = np.argsort(gone, axis=1, kind="stable")
-    kept = np.where(gone, NONE, documents), np.where(gone, np.float32(0), scores)
-    return np.take_along_axis(kept[0], order, axis=1), np.take_along_axis(kept[1], order, axis=1)
+    remaining = np.where(gone, NONE, documents), np.where(gone, np.float32(0), scores)
+    return np.take_along_axis(remaining[0], order, axis=1), np.take_along_axis(
+        remaining[1], order, axis=1
+    )
 
 
 def first_of(ranking: Places, groups: npt.NDArray[np.int64]) -> Places:
@@ -74,9 +76,9 @@ def first_of(ranking: Places, groups: npt.NDArray[np.int64]) -> Places:
     """
     ranked = np.full_like(ranking, NONE)
     for row, places in enumerate(ranking):
-        found = groups[places[places != NONE]]
-        _, first = np.unique(found, return_index=True)
-        ranked[row, : len(first)] = found[np.sort(first)]
+        row_groups = groups[places[places != NONE]]
+        _, first = np.unique(row_groups, return_index=True)
+        ranked[row, : len(first)] = row_groups[np.sort(first)]
     return ranked
 
 
@@ -167,14 +169,14 @@ def _keep_best(places: Places, scores: Scores, cosines: Scores, begin: int) -> N
     """Puts what a block has to offer among the best so far, in place."""
     k = places.shape[1]
     # Of equal ones the earlier stays, so what comes later must be nearer than the k-th.
-    taken = cosines > scores[:, -1:]
-    if taken.sum(axis=1).max(initial=0) > k:
+    better = cosines > scores[:, -1:]
+    if better.sum(axis=1).max(initial=0) > k:
         # What is nearer than the k-th of the block, and of those as near as it the first.
         bound = -np.partition(-cosines, k - 1, axis=1)[:, k - 1, None]
         beyond = np.cumsum(cosines == bound, axis=1) + (cosines > bound).sum(axis=1)[:, None] > k
-        taken &= (cosines > bound) | ((cosines == bound) & ~beyond)
+        better &= (cosines > bound) | ((cosines == bound) & ~beyond)
     # Several times as fast as `nonzero` of two dimensions.
-    row, column = np.divmod(np.flatnonzero(taken), max(cosines.shape[1], 1))
+    row, column = np.divmod(np.flatnonzero(better), max(cosines.shape[1], 1))
     counts = np.bincount(row, minlength=len(cosines))
     nth = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
     width = k + counts.max(initial=0)

@@ -115,14 +115,14 @@ _ENDINGS = _LISTS["endings"]
 _ROOT = 6  # letters that long words of one family share
 
 
-def antonym(given: MethodInput, params: Several, seed: int) -> pa.Table:
+def antonym(inputs: MethodInput, params: Several, seed: int) -> pa.Table:
     """One word of the sentence replaced by an antonym in the same form."""
     return exchanged(
-        given, seed, "antonym", "exchange_antonym", _senses(), params.per_sentence, 1, fits=_fits
+        inputs, seed, "antonym", "exchange_antonym", _senses(), params.per_sentence, 1, fits=_fits
     )
 
 
-def _fits(text: str, start: int, end: int, here: Around) -> bool:
+def _fits(text: str, start: int, end: int, context: Around) -> bool:
     """Whether the rest of the sentence lets the opposite stand here."""
     form = text[start:end].lower()
     before = text[:start]
@@ -138,43 +138,46 @@ def _fits(text: str, start: int, end: int, here: Around) -> bool:
         return False  # "the wife of the reformer, of whom she told"
     if form not in _PLAIN and _WISH.search(before):
         return False
-    if form in _verbs() and (here.before == "by" or _DEEDS.search(text)):
+    if form in _verbs() and (context.before == "by" or _DEEDS.search(text)):
         return False
-    return _is_free(form, here, text[end:], before) and not _said_again(form, text)
+    return _is_free(form, context, text[end:], before) and not _said_again(form, text)
 
 
-def _is_free(form: str, here: Around, behind: str, before: str) -> bool:
+def _is_free(form: str, context: Around, behind: str, before: str) -> bool:
     """Whether the words around do not hold the place: no term, no idiom, no sense of its own."""
-    if here.after in _NOT_BEFORE.get(form, ()) or here.before in _NOT_BEHIND.get(form, ()):
+    if context.after in _NOT_BEFORE.get(form, ()) or context.before in _NOT_BEHIND.get(form, ()):
         return False
     if form not in _PLAIN:
-        if here.after in ("and", "or"):
+        if context.after in ("and", "or"):
             return False  # "hard or impossible to find"
-        if here.opens and behind[1:2].isupper():
+        if context.opens and behind[1:2].isupper():
             return False  # "Inner Loop of the Solver"
-    if (here.earlier, here.before) == ("to", "be") or "without" in (here.earlier, here.before):
+    if (context.earlier, context.before) == ("to", "be") or "without" in (
+        context.earlier,
+        context.before,
+    ):
         return False  # "in order to be consistent", "without an invalid ticket"
-    if here.opens and is_past_form(here.after):
+    if context.opens and is_past_form(context.after):
         return False  # "Long regarded as"
     if form in ("later", "earlier"):
-        return here.after == "than"
+        return context.after == "than"
     if form in ("before", "after"):
-        rests = here.before == "only" or _CLAUSE.match(behind) is not None
-        length = here.after in _BARE_LENGTHS or is_number(here.after) or _LONG.match(behind)
+        rests = context.before == "only" or _CLAUSE.match(behind) is not None
+        length = context.after in _BARE_LENGTHS or is_number(context.after) or _LONG.match(behind)
         return not (rests or length)
     if form in ("lower", "upper"):
-        return here.after in _STOREYS or behind[1:2].isupper()  # "the lower Danube"
+        return context.after in _STOREYS or behind[1:2].isupper()  # "the lower Danube"
     if form in ("morning", "evening"):
         return not _CLOCK.search(before)  # "at two in the evening"
     if form in _PLACES:
-        return _is_place(here)
+        return _is_place(context)
     if form == "more":
-        return here.later not in ("one", "once", "1", "zero", "0")  # "less than one sample"
+        return context.later not in ("one", "once", "1", "zero", "0")  # "less than one sample"
     if form == "never":
-        return _is_habit(here) and "again" not in behind
+        return _is_habit(context) and "again" not in behind
     if form == "closed":
-        return here.after in DETERMINERS  # "a set that is opened"
-    return form != "known" or here.after == "to"
+        return context.after in DETERMINERS  # "a set that is opened"
+    return form != "known" or context.after == "to"
 
 
 def _said_again(form: str, text: str) -> bool:
@@ -188,20 +191,20 @@ def _said_again(form: str, text: str) -> bool:
     return any(_is_kin(word, other) for other in _others(form) for word in words)
 
 
-def _is_place(here: Around) -> bool:
+def _is_place(context: Around) -> bool:
     """Whether "above" and the like say where something is, and not where in the text."""
-    if here.before in _POINTING or here.before in DETERMINERS | PREPOSITIONS:
+    if context.before in _POINTING or context.before in DETERMINERS | PREPOSITIONS:
         return False
-    if here.after in _NO_PLACE or here.after in openers():
+    if context.after in _NO_PLACE or context.after in openers():
         return False
-    return not (is_adverb_form(here.after) or is_past_form(here.after))
+    return not (is_adverb_form(context.after) or is_past_form(context.after))
 
 
-def _is_habit(here: Around) -> bool:
+def _is_habit(context: Around) -> bool:
     """Whether "never" tells of a habit: what never came to be did not sometimes come to be."""
-    if here.before in ("has", "have", "had", "was", "were"):
+    if context.before in ("has", "have", "had", "was", "were"):
         return False
-    return here.before in ("is", "are", "be") or not is_past_form(here.after)
+    return context.before in ("is", "are", "be") or not is_past_form(context.after)
 
 
 def _is_kin(word: str, form: str) -> bool:

@@ -149,48 +149,48 @@ def _is_within(text: str, start: int, end: int) -> bool:
 def _fits(text: str, start: int, end: int, kind: str, lemma: str | None) -> bool:
     if (start and text[start - 1] in "'’") or not _is_apart(text, start, end):
         return False
-    said = text[start:end]
-    here = around(text, start, end)
-    if said.isupper() and len(said) > 1 and has_kind(said.lower()):
+    phrase = text[start:end]
+    context = around(text, start, end)
+    if phrase.isupper() and len(phrase) > 1 and has_kind(phrase.lower()):
         return False  # "FLOAT" is the name of a type
     if kind == "identifier":
-        return not is_number(here.before) and (here.head or here.after in _CODE)
-    if kind == "time" and said[0].isupper() and not has_kind(said):
+        return not is_number(context.before) and (context.head or context.after in _CODE)
+    if kind == "time" and phrase[0].isupper() and not has_kind(phrase):
         return False
-    if kind == "name" or (said[0].isupper() and not here.opens):
+    if kind == "name" or (phrase[0].isupper() and not context.opens):
         is_common = lemma is not None and lemma == lemma.lower()
-        return _is_whole_name(text, start, end, kind, here, is_common)
-    if said != said.lower() and not here.opens:
+        return _is_whole_name(text, start, end, kind, context, is_common)
+    if phrase != phrase.lower() and not context.opens:
         return False
-    if said == "row" and (here.earlier, here.before) == ("in", "a"):
+    if phrase == "row" and (context.earlier, context.before) == ("in", "a"):
         return False
-    many = is_plural(said, lemma)
-    folded = said.casefold()
+    many = is_plural(phrase, lemma)
+    folded = phrase.casefold()
     if folded in _IDIOMATIC or (lemma or "").casefold() in _IDIOMATIC:
         return False
-    if kind in _MEASURES and (is_number(here.before) or here.before in PREPOSITIONS):
+    if kind in _MEASURES and (is_number(context.before) or context.before in PREPOSITIONS):
         return False
-    if here.after == "of" and " " not in said and kind not in _WHOLE_TYPES:
+    if context.after == "of" and " " not in phrase and kind not in _WHOLE_TYPES:
         return False
-    if " " not in said and folded.endswith(_DEEDS) and kind in ("code", "system", "tool"):
+    if " " not in phrase and folded.endswith(_DEEDS) and kind in ("code", "system", "tool"):
         return False
-    if is_noun(here, many):
+    if is_noun(context, many):
         return True
-    if not here.head or here.after in _TIED_AFTER:
+    if not context.head or context.after in _TIED_AFTER:
         return False
     bare = many or kind in _BARE_TYPES
-    if here.before in PREPOSITIONS:
-        return bare and here.before not in ("to", "as", "like", "by", "at", "on")
-    if here.before in ("and", "or"):
-        return many and here.after in (BOUNDARY, "are", "were", "can", "will")
-    return many and here.before in openers() and here.before.endswith("s")
+    if context.before in PREPOSITIONS:
+        return bare and context.before not in ("to", "as", "like", "by", "at", "on")
+    if context.before in ("and", "or"):
+        return many and context.after in (BOUNDARY, "are", "were", "can", "will")
+    return many and context.before in openers() and context.before.endswith("s")
 
 
 def _is_whole_name(
-    text: str, start: int, end: int, kind: str, here: Around, is_common: bool
+    text: str, start: int, end: int, kind: str, context: Around, is_common: bool
 ) -> bool:
     """Whether a name stands alone, not inside a longer one, and is of a class that is known."""
-    said = text[start:end]
+    name = text[start:end]
     before = _NEXT_TO.search(text, max(0, start - 30), start)
     last = before.group(1) if before is not None and before.group(1) else ""
     if last[:1].isupper() and last.casefold() not in STOP_WORDS:
@@ -200,15 +200,19 @@ def _is_whole_name(
     behind = _BEHIND.match(text, end)
     if behind is not None and (behind.group(1)[0].isupper() or behind.group(1)[0].isdigit()):
         return False
-    if here.before == "of" and here.earlier not in DETERMINERS and kind == "name":
+    if context.before == "of" and context.earlier not in DETERMINERS and kind == "name":
         return False
-    if _ACRONYM.fullmatch(said.replace(".", "")):
-        return text[start - 1 : start] != "(" and not is_number(here.before) and here.head
-    if has_kind(said):
-        return here.head and here.before not in ("the", "and", "or", "of") and here.after != "and"
+    if _ACRONYM.fullmatch(name.replace(".", "")):
+        return text[start - 1 : start] != "(" and not is_number(context.before) and context.head
+    if has_kind(name):
+        return (
+            context.head
+            and context.before not in ("the", "and", "or", "of")
+            and context.after != "and"
+        )
     if kind == "name":
-        return name_class(said) != "" and here.after not in ("of", "and", "'s")
-    return here.head and not is_common and here.before not in ("the", "and", "or")
+        return name_class(name) != "" and context.after not in ("of", "and", "'s")
+    return context.head and not is_common and context.before not in ("the", "and", "or")
 
 
 _PARTS = re.compile(r"[A-Z]?[a-z]{3,}|[A-Z]{3,}(?![a-z])")
@@ -239,13 +243,15 @@ def _of_one_family(old: str, new: str) -> bool:
     with the same word, as "fit_mean" and "fit_transform"."""
     if "." in old or "." in new:
         return "." in old and old.rpartition(".")[0] == new.rpartition(".")[0]
-    mine, others = _PARTS.findall(old), _PARTS.findall(new)
+    old_parts, new_parts = _PARTS.findall(old), _PARTS.findall(new)
     if old.casefold().rstrip("s") == new.casefold().rstrip("s"):
         return False
     # A function for a function: "set_dtype" stands for no "own_dtype".
-    if (not openers().isdisjoint(mine[:1])) != (not openers().isdisjoint(others[:1])):
+    if (not openers().isdisjoint(old_parts[:1])) != (not openers().isdisjoint(new_parts[:1])):
         return False
-    return len(mine) > 1 < len(others) and (mine[0] == others[0] or mine[-1] == others[-1])
+    return len(old_parts) > 1 < len(new_parts) and (
+        old_parts[0] == new_parts[0] or old_parts[-1] == new_parts[-1]
+    )
 
 
 def same(lemma: str | None, text: str) -> bool:
@@ -255,12 +261,12 @@ def same(lemma: str | None, text: str) -> bool:
 
 @lru_cache(maxsize=1)
 def _synonyms() -> dict[str, set[str]]:
-    found: dict[str, set[str]] = {}
+    synonyms: dict[str, set[str]] = {}
     for group in load_pairs()[0]:
         if group.pos in ("noun", "entity"):
             for word in group.words:
-                found.setdefault(word, set()).update(group.words)
-    return found
+                synonyms.setdefault(word, set()).update(group.words)
+    return synonyms
 
 
 def shape(text: str) -> str:
@@ -373,8 +379,8 @@ class Entities:
     def texts_of(self, ids: seeding.Ids) -> list[str | None]:
         """The nodes' texts, None for ids that are no node."""
         at = np.searchsorted(self.ids, ids).clip(max=max(len(self.ids) - 1, 0))
-        known = self.ids[at] == ids if len(self.ids) else np.zeros(len(ids), dtype=bool)
-        return list(self.texts.take(pa.array(at, mask=~known)).to_pylist())
+        listed = self.ids[at] == ids if len(self.ids) else np.zeros(len(ids), dtype=bool)
+        return list(self.texts.take(pa.array(at, mask=~listed)).to_pylist())
 
 
 @dataclass(frozen=True)
@@ -412,7 +418,7 @@ def open_graph(nodes: pa.Table, edges: Iterable[pa.RecordBatch]) -> Entities:
     return Entities(Replacements(nodes, read()), ids[order], texts, names, hard)
 
 
-def entity_swap(given: MethodInput, params: Swaps, seed: int) -> pa.Table:
+def entity_swap(inputs: MethodInput, params: Swaps, seed: int) -> pa.Table:
     """An entity of the sentence, in a seeded order, swapped in all its mentions there.
 
     An entity is left alone where one of its mentions is not surely a noun on its own
@@ -426,19 +432,19 @@ def entity_swap(given: MethodInput, params: Swaps, seed: int) -> pa.Table:
     `detail` has the first mention and its new node.
     """
     output = Output()
-    texts, ids = given.texts(), given.ids().tolist()
-    mentions = _swappable(given)
-    found = choices(given, params, seed, "entity_swap", mentions)
-    for row, listed in sorted(found.items()):
+    texts, ids = inputs.texts(), inputs.ids().tolist()
+    mentions = _swappable(inputs)
+    by_row = choices(inputs, params, seed, "entity_swap", mentions)
+    for row, listed in sorted(by_row.items()):
         text = texts[row]
-        made = 0
+        count = 0
         depth = max((len(choice.options) for choice in listed), default=0)
         for level in range(depth):
             ready = [choice for choice in listed if level < len(choice.options)]
             for choice in ready:
-                if made < params.per_sentence:
-                    made += _swapped(
-                        output, ids[row], text, choice, choice.options[level], given.english
+                if count < params.per_sentence:
+                    count += _swapped(
+                        output, ids[row], text, choice, choice.options[level], inputs.english
                     )
     return output.table()
 
@@ -477,12 +483,12 @@ def surface(text: str, start: int, end: int, lemma: str | None, new: str) -> str
     return capitalised(new) if at_head and old[0].isupper() and plain else new
 
 
-def _swappable(given: MethodInput) -> pa.Table:
+def _swappable(inputs: MethodInput) -> pa.Table:
     """The mentions of those entities all of whose mentions in the sentence can be swapped."""
-    mentions = given.located("entity")
+    mentions = inputs.located("entity")
     nodes = mentions["node_id"].to_numpy()
-    lemmas = _entities(given, "entity_swap").texts_of(nodes)
-    fits = swappable(given.texts(), mentions, lemmas, given.language)
+    lemmas = _entities(inputs, "entity_swap").texts_of(nodes)
+    fits = swappable(inputs.texts(), mentions, lemmas, inputs.language)
     rows = mentions["row"].to_numpy()
     order = np.lexsort((nodes, rows))
     new = np.ones(len(order), dtype=bool)
@@ -493,15 +499,15 @@ def _swappable(given: MethodInput) -> pa.Table:
     return mentions.filter(pa.array(all_fit[entity]))
 
 
-def _entities(given: MethodInput, purpose: str) -> Entities:
-    if given.replacements is None:
+def _entities(inputs: MethodInput, purpose: str) -> Entities:
+    if inputs.replacements is None:
         raise ValueError(f"the method {purpose!r} needs the knowledge graph")
-    found: Entities = given.replacements
-    return found
+    entities: Entities = inputs.replacements
+    return entities
 
 
 def choices(
-    given: MethodInput,
+    inputs: MethodInput,
     params: Swaps,
     seed: int,
     purpose: str,
@@ -515,15 +521,15 @@ def choices(
     better than none, and every type will do.
     Anchors without such an entity are left out.
     """
-    entities = _entities(given, purpose)
-    texts = given.texts()
+    entities = _entities(inputs, purpose)
+    texts = inputs.texts()
     named = _named(mentions, seed, purpose)
     ids = mentions["mention_id"].to_numpy()[named.lead]
     nodes = mentions["node_id"].to_numpy()[named.lead]
     types = mentions["type"].take(pa.array(named.lead)).to_pylist()
     needed = params.per_sentence
     turns = int(named.place.max(initial=0)) // needed + 1
-    found: dict[int, list[Choice]] = {}
+    by_row: dict[int, list[Choice]] = {}
     shaped = np.array([name in _SHAPED for name in types], dtype=bool)
     short = np.ones(len(texts), dtype=bool)
     for turn in range(turns if by_model else min(turns, _ROUNDS)):
@@ -551,7 +557,7 @@ def choices(
             ):
                 row, place = int(named.row[i]), named.places(i)[0]
                 folded = texts[row].casefold()
-                of_pipeline = by_pipeline(types[i], given.language)
+                of_pipeline = by_pipeline(types[i], inputs.language)
                 if of_pipeline:
                     # A name is written as it is: it has no plural.
                     lemma = texts[row][place.start : place.end]
@@ -563,10 +569,12 @@ def choices(
                     if code and text and text.casefold() not in folded and not same(lemma, text)
                 ]
                 if of_pipeline:
-                    language = str(given.language)
+                    language = str(inputs.language)
                     # Where most other mentions have another type, this one was misread.
-                    own = entities.types.get(int(nodes[i]), types[i])
-                    options = [o for o in options if entities.types.get(o[0]) == types[i] == own]
+                    entity_type = entities.types.get(int(nodes[i]), types[i])
+                    options = [
+                        o for o in options if entities.types.get(o[0]) == types[i] == entity_type
+                    ]
                     fitting = [o for o in options if stands_in(o[1], lemma or "", language)]
                     options = fitting or (options if by_model else [])
                 else:
@@ -579,10 +587,10 @@ def choices(
                         options = _alike(options, lemma or "")
                 if options:
                     choice = Choice(named.places(i), lemma, tuple(options))
-                    found.setdefault(row, []).append(choice)
+                    by_row.setdefault(row, []).append(choice)
         for row in np.unique(named.row[turned]).tolist():
-            short[row] = len(found.get(row, ())) < needed
-    return found
+            short[row] = len(by_row.get(row, ())) < needed
+    return by_row
 
 
 def _fitting(
@@ -590,10 +598,10 @@ def _fitting(
 ) -> list[Option]:
     """Those of the options that can stand in the entity's place with nothing else changed."""
     if kind in _SHAPED and not of_one_kind(lemma or "", options[0][1]):
-        own = shape(text[place.start : place.end])
-        alike = [option for option in options if shape(option[1]) == own]
+        old_shape = shape(text[place.start : place.end])
+        alike = [option for option in options if shape(option[1]) == old_shape]
         options = alike[: params.per_sentence + _LOOKAHEAD]
-        if own == "acronym" and kind == "name":
+        if old_shape == "acronym" and kind == "name":
             options = [o for o in options if o[2] == POOLS[PREFERRED]]
         return options
     if kind not in _ALIKE and not params.one_kind:

@@ -50,13 +50,13 @@ def _query(path: Sequence[str], places: Places) -> str:
 
 
 def _first_below(
-    operation: str, depth: Depth, given: MethodInput, params: Params, seed: int
+    operation: str, depth: Depth, inputs: MethodInput, params: Params, seed: int
 ) -> pa.Table:
     """For each path of that depth its last name, with the first passage below it."""
     output = Output()
-    chosen, seen = set(given.anchors.tolist()), set[tuple[Any, tuple[str, ...]]]()
+    chosen, headings = set(inputs.anchors.tolist()), set[tuple[Any, tuple[str, ...]]]()
     names = ("sentence_id", "doc_id", "source", "context")
-    columns = zip(*(given.sentences[name].to_pylist() for name in names), strict=True)
+    columns = zip(*(inputs.sentences[name].to_pylist() for name in names), strict=True)
     first, last, under = None, None, None
     for row, (passage_id, doc_id, source, context) in enumerate(columns):
         path = above(context)
@@ -66,11 +66,11 @@ def _first_below(
             first = doc_id
         last, under = doc_id, (source, path[:1])
         place = (first, tuple(path[: depth(path)]))
-        if not place[1] or place in seen:
+        if not place[1] or place in headings:
             continue
-        seen.add(place)
+        headings.add(place)
         if row in chosen:
-            query = _query(place[1], given.places or Counter())
+            query = _query(place[1], inputs.places or Counter())
             output.add(passage_id, query, operation)
     return output.table()
 

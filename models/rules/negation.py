@@ -132,16 +132,16 @@ _INNER_VERB = re.compile(r"(?<=[\w`)] )[a-z]+(?= )")
 _Edit = tuple[int, int, str]
 
 
-def negation(given: MethodInput, params: Several, seed: int) -> pa.Table:
+def negation(inputs: MethodInput, params: Several, seed: int) -> pa.Table:
     """A negation taken out where the sentence has one, else put in.
 
     It goes behind an auxiliary (as "not" or "n't", by a draw), before the verb that begins
     the sentence, or before a frequent verb. With `per_sentence` above one, several places are
     tried, in the order of the text.
     """
-    drawn = seeding.uniforms(seed, "negation", given.ids()).tolist()
+    drawn = seeding.uniforms(seed, "negation", inputs.ids()).tolist()
     output = Output()
-    for text, sentence_id, draw in zip(given.texts(), given.ids().tolist(), drawn, strict=True):
+    for text, sentence_id, draw in zip(inputs.texts(), inputs.ids().tolist(), drawn, strict=True):
         if text.rstrip().endswith("?"):
             continue
         if _RESTS_ON_IT.search(text):
@@ -187,15 +187,15 @@ def _without_negation(text: str, match: re.Match[str]) -> str | None:
         plain = _EXPANDED.get(word.lower().replace("’", "'"))
         return None if plain is None else in_shape_of(word, plain)
     if kind == "not":
-        here = around(text, match.start() + 1, match.end())
-        last = here.earlier if is_adverb_form(here.before) else here.before
-        if last in _POSSIBLE or here.before in _POSSIBLE or here.earlier in _POSSIBLE:
+        context = around(text, match.start() + 1, match.end())
+        last = context.earlier if is_adverb_form(context.before) else context.before
+        if last in _POSSIBLE or context.before in _POSSIBLE or context.earlier in _POSSIBLE:
             return None
-        return "" if last in AUXILIARIES and here.after != "to" else None
+        return "" if last in AUXILIARIES and context.after != "to" else None
     if kind == "never":
-        here = around(text, match.start(), match.end() - 1)
+        context = around(text, match.start(), match.end() - 1)
         # "Never had she seen it": without it that is a question.
-        if here.before in _POSSIBLE or (here.opens and here.after in AUXILIARIES):
+        if context.before in _POSSIBLE or (context.opens and context.after in AUXILIARIES):
             return None
         return None if text.startswith(("again", "before"), match.end()) else ""
     behind = _WORD_AFTER.match(text, match.end())
@@ -225,14 +225,14 @@ def _put_in(text: str, draw: float, limit: int) -> list[_Edit]:
     # "Log of the input", "List of tensors": a noun.
     if first is not None and not text.startswith(" of ", first.end()):
         word = first.group().lower()
-        here = around(text, 0, first.end())
+        context = around(text, 0, first.end())
         base = _thirds().get(word, word)
         if (
             word in _POINTERS
-            or here.after in AUXILIARIES
+            or context.after in AUXILIARIES
             or (
                 base in DOUBTFUL_OPENERS
-                and not (here.after in DETERMINERS or here.after in OBJECTS)
+                and not (context.after in DETERMINERS or context.after in OBJECTS)
             )
         ):
             pass
@@ -289,9 +289,9 @@ def _owned() -> re.Pattern[str]:
 @cache
 def _second_deed() -> re.Pattern[str]:
     """ "And", or a comma, with another verb behind it."""
-    known = sorted({*_pasts(), *irregular_participles(), *_thirds()} - _NOUNS_AS_WELL)
+    verbs = sorted({*_pasts(), *irregular_participles(), *_thirds()} - _NOUNS_AS_WELL)
     return re.compile(
-        rf"(?:\b(?:and|or)|,) (?:(?:have|has|had|\w+ly|never|not) )?(?:\w+ed|{'|'.join(known)})\b"
+        rf"(?:\b(?:and|or)|,) (?:(?:have|has|had|\w+ly|never|not) )?(?:\w+ed|{'|'.join(verbs)})\b"
     )
 
 
@@ -366,10 +366,10 @@ def _before_verbs(text: str, limit: int) -> list[_Edit]:
         last = before.group(1) if before is not None else ""
         if last.lower() in _NOUN_BEFORE or last.lower() in _TO or _is_denied(text, match):
             continue
-        here = around(text, match.start(), match.end())
-        if not (is_third_person(here) if third else is_past(here)):
+        context = around(text, match.start(), match.end())
+        if not (is_third_person(context) if third else is_past(context)):
             continue
-        if word == "did" and here.after not in _DONE:
+        if word == "did" and context.after not in _DONE:
             continue
         following = _WORD_AFTER.match(text, match.end())
         if (

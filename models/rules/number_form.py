@@ -36,20 +36,20 @@ _YEARS = range(1500, 2101)
 _MOST = 4
 
 
-def number_form(given: MethodInput, params: Params, seed: int) -> pa.Table:
+def number_form(inputs: MethodInput, params: Params, seed: int) -> pa.Table:
     """The numbers of the sentence's quantity mentions are written otherwise; values stay.
 
     With several, `old` and `new` hold all of them, the mention is the first.
     """
-    mentions = given.located("quantity")
+    mentions = inputs.located("quantity")
     columns = mentions.select(["row", "mention_id", "node_id", "text", "start"])
-    texts = given.texts()
-    ids = given.ids().tolist()
+    texts = inputs.texts()
+    ids = inputs.ids().tolist()
     by_row: dict[int, list[tuple[int, int, str, int]]] = {}
-    for row, mention_id, node_id, said, start in zip(
+    for row, mention_id, node_id, text, start in zip(
         *(column.to_pylist() for column in columns.columns), strict=True
     ):
-        by_row.setdefault(row, []).append((mention_id, node_id, said, start))
+        by_row.setdefault(row, []).append((mention_id, node_id, text, start))
     output = Output()
     for row, quantities in by_row.items():
         changes = _changes(texts[row], quantities)[:_MOST]
@@ -70,8 +70,8 @@ def _changes(
     """(start, end, new text, mention, node) of each number that has another form, in order."""
     changes: list[tuple[int, int, str, int, int]] = []
     done = 0
-    for mention_id, node_id, said, start in quantities:
-        for number in numbers_in(said):
+    for mention_id, node_id, mention, start in quantities:
+        for number in numbers_in(mention):
             begin, end = start + number.start, start + number.end
             if begin >= done:
                 change = rewritten(text, begin, end, number)
@@ -113,8 +113,8 @@ def _counts(text: str, begin: int, end: int, number: Number) -> bool:
     ("the two of them"), no value of code, no part of a name."""
     if number.form in ("fraction", "fraction_words"):
         return True
-    here = around(text, begin, end)
-    if here.before == "-" or text[begin - 1 : begin] in ("`", '"', "'", "/", "_"):
+    context = around(text, begin, end)
+    if context.before == "-" or text[begin - 1 : begin] in ("`", '"', "'", "/", "_"):
         return False
     behind = _NEXT.match(text, end)
     if behind is None:
@@ -122,18 +122,22 @@ def _counts(text: str, begin: int, end: int, number: Number) -> bool:
         return False
     noun = behind.group(1)
     if number.value == 1 and (number.form == "words" or noun in _AFTER_ONE):
-        return number.form == "words" and here.before in _BEFORE_ONE and _is_content(noun)
+        return number.form == "words" and context.before in _BEFORE_ONE and _is_content(noun)
     if number.form == "digits" and not number.scale and number.value < 1000:
         if noun in _UNITS or (len(noun) < 3 and noun not in STOP_WORDS):
             return False
         # A content word before it is what it numbers: "grade 3", "Figure 2", "version 3".
-        if not (here.before == BOUNDARY or here.before in STOP_WORDS or is_verb_like(here.before)):
+        if not (
+            context.before == BOUNDARY
+            or context.before in STOP_WORDS
+            or is_verb_like(context.before)
+        ):
             return False
-        if here.earlier in _LABELS or here.before in _LABELS:
+        if context.earlier in _LABELS or context.before in _LABELS:
             return False
         if noun in STOP_WORDS:
             return False
-    if here.before in _JOINED and is_number(here.earlier):
+    if context.before in _JOINED and is_number(context.earlier):
         return number.form == "words"
     return _is_content(noun) or noun in ("or", "to", "and", "more", "of", "other", "such")
 
@@ -160,9 +164,11 @@ def _other_percent(
 
 def _other_form(text: str, end: int, number: Number) -> str | None:
     if number.form == "fraction":
-        said = [f for f, v in FRACTIONS.items() if v == number.value and " " in f and f[:2] != "a "]
+        fractions = [
+            f for f, v in FRACTIONS.items() if v == number.value and " " in f and f[:2] != "a "
+        ]
         reduced = f"{number.value.numerator}/{number.value.denominator}"
-        return said[0] if said and reduced == number.text else None
+        return fractions[0] if fractions and reduced == number.text else None
     if number.form == "fraction_words":
         if not text.startswith(" of ", end):
             return None
@@ -183,9 +189,9 @@ def _other_form(text: str, end: int, number: Number) -> str | None:
     return _other_integer(number.text, value)
 
 
-def _other_integer(said: str, value: int) -> str | None:
+def _other_integer(text: str, value: int) -> str | None:
     short = _in_short_words(value)
-    if "," in said:
+    if "," in text:
         return short or str(value)
     if value <= 100 or (short and value % 100 == 0 and value not in _YEARS):
         return short
@@ -204,8 +210,8 @@ def _in_digits(value: int) -> str:
 def _in_short_words(value: int) -> str | None:
     if value >= 10**15:
         return None
-    said = in_words(value)
-    return said if len(said.split()) <= _LONGEST_IN_WORDS else None
+    words = in_words(value)
+    return words if len(words.split()) <= _LONGEST_IN_WORDS else None
 
 
 METHODS = methods(Method("number_form", "positive", "keeps", number_form, Params, ("mentions",)))

@@ -40,10 +40,10 @@ def other_number(
     return any_number(number.text, draw) if new is None and value == "random" else new
 
 
-def any_number(said: str, draw: int) -> str:
+def any_number(old: str, draw: int) -> str:
     """A whole number from 2 to 99, in words if what is said is in words."""
     value = 2 + draw % 98
-    return in_words(value) if any(map(str.isalpha, said)) else str(value)
+    return in_words(value) if any(map(str.isalpha, old)) else str(value)
 
 
 def _of_its_form(
@@ -64,29 +64,29 @@ def _of_its_form(
 def _other_digits(
     text: str, begin: int, end: int, number: Number, draw: int, how: Value
 ) -> str | None:
-    said = number.digits
+    digits = number.digits
     value = number.value
     tail = f" {number.scale}" if number.scale else ""
-    if said.isdigit() and not tail:
+    if digits.isdigit() and not tail:
         by_month = _AFTER_MONTH.search(text[:begin]) or _BEFORE_MONTH.match(text, end)
         if value <= 31 and by_month:
             return str(2 + draw % 27)
-        if len(said) == 4 and (
+        if len(digits) == 4 and (
             int(value) in _YEARS or (1000 <= value < _YEARS.start and _AS_YEAR.search(text[:begin]))
         ):
             return str(_year(int(value), draw, how))
         if how == "near" and 10 <= value <= 100 and _PERCENT.match(text, end):
             return str(10 + draw % 90)
-    plain = _PLAIN.fullmatch(said)
+    plain = _PLAIN.fullmatch(digits)
     if how == "near" or plain is None:
-        return _template(said, draw) + tail
+        return _template(digits, draw) + tail
     if value <= 100 and not tail and _PERCENT.match(text, end):
         return f"{2 + draw % 98}{_decimals(plain, draw // 98)}"
     most = _LONGEST_SCALED if tail else max(_LONGEST, sum(map(str.isdigit, plain["whole"])))
     size, draw = 1 + draw % most, draw // most
     low = 10 ** (size - 1)
     whole, draw = low + draw % (9 * low), draw // (9 * low)
-    return (f"{whole:,}" if "," in said else str(whole)) + _decimals(plain, draw) + tail
+    return (f"{whole:,}" if "," in digits else str(whole)) + _decimals(plain, draw) + tail
 
 
 def _decimals(plain: re.Match[str], draw: int) -> str:
@@ -106,22 +106,22 @@ def _year(value: int, draw: int, how: Value) -> int:
     return low + draw % (high - low + 1)
 
 
-def _template(said: str, draw: int) -> str:
+def _template(number: str, draw: int) -> str:
     """Other digits in the places of the old ones: leading zeros stay, and the zeros that end a
     whole number, so that round numbers stay round."""
-    places = [i for i, c in enumerate(said) if c.isdigit()]
-    digits = "".join(said[i] for i in places)
+    places = [i for i, c in enumerate(number) if c.isdigit()]
+    digits = "".join(number[i] for i in places)
     lead = len(digits) - len(digits.lstrip("0"))
     if lead == len(digits):
         lead -= 1
     core = digits[lead:]
-    zeros = "" if "." in said else "0" * (len(core) - len(core.rstrip("0")))
+    zeros = "" if "." in number else "0" * (len(core) - len(core.rstrip("0")))
     if zeros == core:
         zeros = ""
     length = len(core) - len(zeros)
     low = 10 ** (length - 1)
     new = "0" * lead + str(low + draw % (9 * low)) + zeros
-    chars = list(said)
+    chars = list(number)
     for place, digit in zip(places, new, strict=True):
         chars[place] = digit
     return "".join(chars)
@@ -137,11 +137,11 @@ def _other_fraction(number: Number, draw: int) -> str | None:
 
 
 def _other_said_fraction(text: str, end: int, number: Number, draw: int, how: Value) -> str | None:
-    said = number.text.lower().replace("-", " ")
-    if how == "near" and said == "half" and not text.startswith(" of ", end):
+    fraction = number.text.lower().replace("-", " ")
+    if how == "near" and fraction == "half" and not text.startswith(" of ", end):
         return None
     options = [f for f in FRACTIONS if f.startswith("a ") and FRACTIONS[f] != number.value]
-    if not said.startswith("a ") and said != "half":
+    if not fraction.startswith("a ") and fraction != "half":
         options = [
             f
             for f in FRACTIONS

@@ -32,17 +32,17 @@ class Length(Params):
     max_words: int = Field(64, ge=1, le=1024, description="words of the positive, at most")
 
 
-def next_sentences(given: MethodInput, params: Length, seed: int) -> pa.Table:
+def next_sentences(inputs: MethodInput, params: Length, seed: int) -> pa.Table:
     """The sentences that follow the anchor in its paragraph, as many as fit."""
-    _, last, _ = _paragraphs(given)
+    _, last, _ = _paragraphs(inputs)
     return _taken(
-        given, params, "next_sentences", lambda i, row: iter(range(row + 1, int(last[i])))
+        inputs, params, "next_sentences", lambda i, row: iter(range(row + 1, int(last[i])))
     )
 
 
-def rest_of_paragraph(given: MethodInput, params: Length, seed: int) -> pa.Table:
+def rest_of_paragraph(inputs: MethodInput, params: Length, seed: int) -> pa.Table:
     """The paragraph without the anchor: the sentences nearest to it that fit, in text order."""
-    first, last, _ = _paragraphs(given)
+    first, last, _ = _paragraphs(inputs)
 
     def outwards(i: int, row: int) -> Iterator[int]:
         low, high = int(first[i]), int(last[i])
@@ -52,14 +52,14 @@ def rest_of_paragraph(given: MethodInput, params: Length, seed: int) -> pa.Table
             if row - distance >= low:
                 yield row - distance
 
-    return _taken(given, params, "rest_of_paragraph", outwards)
+    return _taken(inputs, params, "rest_of_paragraph", outwards)
 
 
-def neighbour_paragraph(given: MethodInput, params: Length, seed: int) -> pa.Table:
+def neighbour_paragraph(inputs: MethodInput, params: Length, seed: int) -> pa.Table:
     """The beginning of the document's next paragraph, as many sentences as fit."""
-    _, last, after = _paragraphs(given)
+    _, last, after = _paragraphs(inputs)
     return _taken(
-        given,
+        inputs,
         params,
         "neighbour_paragraph",
         lambda i, row: iter(range(int(last[i]), int(after[i]))),
@@ -67,30 +67,32 @@ def neighbour_paragraph(given: MethodInput, params: Length, seed: int) -> pa.Tab
 
 
 def _paragraphs(
-    given: MethodInput,
+    inputs: MethodInput,
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Of each anchor's paragraph: its first row, the row behind it, and the row behind the next
     paragraph of the document (the same as the second where there is none)."""
-    docs = given.sentences["doc_id"].to_numpy()
-    paragraphs = given.sentences["paragraph"].to_numpy()
+    docs = inputs.sentences["doc_id"].to_numpy()
+    paragraphs = inputs.sentences["paragraph"].to_numpy()
     rows = len(docs)
     new_doc = np.ones(rows + 1, dtype=bool)
     new_doc[1:-1] = docs[1:] != docs[:-1]
     new = new_doc.copy()
     new[1:-1] |= paragraphs[1:] != paragraphs[:-1]
     bounds = np.flatnonzero(new)
-    group = np.searchsorted(bounds, given.anchors, side="right") - 1
+    group = np.searchsorted(bounds, inputs.anchors, side="right") - 1
     last = bounds[group + 1]
     following = bounds[np.minimum(group + 2, len(bounds) - 1)]
     return bounds[group], last, np.where(new_doc[last], last, following)
 
 
-def _taken(given: MethodInput, params: Length, operation: str, candidates: _Candidates) -> pa.Table:
-    texts = given.sentences["text"].to_pylist()
-    words = given.sentences["n_words"].to_pylist()
+def _taken(
+    inputs: MethodInput, params: Length, operation: str, candidates: _Candidates
+) -> pa.Table:
+    texts = inputs.sentences["text"].to_pylist()
+    words = inputs.sentences["n_words"].to_pylist()
     output = Output()
     for i, (row, sentence_id) in enumerate(
-        zip(given.anchors.tolist(), given.ids().tolist(), strict=True)
+        zip(inputs.anchors.tolist(), inputs.ids().tolist(), strict=True)
     ):
         room = params.max_words
         chosen = []
@@ -117,8 +119,10 @@ def _opposes(row: int, chosen: Sequence[int], texts: Sequence[str]) -> bool:
     # What stands right behind the anchor turns against it, wherever in the positive that is.
     if row + 1 in chosen and _OPPOSITE.match(texts[row + 1]):
         return True
-    case, own = _CASE.match(first), _CASE.match(texts[row])
-    return bool(case and own and case.group(1).lower() == own.group(1).lower())
+    case, candidate_case = _CASE.match(first), _CASE.match(texts[row])
+    return bool(
+        case and candidate_case and case.group(1).lower() == candidate_case.group(1).lower()
+    )
 
 
 METHODS = methods(

@@ -81,11 +81,11 @@ class Change:
     new: str
 
 
-def quantity_change(given: MethodInput, params: Several, seed: int) -> pa.Table:
+def quantity_change(inputs: MethodInput, params: Several, seed: int) -> pa.Table:
     """The number of one quantity mention of the sentence is changed for another one."""
     output = Output()
-    ids = given.ids().tolist()
-    for change in changes(given, seed, "quantity_change", params.per_sentence):
+    ids = inputs.ids().tolist()
+    for change in changes(inputs, seed, "quantity_change", params.per_sentence):
         output.add(
             ids[change.row],
             change.raw,
@@ -99,7 +99,7 @@ def quantity_change(given: MethodInput, params: Several, seed: int) -> pa.Table:
 
 
 def changes(
-    given: MethodInput, seed: int, purpose: str, count: int, rounds: int = 1, value: Value = "near"
+    inputs: MethodInput, seed: int, purpose: str, count: int, rounds: int = 1, value: Value = "near"
 ) -> Iterator[Change]:
     """Up to `count` changes a sentence, as they are drawn for `purpose`, in the anchors' order.
 
@@ -107,7 +107,7 @@ def changes(
     those that can be changed, to a number that no earlier round gave them. Under `random` that is
     each of them: a model then fits the sentence, and what a rule must leave alone it may change.
     """
-    mentions = given.located("quantity")
+    mentions = inputs.located("quantity")
     rows = mentions["row"].to_numpy()
     mention_ids = mentions["mention_id"].to_numpy()
     # Which of the sentence's quantities goes first, and what is drawn for each.
@@ -117,36 +117,36 @@ def changes(
     ]
     columns = mentions.select(["mention_id", "node_id", "text", "start", "of_mention_id"])
     quantities = list(zip(*(column.to_pylist() for column in columns.columns), strict=True))
-    counted = _ends(given, mentions["of_mention_id"])
-    texts = given.texts()
+    counted = _ends(inputs, mentions["of_mention_id"])
+    texts = inputs.texts()
     for low, high in _bounds(rows.tolist()):
         row = int(rows[low])
-        seen: set[tuple[int, str]] = set()
+        used: set[tuple[int, str]] = set()
         ordered = sorted(range(low, high), key=lambda i: int(order[i]))
         for turn, i in itertools.product(range(rounds), ordered):
-            if len(seen) == count:
+            if len(used) == count:
                 break
-            mention_id, node_id, said, start, of_mention_id = quantities[i]
+            mention_id, node_id, mention, start, of_mention_id = quantities[i]
             draws = [d[i] for d in drawn]
             if turn:
                 counters = np.arange(turn * _TRIES, (turn + 1) * _TRIES, dtype=np.uint64)
                 same = np.full(_TRIES, mention_id, dtype=np.uint64)
                 draws = seeding.draws(seed, f"{purpose}.value", same, counters).tolist()
             noun = counted.get(of_mention_id)
-            change = changed(texts[row], said, start, noun, draws, value, given.english)
-            if change is None or (i, change[2]) in seen:
+            change = changed(texts[row], mention, start, noun, draws, value, inputs.english)
+            if change is None or (i, change[2]) in used:
                 continue
             raw, old, new = change
-            seen.add((i, new))
-            starts = [number.start for number in numbers_in(said) if number.text == old]
-            at = starts[0] if starts else said.index(old)
-            other = said[:at] + new + said[at + len(old) :]
+            used.add((i, new))
+            starts = [number.start for number in numbers_in(mention) if number.text == old]
+            at = starts[0] if starts else mention.index(old)
+            other = mention[:at] + new + mention[at + len(old) :]
             yield Change(row, mention_id, node_id, other, raw, old, new)
 
 
 def changed(
     text: str,
-    said: str,
+    mention: str,
     start: int,
     counted: int | None,
     draws: Sequence[int],
@@ -160,9 +160,9 @@ def changed(
     and under `random` no number of a mention is left alone for what stands around it. In other
     languages than English nobody tells a day of a month from a number: up to 31 it stays below 29.
     """
-    numbers = numbers_in(said)
+    numbers = numbers_in(mention)
     if value == "random" and not numbers:
-        return _unread(text, said, start, draws)
+        return _unread(text, mention, start, draws)
     for number in numbers:
         begin, end = start + number.start, start + number.end
         one = not english and number.value < 2
@@ -175,7 +175,7 @@ def changed(
                 new = str(2 + draw % 27)
             if new is None:
                 break
-            if _same(new, number) or _falls(said, numbers, number, new):
+            if _same(new, number) or _falls(mention, numbers, number, new):
                 continue
             new = in_shape_of(number.text, new) if number.form != "digits" else new
             raw = (
@@ -189,14 +189,16 @@ def changed(
     return None
 
 
-def _unread(text: str, said: str, start: int, draws: Sequence[int]) -> tuple[str, str, str] | None:
+def _unread(
+    text: str, mention: str, start: int, draws: Sequence[int]
+) -> tuple[str, str, str] | None:
     """The same for a mention in which `numbers_in` reads no number: "a dozen", "½"."""
-    found = find(said)
-    begin, end = (found[0].start, found[0].end) if found else (0, len(said))
-    old = said[begin:end]
+    quantities = find(mention)
+    begin, end = (quantities[0].start, quantities[0].end) if quantities else (0, len(mention))
+    old = mention[begin:end]
     for draw in draws:
         new = in_shape_of(old, any_number(old, draw))
-        if not found or numbers_in(new)[0].value != found[0].value:
+        if not quantities or numbers_in(new)[0].value != quantities[0].value:
             return replaced(text, start + begin, start + end, new), old, new
     return None
 
@@ -212,20 +214,24 @@ def _fixed(text: str, begin: int, end: int, number: Number) -> bool:
         return True
     if is_label(text, begin, end) or is_spelt_out(text, begin, end, number):
         return True
-    here = around(text, begin, end)
-    if text.startswith("..", end) or here.before == "all" or _LOCATED.search(before):
+    context = around(text, begin, end)
+    if text.startswith("..", end) or context.before == "all" or _LOCATED.search(before):
         return True
-    if number.value == 1 and not _counts_one(text, end, here, number):
+    if number.value == 1 and not _counts_one(text, end, context, number):
         return True
-    if number.value == 2 and ("between" in (here.before, here.earlier) or _OF_A_PAIR.search(text)):
+    if number.value == 2 and (
+        "between" in (context.before, context.earlier) or _OF_A_PAIR.search(text)
+    ):
         return True
     if _PART_BEFORE.search(before) or _PART_AFTER.match(text, end):
         return True
-    if number.form == "fraction" and (here.after in STOP_WORDS - {"of"} or here.after == BOUNDARY):
+    if number.form == "fraction" and (
+        context.after in STOP_WORDS - {"of"} or context.after == BOUNDARY
+    ):
         return True
     if number.form == "fraction_words" and before.endswith(("-", "a ", "A ", "an ")):
         return True
-    if number.form == "words" and here.after in STOP_WORDS - _BEHIND_WORDS:
+    if number.form == "words" and context.after in STOP_WORDS - _BEHIND_WORDS:
         # "The two are equal", "which of the three": a pronoun.
         return True
     if number.form != "digits":
@@ -257,26 +263,30 @@ def _is_elsewhere(text: str, begin: int, end: int) -> bool:
     return value in others or (value > 20 and (value + 1 in others or value - 1 in others))
 
 
-def _counts_one(text: str, end: int, here: Around, number: Number) -> bool:
+def _counts_one(text: str, end: int, context: Around, number: Number) -> bool:
     """Whether "one" surely counts the object that comes behind it: then no verb agrees with it."""
-    if number.form == "digits" and here.before in BE and here.after == BOUNDARY:
+    if number.form == "digits" and context.before in BE and context.after == BOUNDARY:
         return True
-    if here.before not in _BEFORE_ONE or _OTHERS.search(text):
+    if context.before not in _BEFORE_ONE or _OTHERS.search(text):
         return False
-    return here.after != BOUNDARY and here.after not in STOP_WORDS and not _AGREES.search(text, end)
+    return (
+        context.after != BOUNDARY
+        and context.after not in STOP_WORDS
+        and not _AGREES.search(text, end)
+    )
 
 
-def _falls(said: str, numbers: Sequence[Number], number: Number, new: str) -> bool:
+def _falls(mention: str, numbers: Sequence[Number], number: Number, new: str) -> bool:
     """Whether a range would no longer rise."""
     if len(numbers) != 2 or numbers[0].value >= numbers[1].value:
         return False
-    after = numbers_in(said[: number.start] + new + said[number.end :])
+    after = numbers_in(mention[: number.start] + new + mention[number.end :])
     return len(after) == 2 and after[0].value >= after[1].value
 
 
 def _same(new: str, number: Number) -> bool:
-    found = numbers_in(new)
-    return not found or found[0].value == number.value or found[0].value == 1
+    numbers = numbers_in(new)
+    return not numbers or numbers[0].value == number.value or numbers[0].value == 1
 
 
 def _with_noun(
@@ -295,12 +305,12 @@ def _with_noun(
     return replaced(text, begin, end, new)
 
 
-def _ends(given: MethodInput, mention_ids: pa.ChunkedArray) -> dict[int | None, int]:
+def _ends(inputs: MethodInput, mention_ids: pa.ChunkedArray) -> dict[int | None, int]:
     """Where the mentions with these ids end."""
-    mentions = given.mentions
+    mentions = inputs.mentions
     assert mentions is not None
-    wanted = mentions.filter(pc.is_in(mentions["mention_id"], mention_ids.drop_null()))
-    return dict(zip(wanted["mention_id"].to_pylist(), wanted["end"].to_pylist(), strict=True))
+    nouns = mentions.filter(pc.is_in(mentions["mention_id"], mention_ids.drop_null()))
+    return dict(zip(nouns["mention_id"].to_pylist(), nouns["end"].to_pylist(), strict=True))
 
 
 def _bounds(rows: Sequence[int]) -> list[tuple[int, int]]:

@@ -8,23 +8,23 @@ from tercet.models import seeding
 from tercet.models.generation import Method, MethodInput, Output, Params, methods
 
 
-def random_sentence(given: MethodInput, params: Params, seed: int) -> pa.Table:
+def random_sentence(inputs: MethodInput, params: Params, seed: int) -> pa.Table:
     """Each anchor enters the ring of all anchors at its draw, and takes the first
     sentence from there on that belongs to another document."""
-    if given.pool is None:
+    if inputs.pool is None:
         raise ValueError("the method 'random' needs the pool of anchors")
-    pool, ids = given.pool, given.ids()
+    pool, ids = inputs.pool, inputs.ids()
     size = len(pool.ring)
     if not size or not len(ids):
         return Output().table()
-    docs = given.column("doc_id")
+    docs = inputs.column("doc_id")
     at = seeding.ring_start(pool.ring, seed, "random", ids)
     same = pool.doc_ids[at] == docs
     at = np.where(same, _next_document(pool.doc_ids)[at], at)
-    found = pool.doc_ids[at] != docs
+    elsewhere = pool.doc_ids[at] != docs
     output = Output()
     for sentence_id, text in zip(
-        ids[found].tolist(), pool.texts(pool.sentence_ids[at[found]]), strict=True
+        ids[elsewhere].tolist(), pool.texts(pool.sentence_ids[at[elsewhere]]), strict=True
     ):
         output.add(sentence_id, text, "random")
     return output.table()

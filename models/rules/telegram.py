@@ -135,7 +135,7 @@ class _Piece:
     article: bool
 
 
-def telegram(given: MethodInput, params: Several, seed: int) -> pa.Table:
+def telegram(inputs: MethodInput, params: Several, seed: int) -> pa.Table:
     """Some words left out that the sentence can do without, as many as of `cutoff`.
 
     These go first: a word before a noun that says nothing of it ("given", "own"), an adverb that
@@ -143,17 +143,17 @@ def telegram(given: MethodInput, params: Several, seed: int) -> pa.Table:
     where more is to go, and with all of them the full stop. No name, number, negation or word of a
     mention goes. A sentence that needs all its words has no row.
     """
-    texts, ids = given.texts(), given.ids()
-    spared = _spared(given)
-    found = [pieces(text, spared.get(row, ())) for row, text in enumerate(texts)]
-    counts = np.array([len(each) for each in found], dtype=np.int64)
+    texts, ids = inputs.texts(), inputs.ids()
+    spared = _spared(inputs)
+    by_row = [pieces(text, spared.get(row, ())) for row, text in enumerate(texts)]
+    counts = np.array([len(each) for each in by_row], dtype=np.int64)
     rows = np.repeat(np.arange(len(texts)), counts)
     place = (np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)).astype(np.uint64)
     lengths = np.array([len(text.split()) for text in texts], dtype=np.int64)
     # 1/3 of 9 words are three, whatever the rounding of the product.
     most = np.clip(np.floor(DELETED * lengths + 1e-9).astype(np.int64), 1, MOST_DELETED)
     least = np.clip(lengths // 8, 1, most)
-    article = np.array([piece.article for each in found for piece in each], dtype=bool)
+    article = np.array([piece.article for each in by_row for piece in each], dtype=bool)
     firsts = (np.cumsum(counts) - counts).tolist()
     drawn = []
     for copy in range(params.per_sentence):
@@ -162,15 +162,15 @@ def telegram(given: MethodInput, params: Several, seed: int) -> pa.Table:
         times = least + seeding.below(seed, "telegram.times", ids, most - least + 1, copy)
         drawn.append((order, times.tolist()))
     output = Output()
-    for row, (text, each, sentence_id) in enumerate(zip(texts, found, ids.tolist(), strict=True)):
+    for row, (text, each, sentence_id) in enumerate(zip(texts, by_row, ids.tolist(), strict=True)):
         if lengths[row] <= SHORT or not each:
             continue
-        first, seen = firsts[row], set()
+        first, written = firsts[row], set()
         for order, times in drawn:
             ordered = [each[i] for i in order[first : first + len(each)]]
             raw = _without(text, ordered, times[row], int(most[row]))
-            if raw not in seen:
-                seen.add(raw)
+            if raw not in written:
+                written.add(raw)
                 output.add(sentence_id, raw, "telegram")
     return output.table()
 
@@ -193,10 +193,10 @@ def _without(text: str, ordered: Sequence[_Piece], times: int, most: int) -> str
     return text.rstrip(" .")
 
 
-def _spared(given: MethodInput) -> Mapping[int, Sequence[tuple[int, int]]]:
+def _spared(inputs: MethodInput) -> Mapping[int, Sequence[tuple[int, int]]]:
     spans: dict[int, list[tuple[int, int]]] = {}
     for kind in ("entity", "quantity"):
-        mentions = given.located(kind).select(["row", "start", "end"])
+        mentions = inputs.located(kind).select(["row", "start", "end"])
         for row, start, end in zip(*(c.to_pylist() for c in mentions.columns), strict=True):
             spans.setdefault(row, []).append((start, end))
     return spans
@@ -204,46 +204,46 @@ def _spared(given: MethodInput) -> Mapping[int, Sequence[tuple[int, int]]]:
 
 def pieces(text: str, spared: Iterable[tuple[int, int]] = ()) -> list[_Piece]:
     """What the text can do without, from left to right; nothing of it in the spared spans."""
-    found = []
+    candidates = []
     for pattern in _units():
         for match in pattern.finditer(text):
             start, end = match.span(pattern.groups)
             if _can_go(text, match):
                 words = len(text[start:end].strip(" ,").split())
-                found.append(_Piece(start, end, words, False))
+                candidates.append(_Piece(start, end, words, False))
     contrast = _CONTRAST.search(text) is not None
     for match in WORD.finditer(text):
         start, end = match.span()
         if text[end : end + 1] == " " and (start == 0 or text[start - 1] in ' "“('):
             kind = _kind(text, match.group(), start, end, contrast)
             if kind:
-                found.append(_Piece(start, end + 1, 1, kind == "article"))
-    taken = list(spared)
-    kept: list[_Piece] = []
-    for piece in sorted(found, key=lambda piece: (-piece.words, piece.start)):
-        if not any(low < piece.end - 1 and piece.start < high for low, high in taken):
-            taken.append((piece.start, piece.end))
-            kept.append(piece)
-    return sorted(kept, key=lambda piece: piece.start)
+                candidates.append(_Piece(start, end + 1, 1, kind == "article"))
+    spans = list(spared)
+    chosen: list[_Piece] = []
+    for piece in sorted(candidates, key=lambda piece: (-piece.words, piece.start)):
+        if not any(low < piece.end - 1 and piece.start < high for low, high in spans):
+            spans.append((piece.start, piece.end))
+            chosen.append(piece)
+    return sorted(chosen, key=lambda piece: piece.start)
 
 
 def _can_go(text: str, unit: re.Match[str]) -> bool:
     """Whether the words before the unit let it go."""
-    here = around(text, unit.start(), unit.end())
+    context = around(text, unit.start(), unit.end())
     if unit.lastgroup == "relative":
         # "I saw who was driving" asks, "she said that was boring" has a pronoun.
-        led = here.earlier in DETERMINERS or is_adjective_form(here.earlier)
-        named = (led or is_number(here.earlier)) and here.before not in STOP_WORDS
-        several = is_plural_subject(here) or here.before in _PEOPLE
+        led = context.earlier in DETERMINERS or is_adjective_form(context.earlier)
+        named = (led or is_number(context.earlier)) and context.before not in STOP_WORDS
+        several = is_plural_subject(context) or context.before in _PEOPLE
         return named or several or text[: unit.start()].endswith(", ")
     if unit.lastgroup == "that":
         # "What is that you hold", "such that it is".
-        return here.before not in STOP_WORDS or here.before in OBJECTS | {"out"}
+        return context.before not in STOP_WORDS or context.before in OBJECTS | {"out"}
     if unit.lastgroup == "perfect":
         clause = re.split("[,;]", text[: unit.start()])[-1]
         return not (_PERHAPS.search(clause) or _SUPPOSED.search(clause))
     if unit.lastgroup == "during":
-        return here.before not in _ASKED_FOR
+        return context.before not in _ASKED_FOR
     return True
 
 
@@ -251,49 +251,55 @@ def _kind(text: str, word: str, start: int, end: int, contrast: bool) -> str:
     """Why a word can go: "article", "filler", "be" or "quality"; "" where it cannot."""
     low = word.lower()
     if low in ("the", "a", "an") and (word == low or start == 0) and len(word) < 4:
-        here = around(text, start, end)
-        counted = is_number(here.before) or here.before in _TIMES
-        idiom = here.after in _PER or here.before in ("such", "many", "what", "quite", "half")
-        letter = low == "a" and here.after in _AFTER_LETTER
-        return "" if here.after == BOUNDARY or counted or idiom or letter else "article"
+        context = around(text, start, end)
+        counted = is_number(context.before) or context.before in _TIMES
+        idiom = context.after in _PER or context.before in ("such", "many", "what", "quite", "half")
+        letter = low == "a" and context.after in _AFTER_LETTER
+        return "" if context.after == BOUNDARY or counted or idiom or letter else "article"
     if word != low:
         return ""
     if low in ("is", "are", "was", "were"):
-        here = around(text, start, end)
-        return "be" if _is_said_without(here) else ""
+        context = around(text, start, end)
+        return "be" if _is_said_without(context) else ""
     if low in _FILLERS:
-        here = around(text, start, end)
-        bare = here.before in _BEFORE_FILLERS or here.after in _AFTER_FILLERS
-        stands = here.opens or here.after == BOUNDARY or here.before == BOUNDARY
-        bare = bare or here.before.endswith(("n't", "n’t"))
-        preferred = here.before == "would" or here.before.endswith(("'d", "’d"))
+        context = around(text, start, end)
+        bare = context.before in _BEFORE_FILLERS or context.after in _AFTER_FILLERS
+        stands = context.opens or context.after == BOUNDARY or context.before == BOUNDARY
+        bare = bare or context.before.endswith(("n't", "n’t"))
+        preferred = context.before == "would" or context.before.endswith(("'d", "’d"))
         bare = bare or (low == "rather" and ("than" in text or preferred))
-        bare = bare or (low == "quite" and here.after in DETERMINERS)
-        bare = bare or (low in ("even", "just") and here.before in DETERMINERS)
-        return "" if bare or stands or here.after in PREPOSITIONS else "filler"
+        bare = bare or (low == "quite" and context.after in DETERMINERS)
+        bare = bare or (low in ("even", "just") and context.before in DETERMINERS)
+        return "" if bare or stands or context.after in PREPOSITIONS else "filler"
     if low in _QUALITIES and (not contrast or low == "own"):
-        here = around(text, start, end)
-        after = here.after
+        context = around(text, start, end)
+        after = context.after
         if after == BOUNDARY or after in STOP_WORDS or after in ("and", "ones", "-"):
             return ""
         if not after.isalpha() or text[end + 1].isupper() or is_past_form(after):
             return ""
         if low == "own":
-            return "quality" if here.before in POSSESSIVES else ""
-        led = here.before in _BEFORE_QUALITIES or (is_number(here.before) and here.before != "one")
+            return "quality" if context.before in POSSESSIVES else ""
+        led = context.before in _BEFORE_QUALITIES or (
+            is_number(context.before) and context.before != "one"
+        )
         generic = text[:start] in ("A ", "An ")
         return "quality" if led and not generic else ""
     return ""
 
 
-def _is_said_without(here: Around) -> bool:
+def _is_said_without(context: Around) -> bool:
     """Whether "is" can go: before a participle that has no object, and before an adjective."""
-    if here.before == BOUNDARY or here.before in STOP_WORDS or is_adjective_form(here.before):
+    if (
+        context.before == BOUNDARY
+        or context.before in STOP_WORDS
+        or is_adjective_form(context.before)
+    ):
         return False
-    done = is_past_form(here.after) or here.after in irregular_participles() - {"set"}
-    if done or is_adjective_form(here.after) or here.after in _PREDICATES:
-        return here.later in _BEHIND_DONE
-    return here.after in ("so", "too") and is_adjective_form(here.later)
+    done = is_past_form(context.after) or context.after in irregular_participles() - {"set"}
+    if done or is_adjective_form(context.after) or context.after in _PREDICATES:
+        return context.later in _BEHIND_DONE
+    return context.after in ("so", "too") and is_adjective_form(context.later)
 
 
 METHODS = methods(Method("telegram", "positive", "keeps", telegram, Several, ("mentions",)))

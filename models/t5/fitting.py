@@ -39,8 +39,8 @@ class Examples:
     def __init__(self, tokenizer: Any, layout: Layout, question: Question, rows: pa.Table) -> None:
         self.rows = rows.combine_chunks()
         self._tokenizer, self._layout, self._question = tokenizer, layout, question
-        found = wording.answers(tokenizer, question)
-        self._answers = {True: found.true, False: found.false}
+        answers = wording.answers(tokenizer, question)
+        self._answers = {True: answers.true, False: answers.false}
         self._around = {
             True: wording.around(question.asked["entailment"]),
             False: wording.around(question.asked["contradiction"]),
@@ -50,14 +50,16 @@ class Examples:
         """The template of each row's class around its anchor, and the text."""
         anchors, texts, true = self._columns(rows)
         around = [self._around[one] for one in true]
-        asked = layouts.prompts(self._tokenizer, self._layout, anchors, around)
-        return self._encoded(asked, layouts.targets(self._tokenizer, self._layout, texts, asked))
+        prompt_ids = layouts.prompts(self._tokenizer, self._layout, anchors, around)
+        return self._encoded(
+            prompt_ids, layouts.targets(self._tokenizer, self._layout, texts, prompt_ids)
+        )
 
     def judged(self, rows: Sequence[int]) -> Encoded:
         """The question about each row's anchor and text, and its answer."""
         anchors, texts, true = self._columns(rows)
-        asked = wording.questions(self._tokenizer, self._question, anchors, texts)
-        batch = self._encoded(asked, [self._answers[one] for one in true])
+        question_ids = wording.questions(self._tokenizer, self._question, anchors, texts)
+        batch = self._encoded(question_ids, [self._answers[one] for one in true])
         # The answers are short and of one length: more padding would only cost.
         longest = max(map(len, self._answers.values()))
         return {**batch, "labels": batch["labels"][:, :longest]}
@@ -66,8 +68,8 @@ class Examples:
         some = self.rows.take(pa.array(rows, pa.int64()))
         return some["anchor"].to_pylist(), some["text"].to_pylist(), some["true"].to_pylist()
 
-    def _encoded(self, asked: list[list[int]], targets: list[list[int]]) -> Encoded:
-        ids, mask = padded(asked, int(self._tokenizer.pad_token_id))
+    def _encoded(self, input_ids: list[list[int]], targets: list[list[int]]) -> Encoded:
+        ids, mask = padded(input_ids, int(self._tokenizer.pad_token_id))
         labels, _ = padded(targets, IGNORED)
         return {"input_ids": ids, "attention_mask": mask, "labels": labels}
 
@@ -130,13 +132,13 @@ def opened(init: Path, question: Question) -> Gense:
     """
     layout = Layout(form="t5", max_length=question.max_length, follows_prompts=True)
     model = judges.load_t5(init)
-    found = Gense(model, pretrained.load_tokenizer(init), layout, question)
+    gense = Gense(model, pretrained.load_tokenizer(init), layout, question)
     # Raises where a template leaves no room, before anything is trained.
     for true in (True, False):
         row = pa.table({"anchor": ["a"], "text": ["a"], "true": [true]})
-        found.examples(row).written([0])
-        found.examples(row).judged([0])
-    return found
+        gense.examples(row).written([0])
+        gense.examples(row).judged([0])
+    return gense
 
 
 def fit(

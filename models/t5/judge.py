@@ -65,27 +65,27 @@ def logits(
     (section 2.1) does not say over which tokens; its public code takes these two. A spoilt model
     gives NaN. Batches are made of pairs of similar length; the result has the shape (pairs,).
     """
-    asked = wording.questions(judge.tokenizer, judge.question, firsts, seconds)
+    questions = wording.questions(judge.tokenizer, judge.question, firsts, seconds)
     true, false, place = wording.answers(judge.tokenizer, judge.question)
     model = judge.model
     begun = [int(model.config.decoder_start_token_id), *true[:place]]
-    order = sorted(range(len(asked)), key=lambda row: len(asked[row]))
-    found = np.empty(len(asked))
+    order = sorted(range(len(questions)), key=lambda row: len(questions[row]))
+    differences = np.empty(len(questions))
     with torch.inference_mode():
         for start in range(0, len(order), batch_size):
             rows = order[start : start + batch_size]
-            given = judge.tokenizer.pad(
-                {"input_ids": [asked[row] for row in rows]},
+            batch = judge.tokenizer.pad(
+                {"input_ids": [questions[row] for row in rows]},
                 pad_to_multiple_of=_MULTIPLE,
                 return_tensors="pt",
                 verbose=False,
             ).to(model.device)
-            said = model(
-                input_ids=given["input_ids"],
-                attention_mask=given["attention_mask"],
+            answer_logits = model(
+                input_ids=batch["input_ids"],
+                attention_mask=batch["attention_mask"],
                 decoder_input_ids=torch.tensor([begun] * len(rows), device=model.device),
                 use_cache=False,
             ).logits[:, -1]
-            ahead = said[:, true[place]].double() - said[:, false[place]].double()
-            found[rows] = ahead.cpu().numpy()
-    return found
+            ahead = answer_logits[:, true[place]].double() - answer_logits[:, false[place]].double()
+            differences[rows] = ahead.cpu().numpy()
+    return differences

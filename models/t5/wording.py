@@ -155,13 +155,13 @@ def fault(folder: Path, method: str, prompt: Path | None) -> str | None:
             return f"only you know in what words: write them into a file, as {method}.prompt"
         return None
     try:
-        known = read(folder).asked
-        if method not in known:
-            return f"it was fitted to {' and '.join(known)} alone"
-        if prompt is None or template_in(prompt) != known[method]:
+        prompts = read(folder).asked
+        if method not in prompts:
+            return f"it was fitted to {' and '.join(prompts)} alone"
+        if prompt is None or template_in(prompt) != prompts[method]:
             return (
-                f"it was fitted to the words {known[method]!r}, and would be asked in others: make "
-                f"these {method}.prompt"
+                f"it was fitted to the words {prompts[method]!r}, and would be asked in others: "
+                f"make these {method}.prompt"
             )
     except ValueError as error:
         return str(error)
@@ -190,12 +190,14 @@ def questions(
             f"tokens and leave no room for them: raise max_length from {question.max_length}"
         )
     rows = zip(layout.tokens(tokenizer, firsts), layout.tokens(tokenizer, seconds), strict=True)
-    found = []
+    question_ids = []
     for first, second in rows:
         most = max(room - len(second), room // 2)
-        kept = first[:most]
-        found.append([*before, *kept, *between, *second[: room - len(kept)], *after])
-    return found
+        first_tokens = first[:most]
+        question_ids.append(
+            [*before, *first_tokens, *between, *second[: room - len(first_tokens)], *after]
+        )
+    return question_ids
 
 
 def answers(tokenizer: "PreTrainedTokenizerBase", question: Question) -> Answers:

@@ -191,15 +191,15 @@ class Index:
         self._whole = Table(whole(words)[enough], everything[enough])
         self._words = words.counts
         hashes, rows = grams(words, order)
-        kept = enough[rows]
+        indexed = enough[rows]
         # An n-gram's number is its place among the distinct ones.
         self._vocabulary, self._numbers, frequencies = np.unique(
-            hashes[kept], return_inverse=True, return_counts=True
+            hashes[indexed], return_inverse=True, return_counts=True
         )
         self._number_of = Table(self._vocabulary, np.arange(len(self._vocabulary)))
-        self._totals = np.bincount(rows[kept], minlength=len(words))
+        self._totals = np.bincount(rows[indexed], minlength=len(words))
         self._starts = np.concatenate([[0], np.cumsum(self._totals)])
-        self._rarest = self._prefixes(rows[kept], frequencies)
+        self._rarest = self._prefixes(rows[indexed], frequencies)
 
     def _prefixes(self, rows: Places, frequencies: Places) -> Table:
         """The rarest n-grams of each sentence: any text with the share holds one of them."""
@@ -238,15 +238,15 @@ class Index:
         starts = np.searchsorted(rows, np.arange(len(words) + 1))
         # Sorted, since rows are sorted, and numbers within a row.
         held = rows * len(self._vocabulary) + numbers
-        kept = []
+        parts = []
         for at, sentences in self._rarest.pairs(hashes, rows):
             # Skip texts with fewer n-grams in the index than the share needs.
             likely = np.diff(starts)[at] >= _needed(self._totals[sentences], self.least)
             at, sentences = at[likely], sentences[likely]
             share = self._count(at, sentences, held) / self._totals[sentences]
             enough = share >= self.least
-            kept.append((at[enough], sentences[enough], share[enough]))
-        return _matches(kept)
+            parts.append((at[enough], sentences[enough], share[enough]))
+        return _matches(parts)
 
     def _count(self, rows: Places, sentences: Places, held: Places) -> Places:
         """For each pair, the number of the sentence's n-grams that the row holds."""
@@ -285,11 +285,11 @@ def near_vectors(texts: Vectors, sentences: Vectors, least: float, block: int = 
 
     texts: (texts, dimension), sentences: (sentences, dimension), of length one.
     """
-    kept = []
+    parts = []
     for first in range(0, len(texts), block):
         for start in range(0, len(sentences), block):
             cosines = texts[first : first + block] @ sentences[start : start + block].T
             rows, columns = np.nonzero(cosines >= least)
             scores = cosines[rows, columns].astype(np.float64)
-            kept.append((rows + first, columns + start, scores))
-    return _matches(kept)
+            parts.append((rows + first, columns + start, scores))
+    return _matches(parts)

@@ -137,9 +137,9 @@ def objective_of(
             counted,
         )
         loss = numbers.kl_weight * kl
-        own = _target_logits(logits, batch)
+        target_logits = _target_logits(logits, batch)
         with torch.autocast(logits.device.type, torch.bfloat16, enabled=bf16):
-            target = _judged(judge, own, batch)
+            target = _judged(judge, target_logits, batch)
         loss = loss + target
         terms = {"kl": kl.detach(), "target": target.detach()}
         if numbers.cross_entropy:

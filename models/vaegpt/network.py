@@ -93,8 +93,8 @@ class VaeGpt(GPT2LMHeadModel):  # type: ignore[misc]
         **kwargs: Any,
     ) -> Any:
         latents = latents or Latents(epsilon=noise)
-        given = {"latents": latents, "logits_to_keep": logits_to_keep, **kwargs}
-        return super().forward(*args, **given)
+        arguments = {"latents": latents, "logits_to_keep": logits_to_keep, **kwargs}
+        return super().forward(*args, **arguments)
 
     def row_noise(self, seeds: Tensor, positions: Tensor) -> Tensor | None:
         """`noise` as a function of each row's seed and its tokens' positions; None without noise.
@@ -121,9 +121,9 @@ def from_gpt2(directory: Path, **options: Any) -> VaeGpt:
             f"VAEGPT starts from a GPT-2 checkpoint, and {directory} is of the form "
             f"{plain.model_type}: name another init, or take the form causal or t5"
         )
-    given = {k: v for k, v in plain.to_dict().items() if k not in ("model_type", "architectures")}
+    values = {k: v for k, v in plain.to_dict().items() if k not in ("model_type", "architectures")}
     # Not `from_pretrained`, which leaves what the checkpoint lacks to uninitialised memory.
-    model = VaeGpt(VaeGptConfig(**{**given, **options}))
+    model = VaeGpt(VaeGptConfig(**{**values, **options}))
     weights = network(GPT2LMHeadModel, directory, torch.float32).state_dict()
     missing, unknown = model.load_state_dict(weights, strict=False)
     assert not unknown

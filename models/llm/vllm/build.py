@@ -28,8 +28,8 @@ def installed(module: Path | None) -> Plugin:
     if module is None:
         return "missing"
     ours = {path.name: path.read_bytes() for path in _source().glob("*.py")}
-    there = {path.name: path.read_bytes() for path in module.parent.glob("*.py")}
-    return "current" if there == ours else "stale"
+    files = {path.name: path.read_bytes() for path in module.parent.glob("*.py")}
+    return "current" if files == ours else "stale"
 
 
 def fault(plugin: Plugin, python: Path) -> str | None:
@@ -86,20 +86,20 @@ class VllmBuild:
         return f"vLLM {self.version} ({'CPU' if self.cpu else 'GPU'} build)"
 
 
-def interpreter(given: str | None) -> Path:
+def interpreter(configured: str | None) -> Path:
     """The interpreter that would serve: the given one, else `make vllm`'s, else this one.
 
     `make vllm`'s is sought in the working directory and beside this one's environment.
 
     Raises: Unusable when the given one does not exist.
     """
-    if given is not None:
+    if configured is not None:
         # Not resolved: a virtual environment's interpreter is a link, identified by its location.
-        python = Path(given).expanduser().absolute()
+        python = Path(configured).expanduser().absolute()
         if not python.is_file():
             raise Unusable(
                 "missing_file",
-                f"run.llm.engine.python is {given!r}, where there is no interpreter: give the "
+                f"run.llm.engine.python is {configured!r}, where there is no interpreter: give the "
                 "bin/python of an environment that has vLLM.",
             )
         return python
@@ -119,22 +119,22 @@ def look(python: Path) -> VllmBuild | None:
             timeout=_LOOK_SECONDS,
             check=True,
         )
-        found = json.loads(done.stdout.splitlines()[-1])
+        report = json.loads(done.stdout.splitlines()[-1])
     except (OSError, ValueError, IndexError, subprocess.SubprocessError) as error:
         raise Unusable(
             "unreadable",
             f"The interpreter {python} does not run ({type(error).__name__}): give another as "
             "run.llm.engine.python.",
         ) from None
-    if found is None:
+    if report is None:
         return None
-    version, cpu, plugin = found
+    version, cpu, plugin = report
     return VllmBuild(python, version, cpu, installed(plugin and Path(plugin)))
 
 
-def find(given: str | None) -> VllmBuild:
+def find(configured: str | None) -> VllmBuild:
     """The vLLM that is to serve. given: `run.llm.engine.python`. Raises: Unusable."""
-    python = interpreter(given)
+    python = interpreter(configured)
     build = look(python)
     if build is None:
         raise Unusable(

@@ -170,8 +170,8 @@ class Engine:
                 start_new_session=True,
             )
             assert self._supervisor.stdout is not None
-            told = self._supervisor.stdout.readline()
-            self._group = int(told) if told.strip() else None
+            group = self._supervisor.stdout.readline()
+            self._group = int(group) if group.strip() else None
             record = {
                 "server": self._group,
                 "supervisor": self._supervisor.pid,
@@ -279,11 +279,11 @@ class Engine:
         code = self._supervisor.poll() if self._supervisor is not None else None
         if code is not None and code < 0:
             return f"its supervisor process was killed ({_signal(-code)})"
-        said = " / ".join(telling_lines(self.log, self._log_start))
+        lines = " / ".join(telling_lines(self.log, self._log_start))
         if code is not None and code > 128:
             # The supervisor reports its server's code as a shell does.
-            return f"{said or 'it was killed'} ({_signal(code - 128)})"
-        return said or f"it said nothing (exit code {code})"
+            return f"{lines or 'it was killed'} ({_signal(code - 128)})"
+        return lines or f"it said nothing (exit code {code})"
 
     def _end(self) -> None:
         """Ends supervisor and server, and waits for both; reports nothing."""
@@ -339,17 +339,17 @@ def _signal(number: int) -> str:
         return f"exit code {number + 128}"
 
 
-def _free_port(wanted: int) -> int:
+def _free_port(port: int) -> int:
     """The port itself if it is free, of 0 any free one. Raises: Unusable when it is taken."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         # As vLLM does: a port whose last connections are still timing out is free.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind((HOST, wanted))
+            probe.bind((HOST, port))
         except OSError as error:
             raise Unusable(
                 "busy",
-                f"run.llm.engine.port {wanted} is not available ({error.strerror}): name another, "
+                f"run.llm.engine.port {port} is not available ({error.strerror}): name another, "
                 "or 0 for any free one.",
             ) from None
         return int(probe.getsockname()[1])
@@ -393,15 +393,15 @@ def gpu_memory_used() -> int | None:
         return None
     rows = [[word.strip() for word in line.split(",")] for line in done.stdout.splitlines()]
     rows = [row for row in rows if len(row) == 3]
-    wanted = [word.strip() for word in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")]
-    mine = [
+    device_names = [word.strip() for word in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")]
+    visible = [
         row
         for row in rows
-        if row[0] in wanted
-        or any(word.startswith("GPU-") and row[1].startswith(word) for word in wanted)
+        if row[0] in device_names
+        or any(word.startswith("GPU-") and row[1].startswith(word) for word in device_names)
     ]
     try:
-        return sum(int(row[2]) for row in mine or rows) if rows else None
+        return sum(int(row[2]) for row in visible or rows) if rows else None
     except ValueError:
         return None
 
@@ -457,7 +457,7 @@ def command(
         options["quantization"] = llm.quantization
     if llm.max_model_len is not None:
         options["max-model-len"] = llm.max_model_len
-    own = _plain(llm.model or "model")
+    model_name = _plain(llm.model or "model")
     if llm.adapter is not None:
         folder = Path(llm.adapter).expanduser().absolute()
         options["enable-lora"] = True
@@ -466,17 +466,17 @@ def command(
     for name, value in settings.options.items():
         options[plain_option(name)] = value
     words = [str(build.python), "-m", "vllm.entrypoints.openai.api_server"]
-    words += ["--model", str(model), "--served-model-name", own]
+    words += ["--model", str(model), "--served-model-name", model_name]
     words += ["--host", HOST, "--port", str(port)]
     for name, value in options.items():
         words += _words(name, value)
     return words
 
 
-def environment(build: VllmBuild, given: Mapping[str, str]) -> dict[str, str]:
+def environment(build: VllmBuild, inherited: Mapping[str, str]) -> dict[str, str]:
     """The server's environment: nothing is fetched, nothing is told to anybody."""
-    mine = {
-        **given,
+    variables = {
+        **inherited,
         "VLLM_NO_USAGE_STATS": "1",
         "DO_NOT_TRACK": "1",
         "HF_HUB_OFFLINE": "1",
@@ -485,13 +485,13 @@ def environment(build: VllmBuild, given: Mapping[str, str]) -> dict[str, str]:
         "PYTHONUNBUFFERED": "1",
     }
     # What its own processes say to each other stays on this machine.
-    mine.setdefault("VLLM_HOST_IP", HOST)
+    variables.setdefault("VLLM_HOST_IP", HOST)
     # A key that is set for another server would lock Tercet out of this one.
-    mine.pop("VLLM_API_KEY", None)
+    variables.pop("VLLM_API_KEY", None)
     if build.cpu:
         # GiB; without it vLLM takes half of the machine's memory.
-        mine.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")
-    return mine
+        variables.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")
+    return variables
 
 
 def _words(name: str, value: _Value) -> list[str]:

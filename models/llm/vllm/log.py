@@ -34,8 +34,8 @@ def telling_lines(log: Path, since: int = 0, count: int = 3) -> list[str]:
     since: where in the file to begin, in bytes. Without a fault: lines that echo one, else the last
     lines that not every server prints.
     """
-    said = [line for line in _tail(log, since) if not _NOISE.search(line)]
-    lines = [_PREFIX.sub("", line).rstrip() for line in said]
+    messages = [line for line in _tail(log, since) if not _NOISE.search(line)]
+    lines = [_PREFIX.sub("", line).rstrip() for line in messages]
     faults: list[str] = []
     for index, line in enumerate(lines):
         if _FAULT.match(line) and not _HEARSAY.search(line):

@@ -47,9 +47,9 @@ def watch(command: list[str]) -> int:
     """
     # What the server leaves behind when it dies becomes our child, not somebody else's.
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
-    told: list[int] = []
+    signals: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, lambda number, _: told.append(number))
+        signal.signal(number, lambda number, _: signals.append(number))
     parent = os.getppid()
     server = subprocess.Popen(
         command,
@@ -66,7 +66,7 @@ def watch(command: list[str]) -> int:
             time.sleep(0.02)
         else:
             alone = _hung_up() or os.getppid() != parent
-        if alone or told:
+        if alone or signals:
             if end == math.inf:
                 server.terminate()
             end = min(end, time.monotonic() + (HASTE_SECONDS if alone else GRACE_SECONDS))
