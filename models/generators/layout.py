@@ -1,10 +1,10 @@
-"""How a generator's source and target are laid out in tokens.
+"""Layout of a generator's source and target in tokens.
 
 A causal model (GPT-2, VAEGPT) reads `before source after <separator>` and continues with
-`target <eos>`. T5's encoder reads `before source after <eos>`, its decoder writes `target <eos>`.
-Fitting builds its rows and decoding its prompts with the functions below, so that a model is asked
-in the layout that it was fitted to. The layout lies in the model's directory as `generator.json`.
-A T5 without that file, as others publish them, reads what it is asked as it stands.
+`target <eos>`. T5's encoder reads `before source after <eos>`, and its decoder writes
+`target <eos>`. Fitting and decoding use the same functions below, so a model always sees the layout
+that it was fitted to. The layout is the file `generator.json` in the model's directory. A published
+T5 without that file reads the bare prompt.
 """
 
 import json
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 FILE = "generator.json"
-# Tokens that T5 was trained on at once; its positions are relative, so that it has no limit.
+# Length in tokens of T5's pre-training. Its positions are relative, so there is no hard limit.
 T5_LENGTH = 512
 
 
 class Layout(BaseModel):
-    """What surrounds a source, and how long both may be.
+    """The template around a source, and the maximum length.
 
-    form: what kind of model it is; vaegpt is laid out like causal.
-    before, after: text around the source, the template; tokenised apart from it.
-    separator: the token of the vocabulary that ends a causal prompt; none for T5.
-    max_length: tokens of prompt and target together; for T5, of each.
+    form: kind of model; vaegpt has the layout of causal.
+    before, after: the template, text around the source, tokenised separately from it.
+    separator: the vocabulary's token that ends a causal prompt; None for T5.
+    max_length: tokens of prompt and target together; for T5, of each of them.
     follows_prompts: whether the source may be a whole prompt with instructions.
     """
 
@@ -69,9 +69,9 @@ def save(folder: Path, model: Any, tokenizer: Any, layout: Layout) -> Path:
 
 
 def read(folder: Path) -> Layout:
-    """The layout of the model in this directory; of a T5 that has none, that of bare prompts.
+    """The layout of the model in this directory; bare prompts for a T5 without a layout.
 
-    Raises ValueError with one sentence if there is none, or if it is not valid.
+    Raises ValueError with one sentence if the layout is missing or not valid.
     """
     path = folder / FILE
     if not path.is_file() and form_fault(folder, "t5") is None:
@@ -95,12 +95,12 @@ def prompts(
     sources: Sequence[str],
     around: Sequence[tuple[str, str]] | None = None,
 ) -> list[list[int]]:
-    """What the model reads for each source: a causal prompt, or the input of T5's encoder.
+    """The prompt of each source: of a causal model, or the input of T5's encoder.
 
-    A source that is too long is cut, the template never. In a causal layout the source gets half
-    of what the template leaves, so that a target may be as long. around: more text before and
-    after each source, an instruction, which is never cut either. Raises ValueError if tokenizer
-    and layout do not fit.
+    A source that is too long is cut, the template never. In a causal layout the source gets half of
+    the tokens that the template leaves, so that the target may be as long. around: an instruction
+    before and after each source, which is never cut. Raises ValueError if an instruction leaves no
+    room, or if tokenizer and layout do not fit.
     """
     before, after = template(tokenizer, layout)
     most = room(tokenizer, layout)
@@ -122,7 +122,7 @@ def prompts(
 
 
 def parted(request: Request) -> tuple[str, str, str]:
-    """A request's prompt before its source, the source, which alone may be cut, and the rest."""
+    """Splits a request's prompt into text before its source, the source, and text after it."""
     if not request.source or request.source not in request.prompt:
         return request.prompt, "", ""
     return request.prompt.partition(request.source)
@@ -134,9 +134,9 @@ def targets(
     texts: Sequence[str],
     prompt_ids: Sequence[Sequence[int]],
 ) -> list[list[int]]:
-    """What the model should write after each prompt of `asked`: the target, then <eos>.
+    """The tokens that the model should write after each prompt: the target, then <eos>.
 
-    A target that is too long is cut, and then has no <eos>.
+    A target that is too long is cut and then has no <eos>.
     """
     end = end_token(tokenizer)
     used_lengths = (
@@ -184,7 +184,7 @@ def end_token(tokenizer: "PreTrainedTokenizerBase") -> int:
 
 
 def tokens(tokenizer: "PreTrainedTokenizerBase", texts: Sequence[str]) -> list[list[int]]:
-    """The tokens of texts; the name of a special token in a text is text like any other."""
+    """The tokens of texts; the name of a special token in a text is ordinary text."""
     if not texts:
         return []
     encoding = tokenizer(

@@ -322,7 +322,7 @@ def _assembled(
 
 
 def _voted(row: Ints, nodes: list[str], entities: Spans, kinds: Ints, lexicon: Lexicon) -> Ints:
-    """The type of each entity: of its types, the one that most distinct entities of its text have."""
+    """The type of each entity: the one of its types that most entities of its text have."""
     if not len(row):
         return np.zeros(0, dtype=np.int64)
     numbers: dict[str, int] = {}

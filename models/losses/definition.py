@@ -1,7 +1,7 @@
-"""Definitions against all entries of a dictionary (DefSent+, sections 3.1 and 3.2).
+"""Cross-entropy of definitions over all entries of a dictionary (DefSent+, sections 3.1, 3.2).
 
-The entries never change, so the whole gradient goes through one vector per text. One pass over
-blocks of entries gives the loss and that gradient, without keeping any block's logits.
+The entries are frozen, so the whole gradient goes through one vector per text. One pass over
+blocks of entries computes the loss and that gradient, without keeping the logits of any block.
 """
 
 import math
@@ -22,12 +22,12 @@ from tercet.models.losses.registry import DONOR, ENTRY_MATRIX, Definition
 from tercet.models.losses.word_layer import Activation, layer_of
 
 KEPT = "projection"
-# Logits of a batch against this many entries are held at once.
+# Number of entries whose logits are in memory at once.
 BLOCK = 16_384
 
 
 class _AgainstEntries(torch.autograd.Function):  # type: ignore[misc]
-    """Per text logsumexp of its products with all entries, less its mean over its own entries."""
+    """Per text: logsumexp of its products with all entries, minus the mean over its own entries."""
 
     @staticmethod
     def forward(  # type: ignore[override]
@@ -35,7 +35,7 @@ class _AgainstEntries(torch.autograd.Function):  # type: ignore[misc]
     ) -> tuple[Tensor, Tensor]:
         highest, nearest = vectors.new_full((2, len(vectors)), -math.inf)
         total = vectors.new_zeros(len(vectors))
-        # The entries' mean, weighed by their probabilities so far.
+        # Running mean of the entries, weighted by their probabilities.
         mean = torch.zeros_like(vectors)
         first = torch.zeros(len(vectors), dtype=torch.long, device=vectors.device)
         for start in range(0, len(entries), block):
@@ -64,10 +64,10 @@ class _AgainstEntries(torch.autograd.Function):  # type: ignore[misc]
 
 
 def _own(entries: Tensor, owners: Tensor, like: Tensor, block: int) -> Tensor:
-    """The mean of each text's own entries, (batch, width). block: how many are looked up at once.
+    """The mean of each text's own entries, (batch, width). block: entries looked up at once.
 
-    Only those that are there: a batch may have one text of many owners. By products, as adding
-    in place (index_add_) differs from run to run on a GPU.
+    Padding is skipped first, since one text of a batch may have many more owners than the others.
+    Matrix products add the entries, since index_add_ is not deterministic on a GPU.
     """
     texts, places = (owners >= 0).nonzero(as_tuple=True)
     rows, batch = owners[texts, places], torch.arange(len(owners), device=owners.device)
@@ -84,12 +84,12 @@ def definition_loss(
     owners: Tensor,
     block: int = BLOCK,
 ) -> tuple[Tensor, Tensor]:
-    """Mean loss of a batch, and of each text whether its best entry is one of its own.
+    """Mean loss of a batch, and whether each text's best entry is one of its own, (batch,).
 
     Cross-entropy between softmax(vectors @ entries.T) and a target that is uniform over the text's
     own entries (DefSent+, eqs. 5, 8 and 12, where each pair of an entry and a definition is a row).
-    With several, the loss cannot fall below the mean of log(count): a definition does not tell its
-    owners apart.
+    A definition cannot tell its own entries apart, so with several of them the loss cannot fall
+    below the mean of log(count).
 
     vectors: (batch, width), the projected definitions. entries: (entries, width), frozen.
     owners: (batch, most), rows of `entries`, -1 where a text has fewer; at least one each.
@@ -99,16 +99,15 @@ def definition_loss(
 
 
 class Projection(nn.Module):  # type: ignore[misc]
-    """From the space of sentence vectors into that of the entries: a dense layer and what follows.
+    """Projects sentence vectors into the space of the entries: a dense layer and an activation.
 
-    scale: what the sentence vectors are multiplied with first: an encoder that gives all of them
-        length one would leave the dense layer next to nothing.
+    scale: factor on the sentence vectors. Unit vectors would be too small for the dense layer.
     """
 
     def __init__(self, dimension: int, width: int, activation: Activation, scale: float) -> None:
         super().__init__()
         self.dense = nn.Linear(dimension, width)
-        # In the file, so that it can be read without the recipe.
+        # Buffers are saved with the weights, so that the file can be read without the recipe.
         self.register_buffer("gelu", torch.tensor(activation == "gelu"))
         self.register_buffer("scale", torch.tensor(scale))
 
@@ -120,16 +119,16 @@ class Projection(nn.Module):  # type: ignore[misc]
 
 
 def projection_file(folder: Path, part: str) -> Path | None:
-    """Where the part's training has left its projection beside the encoder; None without one.
+    """The file of a part's projection beside the trained encoder; None if there is none.
 
-    The only part of a phase leaves it under its plain name.
+    If a phase has one part only, the file name has no prefix.
     """
     files = (folder / "losses" / f"{name}.safetensors" for name in (KEPT, f"{part}.{KEPT}"))
     return next((file for file in files if file.is_file()), None)
 
 
 def read_projection(file: Path) -> Projection:
-    """The projection that a training has left beside its encoder."""
+    """Reads the projection that training saved beside the encoder."""
     tensors = load_file(file)
     width, dimension = tensors["dense.weight"].shape
     projection = Projection(dimension, width, "tanh", 1.0)
@@ -146,7 +145,7 @@ def nearest_entries(
     texts: Sequence[str],
     count: int,
 ) -> list[list[tuple[str, float]]]:
-    """For each text the entries with the largest products and their probabilities, falling."""
+    """For each text, the `count` most probable entries with their probabilities, descending."""
     vectors = encode(model, texts, normalise=False)
     logits = projection(torch.from_numpy(vectors)) @ space.matrix.T  # (texts, entries)
     nearest = torch.softmax(logits, 1).topk(min(count, len(space.texts)))
@@ -164,13 +163,14 @@ def projection_for(
     turn: Turn | None = None,
     donor: Path | None = None,
 ) -> Projection:
-    """The projection from the encoder's vectors, with the backbone's own layer where it has one.
+    """The projection of the encoder's vectors, initialised from the backbone's layer if it has one.
 
-    The layer of a RoBERTa-type model is that of its masked-LM head, else it is the pooler's
-    (DefSent+, section 3.2). One of another width, or none, leaves random weights. start: "identity"
-    leaves the vectors as they are but for the activation, or with `turn`, which turned the entries,
-    turns them the same way. donor: the model whose layer is taken instead of the backbone's.
-    Raises ValueError with one sentence where it has none that fits.
+    The layer is the dense layer of the masked-LM head for a RoBERTa-type model, else the pooler's
+    (DefSent+, section 3.2). A missing layer, or one of another width, leaves random weights.
+
+    start: "identity" changes the vectors by the activation only, or also by `turn`, the rotation of
+        the entries. donor: a model whose layer is copied instead of the backbone's.
+    Raises: ValueError with one sentence if the donor has no layer that fits.
     """
     dimension = int(model.get_embedding_dimension() or 0)
     normal = any(isinstance(module, Normalize) for module in model.modules())
@@ -181,7 +181,7 @@ def projection_for(
             f"{width}: name the model that the backbone was made from, or set start: identity"
         )
     usual: Activation = "tanh" if layer is None else layer[0]
-    # As long as those that were turned, or as the states behind a layer norm without weights are.
+    # The norm of the vectors before the turn, or of states after a layer norm without weights.
     length = math.sqrt(dimension) if start != "identity" or turn is None else turn.length
     projection = Projection(
         dimension,
@@ -204,13 +204,13 @@ def projection_for(
 
 
 def _folder(model: SentenceTransformer) -> Path:
-    """Where the backbone was loaded from."""
+    """The directory from which the backbone was loaded."""
     paths = (getattr(module, "name_or_path", "") for module in model.modules())
     return Path(next((path for path in paths if path), "no folder"))
 
 
 def _layer(folder: Path) -> tuple[Activation, Tensor, Tensor] | None:
-    """The layer before a model's words: its activation, weight and bias."""
+    """The layer before the word embeddings: its activation, weight and bias."""
     layer = layer_of(folder)
     if layer is None:
         return None
@@ -223,20 +223,19 @@ def _layer(folder: Path) -> tuple[Activation, Tensor, Tensor] | None:
 
 
 class DefinitionLoss(nn.Module):  # type: ignore[misc]
-    """Definitions find their entries among all those of a dictionary.
+    """Classifies each definition among all entries of a dictionary.
 
     Args:
         model: the encoder to train.
-        matrix: (entries, width), the entries' vectors; they stay as they are.
-        entry_ids: (entries,), the entry of each row.
-        projection: from the encoder's vectors to those of the entries; trained with it.
+        matrix: (entries, width), the entries' vectors, frozen.
+        entry_ids: (entries,), the entry id of each row.
+        projection: from the encoder's vectors to the entries' space; trained with the encoder.
 
-    Inputs: (definition) with the ids of its entries as the label, (batch, most), -1 where a
-    definition has fewer. Entries without a row count as absent, and so does a definition that has
-    no other.
+    Inputs: (definition), with the ids of its entries as the label, (batch, most), padded with -1.
+    Entries without a row are ignored, and so are definitions without any other entry.
 
     After each forward pass `terms` has the batch's means: `recall_1`, the share of definitions
-    whose nearest entry is one of their own, and `floor`, below which the loss cannot fall.
+    whose nearest entry is one of their own, and `floor`, the smallest possible loss.
 
     Reference: DefSent+, section 3.2.
     """
@@ -252,7 +251,7 @@ class DefinitionLoss(nn.Module):  # type: ignore[misc]
         self.model, self.projection = model, projection
         rows = torch.full((int(entry_ids.max()) + 2,), -1)
         rows[entry_ids.long()] = torch.arange(len(entry_ids))
-        # Not persistent: neither belongs in a checkpoint. The last row stands for unknown ids.
+        # Not persistent: neither belongs in a checkpoint. The last row is -1, for unknown ids.
         self.register_buffer("matrix", matrix, persistent=False)
         self.register_buffer("rows", rows, persistent=False)
         self.terms: dict[str, Tensor] = {}
@@ -260,7 +259,7 @@ class DefinitionLoss(nn.Module):  # type: ignore[misc]
     def forward(
         self, sentence_features: Iterable[dict[str, Tensor]], labels: Tensor | None
     ) -> Tensor:
-        """The batch's mean loss, of one feature dictionary and the ids of the entries."""
+        """The batch's mean loss. labels: (batch, most), ids of the entries."""
         (features,) = sentence_features
         self.terms = {}
         if labels is None:
@@ -281,10 +280,10 @@ class DefinitionLoss(nn.Module):  # type: ignore[misc]
 def definition(
     model: SentenceTransformer, params: Definition, slots: Mapping[str, Path]
 ) -> DefinitionLoss:
-    """The loss around the encoder.
+    """Builds the loss around the encoder.
 
-    slots: `entry_matrix`, a space of that stage; `donor`, a model's directory, with start: donor.
-    Raises ValueError with one sentence where the donor has no fitting layer.
+    slots: `entry_matrix`, the directory of an entry space; `donor`, a model's directory, only with
+    start: donor. Raises ValueError with one sentence if the donor has no layer that fits.
     """
     space = read_space(slots[ENTRY_MATRIX])
     width = int(space.matrix.shape[1])

@@ -1,6 +1,6 @@
-"""The losses by name: what a recipe sets of each, what each reads, and what computes it.
+"""The losses by name, with their hyperparameters, inputs and import paths.
 
-Nothing here imports torch, so that a recipe can be checked without it.
+This module must not import torch, so that recipes are checked without it.
 """
 
 from collections.abc import Mapping
@@ -17,12 +17,15 @@ from tercet.models.plugins import with_installed
 
 UNVERSIONED = True
 
-# Slots of the models that losses read.
+# Names of the model inputs of losses.
 DONOR, ENTRY_MATRIX, FREQUENCIES, TEACHER = "donor", "entry_matrix", "frequencies", "teacher"
 
 
 def fill_other(content: Any) -> dict[str, Any]:
-    """Name and parameters of the loss within. Raises ValueError with one sentence."""
+    """Name and all parameters of an inner loss.
+
+    Raises: ValueError with one sentence for a loss that is unknown or cannot be an inner loss.
+    """
     other = fill_loss(content)
     loss = loss_of(other)
     if loss.around or loss.slots or loss.keeps or loss.texts[:2] != ("anchor", "positive"):
@@ -225,7 +228,7 @@ def _reconstructed(loss: Loss, params: TokenReconstruction) -> Loss:
 
 
 def _around(loss: Loss, other: Loss) -> Loss:
-    """The loss with the rows that the one within reads."""
+    """The loss with the columns of its inner loss."""
     return replace(
         loss,
         texts=other.texts,
@@ -246,7 +249,7 @@ LOSSES: Mapping[str, Loss] = with_installed(
             f"{_HERE}.definition:definition",
             texts=("anchor",),
             optional=(),
-            # Every entry that owns the definition.
+            # The ids of all entries that have the definition.
             labels={"entries": pa.list_(pa.int32())},
             slots=(ENTRY_MATRIX, DONOR),
             terms=("recall_1", "floor"),
@@ -261,9 +264,9 @@ LOSSES: Mapping[str, Loss] = with_installed(
             f"{_HERE}.gaussian_decay:GaussianDecayLoss",
             texts=("anchor", "positive", "negative"),
             optional=(),
-            # The teacher's cosine of the negative, in [-1, 1]; without one it counts in full.
+            # The teacher's cosine of the negative, in [-1, 1]; without it there is no decay.
             labels={"label": pa.float32()},
-            # Where a part names one, training makes the label of each batch's own texts with it.
+            # With a teacher, training computes the label from the texts of each batch.
             may_read=(TEACHER,),
             terms=("gate_opening", "gradient_share", "student_negative", "teacher_negative"),
             resolve=lambda loss, params: (
@@ -311,9 +314,9 @@ def loss_named(name: Any) -> Loss:
 
 
 def fill_loss(content: Any, default: str | None = None) -> dict[str, Any]:
-    """The loss's name and all of its parameters, from a name alone or a mapping of both.
+    """Name and all parameters of a loss, from its name or a mapping of name and parameters.
 
-    default: the name where the mapping has none. Raises ValueError with one sentence.
+    default: name if the mapping has none. Raises ValueError with one sentence.
     """
     if isinstance(content, str):
         content = {"name": content}
@@ -326,11 +329,11 @@ def fill_loss(content: Any, default: str | None = None) -> dict[str, Any]:
 
 
 def params_of(content: Mapping[str, Any]) -> Params:
-    """The parameters of a loss that is given as a mapping with its name."""
+    """The parameters in a mapping of a loss's name and parameters."""
     values = {key: value for key, value in content.items() if key != "name"}
     return loss_named(content["name"]).params.model_validate(values)
 
 
 def loss_of(content: Mapping[str, Any]) -> Loss:
-    """The loss of such a mapping, as it is with these parameters."""
+    """The loss in a mapping of its name and parameters, resolved for these parameters."""
     return loss_named(content["name"]).with_params(params_of(content))

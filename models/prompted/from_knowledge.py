@@ -131,7 +131,7 @@ def _changed(inputs: MethodInput, params: ChangedRecord, seed: int) -> Iterator[
         }
         entity.setdefault(row, []).append(_Edit(changed, swap_detail(texts[row], swap)))
     for change in drawn_changes(inputs, count, seed, _CHANGED, params.value):
-        edit = _Edit({change.mention_id: change.said}, change_detail(change))
+        edit = _Edit({change.mention_id: change.mention}, change_detail(change))
         number.setdefault(change.row, []).append(edit)
     number_first = seeding.below(seed, f"{_CHANGED}.kind", ids, 2).tolist()
     records = _records(inputs)

@@ -62,7 +62,9 @@ METHODS = methods(
     of_sentence("entailment", "keeps", "entail"),
     # GCSE, rewritings 1 to 3.
     of_sentence("rewrite", "keeps", checks=("whole_source",)),
-    of_sentence("precede", "topic", params=Preceding, parameters=("max_words",), checks=("whole_source",)),
+    of_sentence(
+        "precede", "topic", params=Preceding, parameters=("max_words",), checks=("whole_source",)
+    ),
     Method(
         *("from_knowledge", "positive", "keeps", from_knowledge, Prompted),
         needs=("mentions", "sentence_categories"),

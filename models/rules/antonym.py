@@ -1,4 +1,4 @@
-"""A negative by a word of the opposite meaning."""
+"""Negatives by replacing a word with its antonym."""
 
 import re
 from functools import cache, lru_cache
@@ -25,15 +25,16 @@ DATA_FILES = ("antonym.tsv",)
 
 _LISTS = word_lists(__file__)
 _SKIPPED = _LISTS["skipped"]
-# What a sentence wants or allows has no opposite that it wants as well: "for easy access".
+# The opposite of something wanted or allowed makes no sense: "for easy access".
 _WISH = re.compile(
     r"\b(?:to|must|should|ensur\w*|allow\w*|enabl\w*|so that|can|need\w*|want\w*|mak\w+ sure"
     r"|find\w*|select\w*|choos\w*|pick\w*)\b"
     r"|\bfor (?:an? |the )?$",
     re.IGNORECASE,
 )
-# What the rest of a sentence explains, or tells apart, would contradict the opposite: "so dry that
-# nothing grows". The words of `_PLAIN`, that say where, when or how many, bear an explanation.
+# An explanation or contrast in the rest of the sentence would contradict the opposite: "so dry that
+# nothing grows". The words of `_PLAIN`, which say where, when or how many, are not affected by
+# `_EXPLAINED`.
 _TOLD_APART = re.compile(
     r"\b(?:i\.e|e\.g|otherwise|instead|unlike|whereas|respectively|rather|contrast|too|so|thereby"
     r"|goal|aims?|purpose|whether|if not|or not"
@@ -47,12 +48,12 @@ _EXPLAINED = re.compile(
     r"|exclusively|ever|whenever|forc\w+)\b|n['’]t\b",
     re.IGNORECASE,
 )
-# And these explain even what `_PLAIN` says: "rejected because it came after noon".
+# Reasons that affect the words of `_PLAIN` too: "rejected because it came after noon".
 _REASON = re.compile(
     r"\b(?:because|although|though|even|enough|when|while|if|unless|once)\b", re.IGNORECASE
 )
 _PLAIN = _LISTS["plain"]
-# Of a deed: what else is done, still holds, or depends on it. "Took the offer, calling it fair".
+# Another action or state that depends on the verb: "Took the offer, calling it fair".
 _DEEDS = re.compile(
     r"\b(?:and|still|again|now|ever since|reopened|as soon as)\b|, (?:\w+ly )?\w+ing\b|^Having\b"
 )
@@ -60,13 +61,13 @@ _ORDERED = word_set("first before after")
 _ORDER = re.compile(
     r"\b(?:second|third|then|again|later|subsequent\w*|(?:after|before) \w+ last)\b", re.IGNORECASE
 )
-# "After nine years", "before a week of fog": how long it took.
+# Durations: "after nine years", "before a week of fog".
 _LONG = re.compile(
     rf" (?:about |almost |nearly |only |just |more than |less than )?(?:an?|several|some|many"
     rf"|\d+|{'|'.join(sorted(NUMBER_WORDS))})[\w-]* (?:\w+ )?"
     r"(?:second|minute|hour|day|night|week|month|year|decade|centur)"
 )
-# "Eat it before it melts", "resulting after computing": one deed rests on the other.
+# One action depends on another: "Eat it before it melts", "resulting after computing".
 _CLAUSE = re.compile(
     r" (?:[\w'’]+ing\b|(?:I|it|he|she|they|we|you)\b"
     r"|[^,.;]*\b(?:had|has|have|was|were|is|are|did|does)\b)"
@@ -76,7 +77,7 @@ _CLOCK = re.compile(rf"(?:\d|['’]clock|half|{'|'.join(sorted(NUMBER_WORDS))}) 
 _KIN = _LISTS["kin"]
 _PRONOUN = re.compile(r"\b(?:he|she|his|her|him|himself|herself)\b", re.IGNORECASE)
 _STOREYS = _LISTS["storeys"]
-# "The note above explains it", "as shown below" point into the text, and no fact hangs on them.
+# References within the text are not facts: "the note above explains it", "as shown below".
 _PLACES = word_set("above below outside")
 _POINTING = _LISTS["pointing"]
 _NO_PLACE = AUXILIARIES | CONJUNCTIONS | RELATIVES | PREPOSITIONS - {"of"}
@@ -86,10 +87,10 @@ def _by_form(kind: str) -> dict[str, frozenset[str]]:
     return {k.removeprefix(kind): words for k, words in _LISTS.items() if k.startswith(kind)}
 
 
-# Words that are of a term, or of another sense, before or behind these.
+# Words that form a term, or have another sense, before or behind the listed words.
 _NOT_BEFORE = _by_form("not before ")
 _NOT_BEHIND = _by_form("not behind ") | {"many": PREPOSITIONS}  # "for few years"
-# What else in a sentence goes with these alone, and not with their opposites.
+# Words elsewhere in the sentence that do not fit the opposite.
 _NOT_WITH = {
     word: re.compile(pattern, re.IGNORECASE)
     for words, pattern in (
@@ -123,7 +124,7 @@ def antonym(inputs: MethodInput, params: Several, seed: int) -> pa.Table:
 
 
 def _fits(text: str, start: int, end: int, context: Around) -> bool:
-    """Whether the rest of the sentence lets the opposite stand here."""
+    """Whether the rest of the sentence allows the opposite at text[start:end]."""
     form = text[start:end].lower()
     before = text[:start]
     if _TOLD_APART.search(text) or _REASON.search(text):
@@ -144,7 +145,7 @@ def _fits(text: str, start: int, end: int, context: Around) -> bool:
 
 
 def _is_free(form: str, context: Around, behind: str, before: str) -> bool:
-    """Whether the words around do not hold the place: no term, no idiom, no sense of its own."""
+    """Whether the neighbouring words allow another word: no term, no idiom, no special sense."""
     if context.after in _NOT_BEFORE.get(form, ()) or context.before in _NOT_BEHIND.get(form, ()):
         return False
     if form not in _PLAIN:
@@ -181,7 +182,7 @@ def _is_free(form: str, context: Around, behind: str, before: str) -> bool:
 
 
 def _said_again(form: str, text: str) -> bool:
-    """Whether a word of its family, or of the opposite's, ties the sentence to what it says.
+    """Whether the text has another word of the family of the form, or of an antonym's family.
 
     "The minimizer that minimizes", "decode it with the encoder".
     """
@@ -192,7 +193,7 @@ def _said_again(form: str, text: str) -> bool:
 
 
 def _is_place(context: Around) -> bool:
-    """Whether "above" and the like say where something is, and not where in the text."""
+    """Whether "above" and the like name a real place, not a place in the text."""
     if context.before in _POINTING or context.before in DETERMINERS | PREPOSITIONS:
         return False
     if context.after in _NO_PLACE or context.after in openers():
@@ -201,14 +202,14 @@ def _is_place(context: Around) -> bool:
 
 
 def _is_habit(context: Around) -> bool:
-    """Whether "never" tells of a habit: what never came to be did not sometimes come to be."""
+    """Whether "never" describes a habit; "sometimes" cannot replace it for a single event."""
     if context.before in ("has", "have", "had", "was", "were"):
         return False
     return context.before in ("is", "are", "be") or not is_past_form(context.after)
 
 
 def _is_kin(word: str, form: str) -> bool:
-    """Whether a word, in small letters, is of the family of a form: "minimal", "minimum"."""
+    """Whether a lower-case word is of the family of a form: "minimal" and "minimum"."""
     root = _ENDING.sub("", form)[:_ROOT]
     if not word.startswith(root):
         return False
@@ -217,7 +218,7 @@ def _is_kin(word: str, form: str) -> bool:
 
 @cache
 def _others(form: str) -> frozenset[str]:
-    """The antonyms that may come for a form, of one word."""
+    """The one-word antonyms of a form."""
     senses = _senses()[0].get(form, ())
     return frozenset(o for sense in senses for o in (*sense.others, *sense.past) if " " not in o)
 

@@ -1,8 +1,8 @@
-"""A negative by an entity swapped for a graph neighbour of its type (GCSE §3.1, eqs. 5-8).
+"""Negatives by swapping an entity for a graph neighbour of its type (GCSE §3.1, eqs. 5-8).
 
-Mentions can be swapped that are surely nouns, heads of their phrases, and not parts of a term. What
-a pipeline found, in whatever language, is a name: it only must stand apart from its neighbours, and
-gives way to names of exactly its type.
+A mention can be swapped if it is surely a noun, the head of its phrase, and not part of a term.
+Entities of a spaCy pipeline, in any language, are names: they must only be separate from their
+neighbours, and are swapped for names of exactly their type.
 """
 
 import re
@@ -47,25 +47,25 @@ DATA_FILES = ("entity_swap.tsv",)
 
 _LISTS = word_lists(__file__)
 _IDIOMATIC = _LISTS["idiomatic"]
-# Named by what happens to something ("the application of"): as often a deed as a thing.
+# Endings of nouns that often name an action instead of a thing ("the application of").
 _DEEDS = ("tion", "sion", "ment", "ing", "al", "ure", "sis", "use", "age", "ance", "ence")
 _MASS = _LISTS["mass"]
 _MASS_ENDS = ("ness", "ism", "ance", "ence", "ity", "ics", "ship", "cy", "osis", "itis", "emia")
 _COUNTED = _LISTS["counted"]
-# "The author of the book" is somebody, "the end of the book" is a part of it.
+# Types whose nouns can be swapped before "of": "the author of the book", not "the end of the book".
 _WHOLE_TYPES = frozenset(("person", "animal", "plant", "illness", "food"))
 _BARE_TYPES = frozenset(("substance", "food", "illness"))
-# "Two years" says how long, and no other word does; "a year of" the same.
+# Types that measure something after a number or preposition: "two years", "for a year".
 _MEASURES = frozenset(("time", "money", "attribute"))
 _NEXT_TO = re.compile(r"(?:(\S+)\s+)?[\"“‘'`(\[]?$")
 _BEHIND = re.compile(r"[\"”’'`]?\s+(\S+)")
-# Where all nouns have capitals.
+# Languages in which all nouns are capitalised.
 _CAPITALISING = ("de", "lb")
 _TIED_BEFORE = frozenset("-/_.=@#~<$\\'’+*:&")
 _TIED_AFTER = frozenset("-/_=(@~<>\\+*^[&'’")
-# "L'Italie", "qu'Anne", "dell'Arno": a word that lost its last vowel to the name's first.
+# An elided word before a name: "L'Italie", "qu'Anne", "dell'Arno".
 _ELIDED = re.compile(r"(?<!\w)[^\W\d]{1,6}['’]\Z")
-# What a name from code is often called behind it.
+# Nouns that often follow an identifier ("the foo parameter").
 _CODE = _LISTS["code"]
 _ACRONYM = re.compile(r"[A-Z0-9]*[A-Z][A-Z0-9]+s?")
 _CLASSES = _LISTS["classes"]
@@ -73,7 +73,7 @@ _GIVEN_NAMES = _LISTS["given_names"]
 
 
 def name_class(name: str) -> str:
-    """What a proper name names, by one of its words; "" where none tells."""
+    """The class of a proper name (river, person, …) by one of its words; "" if unknown."""
     words = name.split(" ")
     # "Secretary of State" is no state.
     for word in (words[0],) if "of" in words else (words[-1], words[0]):
@@ -83,7 +83,7 @@ def name_class(name: str) -> str:
 
 
 def is_mass(noun: str) -> bool:
-    """Whether a noun's last word has no plural and takes no indefinite article."""
+    """Whether the last word is a mass noun: without plural and indefinite article."""
     last = noun.rpartition(" ")[2].casefold()
     if last in _COUNTED:
         return False
@@ -91,7 +91,7 @@ def is_mass(noun: str) -> bool:
 
 
 def takes_count_noun(text: str, start: int, end: int, lemma: str | None) -> bool:
-    """Whether a noun that has no plural would be wrong in the place of text[start:end]."""
+    """Whether only a count noun fits in the place of text[start:end]."""
     before = text[max(0, start - 12) : start].casefold().split()
     last = before[-1].lstrip("([\"'“‘`") if before else ""
     return last in ("a", "an", "each", "every", "one", "another") or is_plural(
@@ -107,9 +107,9 @@ def swappable(
 ) -> npt.NDArray[np.bool_]:
     """Which of the mentions of entities (row, text, type, start, end) can be swapped.
 
-    lemmas: their entities' texts. language: that of the pipeline that named them, if one did. A
-    mention fails where a neighbour does not decide that it is a noun and the head of its phrase,
-    inside a hyphened word or a longer name, in an idiom, and where it measures something.
+    lemmas: dictionary forms of their entities. language: of the pipeline that named them, else
+    None. A mention cannot be swapped if its neighbours do not show that it is a noun and the head
+    of its phrase, inside a hyphenated word, a longer name or an idiom, or if it measures something.
     """
     columns = (mentions[name].to_pylist() for name in ("row", "type", "start", "end"))
     fits = [
@@ -123,12 +123,12 @@ def swappable(
 
 
 def by_pipeline(kind: str, language: str | None) -> bool:
-    """Whether a pipeline gave an entity this type, since it reads this language."""
+    """Whether the type is a spaCy pipeline's. language: of the pipeline, None without one."""
     return language is not None and kind != "identifier"
 
 
 def _is_apart(text: str, start: int, end: int) -> bool:
-    """Whether neither neighbour is tied to the mention, as in a hyphened word; "l'" is no tie."""
+    """Whether the mention is not joined to a neighbour, as in a hyphenated word; "l'" may precede."""
     tied = start and text[start - 1] in _TIED_BEFORE
     if tied and not _ELIDED.search(text[max(0, start - 8) : start]):
         return False
@@ -138,7 +138,7 @@ def _is_apart(text: str, start: int, end: int) -> bool:
 
 
 def _is_within(text: str, start: int, end: int) -> bool:
-    """Whether a capital beside the mention tells that the name is longer, or a number behind it."""
+    """Whether a capitalised neighbour or a following number shows that the name is longer."""
     before = _NEXT_TO.search(text, max(0, start - 30), start)
     if before is not None and before.start(1) > 0 and before.group(1)[0].isupper():
         return True
@@ -189,7 +189,7 @@ def _fits(text: str, start: int, end: int, kind: str, lemma: str | None) -> bool
 def _is_whole_name(
     text: str, start: int, end: int, kind: str, context: Around, is_common: bool
 ) -> bool:
-    """Whether a name stands alone, not inside a longer one, and is of a class that is known."""
+    """Whether a name is complete, not part of a longer name, and has a known class."""
     name = text[start:end]
     before = _NEXT_TO.search(text, max(0, start - 30), start)
     last = before.group(1) if before is not None and before.group(1) else ""
@@ -219,14 +219,14 @@ _PARTS = re.compile(r"[A-Z]?[a-z]{3,}|[A-Z]{3,}(?![a-z])")
 _LONGEST_ACRONYM = 5
 _CAMEL = re.compile(r"[a-z0-9][A-Z]|[A-Z]{2}[a-z]{2}")
 
-# Mentions with one type, from which on a name that a pipeline found is taken for one.
+# Mentions of a name with one type that are needed before the type is trusted.
 _LEAST = 2
 
 Option: TypeAlias = tuple[int, str, str]  # node, text, pool
 
 
 def of_kind(kind: str | None, old: str, option: Option) -> bool:
-    """Whether the option is of the narrow kind, the class or the family of the old entity."""
+    """Whether the option has the old entity's narrow kind, class of names or identifier family."""
     _, new, pool = option
     if of_one_kind(old, new):
         return True
@@ -239,14 +239,14 @@ def of_kind(kind: str | None, old: str, option: Option) -> bool:
 
 
 def _of_one_family(old: str, new: str) -> bool:
-    """Whether two identifiers are names from one place, as "np.sum" and "np.mean", or begin or end
-    with the same word, as "fit_mean" and "fit_transform"."""
+    """Whether two identifiers share a namespace ("np.sum", "np.mean"), or their first or last word
+    ("fit_mean", "fit_transform")."""
     if "." in old or "." in new:
         return "." in old and old.rpartition(".")[0] == new.rpartition(".")[0]
     old_parts, new_parts = _PARTS.findall(old), _PARTS.findall(new)
     if old.casefold().rstrip("s") == new.casefold().rstrip("s"):
         return False
-    # A function for a function: "set_dtype" stands for no "own_dtype".
+    # A function only replaces a function: not "own_dtype" by "set_dtype".
     if (not openers().isdisjoint(old_parts[:1])) != (not openers().isdisjoint(new_parts[:1])):
         return False
     return len(old_parts) > 1 < len(new_parts) and (
@@ -255,7 +255,7 @@ def _of_one_family(old: str, new: str) -> bool:
 
 
 def same(lemma: str | None, text: str) -> bool:
-    """Whether two entities' texts are known to name one thing: "film" and "movie"."""
+    """Whether two entities are known synonyms, as "film" and "movie"."""
     return lemma is not None and text.casefold() in _synonyms().get(lemma.casefold(), ())
 
 
@@ -270,7 +270,7 @@ def _synonyms() -> dict[str, set[str]]:
 
 
 def shape(text: str) -> str:
-    """How an identifier or a name is written: "DataFrame" is "camel", "np.array()" "dotted()"."""
+    """The style of an identifier or a name: "DataFrame" is "camel", "np.array()" is "dotted()"."""
     core = text.removesuffix("()")
     if core.startswith("--"):
         kind = "flag"
@@ -290,9 +290,8 @@ def shape(text: str) -> str:
 
 
 def stands_in(new: str, old: str, language: str) -> bool:
-    """Whether a name can be written in another's place: in the same letter case, both or neither
-    with an article, and, where words before it are elided, with the same kind of letter in front.
-    """
+    """Whether a name fits in another's place: the same letter case, both or neither with an
+    article and, in languages with elision, the same kind of first letter."""
     if language in ELIDING and _onset(new) != _onset(old):
         return False
     return _case(new) == _case(old) and _articled(new, language) == _articled(old, language)
@@ -307,7 +306,7 @@ def _articled(name: str, language: str) -> bool:
 
 
 def _onset(name: str) -> str:
-    """A vowel, a consonant, or what is now the one and now the other ("l'Yonne", "le Yémen")."""
+    """The kind of the first letter: vowel, consonant, or h or y, which may be either in French."""
     letter = unicodedata.normalize("NFD", name.casefold())[:1]
     return letter if letter in "hy" else "vowel" if letter in "aeiouœæ" else "consonant"
 
@@ -317,19 +316,18 @@ def is_name(text: str) -> bool:
     return text != text.lower()
 
 
-# How often a sentence that lacks a replacement tries its next entities.
+# Rounds in which a sentence without enough replacements tries its next entities.
 _ROUNDS = 6
-# Replacements looked at beyond those needed, for one written like the old entity.
+# Additional replacements to examine, to find one that is written like the old entity.
 _LOOKAHEAD = 5
-# Types that say little of an entity, so that its letters must.
+# Types that are too broad, so that replacements must also have the same `shape`.
 _SHAPED = frozenset(("identifier", "name"))
-# How far one of these looks, and an even draw: what it meets may stand in the sentence already.
+# The same for these types and for uniform draws, which may hit entities of the sentence.
 _FAR_LOOKAHEAD = 11
-# A kind is a small part of its type, which lies scattered over the type's ring.
+# The same for narrow kinds, whose members are rare and scattered over their type's ring.
 _KIND_LOOKAHEAD = 63
-# Types whose entities are of one kind, so that any of T_r will do where a rule alone makes the
-# sentence; of the others ("data", "code", "clothing", of which a tie in a graph is none) only one
-# of T_p.
+# Types whose entities are so similar that any of T_r fits without a model's help. For other types
+# ("data", "code", "clothing") only T_p fits.
 _ALIKE = word_set("person place animal food illness plant vehicle building")
 
 
@@ -354,7 +352,11 @@ class Swaps(Several):
 
 @dataclass(frozen=True)
 class Entities:
-    """The graph's search, the nodes' texts by sorted id, the types' names by id, and hard edges."""
+    """The graph as `entity_swap` reads it.
+
+    replacements: the search. ids: sorted node ids. texts: text of each node, in the order of
+    `ids`. names: names of the types by id. hard: hard edges.
+    """
 
     replacements: Replacements
     ids: seeding.Ids
@@ -364,8 +366,8 @@ class Entities:
 
     @cached_property
     def types(self) -> dict[int, str]:
-        """By entity the type that most of its mentions have: a town once taken for a person is
-        none. What is mentioned once with its type has none, since it may be misread."""
+        """The type of most mentions of each entity, if at least `_LEAST` mentions have it. Rarer
+        types may be errors of the pipeline."""
         counted = sorted(
             (count, self.names[target], source)
             for batch in self.hard
@@ -377,7 +379,7 @@ class Entities:
         return {source: name for _, name, source in counted}
 
     def texts_of(self, ids: seeding.Ids) -> list[str | None]:
-        """The nodes' texts, None for ids that are no node."""
+        """The texts of nodes; None for ids that are not in the graph."""
         at = np.searchsorted(self.ids, ids).clip(max=max(len(self.ids) - 1, 0))
         listed = self.ids[at] == ids if len(self.ids) else np.zeros(len(ids), dtype=bool)
         return list(self.texts.take(pa.array(at, mask=~listed)).to_pylist())
@@ -394,7 +396,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Choice:
-    """An entity of a sentence, all its mentions there, and what may stand in its place."""
+    """An entity of a sentence: its mentions there, its dictionary form, and its replacements."""
 
     places: tuple[Place, ...]
     lemma: str | None
@@ -402,7 +404,7 @@ class Choice:
 
 
 def open_graph(nodes: pa.Table, edges: Iterable[pa.RecordBatch]) -> Entities:
-    """What the method searches, of kg_nodes and kg_edges."""
+    """The graph of kg_nodes and kg_edges, prepared for `entity_swap`."""
     ids = nodes["node_id"].to_numpy()
     order = np.argsort(ids)
     texts = nodes["text"].combine_chunks().take(pa.array(order))
@@ -419,16 +421,15 @@ def open_graph(nodes: pa.Table, edges: Iterable[pa.RecordBatch]) -> Entities:
 
 
 def entity_swap(inputs: MethodInput, params: Swaps, seed: int) -> pa.Table:
-    """An entity of the sentence, in a seeded order, swapped in all its mentions there.
+    """Swaps an entity in all its mentions in the sentence; entities are tried in a seeded order.
 
-    An entity is left alone where one of its mentions is not surely a noun on its own
-    (`whole_mentions`).
+    An entity is skipped if one of its mentions cannot be swapped (`swappable`).
 
-    The new one comes from T_p, else from T_r (`detail.pool`), and does not yet occur in the
-    sentence. With `one_kind` it is of the same narrow kind (`english/kinds.tsv`), or, if it is a
-    proper name or an identifier, from T_p, of the same class or family, and, if the nearest is
-    chosen, of the same `shape`. Where the ring has none such, the entity stays. A further
-    generation takes other entities, and other replacements when those run out.
+    The replacement comes from T_p, else from T_r (`detail.pool`), and does not occur in the
+    sentence. With `one_kind` it has the same narrow kind (`english/kinds.tsv`). A proper name or
+    an identifier is replaced from T_p by one of the same class or family and, with
+    `choice: nearest`, of the same `shape`. An entity without such a replacement is skipped.
+    Further generations swap other entities, and use other replacements when those run out.
     `detail` has the first mention and its new node.
     """
     output = Output()
@@ -473,8 +474,8 @@ def _swapped(
 
 
 def surface(text: str, start: int, end: int, lemma: str | None, new: str) -> str:
-    """How the entity `new` is written in the place of text[start:end]: in its number, and with a
-    capital where a sentence begins."""
+    """The form of the entity `new` in the place of text[start:end]: plural if the old one is, and
+    capitalised at the beginning of a sentence."""
     old = text[start:end]
     if is_plural(old, lemma) and new.rpartition(" ")[2].isalpha():
         new = plural(new)
@@ -484,7 +485,7 @@ def surface(text: str, start: int, end: int, lemma: str | None, new: str) -> str
 
 
 def _swappable(inputs: MethodInput) -> pa.Table:
-    """The mentions of those entities all of whose mentions in the sentence can be swapped."""
+    """The mentions of entities whose mentions in the sentence can all be swapped."""
     mentions = inputs.located("entity")
     nodes = mentions["node_id"].to_numpy()
     lemmas = _entities(inputs, "entity_swap").texts_of(nodes)
@@ -514,11 +515,10 @@ def choices(
     mentions: pa.Table,
     by_model: bool = False,
 ) -> dict[int, list[Choice]]:
-    """By anchor: its entities to swap, with their replacements, in the order drawn for `purpose`.
+    """The entities to swap with their replacements, by anchor, in the order drawn for `purpose`.
 
-    mentions: the entities' mentions, as `MethodInput.located` has them. by_model: whether a
-    language model will fit the sentence to the new entity: then one that would not fit by itself is
-    better than none, and every type will do.
+    mentions: as from `MethodInput.located`. by_model: whether a language model will adapt the
+    sentence; replacements that do not fit grammatically, and of every type, are then allowed.
     Anchors without such an entity are left out.
     """
     entities = _entities(inputs, purpose)
@@ -559,7 +559,7 @@ def choices(
                 folded = texts[row].casefold()
                 of_pipeline = by_pipeline(types[i], inputs.language)
                 if of_pipeline:
-                    # A name is written as it is: it has no plural.
+                    # Compare with the name as it is written: names have no plural.
                     lemma = texts[row][place.start : place.end]
                 options = [
                     (node, text, POOLS[code])
@@ -570,7 +570,7 @@ def choices(
                 ]
                 if of_pipeline:
                     language = str(inputs.language)
-                    # Where most other mentions have another type, this one was misread.
+                    # If most other mentions have another type, this one is an error.
                     entity_type = entities.types.get(int(nodes[i]), types[i])
                     options = [
                         o for o in options if entities.types.get(o[0]) == types[i] == entity_type
@@ -596,7 +596,7 @@ def choices(
 def _fitting(
     options: list[Option], params: Swaps, text: str, place: Place, lemma: str | None, kind: str
 ) -> list[Option]:
-    """Those of the options that can stand in the entity's place with nothing else changed."""
+    """The options that fit in the entity's place without other changes to the sentence."""
     if kind in _SHAPED and not of_one_kind(lemma or "", options[0][1]):
         old_shape = shape(text[place.start : place.end])
         alike = [option for option in options if shape(option[1]) == old_shape]
@@ -613,10 +613,11 @@ def _fitting(
 
 @dataclass(frozen=True)
 class _Named:
-    """The distinct entities of each sentence, in a drawn order.
+    """The distinct entities of each sentence, in a drawn order, as columns.
 
-    row: the anchor; lead: the entity's first mention; place: its place in the order; mentions: all
-    mentions (id, start, end), of which the entity's are first[i] to behind[i] of `by_node`.
+    row: the anchor. lead: the entity's first mention. place: its place in the drawn order of its
+    sentence. first, behind: the entity's mentions are by_node[first:behind]. mentions: columns id,
+    start and end of all mentions.
     """
 
     row: npt.NDArray[np.int64]
@@ -662,7 +663,7 @@ def _named(mentions: pa.Table, seed: int, purpose: str) -> _Named:
 
 
 def _alike(options: list[Option], old: str) -> list[Option]:
-    """Names where the old entity is one, common nouns elsewhere."""
+    """The names among the options if the old entity is a name, else the common nouns."""
     name = is_name(old)
     return [option for option in options if is_name(option[1]) == name]
 

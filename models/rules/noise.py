@@ -1,4 +1,4 @@
-"""Positives by disturbing the order and number of words (Generate-CSE, appendix on its modules)."""
+"""Positives by changing the order or number of words (Generate-CSE, appendix on its modules)."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -22,7 +22,7 @@ from tercet.models.text.word_noise import (
 )
 
 _WORD = re.compile(r"\S+")
-# A digit, a number word or a negation, with whatever is written to it.
+# A word with a digit, a number word or a negation.
 _NEGATIONS = (
     "no|not|never|none|nor|neither|nobody|nothing|nowhere|without|cannot|hardly|scarcely|barely"
     "|rarely|seldom|few|little|unless|except"
@@ -44,8 +44,8 @@ def word_repetition(inputs: MethodInput, params: Several, seed: int) -> pa.Table
 def cutoff(inputs: MethodInput, params: Several, seed: int) -> pa.Table:
     """Some words deleted, never a negation, a number, a word of a mention or of a name.
 
-    Of more than three words N from [1, min(6, floor(words / 3))] go. Where there are fewer others,
-    fewer go; a sentence without any has no row.
+    Sentences of more than three words lose N from [1, min(6, floor(words / 3))], or fewer if fewer
+    words can be deleted. A sentence without such words has no row.
     """
 
     def delete(words: Words, copy: int) -> Changed:
@@ -64,7 +64,7 @@ def word_shuffle(inputs: MethodInput, params: Several, seed: int) -> pa.Table:
 
 
 def _can_go(inputs: MethodInput, rows: Sequence[int]) -> npt.NDArray[np.bool_]:
-    """Which words of these anchors, one after another, bear neither a fact nor its denial."""
+    """Whether each word of these anchors, concatenated, can be deleted without changing a fact."""
     texts = inputs.texts()
     spans = [[match.span() for match in _WORD.finditer(texts[row])] for row in rows]
     flat = [
@@ -74,12 +74,12 @@ def _can_go(inputs: MethodInput, rows: Sequence[int]) -> npt.NDArray[np.bool_]:
     ]
     distinct = {word: _FACT.search(word) is None for word in set(flat)}
     first = np.array([i == 0 for row_spans in spans for i in range(len(row_spans))], dtype=np.bool_)
-    # A capital within a sentence begins a name, whether it is a mention or not.
+    # A capitalised word within a sentence is a name, even if it is not a mention.
     names = np.array([word[0].isupper() for word in flat], dtype=np.bool_) & ~first
     free = np.array([distinct[word] for word in flat], dtype=np.bool_) & ~names
     if inputs.mentions is None:
         raise ValueError("this method needs mentions, and was given none")
-    # Places of all texts on one line: a row's characters begin at row * width.
+    # One coordinate for all texts: the characters of a row begin at row * width.
     width = 1 + max(map(len, texts), default=0)
     base = (
         np.repeat(np.array(rows, dtype=np.int64), [len(row_spans) for row_spans in spans]) * width

@@ -1,9 +1,9 @@
-"""Another number in the place of one: of the same form, and near it or at random.
+"""Draws a replacement for a number: of the same form, near the old value or at random.
 
-`near`: of the same number of digits, a year within sixty years. `random` (GCSE, table 6): a whole
-number of one to four digits, or of as many as the old one has, all lengths equally likely; in words
-from two to ninety-nine. Either way it stays what it is: a year a year, a day of a month such a day,
-a percentage up to 100 below that, and a number keeps its decimals and its scale word.
+`near`: with the same number of digits; a year within sixty years. `random` (GCSE, table 6): a whole
+number of one to four digits, or up to the length of the old one, all lengths equally likely; in
+words from two to ninety-nine. A year stays a year, a day of the month a day of the month, and a
+percentage up to 100 stays below 100. Decimals and scale word are kept.
 """
 
 import re
@@ -23,25 +23,24 @@ _AS_YEAR = re.compile(
 )
 _PERCENT = re.compile(r" ?%| per ?cent\b")
 _PLAIN = re.compile(r"(?P<whole>0|[1-9]\d{0,2}(?:,\d{3})+|[1-9]\d*)(?:\.(?P<decimals>\d+))?")
-# Digits of a random whole number, at most; before "million" fewer.
+# Maximum number of digits of a random whole number, and of one with a scale word.
 _LONGEST, _LONGEST_SCALED = 4, 3
 
 
 def other_number(
     text: str, begin: int, end: int, number: Number, draw: int, value: Value
 ) -> str | None:
-    """Another number of the same form, which may happen to be of the same value; None, and only
-    under `near`: none.
+    """Another number of the same form, possibly of the same value; None if `near` has none.
 
-    text[begin:end]: where the number stands; draw: 64 bits that decide. Fractions, and numbers in
-    words from a hundred on, have the same few choices under both values.
+    begin, end: span of the number in the text. draw: 64-bit draw. Fractions, and numbers in words
+    from a hundred on, have the same few choices under both values of `value`.
     """
     new = _of_its_form(text, begin, end, number, draw, value)
     return any_number(number.text, draw) if new is None and value == "random" else new
 
 
 def any_number(old: str, draw: int) -> str:
-    """A whole number from 2 to 99, in words if what is said is in words."""
+    """A whole number from 2 to 99, in words if the old number is in words."""
     value = 2 + draw % 98
     return in_words(value) if any(map(str.isalpha, old)) else str(value)
 
@@ -90,13 +89,13 @@ def _other_digits(
 
 
 def _decimals(plain: re.Match[str], draw: int) -> str:
-    """As many decimals as the old number has."""
+    """Decimals of the old number's length."""
     places = len(plain["decimals"] or "")
     return f".{draw % 10**places:0{places}}" if places else ""
 
 
 def _year(value: int, draw: int, how: Value) -> int:
-    """A year in the same past or future of `_PRESENT`."""
+    """Another year, on the same side of `_PRESENT` as the old one."""
     low, high = (value - 60, value + 60) if how == "near" else (0, _YEARS.stop)
     if value > _PRESENT:
         low, high = _PRESENT, min(high, _YEARS.stop - 1)
@@ -107,8 +106,8 @@ def _year(value: int, draw: int, how: Value) -> int:
 
 
 def _template(number: str, draw: int) -> str:
-    """Other digits in the places of the old ones: leading zeros stay, and the zeros that end a
-    whole number, so that round numbers stay round."""
+    """The number with other digits. Leading zeros stay, as do trailing zeros of a whole number, so
+    that round numbers stay round."""
     places = [i for i, c in enumerate(number) if c.isdigit()]
     digits = "".join(number[i] for i in places)
     lead = len(digits) - len(digits.lstrip("0"))
@@ -164,9 +163,9 @@ def _other_words(number: Number, draw: int) -> str | None:
     if value < 100:
         new = in_words(10 * (2 + draw % 8) + 1 + draw // 8 % 9)
         return new if "-" in number.text else new.replace("-", " ")
-    # Of a longer one the first word changes: "two hundred million" to "seven hundred million".
+    # Longer numbers change in their first word: "two hundred million" to "seven hundred million".
     first = numbers_in(number.text.replace("-", " ").split(" ", 1)[0].lower())
-    # A scale word in first place ("hundred-and-one") has nothing before it to change.
+    # A number that begins with a scale word ("hundred-and-one") is not changed.
     if not first or not 0 < first[0].value < 100:
         return None
     head = _other_words(first[0], draw)

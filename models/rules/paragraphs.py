@@ -1,4 +1,4 @@
-"""Positives from the neighbourhood: other sentences of the paragraph, and the next paragraph."""
+"""Positives from the context: other sentences of the paragraph, or the next paragraph."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -11,7 +11,7 @@ from pydantic import Field
 
 from tercet.models.generation import Method, MethodInput, Output, Params, methods
 
-# Openings of a sentence that states another case than the one before it.
+# Openings of a sentence that contrasts with the sentence before it.
 _OPPOSITE = re.compile(
     r"\W*(?:(?:otherwise|unlike|conversely|instead|however|nevertheless|nonetheless|whereas|although"
     r"|by contrast|in contrast|contrary to|on the contrary|on the other hand|rather|alternatively"
@@ -22,18 +22,18 @@ _OPPOSITE = re.compile(
     re.IGNORECASE,
 )
 _CASE = re.compile(r"\W*(for|if|when|with)\b(?! (?:example|instance|more|this|these|the))", re.I)
-# (index of the anchor, its row) to the rows to take from, the best first
+# From (index of the anchor, its row) to candidate rows, the best first.
 _Candidates: TypeAlias = Callable[[int, int], Iterator[int]]
 
 
 class Length(Params):
-    """How much of the neighbourhood is taken: whole sentences, up to a number of words."""
+    """Maximum length of the positive, which has whole sentences."""
 
     max_words: int = Field(64, ge=1, le=1024, description="words of the positive, at most")
 
 
 def next_sentences(inputs: MethodInput, params: Length, seed: int) -> pa.Table:
-    """The sentences that follow the anchor in its paragraph, as many as fit."""
+    """The sentences after the anchor in its paragraph, as many as fit."""
     _, last, _ = _paragraphs(inputs)
     return _taken(
         inputs, params, "next_sentences", lambda i, row: iter(range(row + 1, int(last[i])))
@@ -41,7 +41,7 @@ def next_sentences(inputs: MethodInput, params: Length, seed: int) -> pa.Table:
 
 
 def rest_of_paragraph(inputs: MethodInput, params: Length, seed: int) -> pa.Table:
-    """The paragraph without the anchor: the sentences nearest to it that fit, in text order."""
+    """The paragraph without the anchor: its nearest sentences that fit, in text order."""
     first, last, _ = _paragraphs(inputs)
 
     def outwards(i: int, row: int) -> Iterator[int]:
@@ -69,8 +69,8 @@ def neighbour_paragraph(inputs: MethodInput, params: Length, seed: int) -> pa.Ta
 def _paragraphs(
     inputs: MethodInput,
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Of each anchor's paragraph: its first row, the row behind it, and the row behind the next
-    paragraph of the document (the same as the second where there is none)."""
+    """For each anchor: first row and end of its paragraph, and end of the next paragraph of the
+    document (the end of its own paragraph if it is the last)."""
     docs = inputs.sentences["doc_id"].to_numpy()
     paragraphs = inputs.sentences["paragraph"].to_numpy()
     rows = len(docs)
@@ -109,14 +109,14 @@ def _taken(
 
 
 def _opposes(row: int, chosen: Sequence[int], texts: Sequence[str]) -> bool:
-    """Whether the chosen sentences begin with the opposite of the anchor's case, or it with theirs.
+    """Whether the chosen sentences contrast with the anchor, or the anchor with them.
 
-    Also where both say for which of several cases they hold: "For a list …", "For a set …".
+    Also if both begin with the case for which they hold: "For a list …", "For a set …".
     """
     first = texts[chosen[0]]
     if _OPPOSITE.match(first) or (chosen[0] < row and _OPPOSITE.match(texts[row])):
         return True
-    # What stands right behind the anchor turns against it, wherever in the positive that is.
+    # The sentence right after the anchor may contrast with it, wherever it is in the positive.
     if row + 1 in chosen and _OPPOSITE.match(texts[row + 1]):
         return True
     case, candidate_case = _CASE.match(first), _CASE.match(texts[row])

@@ -1,4 +1,4 @@
-"""The random negative: for each anchor, one sentence from another document."""
+"""Random negatives: for each anchor, one sentence from another document."""
 
 import numpy as np
 import numpy.typing as npt
@@ -9,8 +9,8 @@ from tercet.models.generation import Method, MethodInput, Output, Params, method
 
 
 def random_sentence(inputs: MethodInput, params: Params, seed: int) -> pa.Table:
-    """Each anchor enters the ring of all anchors at its draw, and takes the first
-    sentence from there on that belongs to another document."""
+    """For each anchor, the first sentence of another document after its draw on the ring of all
+    anchors."""
     if inputs.pool is None:
         raise ValueError("the method 'random' needs the pool of anchors")
     pool, ids = inputs.pool, inputs.ids()
@@ -31,7 +31,7 @@ def random_sentence(inputs: MethodInput, params: Params, seed: int) -> pa.Table:
 
 
 def _next_document(doc_ids: seeding.Ids) -> npt.NDArray[np.int64]:
-    """For each place of the ring, the next place of another document (itself if there is none)."""
+    """For each place of the ring, the next place of another document, or itself if there is none."""
     size = len(doc_ids)
     ends = np.flatnonzero(doc_ids != np.roll(doc_ids, -1))
     if not len(ends):

@@ -1,4 +1,4 @@
-"""A positive that leaves out words a telegram would do without, but none of the meaning."""
+"""Positives in telegram style: without the words that carry no meaning."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -55,7 +55,7 @@ _OPENING = (
 )
 _MID = "however|therefore|of course|in fact|indeed|for example|for instance|moreover|in turn"
 _PREDICATES = _LISTS["predicates"]
-# Behind these "have done" is not "did", nor where something is only wished or supposed.
+# After these words, and in wishes and suppositions (`_SUPPOSED`), "have done" cannot become "done".
 _PERHAPS = re.compile(
     r"\b(?:may|might|can|could|will|would|shall|should|must|to|not|never)\s(?:\w+\s)?$"
 )
@@ -71,14 +71,14 @@ _QUALITIES = _LISTS["qualities"]
 _BEFORE_QUALITIES = (POSSESSIVES | word_set("a an the this that these those and")) - word_set(
     "whose and"
 )
-# Where things of one quality are told from others it must stay.
+# Words of contrast or comparison; a quality must then stay.
 _CONTRAST = re.compile(
     r"\b(?:than|unlike|while|whereas|not|no|nor|never|without|but|only|more|most|less|least|all"
     r"|every|each|any|few|other|others|another|same|if|as|both|either|neither|such|too|so|how)\b"
     r"|n['’]t\b|\w\w(?:er|est)\b than",
     re.IGNORECASE,
 )
-# "Was built in", "are welcome at": a headline does without "was", unless a pronoun comes before it.
+# Words after a participle or adjective that allow omitting "be": "was built in", "are welcome at".
 _BEHIND_DONE = PREPOSITIONS - word_set("to as about like") | {BOUNDARY, "and"}
 _AFTER_LETTER = _LISTS["after_letter"]
 _TIMES = _LISTS["times"]
@@ -87,7 +87,8 @@ _PER = _LISTS["per"]
 
 @cache
 def _units() -> tuple[re.Pattern[str], ...]:
-    """What goes, with the white space behind it: the group, where there is one."""
+    """Patterns of words that can be omitted, with the white space behind them; if a pattern has a
+    group, only the group is omitted."""
     done = "|".join(sorted(irregular_participles() - {"been", "had"}))
     verbs = irregular_verbs().values()
     same = "|".join(sorted(verb.past for verb in verbs if verb.past == verb.participle))
@@ -100,7 +101,7 @@ def _units() -> tuple[re.Pattern[str], ...]:
         rf",\s(?:{_MID}),(?=\s)",
         r"\bin order\s(?=to\b)",
         r"\s\((?:e\.g|i\.e|see|for example|such as|for instance)\b[^()]*\)",
-        # "The town of Assen", "the month of June".
+        # "The town of Assen".
         r"(?<=[a-z] )the (?:town|city|village|port|island|county|region|month) of\s(?=[A-Z])",
         # "A boat that was built in", "the men who are waiting".
         rf"\b(?P<relative>(?:who|which|that) (?:is|are|was|were)\s)"
@@ -115,7 +116,7 @@ def _units() -> tuple[re.Pattern[str], ...]:
         rf"\b(?P<during>for\s)"
         rf"(?=(?:more than |almost |nearly |about |at least )?{_NUMBER}[\w-]* {_UNIT}\b"
         rf"(?! (?:{'|'.join(sorted(MODALS | BE | HAVE))})\b))",
-        # "In 1500 villages" says no year.
+        # 1500 is not a year in "in 1500 villages".
         rf"(?<=[a-z] )(?:on\s(?={_DAY}\b)|in\s(?={_MONTH}\b|[12]\d\d\d{_YEAR_ENDS}))",
         r"\b(?:all|both|inside|outside) (of\s)"
         r"(?=(?:the|its|their|his|her|these|those|our|my)\b)",
@@ -127,7 +128,7 @@ def _units() -> tuple[re.Pattern[str], ...]:
 
 @dataclass(frozen=True)
 class _Piece:
-    """What can go: text[start:end], so many words; article: no more than one."""
+    """A part text[start:end] that can be omitted. words: how many. article: whether it is one."""
 
     start: int
     end: int
@@ -136,12 +137,12 @@ class _Piece:
 
 
 def telegram(inputs: MethodInput, params: Several, seed: int) -> pa.Table:
-    """Some words left out that the sentence can do without, as many as of `cutoff`.
+    """Omits some words that the sentence does not need, as many as `cutoff`.
 
-    These go first: a word before a noun that says nothing of it ("given", "own"), an adverb that
-    only stresses, "that", an auxiliary before a past, "for" before a length of time; and articles
-    where more is to go, and with all of them the full stop. No name, number, negation or word of a
-    mention goes. A sentence that needs all its words has no row.
+    First come words before a noun that say nothing about it ("given", "own"), adverbs that only
+    stress, "that", an auxiliary before a past participle, and "for" before a duration; then
+    articles. The full stop is always omitted. Names, numbers, negations and words of mentions stay.
+    A sentence that needs all its words has no row.
     """
     texts, ids = inputs.texts(), inputs.ids()
     spared = _spared(inputs)
@@ -150,7 +151,7 @@ def telegram(inputs: MethodInput, params: Several, seed: int) -> pa.Table:
     rows = np.repeat(np.arange(len(texts)), counts)
     place = (np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)).astype(np.uint64)
     lengths = np.array([len(text.split()) for text in texts], dtype=np.int64)
-    # 1/3 of 9 words are three, whatever the rounding of the product.
+    # 1e-9 makes a third of 9 words 3 despite rounding.
     most = np.clip(np.floor(DELETED * lengths + 1e-9).astype(np.int64), 1, MOST_DELETED)
     least = np.clip(lengths // 8, 1, most)
     article = np.array([piece.article for each in by_row for piece in each], dtype=bool)
@@ -176,7 +177,7 @@ def telegram(inputs: MethodInput, params: Several, seed: int) -> pa.Table:
 
 
 def _without(text: str, ordered: Sequence[_Piece], times: int, most: int) -> str:
-    """The text without the first pieces of up to `times` words, and never more than `most`."""
+    """The text without the first pieces, up to `times` words; a first piece may have `most`."""
     gone: list[_Piece] = []
     for piece in ordered:
         words = sum(each.words for each in gone)
@@ -185,7 +186,7 @@ def _without(text: str, ordered: Sequence[_Piece], times: int, most: int) -> str
     ends = {piece.end for piece in gone}
     for piece in sorted(gone, key=lambda piece: -piece.start):
         behind = WORD.match(text, piece.end)
-        # "A old" becomes "an old", unless the article goes too.
+        # `replaced` turns "a old" into "an old", unless the article is omitted too.
         if behind is None or piece.article or piece.start in ends:
             text = text[: piece.start] + text[piece.end :]
         else:
@@ -203,7 +204,7 @@ def _spared(inputs: MethodInput) -> Mapping[int, Sequence[tuple[int, int]]]:
 
 
 def pieces(text: str, spared: Iterable[tuple[int, int]] = ()) -> list[_Piece]:
-    """What the text can do without, from left to right; nothing of it in the spared spans."""
+    """The parts that the text does not need, from left to right, outside the spared spans."""
     candidates = []
     for pattern in _units():
         for match in pattern.finditer(text):
@@ -228,16 +229,16 @@ def pieces(text: str, spared: Iterable[tuple[int, int]] = ()) -> list[_Piece]:
 
 
 def _can_go(text: str, unit: re.Match[str]) -> bool:
-    """Whether the words before the unit let it go."""
+    """Whether the words before the unit allow omitting it."""
     context = around(text, unit.start(), unit.end())
     if unit.lastgroup == "relative":
-        # "I saw who was driving" asks, "she said that was boring" has a pronoun.
+        # Not relative clauses: "I saw who was driving", "she said that was boring".
         led = context.earlier in DETERMINERS or is_adjective_form(context.earlier)
         named = (led or is_number(context.earlier)) and context.before not in STOP_WORDS
         several = is_plural_subject(context) or context.before in _PEOPLE
         return named or several or text[: unit.start()].endswith(", ")
     if unit.lastgroup == "that":
-        # "What is that you hold", "such that it is".
+        # Not conjunctions that can be omitted: "what is that you hold", "such that it is".
         return context.before not in STOP_WORDS or context.before in OBJECTS | {"out"}
     if unit.lastgroup == "perfect":
         clause = re.split("[,;]", text[: unit.start()])[-1]
@@ -248,7 +249,7 @@ def _can_go(text: str, unit: re.Match[str]) -> bool:
 
 
 def _kind(text: str, word: str, start: int, end: int, contrast: bool) -> str:
-    """Why a word can go: "article", "filler", "be" or "quality"; "" where it cannot."""
+    """The kind of a word that can be omitted: article, filler, be or quality; "" if it cannot."""
     low = word.lower()
     if low in ("the", "a", "an") and (word == low or start == 0) and len(word) < 4:
         context = around(text, start, end)
@@ -289,7 +290,7 @@ def _kind(text: str, word: str, start: int, end: int, contrast: bool) -> str:
 
 
 def _is_said_without(context: Around) -> bool:
-    """Whether "is" can go: before a participle that has no object, and before an adjective."""
+    """Whether "is" can be omitted: before a participle without object, or before an adjective."""
     if (
         context.before == BOUNDARY
         or context.before in STOP_WORDS

@@ -1,5 +1,4 @@
-"""Exchanges words for related ones in the same inflected form; a positive by words of the same
-meaning."""
+"""Replaces words by related words in the same inflected form; positives by synonyms."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -46,22 +45,22 @@ _BEFORE_DEGREE = _LISTS["before_degree"]
 _GOAL = re.compile(r"\b(?:to|from|into|onto)\b")
 _NO_COMPARISON = _LISTS["no_comparison"]
 _BEFORE_PARTICLE = _LISTS["before_particle"]
-# Where one of these opens a sentence, its verb comes before its subject.
+# Adverbs that put the verb before the subject when they open a sentence.
 _INVERTING = word_set("never rarely seldom infrequently hardly")
 _BEFORE_INFINITIVE = _LISTS["before_infinitive"]
 _MOVES = _LISTS["moves"]
-# Characters that tie a word to a name from code, a path or a formula.
+# Characters that join a word to an identifier, a path or a formula.
 _TIED = frozenset("_./\\-`=@#~<>$")
 _READINGS = ("verb", "third", "ing", "ed", "past", "participle")
 
 
 @dataclass(frozen=True)
 class Sense:
-    """What replaces a word in one of its readings, in the same form.
+    """Replacements of a word in one part of speech and form.
 
-    part: noun, nouns (a plural), adjective, adverb, preposition, linking, or a form of a verb: verb
-    (the base), third, ing, past, participle, or ed, which is both of these; past: for the last, the
-    exchange for the past.
+    part: noun, nouns (plural), adjective, adverb, preposition, linking, or a form of a verb: verb
+    (base form), third, ing, past, participle, or ed (past and participle alike). others: the
+    replacements in the same form. past: for ed, the replacements in the past tense.
     """
 
     part: str
@@ -71,7 +70,7 @@ class Sense:
 
 @dataclass(frozen=True)
 class Spot:
-    """A place where words can be exchanged: text[start:end], for one of the options."""
+    """A place text[start:end] where one of the options can replace the words."""
 
     start: int
     end: int
@@ -80,14 +79,14 @@ class Spot:
 
 Spans: TypeAlias = Sequence[tuple[int, int]]
 Fits: TypeAlias = Callable[[str, int, int, Around], bool]
-# casefolded word or phrase to its senses; and the phrases that begin with a word
+# From a casefolded word or phrase to its senses; from a word to the phrases that begin with it.
 Senses: TypeAlias = tuple[dict[str, tuple[Sense, ...]], dict[str, tuple[str, ...]]]
 
 
 def senses_of(groups: Iterable[Group], *, skip: Callable[[str, str], bool]) -> Senses:
-    """Every form of the groups' words, with the others of the group in that form.
+    """Every form of the groups' words, with the other words of the group in the same form.
 
-    skip: (part of speech, word) of words that are not to be exchanged; they may still come in.
+    skip: from (part of speech, word) to whether a word is never replaced; it may replace others.
     """
     table: dict[str, dict[str, tuple[dict[str, None], dict[str, None]]]] = {}
 
@@ -142,10 +141,10 @@ def _enter_forms(enter: Callable[..., None], part: str, word: str, other: str) -
 
 
 def spots(text: str, senses: Senses, spared: Spans = (), fits: Fits | None = None) -> list[Spot]:
-    """The places of the text where a word is surely of the part of speech that it is exchanged in.
+    """The places where a word is surely of the part of speech in which it can be replaced.
 
-    spared: spans in which nothing is exchanged; fits: whether a place that would do may be taken.
-    Names (a capital inside a sentence) are left alone.
+    spared: spans in which nothing is replaced. fits: additional condition on a place. Names (a
+    capital inside a sentence) are not replaced.
     """
     table, phrases = senses
     places: list[Spot] = []
@@ -181,7 +180,7 @@ def spots(text: str, senses: Senses, spared: Spans = (), fits: Fits | None = Non
 
 
 def _settles(form: str, new: str, context: Around, text: str, end: int) -> bool:
-    """Whether the exchange says one thing: no idiom, and nothing that stands there anyway."""
+    """Whether the replacement is unambiguous: not in an idiom, and not in the text already."""
     if re.search(rf"\b{re.escape(new)}\b", text, re.IGNORECASE):
         return False
     if context.before in ("from", "between") and _GOAL.search(text, end):
@@ -222,9 +221,9 @@ def _settles(form: str, new: str, context: Around, text: str, end: int) -> bool:
 
 
 def _others(sense: Sense, context: Around, form: str) -> tuple[str, ...]:
-    """What may replace the word in this reading; () unless the word is surely that."""
+    """The replacements of the word in this sense; () unless the word surely has this sense."""
     if sense.part in _READINGS:
-        # "begin to", "helps to": what stands before an infinitive differs from verb to verb.
+        # Not every verb takes an infinitive: "begin to", "helps to".
         if context.after == "to":
             if not _takes_infinitive(form):
                 return ()
@@ -268,7 +267,7 @@ def _of_verb(sense: Sense, context: Around, phrase: bool) -> tuple[str, ...]:
 def _tied(text: str, start: int, end: int) -> bool:
     """Whether text[start:end] is part of an identifier, a path, a call or a formula.
 
-    A full stop that ends a sentence ties nothing.
+    A full stop that ends a sentence does not count.
     """
     before, after = text[start - 1 : start], text[end : end + 1]
     if before in _TIED or before.isdigit():
@@ -289,12 +288,12 @@ def exchanged(
     spared: Mapping[int, Spans] | None = None,
     fits: Fits | None = None,
 ) -> pa.Table:
-    """Up to `copies` generations a sentence, each with up to `words` places exchanged.
+    """Up to `copies` generations per sentence, each with up to `words` places replaced.
 
-    spared: by anchor, spans in which nothing is exchanged; fits: as of `spots`.
+    spared: by anchor, spans in which nothing is replaced. fits: as for `spots`.
 
-    Places come in a seeded order of the sentence: the first generation takes the first `words` of
-    them, the next one goes on behind. With several, `old` and `new` hold all of them.
+    The places of a sentence are in a seeded order; the first generation uses the first `words`
+    places, the next one the following places. `old` and `new` have all replaced words.
     """
     texts = inputs.texts()
     spans = spared or {}
@@ -342,9 +341,9 @@ class Synonyms(Several):
 
 
 def synonym(inputs: MethodInput, params: Synonyms, seed: int) -> pa.Table:
-    """Some words of the sentence replaced by synonyms, each in the same form.
+    """Replaces some words of the sentence by synonyms in the same form.
 
-    No word of a mention is: an entity is the field's own term, and its synonyms another thing's.
+    Words of entities stay: they are terms, whose synonyms name other things.
     """
     copies, words = params.per_sentence, params.words
     spared: dict[int, list[tuple[int, int]]] = {}
