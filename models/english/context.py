@@ -1,6 +1,6 @@
-"""The part of speech of a word in context, by rules about the words around it.
+"""The part of speech of a word, by rules about its neighbours.
 
-Each rule answers "surely" or "not surely": where no neighbour decides, a word is left alone.
+Each rule answers whether the part of speech is certain. If no neighbour decides, the answer is no.
 """
 
 import re
@@ -38,7 +38,7 @@ _NO_PASTS = _LISTS["no_pasts"]
 _BEFORE_NOUNS = _LISTS["before_nouns"]
 _FUNCTION = STOP_WORDS | DETERMINERS | PREPOSITIONS | AUXILIARIES | SUBJECTS | CONJUNCTIONS
 
-BOUNDARY = ","  # a neighbour that is punctuation, or the text's end
+BOUNDARY = ","  # stands for punctuation and for the ends of the text
 _QUOTES = ('"', "“", "‘", "'", "`")
 _AFTER = re.compile(r"[\"”’'`]?\s+(\S+)(?:\s+(\S+))?")
 _CLOSED = '.,;:!?)]}…"”—–'
@@ -47,10 +47,10 @@ _OPENED = "([{—–"
 
 @dataclass(frozen=True)
 class Around:
-    """The words around a place, casefolded: two before it and two behind it.
+    """The two casefolded words before a span (earlier, before) and the two after it (after, later).
 
-    `BOUNDARY` stands for punctuation and for the text's ends; opens: whether a sentence begins at
-    the place.
+    `BOUNDARY` stands for punctuation and for the ends of the text. opens: whether a sentence begins
+    at the span.
     """
 
     earlier: str
@@ -61,9 +61,9 @@ class Around:
 
     @property
     def head(self) -> bool:
-        """Whether no content word that the place could modify comes behind it."""
+        """Whether no content word follows that the span could modify."""
         if self.after in openers():
-            # "The file stores the rows"; "the log scale" and "the file stores" are terms.
+            # A verb in "the file stores the rows"; part of a term in "the file stores" alone.
             clause = self.later in DETERMINERS or self.later in OBJECTS or self.later == "that"
             if self.after.removesuffix("s") not in DOUBTFUL_OPENERS:
                 clause = clause or self.later in PREPOSITIONS or self.later == BOUNDARY
@@ -134,7 +134,7 @@ def _pasts() -> frozenset[str]:
 
 
 def is_past_form(word: str) -> bool:
-    """Whether a content word behind a noun is mostly a past or a participle."""
+    """Whether a content word after a noun is mostly a past tense or participle."""
     return word in _pasts() or (len(word) > 4 and word.endswith("ed") and not word.endswith("eed"))
 
 
@@ -153,16 +153,16 @@ def is_adverb_form(word: str) -> bool:
 
 
 def is_noun(context: Around, plural: bool) -> bool:
-    """Whether a word is surely a noun, and the head of its phrase rather than a part of a term.
+    """Whether a word is surely a noun, and the head of its phrase instead of a part of a term.
 
-    Before it comes what opens a noun phrase (of adjectives those that make no term with their
-    noun); behind it what closes one. A bare singular after a preposition is mostly an idiom.
+    The word before must open a noun phrase (only adjectives that form no term with their noun), and
+    the word after must close it. A bare singular after a preposition is mostly an idiom.
     """
     if not context.head or context.after in ("-", "/", "(", "_", "="):
         return False
     before = context.before
     if before in DETERMINERS:
-        # "That stores", "this changes": a pronoun and its verb.
+        # A pronoun with its verb: "that stores", "this changes".
         return not (plural and before in ("this", "that", "which", "what", "such"))
     if context.opens:
         return plural and context.after in AUXILIARIES
@@ -199,7 +199,7 @@ def is_base_verb(context: Around) -> bool:
 
 
 def _takes(context: Around) -> bool:
-    """Whether an object or a clause comes behind a verb."""
+    """Whether an object or a clause follows."""
     return (
         context.after in DETERMINERS
         or context.after in OBJECTS
@@ -229,21 +229,21 @@ def is_plural_subject(context: Around) -> bool:
 
 
 def is_ing_verb(context: Around, phrase: bool = False) -> bool:
-    """Whether a word in -ing is surely a verb, and no noun or adjective."""
+    """Whether a word in -ing is surely a verb, not a noun or adjective."""
     if context.before in DETERMINERS or context.after in ("-", "of"):
         return False
     return phrase or _takes(context)
 
 
 def is_reduced(context: Around) -> bool:
-    """Whether a word in -ed says something of the noun before it: "values stored in"."""
+    """Whether a word in -ed modifies the noun before it: "values stored in"."""
     before = context.before
     plain = before != BOUNDARY and before.isalpha() and before not in _FUNCTION
     return plain and context.after in ("in", "by", "with", "from", "at", "on", "for", "as")
 
 
 def is_participle(context: Around) -> bool:
-    """Whether a word in -ed is surely a participle that belongs to an auxiliary."""
+    """Whether a word in -ed is surely a participle with an auxiliary."""
     if context.after in ("-",):
         return False
     last = context.earlier if is_adverb_form(context.before) else context.before
@@ -251,7 +251,7 @@ def is_participle(context: Around) -> bool:
 
 
 def is_past(context: Around) -> bool:
-    """Whether a word in -ed is surely a past, with a subject before and an object behind it."""
+    """Whether a word in -ed is surely a past tense: a subject precedes or an object follows."""
     if (
         context.before in AUXILIARIES
         or context.before in DETERMINERS
@@ -262,7 +262,7 @@ def is_past(context: Around) -> bool:
 
 
 def is_attribute(context: Around) -> bool:
-    """Whether an adjective surely stands before its noun."""
+    """Whether an adjective surely precedes its noun."""
     after = context.after
     if after == BOUNDARY or not after.isalpha() or after in _FUNCTION or is_adverb_form(after):
         return False
@@ -278,7 +278,7 @@ def is_attribute(context: Around) -> bool:
 
 
 def is_predicate(context: Around) -> bool:
-    """Whether an adjective surely says something of a subject: "it is valid"."""
+    """Whether an adjective is surely a predicate: "it is valid"."""
     closes = context.after == BOUNDARY or context.after in PREPOSITIONS | CONJUNCTIONS
     if not closes and not is_adverb_form(context.after):
         return False

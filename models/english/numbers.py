@@ -1,8 +1,8 @@
-"""Numbers as English writes them: found in a text, read, and spelled out in words.
+"""Finds, reads and writes English numbers.
 
-`numbers_in` finds the numbers of a text, in digits and in words, with exact values: rules change
-these. `spelled` reads a run of number words found elsewhere, as people write them ("a hundred and
-six", "two dozen"): extraction values these.
+`numbers_in` finds the numbers of a text, in digits and in words, with exact values; rules change
+these. `spelled` reads a sequence of number words as people write them ("a hundred and six", "two
+dozen"); extraction uses it.
 """
 
 import re
@@ -16,13 +16,13 @@ _UNITS = """zero one two three four five six seven eight nine ten eleven twelve 
 fifteen sixteen seventeen eighteen nineteen"""
 _TENS = "zero ten twenty thirty forty fifty sixty seventy eighty ninety"
 UNITS = tuple(_UNITS.split())
-# By their number of tens; the first two are said with `UNITS`.
+# By number of tens; values below 20 are in `UNITS`.
 TENS = tuple(_TENS.split())
 SCALES = {"thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
 
 UNIT_VALUES = {word: value for value, word in enumerate(UNITS)}
 TEN_VALUES = {word: 10 * value for value, word in enumerate(TENS) if value > 1}
-# What may stand behind a number word in running text.
+# Scale words that may follow a number word in a text.
 SCALE_VALUES = {
     "hundred": 100.0,
     **{word: float(value) for word, value in SCALES.items()},
@@ -86,9 +86,9 @@ _ORDINAL = re.compile(
 
 @dataclass(frozen=True)
 class Number:
-    """A number as written: `text` at [start, end) of where it was found, with its exact value.
+    """A number in a text: its span [start, end), its text there, and its exact value.
 
-    scale: the scale word behind the digits of "2.5 million", else "".
+    scale: the scale word after digits, as in "2.5 million", else "".
     """
 
     start: int
@@ -100,13 +100,13 @@ class Number:
 
     @property
     def digits(self) -> str:
-        """The text without the scale word behind it."""
+        """The text without the scale word."""
         return self.text[: -len(self.scale) - 1] if self.scale else self.text
 
 
 def numbers_in(text: str) -> list[Number]:
-    """All numbers of the text, in order. Ordinals, versions, clock times and dates with slashes
-    do not count; the digits of "5mm" do."""
+    """The numbers of the text, in order, without ordinals, versions, clock times and dates with
+    slashes. The 5 of "5mm" is included."""
     numbers = []
     for match in _NUMBER.finditer(text):
         form: Form = match.lastgroup if match.lastgroup != "scale" else "digits"  # type: ignore[assignment]
@@ -119,7 +119,10 @@ def numbers_in(text: str) -> list[Number]:
 
 
 def in_words(value: int) -> str:
-    """A whole number in [0, 10**15) in words, hyphens between tens and units, no "and"."""
+    """A whole number in [0, 10**15) in words, with hyphens between tens and units, without "and".
+
+    Raises: ValueError for a number outside the range.
+    """
     if not 0 <= value < 10**15:
         raise ValueError(f"{value} is not in [0, 10**15)")
     if value < 20:
@@ -138,9 +141,9 @@ def in_words(value: int) -> str:
 
 
 def spelled(text: str) -> list[tuple[int, int, float]]:
-    """The numbers that a run of number words spells: (start, end, value) of each, in order.
+    """The numbers in a sequence of number words: (start, end, value) of each, in order.
 
-    A scale alone ("hundred") is not a number; "and" continues a number only after a scale.
+    A scale word alone ("hundred") is not a number; "and" continues a number only after a scale.
     """
     spans: list[tuple[int, int, float]] = []
     start = end = 0
@@ -191,7 +194,7 @@ def spelled(text: str) -> list[tuple[int, int, float]]:
 
 
 def is_ordinal(text: str, end: int, last_word: str) -> bool:
-    """Whether the number word that ends at `end` is the beginning of an ordinal, "twenty-first"."""
+    """Whether the number word that ends at `end` begins an ordinal such as "twenty-first"."""
     match = _ORDINAL.match(text, end)
     if match is None:
         return False
@@ -223,7 +226,7 @@ def _value_of_words(text: str) -> Fraction | None:
         else:
             below += _VALUES[word]
     value = total + below
-    # "two three" and "hundred" alone are not numbers that we could say back.
+    # Not a number if writing the value gives other words: "two three", "hundred".
     if value >= 10**15 or in_words(value).replace("-", " ").split() != words:
         return None
     return Fraction(value)

@@ -128,7 +128,7 @@ def by_pipeline(kind: str, language: str | None) -> bool:
 
 
 def _is_apart(text: str, start: int, end: int) -> bool:
-    """Whether the mention is not joined to a neighbour, as in a hyphenated word; "l'" may precede."""
+    """Whether no neighbour is joined to the mention, as in hyphenated words; "l'" may precede."""
     tied = start and text[start - 1] in _TIED_BEFORE
     if tied and not _ELIDED.search(text[max(0, start - 8) : start]):
         return False

@@ -31,7 +31,7 @@ def random_sentence(inputs: MethodInput, params: Params, seed: int) -> pa.Table:
 
 
 def _next_document(doc_ids: seeding.Ids) -> npt.NDArray[np.int64]:
-    """For each place of the ring, the next place of another document, or itself if there is none."""
+    """For each place of the ring, the next place of another document, else the place itself."""
     size = len(doc_ids)
     ends = np.flatnonzero(doc_ids != np.roll(doc_ids, -1))
     if not len(ends):

@@ -1,10 +1,10 @@
-"""Hyperparameters of VAEGPT in a recipe. No torch here."""
+"""Hyperparameters of VAEGPT in a recipe. This module must not import torch."""
 
 from pydantic import BaseModel, ConfigDict, Field
 
 
 class VaeGptHyperparameters(BaseModel):
-    """Noise and losses."""
+    """Weights of VAEGPT's noise and losses."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
