@@ -1,4 +1,4 @@
-"""Which endpoints a recipe's `llm` and `run.llm` mean, and what they serve."""
+"""Finds the endpoints of a recipe's `llm` and `run.llm`, and the models that they serve."""
 
 import json
 import os
@@ -17,16 +17,16 @@ from tercet.models.llm.run_settings import AskingSettings
 from tercet.models.llm.settings import LlmSettings
 
 _SECONDS = 10.0
-# What servers say of a model besides its name: vLLM the first two, llama.cpp the others.
+# Properties of a model in the list of models: vLLM gives the first two, llama.cpp the others.
 _ABOUT = ("root", "max_model_len", "n_params", "n_vocab")
 
 
 @dataclass(frozen=True)
 class Found:
-    """An endpoint as it was found when a run began to ask.
+    """An endpoint at the beginning of a run.
 
-    about: what it says of its model besides the name. absent: why it does not answer, if so: it is
-    taken to serve what the others serve, and is asked once it answers.
+    about: properties of its model besides the name. absent: why it does not answer, else None; it
+    is assumed to serve the same model as the others, and used once it answers.
     """
 
     endpoint: Endpoint
@@ -37,16 +37,17 @@ class Found:
 def find_endpoints(settings: AskingSettings, llm: LlmSettings) -> list[Found]:
     """The endpoints of the recipe, each with its own name for the model.
 
-    A model that the recipe gives as files may have any name there, and of several endpoints some
-    may serve another model by the same name: each is asked. Raises Unusable if one serves several
-    models or none, or for a malformed key; the fault of the first if none answers and their name
-    for the model is not known.
+    Each endpoint is asked for its models, since it may have any name for a model that the recipe
+    gives as files, and several endpoints may serve different models by the same name.
+
+    Raises: Unusable if an endpoint serves several models or none, or for a malformed key; the first
+        endpoint's error if none answers and the model's name is not known.
     """
     key = _key(settings.key_env)
     endpoints = [Found(Endpoint(url, llm.name or "", key), {}) for url in settings.endpoints]
     if llm.name is not None and len(endpoints) == 1:
         return endpoints
-    # Side by side, since one that does not answer takes its time.
+    # In parallel, since an endpoint that does not answer takes long.
     with ThreadPoolExecutor(32) as threads:
         looks = [threads.submit(_looked_at, one.endpoint, settings.key_env) for one in endpoints]
     endpoints = [look.result() for look in looks]
@@ -61,7 +62,7 @@ def find_endpoints(settings: AskingSettings, llm: LlmSettings) -> list[Found]:
 
 
 def difference(endpoints: Sequence[Found]) -> str | None:
-    """The first two endpoints that say different things of the one model, as a clause."""
+    """The first two endpoints with different properties of the model, as a clause; else None."""
     for one, other in combinations(endpoints, 2):
         for what in _ABOUT:
             values = one.about.get(what), other.about.get(what)
@@ -85,9 +86,9 @@ def _key(key_env: str) -> str | None:
 
 
 def _looked_at(endpoint: Endpoint, key_env: str) -> Found:
-    """The endpoint with the one model that it serves or, if it has a name, what it says of that.
+    """The endpoint with its only model, or with the properties of the model that it names.
 
-    An endpoint whose model is known by name needs no list of models.
+    An endpoint with a model's name may have no list of models.
     """
     try:
         status, answer = _get(endpoint)
@@ -127,7 +128,7 @@ def _looked_at(endpoint: Endpoint, key_env: str) -> Found:
 
 
 def _about(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """What tells models of one name apart; of a path its last name, since folders differ."""
+    """The properties that distinguish models with the same name; of a path only the last part."""
     meta = entry.get("meta")
     entries = {**entry, **meta} if isinstance(meta, dict) else entry
     about = {what: entries[what] for what in _ABOUT if isinstance(entries.get(what), str | int)}
@@ -137,9 +138,9 @@ def _about(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _get(endpoint: Endpoint) -> tuple[int, Any]:
-    """Status and JSON of its list of models; None if it is not JSON.
+    """HTTP status and JSON of the endpoint's list of models; None if it is not JSON.
 
-    Raises Stopped if nothing answers, Unusable if nothing ever can.
+    Raises Stopped if nothing answers, Unusable if no connection can ever succeed.
     """
     headers = {} if endpoint.key is None else {"Authorization": f"Bearer {endpoint.key}"}
     try:
@@ -165,7 +166,7 @@ _FOLDER = "additional_chat_templates"
 
 
 def has_chat_template(model: Path) -> bool:
-    """Whether a model's directory holds a chat template. Nothing is loaded."""
+    """Whether a model's directory has a chat template; loads no model."""
     if any((model / name).is_file() for name in _FILES) or (model / _FOLDER).is_dir():
         return True
     try:

@@ -182,7 +182,7 @@ def save(model: Any, tokenizer: Any, folder: Path) -> Path:
 
 @contextlib.contextmanager
 def _attention(device: torch.device) -> Iterator[None]:
-    """Plain attention on a CPU, where the backward pass of the fused one is slower for short texts."""
+    """Plain attention on a CPU, where the fused one's backward pass is slower for short texts."""
     plain = sdpa_kernel(SDPBackend.MATH) if device.type == "cpu" else contextlib.nullcontext()
     with plain:
         yield

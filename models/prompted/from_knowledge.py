@@ -1,6 +1,6 @@
-"""Sentences written from a record of a sentence's entities and quantities (GCSE, rewriting 3).
+"""Requests for sentences from a record of a sentence's entities and quantities (GCSE, rewriting 3).
 
-An unchanged record gives a positive, a record with one entity or number changed a negative.
+An unchanged record gives a positive; a record with one changed entity or number gives a negative.
 """
 
 import itertools
@@ -55,14 +55,14 @@ class _Quantity:
 
 @dataclass
 class _Record:
-    """A sentence's category ("" if unknown) and its mentions, in order."""
+    """The category of a sentence ("" if unknown) and its mentions in order."""
 
     category: str
     entities: list[_Entity] = field(default_factory=list)
     quantities: list[_Quantity] = field(default_factory=list)
 
     def values(self, sentence: str, changed: Mapping[int, str]) -> dict[str, Any]:
-        """The prompt's variables; an entity that is mentioned twice is named once.
+        """The prompt's variables; an entity with several mentions is listed once.
 
         changed: new texts of mentions, by mention_id.
         """
@@ -91,7 +91,7 @@ class _Record:
 
 
 def from_knowledge(inputs: MethodInput, params: Prompted, seed: int) -> pa.Table:
-    """Requests to rewrite each sentence with mentions from its record."""
+    """Requests to rewrite each sentence that has mentions from its record."""
     ids, texts = inputs.ids().tolist(), inputs.texts()
     return prompt_requests.table(
         PromptRequest(
@@ -103,10 +103,10 @@ def from_knowledge(inputs: MethodInput, params: Prompted, seed: int) -> pa.Table
 
 
 def from_changed_knowledge(inputs: MethodInput, params: ChangedRecord, seed: int) -> pa.Table:
-    """Requests to rewrite each sentence with mentions from a record with one change.
+    """Requests to rewrite each sentence that has mentions from a record with one change.
 
-    The change is an entity, in all its mentions, or a number. The first kind is drawn; further rows
-    of the sentence alternate, each with a new change, while there are any.
+    The change is an entity, in all its mentions, or a number. The kind of the first request is
+    drawn; further requests of the sentence alternate, each with a new change, while there are any.
     """
     return prompt_requests.table(_changed(inputs, params, seed))
 
@@ -165,13 +165,13 @@ def _records(inputs: MethodInput) -> dict[int, _Record]:
 
 
 def _read(text: str) -> int | float | None:
-    """The value of a written quantity; None unless the text holds exactly one."""
+    """The value of a quantity's text; None unless the text has exactly one quantity."""
     values = [quantity.value for quantity in quantities.find(text)]
     return _plain(values[0]) if len(values) == 1 else None
 
 
 def _plain(value: float | None) -> int | float | None:
-    """A whole number as an int; None for values that JSON lacks."""
+    """A whole number as an int; None for NaN and infinity, which JSON does not have."""
     if value is None or not math.isfinite(value):
         return None
     return int(value) if abs(value) < _EXACT and value == int(value) else value
@@ -181,9 +181,10 @@ def _plain(value: float | None) -> int | float | None:
 #
 # The replacement is drawn as in the rules: an entity of the same type from the graph (GCSE §3.1,
 # eqs. 5-8), or another number of the same form. The model adapts the rest of the sentence, or
-# rewrites all of it (`edit`). So any type of entity will do, and with random values any number.
+# rewrites all of it (`edit`), so entities of any type can be replaced and, with random values, any
+# number.
 
-# Further draws of a sentence's numbers, for each generation after the first.
+# Rounds of draws of a sentence's numbers, for each generation after the first.
 _ROUNDS = 3
 
 _Swap = tuple[Choice, Option, str]  # the entity, its replacement, and the replacement's text
@@ -210,9 +211,9 @@ class QuantityRevision(Edited):
 
 
 def entity_revision(inputs: MethodInput, params: EntityRevision, seed: int) -> pa.Table:
-    """Requests for sentences with an entity that has a replacement in the graph (T_p, else T_r).
+    """Requests to replace an entity of each sentence by one from the graph (T_p, else T_r).
 
-    A sentence's further rows take other entities, then other replacements.
+    Further requests of a sentence use other entities, then other replacements.
     """
     ids, texts = inputs.ids().tolist(), inputs.texts()
     mentions = inputs.located("entity").select(["mention_id", "type"])
@@ -236,9 +237,9 @@ def entity_revision(inputs: MethodInput, params: EntityRevision, seed: int) -> p
 
 
 def quantity_revision(inputs: MethodInput, params: QuantityRevision, seed: int) -> pa.Table:
-    """Requests for sentences with a number that another one of its form can replace.
+    """Requests to replace a number of each sentence by another one of the same form.
 
-    A sentence's further rows take other numbers, then other replacements.
+    Further requests of a sentence use other numbers, then other replacements.
     """
     ids, texts = inputs.ids().tolist(), inputs.texts()
     counted, units = _counted(inputs)
@@ -264,7 +265,7 @@ def quantity_revision(inputs: MethodInput, params: QuantityRevision, seed: int) 
 def swaps(
     inputs: MethodInput, count: int, seed: int, purpose: str, choice: Pick
 ) -> Iterator[tuple[int, _Swap]]:
-    """Up to `count` swaps of each anchor with an entity to swap, in the anchors' order."""
+    """Up to `count` swaps per anchor that has an entity to swap, in the order of the anchors."""
     texts = inputs.texts()
     params = Swaps(per_sentence=count, choice=choice, one_kind=False, same_case=choice == "nearest")
     drawn = choices(inputs, params, seed, purpose, inputs.located("entity"), by_model=True)
@@ -283,7 +284,7 @@ def swaps(
 
 
 def swap_detail(text: str, swap: _Swap) -> dict[str, str | int]:
-    """`DETAIL` of a swap in this text, without the operation."""
+    """The fields of `DETAIL` for a swap in this text, without the operation."""
     choice, (node_id, _, pool), new = swap
     return {
         "old": _old(text, choice),
@@ -297,12 +298,12 @@ def swap_detail(text: str, swap: _Swap) -> dict[str, str | int]:
 def drawn_changes(
     inputs: MethodInput, count: int, seed: int, purpose: str, value: Value
 ) -> Iterator[Change]:
-    """Up to `count` changed numbers of each anchor with a number, in the anchors' order."""
+    """Up to `count` changed numbers per anchor that has a number, in the order of the anchors."""
     return changes(inputs, seed, purpose, count, 1 + _ROUNDS * (count - 1), value)
 
 
 def change_detail(change: Change) -> dict[str, str | int]:
-    """`DETAIL` of a changed number, without the operation."""
+    """The fields of `DETAIL` for a changed number, without the operation."""
     return {
         "old": change.old,
         "new": change.new,
@@ -316,7 +317,7 @@ def _old(text: str, choice: Choice) -> str:
 
 
 def _counted(inputs: MethodInput) -> tuple[dict[int, str], dict[int, str | None]]:
-    """The entities that the anchors' quantities count, and their units, by mention."""
+    """The counted entities and the units of the anchors' quantities, by mention id."""
     entities, numbers = inputs.located("entity"), inputs.located("quantity")
     texts = dict(zip(entities["mention_id"].to_pylist(), entities["text"].to_pylist(), strict=True))
     ids = numbers["mention_id"].to_pylist()

@@ -1,7 +1,7 @@
-"""The prompted methods: their prompts, variables and the checks of their answers.
+"""The prompted methods: their prompts, variables and checks.
 
-A recipe defines further ones in the same terms (`synthesise.NAME.prompt`). Prompts lie in
-`prompts`. The answers of worked examples must pass the checks of their method.
+A recipe can define further methods (`synthesise.NAME.prompt`). Prompt files are in `prompts`. The
+answers of worked examples must pass the checks of their method.
 """
 
 from collections.abc import Sequence
@@ -28,8 +28,7 @@ from tercet.models.prompted.templates import Example
 from tercet.models.rules.entity_swap import open_graph
 from tercet.models.text.passages import passage_text
 
-# Only the methods that a step uses are part of its version, not this module; `check_shots` makes
-# no rows.
+# A step's version covers the methods that it uses, not this module; `check_shots` makes no rows.
 UNVERSIONED = True
 
 
@@ -47,7 +46,7 @@ def of_sentence(
     parameters: Sequence[str] = (),
     checks: Sequence[Check] = (),
 ) -> Method:
-    """A method that asks about every sentence. own: parameters that the prompt may name."""
+    """A method that asks about every sentence. parameters: those that the prompt may name."""
     generate = each_sentence(operation or name, *parameters)
     variables = ("sentence", *parameters)
     purpose = purpose_of(relation)
@@ -111,7 +110,7 @@ METHODS = methods(
 
 
 def check_shots(examples: Sequence[Example], checks: Sequence[Check]) -> None:
-    """Raises Unusable for the first answer that `parse` would refuse."""
+    """Raises Unusable for the first example whose answer `parse` would reject."""
     rows = [
         {
             "source": _text(example, "sentence")
@@ -141,7 +140,7 @@ def check_shots(examples: Sequence[Example], checks: Sequence[Check]) -> None:
 
 
 def _text(example: Example, name: str) -> str | None:
-    """A variable as the prompt writes it."""
+    """The value of a variable as text; None if the example does not have it."""
     value = example.values.get(name)
     return None if value is None else str(value)
 

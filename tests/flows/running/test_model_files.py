@@ -197,7 +197,9 @@ def own(method: str) -> dict[str, str]:
 
 def test_a_generator_writes_what_it_was_fitted_to(folder: Path) -> None:
     here = Weights(str(folder))
-    check_model_files([writing(name, here, **own(name)) for name in wording.builtin_templates()], {})
+    check_model_files(
+        [writing(name, here, **own(name)) for name in wording.builtin_templates()], {}
+    )
     tagged = writing("paraphrase", Tagged("earlier"))
     # What is to be made, or has not been tagged yet, cannot be looked at.
     check_model_files([tagged, writing("paraphrase", Made("fit_generator.writer"))], {})
