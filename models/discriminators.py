@@ -153,7 +153,8 @@ def fitted(fit: Vectors, validation: Vectors, grid: Sequence[float] = GRID) -> P
         bare = PairModel(weights.reshape(4, -1), bias, Platt(1.0, 0.0))
         logits = pair_logits(bare, validation)
         platt = fitted_platt(logits, validation.labels)
-        loss = _loss(platt.logits(logits), validation.labels)
+        calibrated = platt.logits(logits)
+        loss = float((np.logaddexp(0.0, calibrated) - validation.labels * calibrated).mean())
         if best is None or loss < best[0]:
             best = loss, PairModel(bare.weights, bias, platt)
     assert best is not None
@@ -223,7 +224,3 @@ def _unit(vectors: npt.ArrayLike) -> npt.NDArray[np.floating]:
     with np.errstate(invalid="ignore", divide="ignore"):
         unit: npt.NDArray[np.floating] = array / np.linalg.norm(array, axis=1, keepdims=True)
     return unit
-
-
-def _loss(logits: Floats, labels: npt.NDArray[np.int64]) -> float:
-    return float((np.logaddexp(0.0, logits) - labels * logits).mean())

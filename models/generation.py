@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import BaseModel, ConfigDict, Field
 
+from tercet.models.runs import begins
 from tercet.models.seeding import Ids, text_ids
 
 Purpose: TypeAlias = Literal["positive", "negative"]
@@ -233,14 +234,21 @@ class MethodInput:
     def passages(self) -> Iterator[tuple[int, str]]:
         """Of each paragraph with an anchor, the id of its first anchor and its text."""
         docs, paragraphs = (self.sentences[name].to_numpy() for name in ("doc_id", "paragraph"))
-        new = np.ones(len(docs), dtype=bool)
-        new[1:] = (docs[1:] != docs[:-1]) | (paragraphs[1:] != paragraphs[:-1])
-        bounds = np.append(np.flatnonzero(new), len(docs))
+        bounds = np.append(np.flatnonzero(begins(docs, paragraphs)), len(docs))
         of = np.searchsorted(bounds, self.anchors, side="right") - 1
         ids = self.ids()
         for group, first in zip(*np.unique(of, return_index=True), strict=True):
             rows = self.sentences["text"].slice(bounds[group], bounds[group + 1] - bounds[group])
             yield int(ids[first]), " ".join(rows.to_pylist())
+
+    def spans(self, *kinds: str) -> dict[int, list[tuple[int, int]]]:
+        """(start, end) of the mentions of these kinds, by index into `anchors`."""
+        spans: dict[int, list[tuple[int, int]]] = {}
+        for kind in kinds:
+            columns = self.located(kind).select(["row", "start", "end"]).columns
+            for row, start, end in zip(*(c.to_pylist() for c in columns), strict=True):
+                spans.setdefault(row, []).append((start, end))
+        return spans
 
     def category(self) -> list[str]:
         """The category of each anchor, "" if it has none."""
@@ -372,9 +380,7 @@ class Output:
 def numbered(sentence_ids: Ids) -> npt.NDArray[np.int64]:
     """The number of each row among the adjacent rows of its sentence, from 0."""
     rows = np.arange(len(sentence_ids))
-    new = np.ones(len(rows), dtype=bool)
-    new[1:] = sentence_ids[1:] != sentence_ids[:-1]
-    return np.asarray(rows - np.maximum.accumulate(np.where(new, rows, 0)))
+    return np.asarray(rows - np.maximum.accumulate(np.where(begins(sentence_ids), rows, 0)))
 
 
 def generation_ids(method: str, sentence_ids: Ids, raws: Sequence[str]) -> Ids:

@@ -77,15 +77,15 @@ def causal_model(directory: Path) -> Any:
 def loaded(kind: Any, directory: Path) -> Any:
     """A configuration or a tokenizer. Raises ValueError with one sentence if that fails."""
     # With trust_remote_code unset, transformers would ask at the terminal.
-    return _told(directory, lambda: kind.from_pretrained(directory, trust_remote_code=False))
+    return _attempt(directory, lambda: kind.from_pretrained(directory, trust_remote_code=False))
 
 
 def network(kind: Any, directory: Path, dtype: torch.dtype) -> Any:
     """A model with all its weights. Raises ValueError with one sentence if that fails."""
-    return _told(directory, lambda: whole(kind, directory, dtype=dtype))
+    return _attempt(directory, lambda: whole(kind, directory, dtype=dtype))
 
 
-def _told(directory: Path, load: Callable[[], Any]) -> Any:
+def _attempt(directory: Path, load: Callable[[], Any]) -> Any:
     transformers_logging.disable_progress_bar()
     try:
         return load()

@@ -167,7 +167,8 @@ def unpack(file: Path) -> Path:
         holds a model of another architecture; ImportError if the package gguf is missing.
     """
     status = file.stat()
-    folder = _cache() / _digest(file, status.st_size, status.st_mtime_ns)
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
+    folder = cache / "tercet" / "gguf" / _digest(file, status.st_size, status.st_mtime_ns)
     if not folder.is_dir():
         _check(file)
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -180,11 +181,6 @@ def unpack(file: Path) -> Path:
                 if not folder.is_dir():
                     raise
     return folder
-
-
-def _cache() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(base).expanduser() / "tercet" / "gguf"
 
 
 @functools.lru_cache

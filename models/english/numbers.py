@@ -60,7 +60,7 @@ FRACTIONS = {
 }
 
 _VALUES = UNIT_VALUES | TEN_VALUES
-_SAID = "|".join([*sorted(_VALUES, key=len, reverse=True), "hundred", *SCALES])
+_NUMBER_WORD = "|".join([*sorted(_VALUES, key=len, reverse=True), "hundred", *SCALES])
 _FRACTION_WORDS = "|".join(
     re.escape(f).replace(r"\ ", "[ -]") for f in sorted(FRACTIONS, key=len, reverse=True)
 )
@@ -72,7 +72,7 @@ _NUMBER = re.compile(
         (?![0-9/:]|[.,][0-9]|(?:st|nd|rd|th)\b)
         (?P<scale>\ (?:hundred|thousand|million|billion|trillion)\b)?)
     | (?P<fraction_words>\b(?:{_FRACTION_WORDS})\b)
-    | (?P<words>\b(?:{_SAID})(?:(?:[ -]|\ and\ )(?:{_SAID}))*\b)
+    | (?P<words>\b(?:{_NUMBER_WORD})(?:(?:[ -]|\ and\ )(?:{_NUMBER_WORD}))*\b)
     """,
     re.VERBOSE | re.IGNORECASE,
 )

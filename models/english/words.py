@@ -61,6 +61,7 @@ DOCUMENTATION_VERBS = PLAIN_VERBS | _LISTS["noun_verbs"]
 OPENING_VERBS = DOCUMENTATION_VERBS | _LISTS["more_openers"]
 SAME_IN_BOTH = _LISTS["same_in_both"]
 IRREGULAR_VERBS = _LISTS["irregular_verbs"]
+MONTH = "(?:January|February|March|April|May|June|July|August|September|October|November|December)"
 
 _ARTICLE = re.compile(r"\b([Aa])(n?)(\s+[\"'“‘(`]?)$")
 # Words that begin with a vowel letter but a consonant sound, and the reverse.

@@ -42,7 +42,7 @@ class Reading:
             ids[row, span] = torch.tensor(prompt)
             mask[row, span] = 1
         ids, self._mask = ids.to(seeds.device), mask.to(seeds.device)
-        self._given: dict[str, Any] = {}
+        self._encoded: dict[str, Any] = {}
         self._cache: Any = None
         if left:
             self.before = ids.masked_fill(self._mask == 0, -1)
@@ -51,7 +51,7 @@ class Reading:
             self.logits = self._read(ids, places)
         else:
             encoder: Any = model.get_encoder()
-            self._given["encoder_outputs"] = encoder(ids, attention_mask=self._mask)
+            self._encoded["encoder_outputs"] = encoder(ids, attention_mask=self._mask)
             self._next = torch.ones_like(seeds)
             begin = torch.full_like(ids[:, :1], int(model.config.decoder_start_token_id))
             self.before = begin
@@ -59,7 +59,7 @@ class Reading:
 
     def feed(self, tokens: Tensor) -> Tensor:
         """The logits (rows, vocabulary) after one more token per row. tokens: (rows,)."""
-        if not self._given:
+        if not self._encoded:
             self._mask = torch.cat([self._mask, torch.ones_like(self._mask[:, :1])], dim=1)
         self.logits = self._read(tokens[:, None], self._next[:, None])
         self._next = self._next + 1
@@ -68,21 +68,21 @@ class Reading:
     def take(self, rows: Tensor, of_same: bool = False) -> None:
         """Continues with these rows, by index. of_same: each replaces a row of the same prompt."""
         cache = self._cache
-        if self._given:
+        if self._encoded:
             cache = cache.self_attention_cache if of_same else cache
         cache.batch_select_indices(rows)
         if of_same:
             return
         self.before = self.before[rows]
         self._mask, self._seeds, self._next = self._mask[rows], self._seeds[rows], self._next[rows]
-        if self._given:
-            encoded = self._given["encoder_outputs"]
+        if self._encoded:
+            encoded = self._encoded["encoder_outputs"]
             encoded.last_hidden_state = encoded.last_hidden_state[rows]
 
     def _read(self, ids: Tensor, places: Tensor) -> Tensor:
         """The logits (rows, vocabulary) after the last of these tokens, which enter the cache."""
-        arguments: dict[str, Any] = dict(self._given)
-        if self._given:
+        arguments: dict[str, Any] = dict(self._encoded)
+        if self._encoded:
             arguments["decoder_input_ids"] = ids
         else:
             arguments |= {"input_ids": ids, "position_ids": places}
@@ -102,7 +102,7 @@ class Reading:
 # The score of an impossible continuation; finite, since sums with it are compared.
 _NEVER = -1e9
 # Finished rows are dropped when at most this share of the batch goes on.
-_KEPT = 0.75
+_COMPACT_AT = 0.75
 
 
 class Written(NamedTuple):
@@ -169,7 +169,7 @@ def _sampled(
         left = int(going.sum())
         if not left:
             break
-        if left <= _KEPT * len(rows):
+        if left <= _COMPACT_AT * len(rows):
             open_rows = going.nonzero()[:, 0]
             reading.take(open_rows)
             rows, going, token = rows[open_rows], going[open_rows], token[open_rows]

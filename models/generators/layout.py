@@ -10,7 +10,7 @@ T5 without that file reads the bare prompt.
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -21,6 +21,7 @@ from tercet.models.pretraining.forms import form_fault
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
+T = TypeVar("T", bound=BaseModel)
 FILE = "generator.json"
 # Length in tokens of T5's pre-training. Its positions are relative, so there is no hard limit.
 T5_LENGTH = 512
@@ -76,17 +77,23 @@ def read(folder: Path) -> Layout:
     path = folder / FILE
     if not path.is_file() and form_fault(folder, "t5") is None:
         return Layout(form="t5", max_length=T5_LENGTH, follows_prompts=True)
+    missing = (
+        f"The model in {folder} cannot be a generator: it has no {FILE}, which says how its text "
+        "is laid out. Fit it with fit_generator, or write that file."
+    )
+    return validated(Layout, path, missing)
+
+
+def validated(kind: type[T], path: Path, missing: str) -> T:
+    """A JSON file as a pydantic model. Raises ValueError: `missing`, or what is not valid."""
     try:
-        return Layout.model_validate_json(path.read_bytes())
+        return kind.model_validate_json(path.read_bytes())
     except FileNotFoundError:
-        raise ValueError(
-            f"The model in {folder} cannot be a generator: it has no {FILE}, which says how its "
-            "text is laid out. Fit it with fit_generator, or write that file."
-        ) from None
+        raise ValueError(missing) from None
     except ValidationError as error:
         fault = error.errors()[0]
         key = ".".join(map(str, fault["loc"])) or "the file"
-        raise ValueError(f"{path}: {key}: {fault['msg']}.") from None
+        raise ValueError(f"{path}: {key}: {fault['msg']}") from None
 
 
 def prompts(

@@ -22,7 +22,7 @@ _ABOUT = ("root", "max_model_len", "n_params", "n_vocab")
 
 
 @dataclass(frozen=True)
-class Found:
+class ServedModel:
     """An endpoint at the beginning of a run.
 
     about: properties of its model besides the name. absent: why it does not answer, else None; it
@@ -34,7 +34,7 @@ class Found:
     absent: Stopped | Unusable | None = None
 
 
-def find_endpoints(settings: AskingSettings, llm: LlmSettings) -> list[Found]:
+def find_endpoints(settings: AskingSettings, llm: LlmSettings) -> list[ServedModel]:
     """The endpoints of the recipe, each with its own name for the model.
 
     Each endpoint is asked for its models, since it may have any name for a model that the recipe
@@ -44,12 +44,12 @@ def find_endpoints(settings: AskingSettings, llm: LlmSettings) -> list[Found]:
         endpoint's error if none answers and the model's name is not known.
     """
     key = _key(settings.key_env)
-    endpoints = [Found(Endpoint(url, llm.name or "", key), {}) for url in settings.endpoints]
+    endpoints = [ServedModel(Endpoint(url, llm.name or "", key), {}) for url in settings.endpoints]
     if llm.name is not None and len(endpoints) == 1:
         return endpoints
     # In parallel, since an endpoint that does not answer takes long.
     with ThreadPoolExecutor(32) as threads:
-        looks = [threads.submit(_looked_at, one.endpoint, settings.key_env) for one in endpoints]
+        looks = [threads.submit(_inspected, one.endpoint, settings.key_env) for one in endpoints]
     endpoints = [look.result() for look in looks]
     name = llm.name or next((one.endpoint.model for one in endpoints if one.absent is None), None)
     if name is None:
@@ -61,7 +61,7 @@ def find_endpoints(settings: AskingSettings, llm: LlmSettings) -> list[Found]:
     ]
 
 
-def difference(endpoints: Sequence[Found]) -> str | None:
+def difference(endpoints: Sequence[ServedModel]) -> str | None:
     """The first two endpoints with different properties of the model, as a clause; else None."""
     for one, other in combinations(endpoints, 2):
         for what in _ABOUT:
@@ -85,7 +85,7 @@ def _key(key_env: str) -> str | None:
     return key or None
 
 
-def _looked_at(endpoint: Endpoint, key_env: str) -> Found:
+def _inspected(endpoint: Endpoint, key_env: str) -> ServedModel:
     """The endpoint with its only model, or with the properties of the model that it names.
 
     An endpoint with a model's name may have no list of models.
@@ -93,10 +93,10 @@ def _looked_at(endpoint: Endpoint, key_env: str) -> Found:
     try:
         status, answer = _get(endpoint)
     except (Stopped, Unusable) as error:
-        return Found(endpoint, {}, error)
+        return ServedModel(endpoint, {}, error)
     if status >= 500:
         message = f"The endpoint {endpoint.shown} answers HTTP {status} at /models: start what is"
-        return Found(
+        return ServedModel(
             endpoint,
             {},
             Stopped("unreachable", f"{message} behind it, or correct run.llm.endpoints."),
@@ -109,7 +109,7 @@ def _looked_at(endpoint: Endpoint, key_env: str) -> Found:
         if isinstance(entry, dict) and entry.get("id")
     }
     if endpoint.model:
-        return Found(endpoint, _about(models.get(endpoint.model, {})))
+        return ServedModel(endpoint, _about(models.get(endpoint.model, {})))
     names = [name for name, entry in models.items() if not entry.get("parent")]
     if status in (401, 403):
         raise Unusable(
@@ -124,7 +124,7 @@ def _looked_at(endpoint: Endpoint, key_env: str) -> Found:
             f"The endpoint {endpoint.shown} {message} at /models: name the one you mean as "
             "llm.name, and check that the address ends in /v1.",
         )
-    return Found(replace(endpoint, model=names[0]), _about(models[names[0]]))
+    return ServedModel(replace(endpoint, model=names[0]), _about(models[names[0]]))
 
 
 def _about(entry: Mapping[str, Any]) -> dict[str, Any]:

@@ -141,7 +141,7 @@ class Wire:
             raise Malformed(f"{len(choices)} choices for one prompt")
         if not isinstance(choices[0], dict):
             raise Malformed("a choice that is not an object")
-        raw, finish, lacks = self._said(choices[0])
+        raw, finish, lacks = self._parsed(choices[0])
         usage = answer.get("usage")
         counts = usage if isinstance(usage, dict) else {}
         prompt_tokens, answer_tokens = counts.get("prompt_tokens"), counts.get("completion_tokens")
@@ -149,7 +149,7 @@ class Wire:
             raw, finish, _tokens(prompt_tokens, text), _tokens(answer_tokens, raw), lacks
         )
 
-    def _said(self, choice: Mapping[str, Any]) -> tuple[str, str, str]:
+    def _parsed(self, choice: Mapping[str, Any]) -> tuple[str, str, str]:
         """Text, finish reason and `lacks` of a choice."""
         reason = choice.get("finish_reason")
         if reason in _BROKEN:
@@ -251,7 +251,7 @@ def _parameter(payload: bytes) -> str:
     return str(error.get("param")) if isinstance(error, dict) else ""
 
 
-def error_told(payload: bytes, secret: str | None = None) -> str:
+def error_message(payload: bytes, secret: str | None = None) -> str:
     """The message of an error in a response with status 200; "" if there is none."""
     try:
         return message(payload, secret) if _object(payload).get("error") else ""

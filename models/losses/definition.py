@@ -21,7 +21,6 @@ from tercet.models.encoders.entry_space import Space, Turn, read_space
 from tercet.models.losses.registry import DONOR, ENTRY_MATRIX, Definition
 from tercet.models.losses.word_layer import Activation, layer_of
 
-KEPT = "projection"
 # Number of entries whose logits are in memory at once.
 BLOCK = 16_384
 
@@ -50,7 +49,7 @@ class _AgainstEntries(torch.autograd.Function):  # type: ignore[misc]
             total = total * shrink + weights.sum(1)
             mean = mean * shrink[:, None] + weights @ rows
             highest = new
-        targets = _own(entries, owners, vectors, block)
+        targets = _own_mean(entries, owners, vectors, block)
         loss = highest + total.log() - (vectors * targets).sum(1)
         ctx.save_for_backward(mean / total[:, None] - targets)
         hits = (owners == first[:, None]).any(1)
@@ -63,7 +62,7 @@ class _AgainstEntries(torch.autograd.Function):  # type: ignore[misc]
         return gradients[0][:, None] * slope, None, None, None
 
 
-def _own(entries: Tensor, owners: Tensor, like: Tensor, block: int) -> Tensor:
+def _own_mean(entries: Tensor, owners: Tensor, like: Tensor, block: int) -> Tensor:
     """The mean of each text's own entries, (batch, width). block: entries looked up at once.
 
     Padding is skipped first, since one text of a batch may have many more owners than the others.
@@ -123,7 +122,8 @@ def projection_file(folder: Path, part: str) -> Path | None:
 
     If a phase has one part only, the file name has no prefix.
     """
-    files = (folder / "losses" / f"{name}.safetensors" for name in (KEPT, f"{part}.{KEPT}"))
+    names = ("projection.safetensors", f"{part}.projection.safetensors")
+    files = (folder / "losses" / name for name in names)
     return next((file for file in files if file.is_file()), None)
 
 
@@ -174,7 +174,9 @@ def projection_for(
     """
     dimension = int(model.get_embedding_dimension() or 0)
     normal = any(isinstance(module, Normalize) for module in model.modules())
-    layer = _layer(_folder(model) if donor is None else donor)
+    names = (getattr(module, "name_or_path", "") for module in model.modules())
+    backbone = Path(next(filter(None, names), "no folder"))
+    layer = _layer(backbone if donor is None else donor)
     if donor is not None and (layer is None or layer[1].shape != (width, dimension)):
         raise ValueError(
             f"the donor at {donor} has no layer before its words that takes {dimension} numbers to "
@@ -201,12 +203,6 @@ def projection_for(
             projection.dense.weight.copy_(layer[1])
             projection.dense.bias.copy_(layer[2])
     return projection
-
-
-def _folder(model: SentenceTransformer) -> Path:
-    """The directory from which the backbone was loaded."""
-    paths = (getattr(module, "name_or_path", "") for module in model.modules())
-    return Path(next((path for path in paths if path), "no folder"))
 
 
 def _layer(folder: Path) -> tuple[Activation, Tensor, Tensor] | None:

@@ -90,7 +90,7 @@ class RecordedEncoder(nn.Module):  # type: ignore[misc]
     def __init__(self, model: SentenceTransformer) -> None:
         super().__init__()
         self.model = model
-        self._made: dict[int, dict[str, Tensor]] = {}
+        self._outputs: dict[int, dict[str, Tensor]] = {}
 
     def get_embedding_dimension(self) -> int:
         """The encoder's embedding dimension."""
@@ -99,12 +99,12 @@ class RecordedEncoder(nn.Module):  # type: ignore[misc]
     def forward(self, features: dict[str, Tensor]) -> dict[str, Tensor]:
         """The encoder's output."""
         output: dict[str, Tensor] = self.model(features)
-        self._made[id(features)] = output
+        self._outputs[id(features)] = output
         return output
 
     def take(self, batches: Iterable[dict[str, Tensor]]) -> list[dict[str, Tensor]]:
         """The recorded outputs for these features; clears all records."""
-        outputs, self._made = self._made, {}
+        outputs, self._outputs = self._outputs, {}
         return [outputs[id(features)] for features in batches]
 
 

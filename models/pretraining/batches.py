@@ -284,7 +284,7 @@ class TextBatches:
         epoch, place = divmod(step, len(self))
         rows, order = self._order(epoch)
         start, stop, width = self._cuts[int(order[place])]
-        inputs = self._asked(np.sort(rows[start:stop]), width, step)
+        inputs = self._inputs(np.sort(rows[start:stop]), width, step)
         return Batch(stop - start, inputs)
 
     def _order(self, epoch: int) -> tuple[Ints, Ints]:
@@ -300,7 +300,7 @@ class TextBatches:
         drawn = seeding.draws(self._seed, purpose, np.array([number], dtype=np.uint64))
         return np.random.Generator(np.random.Philox(key=int(drawn[0])))
 
-    def _asked(self, rows: Ints, width: int, step: int) -> Inputs:
+    def _inputs(self, rows: Ints, width: int, step: int) -> Inputs:
         """The inputs of a step, with noise drawn for this step."""
         task, vocabulary, rng = self._task, self._vocabulary, self._rng("noise", step)
         room = width + (task.form == "causal")

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 Form: TypeAlias = Literal["masked", "causal", "t5"]
 
 _CAUSAL = ("ForCausalLM", "LMHeadModel", "GPT2Model")
-SAID = {"masked": "an encoder like BERT", "causal": "a decoder like GPT-2", "t5": "a T5"}
+DESCRIPTIONS = {"masked": "an encoder like BERT", "causal": "a decoder like GPT-2", "t5": "a T5"}
 
 
 def transformer_folder(folder: Path) -> Path:
@@ -46,8 +46,8 @@ def _fault(folder: Path, form: Form) -> str | None:
     config_form = _form(config)
     if config_form != form:
         other = (_classes(config) or [str(config.get("model_type", "model"))])[0]
-        what = SAID[config_form] if config_form else f"a {other}"
-        return f"it is {what}, but form: {form} needs {SAID[form]}"
+        what = DESCRIPTIONS[config_form] if config_form else f"a {other}"
+        return f"it is {what}, but form: {form} needs {DESCRIPTIONS[form]}"
     return None
 
 

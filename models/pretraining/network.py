@@ -45,7 +45,7 @@ class Shape:
     max_length: int
 
 
-def made(form: Form, shape: Shape, tokenizer: Any) -> Any:
+def new_model(form: Form, shape: Shape, tokenizer: Any) -> Any:
     """A new model with random weights and the tokenizer's vocabulary.
 
     Its config has the usual dropout, for later training; see `set_dropout`.

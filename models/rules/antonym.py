@@ -141,7 +141,7 @@ def _fits(text: str, start: int, end: int, context: Around) -> bool:
         return False
     if form in _verbs() and (context.before == "by" or _DEEDS.search(text)):
         return False
-    return _is_free(form, context, text[end:], before) and not _said_again(form, text)
+    return _is_free(form, context, text[end:], before) and not _repeats_family(form, text)
 
 
 def _is_free(form: str, context: Around, behind: str, before: str) -> bool:
@@ -181,7 +181,7 @@ def _is_free(form: str, context: Around, behind: str, before: str) -> bool:
     return form != "known" or context.after == "to"
 
 
-def _said_again(form: str, text: str) -> bool:
+def _repeats_family(form: str, text: str) -> bool:
     """Whether the text has another word of the family of the form, or of an antonym's family.
 
     "The minimizer that minimizes", "decode it with the encoder".

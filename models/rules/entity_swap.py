@@ -42,6 +42,7 @@ from tercet.models.generation import Method, MethodInput, Output, Several, metho
 from tercet.models.knowledge.lexicon import load_pairs
 from tercet.models.knowledge.pipeline import ELIDING, dictionary_form
 from tercet.models.knowledge.replacements import POOLS, PREFERRED, Pick, Replacements
+from tercet.models.runs import begins
 
 DATA_FILES = ("entity_swap.tsv",)
 
@@ -492,10 +493,8 @@ def _swappable(inputs: MethodInput) -> pa.Table:
     fits = swappable(inputs.texts(), mentions, lemmas, inputs.language)
     rows = mentions["row"].to_numpy()
     order = np.lexsort((nodes, rows))
-    new = np.ones(len(order), dtype=bool)
-    new[1:] = (np.diff(rows[order]) != 0) | (nodes[order][1:] != nodes[order][:-1])
     entity = np.empty(len(order), dtype=np.int64)
-    entity[order] = np.cumsum(new) - 1
+    entity[order] = np.cumsum(begins(rows[order], nodes[order])) - 1
     all_fit = np.bincount(entity, weights=~fits) == 0
     return mentions.filter(pa.array(all_fit[entity]))
 
@@ -639,11 +638,7 @@ def _named(mentions: pa.Table, seed: int, purpose: str) -> _Named:
     rows = mentions["row"].to_numpy()
     nodes = mentions["node_id"].to_numpy()
     by_node = np.lexsort((np.arange(len(rows)), nodes, rows))
-    heads = np.ones(len(rows), dtype=bool)
-    heads[1:] = (rows[by_node][1:] != rows[by_node][:-1]) | (
-        nodes[by_node][1:] != nodes[by_node][:-1]
-    )
-    first = np.flatnonzero(heads)
+    first = np.flatnonzero(begins(rows[by_node], nodes[by_node]))
     lead = by_node[first]
     keys = seeding.draws(seed, purpose, mentions["mention_id"].to_numpy()[lead])
     order = np.lexsort((keys, rows[lead]))

@@ -7,7 +7,7 @@ words are in the passage too, or that many passages share.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -16,8 +16,6 @@ import pyarrow as pa
 from tercet.models.generation import Method, MethodInput, Output, Params, methods
 from tercet.models.text.passages import above, as_typed
 
-# From the path of a passage to the length of the part of it that is the query's place.
-Depth = Callable[[Sequence[str]], int]
 # The number of places (paths in files) with each query, by the casefolded query.
 Places: TypeAlias = Counter[str]
 
@@ -49,10 +47,9 @@ def _query(path: Sequence[str], places: Places) -> str:
     return next((query for query in queries if places[query.casefold()] < 2), queries[-1])
 
 
-def _first_below(
-    operation: str, depth: Depth, inputs: MethodInput, params: Params, seed: int
-) -> pa.Table:
-    """For each path of this depth, a query for its last name and the first passage below it."""
+def _first_below(operation: str, inputs: MethodInput, params: Params, seed: int) -> pa.Table:
+    """A query for each title or, with the operation `heading`, for each path of headings; its
+    positive is the first passage below it."""
     output = Output()
     chosen, headings = set(inputs.anchors.tolist()), set[tuple[Any, tuple[str, ...]]]()
     names = ("sentence_id", "doc_id", "source", "context")
@@ -65,7 +62,8 @@ def _first_below(
         if doc_id != last and (len(path) < 2 or (source, path[:1]) != under):
             first = doc_id
         last, under = doc_id, (source, path[:1])
-        place = (first, tuple(path[: depth(path)]))
+        query_path = path[:1] if operation == "title" else path if len(path) > 1 else ()
+        place = (first, tuple(query_path))
         if not place[1] or place in headings:
             continue
         headings.add(place)
@@ -75,24 +73,15 @@ def _first_below(
     return output.table()
 
 
-def _title(path: Sequence[str]) -> int:
-    return 1
-
-
-def _heading(path: Sequence[str]) -> int:
-    """The whole path; 0 for the title alone."""
-    return len(path) if len(path) > 1 else 0
-
-
 METHODS = methods(
     *(
         Method(
-            *(name, "positive", "topic", partial(_first_below, name, depth)),
+            *(name, "positive", "topic", partial(_first_below, name)),
             open_passages=opened,
             as_anchor=True,
             each="passages",
             languages=(),
         )
-        for name, depth, opened in (("title", _title, None), ("heading", _heading, count_places))
+        for name, opened in (("title", None), ("heading", count_places))
     )
 )

@@ -147,9 +147,9 @@ def negation(inputs: MethodInput, params: Several, seed: int) -> pa.Table:
             continue
         if _RESTS_ON_IT.search(text):
             continue
-        edits = list(_taken_out(text, params.per_sentence))
+        edits = list(_removals(text, params.per_sentence))
         operation = "remove_negation" if edits else "insert_negation"
-        for start, end, new in edits or _put_in(text, draw, params.per_sentence):
+        for start, end, new in edits or _insertions(text, draw, params.per_sentence):
             raw = _edited(text, start, end, new)
             if raw != text:
                 output.add(int(sentence_id), raw, operation, text[start:end].strip(), new)
@@ -161,7 +161,7 @@ def _edited(text: str, start: int, end: int, new: str) -> str:
     return capitalised(raw) if start == 0 and text[:1].isupper() else raw
 
 
-def _taken_out(text: str, limit: int) -> Iterator[_Edit]:
+def _removals(text: str, limit: int) -> Iterator[_Edit]:
     lowered = text.lower()
     if not any(cue in lowered for cue in ("not", "n't", "n’t", "never", "without")):
         return
@@ -218,7 +218,7 @@ def _supported(auxiliary: str, verb: str) -> str | None:
     return in_shape_of(auxiliary, forms_of(verb).past) if verb != "be" else f"{auxiliary} {verb}"
 
 
-def _put_in(text: str, draw: float, limit: int) -> list[_Edit]:
+def _insertions(text: str, draw: float, limit: int) -> list[_Edit]:
     edits: list[_Edit] = []
     if _DENIED.search(text) or _UNDENIABLE.match(text):
         return edits

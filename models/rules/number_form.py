@@ -6,17 +6,23 @@ import pyarrow as pa
 
 from tercet.models.english.context import BOUNDARY, around, is_number, is_verb_like
 from tercet.models.english.numbers import FRACTIONS, SCALES, Number, in_words, numbers_in
-from tercet.models.english.words import STOP_WORDS, in_shape_of, replaced, word_lists, word_set
+from tercet.models.english.words import (
+    MONTH,
+    STOP_WORDS,
+    in_shape_of,
+    replaced,
+    word_lists,
+    word_set,
+)
 from tercet.models.generation import JOINT, Method, MethodInput, Output, Params, methods
 
 DATA_FILES = ("number_form.tsv",)
 
 _LISTS = word_lists(__file__)
-_MONTH = "(?:January|February|March|April|May|June|July|August|September|October|November|December)"
 _BEFORE = re.compile(
-    rf"(?:{_MONTH} |[#$€£¥+\-–—−=<>*^(\[]|[+*/=<>−-] |\b(?:[Nn]o|vol|pp?|chapter)\.? )$"
+    rf"(?:{MONTH} |[#$€£¥+\-–—−=<>*^(\[]|[+*/=<>−-] |\b(?:[Nn]o|vol|pp?|chapter)\.? )$"
 )
-_AFTER = re.compile(rf" (?:of )?{_MONTH}\b|['’]s\b|[-–—−](?:\d|[A-Z])|\s?[=<>*^+°]|[\w\])]")
+_AFTER = re.compile(rf" (?:of )?{MONTH}\b|['’]s\b|[-–—−](?:\d|[A-Z])|\s?[=<>*^+°]|[\w\])]")
 _PERCENT = re.compile(r"\s?%| per ?cent\b")
 # The fraction is only a part of the number: "2 1/2", "a half".
 _MIXED = re.compile(r"(?:\d|\ban?|\bone)[ -]$", re.IGNORECASE)

@@ -10,10 +10,10 @@ import re
 from typing import Literal, TypeAlias
 
 from tercet.models.english.numbers import FRACTIONS, TENS, UNITS, Number, in_words, numbers_in
+from tercet.models.english.words import MONTH
 
 Value: TypeAlias = Literal["near", "random"]
 
-MONTH = "(?:January|February|March|April|May|June|July|August|September|October|November|December)"
 _AFTER_MONTH = re.compile(rf"{MONTH} $")
 _BEFORE_MONTH = re.compile(rf" (?:of )?{MONTH}\b")
 _YEARS = range(1500, 2100)
@@ -53,7 +53,7 @@ def _of_its_form(
     if number.form == "fraction":
         return _other_fraction(number, draw)
     if number.form == "fraction_words":
-        return _other_said_fraction(text, end, number, draw, value)
+        return _other_fraction_words(text, end, number, draw, value)
     if value == "random" and 0 < number.value < 100:
         new = in_words(2 + draw % 98)
         return new.replace("-", " ") if " " in number.text else new
@@ -135,7 +135,7 @@ def _other_fraction(number: Number, draw: int) -> str | None:
     return f"{upper}/{2 + draw % 8}" if upper else f"{1 + draw % max(lower - 1, 1)}/{lower}"
 
 
-def _other_said_fraction(text: str, end: int, number: Number, draw: int, how: Value) -> str | None:
+def _other_fraction_words(text: str, end: int, number: Number, draw: int, how: Value) -> str | None:
     fraction = number.text.lower().replace("-", " ")
     if how == "near" and fraction == "half" and not text.startswith(" of ", end):
         return None

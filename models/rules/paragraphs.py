@@ -35,7 +35,7 @@ class Length(Params):
 def next_sentences(inputs: MethodInput, params: Length, seed: int) -> pa.Table:
     """The sentences after the anchor in its paragraph, as many as fit."""
     _, last, _ = _paragraphs(inputs)
-    return _taken(
+    return _positives(
         inputs, params, "next_sentences", lambda i, row: iter(range(row + 1, int(last[i])))
     )
 
@@ -52,13 +52,13 @@ def rest_of_paragraph(inputs: MethodInput, params: Length, seed: int) -> pa.Tabl
             if row - distance >= low:
                 yield row - distance
 
-    return _taken(inputs, params, "rest_of_paragraph", outwards)
+    return _positives(inputs, params, "rest_of_paragraph", outwards)
 
 
 def neighbour_paragraph(inputs: MethodInput, params: Length, seed: int) -> pa.Table:
     """The beginning of the document's next paragraph, as many sentences as fit."""
     _, last, after = _paragraphs(inputs)
-    return _taken(
+    return _positives(
         inputs,
         params,
         "neighbour_paragraph",
@@ -85,7 +85,7 @@ def _paragraphs(
     return bounds[group], last, np.where(new_doc[last], last, following)
 
 
-def _taken(
+def _positives(
     inputs: MethodInput, params: Length, operation: str, candidates: _Candidates
 ) -> pa.Table:
     texts = inputs.sentences["text"].to_pylist()

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +16,7 @@ from tercet.models.english.context import BE, BOUNDARY, Around, around
 from tercet.models.english.inflection import plural
 from tercet.models.english.numbers import UNITS, Number, numbers_in
 from tercet.models.english.words import (
+    MONTH,
     NUMBER_WORDS,
     STOP_WORDS,
     in_shape_of,
@@ -23,7 +25,8 @@ from tercet.models.english.words import (
 )
 from tercet.models.generation import Method, MethodInput, Output, Several, methods
 from tercet.models.knowledge.quantities import find
-from tercet.models.rules.other_numbers import MONTH, Value, any_number, other_number
+from tercet.models.rules.other_numbers import Value, any_number, other_number
+from tercet.models.runs import begins
 
 DATA_FILES = ("quantity_change.tsv",)
 
@@ -119,7 +122,8 @@ def changes(
     quantities = list(zip(*(column.to_pylist() for column in columns.columns), strict=True))
     counted = _ends(inputs, mentions["of_mention_id"])
     texts = inputs.texts()
-    for low, high in _bounds(rows.tolist()):
+    starts = np.flatnonzero(begins(rows))
+    for low, high in pairwise([*starts.tolist(), len(rows)]):
         row = int(rows[low])
         used: set[tuple[int, str]] = set()
         ordered = sorted(range(low, high), key=lambda i: int(order[i]))
@@ -138,8 +142,8 @@ def changes(
                 continue
             raw, old, new = change
             used.add((i, new))
-            starts = [number.start for number in numbers_in(mention) if number.text == old]
-            at = starts[0] if starts else mention.index(old)
+            places = [number.start for number in numbers_in(mention) if number.text == old]
+            at = places[0] if places else mention.index(old)
             other = mention[:at] + new + mention[at + len(old) :]
             yield Change(row, mention_id, node_id, other, raw, old, new)
 
@@ -311,12 +315,6 @@ def _ends(inputs: MethodInput, mention_ids: pa.ChunkedArray) -> dict[int | None,
     assert mentions is not None
     nouns = mentions.filter(pc.is_in(mentions["mention_id"], mention_ids.drop_null()))
     return dict(zip(nouns["mention_id"].to_pylist(), nouns["end"].to_pylist(), strict=True))
-
-
-def _bounds(rows: Sequence[int]) -> list[tuple[int, int]]:
-    starts = [i for i in range(len(rows)) if i == 0 or rows[i] != rows[i - 1]]
-    ends = [*starts[1:], len(rows)] if starts else []
-    return list(zip(starts, ends, strict=True))
 
 
 # The rest of the module recognises numbers that must not change: those that name something, and

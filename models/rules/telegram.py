@@ -1,7 +1,7 @@
 """Positives in telegram style: without the words that carry no meaning."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -26,6 +26,7 @@ from tercet.models.english.context import (
 )
 from tercet.models.english.inflection import irregular_participles, irregular_verbs
 from tercet.models.english.words import (
+    MONTH,
     NUMBER_WORDS,
     PREPOSITIONS,
     STOP_WORDS,
@@ -42,7 +43,6 @@ DATA_FILES = ("telegram.tsv",)
 _LISTS = word_lists(__file__)
 _NUMBER = rf"(?:\d|(?:{'|'.join(sorted(NUMBER_WORDS))})\b)"
 _UNIT = "(?:seconds?|minutes?|hours?|days?|nights?|weeks?|months?|years?|decades?|centuries)"
-_MONTH = "(?:January|February|March|April|May|June|July|August|September|October|November|December)"
 _YEAR_ENDS = (
     r"(?:[^\w\s]|$| (?:and|or|but|because|when|where|while|then|which|who|although|if"
     rf"|{'|'.join(sorted(PREPOSITIONS))})\b)"
@@ -117,7 +117,7 @@ def _units() -> tuple[re.Pattern[str], ...]:
         rf"(?=(?:more than |almost |nearly |about |at least )?{_NUMBER}[\w-]* {_UNIT}\b"
         rf"(?! (?:{'|'.join(sorted(MODALS | BE | HAVE))})\b))",
         # 1500 is not a year in "in 1500 villages".
-        rf"(?<=[a-z] )(?:on\s(?={_DAY}\b)|in\s(?={_MONTH}\b|[12]\d\d\d{_YEAR_ENDS}))",
+        rf"(?<=[a-z] )(?:on\s(?={_DAY}\b)|in\s(?={MONTH}\b|[12]\d\d\d{_YEAR_ENDS}))",
         r"\b(?:all|both|inside|outside) (of\s)"
         r"(?=(?:the|its|their|his|her|these|those|our|my)\b)",
         r"\bboth\s(?=\w+ and\b)",
@@ -145,7 +145,7 @@ def telegram(inputs: MethodInput, params: Several, seed: int) -> pa.Table:
     A sentence that needs all its words has no row.
     """
     texts, ids = inputs.texts(), inputs.ids()
-    spared = _spared(inputs)
+    spared = inputs.spans("entity", "quantity")
     by_row = [pieces(text, spared.get(row, ())) for row, text in enumerate(texts)]
     counts = np.array([len(each) for each in by_row], dtype=np.int64)
     rows = np.repeat(np.arange(len(texts)), counts)
@@ -192,15 +192,6 @@ def _without(text: str, ordered: Sequence[_Piece], times: int, most: int) -> str
         else:
             text = replaced(text, piece.start, behind.end(), behind.group())
     return text.rstrip(" .")
-
-
-def _spared(inputs: MethodInput) -> Mapping[int, Sequence[tuple[int, int]]]:
-    spans: dict[int, list[tuple[int, int]]] = {}
-    for kind in ("entity", "quantity"):
-        mentions = inputs.located(kind).select(["row", "start", "end"])
-        for row, start, end in zip(*(c.to_pylist() for c in mentions.columns), strict=True):
-            spans.setdefault(row, []).append((start, end))
-    return spans
 
 
 def pieces(text: str, spared: Iterable[tuple[int, int]] = ()) -> list[_Piece]:
@@ -261,7 +252,7 @@ def _kind(text: str, word: str, start: int, end: int, contrast: bool) -> str:
         return ""
     if low in ("is", "are", "was", "were"):
         context = around(text, start, end)
-        return "be" if _is_said_without(context) else ""
+        return "be" if _can_omit_be(context) else ""
     if low in _FILLERS:
         context = around(text, start, end)
         bare = context.before in _BEFORE_FILLERS or context.after in _AFTER_FILLERS
@@ -289,7 +280,7 @@ def _kind(text: str, word: str, start: int, end: int, contrast: bool) -> str:
     return ""
 
 
-def _is_said_without(context: Around) -> bool:
+def _can_omit_be(context: Around) -> bool:
     """Whether "is" can be omitted: before a participle without object, or before an adjective."""
     if (
         context.before == BOUNDARY

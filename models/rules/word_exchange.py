@@ -346,10 +346,7 @@ def synonym(inputs: MethodInput, params: Synonyms, seed: int) -> pa.Table:
     Words of entities stay: they are terms, whose synonyms name other things.
     """
     copies, words = params.per_sentence, params.words
-    spared: dict[int, list[tuple[int, int]]] = {}
-    mentions = inputs.located("entity").select(["row", "start", "end"])
-    for row, start, end in zip(*(c.to_pylist() for c in mentions.columns), strict=True):
-        spared.setdefault(row, []).append((start, end))
+    spared = inputs.spans("entity")
     return exchanged(inputs, seed, "synonym", "exchange_synonym", _senses(), copies, words, spared)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from tercet.models.generators import layout
 
@@ -112,19 +112,12 @@ def read(folder: Path) -> Question:
 
     Raises ValueError with one sentence if there is none, or if it is not valid.
     """
-    path = folder / FILE
-    try:
-        return Question.model_validate_json(path.read_bytes())
-    except FileNotFoundError:
-        raise ValueError(
-            f"the model in {folder} judges nothing, since it has no {FILE}: name one that "
-            "fit_generator has made with form: gense, or give the words in which this one judges "
-            "as score.gense.question"
-        ) from None
-    except ValidationError as error:
-        fault = error.errors()[0]
-        key = ".".join(map(str, fault["loc"])) or "the file"
-        raise ValueError(f"{path}: {key}: {fault['msg']}") from None
+    missing = (
+        f"the model in {folder} judges nothing, since it has no {FILE}: name one that "
+        "fit_generator has made with form: gense, or give the words in which this one judges as "
+        "score.gense.question"
+    )
+    return layout.validated(Question, folder / FILE, missing)
 
 
 def question_of(folder: Path, words: Words | None) -> Question:

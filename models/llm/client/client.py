@@ -99,13 +99,13 @@ class _Server:
         self.out: Unusable | None = None
         self.tally = Tally(self.shown)
 
-    def is_asked(self) -> bool:
+    def is_used(self) -> bool:
         """Whether rows are sent to this endpoint: no probe is running, and it is not out."""
         return self.probe is None and self.out is None
 
     def room(self, now: float) -> int:
         """The number of rows that may be sent now."""
-        if not self.is_asked() or now < self.pace.paused_until:
+        if not self.is_used() or now < self.pace.paused_until:
             return 0
         return max(0, self.pace.limit() - self.open)
 
@@ -293,7 +293,7 @@ class Client:
         caller.tasks.discard(task)
 
     def _leave(self, caller: _Caller) -> None:
-        """Cancels the caller's open rows, unless they must be recorded after an error of `record`."""
+        """Cancels the caller's open rows, unless an error of `record` lets them finish."""
         if self._fault is None:
             for task in caller.tasks:
                 task.cancel()
@@ -324,7 +324,7 @@ class Client:
             if ready.done():
                 continue
             # A row that one endpoint refused goes to another one, if there is one.
-            others = [one for one in self._servers if one.is_asked() and one is not row.refused_by]
+            others = [one for one in self._servers if one.is_used() and one is not row.refused_by]
             fitting = [one for one in free if one in others] if others else free
             if fitting:
                 server = max(fitting, key=lambda one: one.room(now))
@@ -476,7 +476,7 @@ class Client:
         if server.refused >= _HOPELESS and (error.unusable is not None or not server.answered):
             self._drop(server, server.refusing(error))
             return None
-        if row.refused_by is None and sum(one.is_asked() for one in self._servers) > 1:
+        if row.refused_by is None and sum(one.is_used() for one in self._servers) > 1:
             row.refused_by = server
             return None
         return str(error)
@@ -595,5 +595,5 @@ class Client:
             in_flight = any(server.open for server in self._servers)
             if silent and (self._last is not None or not in_flight) and self._fault is None:
                 for server in self._servers:
-                    if server.is_asked():
+                    if server.is_used():
                         self._hold(server, self._latest)

@@ -24,7 +24,7 @@ from tercet.models.llm.wire import (
     Text,
     Wire,
     Withheld,
-    error_told,
+    error_message,
     message,
     misfits,
 )
@@ -182,7 +182,7 @@ class Connections:
         except Withheld as error:
             raise RequestError("withheld", str(error)) from None
         except Malformed as error:
-            detail = error_told(response.content, endpoint.key)
+            detail = error_message(response.content, endpoint.key)
             raise RequestError("erred", str(error), detail) from None
 
     def _adapt(self, names: Mapping[Parameter, str | None], response: httpx.Response) -> None:
@@ -198,7 +198,7 @@ class Connections:
         self._send |= names
 
     async def reach(self) -> None:
-        """Returns if the endpoint can be connected, with any response. Raises RequestError (down)."""
+        """Returns if a connection succeeds, whatever the response. Raises RequestError (down)."""
         try:
             with self._connection() as http:
                 await http.get(self._endpoint.at("/models"), timeout=_CONNECT)

@@ -212,7 +212,7 @@ class Engine:
         return None
 
     def _foreign(self, listed: bytes) -> Unusable | None:
-        """The error if another server answers on the port, else None. listed: its list of models."""
+        """The error if another server answers on the port. listed: its list of models."""
         try:
             names = [model["id"] for model in json.loads(listed)["data"]]
         except (ValueError, KeyError, TypeError):
