@@ -252,10 +252,10 @@ class MethodInput:
 
     def category(self) -> list[str]:
         """The category of each anchor, "" if it has none."""
-        names: dict[int, str] = {}
-        if self.categories is not None:
-            columns = (self.categories[name].to_pylist() for name in self.categories.column_names)
-            names = dict(zip(*columns, strict=True))
+        if self.categories is None:
+            return [""] * len(self.anchors)
+        columns = (column.to_pylist() for column in self.categories.columns)
+        names = dict(zip(*columns, strict=True))
         return [names.get(row_id, "") for row_id in self.ids().tolist()]
 
     def located(self, kind: str) -> pa.Table:
@@ -267,14 +267,8 @@ class MethodInput:
         if self.mentions is None:
             raise ValueError("this method needs mentions, and was given none")
         mentions = self.mentions.filter(pc.equal(self.mentions["kind"], kind))
-        ids = self.ids()
-        order = np.argsort(ids)
-        sentence_ids = mentions["sentence_id"].to_numpy()
-        at = np.searchsorted(ids[order], sentence_ids)
-        inside = at < len(ids)
-        inside[inside] = ids[order][at[inside]] == sentence_ids[inside]
-        rows = order[at[inside]]
-        table = mentions.filter(pa.array(inside)).append_column("row", pa.array(rows, pa.int64()))
+        rows = pc.index_in(mentions["sentence_id"], value_set=pa.array(self.ids()))
+        table = mentions.append_column("row", rows.cast(pa.int64())).filter(pc.is_valid(rows))
         return table.sort_by([("row", "ascending"), ("start", "ascending"), ("end", "ascending")])
 
 

@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -98,7 +99,6 @@ _HERE = Path(__file__).parent
 _OURS = ("noun", "types")
 _WORDNET = ("synset_id", "pos", "lexfile", "members")
 _POS = {"n": "noun", "v": "verb", "a": "adjective", "s": "adjective", "r": "adverb"}
-_PARTS_OF_SPEECH = frozenset(_POS.values()) | {"preposition", "linking", "entity"}
 
 
 @dataclass(frozen=True)
@@ -193,9 +193,7 @@ def _load(path: str, _modified: int, _size: int) -> Lexicon:
 @lru_cache(maxsize=1)
 def load_pairs() -> tuple[tuple[Group, ...], tuple[Group, ...]]:
     """The built-in groups of synonyms and pairs of antonyms."""
-    synonyms = _read_groups(_HERE / "synonyms.tsv", ("pos", "words"))
-    antonyms = _read_groups(_HERE / "antonyms.tsv", ("pos", "word", "antonym"))
-    return synonyms, antonyms
+    return _read_groups(_HERE / "synonyms.tsv"), _read_groups(_HERE / "antonyms.tsv")
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
@@ -289,21 +287,16 @@ def _read_wordnet(
     return senses, synonyms, []
 
 
-def _read_groups(path: Path, header: tuple[str, ...]) -> tuple[Group, ...]:
-    lines = _lines(path)
-    if tuple(next(lines, (0, ""))[1].split("\t")) != header:
-        raise ValueError(f"{path}, line 1: the columns must be {', '.join(header)}")
+def _read_groups(path: Path) -> tuple[Group, ...]:
     groups = []
-    for number, line in lines:
-        cells = line.split("\t")
-        members = _values("|".join(cells[1:]))
-        if len(cells) != len(header) or cells[0] not in _PARTS_OF_SPEECH or len(members) < 2:
-            raise ValueError(f"{path}, line {number}: expected {', '.join(header)}")
+    for _, line in islice(_lines(path), 1, None):
+        part, *cells = line.split("\t")
+        members = _values("|".join(cells))
         plain = tuple(member.strip("()") for member in members)
         loose = tuple(
             word for word, spelling in zip(plain, members, strict=True) if word != spelling
         )
-        groups.append(Group(cells[0], plain, loose))
+        groups.append(Group(part, plain, loose))
     return tuple(groups)
 
 

@@ -286,15 +286,10 @@ def is_year_like(text: str, quantity: Quantity) -> bool:
 @lru_cache(maxsize=1)
 def _units() -> tuple[re.Pattern[str], dict[str, str]]:
     """A pattern for a unit right after a number, and the unit of each spelling."""
-    path = Path(__file__).parent / "units.tsv"
     units: dict[str, str] = {}
-    for number, line in enumerate(path.read_text("utf-8").splitlines(), start=1):
-        if number == 1:
-            continue
-        cells = line.split("\t")
-        if len(cells) != 2:
-            raise ValueError(f"{path}, line {number}: expected unit, written")
-        for written in cells[1].split("|"):
-            units.setdefault(written, cells[0])
+    for line in Path(__file__).with_name("units.tsv").read_text("utf-8").splitlines()[1:]:
+        unit, spellings = line.split("\t")
+        for spelling in spellings.split("|"):
+            units.setdefault(spelling, unit)
     listed = "|".join(map(re.escape, sorted(units, key=len, reverse=True)))
     return re.compile(rf"[ \u00a0-]?(?P<unit>{listed})(?!\w)"), units

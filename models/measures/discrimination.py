@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tercet.models.measures.resampling import Counts, Floats, Measure, mean_within
+from tercet.models.measures.resampling import Counts, Floats, Measure, mean_within, ratio_of
 
 BINS = 20
 
@@ -102,21 +102,10 @@ def reliability(
     by_bin: dict[int, tuple[int, float, Measure]] = {}
     for number in np.unique(bins).tolist():
         inside = bins == number
-        by_bin[number] = int(inside.sum()), float(p[inside].mean()), _share(inside, y, group, n)
+        sizes = np.bincount(group[inside], minlength=n)
+        true = np.bincount(group[inside], y[inside], minlength=n)
+        by_bin[number] = int(inside.sum()), float(p[inside].mean()), ratio_of(true, sizes)
     return by_bin
-
-
-def _share(
-    inside: npt.NDArray[np.bool_], y: Floats, group: npt.NDArray[np.intp], n: int
-) -> Measure:
-    sizes = np.bincount(group[inside], minlength=n)
-    true = np.bincount(group[inside], y[inside], minlength=n)
-
-    def measure(counts: Counts) -> Floats:
-        drawn = counts @ sizes
-        return np.where(drawn > 0, (counts @ true) / np.maximum(drawn, 1), np.nan)
-
-    return measure
 
 
 def _checked(values: npt.ArrayLike, labels: npt.ArrayLike) -> tuple[Floats, Floats]:

@@ -117,11 +117,16 @@ def average_precision_of(labels: npt.ArrayLike, scores: npt.ArrayLike) -> Measur
 def f1_of(labels: npt.ArrayLike, predictions: npt.ArrayLike) -> Measure:
     """F1 of predictions of 0 and 1; NaN if neither predictions nor labels have a 1."""
     positive, true = np.asarray(predictions) > 0, np.asarray(labels) > 0
-    hits, sizes = (positive & true).astype(np.int32), positive.astype(np.int32) + true
+    return ratio_of(2 * (positive & true), positive.astype(np.int32) + true)
+
+
+def ratio_of(numerators: npt.ArrayLike, denominators: npt.ArrayLike) -> Measure:
+    """Sum of numerators divided by sum of denominators, (rows,) each; NaN where that sum is 0."""
+    upper, lower = np.asarray(numerators), np.asarray(denominators)
 
     def measure(counts: Counts) -> Floats:
-        total = counts @ sizes
-        return np.where(total > 0, 2 * (counts @ hits) / np.maximum(total, 1), np.nan)
+        total = counts @ lower
+        return np.where(total > 0, (counts @ upper) / np.maximum(total, 1), np.nan)
 
     return measure
 

@@ -45,7 +45,7 @@ def load(path: Path, variables: Collection[str]) -> Template:
     """Compiles a prompt file, which may use only these variables.
 
     Raises Unusable for a file that is not readable as UTF-8 or not a template, includes another
-    file, uses an unknown variable or none, or contains a lone surrogate.
+    file, or uses an unknown variable or none.
     """
     from jinja2 import TemplateSyntaxError, meta
 
@@ -85,13 +85,6 @@ def load(path: Path, variables: Collection[str]) -> Template:
             "no_rows",
             f"prompt file {path} names no variable, so that all rows would ask the same: "
             f"put in some of {names}",
-        )
-    halved = _halved(tree)
-    if halved is not None:
-        raise Unusable(
-            "unreadable",
-            f"prompt file {path}, line {halved}: an escape there is half a character, which no "
-            "request can carry: write the character itself",
         )
     compiled = environment.template_class.from_code(environment, code, environment.globals)
     return Template(path, compiled, frozenset(named))
@@ -155,16 +148,6 @@ def _line(tree: "nodes.Template", name: str) -> int:
 
     lines = [node.lineno for node in tree.find_all(nodes.Name) if node.name == name]
     return min(lines, default=1)
-
-
-def _halved(tree: "nodes.Template") -> int | None:
-    """The line of a string literal with a lone surrogate; None without one."""
-    from jinja2 import nodes
-
-    for node in tree.find_all(nodes.Const):
-        if isinstance(node.value, str) and any("\ud800" <= c <= "\udfff" for c in node.value):
-            return node.lineno
-    return None
 
 
 def _place(error: Exception, path: Path) -> str:

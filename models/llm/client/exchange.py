@@ -47,7 +47,7 @@ class Endpoint:
     """An OpenAI-compatible server.
 
     url: up to /v1. model: the server's name for the model. key: sent as a bearer token, and never
-    shown. Raises Unusable for a malformed url or key.
+    shown. Raises Unusable for a malformed url.
     """
 
     url: str
@@ -55,11 +55,6 @@ class Endpoint:
     key: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        if self.key and not (self.key.isascii() and self.key.isprintable()):
-            raise Unusable(
-                "bad_value",
-                "An endpoint's key holds characters that no header can carry: correct it.",
-            )
         try:
             host = httpx.URL(self.url).host
         except httpx.InvalidURL as error:
