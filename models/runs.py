@@ -33,8 +33,12 @@ def distinct(major: Column, minor: Column) -> Places:
 
 def ranges(starts: Places, sizes: Places) -> Places:
     """`size` consecutive numbers from each start, concatenated. Shape (sum of sizes,)."""
-    inside = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    return np.asarray(np.repeat(starts, sizes) + inside, dtype=np.int64)
+    return np.asarray(np.repeat(starts, sizes) + numbered(sizes), dtype=np.int64)
+
+
+def numbered(sizes: Places) -> Places:
+    """The numbers 0 to size - 1 for each size, concatenated. Shape (sum of sizes,)."""
+    return np.asarray(np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes))
 
 
 def pieces(sizes: Places, most: int) -> Iterator[slice]:

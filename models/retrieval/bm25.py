@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from tercet.models.retrieval.rankings import NONE, Places, Scores
 from tercet.models.retrieval.words import split
+from tercet.models.runs import numbered
 from tercet.models.text.languages import is_english
 
 _K1, _B = 1.5, 0.75
@@ -110,9 +111,7 @@ def _score_all(lots: list[_Counted], words: int, lengths: npt.NDArray[np.int64])
     while lots:
         lot = lots.pop()
         counts = np.bincount(lot.words, minlength=words)
-        # Rank of each document among those of its word.
-        within = np.arange(len(lot.words)) - np.repeat(np.cumsum(counts) - counts, counts)
-        at = free[lot.words] + within
+        at = free[lot.words] + numbered(counts)
         documents = lot.documents.astype(np.int64) + lot.begin
         scores[at] = rarity[lot.words] * lot.counts / (lot.counts + norms[documents])
         places[at] = documents

@@ -10,6 +10,8 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from tercet.models.runs import numbered
+
 Places: TypeAlias = npt.NDArray[np.int64]
 Scores: TypeAlias = npt.NDArray[np.float32]
 Floats: TypeAlias = npt.NDArray[np.float64]
@@ -178,7 +180,7 @@ def _keep_best(places: Places, scores: Scores, cosines: Scores, begin: int) -> N
     # Several times as fast as a two-dimensional `nonzero`.
     row, column = np.divmod(np.flatnonzero(better), max(cosines.shape[1], 1))
     counts = np.bincount(row, minlength=len(cosines))
-    nth = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
+    nth = numbered(counts)
     width = k + counts.max(initial=0)
     both = np.full((len(cosines), width), -np.inf, dtype=np.float32)
     from_both = np.full(both.shape, NONE, dtype=np.int64)
