@@ -33,10 +33,10 @@ def distinct(major: Column, minor: Column) -> Places:
 
 def ranges(starts: Places, sizes: Places) -> Places:
     """`size` consecutive numbers from each start, concatenated. Shape (sum of sizes,)."""
-    return np.asarray(np.repeat(starts, sizes) + numbered(sizes), dtype=np.int64)
+    return np.asarray(np.repeat(starts, sizes) + places_within(sizes), dtype=np.int64)
 
 
-def numbered(sizes: Places) -> Places:
+def places_within(sizes: Places) -> Places:
     """The numbers 0 to size - 1 for each size, concatenated. Shape (sum of sizes,)."""
     return np.asarray(np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes))
 

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from tercet.models.retrieval.rankings import NONE, Places, Scores
 from tercet.models.retrieval.words import split
-from tercet.models.runs import numbered
+from tercet.models.runs import places_within
 from tercet.models.text.languages import is_english
 
 _K1, _B = 1.5, 0.75
@@ -54,7 +54,7 @@ class _Counted:
 
 
 def build(documents: Iterable[str]) -> Bm25:
-    """Builds the index of documents, which are numbered in their order.
+    """Builds the index of documents, which are places_within in their order.
 
     The documents are read once. The index takes eight bytes of memory for each distinct word of
     each document, and twice as much while it is built.
@@ -111,7 +111,7 @@ def _score_all(lots: list[_Counted], words: int, lengths: npt.NDArray[np.int64])
     while lots:
         lot = lots.pop()
         counts = np.bincount(lot.words, minlength=words)
-        at = free[lot.words] + numbered(counts)
+        at = free[lot.words] + places_within(counts)
         documents = lot.documents.astype(np.int64) + lot.begin
         scores[at] = rarity[lot.words] * lot.counts / (lot.counts + norms[documents])
         places[at] = documents

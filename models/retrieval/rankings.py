@@ -10,7 +10,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from tercet.models.runs import numbered
+from tercet.models.runs import places_within
 
 Places: TypeAlias = npt.NDArray[np.int64]
 Scores: TypeAlias = npt.NDArray[np.float32]
@@ -135,7 +135,7 @@ def search_vectors(queries: Vectors, documents: Iterable[Vectors], k: int) -> tu
     the time goes to the matrix product; memory holds the queries, one block of documents and the
     result.
 
-    queries: (n, d), unit vectors. documents: blocks of unit vectors, (any, d); rows are numbered
+    queries: (n, d), unit vectors. documents: blocks of unit vectors, (any, d); rows are places_within
         across all blocks.
     Raises: ValueError if a vector is not finite.
     """
@@ -180,7 +180,7 @@ def _keep_best(places: Places, scores: Scores, cosines: Scores, begin: int) -> N
     # Several times as fast as a two-dimensional `nonzero`.
     row, column = np.divmod(np.flatnonzero(better), max(cosines.shape[1], 1))
     counts = np.bincount(row, minlength=len(cosines))
-    nth = numbered(counts)
+    nth = places_within(counts)
     width = k + counts.max(initial=0)
     both = np.full((len(cosines), width), -np.inf, dtype=np.float32)
     from_both = np.full(both.shape, NONE, dtype=np.int64)

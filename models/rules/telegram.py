@@ -36,7 +36,7 @@ from tercet.models.english.words import (
     word_set,
 )
 from tercet.models.generation import Method, MethodInput, Output, Several, methods
-from tercet.models.runs import numbered
+from tercet.models.runs import places_within
 from tercet.models.text.word_noise import DELETED, MOST_DELETED, SHORT
 
 DATA_FILES = ("telegram.tsv",)
@@ -150,7 +150,7 @@ def telegram(inputs: MethodInput, params: Several, seed: int) -> pa.Table:
     by_row = [pieces(text, spared.get(row, ())) for row, text in enumerate(texts)]
     counts = np.array([len(each) for each in by_row], dtype=np.int64)
     rows = np.repeat(np.arange(len(texts)), counts)
-    place = numbered(counts).astype(np.uint64)
+    place = places_within(counts).astype(np.uint64)
     lengths = np.array([len(text.split()) for text in texts], dtype=np.int64)
     # 1e-9 makes a third of 9 words 3 despite rounding.
     most = np.clip(np.floor(DELETED * lengths + 1e-9).astype(np.int64), 1, MOST_DELETED)

@@ -35,7 +35,7 @@ from tercet.models.english.inflection import forms_of, openers, plural
 from tercet.models.english.words import WORD, in_shape_of, replaced, word_lists, word_set
 from tercet.models.generation import JOINT, Method, MethodInput, Output, Several, methods
 from tercet.models.knowledge.lexicon import Group, load_pairs
-from tercet.models.runs import numbered
+from tercet.models.runs import places_within
 
 DATA_FILES = ("word_exchange.tsv",)
 
@@ -301,7 +301,7 @@ def exchanged(
     by_row = [spots(text, senses, spans.get(row, ()), fits) for row, text in enumerate(texts)]
     counts = np.array([len(each) for each in by_row], dtype=np.int64)
     rows = np.repeat(np.arange(len(texts)), counts)
-    place = numbered(counts)
+    place = places_within(counts)
     ids = inputs.ids()
     keys = seeding.draws(seed, purpose, ids[rows], place.astype(np.uint64))
     picks = seeding.draws(seed, f"{purpose}.option", ids[rows], place.astype(np.uint64)).tolist()

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tercet.models import seeding
-from tercet.models.runs import numbered
+from tercet.models.runs import places_within
 
 _COPY = 1 << 32
 
@@ -55,7 +55,7 @@ def words_of(
     """The words of these sentences. free: whether each word may be deleted; None: all."""
     counts = np.array([len(words) for words in sentences], dtype=np.int64)
     row = np.repeat(np.arange(len(counts)), counts)
-    place = numbered(counts)
+    place = places_within(counts)
     flat = np.array([word for words in sentences for word in words], dtype=object)
     if free is None:
         free = np.ones(len(flat), dtype=np.bool_)
