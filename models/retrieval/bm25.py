@@ -54,7 +54,7 @@ class _Counted:
 
 
 def build(documents: Iterable[str]) -> Bm25:
-    """Builds the index of documents, which are places_within in their order.
+    """Builds the index of documents, which are numbered in their order.
 
     The documents are read once. The index takes eight bytes of memory for each distinct word of
     each document, and twice as much while it is built.

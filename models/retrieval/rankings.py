@@ -135,7 +135,7 @@ def search_vectors(queries: Vectors, documents: Iterable[Vectors], k: int) -> tu
     the time goes to the matrix product; memory holds the queries, one block of documents and the
     result.
 
-    queries: (n, d), unit vectors. documents: blocks of unit vectors, (any, d); rows are places_within
+    queries: (n, d), unit vectors. documents: blocks of unit vectors, (any, d); rows are numbered
         across all blocks.
     Raises: ValueError if a vector is not finite.
     """
