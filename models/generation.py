@@ -48,11 +48,11 @@ Columns:
     operation: `next_sentences`, `rest_of_paragraph`, `neighbour_paragraph`, `word_repetition`,
         `cutoff`, `telegram`, `word_shuffle`, `exchange_synonym`, `rewrite_number`, `swap_entity`,
         `change_quantity`, `exchange_antonym`, `insert_negation`, `remove_negation`, `random`,
-        `mined`, `title` or `heading`; of a prompted method what it was asked for, such as
-        `paraphrase`, `contradict` or `revise_entity`, and of a query its kind
-    old: the words replaced, joined by `; `; NULL if nothing was
+        `mined`, `title` or `heading`; for a prompted method its request, such as `paraphrase`,
+        `contradict` or `revise_entity`, and for a query its kind
+    old: the replaced words, joined by `; `; NULL if no word was replaced
     new: the words in their place
-    mention_id: → `mentions.mention_id` of the first mention changed; NULL if none was
+    mention_id: → `mentions.mention_id` of the first changed mention; NULL if none was changed
     node_id: → `kg_nodes.node_id`: the new entity, or for a number the original quantity
     pool: for a changed entity: `T_p`, of the same type and with a neighbour in common (with
         `choice: nearest` a weighted cosine of neighbourhoods of at least 0.15), or `T_r`, of the
@@ -91,27 +91,26 @@ Key: `generation_id`.
 
 Columns:
     generation_id: id of method, sentence, number and words
-    purpose: what it is meant to be: `positive` or `negative`
-    relation: what the text does to the meaning: `keeps`, `alters`, `topic` (only about the same
-        thing) or `other` (unrelated); null for extractions
-    sentence_id: → `sentences.sentence_id`, the anchor; of a query → `passages.passage_id`
-    method: the method that wrote it
-    passage: the paragraph or the passage that was asked about; NULL where it was the sentence
-        alone
-    as_anchor: whether the answer is to be the anchor, and what was asked about its positive; NULL
+    purpose: intended role: `positive` or `negative`
+    relation: relation to the sentence's meaning: `keeps`, `alters`, `topic` (the same topic only)
+        or `other` (unrelated); NULL for extractions
+    sentence_id: → `sentences.sentence_id`, the anchor; for a query → `passages.passage_id`
+    method: the method that wrote the text
+    passage: the paragraph or passage in the request; NULL for a single sentence
+    as_anchor: whether the text becomes the anchor, and its sentence or passage the positive; NULL
         for rules over sentences
     prompt: the prompt as sent, rendered for this row; the bare sentence for a generator; NULL for
         rules
-    shots: the answers of the worked examples that were shown before the prompt; NULL without any
-    checks: what the method has `parse` check beside what it checks of all answers; NULL for rules
+    shots: the answers of the worked examples before the prompt; NULL without any
+    checks: the method's checks by `parse`, in addition to those of every answer; NULL for rules
     model: the model that answered, a generator by its name in the recipe; NULL for rules
-    sampling: how the answer was sampled, as JSON: `temperature`, `top_p`, `max_tokens`; of a
+    sampling: the sampling of the answer, as JSON: `temperature`, `top_p`, `max_tokens`; for a
         generator also `backend`, `top_k`, `beams`, `no_repeat` and `max_new` (through vLLM the
         sampling is plain); NULL for rules
     request_digest: → `responses.request_digest`: id of prompt, shots, model, sampling, schema and
-        the row's seed; of a generator also of backend, precision and the code that decodes; NULL
+        the row's seed; for a generator also of backend, precision and the code that decodes; NULL
         for rules
-    raw: the answer verbatim, before anything is cut off or checked
+    raw: the answer verbatim, before it is unwrapped and checked
     finish_reason: `stop`, or `length` if the length limit cut it off; always `stop` for rules
     n_tokens: tokens in the answer as the model's server counts them; for rules its words
     detail: what was changed, as in `candidates`
@@ -154,8 +153,8 @@ class Prompted(Params):
     )
     relation: Relation | None = Field(
         None,
-        description="what the answers do to the sentence's meaning; of keeps and topic they are "
-        "positives, else negatives",
+        description="effect of the answers on the sentence's meaning; keeps and topic give "
+        "positives, the others negatives",
     )
     unit: Unit = Field(
         "sentence",
@@ -164,11 +163,11 @@ class Prompted(Params):
     )
     as_anchor: bool = Field(
         False,
-        description="the answer becomes the anchor, and what was asked about its positive; with "
+        description="the answer becomes the anchor, and its sentence or passage the positive; with "
         "relation: topic",
     )
     checks: tuple[Check, ...] | None = Field(
-        None, description="what an answer is refused for beside what all are"
+        None, description="checks of an answer, in addition to those of every answer"
     )
     temperature: float | None = Field(None, ge=0, le=2)
     top_p: float | None = Field(None, gt=0, le=1)
@@ -232,7 +231,7 @@ class MethodInput:
         return list(self.sentences["text"].take(pa.array(self.anchors)).to_pylist())
 
     def passages(self) -> Iterator[tuple[int, str]]:
-        """Of each paragraph with an anchor, the id of its first anchor and its text."""
+        """The id of the first anchor and the text of each paragraph that has an anchor."""
         docs, paragraphs = (self.sentences[name].to_numpy() for name in ("doc_id", "paragraph"))
         bounds = np.append(np.flatnonzero(begins(docs, paragraphs)), len(docs))
         of = np.searchsorted(bounds, self.anchors, side="right") - 1

@@ -13,7 +13,7 @@ from safetensors import SafetensorError
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
-# What transformers raises for a directory that it cannot load.
+# Errors of transformers for a directory that it cannot load.
 FAULTS = (
     KeyError,
     OSError,
@@ -44,8 +44,15 @@ def whole(kind: Any, directory: Path | str, new_head: bool = False, **arguments:
 
 def load_tokenizer(directory: Path) -> Any:
     """The model's tokenizer, with a padding token. Raises ValueError if it does not fit."""
+    tokenizer = whole_tokenizer(directory, int(loaded(AutoConfig, directory).vocab_size))
+    if tokenizer.pad_token_id is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    return tokenizer
+
+
+def whole_tokenizer(directory: Path, vocabulary: int) -> Any:
+    """A tokenizer for a model with so many embeddings. Raises ValueError if it does not fit."""
     tokenizer = loaded(AutoTokenizer, directory)
-    vocabulary = int(loaded(AutoConfig, directory).vocab_size)
     if len(tokenizer) <= len(tokenizer.all_special_tokens):
         raise ValueError(
             f"No language model can be taken from {directory}: its tokenizer is missing "
@@ -56,8 +63,6 @@ def load_tokenizer(directory: Path) -> Any:
             f"No language model can be taken from {directory}: its tokenizer has {len(tokenizer)} "
             f"tokens and its model {vocabulary}, so they do not belong together"
         )
-    if tokenizer.pad_token_id is None:
-        tokenizer.pad_token = tokenizer.eos_token
     return tokenizer
 
 
@@ -80,9 +85,9 @@ def loaded(kind: Any, directory: Path) -> Any:
     return _attempt(directory, lambda: kind.from_pretrained(directory, trust_remote_code=False))
 
 
-def network(kind: Any, directory: Path, dtype: torch.dtype) -> Any:
-    """A model with all its weights. Raises ValueError with one sentence if that fails."""
-    return _attempt(directory, lambda: whole(kind, directory, dtype=dtype))
+def network(kind: Any, directory: Path, dtype: torch.dtype, new_head: bool = False) -> Any:
+    """`whole`, which raises ValueError with one sentence if that fails."""
+    return _attempt(directory, lambda: whole(kind, directory, new_head, dtype=dtype))
 
 
 def _attempt(directory: Path, load: Callable[[], Any]) -> Any:

@@ -27,7 +27,7 @@ from tercet.models.generators.layout import Layout
 from tercet.models.generators.settings import DTYPES, Decoding
 from tercet.models.llm.messages import Answer, Request
 from tercet.models.machine import Precision, computed_in
-from tercet.models.pretrained import FAULTS, whole
+from tercet.models.pretrained import FAULTS, loaded, whole
 
 # Tokens that every answer may have, however short its source is.
 _AT_LEAST = 8
@@ -66,9 +66,7 @@ def load(folder: Path, precision: Precision, device: str) -> Generator:
             raise ValueError(
                 f"{layout.FILE} says {laid.form}, and its model is a {model.config.model_type}"
             )
-        tokenizer = AutoTokenizer.from_pretrained(
-            folder, trust_remote_code=False, local_files_only=True
-        )
+        tokenizer = loaded(AutoTokenizer, folder)
         # Both raise ValueError if tokenizer and layout do not fit.
         layout.room(tokenizer, laid)
         layout.end_token(tokenizer)
@@ -159,13 +157,7 @@ def renderer(
     is too long is cut, except for a whole prompt (`follows_prompts`), which the server refuses.
     Raises ValueError if the tokenizer is missing or the layout does not fit.
     """
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(
-            folder, trust_remote_code=False, local_files_only=True
-        )
-    except (KeyError, OSError, ValueError) as error:
-        message = " ".join(str(error).split()).rstrip(".")
-        raise ValueError(f"The tokenizer in {folder} cannot be loaded: {message}.") from None
+    tokenizer = loaded(AutoTokenizer, folder)
     most = layout.room(tokenizer, laid)
     before, after = layout.template(tokenizer, laid)
 

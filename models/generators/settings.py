@@ -73,7 +73,7 @@ class GeneratorSettings(BaseModel):
     backend: Backend = Field(
         "transformers", description="vllm: a server of ours, plain sampling; not for T5"
     )
-    precision: Precision = Field("fp32", description="Of the weights, too")
+    precision: Precision = Field("fp32", description="precision of weights and computation")
 
     @model_validator(mode="after")
     def _drawable(self) -> "GeneratorSettings":

@@ -54,7 +54,7 @@ class LlmSettings(_Settings):
     adapter: str | None = Field(None, description="directory of a LoRA adapter of the model")
     max_model_len: int | None = Field(None, ge=16, description="tokens of prompt and answer")
     temperature: float = Field(
-        0.6, ge=0, le=2, description="Of the sampling; 0: the likeliest token"
+        0.6, ge=0, le=2, description="sampling temperature; 0: the likeliest token"
     )
     top_p: float = Field(
         0.95, gt=0, le=1, description="Share of the probability that tokens are drawn from"

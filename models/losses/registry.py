@@ -73,8 +73,8 @@ class GaussianDecay(Params):
     )
     detach: Literal["opening", "term", "none"] = Field(
         default="opening",
-        description="What is a constant in the gradient: opening, the gate's; term, all that the "
-        "gate takes off the logit (the paper's code); none, nothing (its equation).",
+        description="The part that is constant in the gradient: opening, the gate's; term, the "
+        "whole reduction of the logit (the paper's code); none, nothing (its equation).",
     )
     head: bool = Field(
         default=False, description="A dense layer with tanh on the vector, in training only."
@@ -112,21 +112,21 @@ class Definition(Params):
     ica_rows: int | None = Field(
         default=20_000,
         ge=2,
-        description="Entries that the components are found on, at most, drawn; null: all, as in "
-        "the paper, which takes memory for several float64 copies.",
+        description="At most this many drawn entries to estimate the components from; null: all, "
+        "as in the paper, which takes memory for several float64 copies.",
     )
     activation: Literal["auto", "tanh", "gelu"] = Field(
         default="auto",
-        description="Of the projection: tanh behind BERT's pooler, gelu behind the dense layer of "
-        "a masked-LM head; auto: that of the layer which the backbone's files have.",
+        description="Activation of the projection: tanh after BERT's pooler, gelu after the dense "
+        "layer of a masked-LM head; auto: that of the layer in the backbone's files.",
     )
     start: Literal["copied", "donor", "identity"] = Field(
         default="copied",
-        description="Of the projection's dense layer: copied, the backbone's own where its files "
-        "have one (the paper); donor, that of the model which the slot donor names (the authors' "
-        "code for every RoBERTa: roberta-base); identity, or what turned the entries into "
-        "independent components, so that entries are found before anything is learnt: "
-        "the only definition of an entry then teaches next to nothing.",
+        description="Initial dense layer of the projection: copied, the backbone's own if its "
+        "files have one (the paper); donor, that of the model in the slot donor (the authors' code "
+        "for every RoBERTa: roberta-base); identity, or the rotation of the entries into "
+        "independent components, so that entries are found before training: the only definition "
+        "of an entry then teaches almost nothing.",
     )
 
     @model_validator(mode="after")
@@ -155,8 +155,8 @@ class TokenReconstruction(Params):
         default=2.5e-4,
         gt=0.0,
         le=1000.0,
-        description="Of each text's reconstruction, whose squared errors are summed over the "
-        "width of a token's state (β and γ of the paper, which speaks of a mean).",
+        description="Weight of each text's reconstruction, whose squared errors are summed over "
+        "the width of a token's state (β and γ of the paper, which speaks of a mean).",
     )
     adaptive: bool = Field(
         default=True, description="Frequent tokens count less; false: all tokens alike."
@@ -172,8 +172,8 @@ class TokenReconstruction(Params):
     )
     unpooling: Literal["places", "broadcast"] = Field(
         default="places",
-        description="Where a channel's number stands before the transposed TextCNN: where its "
-        "maximum was, or everywhere.",
+        description="Where a channel's value is put before the transposed TextCNN: places, where "
+        "its maximum was; broadcast, everywhere.",
     )
     detach: bool = Field(
         default=False,
@@ -198,13 +198,12 @@ class Matryoshka(Params):
     within: Other = Field(
         default_factory=lambda: fill_other("info_nce"),
         alias="with",
-        description="The loss that is taken at each length: a name, or a mapping of its name and "
-        "its parameters.",
+        description="The loss at each length: a name, or a mapping of its name and its parameters.",
     )
     dimensions: tuple[Annotated[int, Field(ge=2)], ...] = Field(
         default=(128, 64),
         min_length=1,
-        description="How many of a vector's first numbers, beside all of them.",
+        description="Numbers of leading dimensions, in addition to the whole vector.",
     )
 
     @model_validator(mode="after")

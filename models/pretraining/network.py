@@ -22,7 +22,7 @@ from transformers import (
 )
 from transformers.utils import logging as transformers_logging
 
-from tercet.models.pretrained import FAULTS, whole
+from tercet.models.pretrained import network
 from tercet.models.pretraining.batches import IGNORED
 from tercet.models.pretraining.forms import Form
 
@@ -101,12 +101,7 @@ def loaded(folder: Path, form: Form) -> Any:
     Raises ValueError if it cannot be loaded.
     """
     with _quiet():
-        try:
-            new_head = form == "masked"
-            return whole(_CLASSES[form], str(folder), new_head, dtype=torch.float32)
-        except FAULTS as error:
-            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-            raise ValueError(f"it cannot be loaded: {reason}") from error
+        return network(_CLASSES[form], folder, torch.float32, new_head=form == "masked")
 
 
 def set_dropout(model: Any, share: float) -> None:

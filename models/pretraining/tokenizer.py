@@ -15,8 +15,9 @@ from tokenizers import (
     processors,
     trainers,
 )
-from transformers import AutoTokenizer, PreTrainedTokenizerFast
+from transformers import PreTrainedTokenizerFast
 
+from tercet.models.pretrained import whole_tokenizer
 from tercet.models.pretraining.forms import Form
 
 _BERT = {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
@@ -65,18 +66,7 @@ def loaded(folder: Path, form: Form, entries: int) -> Any:
 
     Raises ValueError if it is missing, or does not fit the model or the form.
     """
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(str(folder), trust_remote_code=False)
-    except (OSError, ValueError, KeyError) as error:
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise ValueError(f"its tokenizer cannot be loaded: {reason}") from error
-    if len(tokenizer) <= len(tokenizer.all_special_tokens):
-        raise ValueError("its tokenizer is missing (tokenizer.json, or the files it is made from)")
-    if len(tokenizer) > entries:
-        raise ValueError(
-            f"its tokenizer does not fit: it has {len(tokenizer):,} entries, the model's embedding "
-            f"{entries:,}"
-        )
+    tokenizer = whole_tokenizer(folder, entries)
     lacking = None
     if form == "masked" and tokenizer.mask_token_id is None:
         lacking = "mask token"
