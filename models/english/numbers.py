@@ -28,20 +28,9 @@ SCALE_VALUES = {
     **{word: float(value) for word, value in SCALES.items()},
     "dozen": 12.0,
 }
-PARTS = {
-    "half": 2,
-    "halves": 2,
-    "third": 3,
-    "quarter": 4,
-    "fourth": 4,
-    "fifth": 5,
-    "sixth": 6,
-    "seventh": 7,
-    "eighth": 8,
-    "ninth": 9,
-    "tenth": 10,
-}
-PARTS |= {word + "s": value for word, value in PARTS.items() if not word.startswith("hal")}
+_PARTS = "third fourth fifth sixth seventh eighth ninth tenth"
+PARTS = {"quarter": 4} | {word: value for value, word in enumerate(_PARTS.split(), 3)}
+PARTS |= {word + "s": value for word, value in PARTS.items()} | {"half": 2, "halves": 2}
 FRACTIONS = {
     "half": Fraction(1, 2),
     "one half": Fraction(1, 2),

@@ -233,7 +233,8 @@ def message(payload: bytes, secret: str | None = None) -> str:
 def misfits(payload: bytes, body: Mapping[str, Any]) -> dict[Parameter, str | None]:
     """The parameter of a body that a server's error rejects, with the server's own name for it (or
     None); empty if it rejects none."""
-    text = f"{message(payload)} {_parameter(payload)}"
+    error = _error(payload)
+    text = f"{message(payload)} {error.get('param') if isinstance(error, dict) else ''}"
     if not _UNTAKEN.search(text):
         return {}
     parameters: Sequence[Parameter] = get_args(Parameter)
@@ -242,21 +243,17 @@ def misfits(payload: bytes, body: Mapping[str, Any]) -> dict[Parameter, str | No
     return {key: other if key == "max_tokens" and other in text else None for key in named[:1]}
 
 
-def _parameter(payload: bytes) -> str:
-    """The field `param` of an error."""
-    try:
-        error = _object(payload).get("error")
-    except Malformed:
-        return ""
-    return str(error.get("param")) if isinstance(error, dict) else ""
-
-
 def error_message(payload: bytes, secret: str | None = None) -> str:
     """The message of an error in a response with status 200; "" if there is none."""
+    return message(payload, secret) if _error(payload) else ""
+
+
+def _error(payload: bytes) -> Any:
+    """The field `error` of a JSON object, else None."""
     try:
-        return message(payload, secret) if _object(payload).get("error") else ""
+        return _object(payload).get("error")
     except Malformed:
-        return ""
+        return None
 
 
 def _object(payload: bytes) -> dict[str, Any]:

@@ -76,14 +76,16 @@ def unwrapped(
     """
     texts, unclosed = without_thoughts(raws)
     texts = pc.replace_substring_regex(texts, _BOX, r"\1\2")
-    plain, damaged = all_mended(texts.to_pylist(), pc.fill_null(sources, "").to_pylist())
-    texts = pa.chunked_array([plain], pa.string())
+    answers = zip(texts.to_pylist(), pc.fill_null(sources, "").to_pylist(), strict=True)
+    pairs = [mended(text, source) for text, source in answers]
+    texts = pa.chunked_array([[text for text, _ in pairs]], pa.string())
     texts = pc.replace_substring_regex(texts, f"(?i){wording.END_TOKENS}", "")
     texts = pc.utf8_trim_whitespace(pc.replace_substring_regex(texts, _FENCE, r"\1"))
     for pattern, replacement in _AROUND:
         texts = pc.utf8_trim_whitespace(pc.replace_substring_regex(texts, pattern, replacement))
     texts = pc.replace_substring_regex(texts, f"(?s)^(?:{_QUOTED})$", _UNQUOTED)
-    return pc.utf8_trim_whitespace(texts), unclosed, np.array(damaged, dtype=np.bool_)
+    damaged = np.array([damage for _, damage in pairs], dtype=np.bool_)
+    return pc.utf8_trim_whitespace(texts), unclosed, damaged
 
 
 def faults(
@@ -274,10 +276,9 @@ def _is_stated(text: str, source: str, old: str | None, new: str) -> bool:
     renewed = _values(new)
     if not renewed:
         return _whole(text.lower(), new.lower())
-    part = bool(_values(old or "") - _values(source))
-    values = _separate_values if part else _values
-    after = values(text) + _otherwise(text)
-    before = values(source) + _otherwise(source)
+    joined = not _values(old or "") - _values(source)
+    after = _values(text, joined) + _otherwise(text)
+    before = _values(source, joined) + _otherwise(source)
     return all(after[value] > before[value] for value in renewed)
 
 
@@ -291,13 +292,15 @@ def _is_left(text: str, source: str, old: str | None, new: str) -> bool:
     )
 
 
-def _values(text: str) -> Counter[Fraction]:
-    """Counts of numbers; "three and a half" is one number."""
+def _values(text: str, joined: bool = True) -> Counter[Fraction]:
+    """Counts of numbers. joined: "three and a half" is one number, else two."""
+    if not joined:
+        return Counter(one.value for one in numbers_in(text))
     values: Counter[Fraction] = Counter()
     whole: Number | None = None
     for one in numbers_in(text):
-        joined = whole is not None and text[whole.end : one.start] in (" ", " and ", "-and-")
-        if whole is not None and joined and one.form.startswith("fraction") and one.value < 1:
+        linked = whole is not None and text[whole.end : one.start] in (" ", " and ", "-and-")
+        if whole is not None and linked and one.form.startswith("fraction") and one.value < 1:
             values[whole.value] -= 1
             values[whole.value + one.value] += 1
             whole = None
@@ -305,11 +308,6 @@ def _values(text: str) -> Counter[Fraction]:
             values[one.value] += 1
             whole = one if one.value.denominator == 1 else None
     return +values
-
-
-def _separate_values(text: str) -> Counter[Fraction]:
-    """Counts of numbers; "three and a half" is two numbers."""
-    return Counter(one.value for one in numbers_in(text))
 
 
 def _otherwise(text: str) -> Counter[Fraction]:
@@ -343,12 +341,6 @@ def mended(text: str, source: str) -> tuple[str, bool]:
         text = _ESCAPE.sub(_unescaped, text)
     damaged = (_LOST in text and _LOST not in source) or (_garbled(text) and not _garbled(source))
     return "\n".join(fold(line) for line in _LINES.split(text)).strip(), damaged
-
-
-def all_mended(texts: Sequence[str], sources: Sequence[str]) -> tuple[list[str], list[bool]]:
-    """`mended` for each answer and its sentence."""
-    pairs = [mended(text, source) for text, source in zip(texts, sources, strict=True)]
-    return [text for text, _ in pairs], [damaged for _, damaged in pairs]
 
 
 def _unescaped(match: re.Match[str]) -> str:
