@@ -54,7 +54,7 @@ def measure(form: Form, lines: list[str], steps: int, folder: Path) -> dict[str,
     tokens = batches.tokenised(folder, iter([lines]), made, form, LENGTH)
     drawn = TextBatches(tokens, Task(form, MASKED[form], 0.2, LENGTH, TOKENS), vocabulary(made), 1)
     torch.manual_seed(1)
-    model = network.LanguageModel(network.made(form, SHAPE, made), form).train()
+    model = network.LanguageModel(network.new_model(form, SHAPE, made), form).train()
     network.set_dropout(model.model, 0.0)
     making, rate = (adafactor, 2e-2) if form == "t5" else (adamw, 1e-3)
     optimizer = making(model, Hyperparameters(learning_rate=rate))

@@ -1,10 +1,10 @@
-"""The discriminator `pair`, and from a logit to the probability that the second text follows.
+"""The discriminator `pair`: whether the second text of a pair follows from the first.
 
-`pair` is a logistic regression on the frozen vectors u and v of an evaluator. For a first and a
-second text it reads v, v − u, |v − u| and u · v elementwise, with u and v of unit
-length. These are the features of Conneau et al. 2017 (section 3.2), but with v − u in place of u,
-so that the penalty weighs what changed, not what both say. On a quarter of the anchors of
-SNLI-like triplets this raised the AUC from 0.911 to 0.916.
+`pair` is a logistic regression on frozen unit vectors u and v, which an evaluator gives for the
+first and the second text. Its features are v, v − u, |v − u| and u · v elementwise: those of
+Conneau et al. 2017 (section 3.2), but with v − u in place of u, so that the penalty weighs what
+changed instead of what both texts say. On a quarter of the anchors of SNLI-like triplets this
+raised the AUC from 0.911 to 0.916. Platt scaling turns its logits into probabilities.
 """
 
 import json
@@ -18,10 +18,9 @@ import numpy.typing as npt
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 
-# Newton's method on two numbers.
 _STEPS = 100
 _TOLERANCE = 1e-10
-# Next to no penalty, so that logits which are all equal have an optimum too.
+# Almost no penalty; without any, logits that are all equal would have no optimum.
 _UNPENALISED = 1e9
 
 
@@ -41,18 +40,18 @@ class Platt:
 
     def probabilities(self, logits: npt.ArrayLike) -> Floats:
         """P(true), in [0, 1]."""
-        # A form of the sigmoid that overflows nowhere.
+        # The sigmoid in a form that cannot overflow.
         return 0.5 * (1.0 + np.tanh(0.5 * self.logits(logits)))
 
 
 def fitted_platt(logits: npt.ArrayLike, labels: npt.ArrayLike) -> Platt:
-    """The slope, at least 0, and shift of the highest likelihood of these labels.
+    """Maximum-likelihood slope and shift for these labels; the slope is at least 0.
 
-    A judge that is wrong more often than right is not turned round: its slope is 0, and all pairs
-    get the share of the true ones.
+    If the best slope is negative, which means that the judge is wrong more often than right, the
+    slope is set to 0, and every pair gets the share of true pairs as its probability.
 
-    The targets are Platt's (N₊ + 1) / (N₊ + 2) and 1 / (N₋ + 2), so that logits which separate the
-    labels get a finite slope.
+    The targets are Platt's (N₊ + 1) / (N₊ + 2) and 1 / (N₋ + 2): the slope stays finite even if
+    the logits separate the labels perfectly.
     Raises: ValueError for a logit that is not finite, other labels than 0 and 1, or one label only.
     """
     from sklearn.linear_model import LogisticRegression
@@ -67,7 +66,7 @@ def fitted_platt(logits: npt.ArrayLike, labels: npt.ArrayLike) -> Platt:
     positive = float(y.sum())
     high, low = (positive + 1) / (positive + 2), 1 / (len(y) - positive + 2)
     target = np.where(y > 0, high, low)
-    # Each row counts as true and as false, by its target.
+    # Each row is fitted twice, as true and as false, weighted by its target.
     model = LogisticRegression(
         C=_UNPENALISED, solver="newton-cholesky", tol=_TOLERANCE, max_iter=_STEPS
     )
@@ -81,14 +80,14 @@ def fitted_platt(logits: npt.ArrayLike, labels: npt.ArrayLike) -> Platt:
 
 
 WEIGHTS, NUMBERS = "pair.safetensors", "pair.json"
-# Inverse strengths of the penalty to choose among, for standardised features.
+# Candidates for C, the inverse strength of the penalty, on standardised features.
 GRID = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2)
 _ITERATIONS = 1_000
 
 
 @dataclass(frozen=True)
 class PairModel:
-    """weights: (4, d), of v, v − u, |v − u| and u · v. calibration: of its logits."""
+    """weights: (4, d), for v, v − u, |v − u| and u · v. calibration: applied to the logits."""
 
     weights: Floats
     bias: float
@@ -100,22 +99,22 @@ class PairModel:
         return int(self.weights.shape[1])
 
     def logits(self, first: npt.ArrayLike, second: npt.ArrayLike) -> Floats:
-        """Logits of pairs of vectors, (n, d) each, before calibration; of any length but zero."""
+        """Uncalibrated logits of pairs of vectors, each (n, d) and of any norm but zero."""
         u, v = _unit(first), _unit(second)
         of_v, of_change, of_gap, of_product = self.weights
         change = v - u
-        found: Floats = v @ of_v + change @ of_change + np.abs(change) @ of_gap
-        found += (u * v) @ of_product + self.bias
-        return found
+        logits: Floats = v @ of_v + change @ of_change + np.abs(change) @ of_gap
+        logits += (u * v) @ of_product + self.bias
+        return logits
 
     def probabilities(self, first: npt.ArrayLike, second: npt.ArrayLike) -> Floats:
-        """P(true) of pairs of vectors, (n, d) each; NaN where a vector has no direction."""
+        """P(true) of pairs of vectors, (n, d) each; NaN for a pair with a zero vector."""
         return self.calibration.probabilities(self.logits(first, second))
 
 
 @dataclass(frozen=True)
 class Vectors:
-    """Pairs of vectors by reference, so that a text's vector stands in memory once.
+    """Pairs of vectors by row number, so that each text's vector is in memory only once.
 
     vectors: (texts, d). first, second: (pairs,), rows of `vectors`. labels: (pairs,), 1 for true.
     """
@@ -127,7 +126,7 @@ class Vectors:
 
 
 def fitted(fit: Vectors, validation: Vectors, grid: Sequence[float] = GRID) -> PairModel:
-    """The regression of the penalty whose log-loss on `validation` is least, calibrated there.
+    """The regression with the C of the lowest log-loss on `validation`, calibrated on it.
 
     Raises: ValueError where a vector of `fit` is not finite or is zero, and where `validation`
         cannot be calibrated on.
@@ -140,7 +139,7 @@ def fitted(fit: Vectors, validation: Vectors, grid: Sequence[float] = GRID) -> P
     if not norms.all():
         raise ValueError("the evaluator gives a text the vector zero: take another evaluator")
     features = _features(fit)
-    # In place: at 768 dimensions 50,000 pairs take 600 MB.
+    # Standardised in place: 50,000 pairs take 600 MB at 768 dimensions.
     mean, scale = features.mean(axis=0, dtype=np.float64), features.std(axis=0, dtype=np.float64)
     scale[scale == 0] = 1.0
     features -= mean.astype(np.float32)
@@ -154,7 +153,8 @@ def fitted(fit: Vectors, validation: Vectors, grid: Sequence[float] = GRID) -> P
         bare = PairModel(weights.reshape(4, -1), bias, Platt(1.0, 0.0))
         logits = pair_logits(bare, validation)
         platt = fitted_platt(logits, validation.labels)
-        loss = _loss(platt.logits(logits), validation.labels)
+        calibrated = platt.logits(logits)
+        loss = float((np.logaddexp(0.0, calibrated) - validation.labels * calibrated).mean())
         if best is None or loss < best[0]:
             best = loss, PairModel(bare.weights, bias, platt)
     assert best is not None
@@ -162,23 +162,23 @@ def fitted(fit: Vectors, validation: Vectors, grid: Sequence[float] = GRID) -> P
 
 
 def pair_logits(model: PairModel, pairs: Vectors, block: int = 8_192) -> Floats:
-    """Logits of the pairs before calibration, a block of them at a time."""
-    found = np.empty(len(pairs.first))
-    for start in range(0, len(found), block):
+    """Uncalibrated logits, (pairs,), computed in blocks of pairs."""
+    logits = np.empty(len(pairs.first))
+    for start in range(0, len(logits), block):
         rows = slice(start, start + block)
         first, second = pairs.vectors[pairs.first[rows]], pairs.vectors[pairs.second[rows]]
-        found[rows] = model.logits(first, second)
-    return found
+        logits[rows] = model.logits(first, second)
+    return logits
 
 
 def cosines(pairs: Vectors, block: int = 8_192) -> Floats:
     """The cosine of each pair."""
-    found = np.empty(len(pairs.first))
-    for start in range(0, len(found), block):
+    similarities = np.empty(len(pairs.first))
+    for start in range(0, len(similarities), block):
         rows = slice(start, start + block)
         u, v = (_unit(pairs.vectors[side[rows]]) for side in (pairs.first, pairs.second))
-        found[rows] = np.einsum("nd,nd->n", u, v)
-    return found
+        similarities[rows] = np.einsum("nd,nd->n", u, v)
+    return similarities
 
 
 def write(directory: Path, model: PairModel) -> None:
@@ -210,21 +210,17 @@ def read(directory: Path) -> PairModel:
 def _features(pairs: Vectors) -> npt.NDArray[np.float32]:
     """(pairs, 4 d)"""
     d = pairs.vectors.shape[1]
-    found = np.empty((len(pairs.first), 4 * d), dtype=np.float32)
+    features = np.empty((len(pairs.first), 4 * d), dtype=np.float32)
     u, v = _unit(pairs.vectors[pairs.first]), _unit(pairs.vectors[pairs.second])
-    found[:, :d] = v
-    np.subtract(v, u, out=found[:, d : 2 * d])
-    np.abs(found[:, d : 2 * d], out=found[:, 2 * d : 3 * d])
-    np.multiply(u, v, out=found[:, 3 * d :])
-    return found
+    features[:, :d] = v
+    np.subtract(v, u, out=features[:, d : 2 * d])
+    np.abs(features[:, d : 2 * d], out=features[:, 2 * d : 3 * d])
+    np.multiply(u, v, out=features[:, 3 * d :])
+    return features
 
 
 def _unit(vectors: npt.ArrayLike) -> npt.NDArray[np.floating]:
-    given = np.asarray(vectors)
+    array = np.asarray(vectors)
     with np.errstate(invalid="ignore", divide="ignore"):
-        unit: npt.NDArray[np.floating] = given / np.linalg.norm(given, axis=1, keepdims=True)
+        unit: npt.NDArray[np.floating] = array / np.linalg.norm(array, axis=1, keepdims=True)
     return unit
-
-
-def _loss(logits: Floats, labels: npt.NDArray[np.int64]) -> float:
-    return float((np.logaddexp(0.0, logits) - labels * logits).mean())

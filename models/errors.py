@@ -1,4 +1,4 @@
-"""The two ways in which a language model fails a run, and the name that a misspelt one meant."""
+"""Errors of language models that end a run, and the suggestion for a misspelt name."""
 
 import difflib
 from collections.abc import Iterable
@@ -11,9 +11,9 @@ class Unusable(TercetError, ValueError):
 
 
 class Stopped(TercetError):
-    """Asking cannot continue (an endpoint that only fails, a ceiling); exit code 1.
+    """Requests cannot continue (every endpoint fails, or a ceiling is reached); exit code 1.
 
-    Answers so far are safe, and the same command continues from there.
+    The answers received so far are stored, and the same command continues from there.
     """
 
     exit_code = 1
@@ -23,7 +23,7 @@ class CeilingReached(Stopped):
     """The recipe's ceiling on tokens or money is reached: only a person may raise it."""
 
 
-def suggest(name: str, known: Iterable[str]) -> str:
-    """`; the nearest is 'NAME'` if a known name is like this one, else nothing."""
-    alike = difflib.get_close_matches(name, list(known), n=1)
+def suggest(name: str, names: Iterable[str]) -> str:
+    """`; the nearest is 'NAME'` if one of the names is similar, else an empty string."""
+    alike = difflib.get_close_matches(name, list(names), n=1)
     return f"; the nearest is {alike[0]!r}" if alike else ""

@@ -1,8 +1,8 @@
 """The contract of a method: sentences and their knowledge in, generations out.
 
-A module of methods has `METHODS`, a dict from the name of a method to its `Method`. A rule's
-`generate` makes the texts itself; a prompted method's gives what goes into its prompt, and a
-language model writes the texts.
+A module of methods has `METHODS`, a dict from the name of a method to its `Method`. The `generate`
+of a rule writes the texts itself. The `generate` of a prompted method returns the variables of its
+prompt, and a language model writes the texts.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -15,18 +15,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import BaseModel, ConfigDict, Field
 
+from tercet.models.runs import begins
 from tercet.models.seeding import Ids, text_ids
 
 Purpose: TypeAlias = Literal["positive", "negative"]
-# What a text says beside its sentence: the same, something else in one fact, something on the same
-# topic, or something unrelated.
+# How a text's meaning relates to its sentence: the same, one fact changed, the same topic only, or
+# unrelated.
 Relation: TypeAlias = Literal["keeps", "alters", "topic", "other"]
 Need: TypeAlias = Literal["mentions", "sentence_categories", "graph", "documents", "pool"]
-# What a prompted method asks about: each anchor, or each paragraph with an anchor in it.
+# A prompted method asks about each anchor, or about each paragraph that has an anchor.
 Unit: TypeAlias = Literal["sentence", "passage"]
 # The table whose rows a method reads: sentences with their anchors, or passages.
 Each: TypeAlias = Literal["sentences", "passages"]
-# What answers are checked for beside what all are (`models/prompted/checks.py`).
+# Checks of an answer beside those of every answer (`models/prompted/checks.py`).
 Check: TypeAlias = Literal[
     "whole_source", "question", "query", "new_entity", "new_number", "new_record"
 ]
@@ -47,18 +48,18 @@ Columns:
     operation: `next_sentences`, `rest_of_paragraph`, `neighbour_paragraph`, `word_repetition`,
         `cutoff`, `telegram`, `word_shuffle`, `exchange_synonym`, `rewrite_number`, `swap_entity`,
         `change_quantity`, `exchange_antonym`, `insert_negation`, `remove_negation`, `random`,
-        `mined`, `title` or `heading`; of a prompted method what it was asked for, such as
-        `paraphrase`, `contradict` or `revise_entity`, and of a query its kind
-    old: the words replaced, joined by `; `; NULL if nothing was
+        `mined`, `title` or `heading`; for a prompted method its request, such as `paraphrase`,
+        `contradict` or `revise_entity`, and for a query its kind
+    old: the replaced words, joined by `; `; NULL if no word was replaced
     new: the words in their place
-    mention_id: → `mentions.mention_id` of the first mention changed; NULL if none was
+    mention_id: → `mentions.mention_id` of the first changed mention; NULL if none was changed
     node_id: → `kg_nodes.node_id`: the new entity, or for a number the original quantity
     pool: for a changed entity: `T_p`, of the same type and with a neighbour in common (with
         `choice: nearest` a weighted cosine of neighbourhoods of at least 0.15), or `T_r`, of the
         same type
 """
 GENERATED = pa.schema([("sentence_id", pa.uint64()), ("raw", pa.string()), ("detail", DETAIL)])
-# What a prompted method gives: `values` is a JSON object of the prompt's variables.
+# Rows that a prompted method returns: `values` is a JSON object of the prompt's variables.
 ASKED = pa.schema([("sentence_id", pa.uint64()), ("values", pa.string()), ("detail", DETAIL)])
 
 GENERATIONS = pa.schema(
@@ -90,27 +91,26 @@ Key: `generation_id`.
 
 Columns:
     generation_id: id of method, sentence, number and words
-    purpose: what it is meant to be: `positive` or `negative`
-    relation: what the text does to the meaning: `keeps`, `alters`, `topic` (only about the same
-        thing) or `other` (unrelated); null for extractions
-    sentence_id: → `sentences.sentence_id`, the anchor; of a query → `passages.passage_id`
-    method: the method that wrote it
-    passage: the paragraph or the passage that was asked about; NULL where it was the sentence
-        alone
-    as_anchor: whether the answer is to be the anchor, and what was asked about its positive; NULL
+    purpose: intended role: `positive` or `negative`
+    relation: relation to the sentence's meaning: `keeps`, `alters`, `topic` (the same topic only)
+        or `other` (unrelated); NULL for extractions
+    sentence_id: → `sentences.sentence_id`, the anchor; for a query → `passages.passage_id`
+    method: the method that wrote the text
+    passage: the paragraph or passage in the request; NULL for a single sentence
+    as_anchor: whether the text becomes the anchor, and its sentence or passage the positive; NULL
         for rules over sentences
     prompt: the prompt as sent, rendered for this row; the bare sentence for a generator; NULL for
         rules
-    shots: the answers of the worked examples that were shown before the prompt; NULL without any
-    checks: what the method has `parse` check beside what it checks of all answers; NULL for rules
+    shots: the answers of the worked examples before the prompt; NULL without any
+    checks: the method's checks by `parse`, in addition to those of every answer; NULL for rules
     model: the model that answered, a generator by its name in the recipe; NULL for rules
-    sampling: how the answer was sampled, as JSON: `temperature`, `top_p`, `max_tokens`; of a
+    sampling: the sampling of the answer, as JSON: `temperature`, `top_p`, `max_tokens`; for a
         generator also `backend`, `top_k`, `beams`, `no_repeat` and `max_new` (through vLLM the
         sampling is plain); NULL for rules
     request_digest: → `responses.request_digest`: id of prompt, shots, model, sampling, schema and
-        the row's seed; of a generator also of backend, precision and the code that decodes; NULL
+        the row's seed; for a generator also of backend, precision and the code that decodes; NULL
         for rules
-    raw: the answer verbatim, before anything is cut off or checked
+    raw: the answer verbatim, before it is unwrapped and checked
     finish_reason: `stop`, or `length` if the length limit cut it off; always `stop` for rules
     n_tokens: tokens in the answer as the model's server counts them; for rules its words
     detail: what was changed, as in `candidates`
@@ -120,8 +120,7 @@ JOINT = "; "
 
 
 def purpose_of(relation: Relation) -> Purpose:
-    """What texts of this relation serve as: those that keep the meaning or the topic as positives,
-    the others as negatives."""
+    """`positive` for texts that keep the meaning or the topic, `negative` for all others."""
     return "positive" if relation in ("keeps", "topic") else "negative"
 
 
@@ -132,7 +131,7 @@ class Params(BaseModel):
 
 
 class Several(Params):
-    """Parameters of a method that can say more than one thing about a sentence."""
+    """Parameters of a method that can write several texts for one sentence."""
 
     per_sentence: int = Field(1, ge=1, le=16, description="generations of a sentence, at most")
 
@@ -140,8 +139,8 @@ class Several(Params):
 class Prompted(Params):
     """Parameters of a method whose texts a language model or a fitted generator writes.
 
-    Where relation or checks are none, those of the method's declaration hold; where temperature,
-    top_p or max_tokens are none, the model's own settings decide.
+    If relation or checks is None, that of the method's declaration holds; if temperature, top_p or
+    max_tokens is None, that of the model's settings.
     """
 
     per_unit: int = Field(1, ge=1, le=16, description="texts about a sentence or passage, at most")
@@ -154,8 +153,8 @@ class Prompted(Params):
     )
     relation: Relation | None = Field(
         None,
-        description="what the answers do to the sentence's meaning; of keeps and topic they are "
-        "positives, else negatives",
+        description="effect of the answers on the sentence's meaning; keeps and topic give "
+        "positives, the others negatives",
     )
     unit: Unit = Field(
         "sentence",
@@ -164,11 +163,11 @@ class Prompted(Params):
     )
     as_anchor: bool = Field(
         False,
-        description="the answer becomes the anchor, and what was asked about its positive; with "
+        description="the answer becomes the anchor, and its sentence or passage the positive; with "
         "relation: topic",
     )
     checks: tuple[Check, ...] | None = Field(
-        None, description="what an answer is refused for beside what all are"
+        None, description="checks of an answer, in addition to those of every answer"
     )
     temperature: float | None = Field(None, ge=0, le=2)
     top_p: float | None = Field(None, gt=0, le=1)
@@ -179,8 +178,8 @@ class Prompted(Params):
 class Pool:
     """All anchors, as a hash ring.
 
-    ring: sorted positions (`seeding.mix` of the sentence ids); sentence_ids, doc_ids: in the order
-    of the ring; texts: the texts of some sentences, in the order in which they are asked for.
+    ring: sorted positions (`seeding.mix` of the sentence ids). sentence_ids, doc_ids: in the order
+    of the ring. texts: returns the texts of some sentence ids, in the order of the ids.
     """
 
     ring: Ids
@@ -191,18 +190,18 @@ class Pool:
 
 @dataclass(frozen=True)
 class MethodInput:
-    """What one call of a method sees.
+    """Input of one call of a method.
 
-    sentences: whole documents, rows in document order (sentence_id, text, doc_id, paragraph,
-        n_words), of the train split only; of a method over passages these (sentence_id, which is
+    sentences: whole documents of the train split, rows in document order (sentence_id, text,
+        doc_id, paragraph, n_words). A method over passages gets passages (sentence_id, which is
         the passage's id, text, context, source, doc_id).
     anchors: the rows of `sentences` to generate for, ascending.
-    mentions: the mentions of these sentences, in any order; None where the method needs none.
-    replacements: what the method's `open_graph` made of the knowledge graph, or None.
+    mentions: the mentions of these sentences, in any order; None if the method needs none.
+    replacements: the result of the method's `open_graph` on the knowledge graph, or None.
     pool: all anchors, or None.
     categories: the categories of these sentences (sentence_id, category), or None.
-    places: what the method's `open_passages` made of all passages, or None.
-    language: that of the pipeline that named the entities; None where a lexicon did, in English.
+    places: the result of the method's `open_passages` on all passages, or None.
+    language: language of the pipeline that named the entities; None if an English lexicon did.
     """
 
     sentences: pa.Table
@@ -232,41 +231,43 @@ class MethodInput:
         return list(self.sentences["text"].take(pa.array(self.anchors)).to_pylist())
 
     def passages(self) -> Iterator[tuple[int, str]]:
-        """The paragraphs that have an anchor: the id of its first, and the paragraph's text."""
+        """The id of the first anchor and the text of each paragraph that has an anchor."""
         docs, paragraphs = (self.sentences[name].to_numpy() for name in ("doc_id", "paragraph"))
-        new = np.ones(len(docs), dtype=bool)
-        new[1:] = (docs[1:] != docs[:-1]) | (paragraphs[1:] != paragraphs[:-1])
-        bounds = np.append(np.flatnonzero(new), len(docs))
+        bounds = np.append(np.flatnonzero(begins(docs, paragraphs)), len(docs))
         of = np.searchsorted(bounds, self.anchors, side="right") - 1
         ids = self.ids()
         for group, first in zip(*np.unique(of, return_index=True), strict=True):
             rows = self.sentences["text"].slice(bounds[group], bounds[group + 1] - bounds[group])
             yield int(ids[first]), " ".join(rows.to_pylist())
 
+    def spans(self, *kinds: str) -> dict[int, list[tuple[int, int]]]:
+        """(start, end) of the mentions of these kinds, by index into `anchors`."""
+        spans: dict[int, list[tuple[int, int]]] = {}
+        for kind in kinds:
+            columns = self.located(kind).select(["row", "start", "end"]).columns
+            for row, start, end in zip(*(c.to_pylist() for c in columns), strict=True):
+                spans.setdefault(row, []).append((start, end))
+        return spans
+
     def category(self) -> list[str]:
-        """What each anchor is about; "" where that is not known."""
-        known: dict[int, str] = {}
-        if self.categories is not None:
-            columns = (self.categories[name].to_pylist() for name in self.categories.column_names)
-            known = dict(zip(*columns, strict=True))
-        return [known.get(row_id, "") for row_id in self.ids().tolist()]
+        """The category of each anchor, "" if it has none."""
+        if self.categories is None:
+            return [""] * len(self.anchors)
+        columns = (column.to_pylist() for column in self.categories.columns)
+        names = dict(zip(*columns, strict=True))
+        return [names.get(row_id, "") for row_id in self.ids().tolist()]
 
     def located(self, kind: str) -> pa.Table:
         """The anchors' mentions of one kind, ordered by anchor and offset.
 
-        The column `row` (int64) added to them is the index into `anchors`.
+        The added column `row` (int64) is the index into `anchors`.
+        Raises: ValueError if the method got no mentions.
         """
         if self.mentions is None:
             raise ValueError("this method needs mentions, and was given none")
         mentions = self.mentions.filter(pc.equal(self.mentions["kind"], kind))
-        ids = self.ids()
-        order = np.argsort(ids)
-        wanted = mentions["sentence_id"].to_numpy()
-        at = np.searchsorted(ids[order], wanted)
-        inside = at < len(ids)
-        inside[inside] = ids[order][at[inside]] == wanted[inside]
-        rows = order[at[inside]]
-        table = mentions.filter(pa.array(inside)).append_column("row", pa.array(rows, pa.int64()))
+        rows = pc.index_in(mentions["sentence_id"], value_set=pa.array(self.ids()))
+        table = mentions.append_column("row", rows.cast(pa.int64())).filter(pc.is_valid(rows))
         return table.sort_by([("row", "ascending"), ("start", "ascending"), ("end", "ascending")])
 
 
@@ -275,29 +276,29 @@ Generate: TypeAlias = Callable[[MethodInput, Any, int], pa.Table]
 
 @dataclass(frozen=True)
 class Method:
-    """One way to generate: what for, from what, with which parameters.
+    """A way to generate texts: its purpose, its inputs and its parameters.
 
-    relation: what its texts do to the sentence's meaning.
-    generate: (given, params, seed) to a table of `GENERATED`, of a prompted method of `ASKED`; the
-        rows of a sentence lie together, in the anchors' order. A sentence to which the method does
-        not apply has no row. What it draws about a row is a function of (seed, sentence id,
-        purpose) alone.
-    open_graph: makes what `MethodInput.replacements` holds, of kg_nodes and the batches of
-        kg_edges, once a graph; of a method that needs the graph.
-    open_passages: makes what `MethodInput.places` holds, of the batches of all passages (source,
-        context); of a rule over passages.
-    prompt: of a prompted method the name of its file in `models/prompted/prompts`, if it has one of
-        ours; its `params` are `Prompted`. Its own name is that of its file in `shots`.
-    variables: what `values` holds, hence what a user's own prompt may name. optional: those of them
-        that a worked example may leave out, empty then.
-    checks: what the answers are checked for.
-    unit, as_anchor: as in `Prompted`. Of a rule over passages the text is a query, the anchor.
-    each: the table whose rows it reads. From passages come queries: what it writes is the anchor,
-        and the passage its positive; of a rule the passage without its context.
-    languages: those whose texts it can read, as "en"; empty: any. Of a prompted method the model
-        decides.
-    module: of an installed package's: the module that its entry point names, whose code is part of
-        the versions that use it, with all that it imports of its package.
+    relation: how its texts relate to the sentence's meaning.
+    generate: from (inputs, params, seed) to a table of `GENERATED`, or of `ASKED` for a prompted
+        method. The rows of a sentence are adjacent, in the order of the anchors; a sentence to
+        which the method does not apply has no row. Each draw about a row is a function of (seed,
+        sentence id, purpose) alone.
+    open_graph: makes `MethodInput.replacements` from kg_nodes and the batches of kg_edges, once
+        per graph; only for a method that needs the graph.
+    open_passages: makes `MethodInput.places` from the batches of all passages (source, context);
+        only for a rule over passages.
+    prompt: name of the built-in prompt file in `models/prompted/prompts`, if a prompted method has
+        one; its `params` are `Prompted`. Its file in `shots` has the method's name.
+    variables: keys of `values`, which a user's own prompt may name. optional: the variables that a
+        worked example may leave out; they are then empty.
+    checks: names of the checks of an answer.
+    unit, as_anchor: as in `Prompted`. The text of a rule over passages is a query, the anchor.
+    each: the table whose rows it reads. A method over passages writes queries: its text is the
+        anchor, and the passage the positive (for a rule the passage without its context).
+    languages: languages whose texts it can read, as "en"; empty: any. For a prompted method the
+        model decides.
+    module: for a method of an installed package, the module that the entry point names. Its code,
+        with all that it imports from its package, is part of the versions that use the method.
     """
 
     name: str
@@ -319,7 +320,7 @@ class Method:
     languages: Sequence[str] = ("en",)
 
     def reads(self, language: str) -> bool:
-        """Whether it can be given texts of this language."""
+        """Whether the method can read texts of this language."""
         return self.prompted or not self.languages or language in self.languages
 
     @property
@@ -330,7 +331,7 @@ class Method:
 
 @dataclass
 class Output:
-    """Collects generations; a text that a sentence already has is not taken twice."""
+    """Collects generations; a text that a sentence already has is not added twice."""
 
     rows: list[tuple[int, str, str, str | None, str | None, int | None, int | None, str | None]] = (
         field(default_factory=list)
@@ -349,7 +350,7 @@ class Output:
         node_id: int | None = None,
         pool: str | None = None,
     ) -> bool:
-        """Adds one generation; False where the sentence already has this text."""
+        """Adds one generation; returns False if the sentence already has this text."""
         if sentence_id != self._sentence:
             self._sentence, self._texts = sentence_id, set()
         if raw in self._texts:
@@ -370,11 +371,9 @@ class Output:
 
 
 def numbered(sentence_ids: Ids) -> npt.NDArray[np.int64]:
-    """The number of each row among those of its sentence, from 0; a sentence's lie together."""
+    """The number of each row among the adjacent rows of its sentence, from 0."""
     rows = np.arange(len(sentence_ids))
-    new = np.ones(len(rows), dtype=bool)
-    new[1:] = sentence_ids[1:] != sentence_ids[:-1]
-    return np.asarray(rows - np.maximum.accumulate(np.where(new, rows, 0)))
+    return np.asarray(rows - np.maximum.accumulate(np.where(begins(sentence_ids), rows, 0)))
 
 
 def generation_ids(method: str, sentence_ids: Ids, raws: Sequence[str]) -> Ids:

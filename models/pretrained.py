@@ -1,6 +1,6 @@
-"""Loads a checkpoint's language model and tokenizer; a fault is reported in one sentence.
+"""Loads a checkpoint's language model and tokenizer; faults are reported in one sentence.
 
-Incomplete checkpoints are refused: transformers would draw missing weights at random.
+Incomplete checkpoints are refused, since transformers would initialise missing weights at random.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from safetensors import SafetensorError
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
-# What transformers raises for a directory that it cannot load.
+# Errors of transformers for a directory that it cannot load.
 FAULTS = (
     KeyError,
     OSError,
@@ -25,15 +25,15 @@ FAULTS = (
 )
 
 
-def whole(kind: Any, directory: Path | str, new_head: bool = False, **given: Any) -> Any:
-    """`kind.from_pretrained`, from safetensors alone and without code of the checkpoint's own.
+def whole(kind: Any, directory: Path | str, new_head: bool = False, **arguments: Any) -> Any:
+    """`kind.from_pretrained` from safetensors only, without running the checkpoint's own code.
 
-    new_head: what lies outside the base model may be missing, and is then drawn.
-    Raises one of `FAULTS`, ValueError where weights are missing.
+    new_head: weights outside the base model may be missing; they are then initialised at random.
+    Raises: one of `FAULTS`; ValueError if weights are missing.
     """
-    given |= {"use_safetensors": True, "trust_remote_code": False}
-    model, told = kind.from_pretrained(directory, output_loading_info=True, **given)
-    missing = sorted(told["missing_keys"])
+    arguments |= {"use_safetensors": True, "trust_remote_code": False}
+    model, report = kind.from_pretrained(directory, output_loading_info=True, **arguments)
+    missing = sorted(report["missing_keys"])
     if new_head:
         missing = [name for name in missing if name.startswith(f"{model.base_model_prefix}.")]
     if missing:
@@ -43,9 +43,16 @@ def whole(kind: Any, directory: Path | str, new_head: bool = False, **given: Any
 
 
 def load_tokenizer(directory: Path) -> Any:
-    """The model's tokenizer, with a token to pad with. Raises ValueError where it does not fit."""
+    """The model's tokenizer, with a padding token. Raises ValueError if it does not fit."""
+    tokenizer = whole_tokenizer(directory, int(loaded(AutoConfig, directory).vocab_size))
+    if tokenizer.pad_token_id is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    return tokenizer
+
+
+def whole_tokenizer(directory: Path, vocabulary: int) -> Any:
+    """A tokenizer for a model with so many embeddings. Raises ValueError if it does not fit."""
     tokenizer = loaded(AutoTokenizer, directory)
-    vocabulary = int(loaded(AutoConfig, directory).vocab_size)
     if len(tokenizer) <= len(tokenizer.all_special_tokens):
         raise ValueError(
             f"No language model can be taken from {directory}: its tokenizer is missing "
@@ -56,13 +63,11 @@ def load_tokenizer(directory: Path) -> Any:
             f"No language model can be taken from {directory}: its tokenizer has {len(tokenizer)} "
             f"tokens and its model {vocabulary}, so they do not belong together"
         )
-    if tokenizer.pad_token_id is None:
-        tokenizer.pad_token = tokenizer.eos_token
     return tokenizer
 
 
 def causal_model(directory: Path) -> Any:
-    """A causal language model in fp32. Raises ValueError for another form."""
+    """A causal language model in fp32. Raises ValueError for another kind of model."""
     config = loaded(AutoConfig, directory)
     named = config.architectures or ()
     if config.is_encoder_decoder or not any("CausalLM" in a or "LMHead" in a for a in named):
@@ -75,17 +80,17 @@ def causal_model(directory: Path) -> Any:
 
 
 def loaded(kind: Any, directory: Path) -> Any:
-    """A configuration or a tokenizer. Raises ValueError with one sentence where that fails."""
-    # Left open, transformers asks at the terminal whether to run a checkpoint's own code.
-    return _told(directory, lambda: kind.from_pretrained(directory, trust_remote_code=False))
+    """A configuration or a tokenizer. Raises ValueError with one sentence if that fails."""
+    # With trust_remote_code unset, transformers would ask at the terminal.
+    return _attempt(directory, lambda: kind.from_pretrained(directory, trust_remote_code=False))
 
 
-def network(kind: Any, directory: Path, dtype: torch.dtype) -> Any:
-    """A model with all its weights. Raises ValueError with one sentence where that fails."""
-    return _told(directory, lambda: whole(kind, directory, dtype=dtype))
+def network(kind: Any, directory: Path, dtype: torch.dtype, new_head: bool = False) -> Any:
+    """`whole`, which raises ValueError with one sentence if that fails."""
+    return _attempt(directory, lambda: whole(kind, directory, new_head, dtype=dtype))
 
 
-def _told(directory: Path, load: Callable[[], Any]) -> Any:
+def _attempt(directory: Path, load: Callable[[], Any]) -> Any:
     transformers_logging.disable_progress_bar()
     try:
         return load()

@@ -11,7 +11,7 @@ Places: TypeAlias = npt.NDArray[np.int64]
 
 
 def begins(*columns: Column) -> npt.NDArray[np.bool_]:
-    """Whether each row differs from the one before it, as the first does. Shape (rows,)."""
+    """Whether each row differs from the row before it; True for the first. Shape (rows,)."""
     new = np.ones(len(columns[0]), dtype=np.bool_)
     new[1:] = columns[0][1:] != columns[0][:-1]
     for column in columns[1:]:
@@ -20,25 +20,29 @@ def begins(*columns: Column) -> npt.NDArray[np.bool_]:
 
 
 def repeats(column: Column) -> npt.NDArray[np.bool_]:
-    """Whether each row of a sorted column is one of several that are equal. Shape (rows,)."""
+    """Whether each row of a sorted column equals one of its neighbours. Shape (rows,)."""
     new = begins(column)
     return np.asarray(~(new & np.append(new[1:], True)[: len(new)]))
 
 
 def distinct(major: Column, minor: Column) -> Places:
-    """The places of the distinct pairs, by major and then minor; of equal ones the first."""
+    """Row numbers of the distinct pairs, sorted by major, then minor; the first of equal pairs."""
     order = np.lexsort((minor, major))
     return order[begins(major[order], minor[order])]
 
 
 def ranges(starts: Places, sizes: Places) -> Places:
-    """The numbers from each start on, one range behind another. Shape (sum of sizes,)."""
-    inside = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    return np.asarray(np.repeat(starts, sizes) + inside, dtype=np.int64)
+    """`size` consecutive numbers from each start, concatenated. Shape (sum of sizes,)."""
+    return np.asarray(np.repeat(starts, sizes) + places_within(sizes), dtype=np.int64)
+
+
+def places_within(sizes: Places) -> Places:
+    """The numbers 0 to size - 1 for each size, concatenated. Shape (sum of sizes,)."""
+    return np.asarray(np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes))
 
 
 def pieces(sizes: Places, most: int) -> Iterator[slice]:
-    """Slices of neighbouring items whose sizes add up to at most `most`, or that are one item."""
+    """Slices of neighbouring items whose sizes sum to at most `most`; a larger item is alone."""
     reach = np.cumsum(sizes)
     low = 0
     while low < len(sizes):

@@ -1,9 +1,9 @@
 """Content-derived ids and seeded draws, the same under any partition, order or worker count.
 
-Ids are the lower 64 bits of the MD5 of the text, which is also what DuckDB's ``md5_number_lower``
-gives, so that an id can be made in Python and in SQL alike. MD5 serves as a stable hash here, not
-as protection. Draws are counter-based (SplitMix64): a draw about a row is a function of
-(recipe seed, purpose, row id, counter) alone.
+An id is the lower 64 bits of the text's MD5, as DuckDB's ``md5_number_lower`` computes it, so
+Python and SQL give the same id. MD5 is only a stable hash here, not a protection. Draws are
+counter-based (SplitMix64): a draw about a row is a function of (recipe seed, purpose, row id,
+counter) alone.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ _SEPARATOR = "\x1f"
 
 
 def text_id(*parts: str) -> int:
-    """Id of the parts joined by a unit separator: one text gives the id of that text."""
+    """Id of the parts, joined by a unit separator; the id of the text if there is one part."""
     data = _SEPARATOR.join(parts).encode("utf-8", "surrogatepass")
     return int.from_bytes(hashlib.md5(data, usedforsecurity=False).digest()[8:], "little")
 
@@ -37,7 +37,7 @@ def text_ids(*columns: Iterable[str]) -> Ids:
 
 
 def mix(values: Ids) -> Ids:
-    """SplitMix64's finaliser, elementwise: a bijection of uint64 whose output bits are even."""
+    """SplitMix64's finaliser, elementwise: a bijection of uint64 with evenly spread output bits."""
     with np.errstate(over="ignore"):
         x = values + np.uint64(0x9E3779B97F4A7C15)
         x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -46,9 +46,9 @@ def mix(values: Ids) -> Ids:
 
 
 def draws(seed: int, purpose: str, ids: Ids, counter: int | Ids = 0) -> Ids:
-    """One 64-bit draw a row, a function of (seed, purpose, row id, counter) alone.
+    """One 64-bit draw per row, a function of (seed, purpose, row id, counter) alone.
 
-    `counter` tells several draws about one row apart: a number, or an array of the shape of `ids`.
+    counter: distinguishes several draws about one row; a number, or an array shaped like `ids`.
     """
     key = np.uint64(text_id(str(seed), purpose))
     count = np.asarray(counter, dtype=np.uint64)
@@ -56,7 +56,7 @@ def draws(seed: int, purpose: str, ids: Ids, counter: int | Ids = 0) -> Ids:
 
 
 def uniforms(seed: int, purpose: str, ids: Ids, counter: int | Ids = 0) -> npt.NDArray[np.float64]:
-    """Draws in [0, 1), one a row (53 bits)."""
+    """Draws in [0, 1), one per row (53 bits)."""
     bits = draws(seed, purpose, ids, counter) >> np.uint64(11)
     return bits.astype(np.float64) * 2.0**-53
 
@@ -64,7 +64,7 @@ def uniforms(seed: int, purpose: str, ids: Ids, counter: int | Ids = 0) -> npt.N
 def below(
     seed: int, purpose: str, ids: Ids, limit: int | npt.NDArray[np.int64], counter: int | Ids = 0
 ) -> npt.NDArray[np.int64]:
-    """Draws of whole numbers in [0, limit), one a row; `limit` is a number or one a row, >= 1."""
+    """Integer draws in [0, limit), one per row. limit: at least 1; one number, or one per row."""
     scaled = uniforms(seed, purpose, ids, counter) * np.asarray(limit, dtype=np.float64)
     return np.asarray(scaled, dtype=np.int64)
 
@@ -76,17 +76,17 @@ def choice(options: Sequence[str], seed: int, purpose: str, row_id: int) -> str:
 
 
 def ring_start(ring: Ids, seed: int, purpose: str, ids: Ids) -> npt.NDArray[np.int64]:
-    """Where each row enters a hash ring: the index of the first member at or after its draw.
+    """The index of the first ring member at or after each row's draw.
 
-    `ring` holds the members' positions (`mix` of their ids), sorted. A row walks from there,
-    wrapping around. A member that joins or leaves changes only the draws that fall on it.
+    ring: the members' positions (`mix` of their ids), sorted. Each row walks the ring from its
+    index on, wrapping around. A member that joins or leaves changes only the draws that hit it.
     """
-    found = np.searchsorted(ring, draws(seed, purpose, ids))
-    return np.asarray(found % max(len(ring), 1), dtype=np.int64)
+    starts = np.searchsorted(ring, draws(seed, purpose, ids))
+    return np.asarray(starts % max(len(ring), 1), dtype=np.int64)
 
 
 def sample(rows: pa.Table, key: str, most: int | None, seed: int, purpose: str) -> pa.Table:
-    """At most so many of the rows (None: all), in their order, drawn by the ids in a column."""
+    """At most `most` of the rows (None: all) in their order, drawn by the ids in column `key`."""
     if most is None or rows.num_rows <= most:
         return rows
     drawn = draws(seed, purpose, rows[key].to_numpy())

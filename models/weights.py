@@ -1,4 +1,4 @@
-"""Where a model's files lie: a directory, a GGUF file, one inside a package, or a hub."""
+"""Locates a model's files: a directory, a GGUF file, a folder in a package, or the hub."""
 
 import errno
 import functools
@@ -11,21 +11,20 @@ from pathlib import Path
 from tercet.errors import TercetError
 
 PACKAGE_PREFIX = "package:"
-# The files of a model that are fetched from a hub.
+# File patterns that are downloaded from the hub.
 FETCHED = ("*.json", "*.safetensors", "*.txt", "*.model", "*.jinja", "*/*.json", "*/*.safetensors")
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class ModelMissing(TercetError, ValueError):
-    """No such model: one sentence that says what to do."""
+    """A model that cannot be found or read; the message says what to do."""
 
 
 def locate(name: str) -> Path | None:
-    """The local directory of a model, or None where it is a hub's name that must be fetched.
+    """The local directory of a model, or None for a name on the hub that must be downloaded.
 
-    `package:PACKAGE/FOLDER` is a folder inside an installed Python package; the package is found
-    without being imported. A GGUF file stands for the directory that `gguf.unpack` makes of it. A
-    name with the shape of a path must exist.
+    `package:PACKAGE/FOLDER` is a folder inside an installed Python package, which is not imported.
+    A GGUF file is unpacked first (`unpack`). A name that looks like a path must exist.
 
     Raises: ModelMissing.
     """
@@ -53,16 +52,16 @@ def locate(name: str) -> Path | None:
 def fetch(name: str) -> Path:
     """The local directory of a model, downloaded from the hub when it is not local.
 
-    Raises: ModelMissing when the hub has no such model or cannot be reached; what said so when
-        the disk is full.
+    Raises: ModelMissing when the hub has no such model or cannot be reached; the original OSError
+        when the disk is full.
     """
-    found = locate(name)
-    if found is not None:
-        return found
+    local = locate(name)
+    if local is not None:
+        return local
     from huggingface_hub import snapshot_download
 
     try:
-        found = Path(snapshot_download(name, allow_patterns=list(FETCHED)))
+        local = Path(snapshot_download(name, allow_patterns=list(FETCHED)))
     except Exception as error:
         full = _full_disk(error)
         if full is not None:
@@ -72,14 +71,14 @@ def fetch(name: str) -> Path:
             f"The model {name!r} is neither a local directory nor available from the hub "
             f"({type(error).__name__}): check its name, the network and HF_TOKEN.",
         ) from None
-    return _with_safetensors(found, name)
+    return _with_safetensors(local, name)
 
 
 def cached(name: str) -> Path | None:
-    """The local directory of a model if it is here already, without asking any network."""
-    found = locate(name)
-    if found is not None:
-        return found
+    """The local directory of a model, or None if it is not on this machine; uses no network."""
+    local = locate(name)
+    if local is not None:
+        return local
     from huggingface_hub import snapshot_download
 
     try:
@@ -89,7 +88,7 @@ def cached(name: str) -> Path | None:
 
 
 def _full_disk(error: BaseException | None) -> BaseException | None:
-    """The error of a full disk or quota behind this one, if that is its cause."""
+    """The full disk or quota among the causes of this error, else None."""
     while error is not None:
         number = getattr(error, "errno", None)
         if number in _FULL or "No space left on device" in str(error):
@@ -99,8 +98,8 @@ def _full_disk(error: BaseException | None) -> BaseException | None:
 
 
 def _with_safetensors(path: Path, name: str) -> Path:
-    """The directory, if there are weights in it, and none in a pickle. Raises: ModelMissing."""
-    # A layer's lie in a folder of its own, a router's layers deeper.
+    """The directory, if its weights are in safetensors. Raises ModelMissing otherwise."""
+    # Modules of sentence-transformers have folders of their own; a Router nests them deeper.
     for pickle in sorted(path.glob("[0-9]*/**/pytorch_model.bin")):
         if not (pickle.parent / "model.safetensors").is_file():
             raise ModelMissing(
@@ -154,43 +153,39 @@ def _inside_package(name: str) -> Path:
 
 SUFFIX = ".gguf"
 _MAGIC = b"GGUF"
-# Those whose tensors and tokenizer transformers reads like the originals; SmolLM2 is one.
+# The architecture whose GGUF tensors and tokenizer transformers restores exactly (SmolLM2).
 _ARCHITECTURE = "llama"
 
 
 def unpack(file: Path) -> Path:
-    """The directory with the model of a GGUF file: bf16 weights, tokenizer and chat template.
+    """Converts a GGUF file to a model directory: bf16 weights, tokenizer and chat template.
 
-    It is made once, under the digest of the file, in `tercet/gguf` of the user's cache directory
-    (`XDG_CACHE_HOME`). Making it takes seconds and the memory of the weights in fp32.
+    The directory is made once, named by the file's digest, in `tercet/gguf` of the user's cache
+    directory (`XDG_CACHE_HOME`). This takes seconds, and memory for the weights in fp32.
 
-    Raises: ValueError with one sentence for a file that is no GGUF, is damaged or cut off, or holds
-        a model of another architecture; ImportError where the package gguf is missing.
+    Raises: ValueError with one sentence for a file that is not GGUF, is damaged or truncated, or
+        holds a model of another architecture; ImportError if the package gguf is missing.
     """
-    found = file.stat()
-    folder = _cache() / _digest(file, found.st_size, found.st_mtime_ns)
+    status = file.stat()
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
+    folder = cache / "tercet" / "gguf" / _digest(file, status.st_size, status.st_mtime_ns)
     if not folder.is_dir():
         _check(file)
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder.parent) as made:
-            _convert(file, Path(made) / "model")
+        with tempfile.TemporaryDirectory(dir=folder.parent) as temporary:
+            _convert(file, Path(temporary) / "model")
             try:
-                (Path(made) / "model").rename(folder)
+                (Path(temporary) / "model").rename(folder)
             except OSError:
-                # Another process was quicker.
+                # Another process may have made the directory in the meantime.
                 if not folder.is_dir():
                     raise
     return folder
 
 
-def _cache() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(base).expanduser() / "tercet" / "gguf"
-
-
 @functools.lru_cache
 def _digest(file: Path, size: int, changed_ns: int) -> str:
-    """SHA-256 of the file, 16 hex digits. size, changed_ns: when it is to be computed again."""
+    """SHA-256 of the file, 16 hex digits; computed again when size or changed_ns changes."""
     with file.open("rb") as content:
         return hashlib.file_digest(content, "sha256").hexdigest()[:16]
 

@@ -1,1 +1,1 @@
-"""Facts of the English language that several rules share."""
+"""English grammar and word lists that several rules share."""

@@ -1,6 +1,6 @@
-"""The part of speech of a word in context, by rules about the words around it.
+"""The part of speech of a word, by rules about its neighbours.
 
-Each rule answers "surely" or "not surely": where no neighbour decides, a word is left alone.
+Each rule answers whether the part of speech is certain. If no neighbour decides, the answer is no.
 """
 
 import re
@@ -38,7 +38,7 @@ _NO_PASTS = _LISTS["no_pasts"]
 _BEFORE_NOUNS = _LISTS["before_nouns"]
 _FUNCTION = STOP_WORDS | DETERMINERS | PREPOSITIONS | AUXILIARIES | SUBJECTS | CONJUNCTIONS
 
-BOUNDARY = ","  # a neighbour that is punctuation, or the text's end
+BOUNDARY = ","  # stands for punctuation and for the ends of the text
 _QUOTES = ('"', "“", "‘", "'", "`")
 _AFTER = re.compile(r"[\"”’'`]?\s+(\S+)(?:\s+(\S+))?")
 _CLOSED = '.,;:!?)]}…"”—–'
@@ -47,10 +47,10 @@ _OPENED = "([{—–"
 
 @dataclass(frozen=True)
 class Around:
-    """The words around a place, casefolded: two before it and two behind it.
+    """The two casefolded words before a span (earlier, before) and the two after it (after, later).
 
-    `BOUNDARY` stands for punctuation and for the text's ends; opens: whether a sentence begins at
-    the place.
+    `BOUNDARY` stands for punctuation and for the ends of the text. opens: whether a sentence begins
+    at the span.
     """
 
     earlier: str
@@ -61,9 +61,9 @@ class Around:
 
     @property
     def head(self) -> bool:
-        """Whether no content word that the place could modify comes behind it."""
+        """Whether no content word follows that the span could modify."""
         if self.after in openers():
-            # "The file stores the rows"; "the log scale" and "the file stores" are terms.
+            # A verb in "the file stores the rows"; part of a term in "the file stores" alone.
             clause = self.later in DETERMINERS or self.later in OBJECTS or self.later == "that"
             if self.after.removesuffix("s") not in DOUBTFUL_OPENERS:
                 clause = clause or self.later in PREPOSITIONS or self.later == BOUNDARY
@@ -134,7 +134,7 @@ def _pasts() -> frozenset[str]:
 
 
 def is_past_form(word: str) -> bool:
-    """Whether a content word behind a noun is mostly a past or a participle."""
+    """Whether a content word after a noun is mostly a past tense or participle."""
     return word in _pasts() or (len(word) > 4 and word.endswith("ed") and not word.endswith("eed"))
 
 
@@ -152,22 +152,22 @@ def is_adverb_form(word: str) -> bool:
     return len(word) > 4 and word.endswith("ly") and tags_of(word) <= _ADVERB_TAGS
 
 
-def is_noun(here: Around, plural: bool) -> bool:
-    """Whether a word is surely a noun, and the head of its phrase rather than a part of a term.
+def is_noun(context: Around, plural: bool) -> bool:
+    """Whether a word is surely a noun, and the head of its phrase instead of a part of a term.
 
-    Before it comes what opens a noun phrase (of adjectives those that make no term with their
-    noun); behind it what closes one. A bare singular after a preposition is mostly an idiom.
+    The word before must open a noun phrase (only adjectives that form no term with their noun), and
+    the word after must close it. A bare singular after a preposition is mostly an idiom.
     """
-    if not here.head or here.after in ("-", "/", "(", "_", "="):
+    if not context.head or context.after in ("-", "/", "(", "_", "="):
         return False
-    before = here.before
+    before = context.before
     if before in DETERMINERS:
-        # "That stores", "this changes": a pronoun and its verb.
+        # A pronoun with its verb: "that stores", "this changes".
         return not (plural and before in ("this", "that", "which", "what", "such"))
-    if here.opens:
-        return plural and here.after in AUXILIARIES
+    if context.opens:
+        return plural and context.after in AUXILIARIES
     if before in PLAIN_ADJECTIVES:
-        return plural or here.earlier in DETERMINERS
+        return plural or context.earlier in DETERMINERS
     if is_number(before):
         return plural
     if before in PREPOSITIONS and before not in ("to", "as", "like"):
@@ -175,9 +175,9 @@ def is_noun(here: Around, plural: bool) -> bool:
     return False
 
 
-def is_base_verb(here: Around) -> bool:
+def is_base_verb(context: Around) -> bool:
     """Whether a word in the base form is surely a verb."""
-    before, after = here.before, here.after
+    before, after = context.before, context.after
     if after in ("-", "of") or (after in AUXILIARIES and after not in HAVE):
         return False
     if before in MODALS or before in ("not", "never", "cannot", "let's"):
@@ -185,86 +185,90 @@ def is_base_verb(here: Around) -> bool:
     if before in DO:
         return after not in AUXILIARIES
     if before == "to":
-        return _takes(here) or (
-            not is_adjective_form(here.earlier)
-            and here.earlier in ("order", "used", "able", "want")
+        return _takes(context) or (
+            not is_adjective_form(context.earlier)
+            and context.earlier in ("order", "used", "able", "want")
         )
     if before in ("i", "we", "you", "they", "who"):
         return True
-    if here.opens:
-        return _takes(here)
+    if context.opens:
+        return _takes(context)
     if is_adverb_form(before) and before not in ("here", "there"):
-        return here.earlier in MODALS | {"to", "we", "they", "you", "not"}
+        return context.earlier in MODALS | {"to", "we", "they", "you", "not"}
     return False
 
 
-def _takes(here: Around) -> bool:
-    """Whether an object or a clause comes behind a verb."""
+def _takes(context: Around) -> bool:
+    """Whether an object or a clause follows."""
     return (
-        here.after in DETERMINERS
-        or here.after in OBJECTS
-        or here.after in ("how", "why", "whether")
+        context.after in DETERMINERS
+        or context.after in OBJECTS
+        or context.after in ("how", "why", "whether")
     )
 
 
-def is_third_person(here: Around, phrase: bool = False) -> bool:
+def is_third_person(context: Around, phrase: bool = False) -> bool:
     """Whether a word in -s is surely a verb."""
-    if here.after in ("-", "of", "'s") or here.after in AUXILIARIES:
+    if context.after in ("-", "of", "'s") or context.after in AUXILIARIES:
         return False
-    if here.before in ("it", "he", "she", "which", "who"):
-        return here.earlier not in PREPOSITIONS or here.before == "who"
-    if here.before in DETERMINERS and here.before not in ("this", "that"):
+    if context.before in ("it", "he", "she", "which", "who"):
+        return context.earlier not in PREPOSITIONS or context.before == "who"
+    if context.before in DETERMINERS and context.before not in ("this", "that"):
         return False
-    if here.before in PREPOSITIONS or here.before in CONJUNCTIONS - {"and", "that"}:
+    if context.before in PREPOSITIONS or context.before in CONJUNCTIONS - {"and", "that"}:
         return False
-    if is_adjective_form(here.before) or is_number(here.before):
+    if is_adjective_form(context.before) or is_number(context.before):
         return False
-    return phrase or _takes(here)
+    return phrase or _takes(context)
 
 
-def is_plural_subject(here: Around) -> bool:
+def is_plural_subject(context: Around) -> bool:
     """Whether the word before is mostly a plural noun: "files depend on"."""
-    before = here.before
+    before = context.before
     return len(before) > 3 and before.endswith("s") and not before.endswith(("ss", "us", "is"))
 
 
-def is_ing_verb(here: Around, phrase: bool = False) -> bool:
-    """Whether a word in -ing is surely a verb, and no noun or adjective."""
-    if here.before in DETERMINERS or here.after in ("-", "of"):
+def is_ing_verb(context: Around, phrase: bool = False) -> bool:
+    """Whether a word in -ing is surely a verb, not a noun or adjective."""
+    if context.before in DETERMINERS or context.after in ("-", "of"):
         return False
-    return phrase or _takes(here)
+    return phrase or _takes(context)
 
 
-def is_reduced(here: Around) -> bool:
-    """Whether a word in -ed says something of the noun before it: "values stored in"."""
-    before = here.before
+def is_reduced(context: Around) -> bool:
+    """Whether a word in -ed modifies the noun before it: "values stored in"."""
+    before = context.before
     plain = before != BOUNDARY and before.isalpha() and before not in _FUNCTION
-    return plain and here.after in ("in", "by", "with", "from", "at", "on", "for", "as")
+    return plain and context.after in ("in", "by", "with", "from", "at", "on", "for", "as")
 
 
-def is_participle(here: Around) -> bool:
-    """Whether a word in -ed is surely a participle that belongs to an auxiliary."""
-    if here.after in ("-",):
+def is_participle(context: Around) -> bool:
+    """Whether a word in -ed is surely a participle with an auxiliary."""
+    if context.after in ("-",):
         return False
-    last = here.earlier if is_adverb_form(here.before) else here.before
+    last = context.earlier if is_adverb_form(context.before) else context.before
     return last in BE or last in HAVE or last in ("get", "gets", "got")
 
 
-def is_past(here: Around) -> bool:
-    """Whether a word in -ed is surely a past, with a subject before and an object behind it."""
-    if here.before in AUXILIARIES or here.before in DETERMINERS or here.before in PREPOSITIONS:
+def is_past(context: Around) -> bool:
+    """Whether a word in -ed is surely a past tense: a subject precedes or an object follows."""
+    if (
+        context.before in AUXILIARIES
+        or context.before in DETERMINERS
+        or context.before in PREPOSITIONS
+    ):
         return False
-    return here.before in SUBJECTS - {"there"} or _takes(here)
+    return context.before in SUBJECTS - {"there"} or _takes(context)
 
 
-def is_attribute(here: Around) -> bool:
-    """Whether an adjective surely stands before its noun."""
-    after = here.after
+def is_attribute(context: Around) -> bool:
+    """Whether an adjective surely precedes its noun."""
+    after = context.after
     if after == BOUNDARY or not after.isalpha() or after in _FUNCTION or is_adverb_form(after):
         return False
-    before = here.before
+    before = context.before
     if (
-        here.opens
+        context.opens
         or before in DETERMINERS
         or before in PREPOSITIONS - {"to"}
         or before in ("more", "most")
@@ -273,10 +277,10 @@ def is_attribute(here: Around) -> bool:
     return is_adjective_form(before) or is_number(before) or before in HAVE
 
 
-def is_predicate(here: Around) -> bool:
-    """Whether an adjective surely says something of a subject: "it is valid"."""
-    closes = here.after == BOUNDARY or here.after in PREPOSITIONS | CONJUNCTIONS
-    if not closes and not is_adverb_form(here.after):
+def is_predicate(context: Around) -> bool:
+    """Whether an adjective is surely a predicate: "it is valid"."""
+    closes = context.after == BOUNDARY or context.after in PREPOSITIONS | CONJUNCTIONS
+    if not closes and not is_adverb_form(context.after):
         return False
-    last = here.earlier if is_adverb_form(here.before) else here.before
+    last = context.earlier if is_adverb_form(context.before) else context.before
     return last in BE

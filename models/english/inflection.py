@@ -1,7 +1,6 @@
-"""Plurals of nouns and forms of verbs, by lemminflect: its dictionary, and its guess beyond that.
+"""Plurals of nouns and forms of verbs, by lemminflect's dictionary and rules.
 
-The dictionary takes a second to read, hence its import inside functions. `inflection.tsv` has the
-forms that we write otherwise.
+Importing lemminflect takes a second, so functions import it. `inflection.tsv` overrides forms.
 """
 
 from dataclasses import dataclass
@@ -29,9 +28,9 @@ _ONES = {form: word for (word, tag), form in _OTHERWISE.items() if tag == "NNS"}
 
 
 def _inflected(word: str, tag: str) -> str:
-    """The form of a casefolded word that has this Penn tag.
+    """The form of a casefolded word with this Penn tag.
 
-    Of several spellings the first without a hyphen, and of plurals one that is no singular:
+    The first spelling without a hyphen is preferred, and a plural that differs from the singular:
     "mappings", not "mapping".
     """
     from lemminflect import getInflection
@@ -44,7 +43,7 @@ def _inflected(word: str, tag: str) -> str:
 
 @lru_cache(maxsize=1 << 16)
 def plural(text: str) -> str:
-    """The plural of a noun, or of the last word of a noun phrase; of a plural the same text."""
+    """The plural of a noun, or of the last word of a noun phrase; a plural stays as it is."""
     head, space, word = text.rpartition(" ")
     folded = word.lower()
     if not word or may_be_plural(folded):
@@ -55,7 +54,7 @@ def plural(text: str) -> str:
 
 
 def is_plural(text: str, lemma: str | None = None) -> bool:
-    """Whether a noun phrase is in the plural, as written; its lemma decides where it is known."""
+    """Whether a noun phrase is plural; the lemma decides if it is known."""
     folded = text.casefold()
     ones = singulars(folded.rpartition(" ")[2])
     if lemma is None:
@@ -64,13 +63,13 @@ def is_plural(text: str, lemma: str | None = None) -> bool:
 
 
 def may_be_plural(word: str) -> bool:
-    """Whether the casefolded word can be read as a plural noun, "sheep" and "firemen" included."""
+    """Whether the casefolded word can be a plural noun, as "sheep" and "firemen"."""
     return word in SAME_IN_BOTH or bool(singulars(word))
 
 
 @lru_cache(maxsize=1 << 16)
 def singulars(word: str) -> tuple[str, ...]:
-    """Forms that the casefolded word may be the plural of, likeliest first; () for none."""
+    """The possible singulars of the casefolded word, the likeliest first; () for none."""
     from lemminflect import getAllLemmas, getLemma
 
     if word in _ONES:
@@ -78,15 +77,15 @@ def singulars(word: str) -> tuple[str, ...]:
     ones = getAllLemmas(word).get("NOUN", ())
     if not ones and len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is")):
         ones = getLemma(word, "NOUN")
-    # Of a noun that is its own singular too the dictionary also has other spellings: "mid-wife".
+    # For nouns that are their own singular, the dictionary also lists other spellings.
     both = word in ones
     return tuple(one for one in ones if one != word and (word.startswith(one) or not both))
 
 
 @lru_cache(maxsize=1 << 16)
 def tags_of(word: str) -> frozenset[str]:
-    """The Penn tags of the forms that the casefolded word has, if it is a base: JJ of an adjective,
-    RB, NN, VB; none of a word that the dictionary lacks."""
+    """The Penn tags of the inflected forms of a casefolded base form (JJ, RB, NN, VB, …); empty if
+    the dictionary lacks the word."""
     from lemminflect import getAllInflections
 
     return frozenset(getAllInflections(word))
@@ -94,7 +93,7 @@ def tags_of(word: str) -> frozenset[str]:
 
 @dataclass(frozen=True)
 class Forms:
-    """The five forms of a verb; of "carry out" the first word changes."""
+    """The five forms of a verb; in "carry out" the first word is inflected."""
 
     base: str
     third: str
@@ -105,7 +104,7 @@ class Forms:
 
 @lru_cache(maxsize=1 << 13)
 def forms_of(verb: str) -> Forms:
-    """All forms of a verb, by its base."""
+    """The forms of a verb, from its base form."""
     head, space, rest = verb.partition(" ")
     tags = ("VBZ", "VBG", "VBD", "VBN")
     return Forms(verb, *(_inflected(head, tag) + space + rest for tag in tags))
@@ -113,17 +112,17 @@ def forms_of(verb: str) -> Forms:
 
 @cache
 def irregular_verbs() -> dict[str, Forms]:
-    """The verbs whose past does not end in -ed, by their base."""
+    """The verbs whose past tense does not end in -ed, by base form."""
     return {verb: forms_of(verb) for verb in sorted(IRREGULAR_VERBS)}
 
 
 @cache
 def irregular_participles() -> frozenset[str]:
-    """The past participles of these."""
+    """The past participles of irregular verbs."""
     return frozenset(forms.participle for forms in irregular_verbs().values())
 
 
 @cache
 def openers() -> frozenset[str]:
-    """Casefolded words that may open a sentence but never a proper name."""
+    """Casefolded verbs that may open a sentence but never begin a proper name."""
     return OPENING_VERBS | {forms_of(verb).third for verb in OPENING_VERBS}

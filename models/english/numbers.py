@@ -1,8 +1,8 @@
-"""Numbers as English writes them: found in a text, read, and spelled out in words.
+"""Finds, reads and writes English numbers.
 
-`numbers_in` finds the numbers of a text, in digits and in words, with exact values: rules change
-these. `spelled` reads a run of number words found elsewhere, as people write them ("a hundred and
-six", "two dozen"): extraction values these.
+`numbers_in` finds the numbers of a text, in digits and in words, with exact values; rules change
+these. `spelled` reads a sequence of number words as people write them ("a hundred and six", "two
+dozen"); extraction uses it.
 """
 
 import re
@@ -16,32 +16,21 @@ _UNITS = """zero one two three four five six seven eight nine ten eleven twelve 
 fifteen sixteen seventeen eighteen nineteen"""
 _TENS = "zero ten twenty thirty forty fifty sixty seventy eighty ninety"
 UNITS = tuple(_UNITS.split())
-# By their number of tens; the first two are said with `UNITS`.
+# By number of tens; values below 20 are in `UNITS`.
 TENS = tuple(_TENS.split())
 SCALES = {"thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
 
 UNIT_VALUES = {word: value for value, word in enumerate(UNITS)}
 TEN_VALUES = {word: 10 * value for value, word in enumerate(TENS) if value > 1}
-# What may stand behind a number word in running text.
+# Scale words that may follow a number word in a text.
 SCALE_VALUES = {
     "hundred": 100.0,
     **{word: float(value) for word, value in SCALES.items()},
     "dozen": 12.0,
 }
-PARTS = {
-    "half": 2,
-    "halves": 2,
-    "third": 3,
-    "quarter": 4,
-    "fourth": 4,
-    "fifth": 5,
-    "sixth": 6,
-    "seventh": 7,
-    "eighth": 8,
-    "ninth": 9,
-    "tenth": 10,
-}
-PARTS |= {word + "s": value for word, value in PARTS.items() if not word.startswith("hal")}
+_PARTS = "third fourth fifth sixth seventh eighth ninth tenth"
+PARTS = {"quarter": 4} | {word: value for value, word in enumerate(_PARTS.split(), 3)}
+PARTS |= {word + "s": value for word, value in PARTS.items()} | {"half": 2, "halves": 2}
 FRACTIONS = {
     "half": Fraction(1, 2),
     "one half": Fraction(1, 2),
@@ -60,7 +49,7 @@ FRACTIONS = {
 }
 
 _VALUES = UNIT_VALUES | TEN_VALUES
-_SAID = "|".join([*sorted(_VALUES, key=len, reverse=True), "hundred", *SCALES])
+_NUMBER_WORD = "|".join([*sorted(_VALUES, key=len, reverse=True), "hundred", *SCALES])
 _FRACTION_WORDS = "|".join(
     re.escape(f).replace(r"\ ", "[ -]") for f in sorted(FRACTIONS, key=len, reverse=True)
 )
@@ -72,7 +61,7 @@ _NUMBER = re.compile(
         (?![0-9/:]|[.,][0-9]|(?:st|nd|rd|th)\b)
         (?P<scale>\ (?:hundred|thousand|million|billion|trillion)\b)?)
     | (?P<fraction_words>\b(?:{_FRACTION_WORDS})\b)
-    | (?P<words>\b(?:{_SAID})(?:(?:[ -]|\ and\ )(?:{_SAID}))*\b)
+    | (?P<words>\b(?:{_NUMBER_WORD})(?:(?:[ -]|\ and\ )(?:{_NUMBER_WORD}))*\b)
     """,
     re.VERBOSE | re.IGNORECASE,
 )
@@ -86,9 +75,9 @@ _ORDINAL = re.compile(
 
 @dataclass(frozen=True)
 class Number:
-    """A number as written: `text` at [start, end) of where it was found, with its exact value.
+    """A number in a text: its span [start, end), its text there, and its exact value.
 
-    scale: the scale word behind the digits of "2.5 million", else "".
+    scale: the scale word after digits, as in "2.5 million", else "".
     """
 
     start: int
@@ -100,26 +89,29 @@ class Number:
 
     @property
     def digits(self) -> str:
-        """The text without the scale word behind it."""
+        """The text without the scale word."""
         return self.text[: -len(self.scale) - 1] if self.scale else self.text
 
 
 def numbers_in(text: str) -> list[Number]:
-    """All numbers of the text, in order. Ordinals, versions, clock times and dates with slashes
-    do not count; the digits of "5mm" do."""
-    found = []
+    """The numbers of the text, in order, without ordinals, versions, clock times and dates with
+    slashes. The 5 of "5mm" is included."""
+    numbers = []
     for match in _NUMBER.finditer(text):
         form: Form = match.lastgroup if match.lastgroup != "scale" else "digits"  # type: ignore[assignment]
-        said = match.group()
+        matched = match.group()
         scale = (match.group("scale") or "").strip()
-        value = _value(said, form, scale)
+        value = _value(matched, form, scale)
         if value is not None:
-            found.append(Number(match.start(), match.end(), said, form, value, scale))
-    return found
+            numbers.append(Number(match.start(), match.end(), matched, form, value, scale))
+    return numbers
 
 
 def in_words(value: int) -> str:
-    """A whole number in [0, 10**15) in words, hyphens between tens and units, no "and"."""
+    """A whole number in [0, 10**15) in words, with hyphens between tens and units, without "and".
+
+    Raises: ValueError for a number outside the range.
+    """
     if not 0 <= value < 10**15:
         raise ValueError(f"{value} is not in [0, 10**15)")
     if value < 20:
@@ -129,20 +121,20 @@ def in_words(value: int) -> str:
         return TENS[tens] + (f"-{UNITS[units]}" if units else "")
     if value < 1000:
         head, rest = divmod(value, 100)
-        said = f"{UNITS[head]} hundred"
+        words = f"{UNITS[head]} hundred"
     else:
         name, size = max((item for item in SCALES.items() if item[1] <= value), key=lambda i: i[1])
         head, rest = divmod(value, size)
-        said = f"{in_words(head)} {name}"
-    return said + (f" {in_words(rest)}" if rest else "")
+        words = f"{in_words(head)} {name}"
+    return words + (f" {in_words(rest)}" if rest else "")
 
 
 def spelled(text: str) -> list[tuple[int, int, float]]:
-    """The numbers that a run of number words spells: (start, end, value) of each, in order.
+    """The numbers in a sequence of number words: (start, end, value) of each, in order.
 
-    A scale alone ("hundred") is not a number; "and" continues a number only after a scale.
+    A scale word alone ("hundred") is not a number; "and" continues a number only after a scale.
     """
-    found: list[tuple[int, int, float]] = []
+    spans: list[tuple[int, int, float]] = []
     start = end = 0
     total = current = 0.0
     last = ""
@@ -151,7 +143,7 @@ def spelled(text: str) -> list[tuple[int, int, float]]:
 
     def close() -> None:
         if last and last != "a":
-            found.append((start, end, total + current))
+            spans.append((start, end, total + current))
 
     for match in _WORD.finditer(text):
         word = match.group().casefold()
@@ -187,11 +179,11 @@ def spelled(text: str) -> list[tuple[int, int, float]]:
             last, end = kind, match.end()
         linked = False
     close()
-    return found
+    return spans
 
 
 def is_ordinal(text: str, end: int, last_word: str) -> bool:
-    """Whether the number word that ends at `end` is the beginning of an ordinal, "twenty-first"."""
+    """Whether the number word that ends at `end` begins an ordinal such as "twenty-first"."""
     match = _ORDINAL.match(text, end)
     if match is None:
         return False
@@ -199,21 +191,21 @@ def is_ordinal(text: str, end: int, last_word: str) -> bool:
     return match.group(1) == "-" or folded in TEN_VALUES or folded in SCALE_VALUES
 
 
-def _value(said: str, form: Form, scale: str) -> Fraction | None:
+def _value(text: str, form: Form, scale: str) -> Fraction | None:
     if form == "fraction":
-        upper, lower = said.split("/")
+        upper, lower = text.split("/")
         return Fraction(int(upper), int(lower))
     if form == "fraction_words":
-        return FRACTIONS[said.lower().replace("-", " ")]
+        return FRACTIONS[text.lower().replace("-", " ")]
     if form == "digits":
-        number = Fraction((said[: -len(scale) - 1] if scale else said).replace(",", ""))
+        number = Fraction((text[: -len(scale) - 1] if scale else text).replace(",", ""))
         factor = 100 if scale.lower() == "hundred" else SCALES.get(scale.lower(), 1)
         return number * factor
-    return _value_of_words(said)
+    return _value_of_words(text)
 
 
-def _value_of_words(said: str) -> Fraction | None:
-    words = [w for w in re.split(r"[ -]", said.lower()) if w and w != "and"]
+def _value_of_words(text: str) -> Fraction | None:
+    words = [w for w in re.split(r"[ -]", text.lower()) if w and w != "and"]
     total, below = 0, 0
     for word in words:
         if word == "hundred":
@@ -223,7 +215,7 @@ def _value_of_words(said: str) -> Fraction | None:
         else:
             below += _VALUES[word]
     value = total + below
-    # "two three" and "hundred" alone are not numbers that we could say back.
+    # Not a number if writing the value gives other words: "two three", "hundred".
     if value >= 10**15 or in_words(value).replace("-", " ").split() != words:
         return None
     return Fraction(value)

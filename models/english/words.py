@@ -1,4 +1,4 @@
-"""English words: letter case, closed classes, articles, narrow kinds."""
+"""English words: letter case, closed word classes, articles, narrow kinds of nouns."""
 
 import re
 from pathlib import Path
@@ -9,15 +9,15 @@ WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
 
 
 def word_set(text: str) -> frozenset[str]:
-    """The words of a text, split at white space."""
+    """The set of words of a text, split at white space."""
     return frozenset(text.split())
 
 
 def word_lists(module: str) -> dict[str, frozenset[str]]:
-    """The lists of words in the TSV beside a module and of its name, given the module's file.
+    """The word lists in the TSV beside a module, with the module's name. module: the module's file.
 
-    A line has a list's name, a tab, and words; "#" begins a comment. The module names the TSV in
-    its `DATA_FILES`.
+    A line has a list's name, a tab, and words; "#" begins a comment. The module must name the TSV
+    in its `DATA_FILES`.
     """
     lists: dict[str, frozenset[str]] = {}
     for line in Path(module).with_suffix(".tsv").read_text("utf-8").splitlines():
@@ -28,8 +28,7 @@ def word_lists(module: str) -> dict[str, frozenset[str]]:
 
 
 def in_shape_of(old: str, new: str) -> str:
-    """`new` in the letter case of `old`: all capitals, a capital on each word, a capital on the
-    first, or as it is."""
+    """`new` in the letter case of `old`: upper case, title case, capitalised, or unchanged."""
     if not old or not new:
         return new
     if len(old) > 1 and old.isupper():
@@ -43,7 +42,7 @@ def in_shape_of(old: str, new: str) -> str:
 
 
 def capitalised(text: str) -> str:
-    """The text with a capital first letter."""
+    """The text with its first letter in upper case."""
     return text[:1].upper() + text[1:]
 
 
@@ -62,9 +61,10 @@ DOCUMENTATION_VERBS = PLAIN_VERBS | _LISTS["noun_verbs"]
 OPENING_VERBS = DOCUMENTATION_VERBS | _LISTS["more_openers"]
 SAME_IN_BOTH = _LISTS["same_in_both"]
 IRREGULAR_VERBS = _LISTS["irregular_verbs"]
+MONTH = "(?:January|February|March|April|May|June|July|August|September|October|November|December)"
 
 _ARTICLE = re.compile(r"\b([Aa])(n?)(\s+[\"'“‘(`]?)$")
-# Written with a vowel but pronounced with a consonant, and the reverse.
+# Words that begin with a vowel letter but a consonant sound, and the reverse.
 _AS_CONSONANT = re.compile(
     r"eu|ewe|once|one(?![a-z])|u(?:ni(?!m|n|dent|ss)|s[aeiu]|t[aeio]|k|bi|r[aei])"
 )
@@ -74,7 +74,7 @@ _NUMBERS_WITH_VOWEL = re.compile(r"8|1[18](?:\d{2,3})?(?!\d)|1[18],\d")
 
 
 def wants_an(text: str) -> bool:
-    """Whether the indefinite article before this text is "an", by its first sound."""
+    """Whether the indefinite article before this text is "an", from its first sound."""
     word = text.lstrip("\"'“‘(`")
     head = re.match(r"\w+", word)
     if head is None:
@@ -112,10 +112,10 @@ for _line in Path(__file__).with_name("kinds.tsv").read_text("utf-8").splitlines
 
 
 def of_one_kind(one: str, other: str) -> bool:
-    """Whether two different nouns, as dictionaries have them, are of one kind."""
+    """Whether two different nouns, in dictionary form, are of the same narrow kind."""
     return one != other and other in _BY_LEMMA.get(one, ())
 
 
 def has_kind(noun: str) -> bool:
-    """Whether a noun has others of its kind."""
+    """Whether a noun has a narrow kind."""
     return noun in _BY_LEMMA

@@ -1,14 +1,14 @@
-"""Draws about a row's tokens, as tensors: functions of (row seed, purpose, position, index) alone.
+"""Random draws for tokens, as tensors: functions of (row seed, purpose, position, index) alone.
 
-A row draws the same in every batch and on every device. The bits are those of `seeding`'s
-SplitMix64, in torch's int64, which wraps around as uint64 does.
+A row has the same draws in every batch and on every device. The bits are those of SplitMix64 in
+`seeding`, computed in torch's int64, which wraps around like uint64.
 """
 
 import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-# Purposes: one row's draws for one are independent of those for another.
+# Purposes; a row's draws for different purposes are independent.
 TOKEN, NOISE = 1, 2
 
 
@@ -21,8 +21,8 @@ def uniforms(seeds: Tensor, purpose: int, positions: Tensor, indices: Tensor) ->
 def normals(seeds: Tensor, positions: Tensor, width: int) -> Tensor:
     """Standard normal draws in float32, for a model's noise.
 
-    seeds: (rows,). positions: (rows, tokens), of the tokens in their row. Returns (rows, tokens,
-    width).
+    seeds: (rows,). positions: (rows, tokens), position of each token in its row. Returns (rows,
+    tokens, width).
     """
     indices = torch.arange(width, device=seeds.device)
     drawn = uniforms(seeds[:, None, None], NOISE, positions[:, :, None], indices)
@@ -37,7 +37,7 @@ def _mix(values: Tensor) -> Tensor:
 
 
 def _shifted(values: Tensor, count: int) -> Tensor:
-    """Shifted right, with zeros from the left."""
+    """Logical shift to the right."""
     return (values >> count) & ((1 << (64 - count)) - 1)
 
 
@@ -46,11 +46,11 @@ def _signed(number: int) -> int:
 
 
 def row_noise(model: PreTrainedModel, seeds: Tensor, positions: Tensor) -> Tensor | None:
-    """What the model's forward takes as `noise` for these tokens; None for a model without noise.
+    """The argument `noise` of the model's forward for these tokens; None for a model without noise.
 
-    seeds: (rows,), int64. positions: (rows, tokens), int64, from 0 in each row, padding not
-    counted. A model with noise has a method `row_noise(seeds, positions)`, which draws with
-    `draws.normals` and returns a tensor whose first two dimensions are rows and tokens.
+    seeds: (rows,), int64. positions: (rows, tokens), int64, from 0 in each row, without padding. A
+    model with noise has a method `row_noise(seeds, positions)`, which draws with `draws.normals`
+    and returns a tensor of shape (rows, tokens, ...).
     """
-    own = getattr(model, "row_noise", None)
-    return None if own is None else own(seeds, positions)
+    draw = getattr(model, "row_noise", None)
+    return None if draw is None else draw(seeds, positions)

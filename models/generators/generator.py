@@ -1,4 +1,4 @@
-"""A fitted generator in this process: loaded, and asked as a language model's client is."""
+"""A fitted generator in this process, with the interface of a language model's client."""
 
 import gc
 import math
@@ -27,14 +27,14 @@ from tercet.models.generators.layout import Layout
 from tercet.models.generators.settings import DTYPES, Decoding
 from tercet.models.llm.messages import Answer, Request
 from tercet.models.machine import Precision, computed_in
-from tercet.models.pretrained import FAULTS, whole
+from tercet.models.pretrained import FAULTS, loaded, whole
 
-# Tokens that any answer may have, however short its source.
+# Tokens that every answer may have, however short its source is.
 _AT_LEAST = 8
 
 
 class Generator(NamedTuple):
-    """A model ready to write, in evaluation mode on its device."""
+    """A loaded model in evaluation mode on its device."""
 
     folder: Path
     model: PreTrainedModel
@@ -43,7 +43,7 @@ class Generator(NamedTuple):
 
 
 class Text(NamedTuple):
-    """An answer: its text, whether it ended by itself, and tokens read and written."""
+    """An answer: its text, whether it ended before the limit, tokens of prompt and answer."""
 
     raw: str
     ended: bool
@@ -66,16 +66,14 @@ def load(folder: Path, precision: Precision, device: str) -> Generator:
             raise ValueError(
                 f"{layout.FILE} says {laid.form}, and its model is a {model.config.model_type}"
             )
-        tokenizer = AutoTokenizer.from_pretrained(
-            folder, trust_remote_code=False, local_files_only=True
-        )
-        # Raises if they do not fit.
+        tokenizer = loaded(AutoTokenizer, folder)
+        # Both raise ValueError if tokenizer and layout do not fit.
         layout.room(tokenizer, laid)
         layout.end_token(tokenizer)
     except (ImportError, *FAULTS) as error:
-        said = " ".join(str(error).split()).rstrip(".")
+        message = " ".join(str(error).split()).rstrip(".")
         raise Unusable(
-            "unreadable", f"The generator in {folder} cannot be loaded: {said}."
+            "unreadable", f"The generator in {folder} cannot be loaded: {message}."
         ) from None
     places = getattr(model.config, "max_position_embeddings", None)
     if laid.form != "t5" and places is not None and laid.max_length > places:
@@ -95,7 +93,7 @@ def load(folder: Path, precision: Precision, device: str) -> Generator:
 
 
 def prompts(generator: Generator, requests: Sequence[Request]) -> list[list[int]]:
-    """The tokens that the model reads for each request. Raises Unusable."""
+    """The prompt tokens of each request. Raises Unusable if the layout does not fit them."""
     tokenizer, laid = generator.tokenizer, generator.layout
     try:
         if not laid.follows_prompts:
@@ -111,27 +109,27 @@ def prompts(generator: Generator, requests: Sequence[Request]) -> list[list[int]
 
 def texts(
     generator: Generator,
-    asked: Sequence[Sequence[int]],
+    prompt_ids: Sequence[Sequence[int]],
     seeds: Sequence[int],
     how: Decoding,
     check: Callable[[], None],
 ) -> list[Text]:
-    """What the generator writes after these prompts, as one batch.
+    """The generator's answers to one batch of prompts.
 
-    check: called before each token; may raise to stop. Raises Unusable for a spoilt model.
+    check: called before each token; may raise to stop. Raises Unusable if the model gives NaN.
     """
     laid, tokenizer = generator.layout, generator.tokenizer
     end = layout.end_token(tokenizer)
     around = sum(map(len, layout.template(tokenizer, laid)))
     limits = []
-    for prompt in asked:
+    for prompt in prompt_ids:
         left = laid.max_length - (0 if laid.form == "t5" else len(prompt))
-        wanted = how.max_tokens
+        limit = how.max_tokens
         if how.max_new is not None:
-            wanted = min(wanted, math.ceil(how.max_new * (len(prompt) - around)) + _AT_LEAST)
-        limits.append(max(1, min(wanted, left)))
+            limit = min(limit, math.ceil(how.max_new * (len(prompt) - around)) + _AT_LEAST)
+        limits.append(max(1, min(limit, left)))
     try:
-        written = decode(generator.model, asked, seeds, limits, end, how, check)
+        written = decode(generator.model, prompt_ids, seeds, limits, end, how, check)
     except NotFinite:
         raise Unusable(
             "damaged",
@@ -145,27 +143,21 @@ def texts(
     )
     return [
         Text(raw, one.ended, len(prompt), len(one.tokens) + one.ended)
-        for raw, one, prompt in zip(raws, written, asked, strict=True)
+        for raw, one, prompt in zip(raws, written, prompt_ids, strict=True)
     ]
 
 
 def renderer(
     folder: Path, laid: Layout
 ) -> tuple[Callable[[Sequence[Request]], list[list[int]]], int]:
-    """What turns causal sources into prompts, and the most tokens that an answer may have.
+    """A function from requests to prompts of a causal model, and the most tokens of an answer.
 
-    The tokens are those that the model was fitted to: a server that tokenised text itself would
-    join the template's words with the source's, and read the name of a special token as the token.
-    A source that is too long is cut; where it is a whole prompt (`follows_prompts`) it is not, and
-    the server refuses it. Raises ValueError if the tokenizer is missing or the layout does not fit.
+    The prompts are token ids as in fitting. A server that tokenised the text itself would merge
+    tokens of template and source, and read the name of a special token as that token. A source that
+    is too long is cut, except for a whole prompt (`follows_prompts`), which the server refuses.
+    Raises ValueError if the tokenizer is missing or the layout does not fit.
     """
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(
-            folder, trust_remote_code=False, local_files_only=True
-        )
-    except (KeyError, OSError, ValueError) as error:
-        said = " ".join(str(error).split()).rstrip(".")
-        raise ValueError(f"The tokenizer in {folder} cannot be loaded: {said}.") from None
+    tokenizer = loaded(AutoTokenizer, folder)
     most = layout.room(tokenizer, laid)
     before, after = layout.template(tokenizer, laid)
 
@@ -178,13 +170,13 @@ def renderer(
     return render, laid.max_length - len(before) - len(after) - most
 
 
-# Requests among which batches of similar length are formed.
+# Requests that are sorted by length together before they are split into batches.
 _WINDOW = 2048
 ENDPOINT = "local"
 
 
 class Local:
-    """Answers by a model in this process; threads may share it, and take turns batch by batch."""
+    """Answers requests by a model in this process; threads that share it alternate by batch."""
 
     def __init__(
         self,
@@ -195,7 +187,7 @@ class Local:
         batch_size: int,
         record: Callable[[Request, Answer], None],
     ) -> None:
-        """Loads the model. label: what answers call it. record: keeps each answer first.
+        """Loads the model. label: the model's name in answers. record: stores each answer.
 
         Raises Unusable for a directory without a usable generator.
         """
@@ -205,23 +197,23 @@ class Local:
         self._closed = threading.Event()
 
     def ask(self, requests: Iterable[Request]) -> Iterator[Answer]:
-        """The answers, batch by batch, each recorded before it is given.
+        """The answers, batch by batch; each is recorded before it is yielded.
 
-        Raises Stopped once closed, Unusable for a spoilt model, and what `record` raises.
+        Raises: Stopped once closed, Unusable if the model gives NaN, and any error of `record`.
         """
         waiting = iter(requests)
         while window := list(islice(waiting, _WINDOW)):
             with self._turn:
-                asked = prompts(self._open(), window)
-            order = sorted(range(len(window)), key=lambda place: len(asked[place]))
+                prompt_ids = prompts(self._open(), window)
+            order = sorted(range(len(window)), key=lambda place: len(prompt_ids[place]))
             for start in range(0, len(order), self._batch_size):
                 batch = order[start : start + self._batch_size]
                 yield from self._answers(
-                    [window[place] for place in batch], [asked[place] for place in batch]
+                    [window[place] for place in batch], [prompt_ids[place] for place in batch]
                 )
 
     def close(self) -> None:
-        """Ends what is being written, and gives the model's memory back."""
+        """Stops the current batch and frees the model's memory."""
         self._closed.set()
         with self._turn:
             if self._generator is None:
@@ -232,13 +224,15 @@ class Local:
             gc.collect()
             torch.cuda.empty_cache()
 
-    def _answers(self, requests: Sequence[Request], asked: Sequence[Sequence[int]]) -> list[Answer]:
+    def _answers(
+        self, requests: Sequence[Request], prompt_ids: Sequence[Sequence[int]]
+    ) -> list[Answer]:
         how = requests[0].sampling
         assert isinstance(how, Decoding)
         with self._turn:
             began = time.monotonic()
             seeds = [request.seed for request in requests]
-            written = texts(self._open(), asked, seeds, how, self._check)
+            written = texts(self._open(), prompt_ids, seeds, how, self._check)
             seconds = time.monotonic() - began
         answers = [
             Answer(
@@ -260,7 +254,7 @@ class Local:
             try:
                 self._record(request, answer)
             except CeilingReached as error:
-                # What is written already is kept: it is not to be written again.
+                # Record the other answers first, so that they are not generated again.
                 reached = error
         if reached is not None:
             raise reached

@@ -1,16 +1,16 @@
-"""How a generator's source and target are laid out in tokens.
+"""Layout of a generator's source and target in tokens.
 
 A causal model (GPT-2, VAEGPT) reads `before source after <separator>` and continues with
-`target <eos>`. T5's encoder reads `before source after <eos>`, its decoder writes `target <eos>`.
-Fitting builds its rows and decoding its prompts with the functions below, so that a model is asked
-in the layout that it was fitted to. The layout lies in the model's directory as `generator.json`.
-A T5 without that file, as others publish them, reads what it is asked as it stands.
+`target <eos>`. T5's encoder reads `before source after <eos>`, and its decoder writes
+`target <eos>`. Fitting and decoding use the same functions below, so a model always sees the layout
+that it was fitted to. The layout is the file `generator.json` in the model's directory. A published
+T5 without that file reads the bare prompt.
 """
 
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -21,18 +21,19 @@ from tercet.models.pretraining.forms import form_fault
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
+T = TypeVar("T", bound=BaseModel)
 FILE = "generator.json"
-# Tokens that T5 was trained on at once; its positions are relative, so that it has no limit.
+# Length in tokens of T5's pre-training. Its positions are relative, so there is no hard limit.
 T5_LENGTH = 512
 
 
 class Layout(BaseModel):
-    """What surrounds a source, and how long both may be.
+    """The template around a source, and the maximum length.
 
-    form: what kind of model it is; vaegpt is laid out like causal.
-    before, after: text around the source, the template; tokenised apart from it.
-    separator: the token of the vocabulary that ends a causal prompt; none for T5.
-    max_length: tokens of prompt and target together; for T5, of each.
+    form: kind of model; vaegpt has the layout of causal.
+    before, after: the template, text around the source, tokenised separately from it.
+    separator: the vocabulary's token that ends a causal prompt; None for T5.
+    max_length: tokens of prompt and target together; for T5, of each of them.
     follows_prompts: whether the source may be a whole prompt with instructions.
     """
 
@@ -69,24 +70,30 @@ def save(folder: Path, model: Any, tokenizer: Any, layout: Layout) -> Path:
 
 
 def read(folder: Path) -> Layout:
-    """The layout of the model in this directory; of a T5 that has none, that of bare prompts.
+    """The layout of the model in this directory; bare prompts for a T5 without a layout.
 
-    Raises ValueError with one sentence if there is none, or if it is not valid.
+    Raises ValueError with one sentence if the layout is missing or not valid.
     """
     path = folder / FILE
     if not path.is_file() and form_fault(folder, "t5") is None:
         return Layout(form="t5", max_length=T5_LENGTH, follows_prompts=True)
+    missing = (
+        f"The model in {folder} cannot be a generator: it has no {FILE}, which says how its text "
+        "is laid out. Fit it with fit_generator, or write that file."
+    )
+    return validated(Layout, path, missing)
+
+
+def validated(kind: type[T], path: Path, missing: str) -> T:
+    """A JSON file as a pydantic model. Raises ValueError: `missing`, or what is not valid."""
     try:
-        return Layout.model_validate_json(path.read_bytes())
+        return kind.model_validate_json(path.read_bytes())
     except FileNotFoundError:
-        raise ValueError(
-            f"The model in {folder} cannot be a generator: it has no {FILE}, which says how its "
-            "text is laid out. Fit it with fit_generator, or write that file."
-        ) from None
+        raise ValueError(missing) from None
     except ValidationError as error:
         fault = error.errors()[0]
         key = ".".join(map(str, fault["loc"])) or "the file"
-        raise ValueError(f"{path}: {key}: {fault['msg']}.") from None
+        raise ValueError(f"{path}: {key}: {fault['msg']}") from None
 
 
 def prompts(
@@ -95,12 +102,12 @@ def prompts(
     sources: Sequence[str],
     around: Sequence[tuple[str, str]] | None = None,
 ) -> list[list[int]]:
-    """What the model reads for each source: a causal prompt, or the input of T5's encoder.
+    """The prompt of each source: of a causal model, or the input of T5's encoder.
 
-    A source that is too long is cut, the template never. In a causal layout the source gets half
-    of what the template leaves, so that a target may be as long. around: more text before and
-    after each source, an instruction, which is never cut either. Raises ValueError if tokenizer
-    and layout do not fit.
+    A source that is too long is cut, the template never. In a causal layout the source gets half of
+    the tokens that the template leaves, so that the target may be as long. around: an instruction
+    before and after each source, which is never cut. Raises ValueError if an instruction leaves no
+    room, or if tokenizer and layout do not fit.
     """
     before, after = template(tokenizer, layout)
     most = room(tokenizer, layout)
@@ -109,7 +116,7 @@ def prompts(
         return [[*before, *ids[:most], *after] for ids in rows]
     firsts = tokens(tokenizer, [first for first, _ in around])
     lasts = tokens(tokenizer, [last for _, last in around])
-    found = []
+    prompt_ids = []
     for first, ids, last in zip(firsts, rows, lasts, strict=True):
         left = most - len(first) - len(last)
         if ids and left < 1:
@@ -117,12 +124,12 @@ def prompts(
                 f"An instruction of {len(first) + len(last)} tokens leaves no room for its "
                 f"sentence: {FILE} allows {most} tokens in all."
             )
-        found.append([*before, *first, *ids[: max(left, 0)], *last, *after])
-    return found
+        prompt_ids.append([*before, *first, *ids[: max(left, 0)], *last, *after])
+    return prompt_ids
 
 
 def parted(request: Request) -> tuple[str, str, str]:
-    """A request's prompt before its source, the source, which alone may be cut, and the rest."""
+    """Splits a request's prompt into text before its source, the source, and text after it."""
     if not request.source or request.source not in request.prompt:
         return request.prompt, "", ""
     return request.prompt.partition(request.source)
@@ -132,17 +139,19 @@ def targets(
     tokenizer: "PreTrainedTokenizerBase",
     layout: Layout,
     texts: Sequence[str],
-    asked: Sequence[Sequence[int]],
+    prompt_ids: Sequence[Sequence[int]],
 ) -> list[list[int]]:
-    """What the model should write after each prompt of `asked`: the target, then <eos>.
+    """The tokens that the model should write after each prompt: the target, then <eos>.
 
-    A target that is too long is cut, and then has no <eos>.
+    A target that is too long is cut and then has no <eos>.
     """
     end = end_token(tokenizer)
-    taken = [0] * len(asked) if layout.form == "t5" else [len(prompt) for prompt in asked]
+    used_lengths = (
+        [0] * len(prompt_ids) if layout.form == "t5" else [len(prompt) for prompt in prompt_ids]
+    )
     return [
         [*ids, end][: layout.max_length - used]
-        for ids, used in zip(tokens(tokenizer, texts), taken, strict=True)
+        for ids, used in zip(tokens(tokenizer, texts), used_lengths, strict=True)
     ]
 
 
@@ -182,10 +191,10 @@ def end_token(tokenizer: "PreTrainedTokenizerBase") -> int:
 
 
 def tokens(tokenizer: "PreTrainedTokenizerBase", texts: Sequence[str]) -> list[list[int]]:
-    """The tokens of texts; the name of a special token in a text is text like any other."""
+    """The tokens of texts; the name of a special token in a text is ordinary text."""
     if not texts:
         return []
-    found = tokenizer(
+    encoding = tokenizer(
         list(texts), add_special_tokens=False, split_special_tokens=True, verbose=False
     )
-    return [list(map(int, ids)) for ids in found["input_ids"]]
+    return [list(map(int, ids)) for ids in encoding["input_ids"]]

@@ -1,4 +1,4 @@
-"""Which fitted model answers, and how its text is drawn: all of it changes what is written."""
+"""Settings of a fitted generator and of its decoding; all of them affect the texts."""
 
 from collections.abc import Mapping
 from typing import Literal
@@ -10,20 +10,21 @@ from tercet.models.llm.settings import Sampling
 from tercet.models.machine import Precision
 
 Backend = Literal["transformers", "vllm"]
-# As torch and vLLM call them.
+# Names of the precisions in torch and vLLM.
 DTYPES: Mapping[Precision, Literal["float32", "bfloat16"]] = {"fp32": "float32", "bf16": "bfloat16"}
 
-# Of the paper's decoding (VAEGPT); plain sampling, as a server has it, knows neither.
+# Decoding of the VAEGPT paper; a server's plain sampling has none of these settings.
 _BEAMS, _NO_REPEAT, _TOP_K = 3, 4, 50
 
 
 class Decoding(Sampling):
-    """How a generator's text is drawn.
+    """Decoding of a generator.
 
-    backend: vllm draws plainly from the server's own seeds; transformers, our own loop, draws by
-        row. top_k: 0 for all tokens. beams: 1 for plain sampling. no_repeat: length of the n-grams
-        of which none comes twice, the prompt of a decoder-only model included; 0 for none.
-    max_new: most new tokens, as a multiple of the source's (and 8 more); none: max_tokens alone.
+    backend: vllm samples plainly with the server's seeds; transformers uses `generators.decode`,
+        whose draws depend on the row. top_k: 0 for all tokens. beams: 1 for plain sampling.
+        no_repeat: length of the n-grams that must not repeat, including the prompt of a
+        decoder-only model; 0: none.
+    max_new: most new tokens, as a multiple of the source's tokens (plus 8); None: max_tokens only.
     """
 
     temperature: float = Field(1.0, ge=0, le=2)
@@ -36,12 +37,12 @@ class Decoding(Sampling):
 
     @property
     def by_seed(self) -> bool:
-        """Always: noise inside a model is drawn by it too."""
+        """Always True: the seed also draws the noise inside a model."""
         return True
 
 
 class GeneratorSettings(BaseModel):
-    """A fitted model that answers in place of the language model."""
+    """A fitted model that replaces the language model."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -72,7 +73,7 @@ class GeneratorSettings(BaseModel):
     backend: Backend = Field(
         "transformers", description="vllm: a server of ours, plain sampling; not for T5"
     )
-    precision: Precision = Field("fp32", description="Of the weights, too")
+    precision: Precision = Field("fp32", description="precision of weights and computation")
 
     @model_validator(mode="after")
     def _drawable(self) -> "GeneratorSettings":
@@ -95,11 +96,13 @@ class GeneratorSettings(BaseModel):
         return self
 
     def decoding(self) -> Decoding:
-        """How this generator's text is drawn, unless a method says otherwise."""
+        """The decoding of this generator, unless a method overrides it."""
         shared = {name: getattr(self, name) for name in ("temperature", "top_p", "max_tokens")}
         if self.backend == "vllm":
             return Decoding(**shared, backend="vllm", top_k=0, beams=1, no_repeat=0, max_new=None)
-        own = {name: getattr(self, name) for name in ("top_k", "beams", "no_repeat", "max_new")}
+        overrides = {
+            name: getattr(self, name) for name in ("top_k", "beams", "no_repeat", "max_new")
+        }
         return Decoding(
-            **shared, **{name: value for name, value in own.items() if value is not None}
+            **shared, **{name: value for name, value in overrides.items() if value is not None}
         )

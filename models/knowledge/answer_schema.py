@@ -1,6 +1,6 @@
-"""What a language model is asked to say of a sentence: its closed lists, and the JSON schema.
+"""Closed lists and JSON schema of the answers that a language model gives about a sentence.
 
-Separate from the code that reads answers, so that a change there asks for nothing again.
+Separate from the code that reads answers, so that a change there repeats no request.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ TYPES = (
 
 
 def schema(categories: Sequence[str], types: Sequence[str]) -> dict[str, Any]:
-    """The JSON schema of an answer. Its lists have no bounds, which servers compile badly."""
+    """The JSON schema of an answer. Its lists are unbounded, since servers compile bounds badly."""
     text = {"type": "string"}
     entity = {"text": text, "type": {"type": "string", "enum": list(types)}}
     quantity = {"text": text, "value": {"type": "number"}, "unit": text, "counts": text}

@@ -1,6 +1,6 @@
-"""Reads what a sentence mentions from a language model's answer.
+"""Reads the mentions of a sentence from a language model's answer.
 
-Nothing is believed: each text must stand in the sentence, each number must be read there.
+Answers are verified: each text must occur in the sentence, and each number must be read there.
 """
 
 import json
@@ -27,11 +27,11 @@ _NEAR, _NEAR_FRACTION = 1e-6, 1e-2
 
 @dataclass(frozen=True)
 class Fault:
-    """Something of an answer that cannot be used.
+    """A part of an answer that cannot be used.
 
     row: number of the answer. reason: not_json, too_many, not_in_text, number_not_there,
-        unknown_type, unknown_category or overlapping. detail: why, in words. text: what is at
-        fault, word for word; None where it is the answer itself.
+        unknown_type, unknown_category or overlapping. detail: why, in words. text: the faulty part
+        verbatim; None for the whole answer.
     """
 
     row: int
@@ -44,10 +44,11 @@ class Fault:
 class Item:
     """An entity or a quantity that may become a mention.
 
-    spans: where it may stand, the first choice first; of a quantity each with what is read there.
+    text: as the answer quotes it. spans: places in the sentence, the preferred one first. readings:
+    the quantity read at each span; empty for an entity.
     """
 
-    said: str
+    text: str
     spans: list[tuple[int, int]]
     type: str = ""
     readings: Sequence[Quantity] = ()
@@ -61,7 +62,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Mention:
-    """An item in its place. reading: what is read there, of a quantity."""
+    """An item in its place. reading: the quantity read there; None for an entity."""
 
     start: int
     end: int
@@ -69,32 +70,32 @@ class Mention:
     reading: Quantity | None
 
 
-def listed(said: Any, names: Mapping[str, str]) -> str | None:
-    """The name that is said, as the closed list spells it; None where it is none of them."""
-    return names.get(said.strip().casefold()) if isinstance(said, str) else None
+def listed(value: Any, names: Mapping[str, str]) -> str | None:
+    """The name as the closed list spells it, in any letter case; None if it is not in the list."""
+    return names.get(value.strip().casefold()) if isinstance(value, str) else None
 
 
-def shown(said: Any) -> str:
-    """What an answer holds, as text."""
+def shown(value: Any) -> str:
+    """A value of an answer as text."""
     try:
-        return said if isinstance(said, str) else json.dumps(said, ensure_ascii=False)
+        return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     except (ValueError, RecursionError):
         return ""
 
 
 class Reader:
-    """Finds what a model names in one text."""
+    """Finds the entities and quantities of an answer in one text."""
 
     def __init__(self, row: int, text: str, faults: list[Fault]) -> None:
         self._row, self._text, self._faults = row, text, faults
         self._lower = _lowered(text)
-        self._found: list[Quantity] | None = None
+        self._quantities: list[Quantity] | None = None
 
     def entities(
-        self, said: Iterator[Mapping[str, Any]], type_of: Mapping[str, str]
+        self, items: Iterator[Mapping[str, Any]], type_of: Mapping[str, str]
     ) -> Iterator[Item]:
-        """The entities that stand in the text and have a known type."""
-        for item in said:
+        """The entities that occur in the text and have a known type."""
+        for item in items:
             text = item["text"].strip()
             kind = listed(item.get("type"), type_of)
             spans = self._places(text)
@@ -108,35 +109,35 @@ class Reader:
             else:
                 yield Item(text, [self._without_article(span) for span in spans], kind)
 
-    def quantities(self, said: Iterator[Mapping[str, Any]]) -> Iterator[Item]:
-        """The quantities that stand in the text with the value that is said."""
-        for item in said:
+    def quantities(self, items: Iterator[Mapping[str, Any]]) -> Iterator[Item]:
+        """The quantities that occur in the text with the value of the answer."""
+        for item in items:
             text = item["text"].strip()
             around = self._occurrences(text)
             if not around:
                 self._fault("not_in_text", "the quoted text does not occur in the sentence", text)
                 continue
-            if self._found is None:
-                self._found = quantities.find(self._text)
+            if self._quantities is None:
+                self._quantities = quantities.find(self._text)
             near = [
                 quantity
                 for start, end in around
-                for quantity in self._found
+                for quantity in self._quantities
                 if start < quantity.end and quantity.start < end
             ]
             value = _number(item.get("value"))
             fitting = [q for q in near if value is not None and _means(self._text, q, value)]
             if not fitting:
-                there = ", ".join(dict.fromkeys(f"{q.value:g}" for q in near)) or "no number"
+                values = ", ".join(dict.fromkeys(f"{q.value:g}" for q in near)) or "no number"
                 named = shown(item.get("value"))[:80]
-                self._fault("number_not_there", f"{named} is said, {there} is read there", text)
+                self._fault("number_not_there", f"{named} is said, {values} is read there", text)
                 continue
             unit, counts = (
                 one.strip() if isinstance(one := item.get(key), str) and one.strip() else None
                 for key in ("unit", "counts")
             )
             if counts is not None:
-                # Of "two dogs and two cats" the "two" that stands nearest before "cats".
+                # In "two dogs and two cats", cats are counted by the nearest "two" before them.
                 counted = [start for start, _ in self._occurrences(counts)]
                 fitting.sort(
                     key=lambda q: min((s - q.end for s in counted if s >= q.end), default=math.inf)
@@ -145,25 +146,26 @@ class Reader:
             yield Item(text, spans, readings=fitting, unit=unit, counts=counts)
 
     def placed(self, items: Sequence[Item]) -> list[Mention]:
-        """The items in free places, by place; the longest choose first, then the leftmost."""
-        taken: list[Mention] = []
+        """Mentions without overlaps, by place: the longest items are placed first, then the
+        leftmost."""
+        mentions: list[Mention] = []
         for item in sorted(
             self._apart(items),
             key=lambda item: (item.spans[0][0] - item.spans[0][1], item.spans[0][0]),
         ):
             for number, (start, end) in enumerate(item.spans):
-                if all(end <= other.start or other.end <= start for other in taken):
+                if all(end <= other.start or other.end <= start for other in mentions):
                     reading = None if item.entity else item.readings[number]
-                    taken.append(Mention(start, end, item, reading))
+                    mentions.append(Mention(start, end, item, reading))
                     break
             else:
-                self._fault("overlapping", "another mention stands there", item.said)
-        return sorted(taken, key=lambda mention: mention.start)
+                self._fault("overlapping", "another mention stands there", item.text)
+        return sorted(mentions, key=lambda mention: mention.start)
 
     def _apart(self, items: Sequence[Item]) -> Iterator[Item]:
-        """The items, entities without the quantities that stand before them: of "two dogs" only
-        "dogs", if "two" is said as well."""
-        # A unit goes with its number, and no entity begins with it.
+        """The items; entities lose a quantity in front of them: "two dogs" becomes "dogs" if the
+        answer has "two" as well."""
+        # A number with a unit is left out: no entity begins with it.
         counts = {
             (quantity.start, quantity.end)
             for item in items
@@ -180,7 +182,7 @@ class Reader:
         start, end = span
         number_end = ends.get(start, end)
         at = number_end + 1
-        # "Two Rivers" is a name, "two dogs" are not.
+        # "Two Rivers" is a name, "two dogs" is not.
         if at >= end or self._text[number_end] not in " \u00a0" or self._text[at].isupper():
             return span
         return at, end
@@ -195,20 +197,20 @@ class Reader:
             return span
         return article.end(), span[1]
 
-    def _places(self, said: str) -> list[tuple[int, int]]:
-        """Where the text is whole words: as it is written, else in other letter case, else as
-        the beginning of its plural."""
-        if not any(map(str.isalnum, said)):
+    def _places(self, phrase: str) -> list[tuple[int, int]]:
+        """Spans of the phrase as whole words, those in the same letter case first; if there are
+        none, spans of its plural."""
+        if not any(map(str.isalnum, phrase)):
             return []
-        spans = self._occurrences(said)
+        spans = self._occurrences(phrase)
         whole = [
             span
             for span in spans
             if not inside(self._text, span[0]) and not inside(self._text, span[1])
         ]
         if whole:
-            return sorted(whole, key=lambda span: self._text[span[0] : span[1]] != said)
-        last = said.rpartition(" ")[2]
+            return sorted(whole, key=lambda span: self._text[span[0] : span[1]] != phrase)
+        last = phrase.rpartition(" ")[2]
         longer = []
         for start, end in spans:
             to = end
@@ -219,36 +221,36 @@ class Reader:
                 longer.append((start, to))
         return longer
 
-    def _occurrences(self, said: str) -> list[tuple[int, int]]:
-        """Where the text occurs, in any letter case."""
-        lower = _lowered(said)
+    def _occurrences(self, phrase: str) -> list[tuple[int, int]]:
+        """Spans of the phrase in any letter case, also inside words."""
+        lower = _lowered(phrase)
         spans = []
-        at = self._lower.find(lower) if said else -1
+        at = self._lower.find(lower) if phrase else -1
         while at >= 0:
-            spans.append((at, at + len(said)))
+            spans.append((at, at + len(phrase)))
             at = self._lower.find(lower, at + 1)
         return spans
 
 
 def _lowered(text: str) -> str:
-    """The text in lower case, character by character, so that offsets stay."""
+    """The text in lower case with the same length, so that offsets stay valid."""
     lower = text.lower()
     if len(lower) == len(text):
         return lower
     return "".join(one if len(one := char.lower()) == 1 else char for char in text)
 
 
-def _number(said: Any) -> float | None:
-    if isinstance(said, str):
+def _number(value: Any) -> float | None:
+    if isinstance(value, str):
         try:
-            said = float(said.replace(",", ""))
+            value = float(value.replace(",", ""))
         except ValueError:
             return None
-    return said if isinstance(said, float) and math.isfinite(said) else None
+    return value if isinstance(value, float) and math.isfinite(value) else None
 
 
 def _means(text: str, quantity: Quantity, value: float) -> bool:
-    """Whether the value is that of the quantity."""
+    """Whether the value is that of the quantity, or of one end of a range."""
     near = _NEAR_FRACTION if quantity.form == "fraction" else _NEAR
     if math.isclose(quantity.value, value, rel_tol=near):
         return True
@@ -259,18 +261,18 @@ def _means(text: str, quantity: Quantity, value: float) -> bool:
 
 
 _OBJECT = re.compile(r'\{\s*"')
-# Whole numbers as floats: thousands of digits are infinity, and no error.
+# Integers are read as floats: thousands of digits then give infinity instead of an error.
 _JSON = json.JSONDecoder(parse_int=float, parse_constant=lambda _: None)
-# No sentence mentions more; an answer that goes on and on is not read to its end.
+# No sentence mentions more; a model that repeats itself may write more.
 _MOST = 200
 
 
 @dataclass(frozen=True)
 class Allowed:
-    """What answers may say, and how entities are reduced to their nodes.
+    """Allowed values of an answer, and the nouns that reduce entities to their nodes.
 
-    categories, types: the closed lists. nouns: casefolded dictionary forms, by which "dogs" is
-        known to be of the node "dog".
+    categories, types: the closed lists. nouns: casefolded dictionary forms, which map "dogs" to
+        the node "dog".
     """
 
     categories: Sequence[str]
@@ -281,14 +283,14 @@ class Allowed:
 def read(
     answers: Sequence[str], texts: Sequence[str], allowed: Allowed
 ) -> tuple[Mentions, list[Fault]]:
-    """The mentions that the answers say of the texts, row by row, and what was wrong with others.
+    """The mentions of the texts according to the answers, row by row, and the faults of others.
 
-    An entity stands at the first free place where its text is whole words: as it is written, else
-    in other letter case, else as the beginning of its own plural; scripts without spaces know no
-    words. A quantity is what `quantities` reads at such a place, if it has the value that was said
-    (of a range, its middle or an end). The longest are placed first, and spans never overlap; a
-    quantity that an entity's text begins with is not part of it.
-    Whatever an answer holds, nothing is raised.
+    An entity is placed at the first free span where its text occurs as whole words: as written,
+    else in another letter case, else as its plural; scripts without spaces have no word boundaries.
+    A quantity is one that `quantities` reads at such a span, if its value equals the answer's (for
+    a range, its middle or an end). The longest items are placed first, and spans never overlap. A
+    quantity at the beginning of an entity is cut off the entity.
+    Never raises, whatever an answer contains.
     """
     mentions: list[tuple[int, list[Mention]]] = []
     categories: list[tuple[int, str]] = []
@@ -302,8 +304,8 @@ def read(
             continue
         category = listed(content.get("category"), category_of)
         if category is None:
-            said = shown(content.get("category"))
-            faults.append(Fault(row, "unknown_category", "it is none of the categories", said))
+            stated = shown(content.get("category"))
+            faults.append(Fault(row, "unknown_category", "it is none of the categories", stated))
         else:
             categories.append((row, category))
         reader = Reader(row, text, faults)
@@ -316,18 +318,18 @@ def read(
 
 
 def _json(answer: str) -> dict[str, Any] | None:
-    """The JSON object that the answer is, or the first one inside other words."""
+    """The answer as a JSON object, or the first object inside other text."""
     try:
         content = _JSON.decode(answer)
     except (ValueError, RecursionError):
         content = None
     if isinstance(content, dict):
         return content
-    found = _OBJECT.search(answer)
-    if found is None:
+    match = _OBJECT.search(answer)
+    if match is None:
         return None
     try:
-        content, _ = _JSON.raw_decode(answer, found.start())
+        content, _ = _JSON.raw_decode(answer, match.start())
     except (ValueError, RecursionError):
         return None
     return content if isinstance(content, dict) else None
@@ -336,17 +338,17 @@ def _json(answer: str) -> dict[str, Any] | None:
 def _items(
     content: Mapping[str, Any], key: str, row: int, faults: list[Fault]
 ) -> Iterator[Mapping[str, Any]]:
-    """The first objects of one of the answer's lists that have a text. A list left out is empty."""
-    said = content.get(key)
-    if said is None:
+    """The first `_MOST` objects with a text in a list of the answer; a missing list is empty."""
+    items = content.get(key)
+    if items is None:
         return
-    if not isinstance(said, list):
-        faults.append(Fault(row, "not_json", f"{key!r} is no list", shown(said)))
+    if not isinstance(items, list):
+        faults.append(Fault(row, "not_json", f"{key!r} is no list", shown(items)))
         return
-    if len(said) > _MOST:
-        detail = f"of {len(said)} {key} the first {_MOST} are read"
+    if len(items) > _MOST:
+        detail = f"of {len(items)} {key} the first {_MOST} are read"
         faults.append(Fault(row, "too_many", detail, key))
-    for item in said[:_MOST]:
+    for item in items[:_MOST]:
         if isinstance(item, dict) and isinstance(item.get("text"), str):
             yield item
         else:
@@ -360,23 +362,23 @@ def _columns(
     nouns: AbstractSet[str],
     faults: list[Fault],
 ) -> Mentions:
-    """All mentions as columns; numbers that need a noun and have none are left out."""
-    found: list[tuple[Any, ...]] = []
+    """All mentions as columns, without numbers that need a noun and count none."""
+    records: list[tuple[Any, ...]] = []
     for number, mentions in rows:
         text = texts[number]
         forms = [_node(text[m.start : m.end], nouns) if m.item.entity else "" for m in mentions]
         targets = [_counted(mention, mentions, forms, text, nouns) for mention in mentions]
-        kept = [
+        retained = [
             at
             for at, (mention, target) in enumerate(zip(mentions, targets, strict=True))
             if mention.reading is None or target >= 0 or not mention.reading.needs_noun
         ]
-        place = {at: len(found) + nth for nth, at in enumerate(kept)}
+        place = {at: len(records) + nth for nth, at in enumerate(retained)}
         for at, mention in enumerate(mentions):
             reading = mention.reading
             if at not in place:
                 detail = "it is a number only before what it counts"
-                faults.append(Fault(number, "number_not_there", detail, mention.item.said))
+                faults.append(Fault(number, "number_not_there", detail, mention.item.text))
                 continue
             words, target = text[mention.start : mention.end], place.get(targets[at], -1)
             if reading is None:
@@ -386,16 +388,16 @@ def _columns(
                 form = "year" if year else reading.form
                 unit = _unit(text, mention, reading, target)
                 what = (_folded(words), form, reading.value, unit)
-            found.append(
+            records.append(
                 (number, mention.start, mention.end, words, reading is None, *what, target)
             )
-    columns = [list(column) for column in zip(*found, strict=True)] or [[] for _ in range(10)]
-    row, start, end, said, entity, node, kind, value, units, counted = columns
+    columns = [list(column) for column in zip(*records, strict=True)] or [[] for _ in range(10)]
+    row, start, end, mention_texts, entity, node, kind, value, units, counted = columns
     return Mentions(
         row=np.array(row, dtype=np.int64),
         start=np.array(start, dtype=np.int64),
         end=np.array(end, dtype=np.int64),
-        text=said,
+        text=mention_texts,
         entity=np.array(entity, dtype=np.bool_),
         node=node,
         type=kind,
@@ -416,7 +418,7 @@ def _counted(
     text: str,
     nouns: AbstractSet[str],
 ) -> int:
-    """The entity that a quantity counts, the nearest of its name; -1 for none."""
+    """The nearest entity with the name that a quantity counts; -1 for none."""
     named = mention.item.counts
     if named is None:
         return -1
@@ -426,22 +428,22 @@ def _counted(
     fitting = [
         at
         for at, (other, form) in enumerate(zip(mentions, forms, strict=True))
-        if other.item.entity and (form in names or _folded(other.item.said) in names)
+        if other.item.entity and (form in names or _folded(other.item.text) in names)
     ]
     return min(fitting, key=lambda at: abs(mentions[at].start - mention.end), default=-1)
 
 
 def _unit(text: str, mention: Mention, reading: Quantity, counted: int) -> str | None:
-    """The unit that is read, else the one that is said, if it stands right behind the number."""
-    said = mention.item.unit
-    if reading.unit is not None or said is None or counted >= 0:
+    """The unit read from the text, else the answer's, if it is right behind the number."""
+    stated = mention.item.unit
+    if reading.unit is not None or stated is None or counted >= 0:
         return reading.unit
-    behind = text[mention.end : mention.end + len(said) + 1].lstrip(" -\u00a0")
-    return said if behind.startswith(said) else None
+    behind = text[mention.end : mention.end + len(stated) + 1].lstrip(" -\u00a0")
+    return stated if behind.startswith(stated) else None
 
 
 def _node(text: str, nouns: AbstractSet[str]) -> str:
-    """The dictionary form of an entity's text, as far as the nouns tell it; casefolded."""
+    """The casefolded text of an entity, its last word singular if that is among the nouns."""
     folded = _folded(text)
     head, space, last = folded.rpartition(" ")
     if folded in nouns or last in nouns:

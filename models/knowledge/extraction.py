@@ -31,8 +31,8 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Spans:
-    """Candidates as columns: first and last token, the lexicon's entry and set of types (-1 for
-    identifiers and names)."""
+    """Candidate entities as columns: first and last token, entry and set of types in the lexicon
+    (-1 for identifiers and names)."""
 
     first: Ints
     last: Ints
@@ -41,10 +41,10 @@ class Spans:
 
 
 def _nouns(tokens: Tokens, lexicon: Lexicon) -> Spans:
-    """Every phrase of the lexicon that occurs in the texts, of whatever length.
+    """Every phrase of the lexicon that occurs in the texts, of any length.
 
-    The last word may be a plural. Closed-class words never begin or end a match, a part of a
-    hyphened word is none, and a lone word after a pronoun or a modal is a verb.
+    The last word may be a plural. A match never begins or ends with a closed-class word and is
+    never part of a hyphenated word. A single word after a pronoun or a modal is a verb, not a noun.
     """
     count = len(tokens.starts)
     word = (tokens.kind == LOWER) | (tokens.kind == CAPITALISED) | (tokens.kind == CAPITALS)
@@ -73,8 +73,8 @@ def _nouns(tokens: Tokens, lexicon: Lexicon) -> Spans:
         other_types = _types(tokens, lexicon, begin, last, other)
         plain = types >= 0
         entry, types = np.where(plain, entry, other), np.where(plain, types, other_types)
-        found = ends & (types >= 0)
-        columns.append((begin[found], last[found], entry[found], types[found]))
+        matched = ends & (types >= 0)
+        columns.append((begin[matched], last[matched], entry[matched], types[matched]))
         further = (surface >= 0) & tokens.joined[last] & (last + 1 < count)
         begin, node = begin[further], surface[further]
     parts = [np.concatenate(each) for each in zip(*columns, strict=True)]
@@ -87,11 +87,11 @@ def identifiers(tokens: Tokens) -> Spans:
 
 
 def _names(tokens: Tokens) -> Spans:
-    """Runs of capitalised words, linked by "of" and the like, and acronyms.
+    """Runs of capitalised words, possibly linked by words such as "of", and acronyms.
 
-    A text's first word is capitalised anyway: it counts if it is an acronym, or unknown to the
-    lexicon and no verb of documentation, with a capitalised word behind. Texts in title case or
-    capitals have no names.
+    The first word of a text is always capitalised. It counts only if it is an acronym, or if a
+    capitalised word follows and it is neither in the lexicon nor a verb that opens docstrings.
+    Texts in title case or capitals have no names.
     """
     count = len(tokens.starts)
     if not count:
@@ -105,7 +105,7 @@ def _names(tokens: Tokens) -> Spans:
     name &= ~headline[tokens.text]
 
     near = (tokens.joined | (tokens.dotted & (initial | tokens.title)))[:-1]
-    linked = np.zeros(count, dtype=np.bool_)  # to the next token
+    linked = np.zeros(count, dtype=np.bool_)  # whether a token belongs with the next one
     goes_on = name | (tokens.kind == ROMAN)
     linked[:-1] = near & name[:-1] & goes_on[1:]
     the = _any_of(tokens, {"the"})
@@ -127,13 +127,13 @@ def _names(tokens: Tokens) -> Spans:
     first = np.flatnonzero(begins | alone)
     last = last[np.searchsorted(last, first)]
 
-    known = (tokens.surface >= 0) | (tokens.lemma >= 0) | tokens.inflected | tokens.opener
+    ordinary = (tokens.surface >= 0) | (tokens.lemma >= 0) | tokens.inflected | tokens.opener
     opening = tokens.first[first] & (tokens.kind[first] == CAPITALISED)
     second = np.minimum(first + 1, count - 1)
-    kept = ~known[first] & (last > first) & name[second]
+    unlisted = ~ordinary[first] & (last > first) & name[second]
     following = np.append(np.flatnonzero(name), count)
     moved = following[np.searchsorted(following, first + 1)]
-    first = np.where(opening & ~kept, moved, first)
+    first = np.where(opening & ~unlisted, moved, first)
     fits = (first <= last) & (last - first < MAX_NAME)
     first, last = first[fits], last[fits]
     lone_initial = (first == last) & (tokens.ends[first] - tokens.starts[first] == 1)
@@ -141,7 +141,7 @@ def _names(tokens: Tokens) -> Spans:
 
 
 def _any_of(tokens: Tokens, words: Set[str]) -> Flags:
-    """Which tokens are one of the casefolded words."""
+    """Whether each token is one of the casefolded words."""
     return np.array([fold in words for fold in tokens.folded], dtype=np.bool_)[tokens.code]
 
 
@@ -151,9 +151,9 @@ def _plain(first: Ints, last: Ints | None = None) -> Spans:
 
 
 def _types(tokens: Tokens, lexicon: Lexicon, first: Ints, last: Ints, entry: Ints) -> Ints:
-    """The set of types with which each span is that entry, by its letter case; -1 for none."""
-    known = entry >= 0
-    at = np.where(known, entry, 0)
+    """The set of types of each span's entry, chosen by the span's letter case; -1 for none."""
+    listed = entry >= 0
+    at = np.where(listed, entry, 0)
     upper = (tokens.kind[first] >= CAPITALISED) & (tokens.kind[last] >= CAPITALISED)
     capitals = (tokens.kind[first] == CAPITALS) & (tokens.kind[last] == CAPITALS)
     ordinary, proper = lexicon.ordinary[at], lexicon.proper[at]
@@ -161,7 +161,7 @@ def _types(tokens: Tokens, lexicon: Lexicon, first: Ints, last: Ints, entry: Int
     doubtful = opening & tokens.inflected[first]
     named = np.where(opening & (ordinary >= 0), ordinary, np.where(doubtful, -1, proper))
     named = np.where(lexicon.capitals[at] & ~capitals, -1, named)
-    return np.where(known, np.where(upper, named, ordinary), -1)
+    return np.where(listed, np.where(upper, named, ordinary), -1)
 
 
 IDENTIFIER_TYPE, NAME_TYPE = "identifier", "name"
@@ -169,15 +169,15 @@ IDENTIFIER_TYPE, NAME_TYPE = "identifier", "name"
 
 @dataclass(frozen=True)
 class Mentions:
-    """What the texts mention, by text and place; spans never overlap.
+    """Mentions of texts as columns, sorted by text and place; spans never overlap.
 
-    row: number of the text. start, end: code points in that text. text: the text's words there.
+    row: number of the text. start, end: code points in that text. text: the text of the span.
     entity: True for an entity, False for a quantity. node: the entity's dictionary form, or the
-        quantity's text, casefolded. type: an entity's type; a quantity's form (number, year,
+        quantity's text, casefolded. type: an entity's type, or a quantity's form (number, year,
         fraction, range, percentage, money, measure).
-    value, unit: of quantities; NaN and None elsewhere. counted: a quantity's counted entity, as a
-        row of these columns, -1 for none.
-    categories: (text's number, its most frequent entity type), for texts with an entity.
+    value, unit: of quantities; NaN and None for entities. counted: the entity that a quantity
+        counts, as a row of these columns; -1 for none.
+    categories: (number of the text, its most frequent entity type), for texts with an entity.
     """
 
     row: Ints
@@ -194,31 +194,31 @@ class Mentions:
 
 
 def extract(texts: Sequence[str], lexicon: Lexicon) -> Mentions:
-    """Entities and quantities of the texts. A text's mentions depend on that text alone.
+    """Entities and quantities of the texts. The mentions of a text depend on that text alone.
 
-    Where spans overlap, the longest stays, then the leftmost. An entity of several types takes the
-    one that most of its text's other entities share, else its first.
+    Of overlapping spans the longest stays, then the leftmost. An entity with several types gets the
+    type that most entities of its text share, and on a tie its first type.
     """
     tokens = tokenise(texts, lexicon.phrases.words, identifiers=True)
-    found = [identifiers(tokens), _nouns(tokens, lexicon), _names(tokens)]
-    spans = Spans(*(np.concatenate(each) for each in zip(*map(_columns, found), strict=True)))
-    rank = np.repeat(np.arange(3), [len(each.first) for each in found])
+    groups = [identifiers(tokens), _nouns(tokens, lexicon), _names(tokens)]
+    spans = Spans(*(np.concatenate(each) for each in zip(*map(_columns, groups), strict=True)))
+    rank = np.repeat(np.arange(3), [len(each.first) for each in groups])
     numeric = outside_code(quantities.find(tokens.buffer), tokens)
 
     places = _bounds(tokens, spans, numeric)
-    kept = longest_first(*places, np.append(rank, np.full(len(numeric), 3)))
-    chosen = kept[kept < len(spans.first)]
+    winners = longest_first(*places, np.append(rank, np.full(len(numeric), 3)))
+    chosen = winners[winners < len(spans.first)]
     entities = Spans(*(column[chosen] for column in _columns(spans)))
-    numeric = [numeric[at - len(spans.first)] for at in kept[kept >= len(spans.first)]]
+    numeric = [numeric[at - len(spans.first)] for at in winners[winners >= len(spans.first)]]
     numeric, counted = resolve(numeric, tokens, entities.first, entities.last)
     kinds = np.where(entities.entry >= 0, -1, rank[chosen] // 2)
     return _assembled(texts, tokens, lexicon, entities, kinds, numeric, counted)
 
 
 def longest_first(starts: Ints, ends: Ints, rank: Ints) -> Ints:
-    """The spans that stay when the longest wins, then the leftmost, then the lowest rank.
+    """The spans that remain if, of overlapping ones, the longest, leftmost, lowest rank wins.
 
-    Returns their numbers by place. Only spans that touch others are looked at one by one.
+    Returns their numbers, sorted by place. Only overlapping spans are compared one by one.
     """
     order = np.lexsort((rank, starts))
     start, end = starts[order], ends[order]
@@ -234,11 +234,11 @@ def longest_first(starts: Ints, ends: Ints, rank: Ints) -> Ints:
         members = sorted(
             range(low, high), key=lambda at: (start[at] - end[at], start[at], rank[order[at]])
         )
-        taken: list[tuple[int, int]] = []
+        spans: list[tuple[int, int]] = []
         for at in members:
             span = (int(start[at]), int(end[at]))
-            if all(span[1] <= left or right <= span[0] for left, right in taken):
-                taken.append(span)
+            if all(span[1] <= left or right <= span[0] for left, right in spans):
+                spans.append(span)
             else:
                 keep[at] = False
     return order[keep]
@@ -249,7 +249,7 @@ def _columns(spans: Spans) -> tuple[Ints, Ints, Ints, Ints]:
 
 
 def _bounds(tokens: Tokens, spans: Spans, numeric: Sequence[Quantity]) -> tuple[Ints, Ints]:
-    """Where entities, and quantities behind them, start and end in the buffer."""
+    """Starts and ends in the buffer of all entities, followed by those of all quantities."""
     starts = [quantity.start for quantity in numeric]
     ends = [quantity.end for quantity in numeric]
     return (
@@ -258,15 +258,15 @@ def _bounds(tokens: Tokens, spans: Spans, numeric: Sequence[Quantity]) -> tuple[
     )
 
 
-def outside_code(found: list[Quantity], tokens: Tokens) -> list[Quantity]:
-    """Quantities outside links and names from code."""
-    if not found or not len(tokens.starts):
-        return found
-    starts = np.array([quantity.start for quantity in found], dtype=np.int64)
+def outside_code(quantities: list[Quantity], tokens: Tokens) -> list[Quantity]:
+    """The quantities outside links and identifiers."""
+    if not quantities or not len(tokens.starts):
+        return quantities
+    starts = np.array([quantity.start for quantity in quantities], dtype=np.int64)
     at = np.maximum(np.searchsorted(tokens.starts, starts, side="right") - 1, 0)
     inside = (tokens.starts[at] <= starts) & (tokens.ends[at] > starts)
     code = (tokens.kind[at] == IDENTIFIER) | (tokens.kind[at] == OTHER)
-    return [quantity for quantity, drop in zip(found, inside & code, strict=True) if not drop]
+    return [quantity for quantity, drop in zip(quantities, inside & code, strict=True) if not drop]
 
 
 def _assembled(
@@ -278,20 +278,20 @@ def _assembled(
     numeric: list[Quantity],
     counted: Ints,
 ) -> Mentions:
-    """Entities and quantities as one set of columns, by place."""
+    """Entities and quantities as one set of columns, sorted by place."""
     starts, ends = _bounds(tokens, entities, numeric)
     row = np.searchsorted(tokens.offsets, starts, side="right") - 1
     within, to = starts - tokens.offsets[row], ends - tokens.offsets[row]
-    said = [
+    spellings = [
         texts[number][low:high]
         for number, low, high in zip(row.tolist(), within.tolist(), to.tolist(), strict=True)
     ]
     total = len(entities.first)
     nodes = [
         lexicon.nouns[entry] if entry >= 0 else " ".join(text.casefold().split())
-        for entry, text in zip(entities.entry.tolist(), said[:total], strict=True)
+        for entry, text in zip(entities.entry.tolist(), spellings[:total], strict=True)
     ]
-    nodes += [" ".join(text.casefold().split()) for text in said[total:]]
+    nodes += [" ".join(text.casefold().split()) for text in spellings[total:]]
     names = (*lexicon.types, IDENTIFIER_TYPE, NAME_TYPE)
     types = _voted(row[:total], nodes[:total], entities, kinds, lexicon)
     labels = [names[number] for number in types.tolist()]
@@ -310,7 +310,7 @@ def _assembled(
         row=row[order],
         start=within[order],
         end=to[order],
-        text=[said[at] for at in listed],
+        text=[spellings[at] for at in listed],
         entity=entity[order],
         node=[nodes[at] for at in listed],
         type=[labels[at] for at in listed],
@@ -322,17 +322,17 @@ def _assembled(
 
 
 def _voted(row: Ints, nodes: list[str], entities: Spans, kinds: Ints, lexicon: Lexicon) -> Ints:
-    """Each entity's type: of its types, the one most of its text's distinct entities have."""
+    """The type of each entity: the one of its types that most entities of its text have."""
     if not len(row):
         return np.zeros(0, dtype=np.int64)
     numbers: dict[str, int] = {}
     node = np.array([numbers.setdefault(text, len(numbers)) for text in nodes], dtype=np.int64)
     key = row * len(numbers) + node
     _, index, inverse = np.unique(key, return_index=True, return_inverse=True)
-    own = entities.types[index]
+    type_sets = entities.types[index]
     width = len(lexicon.types) + 2
-    listed = own >= 0
-    at = np.where(listed, own, 0)
+    listed = type_sets >= 0
+    at = np.where(listed, type_sets, 0)
     sizes = np.where(listed, lexicon.set_starts[at + 1] - lexicon.set_starts[at], 1)
     starts = np.cumsum(sizes) - sizes
     owner = np.repeat(np.arange(len(index)), sizes)
@@ -344,14 +344,14 @@ def _voted(row: Ints, nodes: list[str], entities: Spans, kinds: Ints, lexicon: L
     )
     cell = row[index][owner] * width + choice
     votes = np.bincount(cell)[cell]
-    # The highest vote, then the earliest of the entity's own order.
+    # The highest vote wins; on a tie, the type that comes first in the entity's order.
     best = np.maximum.reduceat((votes << 16) | (0xFFFF - nth), starts)
     picked = starts + (0xFFFF - (best & 0xFFFF))
     return np.asarray(choice[picked][inverse], dtype=np.int64)
 
 
 def _categories(row: Ints, types: Ints, names: Sequence[str]) -> tuple[Ints, list[str]]:
-    """Each text's most frequent type; of equally frequent ones, the one that came first."""
+    """The most frequent type of each text; on a tie, the type that comes first."""
     if not len(row):
         return np.zeros(0, dtype=np.int64), []
     order = np.argsort(row, kind="stable")
@@ -370,37 +370,38 @@ _CHAIN = 4  # nouns in a row that are looked at: "two stone garden walls"
 
 
 def resolve(
-    found: list[Quantity], tokens: Tokens, first: Ints, last: Ints
+    quantities: list[Quantity], tokens: Tokens, first: Ints, last: Ints
 ) -> tuple[list[Quantity], Ints]:
-    """The quantities that stay, and for each the entity it counts (-1 for none).
+    """The quantities that remain, and for each the entity that it counts (-1 for none).
 
-    first, last: the entities' tokens, by place. A number that counts nothing and looks like a year
-    becomes one; one that is a quantity only before a noun is dropped without it.
+    first, last: first and last token of each entity, sorted by place. A number that counts nothing
+    and looks like a year becomes a year. A number that is a quantity only before a noun is dropped
+    if it counts nothing.
     """
-    if not found:
+    if not quantities:
         return [], np.zeros(0, dtype=np.int64)
     reader = _Reader(tokens, first, last)
-    kept: list[Quantity] = []
+    resolved: list[Quantity] = []
     counted: list[int] = []
-    starts = np.array([max(quantity.end, quantity.unit_end) for quantity in found])
+    starts = np.array([max(quantity.end, quantity.unit_end) for quantity in quantities])
     after = np.searchsorted(tokens.starts, starts).tolist()
     units = np.searchsorted(
-        tokens.starts, np.array([quantity.unit_start for quantity in found])
+        tokens.starts, np.array([quantity.unit_start for quantity in quantities])
     ).tolist()
-    for quantity, token, unit in zip(found, after, units, strict=True):
+    for quantity, token, unit in zip(quantities, after, units, strict=True):
         entity = reader.counted(quantity, token, unit)
         if entity < 0:
             if quantity.needs_noun:
                 continue
             if is_year_like(tokens.buffer, quantity):
                 quantity = replace(quantity, form="year")
-        kept.append(quantity)
+        resolved.append(quantity)
         counted.append(entity)
-    return kept, np.array(counted, dtype=np.int64)
+    return resolved, np.array(counted, dtype=np.int64)
 
 
 class _Reader:
-    """Reads on from a quantity, token by token; plain lists, since it goes one by one."""
+    """Reads the tokens after a quantity. It reads them one by one, hence plain lists."""
 
     def __init__(self, tokens: Tokens, first: Ints, last: Ints) -> None:
         self._tokens = tokens
@@ -434,7 +435,7 @@ class _Reader:
         return self._tokens.folded[self._tokens.code[token]] if token < len(self._starts) else ""
 
     def _gap(self, place: int, token: int) -> bool:
-        """Whether one space or hyphen alone parts the place from the token."""
+        """Whether the token follows the place after exactly one space or hyphen."""
         return (
             token < len(self._starts)
             and self._starts[token] == place + 1

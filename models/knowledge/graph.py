@@ -1,4 +1,4 @@
-"""The knowledge graph in memory: as networkx's, and as the arrays that searches run on."""
+"""The knowledge graph in memory: for networkx, and as arrays for fast searches."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 Ints = npt.NDArray[np.int64]
 Ids = npt.NDArray[np.uint64]
 
-_GATHERED = 1_000_000  # neighbours held at once
+_GATHERED = 1_000_000  # neighbours in memory at once
 
 
 def to_networkx(nodes: pa.Table, edges: pa.Table) -> "nx.MultiDiGraph":
-    """The graph of the tables kg_nodes and kg_edges, for whoever wants to walk it.
+    """The graph of the tables kg_nodes and kg_edges for networkx.
 
-    Nodes are their ids with attributes `kind`, `text` and `count`; an edge's key is its kind, hard
-    or soft, since an entity can have both to one type, and its attribute is `count`.
+    Nodes are node ids with the attributes `kind`, `text` and `count`. An edge's key is its kind,
+    hard or soft, since an entity can have both to the same type; its attribute is `count`.
     """
     import networkx as nx
 
@@ -43,23 +43,23 @@ def to_networkx(nodes: pa.Table, edges: pa.Table) -> "nx.MultiDiGraph":
 
 @dataclass(frozen=True)
 class Adjacency:
-    """Lists of neighbours: row i's are ``targets[starts[i]:starts[i + 1]]``, ascending."""
+    """Lists of neighbours: row i has ``targets[starts[i]:starts[i + 1]]``, ascending."""
 
     starts: Ints
     targets: npt.NDArray[np.int32]
 
     def degrees(self, rows: Ints) -> Ints:
-        """How many neighbours each row has."""
+        """The number of neighbours of each row."""
         return self.starts[rows + 1] - self.starts[rows]
 
     def gather(self, rows: Ints) -> tuple[Ints, Ints]:
-        """All neighbours of the rows, one after another: (place in `rows`, neighbour)."""
+        """All neighbours of the rows, concatenated: (index into `rows`, neighbour)."""
         degrees = self.degrees(rows)
         owner = np.repeat(np.arange(len(rows)), degrees)
         return owner, self.targets[ranges(self.starts[rows], degrees)].astype(np.int64)
 
     def has(self, rows: Ints, targets: Ints) -> npt.NDArray[np.bool_]:
-        """Whether each target is a neighbour of its row: one bisection for all at once."""
+        """Whether each target is a neighbour of its row, by one bisection for all rows at once."""
         low, high = self.starts[rows].copy(), self.starts[rows + 1].copy()
         end = high.copy()
         if not len(self.targets):
@@ -89,9 +89,10 @@ class Adjacency:
 
 @dataclass(frozen=True)
 class Graph:
-    """Entities and types by number, the place of their id among the sorted ids.
+    """Nodes by number, which is the index of the node's id in the sorted `ids`.
 
-    soft: entity to entities of a common sentence (T_s, eq. 6). hard: entity to its types.
+    entity: whether each node is an entity. soft: from an entity to entities of a common sentence
+    (T_s, eq. 6). hard: from an entity to its types.
     """
 
     ids: Ids
@@ -100,7 +101,7 @@ class Graph:
     hard: Adjacency
 
     def numbers(self, ids: Ids) -> Ints:
-        """The nodes' numbers, -1 for ids that are not in the graph."""
+        """The numbers of node ids; -1 for ids that are not in the graph."""
         if not len(self.ids):
             return np.full(len(ids), -1, dtype=np.int64)
         at = np.minimum(np.searchsorted(self.ids, ids), len(self.ids) - 1)
@@ -108,10 +109,10 @@ class Graph:
 
 
 def build(nodes: pa.Table, edges: pa.Table | Iterable[pa.RecordBatch]) -> Graph:
-    """The graph's arrays from kg_nodes and kg_edges; edges may come in batches, to save memory.
+    """The graph's arrays from kg_nodes and kg_edges; edges may come in batches to save memory.
 
-    Quantities and the edges to them stay out; soft edges are those between two entities. Edges to
-    nodes that `nodes` lacks are left out.
+    Quantities and their edges are left out, as are edges to nodes that `nodes` lacks. Soft edges
+    are kept between entities only.
     """
     ids = nodes.column("node_id").to_numpy()
     order = np.argsort(ids)
@@ -126,19 +127,19 @@ def build(nodes: pa.Table, edges: pa.Table | Iterable[pa.RecordBatch]) -> Graph:
         source = numbering.numbers(batch.column("source").to_numpy(zero_copy_only=False))
         target = numbering.numbers(batch.column("target").to_numpy(zero_copy_only=False))
         is_hard = pc.equal(batch.column("kind"), "hard").to_numpy(zero_copy_only=False)
-        known = (source >= 0) & (target >= 0)
-        known[known] = entity[source[known]]
-        to_type, to_entity = known.copy(), known.copy()
-        to_type[known] = is_type[target[known]]
-        to_entity[known] = entity[target[known]]
+        inside = (source >= 0) & (target >= 0)
+        inside[inside] = entity[source[inside]]
+        to_type, to_entity = inside.copy(), inside.copy()
+        to_type[inside] = is_type[target[inside]]
+        to_entity[inside] = entity[target[inside]]
         for rows, into in ((to_type & is_hard, hard), (to_entity & ~is_hard, soft)):
             into.add(source[rows], target[rows])
     return Graph(ids, entity, soft.finished(), hard.finished())
 
 
 class _Lists:
-    """Collects edges into an `Adjacency`. Edges in order, as the graph stage writes them, are kept
-    by their targets and counts alone, which halves the memory."""
+    """Collects edges into an `Adjacency`. Sorted edges, as the graph stage writes them, are kept
+    without their sources, which halves the memory."""
 
     def __init__(self, count: int) -> None:
         self._degrees = np.zeros(count, dtype=np.int64)
@@ -147,7 +148,7 @@ class _Lists:
         self._last = -1
 
     def add(self, source: Ints, target: Ints) -> None:
-        """Some more edges, as numbers of nodes."""
+        """Adds edges, given as numbers of nodes."""
         if not len(source):
             return
         key = source * len(self._degrees) + target

@@ -1,15 +1,15 @@
-"""The typed nouns that entities are found by, with pairs of synonyms and antonyms.
+"""The lexicon: typed nouns by which entities are recognised, synonyms and antonyms.
 
-A lexicon is a UTF-8 file, plain or gzipped, of one of two forms, told apart by its header:
+A lexicon is a UTF-8 file, plain or gzipped. Its header tells which of two formats it has:
 
-- ours: tab-separated ``noun, types`` and optionally ``synonyms, antonyms``. Several values of a
-  cell are parted by ``|``; a noun's types stand in order of preference. A noun with a capital
-  letter matches capitalised text alone.
+- Tercet's: tab-separated ``noun, types`` and optionally ``synonyms, antonyms``. Several values of a
+  cell are separated by ``|``; the preferred type is first. A noun with a capital letter matches
+  capitalised text only.
 - Open English WordNet's: tab-separated ``synset_id, pos, lexfile, members, definition, examples``;
-  members are parted by ``|``. Nouns are typed by their lexfile ("noun.food" gives "food"); words
-  of one meaning that share a synset are synonyms.
+  members are separated by ``|``. The lexfile is the type of a noun ("noun.food" gives "food").
+  Words with a single meaning that share a synset are synonyms.
 
-Our own pairs (antonyms.tsv, synonyms.tsv) come with every lexicon.
+The built-in pairs (antonyms.tsv, synonyms.tsv) are added to every lexicon.
 """
 
 import gzip
@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -30,12 +31,12 @@ MAX_WORDS = 4
 
 @dataclass(frozen=True)
 class Phrases:
-    """Phrases of 1 to `MAX_WORDS` words.
+    """A trie of phrases of 1 to `MAX_WORDS` words.
 
-    words: word to its number, below `len(words)`; the first level's nodes are these numbers.
-    keys: sorted, ``node << 32 | word`` of each step from a node to a longer one.
+    words: from word to number, below `len(words)`; these numbers are the nodes of the first level.
+    keys: sorted, ``node << 32 | word`` for each step from a node to a longer phrase.
     nodes: the node that each key leads to.
-    entries: node to the number of the phrase that ends there, -1 where none does.
+    entries: from node to the number of the phrase that ends there; -1 for none.
     """
 
     words: dict[str, int]
@@ -44,25 +45,25 @@ class Phrases:
     entries: Ints
 
     def step(self, node: Ints, word: Ints) -> Ints:
-        """The node one word further, row by row; -1 where there is none."""
+        """The node one word further, row by row; -1 for none."""
         if not len(self.keys):
             return np.full(len(node), -1, dtype=np.int64)
-        known = (node >= 0) & (word >= 0)
-        key = (np.where(known, node, 0).astype(np.uint64) << np.uint64(32)) | np.where(
-            known, word, 0
+        valid = (node >= 0) & (word >= 0)
+        key = (np.where(valid, node, 0).astype(np.uint64) << np.uint64(32)) | np.where(
+            valid, word, 0
         ).astype(np.uint64)
         at = np.minimum(np.searchsorted(self.keys, key), len(self.keys) - 1)
-        return np.where(known & (self.keys[at] == key), self.nodes[at], -1)
+        return np.where(valid & (self.keys[at] == key), self.nodes[at], -1)
 
     def entry(self, node: Ints) -> Ints:
-        """The phrase that ends at each node, -1 where none does or the node is -1."""
+        """The phrase that ends at each node; -1 for none and for the node -1."""
         return np.where(node >= 0, self.entries[node], -1)
 
 
 def phrase_trie(phrases: Iterable[Sequence[str]]) -> Phrases:
-    """The trie of phrases, given as sequences of words; the n-th phrase's number is n.
+    """The trie of phrases, which are sequences of words; the n-th phrase has the number n.
 
-    A phrase that comes again keeps its first number. Raises ValueError for one of no words or of
+    A repeated phrase keeps its first number. Raises ValueError for a phrase without words or with
     more than `MAX_WORDS`.
     """
     words: dict[str, int] = {}
@@ -98,17 +99,16 @@ _HERE = Path(__file__).parent
 _OURS = ("noun", "types")
 _WORDNET = ("synset_id", "pos", "lexfile", "members")
 _POS = {"n": "noun", "v": "verb", "a": "adjective", "s": "adjective", "r": "adverb"}
-_PARTS_OF_SPEECH = frozenset(_POS.values()) | {"preposition", "linking", "entity"}
 
 
 @dataclass(frozen=True)
 class Group:
-    """Words of one part of speech (noun, verb, adjective, adverb, preposition, or linking for
-    words like "however") that go together: synonyms of each other, or a pair of antonyms. Those
-    of "entity" are so alike that neither swap says anything new, and no more.
+    """Synonyms of each other, or a pair of antonyms.
 
-    loose: those that may stand for the others, but have more senses than the others and so are not
-    exchanged themselves. In synonyms.tsv they stand in brackets.
+    pos: noun, verb, adjective, adverb, preposition, linking (words like "however"), or entity:
+        words so alike that swapping entities between them changes nothing.
+    loose: words that may replace the others but are not replaced themselves, since they have more
+        senses; in parentheses in synonyms.tsv.
     """
 
     pos: str
@@ -120,12 +120,12 @@ class Group:
 class Lexicon:
     """Nouns as a trie of phrases, each with its types.
 
-    types: the names of the types. nouns: each entry's text, casefolded.
-    ordinary, proper: entry to a set of types, for text without and with a capital letter; -1 where
-        the entry has no such sense. capitals: whether an entry's only senses are written in
-        capitals (USA), which text must have too.
-    set_starts, set_types: the sets of types: set i is ``set_types[set_starts[i]:set_starts[i+1]]``,
-        the preferred type first.
+    types: names of the types. nouns: casefolded text of each entry.
+    ordinary, proper: from entry to a set of types, for text without and with a capital letter; -1
+        if the entry has no such sense. capitals: whether all senses of an entry are written in
+        capitals (USA); the text must then be in capitals too.
+    set_starts, set_types: set i is ``set_types[set_starts[i]:set_starts[i+1]]``, the preferred type
+        first.
     """
 
     types: tuple[str, ...]
@@ -140,7 +140,7 @@ class Lexicon:
     antonyms: tuple[Group, ...]
 
     def types_of(self, noun: str) -> tuple[str, ...]:
-        """The types of a noun as written (case counts), the preferred first; () if unknown."""
+        """The types of a noun, the preferred first; () if unknown. Letter case matters."""
         folded = words_of(noun)
         if not 1 <= len(folded) <= MAX_WORDS:
             return ()
@@ -150,15 +150,15 @@ class Lexicon:
         entry = int(self.phrases.entry(node)[0])
         if entry < 0:
             return ()
-        found = int((self.proper if noun[:1].isupper() else self.ordinary)[entry])
-        if found < 0:
+        type_set = int((self.proper if noun[:1].isupper() else self.ordinary)[entry])
+        if type_set < 0:
             return ()
-        chosen = self.set_types[self.set_starts[found] : self.set_starts[found + 1]]
+        chosen = self.set_types[self.set_starts[type_set] : self.set_starts[type_set + 1]]
         return tuple(self.types[number] for number in chosen)
 
 
 def load_lexicon(path: Path | None = None) -> Lexicon:
-    """The lexicon of a file, ours without one; kept in memory until the file changes.
+    """Loads a lexicon, by default the built-in one; cached in memory until the file changes.
 
     Raises ValueError with one sentence that names the file and line at fault.
     """
@@ -186,20 +186,18 @@ def _load(path: str, _modified: int, _size: int) -> Lexicon:
         )
     if not senses:
         raise ValueError(f"{source}, line 1: the lexicon has no noun")
-    own = load_pairs()
-    return _built(senses, (*own[0], *synonyms), (*own[1], *antonyms))
+    shipped = load_pairs()
+    return _built(senses, (*shipped[0], *synonyms), (*shipped[1], *antonyms))
 
 
 @lru_cache(maxsize=1)
 def load_pairs() -> tuple[tuple[Group, ...], tuple[Group, ...]]:
-    """Our own synonyms and antonyms, as groups and as pairs of words."""
-    synonyms = _read_groups(_HERE / "synonyms.tsv", ("pos", "words"))
-    antonyms = _read_groups(_HERE / "antonyms.tsv", ("pos", "word", "antonym"))
-    return synonyms, antonyms
+    """The built-in groups of synonyms and pairs of antonyms."""
+    return _read_groups(_HERE / "synonyms.tsv"), _read_groups(_HERE / "antonyms.tsv")
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Numbered lines, from 1, without the empty ones."""
+    """The non-empty lines with their numbers, from 1."""
     try:
         data = path.read_bytes()
         if data[:2] == b"\x1f\x8b":
@@ -289,19 +287,16 @@ def _read_wordnet(
     return senses, synonyms, []
 
 
-def _read_groups(path: Path, header: tuple[str, ...]) -> tuple[Group, ...]:
-    lines = _lines(path)
-    if tuple(next(lines, (0, ""))[1].split("\t")) != header:
-        raise ValueError(f"{path}, line 1: the columns must be {', '.join(header)}")
+def _read_groups(path: Path) -> tuple[Group, ...]:
     groups = []
-    for number, line in lines:
-        cells = line.split("\t")
-        members = _values("|".join(cells[1:]))
-        if len(cells) != len(header) or cells[0] not in _PARTS_OF_SPEECH or len(members) < 2:
-            raise ValueError(f"{path}, line {number}: expected {', '.join(header)}")
+    for _, line in islice(_lines(path), 1, None):
+        part, *cells = line.split("\t")
+        members = _values("|".join(cells))
         plain = tuple(member.strip("()") for member in members)
-        loose = tuple(word for word, said in zip(plain, members, strict=True) if word != said)
-        groups.append(Group(cells[0], plain, loose))
+        loose = tuple(
+            word for word, spelling in zip(plain, members, strict=True) if word != spelling
+        )
+        groups.append(Group(part, plain, loose))
     return tuple(groups)
 
 
@@ -310,21 +305,21 @@ def _built(senses: _Senses, synonyms: tuple[Group, ...], antonyms: tuple[Group, 
     sets: dict[tuple[int, ...], int] = {}
     nouns: dict[tuple[str, ...], str] = {}
     merged: dict[tuple[str, ...], list[tuple[str, str]]] = {}
-    for fold, found in senses.items():
+    for fold, typed_nouns in senses.items():
         row = tuple(words_of(fold))
         if 1 <= len(row) <= MAX_WORDS and (len(row) > 1 or len(row[0]) > 1):
             if row in merged:
-                merged[row] = merged[row] + found
+                merged[row] = merged[row] + typed_nouns
             else:
-                merged[row] = found
+                merged[row] = typed_nouns
                 nouns[row] = fold
     ordinary, proper, capitals = [], [], []
-    for found in merged.values():
+    for typed_nouns in merged.values():
         plain: dict[int, None] = {}
         names: dict[int, None] = {}
         only_capitals = True
-        for noun, kind in found:
-            # What the text must at least have to match this noun.
+        for noun, kind in typed_nouns:
+            # The letter case that a text needs to match this noun.
             case = LOWER if noun == noun.lower() else CAPITALISED
             if case != LOWER and (noun.isupper() or kind_of(noun) == CAPITALS):
                 case = CAPITALS

@@ -1,7 +1,7 @@
 """Entities in texts of any language, by the named-entity recogniser of a spaCy pipeline.
 
-A pipeline is a directory with `meta.json` and `config.cfg`. It is loaded by its path; the package
-that it came in is never imported, since that would run code of whoever made it.
+A pipeline is a directory with `meta.json` and `config.cfg`. It is loaded by path; its package is
+never imported, since that would run third-party code.
 """
 
 import json
@@ -33,19 +33,19 @@ from tercet.models.knowledge.quantities import (
 )
 from tercet.models.knowledge.tokens import tokenise
 
-# Languages in which a word loses its last vowel to the first of the next.
+# Languages in which an article or preposition is elided before a vowel ("l'Italie").
 ELIDING = ("ca", "fr", "it")
 EXTRA = "pip install 'tercet[language]'"
 _BATCH = 256
-# Numbers, which are quantities and no entities.
+# Labels of numbers, which are quantities instead of entities.
 _NUMERIC = frozenset(("CARDINAL", "DATE", "MONEY", "ORDINAL", "PERCENT", "QUANTITY", "TIME"))
-# What the recogniser may read the words' vectors from.
+# Components that the recogniser may share as its word vectors.
 _VECTORS = ("tok2vec", "transformer")
-# Marks that the recogniser at times takes along with a name.
+# Punctuation that the recogniser sometimes includes in a name.
 _QUOTES = '"“”„«»()[]'
 _EDGES = f" \t\n\u00a0‘,;:{_QUOTES}"
 _POSSESSIVE = re.compile(r"['’]s\Z")
-# What a French name at times is taken along with, and is no part of it: "l'Italie", "d'Anne".
+# Elided words that the recogniser sometimes includes in a name: "l'Italie", "d'Anne".
 _ELIDED = re.compile(r"\A(?:l|d|qu)['’](?=\w)", re.IGNORECASE)
 _ARTICLES = {
     "de": r"(?:der|die|das|den|dem|des|ein|eine) ",
@@ -57,22 +57,22 @@ _ARTICLES = {
     "pt": r"(?:[oa]s?|uma?) ",
 }
 
-# Start and end in the buffer, type, and the quantity if it is one.
+# Start and end in the buffer, type, and the quantity (None for an entity).
 _Span: TypeAlias = tuple[int, int, str, Quantity | None]
 
 
 @dataclass(frozen=True)
 class Pipeline:
-    """Where a pipeline lies, and the language that it reads (as "fr"; "xx" for several)."""
+    """Directory and language of a pipeline (as "fr"; "xx" for several languages)."""
 
     path: Path
     language: str
 
 
 def find_pipeline(folder: Path) -> Pipeline:
-    """The pipeline in the folder, or in a folder of it, as in an installed package.
+    """Finds the pipeline in the folder or, as in an installed package, in a subfolder.
 
-    Reads its meta.json, and loads nothing. Raises Unusable.
+    Reads meta.json only. Raises Unusable if there is none that fits.
     """
     try:
         installed = metadata.version("spacy")
@@ -113,7 +113,7 @@ def find_pipeline(folder: Path) -> Pipeline:
 
 
 def load(path: Path) -> Any:
-    """The pipeline, of which only what its recogniser needs is loaded; kept until a file changes.
+    """Loads the pipeline's recogniser and the components it needs; cached until a file changes.
 
     Raises Unusable.
     """
@@ -133,7 +133,7 @@ def _load(path: Path, _files: tuple[tuple[int, int], ...]) -> Any:
         others = [name for name in config["components"] if name not in needed]
         return spacy.load(path, exclude=others)
     except Exception as error:
-        # Whatever the libraries raise, the pipeline is at fault, and no text.
+        # No text has been read yet, so any error is the pipeline's.
         raise Unusable(
             "unreadable",
             f"The pipeline {path.name} cannot be loaded ({type(error).__name__}: "
@@ -142,10 +142,10 @@ def _load(path: Path, _files: tuple[tuple[int, int], ...]) -> Any:
 
 
 def extract_named(texts: Sequence[str], pipeline: Pipeline) -> Mentions:
-    """Entities of the texts with the pipeline's labels as types, names from code, and quantities.
+    """Entities with the pipeline's labels as types, identifiers and quantities of the texts.
 
-    What overlaps an entity is left out, and no quantity has a counted entity. In languages other
-    than English, quantities are those of `find_in_any_language`.
+    Identifiers and quantities that overlap an entity are left out; no quantity has a counted
+    entity. Languages other than English have the quantities of `find_in_any_language`.
     """
     tokens = tokenise(texts, {}, identifiers=True)
     offsets = tokens.offsets.tolist()
@@ -175,7 +175,7 @@ def extract_named(texts: Sequence[str], pipeline: Pipeline) -> Mentions:
 
 
 def dictionary_form(text: str, language: str) -> str:
-    """An entity's text casefolded, without the article that it may begin with."""
+    """The casefolded text of an entity without a leading article."""
     folded = " ".join(text.casefold().split())
     article = re.match(_ARTICLES.get(language, r"(?!)"), folded)
     return folded[article.end() :] if article and article.end() < len(folded) else folded
@@ -184,7 +184,7 @@ def dictionary_form(text: str, language: str) -> str:
 def _named(texts: Sequence[str], pipeline: Pipeline) -> Iterator[tuple[int, int, int, str]]:
     """(text's number, start, end, label) of each entity, in order."""
     recogniser = load(pipeline.path)
-    # Outside a zone spaCy keeps every word that it has ever read.
+    # Outside a memory zone spaCy keeps every word that it has ever read.
     with recogniser.memory_zone():
         for row, doc in enumerate(recogniser.pipe(texts, batch_size=_BATCH)):
             for span in doc.ents:
@@ -206,7 +206,7 @@ def _assembled(
     spans: Sequence[_Span],
     language: str,
 ) -> Mentions:
-    """The spans of the buffer, by place, as columns."""
+    """The sorted spans of the buffer as columns."""
     rows = [bisect_right(offsets, start) - 1 for start, _, _, _ in spans]
     places = [
         (row, start - offsets[row], end - offsets[row])

@@ -26,9 +26,9 @@ _LISTS = word_lists(__file__)
 
 
 def _either_case(words: list[str]) -> str:
-    """A regular expression for any of the words, small or with a capital at the start.
+    """A regular expression for any of the words, in lower case or capitalised.
 
-    Words are grouped by their first letter, which makes the search fast.
+    Words are grouped by their first letter, which speeds up the search.
     """
     by_letter: dict[str, list[str]] = {}
     for word in sorted(words, key=len, reverse=True):
@@ -42,7 +42,7 @@ _SCALE = _either_case([*SCALE_VALUES])
 _NUMBER = r"(?:\d{1,3}(?:,\d{3})++|\d++)(?:\.\d++)?+(?:[eE][+-]?\d++)?+"
 _VULGAR = {"¼": 0.25, "½": 0.5, "¾": 0.75, "⅓": 1 / 3, "⅔": 2 / 3, "⅛": 0.125, "⅜": 0.375}
 _VULGAR |= {"⅝": 0.625, "⅞": 0.875}
-# "Two and a half million": the half is one of what the scale counts.
+# In "two and a half million" the scale applies to the half too.
 _HALF = rf"(?P<half>[ ]and[ ](?:a|one)[ ]half(?!\w)(?:[ ](?P<of_half>{_SCALE})(?!\w))?)?"
 _DIGITS = re.compile(
     r"(?<![\w.#])(?<!\d[:,/])(?<![^\W\d_][-–])"
@@ -78,11 +78,11 @@ _MONEY = frozenset("$€£¥")
 class Quantity:
     """A number in text.
 
-    start, end: the number's span (a sign and a scale word within, the unit without).
-    value: the number; of a range, its middle. form: number, year, fraction, range, percentage,
-        money or measure. unit: of `units.tsv`, None where there is none; unit_start, unit_end: its
-        span, empty at `end` where there is none or it stands in front.
-    needs_noun: whether it is a quantity only if a noun follows that it counts ("one dog").
+    start, end: span of the number, with sign and scale word, without the unit.
+    value: the number, or the middle of a range. form: number, year, fraction, range, percentage,
+        money or measure. unit: as in `units.tsv`, or None. unit_start, unit_end: span of the unit;
+        empty at `end` if there is no unit, or the unit precedes the number.
+    needs_noun: whether it is a quantity only if it counts a following noun ("one dog").
     """
 
     start: int
@@ -96,12 +96,12 @@ class Quantity:
 
 
 def find(text: str) -> list[Quantity]:
-    """The quantities of a text in order, before any noun they count is known.
+    """The quantities of a text in order, without the nouns that they count.
 
-    A quantity of which `needs_noun` is true is to be dropped if it turns out to count none.
+    The caller must drop a quantity with `needs_noun` if it counts no noun.
     """
     atoms = sorted([*_digits(text), *_words(text)], key=lambda atom: atom.start)
-    found: list[Quantity] = []
+    quantities: list[Quantity] = []
     at = 0
     while at < len(atoms):
         chain = 1
@@ -115,34 +115,34 @@ def find(text: str) -> list[Quantity]:
         merged = _range(text, atoms[at], atoms[at + 1]) if at + 1 < len(atoms) else None
         quantity = _with_unit(text, atoms[at] if merged is None else merged)
         if quantity is not None:
-            found.append(quantity)
+            quantities.append(quantity)
         at += 1 if merged is None else 2
-    return found
+    return quantities
 
 
-# A decimal comma here is a separator of thousands there: nothing in the text tells which it is.
+# Languages disagree on whether a comma is decimal or separates thousands; the text does not tell.
 _SEPARATED = re.compile(r"\d+(?:[.,'’]\d+)+|\d{1,3}(?:[ \u00a0\u202f]\d{3})+(?!\d)")
-# "14 heures" may be a time. A short word ties two numbers: "de 5 à 10", "12 sur 20", "14 h 30".
+# "14 heures" may be a time. A short word may join two numbers: "de 5 à 10", "12 sur 20", "14 h 30".
 _TIE = r"(?:\s?%)?\s[^\W\d_]{1,3}\s"
 _TIED_BEFORE = re.compile(rf"\d{_TIE}\Z")
 _TIED_AFTER = re.compile(rf"\s?(?:h|heures?|horas?|hores|or[ae]|Uhr|uur)\b|{_TIE}\d")
-_SYMBOL = 2  # letters; longer units are words of English
+_SYMBOL = 2  # letters of a unit symbol; longer units are English words
 
 
 def find_in_any_language(text: str) -> list[Quantity]:
-    """Whole numbers in digits, with those of their units that are symbols.
+    """Whole numbers in digits, with their units if these are symbols.
 
-    Numbers with a comma, a point, an apostrophe or a space inside are left out, since languages
-    disagree on what it means; so are fractions, which may be dates, hours, which may be times, and
-    two numbers with a short word between them, which may be a range.
+    Left out are numbers with a comma, point, apostrophe or space inside, whose meaning differs
+    between languages; fractions, which may be dates; hours, which may be times; and two numbers
+    joined by a short word, which may be a range.
     """
     separated = [match.span() for match in _SEPARATED.finditer(text)]
     starts = [start for start, _ in separated]
-    found = []
+    quantities = []
     for quantity in find(text):
-        said = text[quantity.start : quantity.end]
+        number = text[quantity.start : quantity.end]
         at = bisect_right(starts, quantity.start) - 1
-        if not said.isdecimal() or quantity.needs_noun:
+        if not number.isdecimal() or quantity.needs_noun:
             continue
         before = text[max(0, quantity.start - 8) : quantity.start]
         if _TIED_BEFORE.search(before) or _TIED_AFTER.match(text, quantity.end):
@@ -152,8 +152,8 @@ def find_in_any_language(text: str) -> list[Quantity]:
         unit = text[quantity.unit_start : quantity.unit_end]
         if unit.isalpha() and len(unit) > _SYMBOL:
             quantity = _atom(quantity.start, quantity.end, quantity.value)
-        found.append(quantity)
-    return found
+        quantities.append(quantity)
+    return quantities
 
 
 def _atom(start: int, end: int, value: float, form: str = "number") -> Quantity:
@@ -189,7 +189,7 @@ def _words(text: str) -> Iterator[Quantity]:
             under = match["part"] or match["under"]
             if (top > 1) != (under.endswith("s") or under == "halves"):
                 if top > 1 or not match["part"]:
-                    # "two third places": the number alone, unless it starts an ordinal.
+                    # "two third places": only "two" is a number, unless an ordinal starts there.
                     end = start + len(match["top"])
                     if text[end] != "-":
                         yield _one_flag(text, _atom(start, end, float(top)))
@@ -211,7 +211,7 @@ def _words(text: str) -> Iterator[Quantity]:
 
 
 def _one_flag(text: str, atom: Quantity) -> Quantity:
-    """ "One" is a number only before what it counts, and not after a determiner."""
+    """The number; "one" is marked as needing a noun, and as no number (NaN) after a determiner."""
     if text[atom.start : atom.end].casefold() != "one":
         return atom
     before = _BEFORE.search(text, max(0, atom.start - 12), atom.start)
@@ -221,7 +221,7 @@ def _one_flag(text: str, atom: Quantity) -> Quantity:
 
 
 def _range(text: str, low: Quantity, high: Quantity) -> Quantity | None:
-    """Both as one range where the text between says so and the second is larger."""
+    """The two numbers as one range, if they are joined as a range and ascend; else None."""
     ascending = low.value < high.value
     linked = _BETWEEN.fullmatch(text, low.end, high.start) is not None or (
         text[low.end : high.start] == " and "
@@ -234,7 +234,7 @@ def _range(text: str, low: Quantity, high: Quantity) -> Quantity | None:
 
 
 def _with_unit(text: str, atom: Quantity) -> Quantity | None:
-    """The number with its unit and final form; None where it is part of a word."""
+    """The number with its unit and final form; None if it is part of a word."""
     if atom.value != atom.value:
         return None
     plain = text[atom.start : atom.end]
@@ -243,7 +243,7 @@ def _with_unit(text: str, atom: Quantity) -> Quantity | None:
     match = pattern.match(text, atom.end)
     if match is not None:
         written = match["unit"]
-        # A lone letter after a word or a year, as in "five m" or "in 1990 s", is no unit.
+        # A short symbol after a number word or a year is not a unit: "five m", "in 1990 s".
         short = written.isalpha() and len(written) < 3
         if short and (is_year or not any(map(str.isdigit, plain))):
             match = None
@@ -257,7 +257,7 @@ def _with_unit(text: str, atom: Quantity) -> Quantity | None:
         currency = _CURRENCY.search(text, max(0, atom.start - 4), atom.start)
         if currency is not None:
             unit = currency.group(1)
-    # "5-apdb" is a number only if what follows turns out to be counted.
+    # "5-apdb" is a number only if it counts the word after the hyphen.
     hyphened = _HYPHENED.match(text, atom.end) if match is None else None
     doubtful = (
         hyphened is not None
@@ -276,7 +276,7 @@ def _with_unit(text: str, atom: Quantity) -> Quantity | None:
 
 
 def is_year_like(text: str, quantity: Quantity) -> bool:
-    """Whether a plain number may be a year, if it counts nothing."""
+    """Whether a plain number that counts nothing may be a year."""
     return (
         quantity.form == "number"
         and _YEAR.fullmatch(text, quantity.start, quantity.end) is not None
@@ -285,16 +285,11 @@ def is_year_like(text: str, quantity: Quantity) -> bool:
 
 @lru_cache(maxsize=1)
 def _units() -> tuple[re.Pattern[str], dict[str, str]]:
-    """A pattern for a unit right after a number, and each written form's unit."""
-    path = Path(__file__).parent / "units.tsv"
+    """A pattern for a unit right after a number, and the unit of each spelling."""
     units: dict[str, str] = {}
-    for number, line in enumerate(path.read_text("utf-8").splitlines(), start=1):
-        if number == 1:
-            continue
-        cells = line.split("\t")
-        if len(cells) != 2:
-            raise ValueError(f"{path}, line {number}: expected unit, written")
-        for written in cells[1].split("|"):
-            units.setdefault(written, cells[0])
+    for line in Path(__file__).with_name("units.tsv").read_text("utf-8").splitlines()[1:]:
+        unit, spellings = line.split("\t")
+        for spelling in spellings.split("|"):
+            units.setdefault(spelling, unit)
     listed = "|".join(map(re.escape, sorted(units, key=len, reverse=True)))
     return re.compile(rf"[ \u00a0-]?(?P<unit>{listed})(?!\w)"), units

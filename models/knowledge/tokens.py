@@ -1,4 +1,4 @@
-"""The words of many texts at once: one pass of a regular expression, then columns."""
+"""Tokenises many texts at once: one pass of a regular expression, then numpy columns."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -19,8 +19,8 @@ Flags = npt.NDArray[np.bool_]
 LOWER, CAPITALISED, CAPITALS, IDENTIFIER, ROMAN, OTHER = range(6)
 SEPARATOR = "\n"
 
-# A link; a command line flag; or a word, which may go on over dots and underscores as code does,
-# may end in "()", and keeps an elided "not" and the prefix of names like O'Neill.
+# A link, a command line flag, or a word. A word may contain dots and underscores and end in "()",
+# as in code; it includes an elided "not" and the prefix of names like O'Neill.
 TOKEN = re.compile(
     r"https?://[^\s]+|www\.[^\s]+"
     r"|(?<![\w-])--[A-Za-z][\w-]*"
@@ -37,17 +37,17 @@ _ROMAN = re.compile(r"[IVXLC]+")
 
 @dataclass(frozen=True)
 class Tokens:
-    """The words of some texts as columns, and what is known of each distinct word.
+    """The tokens of texts as columns, one value per token.
 
-    buffer: the texts, a `SEPARATOR` after each; chars: its code points, uint32.
-    offsets: where each text begins in the buffer, and one more for its end.
-    starts, ends: code-point spans in the buffer; text: number of the text; first: whether the word
-        is its text's first; joined: whether one space or hyphen alone parts it from the next word
-        of the same text; tied: whether it is a hyphen; dotted: whether a full stop and a space
-        part them, as after an initial.
-    kind (LOWER … OTHER), surface, lemma (word numbers of the phrases, -1 unknown), stop, weak,
-        plural, link, title, before_verb, inflected, opener: one a token. folded: the casefolded
-        word, one a *distinct* word, which `code` points to.
+    buffer: the texts, each followed by `SEPARATOR`. chars: code points of the buffer, uint32.
+    offsets: start of each text in the buffer, and the end of the buffer.
+    starts, ends: code-point spans in the buffer. text: number of the text. first: whether the token
+        is the first of its text. joined: whether exactly one space or hyphen separates it from the
+        next token of the text. tied: whether that is a hyphen. dotted: whether a full stop and a
+        space separate them, as after an initial.
+    code: number of the distinct word. folded: casefolded text, one per *distinct* word.
+    kind: LOWER … OTHER. surface, lemma: number of the word and of its singular in the vocabulary,
+        -1 if unknown. The other flags are classes of words (`models/english/words.py`).
     """
 
     buffer: str
@@ -76,9 +76,10 @@ class Tokens:
 
 
 def tokenise(texts: Sequence[str], vocabulary: Mapping[str, int], *, identifiers: bool) -> Tokens:
-    """The words of the texts; `vocabulary` numbers the words that phrases are made of.
+    """The tokens of the texts.
 
-    identifiers: whether names from code are recognised.
+    vocabulary: from a word of the lexicon's phrases to its number. identifiers: whether names from
+    code are recognised.
     """
     buffer = SEPARATOR.join([text.replace(SEPARATOR, " ") for text in texts]) + SEPARATOR
     lengths = np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))
@@ -147,9 +148,9 @@ def tokenise(texts: Sequence[str], vocabulary: Mapping[str, int], *, identifiers
 
 
 def kind_of(word: str, *, identifiers: bool = True) -> int:
-    """What a token looks like: LOWER, CAPITALISED, CAPITALS, IDENTIFIER, ROMAN or OTHER.
+    """The shape of a token: LOWER, CAPITALISED, CAPITALS, IDENTIFIER, ROMAN or OTHER.
 
-    OTHER is what can be no entity: a link, "e.g", an elided "not", a constant of code.
+    OTHER is never an entity: a link, "e.g", an elided "not", a constant of code.
     """
     if word in _CONSTANTS:
         return OTHER
@@ -175,7 +176,7 @@ def kind_of(word: str, *, identifiers: bool = True) -> int:
 
 
 def words_of(phrase: str) -> list[str]:
-    """The casefolded words of one phrase, as `tokenise` would part them."""
+    """The casefolded words of one phrase, split as by `tokenise`."""
     plain = phrase.split(" ")
     if all(map(str.isalpha, plain)):
         return [word.casefold() for word in plain]
@@ -183,7 +184,7 @@ def words_of(phrase: str) -> list[str]:
 
 
 def _is_dotted_name(word: str) -> bool:
-    """Whether "a.b" is a name from code, and not an abbreviation or two sentences run together."""
+    """Whether "a.b" is a name from code: not an abbreviation, nor two sentences run together."""
     parts = word.split(".")
     if max(map(len, parts)) == 1 or word in ("Ph.D", "vs.", "B.Sc", "M.Sc"):
         return False

@@ -1,1 +1,1 @@
-"""Asking a language model: what is asked, whom, how, and a vLLM server of our own."""
+"""Language models: requests, endpoints, a client, and a vLLM server started by Tercet."""

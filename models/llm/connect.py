@@ -1,4 +1,4 @@
-"""Which endpoints a recipe's `llm` and `run.llm` mean, and what they serve."""
+"""Finds the endpoints of a recipe's `llm` and `run.llm`, and the models that they serve."""
 
 import json
 import os
@@ -17,16 +17,16 @@ from tercet.models.llm.run_settings import AskingSettings
 from tercet.models.llm.settings import LlmSettings
 
 _SECONDS = 10.0
-# What servers say of a model besides its name: vLLM the first two, llama.cpp the others.
+# Properties of a model in the list of models: vLLM gives the first two, llama.cpp the others.
 _ABOUT = ("root", "max_model_len", "n_params", "n_vocab")
 
 
 @dataclass(frozen=True)
-class Found:
-    """An endpoint as it was found when a run began to ask.
+class ServedModel:
+    """An endpoint at the beginning of a run.
 
-    about: what it says of its model besides the name. absent: why it does not answer, if so: it is
-    taken to serve what the others serve, and is asked once it answers.
+    about: properties of its model besides the name. absent: why it does not answer, else None; it
+    is assumed to serve the same model as the others, and used once it answers.
     """
 
     endpoint: Endpoint
@@ -34,41 +34,42 @@ class Found:
     absent: Stopped | Unusable | None = None
 
 
-def find_endpoints(settings: AskingSettings, llm: LlmSettings) -> list[Found]:
+def find_endpoints(settings: AskingSettings, llm: LlmSettings) -> list[ServedModel]:
     """The endpoints of the recipe, each with its own name for the model.
 
-    A model that the recipe gives as files may have any name there, and of several endpoints some
-    may serve another model by the same name: each is asked. Raises Unusable if one serves several
-    models or none, or for a malformed key; the fault of the first if none answers and their name
-    for the model is not known.
+    Each endpoint is asked for its models, since it may have any name for a model that the recipe
+    gives as files, and several endpoints may serve different models by the same name.
+
+    Raises: Unusable if an endpoint serves several models or none, or for a malformed key; the first
+        endpoint's error if none answers and the model's name is not known.
     """
     key = _key(settings.key_env)
-    found = [Found(Endpoint(url, llm.name or "", key), {}) for url in settings.endpoints]
-    if llm.name is not None and len(found) == 1:
-        return found
-    # Side by side, since one that does not answer takes its time.
+    endpoints = [ServedModel(Endpoint(url, llm.name or "", key), {}) for url in settings.endpoints]
+    if llm.name is not None and len(endpoints) == 1:
+        return endpoints
+    # In parallel, since an endpoint that does not answer takes long.
     with ThreadPoolExecutor(32) as threads:
-        looks = [threads.submit(_looked_at, one.endpoint, settings.key_env) for one in found]
-    found = [look.result() for look in looks]
-    name = llm.name or next((one.endpoint.model for one in found if one.absent is None), None)
+        looks = [threads.submit(_inspected, one.endpoint, settings.key_env) for one in endpoints]
+    endpoints = [look.result() for look in looks]
+    name = llm.name or next((one.endpoint.model for one in endpoints if one.absent is None), None)
     if name is None:
-        assert found[0].absent is not None
-        raise found[0].absent
+        assert endpoints[0].absent is not None
+        raise endpoints[0].absent
     return [
         replace(one, endpoint=replace(one.endpoint, model=name)) if one.absent else one
-        for one in found
+        for one in endpoints
     ]
 
 
-def difference(found: Sequence[Found]) -> str | None:
-    """The first two endpoints that say different things of the one model, as a clause."""
-    for one, other in combinations(found, 2):
+def difference(endpoints: Sequence[ServedModel]) -> str | None:
+    """The first two endpoints with different properties of the model, as a clause; else None."""
+    for one, other in combinations(endpoints, 2):
         for what in _ABOUT:
-            known = one.about.get(what), other.about.get(what)
-            if None not in known and known[0] != known[1]:
+            values = one.about.get(what), other.about.get(what)
+            if None not in values and values[0] != values[1]:
                 return (
-                    f"{one.endpoint.shown} serves {one.endpoint.model!r} with {what} {known[0]}, "
-                    f"and {other.endpoint.shown} {other.endpoint.model!r} with {known[1]}"
+                    f"{one.endpoint.shown} serves {one.endpoint.model!r} with {what} {values[0]}, "
+                    f"and {other.endpoint.shown} {other.endpoint.model!r} with {values[1]}"
                 )
     return None
 
@@ -84,19 +85,21 @@ def _key(key_env: str) -> str | None:
     return key or None
 
 
-def _looked_at(endpoint: Endpoint, key_env: str) -> Found:
-    """The endpoint with the one model that it serves or, if it has a name, what it says of that.
+def _inspected(endpoint: Endpoint, key_env: str) -> ServedModel:
+    """The endpoint with its only model, or with the properties of the model that it names.
 
-    An endpoint whose model is known by name needs no list of models.
+    An endpoint with a model's name may have no list of models.
     """
     try:
         status, answer = _get(endpoint)
     except (Stopped, Unusable) as error:
-        return Found(endpoint, {}, error)
+        return ServedModel(endpoint, {}, error)
     if status >= 500:
-        said = f"The endpoint {endpoint.shown} answers HTTP {status} at /models: start what is"
-        return Found(
-            endpoint, {}, Stopped("unreachable", f"{said} behind it, or correct run.llm.endpoints.")
+        message = f"The endpoint {endpoint.shown} answers HTTP {status} at /models: start what is"
+        return ServedModel(
+            endpoint,
+            {},
+            Stopped("unreachable", f"{message} behind it, or correct run.llm.endpoints."),
         )
     listed = answer.get("data") if isinstance(answer, dict) else None
     models = {
@@ -106,7 +109,7 @@ def _looked_at(endpoint: Endpoint, key_env: str) -> Found:
         if isinstance(entry, dict) and entry.get("id")
     }
     if endpoint.model:
-        return Found(endpoint, _about(models.get(endpoint.model, {})))
+        return ServedModel(endpoint, _about(models.get(endpoint.model, {})))
     names = [name for name, entry in models.items() if not entry.get("parent")]
     if status in (401, 403):
         raise Unusable(
@@ -115,33 +118,33 @@ def _looked_at(endpoint: Endpoint, key_env: str) -> Found:
             f" variable {key_env}.",
         )
     if status != 200 or len(names) != 1:
-        said = f"lists {len(names)} models" if status == 200 else f"answers HTTP {status}"
+        message = f"lists {len(names)} models" if status == 200 else f"answers HTTP {status}"
         raise Unusable(
             "unreachable",
-            f"The endpoint {endpoint.shown} {said} at /models: name the one you mean as llm.name,"
-            " and check that the address ends in /v1.",
+            f"The endpoint {endpoint.shown} {message} at /models: name the one you mean as "
+            "llm.name, and check that the address ends in /v1.",
         )
-    return Found(replace(endpoint, model=names[0]), _about(models[names[0]]))
+    return ServedModel(replace(endpoint, model=names[0]), _about(models[names[0]]))
 
 
 def _about(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """What tells models of one name apart; of a path its last name, since folders differ."""
+    """The properties that distinguish models with the same name; of a path only the last part."""
     meta = entry.get("meta")
-    known = {**entry, **meta} if isinstance(meta, dict) else entry
-    said = {what: known[what] for what in _ABOUT if isinstance(known.get(what), str | int)}
-    if "root" in said:
-        said["root"] = str(said["root"]).rstrip("/").rpartition("/")[2]
-    return said
+    entries = {**entry, **meta} if isinstance(meta, dict) else entry
+    about = {what: entries[what] for what in _ABOUT if isinstance(entries.get(what), str | int)}
+    if "root" in about:
+        about["root"] = str(about["root"]).rstrip("/").rpartition("/")[2]
+    return about
 
 
 def _get(endpoint: Endpoint) -> tuple[int, Any]:
-    """Status and JSON of its list of models; None if it is not JSON.
+    """HTTP status and JSON of the endpoint's list of models; None if it is not JSON.
 
-    Raises Stopped if nothing answers, Unusable if nothing ever can.
+    Raises Stopped if nothing answers, Unusable if no connection can ever succeed.
     """
     headers = {} if endpoint.key is None else {"Authorization": f"Bearer {endpoint.key}"}
     try:
-        found = httpx.get(
+        response = httpx.get(
             endpoint.at("/models"), headers=headers, timeout=_SECONDS, trust_env=endpoint.is_outside
         )
     except httpx.HTTPError as error:
@@ -153,9 +156,9 @@ def _get(endpoint: Endpoint) -> tuple[int, Any]:
     except (ImportError, ValueError) as error:
         raise no_proxy(error) from None
     try:
-        return found.status_code, found.json()
+        return response.status_code, response.json()
     except (ValueError, RecursionError):
-        return found.status_code, None
+        return response.status_code, None
 
 
 _FILES = ("chat_template.jinja", "chat_template.json")
@@ -163,7 +166,7 @@ _FOLDER = "additional_chat_templates"
 
 
 def has_chat_template(model: Path) -> bool:
-    """Whether a model's directory holds a chat template. Nothing is loaded."""
+    """Whether a model's directory has a chat template; loads no model."""
     if any((model / name).is_file() for name in _FILES) or (model / _FOLDER).is_dir():
         return True
     try:

@@ -1,4 +1,4 @@
-"""What is asked of a language model, and what it answers."""
+"""Requests to a language model, and its answers."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from tercet.models.llm.settings import Sampling
 
 
 class Shot(NamedTuple):
-    """A worked example: a prompt, rendered as those that are asked, and its right answer."""
+    """A worked example: a rendered prompt and its correct answer."""
 
     prompt: str
     answer: str
@@ -16,17 +16,18 @@ class Shot(NamedTuple):
 
 @dataclass(frozen=True)
 class Request:
-    """One thing to ask.
+    """A request.
 
-    place: the caller's own number for it, which the answer carries.
+    place: the caller's number of the request, which the answer repeats.
     prompt: the rendered text: in a chat the user's last message, else the text to be continued.
-    seed: the row's, so that one prompt asked twice on purpose is two requests.
-    schema: JSON schema that the answer must follow; None for free text.
-    source: the sentence within the prompt, which alone may be cut where the model's own layout
-        leaves too little room.
-    shots: what comes before it, the same for all rows of a step, so that a server reads it once.
-    method, digest: what it is asked for, and the answer's key in the store's pool; the caller
-        leaves them empty, and whoever keeps the pool fills them in.
+    seed: the row's seed, which makes two requests with the same prompt different.
+    schema: JSON schema of the answer; None for free text.
+    source: the sentence within the prompt; only this part may be cut if the layout of a fitted
+        generator leaves too little room.
+    shots: worked examples before the prompt. All rows of a step have the same, so that a server
+        reads them once.
+    method, digest: the method's name, and the answer's key in the store's pool; filled in by the
+        pool, empty before.
     """
 
     place: int
@@ -42,13 +43,13 @@ class Request:
 
 @dataclass(frozen=True)
 class Answer:
-    """What came of one request.
+    """The answer to a request, or its failure.
 
-    raw: what the model said, word for word; "" if the request failed.
+    raw: the model's text verbatim; "" if the request failed.
     finish_reason: stop, length (cut off by max_tokens), or failed.
-    prompt_tokens, n_tokens: of prompt and answer.
-    attempts: how often it was sent. seconds: from the first attempt to the answer.
-    endpoint: where it came from, without secrets. error: why the request failed, in words.
+    prompt_tokens, n_tokens: tokens of prompt and answer.
+    attempts: how often the request was sent. seconds: from the first attempt to the answer.
+    endpoint: the endpoint's address, without secrets. error: why the request failed, else None.
     """
 
     place: int
@@ -64,6 +65,6 @@ class Answer:
     error: str | None = None
 
 
-# (method, requests) to their answers as they arrive, failed ones included; what the pool has is
-# not asked again. Raises Stopped and Unusable.
+# From (method, requests) to the answers as they arrive, including failures; answers in the pool are
+# reused. Raises Stopped and Unusable.
 Ask: TypeAlias = Callable[[str, Iterable[Request]], Iterator[Answer]]

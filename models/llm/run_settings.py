@@ -1,9 +1,9 @@
-"""How a run asks its language model (`run.llm`). No stage's code imports this, so an edit
-here reruns nothing.
+"""Settings of a run's requests to its language model (`run.llm`). No stage imports this module, so
+a change here reruns nothing.
 
-Of vLLM's server a recipe may set the options that say how fast and where, not what. An option that
-changes the answers would have to enter fingerprints, and the server's options do not. Only Tercet
-sets those that change how the server is reached, or what it shows to others.
+A recipe may set options of vLLM's server that affect speed and place, but not the answers: the
+server's options do not enter fingerprints. Options for the server's address and access are set by
+Tercet only.
 """
 
 import re
@@ -18,7 +18,7 @@ class _Settings(BaseModel):
 
 
 class EngineSettings(_Settings):
-    """The vLLM server that Tercet starts itself. Nothing here changes what the model says."""
+    """Settings of the vLLM server that Tercet starts. None of them changes the answers."""
 
     python: str | None = Field(
         None, description="interpreter that has vLLM; default: .venv-vllm/bin/python, else this one"
@@ -47,7 +47,7 @@ class EngineSettings(_Settings):
 
 
 class AskingSettings(_Settings):
-    """How a run asks (`run.llm`). Nothing here enters a fingerprint."""
+    """Settings of a run's requests (`run.llm`). None of them enters a fingerprint."""
 
     endpoints: tuple[str, ...] = Field(
         (), description="OpenAI-compatible, up to /v1; without any, Tercet starts its own vLLM"
@@ -84,8 +84,8 @@ class AskingSettings(_Settings):
 
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
-# By reason the beginnings of names. vLLM takes any prefix of an option's name for the option, so
-# prefixes of these are refused as well.
+# From a reason to the beginnings of refused names. vLLM accepts any prefix of an option's name, so
+# prefixes of these names are refused as well.
 _REFUSED = {
     "is Tercet's own to say, leave it out": """
         model served-model-name host port uds root-path api-key ssl- enable-ssl-refresh config
@@ -106,18 +106,18 @@ _REFUSED = {
 
 
 def plain_option(name: str) -> str:
-    """An option's name as vLLM writes it, without the dashes before it."""
+    """An option's name in vLLM's spelling, without the leading dashes."""
     return name.removeprefix("--").replace("_", "-")
 
 
 def option_fault(name: str) -> str | None:
-    """What is wrong with an option of this name, in words that follow it; None if nothing."""
-    asked = plain_option(name)
-    if not _NAME.fullmatch(asked):
+    """What is wrong with this option's name, in words that follow it; None if nothing."""
+    option = plain_option(name)
+    if not _NAME.fullmatch(option):
         return "is not an option's name: lower-case letters, digits and hyphens"
-    if asked.startswith("no-"):
-        return f"is written as {asked.removeprefix('no-')}: false"
+    if option.startswith("no-"):
+        return f"is written as {option.removeprefix('no-')}: false"
     for reason, names in _REFUSED.items():
-        if any(asked.startswith(begin) or begin.startswith(asked) for begin in names.split()):
+        if any(option.startswith(begin) or begin.startswith(option) for begin in names.split()):
             return reason
     return None

@@ -1,4 +1,4 @@
-"""Which language model answers, and how: all of it changes what is said."""
+"""Settings of the language model and its sampling; all of them affect the answers."""
 
 from typing import Any, Literal, TypeAlias
 
@@ -6,8 +6,8 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from tercet.errors import InvalidSetting
 
-# Those of a request that an endpoint may not take, or call otherwise. Of two that it does not take
-# together the first is left out.
+# Parameters of a request that an endpoint may reject or name differently. If it rejects two that
+# are sent together, the first in this list is left out.
 Parameter: TypeAlias = Literal[
     "top_p", "temperature", "max_tokens", "stop", "response_format", "chat_template_kwargs"
 ]
@@ -18,7 +18,7 @@ class _Settings(BaseModel):
 
 
 class Sampling(_Settings):
-    """How an answer is drawn."""
+    """Sampling of an answer."""
 
     temperature: float = Field(0.6, ge=0, le=2)
     top_p: float = Field(0.95, gt=0, le=1)
@@ -31,10 +31,10 @@ class Sampling(_Settings):
 
 
 class LlmSettings(_Settings):
-    """Which model answers: everything that changes what it says, and so enters fingerprints.
+    """The language model, with all settings that affect its answers and so enter fingerprints.
 
-    Either `model`, whose files are here or on a hub and can be served by our own vLLM, or `name`,
-    which an endpoint knows and whose weights cannot be inspected.
+    Either `model`, whose files are local or on the hub and can be served by Tercet's own vLLM, or
+    `name`, a model of an endpoint whose weights cannot be inspected.
     """
 
     model: str | None = Field(
@@ -54,7 +54,7 @@ class LlmSettings(_Settings):
     adapter: str | None = Field(None, description="directory of a LoRA adapter of the model")
     max_model_len: int | None = Field(None, ge=16, description="tokens of prompt and answer")
     temperature: float = Field(
-        0.6, ge=0, le=2, description="Of the sampling; 0: the likeliest token"
+        0.6, ge=0, le=2, description="sampling temperature; 0: the likeliest token"
     )
     top_p: float = Field(
         0.95, gt=0, le=1, description="Share of the probability that tokens are drawn from"

@@ -1,19 +1,18 @@
-"""How requests and answers look on the wire of an OpenAI-compatible endpoint.
+"""Format of requests and answers of an OpenAI-compatible endpoint.
 
-There are three ways, one `Wire` each:
+There are three formats, one `Wire` each:
 
-- `chat`: a chat, through the endpoint's own template: the shots as turns, and the prompt as the
-  user's last message.
-- `completions` for a base model: the shots and the prompt as one text, each prompt ending in
-  `ANSWER`. A base model continues what it reads: after a prompt that ends in a sentence it would
-  write more of that sentence, so the word that announces an answer must come last. `STOP` ends the
-  answer at the first blank line, where the model would go on to invent the next task; a prompt asks
-  for one paragraph.
+- `chat`: through the endpoint's chat template, with the shots as turns and the prompt as the user's
+  last message.
+- `completions` for a base model: shots and prompt as one text, each prompt followed by `ANSWER`. A
+  base model continues its input: after a prompt that ends in a sentence it would continue that
+  sentence, so the word that announces the answer must be last. `STOP` ends the answer at the first
+  blank line, after which the model would invent the next task; prompts ask for one paragraph.
 - `completions` with `render`: the token ids that a fitted generator reads. The server adds no
-  special tokens to them; in text, the name of a special token would become one.
+  special tokens; in text, the name of a special token would be read as that token.
 
-No seed is sent: what a server samples depends on the batch anyway, and vLLM is slower if each row
-has a generator of its own. Answers are kept, and never asked for again.
+No seed is sent: a server's samples depend on the batch anyway, and vLLM is slower with a generator
+per row. Answers are stored, and never requested again.
 """
 
 import json
@@ -27,29 +26,29 @@ from tercet.models.llm.settings import Parameter
 from tercet.models.prompted.wording import OPEN_THOUGHT, THOUGHTS
 from tercet.models.text.words import fold
 
-# What a server reads of one prompt: text, or token ids.
+# A prompt as sent: text, or token ids.
 Text: TypeAlias = str | list[int]
 
 ANSWER = "\n\nAnswer:"
 STOP = ("\n\n",)
-# For a server that reports no token counts: characters per token in English prose.
+# Characters per token in English prose, for servers that report no token counts.
 _CHARACTERS = 4
-# Tokens of one prompt or answer that no model has: a count above it is nonsense.
+# Token counts above this are wrong: no model has such a context.
 _MOST_TOKENS = 10**7
-# Where servers put what a model thought; its final answer is the content.
+# Fields with a model's thoughts; the final answer is in `content`.
 _REASONING = ("reasoning_content", "reasoning", "thinking")
 _UNCLOSED = rf"(?s){OPEN_THOUGHT}.*"
-# How servers say that they know no such parameter, or no such value of it.
+# Messages about an unknown parameter, or an unknown value of it.
 _UNTAKEN = re.compile(
     r"(?i)unsupported|not support|unrecognized|unknown|unexpected|deprecated"
     r"|not permitted|not allowed|cannot both"
 )
-# Finish reasons of an answer that the server itself aborted.
+# Finish reasons of answers that the server aborted.
 _BROKEN = ("abort", "error")
 
 
 class Malformed(Exception):
-    """The body of an answer is not what the API promises; `str` says in a few words what it is."""
+    """The body of a response violates the API; the message describes it in a few words."""
 
 
 class Withheld(Exception):
@@ -58,9 +57,10 @@ class Withheld(Exception):
 
 @dataclass(frozen=True)
 class Completion:
-    """One prompt's answer: finish_reason is stop or length; both counts are tokens.
+    """The answer to one prompt. finish_reason: stop or length.
 
-    lacks: what stands in the place of a text, in a few words; "" where there is a text.
+    prompt_tokens, n_tokens: tokens of prompt and answer. lacks: description of an answer without a
+    text; "" if there is a text.
     """
 
     raw: str
@@ -72,13 +72,13 @@ class Completion:
 
 @dataclass(frozen=True)
 class Wire:
-    """One of the three ways.
+    """One of the three formats.
 
     render: turns requests into the token ids that a fitted generator reads; None: the endpoint's
-        template (chat) or none at all (a base model).
-    template_kwargs: what the endpoint's chat template takes.
-    max_tokens: most tokens of an answer for which the model has room, whatever is asked.
-    send: what the endpoint calls parameters of a request; None: it does not take them.
+        template (chat) or none (a base model).
+    template_kwargs: variables of the endpoint's chat template.
+    max_tokens: upper bound on the tokens of an answer, set by the model; None: no bound.
+    send: the endpoint's names of parameters; None: leave the parameter out.
     """
 
     kind: Literal["chat", "completions"]
@@ -89,11 +89,11 @@ class Wire:
 
     @property
     def path(self) -> str:
-        """What follows the endpoint's /v1."""
+        """The path after the endpoint's /v1."""
         return "/chat/completions" if self.kind == "chat" else "/completions"
 
     def texts(self, requests: Sequence[Request]) -> Sequence[Text]:
-        """What is sent for these requests; in a chat, what its last message says."""
+        """The prompts to send for these requests; in a chat, the last messages."""
         if self.kind == "chat":
             return [request.prompt for request in requests]
         if self.render is not None:
@@ -101,7 +101,7 @@ class Wire:
         return [_continued(request) for request in requests]
 
     def body(self, model: str, request: Request, text: Text) -> dict[str, Any]:
-        """The body of a request for `text`, with `request`'s sampling and schema."""
+        """The body of a request for `text`, with the sampling and schema of `request`."""
         body = self._body(model, request, text).items()
         names: Mapping[Any, str | None] = self.send
         return {name: value for key, value in body if (name := names.get(key, key)) is not None}
@@ -141,14 +141,16 @@ class Wire:
             raise Malformed(f"{len(choices)} choices for one prompt")
         if not isinstance(choices[0], dict):
             raise Malformed("a choice that is not an object")
-        raw, finish, lacks = self._said(choices[0])
+        raw, finish, lacks = self._parsed(choices[0])
         usage = answer.get("usage")
         counts = usage if isinstance(usage, dict) else {}
-        asked, answered = counts.get("prompt_tokens"), counts.get("completion_tokens")
-        return Completion(raw, finish, _tokens(asked, text), _tokens(answered, raw), lacks)
+        prompt_tokens, answer_tokens = counts.get("prompt_tokens"), counts.get("completion_tokens")
+        return Completion(
+            raw, finish, _tokens(prompt_tokens, text), _tokens(answer_tokens, raw), lacks
+        )
 
-    def _said(self, choice: Mapping[str, Any]) -> tuple[str, str, str]:
-        """The text, the finish reason, and what there is without a text."""
+    def _parsed(self, choice: Mapping[str, Any]) -> tuple[str, str, str]:
+        """Text, finish reason and `lacks` of a choice."""
         reason = choice.get("finish_reason")
         if reason in _BROKEN:
             raise Malformed(f"an answer aborted by the server ({reason})")
@@ -164,33 +166,33 @@ class Wire:
         raw = "" if raw is None else raw
         if not isinstance(raw, str):
             raise Malformed("a choice without a text")
-        # JSON may hold lone surrogates, which no file and no column can.
+        # JSON may have lone surrogates, which neither a file nor a column can hold.
         raw = raw.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         finish = "length" if reason == "length" else "stop"
         return raw, finish, "" if _answer(raw) else _lacks(message, raw, finish)
 
 
 def _answer(raw: str) -> str:
-    """The answer behind a thought; empty where the thought does not end."""
+    """The answer after a thought; "" if the thought does not end."""
     return fold(re.sub(_UNCLOSED, "", re.sub(THOUGHTS, "", raw)))
 
 
 def turns(request: Request) -> list[dict[str, str]]:
-    """The request as a chat: a turn of user and assistant for each shot, then the prompt."""
-    said = [("user", request.prompt)]
+    """The messages of a chat: user and assistant for each shot, then the prompt."""
+    messages = [("user", request.prompt)]
     for shot in reversed(request.shots):
-        said = [("user", shot.prompt), ("assistant", shot.answer), *said]
-    return [{"role": role, "content": content} for role, content in said]
+        messages = [("user", shot.prompt), ("assistant", shot.answer), *messages]
+    return [{"role": role, "content": content} for role, content in messages]
 
 
 def _continued(request: Request) -> str:
-    """The request as a base model reads it: each answer ends at a blank line, where `STOP` is."""
+    """The text for a base model; each answer of a shot ends with the blank line of `STOP`."""
     shots = [f"{shot.prompt}{ANSWER} {shot.answer}\n\n" for shot in request.shots]
     return "".join([*shots, request.prompt, ANSWER])
 
 
 def _of_parts(content: object) -> object:
-    """The texts of an answer that comes in parts, as from servers that put thoughts into others."""
+    """The joined text parts of an answer; some servers put thoughts into other parts."""
     if not isinstance(content, list):
         return content
     parts = [part for part in content if isinstance(part, dict) and part.get("type") == "text"]
@@ -199,7 +201,7 @@ def _of_parts(content: object) -> object:
 
 
 def _lacks(message: Mapping[str, Any], raw: str, finish: str) -> str:
-    """In a few words, what an answer without a text has instead."""
+    """A description of an answer without a text."""
     if message.get("tool_calls") or message.get("function_call"):
         return "an answer without text, but with a call of a tool"
     if message.get("refusal"):
@@ -211,9 +213,9 @@ def _lacks(message: Mapping[str, Any], raw: str, finish: str) -> str:
 
 
 def message(payload: bytes, secret: str | None = None) -> str:
-    """What a server says when it refuses: the error's message, else the body; one line.
+    """The message of a server's error, else its body, in one line of at most 200 characters.
 
-    secret: is masked.
+    secret: masked in the message.
     """
     try:
         answer = _object(payload)
@@ -229,8 +231,10 @@ def message(payload: bytes, secret: str | None = None) -> str:
 
 
 def misfits(payload: bytes, body: Mapping[str, Any]) -> dict[Parameter, str | None]:
-    """The parameter of a body that a server says it does not take, and what it calls it."""
-    text = f"{message(payload)} {_parameter(payload)}"
+    """The parameter of a body that a server's error rejects, with the server's own name for it (or
+    None); empty if it rejects none."""
+    error = _error(payload)
+    text = f"{message(payload)} {error.get('param') if isinstance(error, dict) else ''}"
     if not _UNTAKEN.search(text):
         return {}
     parameters: Sequence[Parameter] = get_args(Parameter)
@@ -239,21 +243,17 @@ def misfits(payload: bytes, body: Mapping[str, Any]) -> dict[Parameter, str | No
     return {key: other if key == "max_tokens" and other in text else None for key in named[:1]}
 
 
-def _parameter(payload: bytes) -> str:
-    """The parameter that an error names in a field of its own."""
-    try:
-        error = _object(payload).get("error")
-    except Malformed:
-        return ""
-    return str(error.get("param")) if isinstance(error, dict) else ""
+def error_message(payload: bytes, secret: str | None = None) -> str:
+    """The message of an error in a response with status 200; "" if there is none."""
+    return message(payload, secret) if _error(payload) else ""
 
 
-def error_told(payload: bytes, secret: str | None = None) -> str:
-    """The message of an error that a server sends instead of an answer; "" if there is none."""
+def _error(payload: bytes) -> Any:
+    """The field `error` of a JSON object, else None."""
     try:
-        return message(payload, secret) if _object(payload).get("error") else ""
+        return _object(payload).get("error")
     except Malformed:
-        return ""
+        return None
 
 
 def _object(payload: bytes) -> dict[str, Any]:
@@ -269,7 +269,7 @@ def _object(payload: bytes) -> dict[str, Any]:
 
 
 def _tokens(count: object, text: Text) -> int:
-    """The server's count if it can be one, else an estimate."""
+    """The server's token count if it is plausible, else an estimate."""
     if type(count) is int and 0 <= count <= _MOST_TOKENS:
         return count
     return len(text) if isinstance(text, list) else -(-len(text) // _CHARACTERS)

@@ -1,7 +1,7 @@
-"""Definitions against all entries of a dictionary (DefSent+, sections 3.1 and 3.2).
+"""Cross-entropy of definitions over all entries of a dictionary (DefSent+, sections 3.1, 3.2).
 
-The entries never change, so the whole gradient goes through one vector per text. One pass over
-blocks of entries gives the loss and that gradient, without keeping any block's logits.
+The entries are frozen, so the whole gradient goes through one vector per text. One pass over
+blocks of entries computes the loss and that gradient, without keeping the logits of any block.
 """
 
 import math
@@ -21,13 +21,12 @@ from tercet.models.encoders.entry_space import Space, Turn, read_space
 from tercet.models.losses.registry import DONOR, ENTRY_MATRIX, Definition
 from tercet.models.losses.word_layer import Activation, layer_of
 
-KEPT = "projection"
-# Logits of a batch against this many entries are held at once.
+# Number of entries whose logits are in memory at once.
 BLOCK = 16_384
 
 
 class _AgainstEntries(torch.autograd.Function):  # type: ignore[misc]
-    """Per text logsumexp of its products with all entries, less its mean over its own entries."""
+    """Per text: logsumexp of its products with all entries, minus the mean over its own entries."""
 
     @staticmethod
     def forward(  # type: ignore[override]
@@ -35,7 +34,7 @@ class _AgainstEntries(torch.autograd.Function):  # type: ignore[misc]
     ) -> tuple[Tensor, Tensor]:
         highest, nearest = vectors.new_full((2, len(vectors)), -math.inf)
         total = vectors.new_zeros(len(vectors))
-        # The entries' mean, weighed by their probabilities so far.
+        # Running mean of the entries, weighted by their probabilities.
         mean = torch.zeros_like(vectors)
         first = torch.zeros(len(vectors), dtype=torch.long, device=vectors.device)
         for start in range(0, len(entries), block):
@@ -50,12 +49,12 @@ class _AgainstEntries(torch.autograd.Function):  # type: ignore[misc]
             total = total * shrink + weights.sum(1)
             mean = mean * shrink[:, None] + weights @ rows
             highest = new
-        own = _own(entries, owners, vectors, block)
-        loss = highest + total.log() - (vectors * own).sum(1)
-        ctx.save_for_backward(mean / total[:, None] - own)
-        found = (owners == first[:, None]).any(1)
-        ctx.mark_non_differentiable(found)
-        return loss, found
+        targets = _own_mean(entries, owners, vectors, block)
+        loss = highest + total.log() - (vectors * targets).sum(1)
+        ctx.save_for_backward(mean / total[:, None] - targets)
+        hits = (owners == first[:, None]).any(1)
+        ctx.mark_non_differentiable(hits)
+        return loss, hits
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
@@ -63,18 +62,18 @@ class _AgainstEntries(torch.autograd.Function):  # type: ignore[misc]
         return gradients[0][:, None] * slope, None, None, None
 
 
-def _own(entries: Tensor, owners: Tensor, like: Tensor, block: int) -> Tensor:
-    """The mean of each text's own entries, (batch, width). block: how many are looked up at once.
+def _own_mean(entries: Tensor, owners: Tensor, like: Tensor, block: int) -> Tensor:
+    """The mean of each text's own entries, (batch, width). block: entries looked up at once.
 
-    Only those that are there: a batch may have one text of many owners. By products, as adding
-    in place (index_add_) differs from run to run on a GPU.
+    Padding is skipped first, since one text of a batch may have many more owners than the others.
+    Matrix products add the entries, since index_add_ is not deterministic on a GPU.
     """
     texts, places = (owners >= 0).nonzero(as_tuple=True)
-    own, batch = owners[texts, places], torch.arange(len(owners), device=owners.device)
+    rows, batch = owners[texts, places], torch.arange(len(owners), device=owners.device)
     total = torch.zeros_like(like)
-    for start in range(0, len(own), block):
-        whose = texts[start : start + block] == batch[:, None]  # (batch, block)
-        total += whose.to(like) @ entries[own[start : start + block]].to(like)
+    for start in range(0, len(rows), block):
+        belongs = texts[start : start + block] == batch[:, None]  # (batch, block)
+        total += belongs.to(like) @ entries[rows[start : start + block]].to(like)
     return total / (owners >= 0).sum(1, keepdim=True)
 
 
@@ -84,31 +83,30 @@ def definition_loss(
     owners: Tensor,
     block: int = BLOCK,
 ) -> tuple[Tensor, Tensor]:
-    """Mean loss of a batch, and of each text whether its best entry is one of its own.
+    """Mean loss of a batch, and whether each text's best entry is one of its own, (batch,).
 
     Cross-entropy between softmax(vectors @ entries.T) and a target that is uniform over the text's
     own entries (DefSent+, eqs. 5, 8 and 12, where each pair of an entry and a definition is a row).
-    With several, the loss cannot fall below the mean of log(count): a definition does not tell its
-    owners apart.
+    A definition cannot tell its own entries apart, so with several of them the loss cannot fall
+    below the mean of log(count).
 
     vectors: (batch, width), the projected definitions. entries: (entries, width), frozen.
     owners: (batch, most), rows of `entries`, -1 where a text has fewer; at least one each.
     """
-    loss, found = _AgainstEntries.apply(vectors, entries, owners, block)
-    return loss.mean(), found
+    loss, hits = _AgainstEntries.apply(vectors, entries, owners, block)
+    return loss.mean(), hits
 
 
 class Projection(nn.Module):  # type: ignore[misc]
-    """From the space of sentence vectors into that of the entries: a dense layer and what follows.
+    """Projects sentence vectors into the space of the entries: a dense layer and an activation.
 
-    scale: what the sentence vectors are multiplied with first: an encoder that gives all of them
-        length one would leave the dense layer next to nothing.
+    scale: factor on the sentence vectors. Unit vectors would be too small for the dense layer.
     """
 
     def __init__(self, dimension: int, width: int, activation: Activation, scale: float) -> None:
         super().__init__()
         self.dense = nn.Linear(dimension, width)
-        # In the file, so that it can be read without the recipe.
+        # Buffers are saved with the weights, so that the file can be read without the recipe.
         self.register_buffer("gelu", torch.tensor(activation == "gelu"))
         self.register_buffer("scale", torch.tensor(scale))
 
@@ -120,16 +118,17 @@ class Projection(nn.Module):  # type: ignore[misc]
 
 
 def projection_file(folder: Path, part: str) -> Path | None:
-    """Where the part's training has left its projection beside the encoder; None without one.
+    """The file of a part's projection beside the trained encoder; None if there is none.
 
-    The only part of a phase leaves it under its plain name.
+    If a phase has one part only, the file name has no prefix.
     """
-    files = (folder / "losses" / f"{name}.safetensors" for name in (KEPT, f"{part}.{KEPT}"))
+    names = ("projection.safetensors", f"{part}.projection.safetensors")
+    files = (folder / "losses" / name for name in names)
     return next((file for file in files if file.is_file()), None)
 
 
 def read_projection(file: Path) -> Projection:
-    """The projection that a training has left beside its encoder."""
+    """Reads the projection that training saved beside the encoder."""
     tensors = load_file(file)
     width, dimension = tensors["dense.weight"].shape
     projection = Projection(dimension, width, "tanh", 1.0)
@@ -146,13 +145,13 @@ def nearest_entries(
     texts: Sequence[str],
     count: int,
 ) -> list[list[tuple[str, float]]]:
-    """For each text the entries with the largest products and their probabilities, falling."""
+    """For each text, the `count` most probable entries with their probabilities, descending."""
     vectors = encode(model, texts, normalise=False)
     logits = projection(torch.from_numpy(vectors)) @ space.matrix.T  # (texts, entries)
-    found = torch.softmax(logits, 1).topk(min(count, len(space.texts)))
+    nearest = torch.softmax(logits, 1).topk(min(count, len(space.texts)))
     return [
         [(space.texts[place], share) for place, share in zip(places, shares, strict=True)]
-        for places, shares in zip(found.indices.tolist(), found.values.tolist(), strict=True)
+        for places, shares in zip(nearest.indices.tolist(), nearest.values.tolist(), strict=True)
     ]
 
 
@@ -164,24 +163,27 @@ def projection_for(
     turn: Turn | None = None,
     donor: Path | None = None,
 ) -> Projection:
-    """The projection from the encoder's vectors, with the backbone's own layer where it has one.
+    """The projection of the encoder's vectors, initialised from the backbone's layer if it has one.
 
-    The layer of a RoBERTa-type model is that of its masked-LM head, else it is the pooler's
-    (DefSent+, section 3.2). One of another width, or none, leaves random weights. start: "identity"
-    leaves the vectors as they are but for the activation, or with `turn`, which turned the entries,
-    turns them the same way. donor: the model whose layer is taken instead of the backbone's.
-    Raises ValueError with one sentence where it has none that fits.
+    The layer is the dense layer of the masked-LM head for a RoBERTa-type model, else the pooler's
+    (DefSent+, section 3.2). A missing layer, or one of another width, leaves random weights.
+
+    start: "identity" changes the vectors by the activation only, or also by `turn`, the rotation of
+        the entries. donor: a model whose layer is copied instead of the backbone's.
+    Raises: ValueError with one sentence if the donor has no layer that fits.
     """
     dimension = int(model.get_embedding_dimension() or 0)
     normal = any(isinstance(module, Normalize) for module in model.modules())
-    layer = _layer(_folder(model) if donor is None else donor)
+    names = (getattr(module, "name_or_path", "") for module in model.modules())
+    backbone = Path(next(filter(None, names), "no folder"))
+    layer = _layer(backbone if donor is None else donor)
     if donor is not None and (layer is None or layer[1].shape != (width, dimension)):
         raise ValueError(
             f"the donor at {donor} has no layer before its words that takes {dimension} numbers to "
             f"{width}: name the model that the backbone was made from, or set start: identity"
         )
     usual: Activation = "tanh" if layer is None else layer[0]
-    # As long as those that were turned, or as the states behind a layer norm without weights are.
+    # The norm of the vectors before the turn, or of states after a layer norm without weights.
     length = math.sqrt(dimension) if start != "identity" or turn is None else turn.length
     projection = Projection(
         dimension,
@@ -203,40 +205,33 @@ def projection_for(
     return projection
 
 
-def _folder(model: SentenceTransformer) -> Path:
-    """Where the backbone was loaded from."""
-    paths = (getattr(module, "name_or_path", "") for module in model.modules())
-    return Path(next((path for path in paths if path), "no folder"))
-
-
 def _layer(folder: Path) -> tuple[Activation, Tensor, Tensor] | None:
-    """The layer before a model's words: its activation, weight and bias."""
-    found = layer_of(folder)
-    if found is None:
+    """The layer before the word embeddings: its activation, weight and bias."""
+    layer = layer_of(folder)
+    if layer is None:
         return None
-    with safe_open(found.file, framework="pt") as tensors:
-        weight = tensors.get_tensor(f"{found.key}.weight").float()
+    with safe_open(layer.file, framework="pt") as tensors:
+        weight = tensors.get_tensor(f"{layer.key}.weight").float()
         bias = torch.zeros(len(weight))
-        if f"{found.key}.bias" in set(tensors.keys()):
-            bias = tensors.get_tensor(f"{found.key}.bias").float()
-    return found.activation, weight, bias
+        if f"{layer.key}.bias" in set(tensors.keys()):
+            bias = tensors.get_tensor(f"{layer.key}.bias").float()
+    return layer.activation, weight, bias
 
 
 class DefinitionLoss(nn.Module):  # type: ignore[misc]
-    """Definitions find their entries among all those of a dictionary.
+    """Classifies each definition among all entries of a dictionary.
 
     Args:
         model: the encoder to train.
-        matrix: (entries, width), the entries' vectors; they stay as they are.
-        entry_ids: (entries,), the entry of each row.
-        projection: from the encoder's vectors to those of the entries; trained with it.
+        matrix: (entries, width), the entries' vectors, frozen.
+        entry_ids: (entries,), the entry id of each row.
+        projection: from the encoder's vectors to the entries' space; trained with the encoder.
 
-    Inputs: (definition) with the ids of its entries as the label, (batch, most), -1 where a
-    definition has fewer. Entries without a row count as absent, and so does a definition that has
-    no other.
+    Inputs: (definition), with the ids of its entries as the label, (batch, most), padded with -1.
+    Entries without a row are ignored, and so are definitions without any other entry.
 
     After each forward pass `terms` has the batch's means: `recall_1`, the share of definitions
-    whose nearest entry is one of their own, and `floor`, below which the loss cannot fall.
+    whose nearest entry is one of their own, and `floor`, the smallest possible loss.
 
     Reference: DefSent+, section 3.2.
     """
@@ -252,7 +247,7 @@ class DefinitionLoss(nn.Module):  # type: ignore[misc]
         self.model, self.projection = model, projection
         rows = torch.full((int(entry_ids.max()) + 2,), -1)
         rows[entry_ids.long()] = torch.arange(len(entry_ids))
-        # Not persistent: neither belongs in a checkpoint. The last row stands for unknown ids.
+        # Not persistent: neither belongs in a checkpoint. The last row is -1, for unknown ids.
         self.register_buffer("matrix", matrix, persistent=False)
         self.register_buffer("rows", rows, persistent=False)
         self.terms: dict[str, Tensor] = {}
@@ -260,31 +255,31 @@ class DefinitionLoss(nn.Module):  # type: ignore[misc]
     def forward(
         self, sentence_features: Iterable[dict[str, Tensor]], labels: Tensor | None
     ) -> Tensor:
-        """The batch's mean loss, of one feature dictionary and the ids of the entries."""
+        """The batch's mean loss. labels: (batch, most), ids of the entries."""
         (features,) = sentence_features
         self.terms = {}
         if labels is None:
             raise ValueError("The loss definition needs each definition's entries as labels.")
         vectors = self.model(features)["sentence_embedding"]
-        known = (labels >= 0) & (labels < len(self.rows) - 1)
-        owners = self.rows[torch.where(known, labels.long(), -1)]
+        valid = (labels >= 0) & (labels < len(self.rows) - 1)
+        owners = self.rows[torch.where(valid, labels.long(), -1)]
         owned = (owners >= 0).any(1)
         projected = self.projection(vectors)[owned]
         if not len(projected):
             return vectors.sum() * 0.0
-        loss, found = definition_loss(projected, self.matrix, owners[owned])
+        loss, hits = definition_loss(projected, self.matrix, owners[owned])
         count = (owners[owned] >= 0).sum(1)
-        self.terms = {"recall_1": found.float().mean(), "floor": count.float().log().mean()}
+        self.terms = {"recall_1": hits.float().mean(), "floor": count.float().log().mean()}
         return loss
 
 
 def definition(
     model: SentenceTransformer, params: Definition, slots: Mapping[str, Path]
 ) -> DefinitionLoss:
-    """The loss around the encoder.
+    """Builds the loss around the encoder.
 
-    slots: `entry_matrix`, a space of that stage; `donor`, a model's directory, with start: donor.
-    Raises ValueError with one sentence where the donor has no fitting layer.
+    slots: `entry_matrix`, the directory of an entry space; `donor`, a model's directory, only with
+    start: donor. Raises ValueError with one sentence if the donor has no layer that fits.
     """
     space = read_space(slots[ENTRY_MATRIX])
     width = int(space.matrix.shape[1])

@@ -1,8 +1,8 @@
-"""In-batch negatives without those that a frozen guide takes for positives.
+"""In-batch negatives, without those that a frozen guide considers positives.
 
-sentence-transformers' GISTEmbedLoss (Solatorio 2024, arXiv:2402.16829, section 3): another row's
-text that is nearer to the anchor than its own positive, by the guide's cosines, is left out of the
-softmax.
+sentence-transformers' GISTEmbedLoss (Solatorio 2024, arXiv:2402.16829, section 3): a text of
+another row is left out of the softmax if the guide's cosine puts it nearer to the anchor than the
+anchor's own positive.
 """
 
 from collections.abc import Mapping
@@ -18,16 +18,15 @@ from tercet.models.losses.loss import Params
 
 
 class GuidedLoss(GISTEmbedLoss):  # type: ignore[misc]
-    """The library's loss from anchor to positive only, with a frozen guide.
+    """GISTEmbedLoss from anchor to positive only, with a frozen guide.
 
-    The library also contrasts anchors with anchors and positives with positives, would train
-    with the guide's dropout on, and takes its cosines of every pair of vectors laid side by
-    side.
+    The library's loss also contrasts anchors with anchors and positives with positives, keeps the
+    guide's dropout on in training, and expands all pairs of vectors to compute their cosines.
 
-    A guide that reads texts inside a template puts them there itself. The bare texts cannot be
-    recovered from the encoder's template, so if it has one, the guide must share it.
+    A guide with a template applies it itself. The bare texts cannot be recovered from the encoder's
+    template, so if the encoder has one, the guide must have the same.
 
-    Inputs: (anchor, positive), or with the negatives that the rows have; labels are ignored.
+    Inputs: (anchor, positive), optionally with negatives; labels are ignored.
     """
 
     def __init__(
@@ -42,23 +41,25 @@ class GuidedLoss(GISTEmbedLoss):  # type: ignore[misc]
             contrast_anchors=False,
             contrast_positives=False,
         )
-        own, other = (getattr(encoder[0], "template", None) for encoder in (model, guide))
-        if own is None and other is not None:
+        template, guide_template = (
+            getattr(encoder[0], "template", None) for encoder in (model, guide)
+        )
+        if template is None and guide_template is not None:
             self.must_retokenize, self.tokenizer = True, model.tokenizer
-        elif own != other or (own is not None and self.must_retokenize):
+        elif template != guide_template or (template is not None and self.must_retokenize):
             raise ValueError(
                 "the loss guided gives its guide the texts that the encoder reads, which stand "
-                f"in the template {own!r} that the guide does not read: take a guide with the "
+                f"in the template {template!r} that the guide does not read: take a guide with the "
                 "same template and tokenizer, or another pooling"
             )
         guide.requires_grad_(False).eval()
 
     def sim_matrix(self, embed1: Tensor, embed2: Tensor) -> Tensor:
-        """Cosines (n, m) of vectors (n, d) and (m, d), with nothing of shape (n, m, d)."""
+        """Cosines (n, m) of vectors (n, d) and (m, d), without a tensor of shape (n, m, d)."""
         return normalize(embed1, dim=-1) @ normalize(embed2, dim=-1).T
 
     def train(self, mode: bool = True) -> "GuidedLoss":
-        """The guide has no training mode."""
+        """Sets the mode; the guide always stays in evaluation mode."""
         super().train(mode)
         self.guide.eval()
         return self

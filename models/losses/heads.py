@@ -1,4 +1,4 @@
-"""Heads on the sentence vector that are used in training only."""
+"""Training-only heads on the sentence vector."""
 
 import torch
 from sentence_transformers import SentenceTransformer
@@ -18,7 +18,7 @@ class ProjectionHead(nn.Module):  # type: ignore[misc]
 
 
 class HeadedEncoder(nn.Module):  # type: ignore[misc]
-    """An encoder whose sentence vectors pass through a head, for any loss that takes a model."""
+    """An encoder with a head on its sentence vectors, for any loss that takes a model."""
 
     def __init__(self, model: SentenceTransformer, head: nn.Module) -> None:
         super().__init__()
@@ -32,7 +32,7 @@ class HeadedEncoder(nn.Module):  # type: ignore[misc]
 
 
 def headed(model: SentenceTransformer, head: bool) -> nn.Module:
-    """The encoder, behind a new head if it is to have one."""
+    """The encoder, with a new head if `head`."""
     if not head:
         return model
     return HeadedEncoder(model, ProjectionHead(int(model.get_embedding_dimension() or 0)))

@@ -1,4 +1,4 @@
-"""In-batch negatives, and hard negatives if the rows have them: InfoNCE.
+"""InfoNCE with in-batch negatives, and hard negatives if the rows have them.
 
 sentence-transformers' MultipleNegativesRankingLoss (Henderson et al. 2017, arXiv:1705.00652,
 section 4.4; van den Oord et al. 2018, arXiv:1807.03748, eq. 4), with scale 1 / tau.
@@ -18,7 +18,7 @@ from tercet.models.losses.registry import InBatch
 def info_nce(
     model: SentenceTransformer, params: InBatch, slots: Mapping[str, Path]
 ) -> MultipleNegativesRankingLoss:
-    """The library's loss around the encoder."""
-    # It would warn that it encodes one column after the other where some rows lack a negative.
+    """Builds the library's loss around the encoder."""
+    # The library warns when it cannot merge columns because some rows lack a negative.
     logging.getLogger("sentence_transformers.base.losses.merged_forward").setLevel(logging.ERROR)
     return MultipleNegativesRankingLoss(headed(model, params.head), scale=1 / params.tau)

@@ -1,4 +1,4 @@
-"""A loss as data: its parameters, the columns that it reads, and the name of what computes it."""
+"""Declaration of a loss: its hyperparameters, its columns, and the import path of its module."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -19,32 +19,31 @@ class Params(BaseModel):
 
 @dataclass(frozen=True)
 class Loss:
-    """A loss of sentence-transformers' form: `forward(sentence_features, labels)`.
+    """A loss in the form of sentence-transformers: `forward(sentence_features, labels)`.
 
-    name: what a recipe calls it, the same as in the registry.
-    params: its own hyperparameters.
-    code: `module:name` of a class or function that makes the loss's torch module from the encoder,
-        the hyperparameters and the directory of each slot; imported by a training alone. The torch
-        module may have an attribute `terms`, a dictionary of detached scalar tensors that its last
-        forward pass set: the log keeps their means. NaN stands for a term that the batch has no
-        number for.
-    texts: the columns that the rows must have, in the order of `sentence_features`.
-    optional: columns that follow them where the rows have them. Rows of a batch that lack such a
-        text are left out of its features, which are then fewer than the anchors; rows with several
-        (`negative`, `negative_2` and so on) make them more.
-    labels: the label's column and type, at most one. A missing float reaches the loss as NaN; lists
-        reach it as rows that are filled up with -1.
-    slots: model inputs by name, whose directories `code` gets.
-    may_read: further model inputs, which may be left out.
-    terms: the names of what the module reports.
-    keeps: the module's submodules that are saved beside the encoder.
-    states: whether it reads more than the encoder's vectors: it then sees the encoder itself, whole
-        batches at a time, where others see one that encodes texts in pieces.
-    around: names of the losses that it is built around, whose code it depends on.
-    module: of an installed package's: the module that its entry point names, whose code is part of
-        the versions that use it, with all that it imports of its package.
-    resolve: returns the loss as these hyperparameters leave it, where its columns, slots or terms
-        depend on them.
+    name: its name in recipes and in the registry.
+    params: class of its hyperparameters.
+    code: `module:name` of a class or function that makes the torch module from the encoder, the
+        hyperparameters and the directory of each slot; imported by training only. The torch module
+        may have an attribute `terms`, a dictionary of detached scalar tensors that its last forward
+        pass set; the log has their means. NaN: the term is undefined for the batch.
+    texts: required columns, in the order of `sentence_features`.
+    optional: columns that follow them if the rows have them. Rows without such a text are left out
+        of its features, which then have fewer rows than the anchors; rows with several (`negative`,
+        `negative_2` and so on) give more rows.
+    labels: column and type of the label, at most one. A missing float becomes NaN; lists are padded
+        with -1.
+    slots: names of required model inputs, whose directories `code` gets.
+    may_read: names of optional model inputs.
+    terms: names of the module's `terms`.
+    keeps: submodules that are saved beside the encoder.
+    states: whether it reads more than the encoder's vectors. It then gets the encoder itself and
+        whole batches; other losses get an encoder that may encode a batch in pieces.
+    around: names of the losses inside it, whose code it depends on.
+    module: for a loss of an installed package, the module that the entry point names. Its code,
+        with all that it imports from its package, is part of the versions that use the loss.
+    resolve: returns the loss for given hyperparameters, if its columns, slots or terms depend on
+        them.
     """
 
     name: str
@@ -63,20 +62,20 @@ class Loss:
     module: str = ""
 
     def columns_of(self, columns: Sequence[str]) -> dict[str, list[str]]:
-        """Of these columns, those that each of its features is made of, in the features' order."""
-        found = {name: [name] for name in self.texts}
+        """The columns that make each feature, in the order of the features."""
+        matches = {name: [name] for name in self.texts}
         for name in self.optional:
-            own = [column for column in columns if re.fullmatch(rf"{name}(_\d+)?", column)]
-            found |= {name: own} if own else {}
-        return found
+            numbered = [column for column in columns if re.fullmatch(rf"{name}(_\d+)?", column)]
+            matches |= {name: numbered} if numbered else {}
+        return matches
 
     def with_params(self, params: Params) -> "Loss":
-        """The loss as it is with these hyperparameters."""
+        """The loss resolved for these hyperparameters."""
         return self if self.resolve is None else self.resolve(self, params)
 
     def build(self, model: Any, params: Params, slots: Mapping[str, Path]) -> Any:
-        """The torch module around an encoder.
+        """Builds the torch module around an encoder.
 
-        Raises: ValueError with one sentence where the encoder or a slot's files do not suit it.
+        Raises: ValueError with one sentence if the encoder or the files of a slot do not fit.
         """
         return resolve_name(self.code)(model, params, slots)

@@ -1,8 +1,8 @@
-"""A loss at several lengths of the vector, so that its beginning serves alone.
+"""A loss at several dimensions of the vectors, so that they can be truncated.
 
 sentence-transformers' MatryoshkaLoss (Kusupati et al. 2022, arXiv:2205.13147, eq. 1, all weights
-1): the loss within is taken of the whole vectors and of their first numbers, at length one again,
-and summed. A text is encoded once.
+1): the sum of the inner loss on the whole vectors and on their first dimensions, renormalised. Each
+text is encoded once.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from tercet.models.losses.registry import Matryoshka, loss_of, params_of
 def matryoshka(
     model: SentenceTransformer, params: Matryoshka, slots: Mapping[str, Path]
 ) -> MatryoshkaLoss:
-    """The library's loss around the encoder. Raises ValueError where its vectors are too short."""
+    """Builds the library's loss around the encoder. Raises ValueError for too short vectors."""
     width = int(model.get_embedding_dimension() or 0)
     if max(params.dimensions) >= width:
         raise ValueError(

@@ -1,7 +1,7 @@
-"""NT-Xent: each of a batch's 2N texts finds its partner among all the others.
+"""NT-Xent: each of the 2N texts of a batch is contrasted with all others.
 
-Chen et al. 2020, arXiv:2002.05709, eq. 1, as Generate-CSE uses it: unlike `info_nce`, it also
-contrasts anchors with anchors, and both texts of a pair serve as the query.
+Chen et al. 2020, arXiv:2002.05709, eq. 1, as in Generate-CSE. Unlike `info_nce`, it also contrasts
+anchors with anchors, and both texts of a pair are queries.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,9 +16,9 @@ from tercet.models.losses.registry import InBatch
 
 
 def nt_xent(first: Tensor, second: Tensor, tau: float) -> Tensor:
-    """Mean of −log softmax over the 2N vectors, each against all but itself.
+    """Mean of −log softmax over the 2N vectors, each against all others.
 
-    first, second: (N, d), partners by row, of any length. Returns a scalar.
+    first, second: (N, d), partners by row, of any norm. Returns a scalar.
     """
     vectors = nn.functional.normalize(torch.cat([first, second]), dim=-1)
     logits = vectors @ vectors.T / tau
@@ -28,7 +28,10 @@ def nt_xent(first: Tensor, second: Tensor, tau: float) -> Tensor:
 
 
 class NtXentLoss(nn.Module):  # type: ignore[misc]
-    """`nt_xent` of what a model makes of anchors and positives."""
+    """`nt_xent` on the vectors of anchors and positives.
+
+    Inputs: (anchor, positive); labels are ignored.
+    """
 
     def __init__(
         self, model: SentenceTransformer, params: InBatch, slots: Mapping[str, Path]

@@ -1,8 +1,7 @@
-"""Pushes each row's negative farther away than its positive, whatever else is in the batch.
+"""Pushes each row's negative farther away than its positive, independently of the batch.
 
-The pairwise logistic loss on cosines (RankNet, Burges et al. 2005, eq. 3, with a temperature): for
-rows whose negative changes one fact and whose positive keeps all of them, so that the order of the
-two is right by construction.
+The pairwise logistic loss on cosines (RankNet, Burges et al. 2005, eq. 3, with a temperature), for
+rows whose positive keeps all facts and whose negative changes one, so that their order is certain.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,12 +19,12 @@ TAU = 0.05
 def pairwise_logistic_loss(
     anchor: Tensor, positive: Tensor, negative: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Mean loss of a batch, and the rows' cosines of positive and negative.
+    """Mean loss of a batch, and the cosines of positives and negatives, (batch,) each.
 
-    Row i has softplus((cos(a_i, n_i) - cos(a_i, p_i)) / tau): log 2 where both are as near, about 0
-    where the positive is nearer by more than a few tau.
+    Row i has softplus((cos(a_i, n_i) - cos(a_i, p_i)) / tau): log 2 if both are equally near, about
+    0 if the positive is nearer by more than a few tau.
 
-    anchor, positive, negative: vectors (batch, dimension), of any length.
+    anchor, positive, negative: vectors (batch, dimension), of any norm.
     """
     cosine = nn.functional.cosine_similarity
     near, far = cosine(anchor, positive, dim=-1), cosine(anchor, negative, dim=-1)
@@ -34,7 +33,7 @@ def pairwise_logistic_loss(
 
 
 class PairwiseLogisticLoss(nn.Module):  # type: ignore[misc]
-    """Each row's own negative farther away than its own positive.
+    """Ranks each row's positive above its negative.
 
     Inputs: (anchor, positive, negative); labels are ignored. After each forward pass `terms`
     has the batch's means: `in_order`, the share of rows whose positive is nearer, and the
@@ -51,14 +50,14 @@ class PairwiseLogisticLoss(nn.Module):  # type: ignore[misc]
     def forward(
         self, sentence_features: Iterable[dict[str, Tensor]], labels: Tensor | None = None
     ) -> Tensor:
-        """The batch's mean loss, of three feature dictionaries."""
+        """The batch's mean loss, from three feature dictionaries."""
         vectors = [self.model(features)["sentence_embedding"] for features in sentence_features]
         if len(vectors) != 3:
             raise ValueError(
                 f"The loss pairwise_logistic got {len(vectors)} columns of text: pass anchor, "
                 "positive and negative."
             )
-        # Cosines over tau need more than bf16's 8 bits: no autocast here.
+        # No autocast: cosines over tau need more than bf16's 8 bits.
         with torch.autocast(vectors[0].device.type, enabled=False):
             anchor, positive, negative = (v.float() for v in vectors)
             loss, near, far = pairwise_logistic_loss(anchor, positive, negative)

@@ -1,6 +1,6 @@
-"""The losses by name: what a recipe sets of each, what each reads, and what computes it.
+"""The losses by name, with their hyperparameters, inputs and import paths.
 
-Nothing here imports torch, so that a recipe can be checked without it.
+This module must not import torch, so that recipes are checked without it.
 """
 
 from collections.abc import Mapping
@@ -17,12 +17,15 @@ from tercet.models.plugins import with_installed
 
 UNVERSIONED = True
 
-# Slots of the models that losses read.
+# Names of the model inputs of losses.
 DONOR, ENTRY_MATRIX, FREQUENCIES, TEACHER = "donor", "entry_matrix", "frequencies", "teacher"
 
 
 def fill_other(content: Any) -> dict[str, Any]:
-    """Name and parameters of the loss within. Raises ValueError with one sentence."""
+    """Name and all parameters of an inner loss.
+
+    Raises: ValueError with one sentence for a loss that is unknown or cannot be an inner loss.
+    """
     other = fill_loss(content)
     loss = loss_of(other)
     if loss.around or loss.slots or loss.keeps or loss.texts[:2] != ("anchor", "positive"):
@@ -70,8 +73,8 @@ class GaussianDecay(Params):
     )
     detach: Literal["opening", "term", "none"] = Field(
         default="opening",
-        description="What is a constant in the gradient: opening, the gate's; term, all that the "
-        "gate takes off the logit (the paper's code); none, nothing (its equation).",
+        description="The part that is constant in the gradient: opening, the gate's; term, the "
+        "whole reduction of the logit (the paper's code); none, nothing (its equation).",
     )
     head: bool = Field(
         default=False, description="A dense layer with tanh on the vector, in training only."
@@ -109,21 +112,21 @@ class Definition(Params):
     ica_rows: int | None = Field(
         default=20_000,
         ge=2,
-        description="Entries that the components are found on, at most, drawn; null: all, as in "
-        "the paper, which takes memory for several float64 copies.",
+        description="At most this many drawn entries to estimate the components from; null: all, "
+        "as in the paper, which takes memory for several float64 copies.",
     )
     activation: Literal["auto", "tanh", "gelu"] = Field(
         default="auto",
-        description="Of the projection: tanh behind BERT's pooler, gelu behind the dense layer of "
-        "a masked-LM head; auto: that of the layer which the backbone's files have.",
+        description="Activation of the projection: tanh after BERT's pooler, gelu after the dense "
+        "layer of a masked-LM head; auto: that of the layer in the backbone's files.",
     )
     start: Literal["copied", "donor", "identity"] = Field(
         default="copied",
-        description="Of the projection's dense layer: copied, the backbone's own where its files "
-        "have one (the paper); donor, that of the model which the slot donor names (the authors' "
-        "code for every RoBERTa: roberta-base); identity, or what turned the entries into "
-        "independent components, so that entries are found before anything is learnt: "
-        "the only definition of an entry then teaches next to nothing.",
+        description="Initial dense layer of the projection: copied, the backbone's own if its "
+        "files have one (the paper); donor, that of the model in the slot donor (the authors' code "
+        "for every RoBERTa: roberta-base); identity, or the rotation of the entries into "
+        "independent components, so that entries are found before training: the only definition "
+        "of an entry then teaches almost nothing.",
     )
 
     @model_validator(mode="after")
@@ -152,8 +155,8 @@ class TokenReconstruction(Params):
         default=2.5e-4,
         gt=0.0,
         le=1000.0,
-        description="Of each text's reconstruction, whose squared errors are summed over the "
-        "width of a token's state (β and γ of the paper, which speaks of a mean).",
+        description="Weight of each text's reconstruction, whose squared errors are summed over "
+        "the width of a token's state (β and γ of the paper, which speaks of a mean).",
     )
     adaptive: bool = Field(
         default=True, description="Frequent tokens count less; false: all tokens alike."
@@ -169,8 +172,8 @@ class TokenReconstruction(Params):
     )
     unpooling: Literal["places", "broadcast"] = Field(
         default="places",
-        description="Where a channel's number stands before the transposed TextCNN: where its "
-        "maximum was, or everywhere.",
+        description="Where a channel's value is put before the transposed TextCNN: places, where "
+        "its maximum was; broadcast, everywhere.",
     )
     detach: bool = Field(
         default=False,
@@ -195,13 +198,12 @@ class Matryoshka(Params):
     within: Other = Field(
         default_factory=lambda: fill_other("info_nce"),
         alias="with",
-        description="The loss that is taken at each length: a name, or a mapping of its name and "
-        "its parameters.",
+        description="The loss at each length: a name, or a mapping of its name and its parameters.",
     )
     dimensions: tuple[Annotated[int, Field(ge=2)], ...] = Field(
         default=(128, 64),
         min_length=1,
-        description="How many of a vector's first numbers, beside all of them.",
+        description="Numbers of leading dimensions, in addition to the whole vector.",
     )
 
     @model_validator(mode="after")
@@ -225,7 +227,7 @@ def _reconstructed(loss: Loss, params: TokenReconstruction) -> Loss:
 
 
 def _around(loss: Loss, other: Loss) -> Loss:
-    """The loss with the rows that the one within reads."""
+    """The loss with the columns of its inner loss."""
     return replace(
         loss,
         texts=other.texts,
@@ -246,7 +248,7 @@ LOSSES: Mapping[str, Loss] = with_installed(
             f"{_HERE}.definition:definition",
             texts=("anchor",),
             optional=(),
-            # Every entry that owns the definition.
+            # The ids of all entries that have the definition.
             labels={"entries": pa.list_(pa.int32())},
             slots=(ENTRY_MATRIX, DONOR),
             terms=("recall_1", "floor"),
@@ -261,9 +263,9 @@ LOSSES: Mapping[str, Loss] = with_installed(
             f"{_HERE}.gaussian_decay:GaussianDecayLoss",
             texts=("anchor", "positive", "negative"),
             optional=(),
-            # The teacher's cosine of the negative, in [-1, 1]; without one it counts in full.
+            # The teacher's cosine of the negative, in [-1, 1]; without it there is no decay.
             labels={"label": pa.float32()},
-            # Where a part names one, training makes the label of each batch's own texts with it.
+            # With a teacher, training computes the label from the texts of each batch.
             may_read=(TEACHER,),
             terms=("gate_opening", "gradient_share", "student_negative", "teacher_negative"),
             resolve=lambda loss, params: (
@@ -311,9 +313,9 @@ def loss_named(name: Any) -> Loss:
 
 
 def fill_loss(content: Any, default: str | None = None) -> dict[str, Any]:
-    """The loss's name and all of its parameters, from a name alone or a mapping of both.
+    """Name and all parameters of a loss, from its name or a mapping of name and parameters.
 
-    default: the name where the mapping has none. Raises ValueError with one sentence.
+    default: name if the mapping has none. Raises ValueError with one sentence.
     """
     if isinstance(content, str):
         content = {"name": content}
@@ -326,11 +328,11 @@ def fill_loss(content: Any, default: str | None = None) -> dict[str, Any]:
 
 
 def params_of(content: Mapping[str, Any]) -> Params:
-    """The parameters of a loss that is given as a mapping with its name."""
-    given = {key: value for key, value in content.items() if key != "name"}
-    return loss_named(content["name"]).params.model_validate(given)
+    """The parameters in a mapping of a loss's name and parameters."""
+    values = {key: value for key, value in content.items() if key != "name"}
+    return loss_named(content["name"]).params.model_validate(values)
 
 
 def loss_of(content: Mapping[str, Any]) -> Loss:
-    """The loss of such a mapping, as it is with these parameters."""
+    """The loss in a mapping of its name and parameters, resolved for these parameters."""
     return loss_named(content["name"]).with_params(params_of(content))

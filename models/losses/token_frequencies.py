@@ -1,4 +1,4 @@
-"""How often each token of a vocabulary occurs in a corpus: the files of `count_tokens`."""
+"""Relative frequency of each token in a corpus: the files of `count_tokens`."""
 
 import hashlib
 import json
@@ -15,7 +15,7 @@ Frequencies = npt.NDArray[np.float64]
 
 
 def write_frequencies(folder: Path, frequencies: Frequencies, tokenizer: Any) -> Path:
-    """Writes shares of all tokens by token id, in [0, 1], for this tokenizer's vocabulary."""
+    """Writes the relative frequencies in [0, 1], (vocabulary,), with the tokenizer's digest."""
     folder.mkdir(parents=True, exist_ok=True)
     save_file({"frequency": frequencies}, folder / _NUMBERS)
     about = {"vocabulary": vocabulary_digest(tokenizer)}
@@ -24,10 +24,10 @@ def write_frequencies(folder: Path, frequencies: Frequencies, tokenizer: Any) ->
 
 
 def read_frequencies(folder: Path, tokenizer: Any) -> Frequencies:
-    """The shares by token id. Raises ValueError if they are not of this tokenizer's vocabulary."""
+    """The relative frequencies, (vocabulary,). Raises ValueError for another vocabulary."""
     try:
         about = json.loads((folder / _ABOUT).read_text(encoding="utf-8"))
-        found: Frequencies = load_file(folder / _NUMBERS)["frequency"]
+        frequencies: Frequencies = load_file(folder / _NUMBERS)["frequency"]
     except (OSError, ValueError, KeyError) as error:
         raise ValueError(
             f"{folder} has no token counts: name a model that count_tokens makes"
@@ -37,7 +37,7 @@ def read_frequencies(folder: Path, tokenizer: Any) -> Frequencies:
             "the tokens were counted with another tokenizer than the encoder's: name the "
             "encoder's backbone as `tokenizer` of count_tokens"
         )
-    return found
+    return frequencies
 
 
 def vocabulary_size(tokenizer: Any) -> int:

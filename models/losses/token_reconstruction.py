@@ -1,7 +1,7 @@
-"""SARCSE's reconstruction of a text's tokens from its vector, beside another loss.
+"""SARCSE: reconstructs a text's token states from its vector, in addition to another loss.
 
-Liu et al. 2023, sections 2.2 to 2.4, eqs. 5-12. The decoder belongs to the loss and is trained with
-it; the encoder is one of `pooling: token_cnn`.
+Liu et al. 2023, sections 2.2 to 2.4, eqs. 5-12. The decoder is part of the loss and trained with
+it; the encoder must have `pooling: token_cnn`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -21,34 +21,35 @@ Unpooling: TypeAlias = Literal["places", "broadcast"]
 
 
 def token_weights(frequencies: Frequencies | None, floor: float, slope: float) -> Tensor | None:
-    """f(w) = max(θ, 1 − λ · freq(w)) by token id (eq. 8); None where all tokens count alike.
+    """f(w) = max(θ, 1 − λ · freq(w)) by token id (eq. 8); None without frequencies.
 
-    frequencies: share of each token among all of the corpus, in [0, 1].
+    frequencies: (vocabulary,), relative frequency of each token in the corpus, in [0, 1]. floor: θ.
+    slope: λ.
     """
     if frequencies is None:
         return None
     return torch.from_numpy(1 - slope * frequencies).clamp(min=floor).float()
 
 
-def reconstruction_error(states: Tensor, made: Tensor, text: Tensor, weights: Tensor) -> Tensor:
+def reconstruction_error(states: Tensor, rebuilt: Tensor, text: Tensor, weights: Tensor) -> Tensor:
     """Mean over the texts of L_R (eqs. 9 and 10), with squared errors summed over the width.
 
-    The paper's MSE would be their mean, which at its weight of 2.5e-4 leaves the encoder a gradient
-    smaller by the width, of next to nothing.
+    The paper speaks of an MSE. A mean over the width would make the encoder's gradient smaller by
+    that factor, almost nothing at the paper's weight of 2.5e-4.
 
-    states, made: (texts, tokens, width). text: (texts, tokens), true for a text's own tokens.
-    weights: f(w) of each token (texts, tokens). A text without tokens counts as 0.
+    states, rebuilt: (texts, tokens, width). text: (texts, tokens), True for a text's own tokens.
+    weights: (texts, tokens), f(w) of each token. A text without tokens counts as 0.
     """
-    errors = (states - made).square().sum(-1) * weights * text
+    errors = (states - rebuilt).square().sum(-1) * weights * text
     return (errors.sum(-1) / text.sum(-1).clamp(min=1)).mean()
 
 
 class TokenDecoder(nn.Module):  # type: ignore[misc]
-    """From a text's vector back to its token states (eqs. 5-7): the layers of TokenCnn, transposed.
+    """From a text's vector back to its token states (eqs. 5-7): the transposed layers of TokenCnn.
 
-    unpooling: a TextCNN kept of each channel its maximum over time. `places` puts the number back
-    where the maximum was; `broadcast` everywhere, so that all tokens but those near an end get
-    the same states.
+    unpooling: inverts the TextCNN's maximum over time. `places` puts each channel's value where its
+    maximum was; `broadcast` puts it everywhere, so that all tokens but those near an end get the
+    same state.
     """
 
     def __init__(self, width: int, channels: int, filters: int, unpooling: Unpooling) -> None:
@@ -60,23 +61,23 @@ class TokenDecoder(nn.Module):  # type: ignore[misc]
         )
 
     def forward(self, vectors: Tensor, places: Tensor, text: Tensor) -> Tensor:
-        """States of every token, zero outside the text: (texts, tokens, width).
+        """The states of all tokens, (texts, tokens, width), zero outside the text.
 
-        vectors: (texts, filters × (channels − 1)). places: (texts, 3, channels), each maximum's
-        window. text: (texts, tokens), true for the text's own tokens.
+        vectors: (texts, filters × (channels − 1)). places: (texts, 3, channels), the window of each
+        maximum. text: (texts, tokens), True for the text's own tokens.
         """
         folded = vectors.view(len(vectors), self.filters, 1, self.channels - 1)
         multi = self.cnn(folded)[:, 0]  # (texts, 3, channels)
-        made = [
+        outputs = [
             cnn(self._unpooled(multi[:, number], places[:, number], windows_within(text, size)))
             for number, (cnn, size) in enumerate(zip(self.text_cnns, KERNELS, strict=True))
         ]
-        # Each ends with what a text shorter than the longest kernel was padded by.
-        mean = torch.stack(made).mean(0).transpose(1, 2)[:, : text.shape[1]]
+        # Cut off the padding of texts that are shorter than the longest kernel.
+        mean = torch.stack(outputs).mean(0).transpose(1, 2)[:, : text.shape[1]]
         return mean * text[..., None]
 
     def _unpooled(self, values: Tensor, places: Tensor, windows: Tensor) -> Tensor:
-        """(texts, channels) at their windows: (texts, channels, windows)."""
+        """Places values (texts, channels) at their windows: (texts, channels, windows)."""
         if self.unpooling == "broadcast":
             return values[..., None] * windows[:, None]
         empty = values.new_zeros(*values.shape, windows.shape[-1])
@@ -84,41 +85,40 @@ class TokenDecoder(nn.Module):  # type: ignore[misc]
 
 
 class RecordedEncoder(nn.Module):  # type: ignore[misc]
-    """An encoder that remembers what it made of each batch of features, for a second reader."""
+    """An encoder that records its outputs, so that a second loss can read them."""
 
     def __init__(self, model: SentenceTransformer) -> None:
         super().__init__()
         self.model = model
-        self._made: dict[int, dict[str, Tensor]] = {}
+        self._outputs: dict[int, dict[str, Tensor]] = {}
 
     def get_embedding_dimension(self) -> int:
-        """As the encoder's own."""
+        """The encoder's embedding dimension."""
         return int(self.model.get_embedding_dimension() or 0)
 
     def forward(self, features: dict[str, Tensor]) -> dict[str, Tensor]:
         """The encoder's output."""
-        made: dict[str, Tensor] = self.model(features)
-        self._made[id(features)] = made
-        return made
+        output: dict[str, Tensor] = self.model(features)
+        self._outputs[id(features)] = output
+        return output
 
     def take(self, batches: Iterable[dict[str, Tensor]]) -> list[dict[str, Tensor]]:
-        """What was made of these features since the last time; forgets everything."""
-        made, self._made = self._made, {}
-        return [made[id(features)] for features in batches]
+        """The recorded outputs for these features; clears all records."""
+        outputs, self._outputs = self._outputs, {}
+        return [outputs[id(features)] for features in batches]
 
 
 class TokenReconstructionLoss(nn.Module):  # type: ignore[misc]
     """L = L_I + weight · (L_R + L_R⁺) (eq. 12), with any contrastive loss as L_I.
 
     Args:
-        encoder: around the encoder to train, whose form is `token_cnn`.
-        contrastive: the other loss, built around `encoder`. It encodes anchors and positives,
-            which are then decoded; other texts are not.
-        decoder: trained with the loss, and dropped after it.
+        encoder: the encoder to train, with pooling `token_cnn`, wrapped.
+        contrastive: the other loss, built around `encoder`. The anchors and positives that it
+            encodes are reconstructed; other texts are not.
+        decoder: trained with the loss, and discarded afterwards.
         weight: β and γ of the paper.
-        weights: f(w) by token id; None: 1.
-        detach: the states to be reconstructed are a fixed target, which the paper does not make
-            them.
+        weights: (vocabulary,), f(w) by token id; None: 1.
+        detach: no gradient through the states to be reconstructed, unlike in the paper.
 
     After each forward pass `terms` has `contrastive`, `reconstruction` and
     `reconstruction_positive`, each without its weight, and what the other loss reports.
@@ -142,14 +142,14 @@ class TokenReconstructionLoss(nn.Module):  # type: ignore[misc]
     def forward(
         self, sentence_features: Iterable[dict[str, Tensor]], labels: Tensor | None
     ) -> Tensor:
-        """The batch's loss, a scalar, of anchors, positives and what else the other loss reads."""
+        """The batch's loss, a scalar, from anchors, positives and further texts that are read."""
         features = list(sentence_features)
-        # The library may encode two columns as one batch, of which no record would be found.
+        # The library may merge two columns into one batch, which has no record under their ids.
         with column_merging_disabled():
             value = self.contrastive(features, labels)
         if isinstance(value, dict):
             value = torch.stack(list(value.values())).sum()
-        anchor, positive = (self._error(made) for made in self.encoder.take(features[:2]))
+        anchor, positive = (self._error(output) for output in self.encoder.take(features[:2]))
         self.terms = {
             "contrastive": value.detach(),
             "reconstruction": anchor.detach(),
@@ -158,25 +158,25 @@ class TokenReconstructionLoss(nn.Module):  # type: ignore[misc]
         }
         return value + self.weight * (anchor + positive)
 
-    def _error(self, made: Mapping[str, Tensor]) -> Tensor:
-        """The reconstruction loss of the texts of one column."""
-        if "cnn_text" not in made:
+    def _error(self, output: Mapping[str, Tensor]) -> Tensor:
+        """The reconstruction loss of one column of texts."""
+        if "cnn_text" not in output:
             raise ValueError(
                 "the loss token_reconstruction reads the states of all tokens of a batch, which "
                 "mini_batch does not keep: leave mini_batch out"
             )
-        states, text = made["token_embeddings"], made["cnn_text"]
-        rebuilt = self.decoder(made["cnn_embedding"], made["cnn_places"], text)
+        states, text = output["token_embeddings"], output["cnn_text"]
+        rebuilt = self.decoder(output["cnn_embedding"], output["cnn_places"], text)
         weights = text.float()
         if self.weights is not None:
-            weights = self.weights[made["input_ids"]]
+            weights = self.weights[output["input_ids"]]
         return reconstruction_error(
             states.detach() if self.detach else states, rebuilt, text, weights
         )
 
 
 def token_cnn_of(model: SentenceTransformer) -> TokenCnn:
-    """The encoder's token CNN. Raises ValueError where it has none."""
+    """The encoder's token CNN. Raises ValueError if it has none."""
     for module in model:
         if isinstance(module, TokenCnn):
             return module
@@ -189,9 +189,9 @@ def token_cnn_of(model: SentenceTransformer) -> TokenCnn:
 def token_reconstruction(
     model: SentenceTransformer, params: TokenReconstruction, slots: Mapping[str, Path]
 ) -> nn.Module:
-    """The loss around the encoder. Raises ValueError with one sentence where it cannot be.
+    """Builds the loss around the encoder. Raises ValueError with one sentence if that fails.
 
-    slots: `frequencies`, a directory of `count_tokens`, unless all tokens count alike.
+    slots: `frequencies`, a directory of `count_tokens`, unless `adaptive` is false.
     """
     head = token_cnn_of(model)
     other, numbers = loss_of(params.around), params_of(params.around)

@@ -1,28 +1,28 @@
-"""The layer before a model's words, found in its files."""
+"""Finds the layer before a model's word embeddings in its files."""
 
 import json
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
 
 Activation: TypeAlias = Literal["tanh", "gelu"]
-# BERT's and ALBERT's.
+# Poolers of BERT and ALBERT.
 _POOLERS = ("pooler.dense", "pooler")
-# Models whose pooler no pre-training has taught anything.
+# Models whose pooler is not pre-trained.
 _UNTAUGHT = ("roberta", "xlm-roberta", "xlm-roberta-xl", "camembert")
-# The layer between states and words in checkpoints, and what stands behind it there. RoBERTa-type
-# models have no pooler that was trained, so that the masked-LM head comes first.
+# Names of the layer in checkpoints, and the activation behind it. The masked-LM head of RoBERTa
+# comes first, since RoBERTa's pooler is not pre-trained.
 _LAYERS: tuple[tuple[str, Activation], ...] = (
     ("lm_head.dense", "gelu"),
     *((name, "tanh") for name in _POOLERS),
     ("cls.predictions.transform.dense", "gelu"),
     ("vocab_transform", "gelu"),
-    # ModernBERT's, which may lack a bias.
+    # ModernBERT, whose layer may lack a bias.
     ("head.dense", "gelu"),
 )
 
 
 class Layer(NamedTuple):
-    """A layer before the words. key: of its tensors in the file, without `.weight`."""
+    """A layer before the word embeddings. key: prefix of its tensors in the file."""
 
     name: str
     activation: Activation
@@ -31,12 +31,12 @@ class Layer(NamedTuple):
 
     @property
     def survives(self) -> bool:
-        """Whether an encoder that was trained from these files still has it: heads are lost."""
+        """Whether an encoder trained from these files keeps the layer; heads are dropped."""
         return self.name in _POOLERS
 
 
 def layer_of(folder: Path) -> Layer | None:
-    """The layer before the words that a model's files have; None without any."""
+    """The layer before the word embeddings in a model's files; None if there is none."""
     from safetensors import safe_open
 
     # Older SentenceTransformer directories have the transformer in a folder of its own.
@@ -47,14 +47,14 @@ def layer_of(folder: Path) -> Layer | None:
             keys += [(file, key) for key in sorted(tensors.keys())]
     for name, activation in _LAYERS:
         for file, key in keys:
-            # Perhaps behind the name of the network around it.
+            # The key may have the name of the base model as a prefix.
             if f".{key}".endswith(f".{name}.weight"):
                 return Layer(name, activation, file, key.removesuffix(".weight"))
     return None
 
 
 def is_roberta(folder: Path) -> bool:
-    """Whether a model's files say that it is of RoBERTa's kind; False where they cannot be read."""
+    """Whether a model's config names a RoBERTa-type model; False if it cannot be read."""
     try:
         for file in (folder / "config.json", *folder.glob("0_*/config.json")):
             if file.is_file():

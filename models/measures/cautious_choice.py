@@ -1,8 +1,8 @@
-"""A choice among candidates by the gains of questions, and the gain that such a choice brings.
+"""Chooses a candidate by its gains on questions, and estimates the gain of that choice.
 
-Candidates are ordered from the most cautious on; the first is the untouched one, whose gains are 0.
-The rule is that of one standard error (Breiman et al. 1984, section 3.4.3), on paired differences.
-Its gain is cross-fitted: the questions that choose are never those that are counted.
+Candidates are ordered from the most cautious on; the first is the unchanged baseline with gain 0.
+The rule is one standard error (Breiman et al. 1984, section 3.4.3) on paired differences. The gain
+is cross-fitted: questions that take part in a choice are never counted in its gain.
 """
 
 from collections.abc import Hashable, Iterable, Sequence
@@ -16,23 +16,26 @@ from tercet.models.measures.resampling import Counts, Floats, Interval, Measure
 
 Choices = npt.NDArray[np.int64]
 
-# A single question that changed has a mean gain equal to its standard error but for rounding.
+# If only one question changed, its mean gain equals the standard error up to rounding.
 _ROUNDING = 1e-9
 
 
 def choose_candidate(gains: npt.ArrayLike) -> int:
     """The column of the most cautious candidate within one standard error of the best.
 
-    gains: (questions, candidates) over the untouched, which is column 0. The standard error is that
-    of the paired difference from the best; so where the best gain is not above its own standard
-    error, the untouched is chosen.
+    gains: (questions, candidates), differences from the baseline, which is column 0. The standard
+    error is that of the paired difference from the best candidate, so the baseline is chosen
+    unless the best gain exceeds its standard error.
     """
     table = np.asarray(gains, dtype=np.float64)
     return int(_choose(_moments(table, np.zeros(len(table), dtype=np.int64)))[0])
 
 
 def standard_errors(gains: npt.ArrayLike) -> Floats:
-    """Of the mean of each column of (questions, candidates); NaN for a single question."""
+    """Standard error of each candidate's mean gain; NaN for a single question.
+
+    gains: (questions, candidates). Returns (candidates,).
+    """
     table = np.asarray(gains, dtype=np.float64)
     if len(table) < 2:
         return np.full(table.shape[1], np.nan)
@@ -41,10 +44,10 @@ def standard_errors(gains: npt.ArrayLike) -> Floats:
 
 @dataclass(frozen=True)
 class CrossFitted:
-    """What `choose_candidate` takes for each group of questions by the groups of other folds.
+    """The choice of `choose_candidate` for each group of questions, made on the other folds.
 
-    group: (questions,), from 0. moments: (groups, any), of the gains that choose. folds: (repeats,
-    groups), in which fold each group lies.
+    group: (questions,), group numbers from 0. moments: (groups, any), `_moments` of the gains
+    that decide the choice. folds: (repeats, groups), the fold of each group.
     """
 
     group: npt.NDArray[np.int64]
@@ -52,12 +55,14 @@ class CrossFitted:
     folds: npt.NDArray[np.int64]
 
     def choices(self) -> Choices:
-        """What others choose for each question, (repeats, questions)."""
+        """The candidate that the other folds choose for each question, (repeats, questions)."""
         chosen = self._chosen(np.ones((1, len(self.moments)), dtype=np.int32))[0]
         return np.take_along_axis(chosen, self.folds, axis=1)[:, self.group]
 
     def values(self, gains: npt.ArrayLike) -> Floats:
-        """Each question's gain under what others choose, its mean over the repeats: (questions,).
+        """Each question's gain under the choices of the other folds, averaged over repeats.
+
+        Returns (questions,).
 
         gains: (questions, candidates), in any metric.
         """
@@ -67,9 +72,9 @@ class CrossFitted:
     def interval(
         self, gains: npt.ArrayLike, resamples: int, seed: int, rows: npt.ArrayLike | None = None
     ) -> Interval:
-        """The mean of `values` over some rows, with the 95 % interval of a bootstrap over groups.
+        """The mean of `values` over some rows, with a 95 % bootstrap interval over groups.
 
-        Each resample chooses anew: the same choices for all would leave out how they vary.
+        Each resample repeats the choice, so that the interval includes the choice's variance.
         gains: (questions, candidates), in any metric. rows: a mask, (questions,); None: all.
         """
         table = np.asarray(gains, dtype=np.float64)
@@ -97,7 +102,7 @@ class CrossFitted:
         return measure
 
     def _chosen(self, counts: Counts) -> Choices:
-        """What is chosen for each fold, (resamples, repeats, folds)."""
+        """The candidate chosen without each fold, (resamples, repeats, folds)."""
         drawn = counts.astype(np.float64)
         whole = drawn @ self.moments
         chosen = [
@@ -113,11 +118,11 @@ class CrossFitted:
 def cross_fitted(
     gains: npt.ArrayLike, groups: npt.ArrayLike, seed: int, folds: int = 5, repeats: int = 20
 ) -> CrossFitted:
-    """For each question the choice of `choose_candidate` on the folds that it is not in.
+    """Cross-fits `choose_candidate`: each question's choice is made on the folds without it.
 
-    groups: (questions,), any labels, dealt into the folds anew in each repeat; with fewer groups
-    than folds each is a fold.
-    Raises: ValueError where all questions are in one group.
+    groups: (questions,), any labels; each repeat deals them into folds anew. With fewer groups
+    than folds, each group is a fold.
+    Raises: ValueError if all questions are in one group.
     """
     labels, group = np.unique(np.asarray(groups), return_inverse=True)
     if len(labels) < 2:
@@ -129,9 +134,9 @@ def cross_fitted(
 
 
 def linked_groups(golds: Sequence[Iterable[Hashable]]) -> npt.NDArray[np.int64]:
-    """A label for each question: two that share a gold file, or are linked by others, have one.
+    """Labels of questions that share gold files, directly or through other questions.
 
-    golds: of each question the files that answer it.
+    golds: for each question, the files that answer it.
     """
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
@@ -152,13 +157,13 @@ def linked_groups(golds: Sequence[Iterable[Hashable]]) -> npt.NDArray[np.int64]:
 
 
 def _moments(gains: Floats, group: npt.NDArray[np.int64]) -> Floats:
-    """Of each group the number of questions, the sums of gains and those of their products."""
+    """Per group: number of questions, sums of gains, and sums of their pairwise products."""
     products = np.einsum("qa,qb->qab", gains, gains).reshape(len(gains), -1)
     return _of_groups(np.hstack([np.ones((len(gains), 1)), gains, products]), group)
 
 
 def _choose(moments: Floats) -> Choices:
-    """The rule for each set of questions: from `_moments`, (sets, any), to columns, (sets,)."""
+    """Applies the rule to sets of questions: from `_moments`, (sets, any), to columns, (sets,)."""
     candidates = int(np.sqrt(moments.shape[1] - 1))  # of 1 + c + c * c numbers
     questions = np.maximum(moments[:, :1], 1.0)
     sums = moments[:, 1 : 1 + candidates]
@@ -169,14 +174,14 @@ def _choose(moments: Floats) -> Choices:
     squares = diagonal[sets, best][:, None] + diagonal - 2 * products[sets, best]
     variance = (squares - short**2 / questions) / np.maximum(questions - 1, 1.0)
     error = np.sqrt(np.maximum(variance, 0.0) * questions)
-    # A single question says nothing about others.
+    # A single question has no standard error: choose the baseline.
     error = np.where(questions < 2, np.inf, error)
     within: Choices = (short <= error * (1 + _ROUNDING) + _ROUNDING).argmax(axis=1)
     return within
 
 
 def _of_groups(columns: Floats, group: npt.NDArray[np.int64]) -> Floats:
-    """The sums of each column over each group, (groups, columns)."""
+    """The sum of each column per group, (groups, columns)."""
     sums = np.zeros((int(group.max()) + 1, columns.shape[1]))
     np.add.at(sums, group, columns)
     return sums

@@ -1,7 +1,7 @@
 """Measures of a judge of pairs: does the second text follow from the first (1), or not (0)?
 
-Pairs of one first text (the anchor) are not independent of each other, so intervals come from
-resampled anchors: a `Measure` of this module counts how often each anchor was drawn, not each pair.
+Pairs with the same first text (the anchor) are not independent, so the bootstrap resamples anchors:
+the counts that a `Measure` of this module takes are per anchor, not per pair.
 """
 
 import re
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tercet.models.measures.resampling import Counts, Floats, Measure, mean_within
+from tercet.models.measures.resampling import Counts, Floats, Measure, mean_within, ratio_of
 
 BINS = 20
 
@@ -21,8 +21,8 @@ BINS = 20
 def auc_of(labels: npt.ArrayLike, scores: npt.ArrayLike, anchors: npt.ArrayLike) -> Measure:
     """Area under the ROC curve: the chance that a true pair has the higher score; ties count half.
 
-    anchors: (pairs,), any labels; pairs with the same one are drawn together. The area of a
-    resample without a true or without a false pair is undefined.
+    anchors: (pairs,), any labels; pairs with the same label are drawn together. The area is NaN in
+    a resample without true pairs or without false pairs.
     Raises: ValueError for a score that is not finite, other labels than 0 and 1, or one label only.
     """
     value, y = _checked(scores, labels)
@@ -33,16 +33,16 @@ def auc_of(labels: npt.ArrayLike, scores: npt.ArrayLike, anchors: npt.ArrayLike)
     of, true = group[order], y[order].astype(np.int64)
 
     def measure(counts: Counts) -> Floats:
-        found = np.empty(len(counts))
-        # One resample at a time: there are more pairs than anchors.
+        values = np.empty(len(counts))
+        # One resample at a time: (resamples, pairs) may not fit into memory.
         for row, drawn in enumerate(counts):
             times = drawn[of].astype(np.int64)
             positive = np.add.reduceat(times * true, starts)
             negative = np.add.reduceat(times * (1 - true), starts)
             below = np.cumsum(negative) - negative
             pairs = float(positive.sum()) * float(negative.sum())
-            found[row] = (positive @ (below + negative / 2)) / pairs if pairs else np.nan
-        return found
+            values[row] = (positive @ (below + negative / 2)) / pairs if pairs else np.nan
+        return values
 
     return measure
 
@@ -50,7 +50,7 @@ def auc_of(labels: npt.ArrayLike, scores: npt.ArrayLike, anchors: npt.ArrayLike)
 def accuracy_of(
     labels: npt.ArrayLike, probabilities: npt.ArrayLike, anchors: npt.ArrayLike
 ) -> Measure:
-    """Percent of the pairs that lie on the right side of 0.5; at 0.5 itself a pair counts half."""
+    """Percent of pairs on the right side of 0.5; a probability of exactly 0.5 counts half."""
     p, y = _checked(probabilities, labels)
     right = np.where(p == 0.5, 0.5, ((p > 0.5) == (y > 0)).astype(np.float64))
     return mean_within(100.0 * right, anchors)[0]
@@ -59,7 +59,7 @@ def accuracy_of(
 def log_loss_of(
     labels: npt.ArrayLike, probabilities: npt.ArrayLike, anchors: npt.ArrayLike
 ) -> Measure:
-    """Mean −log of the probability that the label got, in nats."""
+    """Mean −log of the probability of the true label, in nats."""
     p, y = _checked(probabilities, labels)
     of_label = np.clip(np.where(y > 0, p, 1 - p), 1e-15, 1.0)
     return mean_within(-np.log(of_label), anchors)[0]
@@ -68,14 +68,14 @@ def log_loss_of(
 def calibration_error_of(
     labels: npt.ArrayLike, probabilities: npt.ArrayLike, anchors: npt.ArrayLike
 ) -> Measure:
-    """Expected calibration error: the mean gap of a bin's probabilities and its share of true.
+    """Expected calibration error in [0, 1], over the bins of `reliability`.
 
-    In [0, 1], over the bins of `reliability`, each by its number of pairs.
+    The gap between a bin's mean probability and its share of true pairs, weighted by its pairs.
     """
     p, y = _checked(probabilities, labels)
     _, group = np.unique(np.asarray(anchors), return_inverse=True)
     bins = bin_of(p)
-    # A bin's gap times its pairs is |sum of (p − label)|, by anchor and bin.
+    # A bin's gap times its number of pairs is |sum of (p − label)|; summed by anchor and bin.
     gaps = np.zeros((int(group.max()) + 1, BINS))
     np.add.at(gaps, (group, bins), p - y)
     sizes = np.bincount(group)
@@ -85,38 +85,27 @@ def calibration_error_of(
 def bin_of(probabilities: npt.ArrayLike) -> npt.NDArray[np.int64]:
     """The bin of each probability: 0 holds [0, 0.05), the last [0.95, 1]."""
     p = np.asarray(probabilities, dtype=np.float64)
-    # The nudge keeps 0.15 and the like in the bin that begins there.
+    # 1e-9 keeps a probability on a bin's lower edge in that bin despite rounding.
     return np.minimum((p * BINS + 1e-9).astype(np.int64), BINS - 1)
 
 
 def reliability(
     labels: npt.ArrayLike, probabilities: npt.ArrayLike, anchors: npt.ArrayLike
 ) -> Mapping[int, tuple[int, float, Measure]]:
-    """Of each bin that has pairs: how many, their mean probability, and their share of true ones.
+    """For each non-empty bin: number of pairs, mean probability, and the share of true pairs.
 
-    The share is a `Measure` over all anchors, undefined in a resample without a pair of the bin.
+    The share is a `Measure` over all anchors; NaN in a resample without a pair of the bin.
     """
     p, y = _checked(probabilities, labels)
     _, group = np.unique(np.asarray(anchors), return_inverse=True)
     bins, n = bin_of(p), int(group.max()) + 1
-    found: dict[int, tuple[int, float, Measure]] = {}
+    by_bin: dict[int, tuple[int, float, Measure]] = {}
     for number in np.unique(bins).tolist():
         inside = bins == number
-        found[number] = int(inside.sum()), float(p[inside].mean()), _share(inside, y, group, n)
-    return found
-
-
-def _share(
-    inside: npt.NDArray[np.bool_], y: Floats, group: npt.NDArray[np.intp], n: int
-) -> Measure:
-    sizes = np.bincount(group[inside], minlength=n)
-    true = np.bincount(group[inside], y[inside], minlength=n)
-
-    def measure(counts: Counts) -> Floats:
-        drawn = counts @ sizes
-        return np.where(drawn > 0, (counts @ true) / np.maximum(drawn, 1), np.nan)
-
-    return measure
+        sizes = np.bincount(group[inside], minlength=n)
+        true = np.bincount(group[inside], y[inside], minlength=n)
+        by_bin[number] = int(inside.sum()), float(p[inside].mean()), ratio_of(true, sizes)
+    return by_bin
 
 
 def _checked(values: npt.ArrayLike, labels: npt.ArrayLike) -> tuple[Floats, Floats]:
@@ -132,21 +121,21 @@ def _checked(values: npt.ArrayLike, labels: npt.ArrayLike) -> tuple[Floats, Floa
     return x, y
 
 
-# Controls that a judge of pairs must beat: logits of simple classifiers on the same pairs.
-# hypothesis: words of the second text alone, so whatever they give away of its label (annotators
-#     negate where they contradict; Gururangan et al. 2018).
-# pair_words: words that both texts have, that only the first has, and that only the second has,
-#     with the shares of words in common.
-# cosine: of the evaluator's vectors, with a threshold.
+# Baselines that a judge of pairs must beat: simple classifiers on the same pairs.
+# hypothesis: words of the second text alone, which may give the label away (annotators negate to
+#     contradict; Gururangan et al. 2018).
+# pair_words: words in both texts, in the first only and in the second only, and the shares of
+#     shared words.
+# cosine: a threshold on the cosine of the evaluator's vectors.
 CONTROLS = ("hypothesis", "pair_words", "cosine")
-# Words of any script, and parts of them such as n't.
+# Words of any script, and clitics such as 's.
 _WORD = re.compile(r"\w+|'\w+")
 _FEATURES = 2**18
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """Pairs of texts with their labels, 1 true and 0 false, and their cosines if known. (n,)."""
+    """n pairs of texts. labels: (n,), 1 true, 0 false. cosines: (n,), if known."""
 
     anchors: Sequence[str]
     texts: Sequence[str]
@@ -157,17 +146,17 @@ class Pairs:
 def control_logits(
     fit: Pairs, others: Sequence[Pairs], c: float = 1.0
 ) -> Mapping[str, list[Floats]]:
-    """Each control's logits of the other pairs, from a logistic regression on `fit`."""
+    """Logits of each control for the pairs of `others`, by logistic regressions on `fit`."""
     from sklearn.linear_model import LogisticRegression
 
-    found = {}
+    logits = {}
     for name in CONTROLS:
         if name == "cosine" and any(pairs.cosines is None for pairs in (fit, *others)):
             continue
         train, *rest = (_features(name, pairs) for pairs in (fit, *others))
         model = LogisticRegression(C=c, max_iter=1_000, tol=1e-4).fit(train, fit.labels)
-        found[name] = [np.asarray(model.decision_function(x), dtype=np.float64) for x in rest]
-    return found
+        logits[name] = [np.asarray(model.decision_function(x), dtype=np.float64) for x in rest]
+    return logits
 
 
 def _features(name: str, pairs: Pairs) -> Any:
@@ -185,10 +174,10 @@ def words(text: str) -> list[str]:
 
 
 def _hypothesis(pairs: Pairs) -> Iterator[list[tuple[str, float]]]:
-    """Words and pairs of neighbours."""
+    """Unigrams and bigrams of the second text."""
     for text in pairs.texts:
-        own = words(text)
-        both = {*own, *(" ".join(two) for two in pairwise(own))}
+        unigrams = words(text)
+        both = {*unigrams, *(" ".join(two) for two in pairwise(unigrams))}
         yield [(word, 1.0) for word in sorted(both)]
 
 

@@ -1,10 +1,11 @@
-"""How good generated paraphrases are: VAEGPT-Sim's nine figures and what they leave out.
+"""Quality of generated paraphrases: VAEGPT-Sim's nine figures and some that it leaves out.
 
-Similarity to a human's target, and diversity against the source and among several generations
-(section 4.1.2). A figure near 100 on one side alone is easy to get: by a copy, or by random words.
+They measure similarity to a human's target, and diversity against the source and among several
+generations (section 4.1.2). Either side alone can be near 100: a copy is similar, random words are
+diverse.
 
-Two models judge the texts too: a causal model by its losses, and an encoder by the means of its
-word vectors.
+Two models judge the texts too: a causal model by its losses, and an encoder by its mean word
+vectors.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,8 +34,11 @@ DIVERSITIES = ("source_diversity", "generation_diversity", "type_token_ratio")
 
 @dataclass(frozen=True)
 class Cosines:
-    """Of each generation, (rows, generations): by the mean of word vectors and by the sentence
-    vectors with the target, and by the sentence vectors with the source."""
+    """Cosines of each generation, each (rows, generations).
+
+    words: mean word vectors, with the target. sentences: sentence vectors, with the target.
+    source: sentence vectors, with the source.
+    """
 
     words: Values
     sentences: Values
@@ -47,48 +51,52 @@ def row_values(
     texts: Sequence[Sequence[str]],
     cosines: Cosines,
 ) -> dict[str, Values]:
-    """One value a row, (rows,), by metric, in percent; the mean over the row's generations.
+    """By metric, one value per row, (rows,), in percent: the mean over the row's generations.
 
     - rouge1, rouge2, rouge_l, average_rouge: F1 with the target. character_rouge: the average of
-      the three over characters, as the paper has it.
-    - word_cosine, sentence_cosine: with the target. source_cosine: the sentences', with the source.
-    - source_diversity: 1 - the share of the distinct words of source and generation that both have.
-    - generation_diversity: the same between each two generations of a row; 0 where there is one.
-    - type_token_ratio: distinct words among all words of a generation. cased_type_token_ratio: with
-      words that differ in their letters' case alone counted apart, as the paper has it.
-    - length: words, of the source's (100: as long). empty: generations without a word.
+      the three over characters, as in the paper.
+    - word_cosine, sentence_cosine: with the target. source_cosine: sentence vectors, with the
+      source.
+    - source_diversity: 1 - the share of distinct words that source and generation have in common.
+    - generation_diversity: the same between each two generations of a row; 0 for one generation.
+    - type_token_ratio: distinct words among all words of a generation. cased_type_token_ratio:
+      case-sensitive, as in the paper.
+    - length: number of words relative to the source (100: as long). empty: share of generations
+      without a word.
     """
-    found: dict[str, list[float]] = {}
+    figures: dict[str, list[float]] = {}
     for number, (source, target, several) in enumerate(zip(sources, targets, texts, strict=True)):
-        said = [words(text) for text in several]
-        of_row = _of_row(words(source), words(target), said) | _on_the_papers_scale(target, several)
-        for name, value in of_row.items():
-            found.setdefault(name, []).append(value)
+        copies = [words(text) for text in several]
+        row_figures = _of_row(words(source), words(target), copies) | _on_the_papers_scale(
+            target, several
+        )
+        for name, value in row_figures.items():
+            figures.setdefault(name, []).append(value)
         for name in ("words", "sentences", "source"):
             column = getattr(cosines, name)
-            found.setdefault(_COSINES[name], []).append(float(column[number].mean()))
-    return {name: 100.0 * np.array(values) for name, values in found.items()}
+            figures.setdefault(_COSINES[name], []).append(float(column[number].mean()))
+    return {name: 100.0 * np.array(values) for name, values in figures.items()}
 
 
 _COSINES = {"words": "word_cosine", "sentences": "sentence_cosine", "source": "source_cosine"}
 
 
 def _of_row(
-    source: Sequence[str], target: Sequence[str], said: Sequence[Sequence[str]]
+    source: Sequence[str], target: Sequence[str], copies: Sequence[Sequence[str]]
 ) -> dict[str, float]:
-    scores = np.array([[*rouge(text, target), rouge(text, target).average] for text in said])
+    scores = np.array([[*rouge(text, target), rouge(text, target).average] for text in copies])
     one, two, longest, average = scores.mean(axis=0).tolist()
-    among = [unshared(a, b) for a, b in combinations(said, 2)]
+    among = [unshared(a, b) for a, b in combinations(copies, 2)]
     return {
         "rouge1": one,
         "rouge2": two,
         "rouge_l": longest,
         "average_rouge": average,
-        "source_diversity": _mean([unshared(source, text) for text in said]),
+        "source_diversity": _mean([unshared(source, text) for text in copies]),
         "generation_diversity": _mean(among),
-        "type_token_ratio": _type_token_ratio(said),
-        "length": _mean([len(text) / max(1, len(source)) for text in said]),
-        "empty": _mean([float(not text) for text in said]),
+        "type_token_ratio": _type_token_ratio(copies),
+        "length": _mean([len(text) / max(1, len(source)) for text in copies]),
+        "empty": _mean([float(not text) for text in copies]),
     }
 
 
@@ -99,12 +107,12 @@ def _on_the_papers_scale(target: str, several: Sequence[str]) -> dict[str, float
     }
 
 
-def _type_token_ratio(said: Sequence[Sequence[str]]) -> float:
-    return _mean([len(set(text)) / len(text) for text in said if text])
+def _type_token_ratio(copies: Sequence[Sequence[str]]) -> float:
+    return _mean([len(set(text)) / len(text) for text in copies if text])
 
 
 def unshared(first: Sequence[str], second: Sequence[str]) -> float:
-    """1 - the share of distinct words of both texts that both have; 0 for two empty texts."""
+    """Jaccard distance of the texts' sets of words, in [0, 1]; 0 for two empty texts."""
     both = set(first) | set(second)
     return 1 - len(set(first) & set(second)) / len(both) if both else 0.0
 
@@ -114,7 +122,7 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def average_of(values: Mapping[str, Values]) -> Measure:
-    """The mean of the six figures, each the mean over rows."""
+    """The mean of the six figures, each averaged over rows."""
     columns = np.stack([values[name] for name in (*SIMILARITIES, *DIVERSITIES)])
     return lambda counts: _means(counts, columns).mean(axis=0)
 
@@ -131,25 +139,24 @@ def deficiency_of(values: Mapping[str, Values]) -> Measure:
 def gain_at_equal_diversity(
     values: Mapping[str, Values], controls: Sequence[Mapping[str, Values]]
 ) -> Measure:
-    """How much nearer to the target than a control that changes as many words.
+    """Gain in sentence_cosine over a control that changes equally many words.
 
-    The difference in sentence_cosine between a generator and a control of several strengths, whose
-    cosine is interpolated at the generator's source_diversity, on the same resamples of rows. NaN
-    where the generator changes more or fewer words than any strength of the control does.
+    The control has several strengths; its sentence_cosine is interpolated at the generator's
+    source_diversity, on the same resamples of rows. NaN if that lies outside the control's range.
     """
-    own = np.stack([values["source_diversity"], values["sentence_cosine"]])
+    axes = np.stack([values["source_diversity"], values["sentence_cosine"]])
     others = [np.stack([c["source_diversity"], c["sentence_cosine"]]) for c in controls]
 
     def measure(counts: Counts) -> Floats:
-        changed, alike = _means(counts, own)
+        changed, alike = _means(counts, axes)
         points = np.stack([_means(counts, other) for other in others])
-        found = np.full(len(changed), np.nan)
+        gains = np.full(len(changed), np.nan)
         for draw, x in enumerate(changed):
             order = np.argsort(points[:, 0, draw])
             across, up = points[order, 0, draw], points[order, 1, draw]
             if across[0] <= x <= across[-1]:
-                found[draw] = alike[draw] - np.interp(x, across, up)
-        return found
+                gains[draw] = alike[draw] - np.interp(x, across, up)
+        return gains
 
     return measure
 
@@ -160,14 +167,14 @@ def perplexity_of(losses: Values, tokens: Values) -> Measure:
 
 
 def _means(counts: Counts, columns: Values) -> Floats:
-    """(columns, resamples): each column's mean."""
+    """The mean of each column, (columns, resamples)."""
     return np.asarray((counts @ columns.T).T / counts.sum(axis=1))
 
 
-# Controls that a generator must beat: texts that anyone could make, on the same pairs.
+# Controls are trivial generators, which a generator must beat on the same pairs.
 #
-# Every draw is a function of (seed, row id, copy), so that a row's controls are the same whatever
-# other rows there are; but replaced words and other sentences come from all rows' sources.
+# Every draw is a function of (seed, row id, copy), so the other rows do not change it; but replaced
+# words and random sentences are taken from the sources of all rows.
 
 # Shares of the words that are replaced or deleted.
 SHARES = {"10": 0.1, "20": 0.2, "33": 1 / 3, "50": 0.5}
@@ -179,15 +186,15 @@ _COPY = 1 << 32
 def controls(
     ids: Ids, sources: Sequence[str], targets: Sequence[str], copies: int, seed: int
 ) -> Mapping[str, list[list[str]]]:
-    """Texts of each control, (rows, copies) of it; of human and copy there is one a row.
+    """Texts by control, (rows, copies) each; human and copy have one text per row.
 
-    human: the target. copy: the source. replaced_N, deleted_N: N in a hundred of the source's
-    words, at least one, replaced by words of all sources or left out. random_sentence: another
-    row's source. shuffle: the source's words in random order.
+    human: the target. copy: the source. replaced_N, deleted_N: N % of the source's words, at least
+    one, replaced by words of all sources or deleted. random_sentence: another row's source.
+    shuffle: the source's words in random order.
     """
     split = [text.split() for text in sources]
     pool = [word for words in split for word in words]
-    found: dict[str, list[list[str]]] = {
+    texts: dict[str, list[list[str]]] = {
         "human": [[text] for text in targets],
         "copy": [[text] for text in sources],
     }
@@ -197,18 +204,18 @@ def controls(
         "shuffle": (_shuffled, 1.0),
     }
     for name, (change, share) in drawn.items():
-        found[name] = [
+        texts[name] = [
             [
                 " ".join(change(words, share, pool, _Draws(seed, name, row, c)))
                 for c in range(copies)
             ]
             for row, words in zip(ids.tolist(), split, strict=True)
         ]
-    found["random_sentence"] = [
+    texts["random_sentence"] = [
         [sources[place] for place in _others(row, number, len(sources), copies, seed)]
         for number, row in enumerate(ids.tolist())
     ]
-    return found
+    return texts
 
 
 class _Draws:
@@ -247,7 +254,7 @@ def _replaced(words: list[str], share: float, pool: list[str], draws: _Draws) ->
 
 
 def _deleted(words: list[str], share: float, pool: list[str], draws: _Draws) -> list[str]:
-    # A text of one word stays.
+    # A text of one word stays as it is.
     gone = set(draws.order(len(words))[: min(_count(words, share), len(words) - 1)])
     return [word for place, word in enumerate(words) if place not in gone]
 
@@ -257,18 +264,17 @@ def _shuffled(words: list[str], share: float, pool: list[str], draws: _Draws) ->
 
 
 def _others(row: int, number: int, count: int, copies: int, seed: int) -> list[int]:
-    """Other rows' numbers; the row's own if it is alone."""
+    """Numbers of other rows; the row's own number if there is no other."""
     if count == 1:
         return [number] * copies
     drawn = _Draws(seed, "random_sentence", row, 0).below(count - 1, copies)
     return [place + (place >= number) for place in drawn]
 
 
-# The rule `synonym` as a control: what exchanging words by a lexicon alone gives.
-# How many words of a sentence are exchanged, at most.
+# The rule `synonym` as a control, and the most words of a sentence that it exchanges.
 WORDS = {"synonym_1": 1, "synonym_2": 2, "synonym_4": 4}
 SYNONYMS = tuple(WORDS)
-# The rule makes no more of one sentence.
+# `Several.per_sentence` allows no more texts of one sentence.
 _MOST = 16
 
 _NO_MENTIONS = pa.schema(
@@ -284,25 +290,27 @@ _NO_MENTIONS = pa.schema(
 def synonyms(
     ids: Ids, sources: Sequence[str], copies: int, seed: int
 ) -> Mapping[str, list[list[str]]]:
-    """Texts by arm, (rows, copies): the rule's, in turn where it makes fewer than copies.
+    """Texts of the rule `synonym` by control, (rows, copies); repeated if the rule writes fewer.
 
-    A source without a word that has a synonym stays as it is. Nothing is spared as a field's term.
+    A source without a word that has a synonym is copied. No word is spared as a term.
     """
-    given = MethodInput(
+    inputs = MethodInput(
         pa.table({"sentence_id": pa.array(ids, pa.uint64()), "text": pa.array(sources)}),
         np.arange(len(sources)),
         _NO_MENTIONS.empty_table(),
     )
-    found: dict[str, list[list[str]]] = {}
+    written: dict[str, list[list[str]]] = {}
     for name, most in WORDS.items():
         params = Synonyms(per_sentence=min(copies, _MOST), words=most)
-        made: dict[int, list[str]] = {}
-        table = synonym(given, params, seed).select(["sentence_id", "raw"])
+        rewritten: dict[int, list[str]] = {}
+        table = synonym(inputs, params, seed).select(["sentence_id", "raw"])
         for row_id, text in zip(*(column.to_pylist() for column in table.columns), strict=True):
-            made.setdefault(row_id, []).append(text)
-        several = [made.get(row, [text]) for row, text in zip(ids.tolist(), sources, strict=True)]
-        found[name] = [[texts[copy % len(texts)] for copy in range(copies)] for texts in several]
-    return found
+            rewritten.setdefault(row_id, []).append(text)
+        several = [
+            rewritten.get(row, [text]) for row, text in zip(ids.tolist(), sources, strict=True)
+        ]
+        written[name] = [[texts[copy % len(texts)] for copy in range(copies)] for texts in several]
+    return written
 
 
 _IGNORED = -100
@@ -311,10 +319,10 @@ _IGNORED = -100
 def text_losses(
     model: Any, tokenizer: Any, texts: Sequence[str], batch_size: int = 32
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Cross-entropy of each text, summed over its tokens and the end of text, and their number.
+    """Summed cross-entropy and number of tokens of each text, (texts,), with the end-of-text token.
 
-    A text begins after an end of text. One that is longer than the model reads is cut.
-    Raises ValueError where the tokenizer has no end of text.
+    Each text is preceded by an end-of-text token. Texts longer than the model's input are cut.
+    Raises ValueError if the tokenizer has no end-of-text token.
     """
     import torch
     from torch import nn
@@ -333,8 +341,8 @@ def text_losses(
             lengths = torch.tensor([len(rows[row]) for row in chosen])
             mask = torch.arange(longest) < lengths[:, None]
             labels = ids.masked_fill(~mask, _IGNORED)[:, 1:].to(model.device)
-            given = {"input_ids": ids.to(model.device), "attention_mask": mask.to(model.device)}
-            logits = model(**given, use_cache=False).logits[:, :-1].float()
+            batch = {"input_ids": ids.to(model.device), "attention_mask": mask.to(model.device)}
+            logits = model(**batch, use_cache=False).logits[:, :-1].float()
             each = nn.functional.cross_entropy(
                 logits.transpose(1, 2), labels, ignore_index=_IGNORED, reduction="none"
             )
@@ -343,10 +351,10 @@ def text_losses(
 
 
 def mean_word_vectors(model: Any, texts: Sequence[str]) -> Vectors:
-    """The mean vector of each text's tokens in the encoder's table, of length one, (texts, width).
+    """Normalised mean of each text's input embeddings in the encoder, (texts, width).
 
-    They stand for GloVe's vectors, which no package here has. Special tokens do not count; a text
-    without a token has the vector 0. Raises ValueError where the encoder has no such table.
+    They replace GloVe's vectors, which no dependency ships. Special tokens do not count; the vector
+    of a text without tokens is 0. Raises ValueError if the encoder has no table of embeddings.
     """
     import torch
 
@@ -354,10 +362,10 @@ def mean_word_vectors(model: Any, texts: Sequence[str]) -> Vectors:
     if inner is None or not hasattr(model, "tokenizer"):
         raise ValueError("this encoder has no table of word vectors: name one of transformers")
     table = inner.get_input_embeddings().weight.detach().float().cpu()
-    found = np.zeros((len(texts), table.shape[1]), dtype=np.float32)
+    vectors = np.zeros((len(texts), table.shape[1]), dtype=np.float32)
     encoded = model.tokenizer(list(texts), add_special_tokens=False, verbose=False)["input_ids"]
     for row, ids in enumerate(encoded):
         if ids:
             mean = table[torch.tensor(ids)].mean(0).numpy()
-            found[row] = mean / max(float(np.linalg.norm(mean)), 1e-12)
-    return found
+            vectors[row] = mean / max(float(np.linalg.norm(mean)), 1e-12)
+    return vectors

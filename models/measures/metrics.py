@@ -1,7 +1,7 @@
 """Measures of an encoder on numpy arrays: ranks, correlation, precision and geometry.
 
-How sure they are is the business of `tercet.models.measures.resampling`. Nothing here holds a
-matrix of all against all: products are made in blocks of bounded size.
+Intervals come from `tercet.models.measures.resampling`. Products of all rows with all rows are
+computed in blocks of bounded size.
 """
 
 import numpy as np
@@ -10,19 +10,19 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float64]
 Vectors = npt.NDArray[np.float32]
 
-# Numbers in one block of a product: 16 MB in float32.
+# Numbers in one block of a product; 16 MB in float32.
 _BLOCK = 1 << 22
 
-# Cosines closer than this count as equal: the same product, made in two shapes of block, differs
-# by about 1e-7 in fp32, which must not decide a rank between vectors that are the same.
+# Cosines closer than this count as equal. In fp32 the same product differs by about 1e-7 between
+# two shapes of block, which must not decide the rank of equal vectors.
 TIE = 1e-6
 
 
 def spearman(x: npt.ArrayLike, y: npt.ArrayLike) -> float:
-    """Spearman's rank correlation in [-1, 1], with ties at their mean rank.
+    """Spearman's rank correlation in [-1, 1]; ties get their mean rank.
 
-    Raises: ValueError for unequal lengths, fewer than two values, a value that is not a finite
-        number, and where one side is constant (the correlation is then undefined).
+    Raises: ValueError for unequal lengths, fewer than two values, values that are not finite, and
+        a constant side, for which the correlation is undefined.
     """
     from scipy.stats import spearmanr
 
@@ -39,31 +39,33 @@ def spearman(x: npt.ArrayLike, y: npt.ArrayLike) -> float:
 
 
 def answer_ranks(
-    queries: Vectors, answers: Vectors, own: npt.NDArray[np.int64], block: int = _BLOCK
+    queries: Vectors, answers: Vectors, targets: npt.NDArray[np.int64], block: int = _BLOCK
 ) -> npt.NDArray[np.int32]:
-    """Rank of each query's own answer among all answers by inner product, 1 the best.
+    """Rank of each query's target among all answers by inner product, 1 the best.
 
-    queries: (q, d) and answers: (a, d), vectors of length one; own: (q,), the row in `answers` of
-    each query's answer. Ties are counted against the query: its rank is one more than the number of
-    other answers that are at least as near (to within `TIE`), so that an encoder that gives one
-    vector for all texts ranks every answer last. The answers should be distinct texts.
+    queries: (q, d), and answers: (a, d), unit vectors. targets: (q,), the row in `answers` of each
+    query's answer. Returns (q,). Ties count against the query: its rank is one more than the number
+    of other answers at least as near (to within `TIE`), so an encoder that gives all texts the same
+    vector ranks every target last. The answers should be distinct texts.
 
-    Raises: ValueError where a vector is not finite or a row of `own` does not exist.
+    Raises: ValueError if a vector is not finite or a row of `targets` does not exist.
     """
     _check_finite(queries, answers)
-    if len(own) != len(queries) or (len(own) and not (own.min() >= 0 and own.max() < len(answers))):
+    if len(targets) != len(queries) or (
+        len(targets) and not (targets.min() >= 0 and targets.max() < len(answers))
+    ):
         raise ValueError("every query needs the row of its answer")
     ranks = np.ones(len(queries), dtype=np.int32)
     columns = max(min(len(answers), block), 1)
     rows = max(block // columns, 1)
     for start in range(0, len(queries), rows):
         part = queries[start : start + rows]
-        mine = own[start : start + rows]
-        floor = np.einsum("qd,qd->q", part, answers[mine])[:, None] - np.float32(TIE)
+        part_targets = targets[start : start + rows]
+        floor = np.einsum("qd,qd->q", part, answers[part_targets])[:, None] - np.float32(TIE)
         for left in range(0, len(answers), columns):
             products = part @ answers[left : left + columns].T
-            here = np.flatnonzero((mine >= left) & (mine < left + columns))
-            products[here, mine[here] - left] = -np.inf
+            inside = np.flatnonzero((part_targets >= left) & (part_targets < left + columns))
+            products[inside, part_targets[inside] - left] = -np.inf
             ranks[start : start + rows] += np.count_nonzero(products >= floor, axis=1).astype(
                 np.int32
             )
@@ -76,15 +78,15 @@ def recall_at(ranks: npt.ArrayLike, k: int) -> Floats:
 
 
 def reciprocal_ranks(ranks: npt.ArrayLike) -> Floats:
-    """1 / rank of each query, in (0, 1]; their mean is the MRR."""
+    """1 / rank of each query, in (0, 1]; the mean is the MRR."""
     return 1.0 / np.asarray(ranks, dtype=np.float64)
 
 
 def alignment(first: Vectors, second: Vectors) -> float:
     """Mean squared distance of paired vectors, E‖f(s) − f(s⁺)‖², in [0, 4] for unit vectors.
 
-    Wang and Isola's measure with exponent 2, which is what GenSE's eq. 4 means: as printed it has a
-    minus too many and lacks the square.
+    Wang and Isola's measure with exponent 2. GenSE's eq. 4 means the same: as printed, it has a
+    superfluous minus and lacks the square.
     """
     _check_finite(first, second)
     if len(first) == 0 or first.shape != second.shape:
@@ -95,7 +97,7 @@ def alignment(first: Vectors, second: Vectors) -> float:
 def uniformity(vectors: Vectors, t: float = 2.0, block: int = _BLOCK) -> float:
     """log E e^{−t‖f(s) − f(u)‖²} over all unordered pairs of different rows; at most 0.
 
-    GenSE's eq. 5 with the square that it lacks as printed. Time grows with the square of the rows.
+    GenSE's eq. 5, with the square that is missing in print. Time is quadratic in the rows.
     """
     _check_finite(vectors)
     count = len(vectors)
@@ -109,19 +111,19 @@ def uniformity(vectors: Vectors, t: float = 2.0, block: int = _BLOCK) -> float:
         distances = norms[start : start + rows, None] + norms[None, start:]
         distances -= 2.0 * (part @ vectors[start:].T)
         weights = np.exp(-t * np.maximum(distances, 0.0))
-        # Rows of the block against each other stand in it twice, and against themselves once.
+        # Pairs within the block are in it twice, and each row with itself once.
         inner = weights[:, : len(part)]
         total += weights[:, len(part) :].sum() + (inner.sum() - np.trace(inner)) / 2
     return float(np.log(total / (count * (count - 1) / 2)))
 
 
 def isotropy(vectors: Vectors) -> float:
-    """How evenly the vectors spread over directions: from 0, all one way, to 1, in all alike.
+    """How evenly the vectors spread over directions, in [0, 1]; 1 if alike in all directions.
 
-    Mu and Viswanath's measure (All-but-the-Top, ICLR 2018, section 2.2): the least over the
-    greatest partition function Z(a) = sum over v of exp(a·v), a running over the eigenvectors of
-    VᵀV. An eigenvector has no sign of its own, so both are taken. Of vectors of length one, the
-    least that it can be is e⁻².
+    Mu and Viswanath's measure (All-but-the-Top, ICLR 2018, section 2.2): the smallest divided by
+    the largest partition function Z(a) = sum over v of exp(a·v), where a runs over the eigenvectors
+    of VᵀV. The sign of an eigenvector is arbitrary, so both signs are used. For unit vectors the
+    minimum is e⁻².
     """
     _check_finite(vectors)
     if len(vectors) == 0:
@@ -137,10 +139,10 @@ def isotropy(vectors: Vectors) -> float:
 
 
 def average_precision(labels: npt.ArrayLike, scores: npt.ArrayLike) -> float:
-    """Mean over the positives of the precision at their score, in (0, 1].
+    """Mean of the precision at the score of each positive, in (0, 1].
 
-    The area under the steps of precision over recall: equal scores are one threshold, so that the
-    order of rows does not matter. labels: 0 or 1 (or False, True).
+    This is the area under the step function of precision over recall. Equal scores are one
+    threshold, so the order of rows does not matter. labels: 0 or 1 (or False, True).
 
     Raises: ValueError for unequal lengths, no positive, another label, a score that is not finite.
     """
@@ -159,10 +161,10 @@ def average_precision(labels: npt.ArrayLike, scores: npt.ArrayLike) -> float:
 
 
 def in_order(anchors: Vectors, near: Vectors, far: Vectors) -> Floats:
-    """1 where `near` is nearer to its anchor than `far`, 0 where it is not, a half for a tie.
+    """1 where `near` is nearer to its anchor than `far`, 0 where it is not, 0.5 for a tie.
 
-    All of shape (n, d), of length one; the result (n,). A tie: within `TIE`.
-    Raises: ValueError where a vector is not finite.
+    All arguments are unit vectors (n, d); the result is (n,). Cosines within `TIE` are a tie.
+    Raises: ValueError if a vector is not finite.
     """
     _check_finite(anchors, near, far)
     gap = np.einsum("nd,nd->n", anchors, near) - np.einsum("nd,nd->n", anchors, far)

@@ -1,23 +1,23 @@
 """Logistic regression on frozen vectors, by the protocol of SentEval's transfer tasks.
 
-SentEval (`senteval/tools/validation.py`) has three, depending on the splits that a task comes with:
+SentEval (`senteval/tools/validation.py`) has three protocols, depending on the task's splits:
 
-- training data alone (MR, CR, SUBJ, MPQA): nested cross-validation. Of ten stratified outer folds
-  each is held out once; C is chosen from 2^-2 … 2^3 by ten inner folds of the other nine.
+- training data alone (MR, CR, SUBJ, MPQA): nested cross-validation. Each of ten stratified outer
+  folds is held out once; C is chosen from 2^-2 … 2^3 by ten inner folds of the other nine.
 - training and test data (TREC, MRPC): C from 2^-1 … 2^5 by ten folds of the training data.
 - training, dev and test data (SST-2): C from 2^-2 … 2^3 on dev; the classifier is fitted on the
   training data alone.
 
-As there: scikit-learn's `LogisticRegression`, no standardisation, folds shuffled with seed 1111
-over the examples in SentEval's order (by length), accuracies compared at two decimals, the smallest
-C among equals, and the best C is refitted on all training data.
+As in SentEval: scikit-learn's `LogisticRegression` without standardisation; folds shuffled with
+seed 1111 over the examples in SentEval's order (by length); accuracies compared at two decimals,
+with the smallest C among equals; a refit on all training data with the best C.
 
-Ours: the vectors are float64 and the fit is run to the optimum by Newton's method, the fits of a
-grid each starting from the one before. The optimum is unique, so this changes seconds and not
-classifiers, and the same vectors give the same figures whatever the number of threads. SentEval's
-own default was liblinear, which also shrinks the intercept and takes six classes one against the
-rest; scikit-learn has since changed its default to what is used here. Accuracy is the share of
-right examples; SentEval averages the folds' rounded accuracies, which differs by under 0.01.
+Unlike SentEval: the vectors are float64, and Newton's method fits to the optimum; the fits of a
+grid are warm-started. The optimum is unique, so warm starts change only the time, and the same
+vectors give the same figures with any number of threads. SentEval's default solver was liblinear,
+which also penalises the intercept and fits six classes one-vs-rest; scikit-learn's default today is
+what is used here. Accuracy is the share of right examples; SentEval averages the folds' rounded
+accuracies, which differs by less than 0.01.
 """
 
 import warnings
@@ -36,16 +36,16 @@ FOLD_SEED = 1111
 GRID = tuple(2.0**power for power in range(-2, 4))
 FOLDS_GRID = tuple(2.0**power for power in range(-1, 6))
 
-# Of the mean gradient's largest part. Newton's last step ends far below it.
+# Bound on the largest component of the mean gradient; Newton's last step ends far below it.
 _TOLERANCE = 1e-6
 _ITERATIONS = 500
 
 
 @dataclass(frozen=True)
 class Sample:
-    """Labelled examples: features of shape (n, d), dense or scipy's sparse, and labels (n,).
+    """Labelled examples: features (n, d), dense or scipy sparse, and labels (n,).
 
-    order: the order in which examples are dealt to folds; by default as given.
+    order: (n,), the order in which examples are dealt to folds; None: as they are.
     """
 
     features: Any
@@ -55,7 +55,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The predicted class of each test example, in sample order, and each C chosen."""
+    """Predicted and true class of each test example, in sample order, and each C chosen."""
 
     predictions: Labels
     labels: Labels
@@ -68,7 +68,7 @@ class Outcome:
 
 
 def pair_features(first: Any, second: Any) -> Any:
-    """|u − v| beside u · v elementwise, of shape (n, 2d), dense or sparse as the vectors are."""
+    """|u − v| and u · v elementwise, concatenated to (n, 2d); dense or sparse like the input."""
     if isinstance(first, np.ndarray):
         return np.hstack([np.abs(first - second), first * second])
     from scipy import sparse
@@ -77,10 +77,10 @@ def pair_features(first: Any, second: Any) -> Any:
 
 
 def accuracy_items(train: Sample, dev: Sample | None = None, test: Sample | None = None) -> Outcome:
-    """The protocol that fits what is there: nested folds, folds and test, or dev and test.
+    """Runs the protocol that fits the splits: nested folds, folds and test, or dev and test.
 
-    Raises: ValueError for values that are not finite, for a class that the training data lack,
-        and for one too small to be in each fold.
+    Raises: ValueError for values that are not finite, for a class missing from the training data,
+        and for a class too small to be in each fold.
     """
     check(train, FOLDS if dev is None else 1)
     for sample in (dev, test):
@@ -99,7 +99,7 @@ def accuracy_items(train: Sample, dev: Sample | None = None, test: Sample | None
 
 
 def check(sample: Sample, least: int) -> None:
-    """Raises ValueError for features that cannot be fitted, or under `least` of some class."""
+    """Raises ValueError for features that cannot be fitted, or a class of fewer than `least`."""
     values = sample.features if isinstance(sample.features, np.ndarray) else sample.features.data
     if not np.isfinite(values).all():
         raise ValueError("the features hold NaN or infinity")
@@ -116,12 +116,12 @@ def check(sample: Sample, least: int) -> None:
 
 
 def nested_folds(sample: Sample) -> Outcome:
-    """Each example is judged by a classifier whose fit and whose C never saw it."""
+    """Predicts each example by a classifier that was fitted, and whose C was chosen, without it."""
     features, labels, order = _dealt(sample)
     predictions = np.empty_like(labels)
     chosen = []
-    for kept, held in _folds(labels):
-        train, train_labels = features[kept], labels[kept]
+    for fitted, held in _folds(labels):
+        train, train_labels = features[fitted], labels[fitted]
         c = _by_folds(train, train_labels, GRID)
         chosen.append(c)
         predictions[order[held]] = _fit(train, train_labels, c).predict(features[held])
@@ -129,30 +129,30 @@ def nested_folds(sample: Sample) -> Outcome:
 
 
 def folds_then_test(train: Sample, test: Sample) -> Outcome:
-    """C by folds of the training data, one classifier for the test data."""
+    """Chooses C by folds of the training data, and predicts the test data with one classifier."""
     features, labels, _ = _dealt(train)
     c = _by_folds(features, labels, FOLDS_GRID)
-    said = _fit(features, labels, c).predict(_wide(test.features))
-    return Outcome(said, test.labels, (c,))
+    predictions = _fit(features, labels, c).predict(_wide(test.features))
+    return Outcome(predictions, test.labels, (c,))
 
 
 def dev_then_test(train: Sample, dev: Sample, test: Sample) -> Outcome:
-    """C by the accuracy on dev, and the classifier of that C for the test data."""
+    """Chooses C by the accuracy on dev, and predicts the test data with that classifier."""
     features, held, final = (_wide(sample.features) for sample in (train, dev, test))
-    best, c, said = -1.0, GRID[0], np.empty(0, dtype=np.int64)
+    best, c, predictions = -1.0, GRID[0], np.empty(0, dtype=np.int64)
     for value, model in _path(features, train.labels, GRID):
         score = round(100.0 * float((model.predict(held) == dev.labels).mean()), 2)
         if score > best:
-            best, c, said = score, value, model.predict(final)
-    return Outcome(said, test.labels, (c,))
+            best, c, predictions = score, value, model.predict(final)
+    return Outcome(predictions, test.labels, (c,))
 
 
 def _by_folds(features: Any, labels: Labels, grid: Sequence[float]) -> float:
     """The C of the best mean accuracy over folds; the smallest among equals."""
     scores = np.zeros((FOLDS, len(grid)))
-    for fold, (kept, held) in enumerate(_folds(labels)):
+    for fold, (fitted, held) in enumerate(_folds(labels)):
         test = features[held]
-        for place, (_, model) in enumerate(_path(features[kept], labels[kept], grid)):
+        for place, (_, model) in enumerate(_path(features[fitted], labels[fitted], grid)):
             scores[fold, place] = (model.predict(test) == labels[held]).mean()
     rounded = np.round(100.0 * scores.mean(axis=0), 2)
     return grid[int(rounded.argmax())]
@@ -164,7 +164,7 @@ def _folds(labels: Labels) -> Iterator[tuple[Order, Order]]:
 
     folds = StratifiedKFold(n_splits=FOLDS, shuffle=True, random_state=FOLD_SEED)
     with warnings.catch_warnings():
-        # If a class has nine examples left inside, one fold has none.
+        # With nine examples of a class in the inner data, one of ten folds has none.
         warnings.filterwarnings("ignore", message="The least populated class", append=False)
         yield from folds.split(np.zeros((len(labels), 1)), labels)
 
@@ -193,7 +193,7 @@ def _dealt(sample: Sample) -> tuple[Any, Labels, Order]:
 
 
 def _wide(features: Any) -> Any:
-    """As float64; in rows where sparse."""
+    """The features as float64; sparse features as CSR."""
     if isinstance(features, np.ndarray):
         return np.ascontiguousarray(features, dtype=np.float64)
     return features.tocsr().astype(np.float64)
@@ -203,25 +203,25 @@ K = 10
 
 
 def predicted(
-    known: npt.NDArray[np.float32],
+    labelled: npt.NDArray[np.float32],
     labels: npt.NDArray[np.int64],
-    asked: npt.NDArray[np.float32],
+    queries: npt.NDArray[np.float32],
     k: int = K,
 ) -> npt.NDArray[np.int64]:
-    """The commonest label among each vector's k nearest by cosine, of shape (asked,).
+    """The most frequent label among each query's k nearest neighbours by cosine, (m,).
 
-    Of labels that are equally common, that whose neighbours are nearer in sum.
+    Among equally frequent labels, the one with the larger sum of cosines wins.
 
-    known: (n, d), vectors of length one; labels: (n,), from 0; asked: (m, d), of length one.
+    labelled: (n, d), unit vectors. labels: (n,), from 0. queries: (m, d), unit vectors.
     """
     from sklearn.neighbors import KNeighborsClassifier
 
-    k = min(k, len(known))
-    # A whole vote each; the cosines, at most k in sum, only decide between equals.
+    k = min(k, len(labelled))
+    # Each neighbour has one vote; the term with the cosine is too small to do more than break ties.
     votes = KNeighborsClassifier(
         k,
         weights=lambda distances: 1 + (1 - distances) / (4 * k),
         algorithm="brute",
         metric="cosine",
     )
-    return np.asarray(votes.fit(known, labels).predict(asked), dtype=np.int64)
+    return np.asarray(votes.fit(labelled, labels).predict(queries), dtype=np.int64)

@@ -1,12 +1,11 @@
-"""How sure a figure is: bootstrap intervals and a paired test, one way for every measure.
+"""Bootstrap intervals and a paired test for every measure; summaries over seeds.
 
-A `Measure` computes a figure for a resample, given as how often each row was drawn. So a
-mean, a rank correlation and an average precision are resampled by the same code, ranks and all
-computed again in each resample. Two models are compared on the same resamples: `sampled` draws them
-from the seed and the number of rows alone.
+A `Measure` computes a figure from the number of times that each row was drawn. The same code so
+resamples a mean, a rank correlation (whose ranks are computed again in each resample) and an
+average precision. Two models are compared on the same resamples: `sampled` draws them from the seed
+and the number of rows alone.
 
-Over seeds, a few values that training scattered count as independent draws from a normal
-distribution (Student's t).
+Summaries over seeds treat the values as independent draws from a normal distribution (Student's t).
 """
 
 import math
@@ -20,9 +19,9 @@ import numpy.typing as npt
 from tercet.models.measures import metrics
 
 Floats: TypeAlias = npt.NDArray[np.float64]
-# (resamples, rows), how often each row was drawn.
+# (resamples, rows): how often each row was drawn.
 Counts: TypeAlias = npt.NDArray[np.int32]
-# From counts to the figure in each resample, NaN where it is undefined there.
+# From counts to the figure of each resample, (resamples,); NaN where it is undefined.
 Measure: TypeAlias = Callable[[Counts], Floats]
 
 # Numbers in one block of counts.
@@ -34,7 +33,7 @@ _MOST_UNDEFINED = 0.05
 
 @dataclass(frozen=True)
 class Sampled:
-    """A figure, and what it was in each resample, of shape (resamples,), NaN where undefined."""
+    """A figure of all rows, and of each resample: draws (resamples,), NaN where undefined."""
 
     value: float
     draws: Floats
@@ -42,9 +41,9 @@ class Sampled:
 
 @dataclass(frozen=True)
 class Interval:
-    """An estimate with the ends of its percentile interval; None where it has none.
+    """An estimate with the ends of its percentile interval; None without an interval.
 
-    p: of a difference, two-sided, of there being none.
+    p: two-sided p-value of a difference against zero.
     """
 
     value: float
@@ -62,9 +61,9 @@ def mean_of(values: npt.ArrayLike) -> Measure:
 
 
 def mean_within(values: npt.ArrayLike, groups: npt.ArrayLike) -> tuple[Measure, int]:
-    """The mean of one value per row where whole groups of rows are drawn, and their number.
+    """The mean of one value per row when whole groups are resampled, and the number of groups.
 
-    groups: (rows,), any labels; rows with the same label belong together.
+    groups: (rows,), any labels; rows with the same label are drawn together.
     Raises: ValueError as `mean_of`.
     """
     mean_of(values)
@@ -109,28 +108,33 @@ def average_precision_of(labels: npt.ArrayLike, scores: npt.ArrayLike) -> Measur
         precision = hits / np.maximum(above, 1)
         new = np.diff(hits, axis=1, prepend=0)
         total = hits[:, -1]
-        found = np.einsum("rg,rg->r", new, precision) / np.maximum(total, 1)
-        return np.where(total > 0, found, np.nan)
+        precisions = np.einsum("rg,rg->r", new, precision) / np.maximum(total, 1)
+        return np.where(total > 0, precisions, np.nan)
 
     return measure
 
 
 def f1_of(labels: npt.ArrayLike, predictions: npt.ArrayLike) -> Measure:
-    """F1 of predictions of 0 and 1, undefined where neither they nor the labels hold a 1."""
-    said, true = np.asarray(predictions) > 0, np.asarray(labels) > 0
-    hits, sizes = (said & true).astype(np.int32), said.astype(np.int32) + true
+    """F1 of predictions of 0 and 1; NaN if neither predictions nor labels have a 1."""
+    positive, true = np.asarray(predictions) > 0, np.asarray(labels) > 0
+    return ratio_of(2 * (positive & true), positive.astype(np.int32) + true)
+
+
+def ratio_of(numerators: npt.ArrayLike, denominators: npt.ArrayLike) -> Measure:
+    """Sum of numerators divided by sum of denominators, (rows,) each; NaN where that sum is 0."""
+    upper, lower = np.asarray(numerators), np.asarray(denominators)
 
     def measure(counts: Counts) -> Floats:
-        total = counts @ sizes
-        return np.where(total > 0, 2 * (counts @ hits) / np.maximum(total, 1), np.nan)
+        total = counts @ lower
+        return np.where(total > 0, (counts @ upper) / np.maximum(total, 1), np.nan)
 
     return measure
 
 
 def sampled(measure: Measure, rows: int, resamples: int, seed: int) -> Sampled:
-    """The figure of all rows and of resamples of them; the same seed and rows, the same resamples.
+    """The figure of all rows and of resamples, which depend on seed and number of rows alone.
 
-    Raises: ValueError without rows, and where the figure of all rows is undefined.
+    Raises: ValueError without rows, and if the figure of all rows is undefined.
     """
     if rows == 0:
         raise ValueError("a bootstrap needs at least one row")
@@ -146,22 +150,22 @@ def combined(parts: Sequence[Sampled], weights: Sequence[float] | None = None) -
     return Sampled(float(np.average([part.value for part in parts], weights=weights)), draws)
 
 
-def interval(found: Sampled, level: float = 0.95) -> Interval:
-    """The percentile interval; without ends where too many resamples have no such figure."""
-    draws = found.draws[np.isfinite(found.draws)]
-    if len(draws) < len(found.draws) * (1 - _MOST_UNDEFINED) or len(draws) == 0:
-        return Interval(found.value, None, None)
+def interval(sampled: Sampled, level: float = 0.95) -> Interval:
+    """The percentile interval; without ends if the figure is undefined in over 5 % of resamples."""
+    draws = sampled.draws[np.isfinite(sampled.draws)]
+    if len(draws) < len(sampled.draws) * (1 - _MOST_UNDEFINED) or len(draws) == 0:
+        return Interval(sampled.value, None, None)
     tail = (1 - level) / 2
     low, high = np.quantile(draws, [tail, 1 - tail])
-    return Interval(found.value, float(low), float(high))
+    return Interval(sampled.value, float(low), float(high))
 
 
 def paired_test(after: Sampled, before: Sampled, level: float = 0.95) -> Interval:
-    """after − before, where both were drawn on the same resamples.
+    """The difference after − before, both computed on the same resamples.
 
-    The two-sided p is that of the percentile interval: it lies below 1 − level about where the
-    interval excludes none. It is never below 2 / (resamples + 1).
-    Raises: ValueError where the numbers of resamples differ.
+    The two-sided p-value belongs to the percentile interval: it is below 1 − level about when the
+    interval excludes 0, and never below 2 / (resamples + 1).
+    Raises: ValueError if the numbers of resamples differ.
     """
     if after.draws.shape != before.draws.shape:
         raise ValueError(
@@ -169,20 +173,20 @@ def paired_test(after: Sampled, before: Sampled, level: float = 0.95) -> Interva
             f"{len(before.draws)}"
         )
     difference = Sampled(after.value - before.value, after.draws - before.draws)
-    found = interval(difference, level)
-    if found.low is None:
-        return found
+    result = interval(difference, level)
+    if result.low is None:
+        return result
     draws = difference.draws[np.isfinite(difference.draws)]
     least = min(np.count_nonzero(draws <= 0), np.count_nonzero(draws >= 0))
     p = min(1.0, 2 * (least + 1) / (len(draws) + 1))
-    return Interval(found.value, found.low, found.high, p)
+    return Interval(result.value, result.low, result.high, p)
 
 
 def _ranked(values: npt.NDArray[np.float64]) -> Callable[[Counts], tuple[Floats, Floats]]:
-    """From counts to mid-ranks minus their mean, (resamples, rows), and the sums of their squares.
+    """From counts to centred mid-ranks, (resamples, rows), and the sums of their squares.
 
-    A value drawn c times after b smaller ones takes up the places b + 1 to b + c; all places have
-    the mean (rows + 1) / 2, whatever the ties.
+    A value drawn c times above b smaller draws has the ranks b + 1 to b + c. The mean rank is
+    (rows + 1) / 2, with or without ties.
     """
     order = np.argsort(values, kind="stable")
     ordered = values[order]
@@ -202,7 +206,7 @@ def _ranked(values: npt.NDArray[np.float64]) -> Callable[[Counts], tuple[Floats,
 
 
 def _resamples(rows: int, resamples: int, seed: int) -> Iterator[Counts]:
-    """How often each row is drawn, (some resamples, rows) at a time."""
+    """Counts of drawn rows, in blocks of resamples."""
     generator = np.random.default_rng(seed)
     step = max(_BLOCK // rows, 1)
     for start in range(0, resamples, step):
@@ -213,7 +217,7 @@ def _resamples(rows: int, resamples: int, seed: int) -> Iterator[Counts]:
         yield counts.reshape(size, rows).astype(np.int32)
 
 
-# Of values that are equal but for rounding.
+# Relative standard deviation of values that differ by rounding only.
 _NO_SCATTER = 1e-12
 
 
@@ -221,8 +225,7 @@ _NO_SCATTER = 1e-12
 class SeedSummary:
     """Mean over n seeds, standard deviation (n − 1) and the mean's interval.
 
-    Without an interval where there is one seed, and where all of them gave the same: that tells
-    nothing of how they scatter.
+    There is no interval for one seed, nor for equal values, which tell nothing about the variance.
     """
 
     mean: float
@@ -233,12 +236,12 @@ class SeedSummary:
 
     @property
     def smallest_visible(self) -> float | None:
-        """Of a difference: half the interval's width, the smallest that could be detected."""
+        """Half the interval's width: the smallest difference that would be detected."""
         return None if self.high is None else self.high - self.mean
 
 
 def summarise_seeds(values: Sequence[float], level: float = 0.95) -> SeedSummary:
-    """Mean, deviation and interval of a figure over seeds.
+    """Mean, standard deviation and interval of a figure over seeds.
 
     Raises: ValueError without values and with one that is not finite.
     """
@@ -262,10 +265,10 @@ def summarise_seeds(values: Sequence[float], level: float = 0.95) -> SeedSummary
 def compare_seeds(
     a: Mapping[int, float], b: Mapping[int, float], level: float = 0.95
 ) -> SeedSummary:
-    """a − b, seed by seed, over the seeds that both have: values by seed, in the same unit.
+    """a − b over the seeds that both have. a, b: values by seed, in the same unit.
 
-    What a seed does to both arms (row order, the head's initial weights) cancels out.
-    Raises: ValueError where no seed is in both, and for values that are no finite numbers.
+    Effects of a seed on both arms (row order, the head's initial weights) cancel out.
+    Raises: ValueError if the arms share no seed, and for values that are not finite.
     """
     common = sorted(a.keys() & b.keys())
     if not common:

@@ -1,5 +1,5 @@
-"""Batches of a language model's training: of about as many tokens each, in few shapes; which tokens
-are masked in them, and what the model must answer.
+"""Batches for training language models: of similar numbers of tokens, in few shapes, with masked or
+shifted tokens and their labels.
 """
 
 import json
@@ -21,9 +21,9 @@ from tercet.models.training.loop import Batch
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 
-# A position that no loss is taken at.
+# Label of a position without loss.
 IGNORED = -100
-# BERT: of the tokens to be found most are masked, some replaced, the others left as they are.
+# BERT: shares of the chosen tokens that are masked and replaced; the others are left as they are.
 _MASKED, _REPLACED = 0.8, 0.1
 # T5: the mean length of a masked span, in tokens.
 SPAN = 3.0
@@ -31,10 +31,10 @@ SPAN = 3.0
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """What the noise must know of a tokenizer.
+    """The ids of a tokenizer that the noise functions need.
 
-    size: its entries. special: ids that are never masked. mask, end: -1 where the form has none.
-    sentinels: T5's, the first one first.
+    size: number of entries. special: ids that are never masked. padding: id to pad with. mask, end:
+    ids, -1 if the form has none. sentinels: ids of T5's sentinels, <extra_id_0> first.
     """
 
     size: int
@@ -48,36 +48,38 @@ class Vocabulary:
 def masked(
     ids: Ints, share: float, most: int, vocabulary: Vocabulary, rng: np.random.Generator
 ) -> tuple[Ints, Ints, Ints]:
-    """BERT's noise: the ids as the model sees them, the places to be found, and what was there.
+    """BERT's noise: the corrupted ids (rows, width), the places to predict, and the original ids.
 
-    ids: of shape (rows, width), padded. Each row has `share` of its own tokens masked, at least
-    one and at most `most`; places and answers are of shape (rows, most), the rest of them filled
-    with place 0 and IGNORED, so that every batch of a width has the same shapes.
+    Each row has `share` of its tokens masked, at least one and at most `most`. Places and answers
+    are (rows, most), padded with 0 and IGNORED, so that all batches of a width have the same
+    shapes.
+
+    ids: (rows, width), padded.
     """
-    own = ~np.isin(ids, vocabulary.special)
-    counts = np.clip(np.rint(share * own.sum(1)).astype(np.int64), 1, most)
-    counts = np.minimum(counts, own.sum(1))
-    order = np.argsort(np.where(own, rng.random(ids.shape), 2.0), axis=1, kind="stable")
+    maskable = ~np.isin(ids, vocabulary.special)
+    counts = np.clip(np.rint(share * maskable.sum(1)).astype(np.int64), 1, most)
+    counts = np.minimum(counts, maskable.sum(1))
+    order = np.argsort(np.where(maskable, rng.random(ids.shape), 2.0), axis=1, kind="stable")
     used = np.arange(most) < counts[:, None]
     places = np.where(used, order[:, :most], 0)
     answers = np.where(used, np.take_along_axis(ids, places, 1), IGNORED)
     fate = rng.random(places.shape)
     others = rng.integers(0, vocabulary.size, places.shape)
-    seen = np.where(fate < _MASKED, vocabulary.mask, np.where(fate < _MASKED + _REPLACED, others,
-                    np.take_along_axis(ids, places, 1)))  # fmt: skip
+    replaced = np.where(fate < _MASKED + _REPLACED, others, np.take_along_axis(ids, places, 1))
+    corrupted = np.where(fate < _MASKED, vocabulary.mask, replaced)
     noised = ids.copy()
     rows = np.broadcast_to(np.arange(len(ids))[:, None], places.shape)
-    noised[rows[used], places[used]] = seen[used]
+    noised[rows[used], places[used]] = corrupted[used]
     return noised, places, answers
 
 
 def most_masked(width: int, share: float) -> int:
-    """The most tokens that are masked in a row of a width."""
+    """The maximum number of masked tokens in a row of this width."""
     return max(1, round(share * width))
 
 
 def shifted(ids: Ints, lengths: Ints) -> tuple[Ints, Ints]:
-    """GPT-2's task: the ids but each row's last, and for each of them the next one."""
+    """GPT-2's task: the ids without the last column, and the next id of each as its label."""
     inside = np.arange(1, ids.shape[1]) < lengths[:, None]
     return ids[:, :-1], np.where(inside, ids[:, 1:], IGNORED)
 
@@ -91,15 +93,14 @@ def spans(
     vocabulary: Vocabulary,
     rng: np.random.Generator,
 ) -> tuple[Ints, Ints, Ints]:
-    """T5's noise: what the encoder reads, its lengths, and what the decoder must write.
+    """T5's noise: the encoder's input (rows, n), its lengths (rows,), and labels (rows, width).
 
-    In each row `share` of the tokens lie in masked spans of three on average, at random places.
-    For each span the encoder reads a sentinel of its own, and the decoder writes each sentinel with
-    what the span held. whole: the decoder writes the whole text instead, so that it must copy what
-    was not masked; every span's sentinel is then the last one, which tells the task. Both end
-    with the end of a text. The answers are of shape (rows, width).
+    `share` of each row's tokens are in masked spans of three tokens on average, at random places.
+    The encoder reads a sentinel in place of each span, and the decoder writes each sentinel
+    followed by the span's tokens. whole: the decoder writes the whole text instead; all spans then
+    have the last sentinel, which marks this task. Input and labels end with the end-of-text token.
 
-    ids: of shape (rows, n), padded, and each with room for one more.
+    ids: (rows, n), padded, with room for one more token in each row.
     """
     most = len(vocabulary.sentinels) - 1
     end = vocabulary.end
@@ -107,15 +108,15 @@ def spans(
     written = np.full((len(ids), width), IGNORED, dtype=np.int64)
     sizes = np.empty(len(ids), dtype=np.int64)
     for row, length in enumerate(lengths.tolist()):
-        own, starts = ids[row, :length], _starts(length, share, most, rng)
+        tokens, starts = ids[row, :length], _starts(length, share, most, rng)
         sees, writes, before = [], [], 0
         for number, (start, stop) in enumerate(starts):
             sentinel = vocabulary.sentinels[-1 if whole else number]
-            sees += [*own[before:start], sentinel]
-            writes += [sentinel, *own[start:stop]]
+            sees += [*tokens[before:start], sentinel]
+            writes += [sentinel, *tokens[start:stop]]
             before = stop
-        sees += [*own[before:], end]
-        answer = [*(own if whole else writes), end][:width]
+        sees += [*tokens[before:], end]
+        answer = [*(tokens if whole else writes), end][:width]
         read[row, : len(sees)] = sees
         written[row, : len(answer)] = answer
         sizes[row] = len(sees)
@@ -123,7 +124,7 @@ def spans(
 
 
 def longest_answer(width: int, share: float, whole: bool) -> int:
-    """The most ids that `spans` has the decoder write for a text of fewer than `width` ids."""
+    """The maximum length of labels of `spans` for a text of fewer than `width` ids."""
     if whole:
         return width
     hidden = max(1, round(share * width))
@@ -133,21 +134,21 @@ def longest_answer(width: int, share: float, whole: bool) -> int:
 def _starts(
     length: int, share: float, most: int, rng: np.random.Generator
 ) -> list[tuple[int, int]]:
-    """Spans as (start, stop), in order and never touching, as far as there is room."""
+    """Random spans as (start, stop), in order and not adjacent, if there is room."""
     hidden = min(max(1, round(share * length)), length)
     count = min(max(1, round(hidden / SPAN)), most, max(1, length - hidden))
     sizes = _divided(hidden, count, rng, least=1)
     gaps = _divided(length - hidden - (count - 1), count + 1, rng, least=0)
-    found, place = [], 0
+    spans, place = [], 0
     for number, size in enumerate(sizes):
         place += gaps[number] + (1 if number else 0)
-        found.append((place, place + size))
+        spans.append((place, place + size))
         place += size
-    return found
+    return spans
 
 
 def _divided(total: int, parts: int, rng: np.random.Generator, least: int) -> list[int]:
-    """The total in so many parts of at least `least`, every division as likely."""
+    """A random division of the total into parts of at least `least`, all equally likely."""
     free = max(0, total - least * parts)
     cuts = np.sort(rng.choice(free + parts - 1, parts - 1, replace=False)).tolist()
     edges = [-1, *cuts, free + parts - 1]
@@ -159,9 +160,9 @@ _DONE = "texts.json"
 
 @dataclass(frozen=True)
 class Texts:
-    """The ids of many texts, one after the other.
+    """The ids of many texts, concatenated.
 
-    ids: of shape (tokens,). ends: of shape (texts,), where each text ends in `ids`.
+    ids: (tokens,). ends: (texts,), the end of each text in `ids`.
     """
 
     ids: npt.NDArray[Any]
@@ -171,27 +172,27 @@ class Texts:
         return len(self.ends)
 
     def lengths(self) -> npt.NDArray[np.int32]:
-        """Tokens of each text."""
+        """Number of tokens of each text, (texts,)."""
         return np.diff(self.ends, prepend=0).astype(np.int32)
 
     def padded(self, rows: Ints, width: int, padding: int) -> tuple[Ints, Ints]:
-        """These texts' ids, of shape (rows, width), and their lengths; none is longer."""
+        """The ids of these texts, (rows, width), and their lengths, at most `width`."""
         ends = np.asarray(self.ends[rows])
         starts = np.where(rows > 0, self.ends[rows - 1], 0)
         lengths = ends - starts
         places = starts[:, None] + np.arange(width)
         inside = np.arange(width) < lengths[:, None]
-        found = self.ids[np.minimum(places, len(self.ids) - 1)].astype(np.int64)
-        return np.where(inside, found, padding), lengths
+        tokens = self.ids[np.minimum(places, len(self.ids) - 1)].astype(np.int64)
+        return np.where(inside, tokens, padding), lengths
 
 
 def tokenised(
     folder: Path, batches: Iterable[list[str]], tokenizer: Any, form: Form, max_length: int
 ) -> Texts:
-    """The texts in the folder, tokenised now unless they lie there whole already.
+    """The tokenised texts in the folder; tokenises and writes them unless they are complete.
 
-    masked: with the tokenizer's own special tokens. causal: between the tokens that begin and end a
-    text. t5: bare, one token shorter. Longer texts are cut off; texts without a token are left out.
+    Form masked adds the tokenizer's special tokens, causal the tokens that begin and end a text; t5
+    adds none and leaves room for one. Longer texts are cut; texts without tokens are left out.
     """
     folder.mkdir(parents=True, exist_ok=True)
     done = folder / _DONE
@@ -200,11 +201,11 @@ def tokenised(
         total = rows = 0
         with (folder / "ids.bin").open("wb") as ids, (folder / "ends.bin").open("wb") as ends:
             for texts in batches:
-                found = [row for row in _encoded(texts, tokenizer, form, max_length) if row]
-                lengths = np.array([len(row) for row in found], dtype=np.int64)
-                ids.write(np.array([i for row in found for i in row], dtype=kind).tobytes())
+                encoded = [row for row in _encoded(texts, tokenizer, form, max_length) if row]
+                lengths = np.array([len(row) for row in encoded], dtype=np.int64)
+                ids.write(np.array([i for row in encoded for i in row], dtype=kind).tobytes())
                 ends.write((total + np.cumsum(lengths)).astype(np.int64).tobytes())
-                total, rows = total + int(lengths.sum()), rows + len(found)
+                total, rows = total + int(lengths.sum()), rows + len(encoded)
         draft = done.with_suffix(".writing")
         draft.write_text(json.dumps({"texts": rows, "tokens": total}), encoding="utf-8")
         os.replace(draft, done)  # noqa: PTH105
@@ -217,31 +218,32 @@ def tokenised(
 
 
 def _encoded(texts: list[str], tokenizer: Any, form: Form, max_length: int) -> list[list[int]]:
-    given = {"truncation": True, "return_attention_mask": False}
+    options = {"truncation": True, "return_attention_mask": False}
     if form == "masked":
-        rows = tokenizer(texts, max_length=max_length, **given)["input_ids"]
+        rows = tokenizer(texts, max_length=max_length, **options)["input_ids"]
         return [row for row in rows if len(row) > tokenizer.num_special_tokens_to_add()]
     begin = [] if tokenizer.bos_token_id is None else [tokenizer.bos_token_id]
     end = [tokenizer.eos_token_id]
     if form == "t5":
         begin, end, max_length = [], [], max_length - 1
     room = max_length - len(begin) - len(end)
-    rows = tokenizer(texts, max_length=room, add_special_tokens=False, **given)["input_ids"]
+    rows = tokenizer(texts, max_length=room, add_special_tokens=False, **options)["input_ids"]
     return [[*begin, *row, *end] for row in rows if row]
 
 
 Inputs = Mapping[str, Tensor]
 
-# A width is a multiple of 16, and above 64 only some of them: for every new shape bf16 on a CPU
-# prepares its kernels anew.
+# Widths are multiples of 16, and only some of them above 64: bf16 on a CPU prepares new kernels for
+# every new shape.
 _STEP = 16
-# Input ids beside a text's own: GPT-2 is not asked what follows the last, T5's noise may add one.
+# Additional input ids of a text: GPT-2 reads all but the last, T5's noise may add one.
 _EXTRA: Mapping[Form, int] = {"masked": 0, "causal": -1, "t5": 1}
 
 
 @dataclass(frozen=True)
 class Task:
-    """What is asked. masked: share of the tokens. infill: share of the batches, t5 alone."""
+    """The training task. masked: share of masked tokens. infill: share of the batches in which t5
+    writes the whole text. batch_tokens: tokens per batch, with padding."""
 
     form: Form
     masked: float
@@ -251,19 +253,19 @@ class Task:
 
 
 def widths(longest: int) -> tuple[int, ...]:
-    """The widths of batches, up to the longest text."""
-    found, step = [_STEP], _STEP
-    while found[-1] < longest:
-        step = max(_STEP, 1 << (found[-1].bit_length() - 2))
-        found.append(found[-1] + step)
-    return tuple(found)
+    """The widths of batches; the last one fits the longest text."""
+    steps, step = [_STEP], _STEP
+    while steps[-1] < longest:
+        step = max(_STEP, 1 << (steps[-1].bit_length() - 2))
+        steps.append(steps[-1] + step)
+    return tuple(steps)
 
 
 class TextBatches:
-    """The batches of all epochs; each goes through the texts once, in an order of its own.
+    """The batches of all epochs; each epoch has every text once, in another order.
 
-    The texts of a width are shuffled and cut into batches of `batch_tokens`; what is left over
-    goes to the next width, so that an epoch has one incomplete batch, of the same shape each time.
+    The texts of a width are shuffled and cut into batches of `batch_tokens`. The remainder goes to
+    the next width, so an epoch has only one incomplete batch, always of the same shape.
     """
 
     def __init__(self, texts: Texts, task: Task, vocabulary: Vocabulary, seed: int) -> None:
@@ -282,7 +284,7 @@ class TextBatches:
         epoch, place = divmod(step, len(self))
         rows, order = self._order(epoch)
         start, stop, width = self._cuts[int(order[place])]
-        inputs = self._asked(np.sort(rows[start:stop]), width, step)
+        inputs = self._inputs(np.sort(rows[start:stop]), width, step)
         return Batch(stop - start, inputs)
 
     def _order(self, epoch: int) -> tuple[Ints, Ints]:
@@ -298,8 +300,8 @@ class TextBatches:
         drawn = seeding.draws(self._seed, purpose, np.array([number], dtype=np.uint64))
         return np.random.Generator(np.random.Philox(key=int(drawn[0])))
 
-    def _asked(self, rows: Ints, width: int, step: int) -> Inputs:
-        """The noise of a step, drawn afresh each time that a text comes."""
+    def _inputs(self, rows: Ints, width: int, step: int) -> Inputs:
+        """The inputs of a step, with noise drawn for this step."""
         task, vocabulary, rng = self._task, self._vocabulary, self._rng("noise", step)
         room = width + (task.form == "causal")
         ids, lengths = self._texts.padded(rows, room, vocabulary.padding)
@@ -308,8 +310,8 @@ class TextBatches:
             ids, places, answers = masked(ids, task.masked, most, vocabulary, rng)
             return _tensors(ids=ids, lengths=lengths, places=places, answers=answers)
         if task.form == "causal":
-            seen, answers = shifted(ids, lengths)
-            return _tensors(ids=seen, lengths=lengths - 1, answers=answers)
+            inputs, answers = shifted(ids, lengths)
+            return _tensors(ids=inputs, lengths=lengths - 1, answers=answers)
         whole = bool(rng.random() < task.infill)
         longest = longest_answer(width, task.masked, whole)
         longest = -(-longest // _STEP) * _STEP
@@ -323,16 +325,16 @@ def _tensors(**arrays: Ints) -> Inputs:
 
 def _cuts(counts: Ints, edges: Sequence[int], task: Task) -> list[tuple[int, int, int]]:
     """Start, stop and width of each batch, in the order of texts by width."""
-    found: list[tuple[int, int, int]] = []
+    cuts: list[tuple[int, int, int]] = []
     start = stop = 0
     for width, count in zip(edges, counts.tolist(), strict=True):
         size = max(1, task.batch_tokens // width)
         stop += count
         while stop - start >= size:
-            found.append((start, start + size, width))
+            cuts.append((start, start + size, width))
             start += size
     if stop > start:
-        # Of the widths that the last texts have, the longest.
+        # The last batch has the width of its longest text.
         width = edges[int(np.flatnonzero(counts)[-1])]
-        found.append((start, stop, width))
-    return found
+        cuts.append((start, stop, width))
+    return cuts

@@ -1,4 +1,4 @@
-"""The three forms of a language model, and whether a checkpoint has one of them."""
+"""The three forms of language models, and checks of a checkpoint's form."""
 
 import json
 from functools import cache
@@ -8,11 +8,11 @@ from typing import Literal, TypeAlias
 Form: TypeAlias = Literal["masked", "causal", "t5"]
 
 _CAUSAL = ("ForCausalLM", "LMHeadModel", "GPT2Model")
-SAID = {"masked": "an encoder like BERT", "causal": "a decoder like GPT-2", "t5": "a T5"}
+DESCRIPTIONS = {"masked": "an encoder like BERT", "causal": "a decoder like GPT-2", "t5": "a T5"}
 
 
 def transformer_folder(folder: Path) -> Path:
-    """Where the transformer lies within a checkpoint, which may be a SentenceTransformer."""
+    """The directory of the transformer in a checkpoint, which may be a SentenceTransformer."""
     modules = folder / "modules.json"
     if modules.is_file() and not (folder / "config.json").is_file():
         listed = json.loads(modules.read_text(encoding="utf-8"))
@@ -24,7 +24,7 @@ def transformer_folder(folder: Path) -> Path:
 
 
 def form_fault(folder: Path, form: Form) -> str | None:
-    """Why training of this form cannot go on from the checkpoint; None where it can."""
+    """Why this form cannot be trained from the checkpoint; None if it can."""
     try:
         return _fault(transformer_folder(folder), form)
     except ValueError as error:
@@ -35,30 +35,32 @@ def _fault(folder: Path, form: Form) -> str | None:
     path = folder / "config.json"
     if not path.is_file():
         return "it has no config.json, so it is not a transformer that transformers can load"
-    config, own = _object(path), folder / "tokenizer_config.json"
-    if "auto_map" in config or (own.is_file() and "auto_map" in _object(own)):
+    config, tokenizer_config = _object(path), folder / "tokenizer_config.json"
+    if "auto_map" in config or (
+        tokenizer_config.is_file() and "auto_map" in _object(tokenizer_config)
+    ):
         return (
             "it comes with Python code of its own (auto_map), which is never run: take a "
             "checkpoint of a class that transformers has"
         )
-    found = _form(config)
-    if found != form:
+    config_form = _form(config)
+    if config_form != form:
         other = (_classes(config) or [str(config.get("model_type", "model"))])[0]
-        what = SAID[found] if found else f"a {other}"
-        return f"it is {what}, but form: {form} needs {SAID[form]}"
+        what = DESCRIPTIONS[config_form] if config_form else f"a {other}"
+        return f"it is {what}, but form: {form} needs {DESCRIPTIONS[form]}"
     return None
 
 
 def described(folder: Path) -> dict[str, object]:
-    """The transformer's configuration. Raises ValueError where it cannot be read."""
+    """The transformer's configuration. Raises ValueError if it cannot be read."""
     return _object(transformer_folder(folder) / "config.json")
 
 
 def _object(path: Path) -> dict[str, object]:
-    found = json.loads(path.read_text(encoding="utf-8"))
-    if not isinstance(found, dict):
+    value = json.loads(path.read_text(encoding="utf-8"))
+    if not isinstance(value, dict):
         raise ValueError(f"{path.name} holds no object")
-    return found
+    return value
 
 
 def _classes(config: dict[str, object]) -> list[str]:
@@ -69,9 +71,9 @@ def _classes(config: dict[str, object]) -> list[str]:
 def _form(config: dict[str, object]) -> Form | None:
     kind, classes = str(config.get("model_type", "")), _classes(config)
     if kind == "t5":
-        # A T5 without its decoder is none: the decoder would be drawn at random.
+        # Without a decoder in the checkpoint, transformers would initialise one at random.
         return None if classes == ["T5EncoderModel"] else "t5"
-    # A CLIP has a text_config. VAEGPT's heads are no GPT-2's.
+    # `text_config`: CLIP. VAEGPT's latent heads do not fit GPT-2.
     if config.get("is_encoder_decoder") or "text_config" in config or kind == "vaegpt":
         return None
     if any(name.endswith(_CAUSAL) for name in classes) or config.get("is_decoder"):
@@ -81,7 +83,8 @@ def _form(config: dict[str, object]) -> Form | None:
 
 @cache
 def _form_of_kind(kind: str) -> Form | None:
-    """By the classes transformers has for a model type: the name LlamaModel tells nothing."""
+    """The form of a model type by transformers' mappings; a class name such as LlamaModel does not
+    tell it."""
     from transformers.models.auto import modeling_auto
 
     if kind in modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES:

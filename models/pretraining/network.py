@@ -1,4 +1,4 @@
-"""The networks of language models, of transformers' own classes, and the loss on their answers."""
+"""Language models of transformers' classes, and their training loss."""
 
 import contextlib
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ from transformers import (
 )
 from transformers.utils import logging as transformers_logging
 
-from tercet.models.pretrained import FAULTS, whole
+from tercet.models.pretrained import network
 from tercet.models.pretraining.batches import IGNORED
 from tercet.models.pretraining.forms import Form
 
@@ -37,7 +37,7 @@ _DROPOUT = 0.1
 
 @dataclass(frozen=True)
 class Shape:
-    """Of a model that starts from nothing; layers of encoder and decoder each in t5."""
+    """Size of a new model. layers: for t5, of encoder and decoder each."""
 
     layers: int
     width: int
@@ -45,10 +45,10 @@ class Shape:
     max_length: int
 
 
-def made(form: Form, shape: Shape, tokenizer: Any) -> Any:
-    """A model with random weights, whose vocabulary is the tokenizer's.
+def new_model(form: Form, shape: Shape, tokenizer: Any) -> Any:
+    """A new model with random weights and the tokenizer's vocabulary.
 
-    Its config has the usual dropout, for what trains it later; see `set_dropout`.
+    Its config has the usual dropout, for later training; see `set_dropout`.
     """
     ids = {"pad_token_id": tokenizer.pad_token_id, "vocab_size": len(tokenizer)}
     drop, inner = _DROPOUT, _INNER * shape.width
@@ -74,7 +74,7 @@ def made(form: Form, shape: Shape, tokenizer: Any) -> Any:
             resid_pdrop=drop,
             embd_pdrop=drop,
             attn_pdrop=drop,
-            # The default's function in one kernel.
+            # The same function as the default `gelu_new`, in one kernel.
             activation_function="gelu_pytorch_tanh",
             bos_token_id=tokenizer.bos_token_id,
             eos_token_id=tokenizer.eos_token_id,
@@ -96,31 +96,26 @@ def made(form: Form, shape: Shape, tokenizer: Any) -> Any:
 
 
 def loaded(folder: Path, form: Form) -> Any:
-    """The model of a checkpoint in fp32; a masked one without a head gets a fresh one.
+    """The model of a checkpoint in fp32; a masked model without a head gets a new one.
 
-    Raises ValueError where it cannot be loaded.
+    Raises ValueError if it cannot be loaded.
     """
     with _quiet():
-        try:
-            new_head = form == "masked"
-            return whole(_CLASSES[form], str(folder), new_head, dtype=torch.float32)
-        except FAULTS as error:
-            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-            raise ValueError(f"it cannot be loaded: {reason}") from error
+        return network(_CLASSES[form], folder, torch.float32, new_head=form == "masked")
 
 
 def set_dropout(model: Any, share: float) -> None:
-    """The dropout of this training alone; the config, which is saved, keeps its own."""
+    """Sets the dropout for this training; the config, which is saved, keeps its own."""
     for module in model.modules():
         if isinstance(module, nn.Dropout):
             module.p = share
         elif isinstance(getattr(module, "dropout", None), float):
-            # As in T5's attention.
+            # T5's attention has a float instead of a module.
             module.dropout = share
 
 
 class LanguageModel(nn.Module):  # type: ignore[misc]
-    """A model with the loss on its answers: inputs as `TextBatches` makes them, a scalar out."""
+    """A model with its loss: takes the inputs of `TextBatches`, returns a scalar."""
 
     def __init__(self, model: Any, form: Form) -> None:
         super().__init__()
@@ -132,10 +127,11 @@ class LanguageModel(nn.Module):  # type: ignore[misc]
     def forward(
         self, ids: Tensor, lengths: Tensor, answers: Tensor, places: Tensor | None = None
     ) -> Tensor:
-        """The mean cross-entropy over the answers, in nats; 0 where there is none.
+        """The mean cross-entropy of the answers, in nats; 0 if there is none.
 
-        ids: (rows, width). lengths: (rows,). answers: ids to find, or IGNORED: (rows, n) for the
-        places of a masked model, (rows, width) for a causal one, (rows, m) for a decoder.
+        ids: (rows, width). lengths: (rows,). answers: ids to predict, or IGNORED: (rows, n) at the
+        places of a masked model, (rows, width) for a causal model, (rows, m) for T5's decoder.
+        places: (rows, n), for a masked model.
         """
         attended = (torch.arange(ids.shape[1], device=ids.device) < lengths[:, None]).long()
         more: dict[str, Tensor] = {}
@@ -150,19 +146,20 @@ class LanguageModel(nn.Module):  # type: ignore[misc]
             ignore_index=IGNORED,
             reduction="sum",
         )
-        # Texts of unknown characters alone have nothing to find: a mean over nothing is NaN, and
-        # would be the end of the weights.
+        # A batch may have no answer, if its texts have unknown characters only. Divide by at least
+        # 1, since NaN would destroy the weights.
         return total / (answers != IGNORED).sum().clamp(min=1)
 
     def _started(self, answers: Tensor) -> Tensor:
-        """The decoder's input: what it must write, one place to the right."""
+        """The decoder's input: the labels shifted to the right."""
         config = self.model.config
         before = torch.full_like(answers[:, :1], config.decoder_start_token_id)
         shifted = torch.cat([before, answers[:, :-1]], dim=1)
         return shifted.masked_fill(shifted == IGNORED, config.pad_token_id)
 
-    def _at_places(self, encoder: nn.Module, given: Any, output: Any) -> Any:
-        """Only the states at the places reach the head: logits elsewhere would cost the most."""
+    def _at_places(self, encoder: nn.Module, arguments: Any, output: Any) -> Any:
+        """A forward hook that passes only the states at the places to the head, since logits of all
+        positions would take most of the time."""
         if self._places is not None:
             states = output.last_hidden_state
             index = self._places[:, :, None].expand(-1, -1, states.shape[-1])
@@ -171,7 +168,7 @@ class LanguageModel(nn.Module):  # type: ignore[misc]
 
 
 def save(model: Any, tokenizer: Any, folder: Path) -> Path:
-    """Writes model and tokenizer as transformers loads them, weights in safetensors."""
+    """Writes model and tokenizer as a transformers directory, weights in safetensors."""
     with _quiet():
         model.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
@@ -180,7 +177,7 @@ def save(model: Any, tokenizer: Any, folder: Path) -> Path:
 
 @contextlib.contextmanager
 def _attention(device: torch.device) -> Iterator[None]:
-    """On a CPU the plain one: of short texts the other's backward pass takes longer."""
+    """Plain attention on a CPU, where the fused one's backward pass is slower for short texts."""
     plain = sdpa_kernel(SDPBackend.MATH) if device.type == "cpu" else contextlib.nullcontext()
     with plain:
         yield
@@ -188,7 +185,7 @@ def _attention(device: torch.device) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Without transformers' reports of heads that are new."""
+    """Suppresses transformers' reports of new heads."""
     level = transformers_logging.get_verbosity()
     transformers_logging.set_verbosity_error()
     transformers_logging.disable_progress_bar()

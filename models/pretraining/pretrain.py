@@ -1,4 +1,4 @@
-"""Trains a language model from tokenised texts, with its loss on held-out ones."""
+"""Trains a language model on tokenised texts, with its loss on held-out texts."""
 
 import math
 from collections.abc import Iterable
@@ -30,7 +30,7 @@ _WARMUP, _WEIGHT_DECAY = 0.06, 0.01
 
 @dataclass(frozen=True)
 class Budget:
-    """How long and how fast: either tokens of text, or steps."""
+    """Learning rate and length of training: either tokens of text or steps; the other is None."""
 
     learning_rate: float
     cosine: bool
@@ -51,16 +51,16 @@ def pretrain(
 ) -> list[LogRow]:
     """Trains the model in place, from the last checkpoint if there is one; returns the log.
 
-    With held-out texts the weights are those of the step with the lowest loss on them, which is
-    the log's `dev_value`, in nats. The terms are `tokens`, the mean of a step's, and
-    `tokens_per_second`, without padding. Raises ValueError or NothingToChoose where the loss is
-    not a number.
+    With held-out texts the model keeps the weights of the step with the lowest loss on them; that
+    loss is the log's `dev_value`, in nats. The log's terms are `tokens`, the mean per step, and
+    `tokens_per_second`, both without padding. Raises ValueError or NothingToChoose if the loss is
+    not finite.
     """
-    known = vocabulary(tokenizer)
-    batches = TextBatches(texts, task, known, phase_seed(setting.seed, name))
+    entries = vocabulary(tokenizer)
+    batches = TextBatches(texts, task, entries, phase_seed(setting.seed, name))
     network = LanguageModel(model, task.form)
     if len(held_out):
-        measured = list(_measured(held_out, task, known))
+        measured = list(_measured(held_out, task, entries))
         choice = Choice(budget.measure_steps, LOSS, lambda module: _minus_loss(module, measured))
         setting = replace(setting, choice=choice)
     hyper = Hyperparameters(
@@ -83,7 +83,7 @@ def pretrain(
 
 
 def vocabulary(tokenizer: Any) -> Vocabulary:
-    """What the noise must know of the tokenizer."""
+    """The tokenizer's ids for the noise functions."""
     padding = tokenizer.pad_token_id
     return Vocabulary(
         size=len(tokenizer),
@@ -102,28 +102,28 @@ def _steps(budget: Budget, batches: TextBatches) -> int:
     return max(1, math.ceil(budget.tokens / batches.tokens * len(batches)))
 
 
-def _measured(texts: Texts, task: Task, known: Vocabulary) -> Iterable[Inputs]:
-    """The held-out texts once, always with the same noise; T5's by spans alone."""
-    batches = TextBatches(texts, replace(task, infill=0.0), known, 0)
+def _measured(texts: Texts, task: Task, vocabulary: Vocabulary) -> Iterable[Inputs]:
+    """The held-out texts once, always with the same noise; for T5 without infilling."""
+    batches = TextBatches(texts, replace(task, infill=0.0), vocabulary, 0)
     return (batches[place].inputs for place in range(len(batches)))
 
 
 def _minus_loss(module: LanguageModel, measured: Iterable[Inputs]) -> float | None:
-    """The higher the better, as a choice wants it; None if it is not a number."""
+    """The negated mean loss, since a `Choice` takes the highest value; None if not finite."""
     device = next(module.parameters()).device
     total = count = 0.0
     module.eval()
     with torch.no_grad():
         for inputs in measured:
-            asked = float((inputs["answers"] >= 0).sum())
+            answers = float((inputs["answers"] >= 0).sum())
             loss = module(**{name: tensor.to(device) for name, tensor in inputs.items()})
-            total, count = total + float(loss) * asked, count + asked
+            total, count = total + float(loss) * answers, count + answers
     loss = total / max(count, 1.0)
     return -loss if math.isfinite(loss) else None
 
 
 def _finished(row: LogRow) -> LogRow:
-    """The row with the rate in tokens, and the held-out loss as it is."""
+    """The log row with the rate in tokens, and the held-out loss with its sign restored."""
     terms = dict(row["terms"])
     rows, value = terms.pop("rows", None), row["dev_value"]
     if rows and row["rows_per_second"] is not None:

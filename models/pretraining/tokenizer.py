@@ -1,4 +1,4 @@
-"""Tokenizers of language models: trained on a corpus, or those of a checkpoint."""
+"""Tokenizers of language models: trained on a corpus, or loaded from a checkpoint."""
 
 import json
 from collections import Counter
@@ -15,40 +15,42 @@ from tokenizers import (
     processors,
     trainers,
 )
-from transformers import AutoTokenizer, PreTrainedTokenizerFast
+from transformers import PreTrainedTokenizerFast
 
+from tercet.models.pretrained import whole_tokenizer
 from tercet.models.pretraining.forms import Form
 
 _BERT = {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
 _T5 = {"pad": "<pad>", "eos": "</s>", "unk": "<unk>"}
 _GPT2_END = "<|endoftext|>"
-# What stands for a space in Unigram's pieces.
+# Replaces a space in Unigram's pieces.
 _SPACE = "▁"
-# T5's own has 100.
+# As many as T5 has.
 _SENTINELS = 100
-# Rarer characters become unknown, else they would fill the vocabulary: one entry in so many.
+# One in so many entries may be a single character; rarer characters become unknown.
 _ALPHABET = 16
 _LEAST_ALPHABET = 40
 
-# Gives the same texts each time that it is called.
+# Returns an iterator over the same batches of texts on each call.
 Source: TypeAlias = Callable[[], Iterator[list[str]]]
 
 
 def trained(form: Form, vocabulary: int, max_length: int, texts: Source) -> Any:
-    """A tokenizer of the form's usual kind, with its special tokens.
+    """Trains a tokenizer of the form's usual kind, with its special tokens.
 
     masked: lower-cased WordPiece. causal: byte-level BPE. t5: Unigram with sentinels. The same
-    texts give the same tokenizer, which the library's trainers alone do not see to.
-    Raises ValueError where the texts yield fewer entries, or the vocabulary has no room for them.
+    texts give the same tokenizer, which the library's trainers do not guarantee.
+    Raises ValueError if the texts yield fewer entries than `vocabulary`, or if it is too small for
+    the characters and special tokens.
     """
     if form == "masked":
-        made, special = _wordpiece(vocabulary, texts), _BERT
+        tokenizer, special = _wordpiece(vocabulary, texts), _BERT
     elif form == "causal":
-        made, special = _bytes(vocabulary, texts), {"bos": _GPT2_END, "eos": _GPT2_END}
+        tokenizer, special = _bytes(vocabulary, texts), {"bos": _GPT2_END, "eos": _GPT2_END}
         special |= {"pad": _GPT2_END, "unk": _GPT2_END}
     else:
-        made, special = _unigram(vocabulary, texts), _T5
-    entries = made.get_vocab_size()
+        tokenizer, special = _unigram(vocabulary, texts), _T5
+    entries = tokenizer.get_vocab_size()
     _room(vocabulary, entries)
     if entries < vocabulary:
         raise ValueError(
@@ -56,26 +58,15 @@ def trained(form: Form, vocabulary: int, max_length: int, texts: Source) -> Any:
             f"vocabulary to {entries} or less, or add text"
         )
     names = {f"{name}_token": token for name, token in special.items()}
-    return PreTrainedTokenizerFast(tokenizer_object=made, model_max_length=max_length, **names)
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_max_length=max_length, **names)
 
 
 def loaded(folder: Path, form: Form, entries: int) -> Any:
-    """The tokenizer of a checkpoint whose model has so many entries in its embedding.
+    """The tokenizer of a checkpoint. entries: rows of the model's embedding.
 
-    Raises ValueError with what is wrong: it is missing, does not fit the model or the form.
+    Raises ValueError if it is missing, or does not fit the model or the form.
     """
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(str(folder), trust_remote_code=False)
-    except (OSError, ValueError, KeyError) as error:
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise ValueError(f"its tokenizer cannot be loaded: {reason}") from error
-    if len(tokenizer) <= len(tokenizer.all_special_tokens):
-        raise ValueError("its tokenizer is missing (tokenizer.json, or the files it is made from)")
-    if len(tokenizer) > entries:
-        raise ValueError(
-            f"its tokenizer does not fit: it has {len(tokenizer):,} entries, the model's embedding "
-            f"{entries:,}"
-        )
+    tokenizer = whole_tokenizer(folder, entries)
     lacking = None
     if form == "masked" and tokenizer.mask_token_id is None:
         lacking = "mask token"
@@ -89,10 +80,10 @@ def loaded(folder: Path, form: Form, entries: int) -> Any:
 
 
 def sentinels(tokenizer: Any) -> list[int]:
-    """The ids of T5's sentinels, <extra_id_0> first; empty where there are none."""
-    known = tokenizer.get_vocab()
+    """The ids of T5's sentinels, <extra_id_0> first; empty if there are none."""
+    entries = tokenizer.get_vocab()
     names = (f"<extra_id_{number}>" for number in range(_SENTINELS))
-    return [known[name] for name in names if name in known]
+    return [entries[name] for name in names if name in entries]
 
 
 def _wordpiece(vocabulary: int, texts: Source) -> Tokenizer:
@@ -103,8 +94,8 @@ def _wordpiece(vocabulary: int, texts: Source) -> Tokenizer:
     counts = Counter({c: n for c, n in counts.items() if not c.isspace()})
     most = max(vocabulary // _ALPHABET, _LEAST_ALPHABET)
     alphabet = sorted(sorted(counts, key=lambda c: (-counts[c], c))[:most])
-    # The trainer numbers these in the order of a hash table, and by their numbers it breaks ties:
-    # as special tokens they come first, and in this order.
+    # The trainer breaks ties by ids, which it assigns in the order of a hash table. As special
+    # tokens, the characters get their ids first and in this order.
     inner = [f"##{character}" for character in alphabet]
     trainer = trainers.WordPieceTrainer(
         vocab_size=vocabulary,
@@ -115,7 +106,7 @@ def _wordpiece(vocabulary: int, texts: Source) -> Tokenizer:
     )
     learner = _with_words(models.WordPiece(unk_token=_BERT["unk"]), normalizer)
     learner.train_from_iterator(texts(), trainer)
-    # A new one, in which they are not special.
+    # A new model, in which the characters are not special.
     entries = models.WordPiece(learner.get_vocab(), unk_token=_BERT["unk"])
     tokenizer = _with_words(entries, normalizer)
     tokenizer.add_special_tokens(list(_BERT.values()))
@@ -155,7 +146,7 @@ def _unigram(vocabulary: int, texts: Source) -> Tokenizer:
     for batch in texts():
         alphabet |= set(learner.normalizer.normalize_str(" ".join(batch)))
     alphabet = alphabet - {" "} | {_SPACE}
-    # The trainer takes in every character, and fails where it cannot.
+    # The trainer adds every character, and fails if there is no room.
     _room(vocabulary, _SENTINELS + len(_T5) + len(alphabet))
     trainer = trainers.UnigramTrainer(
         vocab_size=vocabulary - _SENTINELS,
@@ -167,8 +158,8 @@ def _unigram(vocabulary: int, texts: Source) -> Tokenizer:
     scores = dict(json.loads(learner.to_str())["model"]["vocab"])
     special = [(token, 0.0) for token in _T5.values()]
     scores = {p: score for p, score in scores.items() if p not in _T5.values()}
-    # What the trainer gives rare characters depends on the order of a hash table, and so does the
-    # order of equals.
+    # The trainer's scores of rare characters, and its order of equal scores, depend on the order of
+    # a hash table.
     least = min((score for p, score in scores.items() if len(p) > 1), default=0.0)
     pieces = [(p, round(max(score, least), 6)) for p, score in scores.items()]
     pieces.sort(key=lambda piece: (-piece[1], piece[0]))

@@ -1,1 +1,1 @@
-"""Methods whose generations a language model writes: what each asks, and about what."""
+"""Methods whose texts a language model writes: prompts, requests and checks of the answers."""

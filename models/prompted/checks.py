@@ -1,7 +1,6 @@
-"""Unwraps a language model's answer and checks that it can serve as a sentence.
+"""Unwraps a language model's answers and checks that they are usable as sentences.
 
-All checks are conservative: doubtful cases pass, and words of the source are no fault of its
-answer.
+All checks are conservative: doubtful cases pass, and an answer may repeat what its source has.
 """
 
 import html
@@ -26,15 +25,15 @@ from tercet.models.text.shingles import GRAM
 from tercet.models.text.words import fold, inside
 
 Flags: TypeAlias = npt.NDArray[np.bool_]
-# The names of each answer's checks.
+# The checks of each answer, by name.
 Checks: TypeAlias = Sequence[frozenset[str]]
 
-# The least characters of a repeated piece of the prompt; and of a repeated source, or a piece that
-# occurs twice in the answer.
+# Minimum length in characters of a repeated piece of the prompt, and of a repeated source or a
+# piece that occurs twice in the answer.
 _ECHO, _REPEATED = 30, 20
 
 _FENCE = r"(?s)^```(?:[A-Za-z]*[ \t]*\n)?(.*?)```$"
-# LaTeX around the whole answer; `mended` would turn its \text into a blank and `ext`.
+# LaTeX around the whole answer; `mended` would read its \text as a tab and "ext".
 _BOX = r"(?s)^\$*\\boxed\{(?:\\text\{([^{}]*)\}|([^{}]*))\}\$*$"
 # Emoji and bold around the answer.
 _EMOJI = r"[\x{1F000}-\x{1FAFF}\x{2600}-\x{27BF}\x{2B50}\x{FE0F}\x{200D}]"
@@ -48,7 +47,7 @@ _UNQUOTED = "".join(f"\\{number}" for number in range(1, len(_QUOTES) + 1))
 
 _MARKS = r"\"'“”«»„.,:;!?…。！？"
 _PARTS = re.compile(r"\n+|[.:;!?][\"”’]?\s+")
-# Words that show that a number is stated, but are too common to show that an old one is left.
+# Words that state a number, but are too common to prove that an old number is still there.
 _OTHERWISE = [
     (re.compile(rf"\b(?:{words})\b", re.IGNORECASE), Fraction(value))
     for words, value in (
@@ -59,9 +58,8 @@ _OTHERWISE = [
 
 
 def without_thoughts(raws: pa.ChunkedArray) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
-    """The answers without closed thoughts (`wording.THOUGHTS`), trimmed, and whether each has a
-    thought that was never closed.
-    """
+    """The trimmed answers without closed thoughts (`wording.THOUGHTS`), and whether each has a
+    thought that was never closed."""
     texts = pc.utf8_trim_whitespace(pc.fill_null(raws, ""))
     texts = pc.utf8_trim_whitespace(pc.replace_substring_regex(texts, THOUGHTS, ""))
     return texts, pc.match_substring_regex(texts, OPEN_THOUGHT)
@@ -70,33 +68,35 @@ def without_thoughts(raws: pa.ChunkedArray) -> tuple[pa.ChunkedArray, pa.Chunked
 def unwrapped(
     raws: pa.ChunkedArray, sources: pa.ChunkedArray
 ) -> tuple[pa.ChunkedArray, pa.ChunkedArray, Flags]:
-    """`without_thoughts`, and also without control tokens at the end, a box, a code fence, emoji,
-    bold and a pair of quotation marks around the whole answer, and `mended`; and whether each is
-    damaged.
+    """Unwraps answers: removes thoughts (`without_thoughts`), control tokens at the end, and a box,
+    a code fence, emoji, bold and quotation marks around the whole answer; applies `mended`.
 
-    sources: the sentences that the answers rewrite.
+    sources: the sentences that the answers rewrite. Returns the texts, whether each has an unclosed
+    thought, and whether each is damaged.
     """
     texts, unclosed = without_thoughts(raws)
     texts = pc.replace_substring_regex(texts, _BOX, r"\1\2")
-    plain, damaged = all_mended(texts.to_pylist(), pc.fill_null(sources, "").to_pylist())
-    texts = pa.chunked_array([plain], pa.string())
+    answers = zip(texts.to_pylist(), pc.fill_null(sources, "").to_pylist(), strict=True)
+    pairs = [mended(text, source) for text, source in answers]
+    texts = pa.chunked_array([[text for text, _ in pairs]], pa.string())
     texts = pc.replace_substring_regex(texts, f"(?i){wording.END_TOKENS}", "")
     texts = pc.utf8_trim_whitespace(pc.replace_substring_regex(texts, _FENCE, r"\1"))
-    for pattern, kept in _AROUND:
-        texts = pc.utf8_trim_whitespace(pc.replace_substring_regex(texts, pattern, kept))
+    for pattern, replacement in _AROUND:
+        texts = pc.utf8_trim_whitespace(pc.replace_substring_regex(texts, pattern, replacement))
     texts = pc.replace_substring_regex(texts, f"(?s)^(?:{_QUOTED})$", _UNQUOTED)
-    return pc.utf8_trim_whitespace(texts), unclosed, np.array(damaged, dtype=np.bool_)
+    damaged = np.array([damage for _, damage in pairs], dtype=np.bool_)
+    return pc.utf8_trim_whitespace(texts), unclosed, damaged
 
 
 def faults(
     answers: pa.Table, unclosed: pa.ChunkedArray, damaged: Flags
 ) -> list[tuple[str, str] | None]:
-    """For each answer, (reason, explanation) of its gravest fault, or None.
+    """For each answer, (reason, explanation) of its most serious fault, or None.
 
-    answers: text (unwrapped), source (the sentence or passage), prompt (as rendered), shots (the
-        worked answers before it), checks (`generation.Check`, of the method), and operation, old,
+    answers: text (unwrapped), source (the sentence or passage), prompt (rendered), shots (the
+        answers of worked examples), checks (`generation.Check`, of the method), and operation, old,
         new, pool of `DETAIL`, or null.
-    unclosed, damaged: as `unwrapped` returns them.
+    unclosed, damaged: as returned by `unwrapped`.
 
     Reasons: cut_off, damaged, empty (no letter and no digit, or a word for nothing), refusal,
     preamble (or a remark after the answer), echo (of the prompt, or of the whole source), markup
@@ -117,7 +117,7 @@ def faults(
     outcomes: list[tuple[str, str] | None] = _changes(answers, checks)
     for row, reason, because in query_faults(answers):
         outcomes[row] = (reason, because)
-    # From the weakest to the gravest: a later fault replaces an earlier one.
+    # From the least to the most serious fault: a later one replaces an earlier one.
     flagged: list[tuple[Flags, str, str]] = [
         (_asks_nothing(texts, checks), "no_question", "it does not end in a question mark"),
         (foreign_language(texts, sources), "wrong_language", "the sentence is of another language"),
@@ -155,7 +155,7 @@ def _new(texts: pa.ChunkedArray, sources: pa.ChunkedArray, pattern: str) -> Flag
 
 
 def _bare(texts: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The texts in lower case, without punctuation around words; inside ("1.5", "C++") it stays."""
+    """The texts in lower case, without punctuation around words; it stays inside ("1.5", "C++")."""
     texts = pc.replace_substring_regex(pc.utf8_lower(texts), "[’‘]", "'")
     for pattern, with_ in (
         (rf"[{_MARKS})]+(\s|$)", r"\1"),
@@ -167,7 +167,7 @@ def _bare(texts: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _contains(bare: pa.ChunkedArray, bare_sources: pa.ChunkedArray, checks: Checks) -> Flags:
-    """Whether an answer that should be another sentence has the whole source and more words."""
+    """Whether an answer that should be another sentence contains the whole source and more."""
     flags = np.array(["whole_source" in names for names in checks], dtype=np.bool_)
     pairs = zip(bare.to_pylist(), bare_sources.to_pylist(), strict=True)
     for row, (text, source) in enumerate(pairs):
@@ -182,7 +182,7 @@ def _asks_nothing(texts: pa.ChunkedArray, checks: Checks) -> Flags:
 
 
 def _repeats(texts: pa.ChunkedArray, sources: pa.ChunkedArray) -> Flags:
-    """Whether a text has a longer piece twice, and its source has none twice."""
+    """Whether a text repeats a longer piece, and its source repeats none."""
     flags = np.zeros(len(texts), dtype=np.bool_)
     rows = np.flatnonzero(_fits(texts, r"[.!?;:]\s"))
     some = zip(*(one.take(pa.array(rows)).to_pylist() for one in (texts, sources)), strict=True)
@@ -198,8 +198,8 @@ def _twice(text: str) -> bool:
 
 
 def _echoes(answers: pa.Table, sources: pa.ChunkedArray) -> Flags:
-    """Whether an answer repeats a longer piece of the prompt, or a worked answer, that its source
-    lacks."""
+    """Whether an answer repeats a longer piece of the prompt, or the answer of a worked example,
+    that its source does not have."""
     flags = np.zeros(answers.num_rows, dtype=np.bool_)
     columns = [pc.utf8_lower(column).to_pylist() for column in (answers["text"], sources)]
     prompts, shots = answers["prompt"].to_pylist(), answers["shots"].to_pylist()
@@ -213,7 +213,8 @@ def _echoes(answers: pa.Table, sources: pa.ChunkedArray) -> Flags:
 
 
 def _changes(answers: pa.Table, checks: Checks) -> list[tuple[str, str] | None]:
-    """For each answer, (reason, explanation) if its entity or number was not changed as asked."""
+    """For each answer, (reason, explanation) if its entity or number was not changed as requested,
+    else None."""
     outcomes: list[tuple[str, str] | None] = [None] * answers.num_rows
     changes = {"new_entity", "new_number", "new_record"}
     rows = [row for row, names in enumerate(checks) if names & changes]
@@ -269,15 +270,15 @@ def _whole(text: str, name: str) -> bool:
 def _is_stated(text: str, source: str, old: str | None, new: str) -> bool:
     """Whether the text has the new number, in digits or words, more often than the source.
 
-    If the old number is the whole part of another ("2" of "2 and a half"), the new one may be too.
+    If the old number is the integer part of another one ("2" in "2 and a half"), the new number may
+    be an integer part too.
     """
     renewed = _values(new)
     if not renewed:
         return _whole(text.lower(), new.lower())
-    part = bool(_values(old or "") - _values(source))
-    values = _separate_values if part else _values
-    after = values(text) + _otherwise(text)
-    before = values(source) + _otherwise(source)
+    joined = not _values(old or "") - _values(source)
+    after = _values(text, joined) + _otherwise(text)
+    before = _values(source, joined) + _otherwise(source)
     return all(after[value] > before[value] for value in renewed)
 
 
@@ -291,13 +292,15 @@ def _is_left(text: str, source: str, old: str | None, new: str) -> bool:
     )
 
 
-def _values(text: str) -> Counter[Fraction]:
-    """Counts of numbers; "three and a half" is one number."""
+def _values(text: str, joined: bool = True) -> Counter[Fraction]:
+    """Counts of numbers. joined: "three and a half" is one number, else two."""
+    if not joined:
+        return Counter(one.value for one in numbers_in(text))
     values: Counter[Fraction] = Counter()
     whole: Number | None = None
     for one in numbers_in(text):
-        joined = whole is not None and text[whole.end : one.start] in (" ", " and ", "-and-")
-        if whole is not None and joined and one.form.startswith("fraction") and one.value < 1:
+        linked = whole is not None and text[whole.end : one.start] in (" ", " and ", "-and-")
+        if whole is not None and linked and one.form.startswith("fraction") and one.value < 1:
             values[whole.value] -= 1
             values[whole.value + one.value] += 1
             whole = None
@@ -307,17 +310,12 @@ def _values(text: str) -> Counter[Fraction]:
     return +values
 
 
-def _separate_values(text: str) -> Counter[Fraction]:
-    """Counts of numbers; "three and a half" is two numbers."""
-    return Counter(one.value for one in numbers_in(text))
-
-
 def _otherwise(text: str) -> Counter[Fraction]:
     """Counts of numbers in words that are not numerals."""
     return +Counter({value: len(words.findall(text)) for words, value in _OTHERWISE})
 
 
-# Damage: escapes, entities and wrong encodings that a model left in its answer.
+# Damage: escapes, HTML entities and wrong encodings in an answer.
 _LINES = re.compile(r"\r\n|\r|\n")
 _ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,30});")
 _ESCAPE = re.compile(
@@ -326,14 +324,14 @@ _ESCAPE = re.compile(
 _UNIT = re.compile(r"\\u([0-9a-fA-F]{4})")
 _LETTERS = {"n": "\n", "r": "\n", "t": " "}
 _LOST = "\ufffd"
-# UTF-8 read as Windows-1252: each byte became a character that is not ASCII.
+# UTF-8 decoded as Windows-1252: each byte became a non-ASCII character.
 _RUN = re.compile(r"[^\x00-\x7f]{2,}")
-# Characters that follow an accented letter in undamaged texts too: `“café”…`.
+# Characters that follow an accented letter in correct texts too: `“café”…`.
 _CLOSING = frozenset("“”‘’„‚…–—•™»«›‹·°²³¹\u00a0")
 
 
 def mended(text: str, source: str) -> tuple[str, bool]:
-    """The answer with HTML entities and JSON escapes resolved and each line folded (`fold`); and
+    """The answer with HTML entities and JSON escapes resolved and `fold` applied to each line, and
     whether characters are lost or garbled."""
     if "&" in text and not _ENTITY.search(source):
         # Repeatedly, since double escapes are common; each pass shortens the text.
@@ -345,16 +343,10 @@ def mended(text: str, source: str) -> tuple[str, bool]:
     return "\n".join(fold(line) for line in _LINES.split(text)).strip(), damaged
 
 
-def all_mended(texts: Sequence[str], sources: Sequence[str]) -> tuple[list[str], list[bool]]:
-    """`mended` for each answer and its sentence."""
-    pairs = [mended(text, source) for text, source in zip(texts, sources, strict=True)]
-    return [text for text, _ in pairs], [damaged for _, damaged in pairs]
-
-
 def _unescaped(match: re.Match[str]) -> str:
     escape = match[0]
     if units := _UNIT.findall(escape):
-        # Two escapes make a character beyond the first plane; half of one becomes U+FFFD.
+        # Two escapes are a character outside the BMP; a single half becomes U+FFFD.
         return bytes.fromhex("".join(units)).decode("utf-16-be", "replace")
     if escape[1] in "Ux":
         code = int(escape[2:], 16)
@@ -377,7 +369,7 @@ def _is_utf8(run: str) -> bool:
 
 
 def _byte(character: str) -> bytes:
-    """The character's byte in Windows-1252; five bytes that it lacks are Latin-1's."""
+    """The character's byte in Windows-1252, or in Latin-1 for the five bytes that it lacks."""
     try:
         return character.encode("cp1252")
     except UnicodeEncodeError:
@@ -391,20 +383,20 @@ _QUESTION = "question"
 _WORD = re.compile(r"\w+")
 MOST = 40
 _AGAIN = 3
-# The least words of a query that count as copied from its passage.
+# Minimum number of words of a query that count as copied from its passage.
 _FEW = 4
 
 
 def query_faults(answers: pa.Table) -> Iterator[tuple[int, str, str]]:
-    """(row, reason, explanation) of each faulty query's gravest fault.
+    """(row, reason, explanation) of the most serious fault of each faulty query.
 
     answers: text, source (the passage with its context), operation (the kind), checks; only rows
-        with the check `query` count. Unlike in `faults`, words of the passage are no excuse, since
-        a searcher has not seen it.
+        with the check `query` are checked. Unlike in `faults`, a query may not repeat the passage,
+        since a searcher has not seen it.
 
     Reasons: several_lines, too_long (over `MOST` words), repetition (of a word), preamble,
-    speaks_of_text, copied_words (`GRAM` words in a row of the passage, or the whole query), and for
-    a question no_question.
+    speaks_of_text, copied_words (`GRAM` consecutive words of the passage, or the whole query), and
+    for a question no_question.
     """
     checks = answers["checks"].to_pylist()
     rows = [row for row, names in enumerate(checks) if "query" in (names or ())]
@@ -430,13 +422,13 @@ def query_faults(answers: pa.Table) -> Iterator[tuple[int, str, str]]:
 
 
 def _looped(text: str) -> str | None:
-    """A longer word that the query has `_AGAIN` times: small models end in loops."""
+    """A longer word that the query repeats `_AGAIN` times, since small models loop; else None."""
     words = Counter(word for word in _WORD.findall(text.lower()) if len(word) > 3)
     return next((word for word, times in words.items() if times >= _AGAIN), None)
 
 
 def _spoken(text: str, source: str) -> str | None:
-    """The query's reference to the text that it was written for; None without one."""
+    """A reference of the query to the text that it was written for; None without one."""
     if match := wording.POINTING.search(text):
         return match[0]
     match = wording.OF_TEXT.search(text)
@@ -444,9 +436,10 @@ def _spoken(text: str, source: str) -> str | None:
 
 
 def _copied(text: str, source: str) -> str | None:
-    """The query's first `GRAM` words in a row, or all if it has fewer, that the passage has too.
+    """The first `GRAM` consecutive words of the query, or all if it has fewer, in the passage.
 
-    None for less than `_FEW` words, which may be a common term."""
+    None without such words, and for fewer than `_FEW` words, which may be a common term.
+    """
     words, passage = _WORD.findall(text.lower()), f" {' '.join(_WORD.findall(source.lower()))} "
     size = min(GRAM, max(len(words), _FEW))
     runs = (" ".join(words[at : at + size]) for at in range(len(words) - size + 1))

@@ -1,6 +1,6 @@
-"""Sentences written from a record of a sentence's entities and quantities (GCSE, rewriting 3).
+"""Requests for sentences from a record of a sentence's entities and quantities (GCSE, rewriting 3).
 
-An unchanged record gives a positive, a record with one entity or number changed a negative.
+An unchanged record gives a positive; a record with one changed entity or number gives a negative.
 """
 
 import itertools
@@ -55,14 +55,14 @@ class _Quantity:
 
 @dataclass
 class _Record:
-    """A sentence's category ("" if unknown) and its mentions, in order."""
+    """The category of a sentence ("" if unknown) and its mentions in order."""
 
     category: str
     entities: list[_Entity] = field(default_factory=list)
     quantities: list[_Quantity] = field(default_factory=list)
 
     def values(self, sentence: str, changed: Mapping[int, str]) -> dict[str, Any]:
-        """The prompt's variables; an entity that is mentioned twice is named once.
+        """The prompt's variables; an entity with several mentions is listed once.
 
         changed: new texts of mentions, by mention_id.
         """
@@ -90,25 +90,25 @@ class _Record:
         }
 
 
-def from_knowledge(given: MethodInput, params: Prompted, seed: int) -> pa.Table:
-    """Requests to rewrite each sentence with mentions from its record."""
-    ids, texts = given.ids().tolist(), given.texts()
+def from_knowledge(inputs: MethodInput, params: Prompted, seed: int) -> pa.Table:
+    """Requests to rewrite each sentence that has mentions from its record."""
+    ids, texts = inputs.ids().tolist(), inputs.texts()
     return prompt_requests.table(
         PromptRequest(
             ids[row], record.values(texts[row], {}), {"operation": "write_from_knowledge"}
         )
-        for row, record in sorted(_records(given).items())
+        for row, record in sorted(_records(inputs).items())
         for _ in range(params.per_unit)
     )
 
 
-def from_changed_knowledge(given: MethodInput, params: ChangedRecord, seed: int) -> pa.Table:
-    """Requests to rewrite each sentence with mentions from a record with one change.
+def from_changed_knowledge(inputs: MethodInput, params: ChangedRecord, seed: int) -> pa.Table:
+    """Requests to rewrite each sentence that has mentions from a record with one change.
 
-    The change is an entity, in all its mentions, or a number. The first kind is drawn; further rows
-    of the sentence alternate, each with a new change, while there are any.
+    The change is an entity, in all its mentions, or a number. The kind of the first request is
+    drawn; further requests of the sentence alternate, each with a new change, while there are any.
     """
-    return prompt_requests.table(_changed(given, params, seed))
+    return prompt_requests.table(_changed(inputs, params, seed))
 
 
 @dataclass(frozen=True)
@@ -119,22 +119,22 @@ class _Edit:
     detail: Mapping[str, Any]
 
 
-def _changed(given: MethodInput, params: ChangedRecord, seed: int) -> Iterator[PromptRequest]:
-    texts, ids, count = given.texts(), given.ids(), params.per_unit
+def _changed(inputs: MethodInput, params: ChangedRecord, seed: int) -> Iterator[PromptRequest]:
+    texts, ids, count = inputs.texts(), inputs.ids(), params.per_unit
     entity: dict[int, list[_Edit]] = {}
     number: dict[int, list[_Edit]] = {}
-    for row, swap in swaps(given, count, seed, _CHANGED, params.choice):
+    for row, swap in swaps(inputs, count, seed, _CHANGED, params.choice):
         choice, (_, new, _), _ = swap
         changed = {
             place.mention_id: surface(texts[row], place.start, place.end, choice.lemma, new)
             for place in choice.places
         }
         entity.setdefault(row, []).append(_Edit(changed, swap_detail(texts[row], swap)))
-    for change in drawn_changes(given, count, seed, _CHANGED, params.value):
-        edit = _Edit({change.mention_id: change.said}, change_detail(change))
+    for change in drawn_changes(inputs, count, seed, _CHANGED, params.value):
+        edit = _Edit({change.mention_id: change.mention}, change_detail(change))
         number.setdefault(change.row, []).append(edit)
     number_first = seeding.below(seed, f"{_CHANGED}.kind", ids, 2).tolist()
-    records = _records(given)
+    records = _records(inputs)
     for row in sorted(entity.keys() | number.keys()):
         kinds = [entity.get(row, []), number.get(row, [])]
         if number_first[row]:
@@ -147,16 +147,16 @@ def _changed(given: MethodInput, params: ChangedRecord, seed: int) -> Iterator[P
             yield PromptRequest(int(ids[row]), values, detail)
 
 
-def _records(given: MethodInput) -> dict[int, _Record]:
+def _records(inputs: MethodInput) -> dict[int, _Record]:
     """The records of anchors with mentions, by the anchor's row."""
-    category = given.category()
+    category = inputs.category()
     records: dict[int, _Record] = {}
-    entities = given.located("entity")
+    entities = inputs.located("entity")
     columns = [entities[name].to_pylist() for name in ("row", "mention_id", "node_id")]
     columns += [entities[name].to_pylist() for name in ("text", "type")]
     for row, *one in zip(*columns, strict=True):
         records.setdefault(row, _Record(category[row])).entities.append(_Entity(*one))
-    numbers = given.located("quantity")
+    numbers = inputs.located("quantity")
     columns = [numbers[name].to_pylist() for name in ("row", "mention_id", "text")]
     columns += [numbers[name].to_pylist() for name in ("value", "unit", "of_mention_id")]
     for row, *one in zip(*columns, strict=True):
@@ -165,13 +165,13 @@ def _records(given: MethodInput) -> dict[int, _Record]:
 
 
 def _read(text: str) -> int | float | None:
-    """The value of a written quantity; None unless the text holds exactly one."""
+    """The value of a quantity's text; None unless the text has exactly one quantity."""
     values = [quantity.value for quantity in quantities.find(text)]
     return _plain(values[0]) if len(values) == 1 else None
 
 
 def _plain(value: float | None) -> int | float | None:
-    """A whole number as an int; None for values that JSON lacks."""
+    """A whole number as an int; None for NaN and infinity, which JSON does not have."""
     if value is None or not math.isfinite(value):
         return None
     return int(value) if abs(value) < _EXACT and value == int(value) else value
@@ -181,9 +181,10 @@ def _plain(value: float | None) -> int | float | None:
 #
 # The replacement is drawn as in the rules: an entity of the same type from the graph (GCSE §3.1,
 # eqs. 5-8), or another number of the same form. The model adapts the rest of the sentence, or
-# rewrites all of it (`edit`). So any type of entity will do, and with random values any number.
+# rewrites all of it (`edit`), so entities of any type can be replaced and, with random values, any
+# number.
 
-# Further draws of a sentence's numbers, for each generation after the first.
+# Rounds of draws of a sentence's numbers, for each generation after the first.
 _ROUNDS = 3
 
 _Swap = tuple[Choice, Option, str]  # the entity, its replacement, and the replacement's text
@@ -209,13 +210,13 @@ class QuantityRevision(Edited):
     )
 
 
-def entity_revision(given: MethodInput, params: EntityRevision, seed: int) -> pa.Table:
-    """Requests for sentences with an entity that has a replacement in the graph (T_p, else T_r).
+def entity_revision(inputs: MethodInput, params: EntityRevision, seed: int) -> pa.Table:
+    """Requests to replace an entity of each sentence by one from the graph (T_p, else T_r).
 
-    A sentence's further rows take other entities, then other replacements.
+    Further requests of a sentence use other entities, then other replacements.
     """
-    ids, texts = given.ids().tolist(), given.texts()
-    mentions = given.located("entity").select(["mention_id", "type"])
+    ids, texts = inputs.ids().tolist(), inputs.texts()
+    mentions = inputs.located("entity").select(["mention_id", "type"])
     types = dict(zip(*(column.to_pylist() for column in mentions.columns), strict=True))
     return prompt_requests.table(
         PromptRequest(
@@ -230,18 +231,18 @@ def entity_revision(given: MethodInput, params: EntityRevision, seed: int) -> pa
             {"operation": "revise_entity", **swap_detail(texts[row], (choice, option, new))},
         )
         for row, (choice, option, new) in swaps(
-            given, params.per_unit, seed, "entity_revision", params.choice
+            inputs, params.per_unit, seed, "entity_revision", params.choice
         )
     )
 
 
-def quantity_revision(given: MethodInput, params: QuantityRevision, seed: int) -> pa.Table:
-    """Requests for sentences with a number that another one of its form can replace.
+def quantity_revision(inputs: MethodInput, params: QuantityRevision, seed: int) -> pa.Table:
+    """Requests to replace a number of each sentence by another one of the same form.
 
-    A sentence's further rows take other numbers, then other replacements.
+    Further requests of a sentence use other numbers, then other replacements.
     """
-    ids, texts = given.ids().tolist(), given.texts()
-    counted, units = _counted(given)
+    ids, texts = inputs.ids().tolist(), inputs.texts()
+    counted, units = _counted(inputs)
     return prompt_requests.table(
         PromptRequest(
             ids[change.row],
@@ -255,33 +256,35 @@ def quantity_revision(given: MethodInput, params: QuantityRevision, seed: int) -
             },
             {"operation": "revise_quantity", **change_detail(change)},
         )
-        for change in drawn_changes(given, params.per_unit, seed, "quantity_revision", params.value)
+        for change in drawn_changes(
+            inputs, params.per_unit, seed, "quantity_revision", params.value
+        )
     )
 
 
 def swaps(
-    given: MethodInput, count: int, seed: int, purpose: str, choice: Pick
+    inputs: MethodInput, count: int, seed: int, purpose: str, choice: Pick
 ) -> Iterator[tuple[int, _Swap]]:
-    """Up to `count` swaps of each anchor with an entity to swap, in the anchors' order."""
-    texts = given.texts()
+    """Up to `count` swaps per anchor that has an entity to swap, in the order of the anchors."""
+    texts = inputs.texts()
     params = Swaps(per_sentence=count, choice=choice, one_kind=False, same_case=choice == "nearest")
-    drawn = choices(given, params, seed, purpose, given.located("entity"), by_model=True)
+    drawn = choices(inputs, params, seed, purpose, inputs.located("entity"), by_model=True)
     for row, listed in sorted(drawn.items()):
         text = texts[row]
-        seen: set[tuple[Place, str]] = set()
+        used: set[tuple[Place, str]] = set()
         for level in range(max(len(entity.options) for entity in listed)):
             for entity in listed:
-                if level >= len(entity.options) or len(seen) == count:
+                if level >= len(entity.options) or len(used) == count:
                     continue
                 place, option = entity.places[0], entity.options[level]
                 new = surface(text, place.start, place.end, entity.lemma, option[1])
-                if (place, new) not in seen and new != _old(text, entity):
-                    seen.add((place, new))
+                if (place, new) not in used and new != _old(text, entity):
+                    used.add((place, new))
                     yield row, (entity, option, new)
 
 
 def swap_detail(text: str, swap: _Swap) -> dict[str, str | int]:
-    """`DETAIL` of a swap in this text, without the operation."""
+    """The fields of `DETAIL` for a swap in this text, without the operation."""
     choice, (node_id, _, pool), new = swap
     return {
         "old": _old(text, choice),
@@ -293,14 +296,14 @@ def swap_detail(text: str, swap: _Swap) -> dict[str, str | int]:
 
 
 def drawn_changes(
-    given: MethodInput, count: int, seed: int, purpose: str, value: Value
+    inputs: MethodInput, count: int, seed: int, purpose: str, value: Value
 ) -> Iterator[Change]:
-    """Up to `count` changed numbers of each anchor with a number, in the anchors' order."""
-    return changes(given, seed, purpose, count, 1 + _ROUNDS * (count - 1), value)
+    """Up to `count` changed numbers per anchor that has a number, in the order of the anchors."""
+    return changes(inputs, seed, purpose, count, 1 + _ROUNDS * (count - 1), value)
 
 
 def change_detail(change: Change) -> dict[str, str | int]:
-    """`DETAIL` of a changed number, without the operation."""
+    """The fields of `DETAIL` for a changed number, without the operation."""
     return {
         "old": change.old,
         "new": change.new,
@@ -313,9 +316,9 @@ def _old(text: str, choice: Choice) -> str:
     return text[choice.places[0].start : choice.places[0].end]
 
 
-def _counted(given: MethodInput) -> tuple[dict[int, str], dict[int, str | None]]:
-    """The entities that the anchors' quantities count, and their units, by mention."""
-    entities, numbers = given.located("entity"), given.located("quantity")
+def _counted(inputs: MethodInput) -> tuple[dict[int, str], dict[int, str | None]]:
+    """The counted entities and the units of the anchors' quantities, by mention id."""
+    entities, numbers = inputs.located("entity"), inputs.located("quantity")
     texts = dict(zip(entities["mention_id"].to_pylist(), entities["text"].to_pylist(), strict=True))
     ids = numbers["mention_id"].to_pylist()
     counts = zip(ids, numbers["of_mention_id"].to_pylist(), strict=True)

@@ -1,7 +1,7 @@
-"""The prompted methods: their prompts, variables and the checks of their answers.
+"""The prompted methods: their prompts, variables and checks.
 
-A recipe defines further ones in the same terms (`synthesise.NAME.prompt`). Prompts lie in
-`prompts`. The answers of worked examples must pass the checks of their method.
+A recipe can define further methods (`synthesise.NAME.prompt`). Prompt files are in `prompts`. The
+answers of worked examples must pass the checks of their method.
 """
 
 from collections.abc import Sequence
@@ -28,8 +28,7 @@ from tercet.models.prompted.templates import Example
 from tercet.models.rules.entity_swap import open_graph
 from tercet.models.text.passages import passage_text
 
-# Only the methods that a step uses are part of its version, not this module; `check_shots` makes
-# no rows.
+# A step's version covers the methods that it uses, not this module; `check_shots` makes no rows.
 UNVERSIONED = True
 
 
@@ -44,12 +43,12 @@ def of_sentence(
     relation: Relation,
     operation: str | None = None,
     params: type[Prompted] = Prompted,
-    own: Sequence[str] = (),
+    parameters: Sequence[str] = (),
     checks: Sequence[Check] = (),
 ) -> Method:
-    """A method that asks about every sentence. own: parameters that the prompt may name."""
-    generate = each_sentence(operation or name, *own)
-    variables = ("sentence", *own)
+    """A method that asks about every sentence. parameters: those that the prompt may name."""
+    generate = each_sentence(operation or name, *parameters)
+    variables = ("sentence", *parameters)
     purpose = purpose_of(relation)
     return Method(
         name, purpose, relation, generate, params, prompt=name, variables=variables, checks=checks
@@ -62,7 +61,9 @@ METHODS = methods(
     of_sentence("entailment", "keeps", "entail"),
     # GCSE, rewritings 1 to 3.
     of_sentence("rewrite", "keeps", checks=("whole_source",)),
-    of_sentence("precede", "topic", params=Preceding, own=("max_words",), checks=("whole_source",)),
+    of_sentence(
+        "precede", "topic", params=Preceding, parameters=("max_words",), checks=("whole_source",)
+    ),
     Method(
         *("from_knowledge", "positive", "keeps", from_knowledge, Prompted),
         needs=("mentions", "sentence_categories"),
@@ -109,7 +110,7 @@ METHODS = methods(
 
 
 def check_shots(examples: Sequence[Example], checks: Sequence[Check]) -> None:
-    """Raises Unusable for the first answer that `parse` would refuse."""
+    """Raises Unusable for the first example whose answer `parse` would reject."""
     rows = [
         {
             "source": _text(example, "sentence")
@@ -139,7 +140,7 @@ def check_shots(examples: Sequence[Example], checks: Sequence[Check]) -> None:
 
 
 def _text(example: Example, name: str) -> str | None:
-    """A variable as the prompt writes it."""
+    """The value of a variable as text; None if the example does not have it."""
     value = example.values.get(name)
     return None if value is None else str(value)
 

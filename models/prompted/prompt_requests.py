@@ -1,4 +1,4 @@
-"""The requests of prompted methods (table `ASKED`), and methods that ask about every sentence."""
+"""Requests of prompted methods (table `ASKED`), and methods that ask about every sentence."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,7 +16,7 @@ Edit: TypeAlias = Literal["minimal", "rewrite"]
 
 
 class Edited(Prompted):
-    """Parameters of a method that changes one thing in a sentence."""
+    """Parameters of a method that makes one change to a sentence."""
 
     edit: Edit = Field(
         "minimal",
@@ -38,7 +38,7 @@ class PromptRequest:
 
 
 def table(requests: Iterable[PromptRequest]) -> pa.Table:
-    """The requests as a table `ASKED`, in order."""
+    """The requests in order, as a table of `ASKED`."""
     ids, values, details = [], [], []
     for request in requests:
         ids.append(request.sentence_id)
@@ -49,20 +49,20 @@ def table(requests: Iterable[PromptRequest]) -> pa.Table:
 
 
 def each_sentence(operation: str, *variables: str) -> Generate:
-    """Asks about every sentence, or every passage with an anchor in it, `per_unit` times.
+    """A `generate` that asks `per_unit` times about every sentence, or paragraph with an anchor.
 
-    variables: the method's parameters that its prompt may name beside the sentence.
+    variables: parameters of the method that its prompt may name, in addition to the sentence.
     """
     return partial(_ask_each, operation, variables)
 
 
 def _ask_each(
-    operation: str, variables: Sequence[str], given: MethodInput, params: Prompted, seed: int
+    operation: str, variables: Sequence[str], inputs: MethodInput, params: Prompted, seed: int
 ) -> pa.Table:
     values = {name: getattr(params, name) for name in variables}
-    units: Iterable[tuple[int, str]] = zip(given.ids().tolist(), given.texts(), strict=True)
+    units: Iterable[tuple[int, str]] = zip(inputs.ids().tolist(), inputs.texts(), strict=True)
     if params.unit == "passage":
-        units = given.passages()
+        units = inputs.passages()
     return table(
         PromptRequest(sentence_id, {params.unit: text, **values}, {"operation": operation})
         for sentence_id, text in units
@@ -90,12 +90,12 @@ class Question(Prompted):
     )
 
 
-def question(given: MethodInput, params: Question, seed: int) -> pa.Table:
-    """Asks about every passage, `per_unit` times; several kinds take turns from a drawn one on."""
-    ids = given.ids()
+def question(inputs: MethodInput, params: Question, seed: int) -> pa.Table:
+    """Asks `per_unit` times about every passage; several kinds alternate, the first is drawn."""
+    ids = inputs.ids()
     firsts = seeding.draws(seed, "question.kind", ids) % len(params.kinds)
-    contexts = given.sentences["context"].take(pa.array(given.anchors)).to_pylist()
-    rows = zip(ids.tolist(), given.texts(), contexts, firsts.tolist(), strict=True)
+    contexts = inputs.sentences["context"].take(pa.array(inputs.anchors)).to_pylist()
+    rows = zip(ids.tolist(), inputs.texts(), contexts, firsts.tolist(), strict=True)
     return table(
         PromptRequest(
             passage_id, {"passage": text, "context": context, "kind": kind}, {"operation": kind}

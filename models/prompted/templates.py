@@ -1,10 +1,10 @@
 """Loads and checks prompt files and worked examples.
 
-A prompt is a sandboxed Jinja2 template whose text depends only on its values: it cannot include
-other files, draw at random, or reach attributes outside the values.
+A prompt is a sandboxed Jinja2 template whose text depends on its values alone: it cannot include
+other files, draw at random, or access attributes outside the values.
 
-Worked examples are JSON lines of a prompt's variables and the answer that it should get. They are
-rendered with the method's prompt and precede every request.
+Worked examples are JSON lines with the prompt's variables and the expected answer. They are
+rendered with the method's prompt and sent before every request.
 """
 
 import json
@@ -29,7 +29,7 @@ _AT_RANDOM = ("lipsum", "random")
 
 @dataclass(frozen=True)
 class Template:
-    """A compiled prompt file. named: its variables."""
+    """A compiled prompt file. named: the variables that it uses."""
 
     path: Path
     compiled: "jinja2.Template"
@@ -37,15 +37,15 @@ class Template:
 
 
 def prompt_path(name: str) -> Path:
-    """Tercet's prompt file of that name."""
+    """The built-in prompt file of that name."""
     return _PROMPTS / f"{name}.jinja"
 
 
 def load(path: Path, variables: Collection[str]) -> Template:
-    """The prompt file, which may use only these variables.
+    """Compiles a prompt file, which may use only these variables.
 
-    Raises Unusable for a file that is not readable UTF-8 or a template, includes another file, uses
-    an unknown variable or none, or writes a lone surrogate.
+    Raises Unusable for a file that is not readable as UTF-8 or not a template, includes another
+    file, or uses an unknown variable or none.
     """
     from jinja2 import TemplateSyntaxError, meta
 
@@ -54,7 +54,7 @@ def load(path: Path, variables: Collection[str]) -> Template:
     names = ", ".join(sorted(variables))
     try:
         tree = environment.parse(text, path.name, str(path))
-        # A second tree, since compiling changes it.
+        # Parse again, since compiling changes the tree.
         code = environment.compile(environment.parse(text), path.name, str(path))
     except TemplateSyntaxError as error:
         message = " ".join(str(error.message).split()).rstrip(".")
@@ -86,22 +86,15 @@ def load(path: Path, variables: Collection[str]) -> Template:
             f"prompt file {path} names no variable, so that all rows would ask the same: "
             f"put in some of {names}",
         )
-    halved = _halved(tree)
-    if halved is not None:
-        raise Unusable(
-            "unreadable",
-            f"prompt file {path}, line {halved}: an escape there is half a character, which no "
-            "request can carry: write the character itself",
-        )
     compiled = environment.template_class.from_code(environment, code, environment.globals)
     return Template(path, compiled, frozenset(named))
 
 
 def render(template: Template, values: Mapping[str, Any]) -> str:
-    """The prompt with these values.
+    """Renders the prompt with these values.
 
     Raises Unusable if a filter does not fit the values, an attribute is missing or forbidden, or
-    the result is not UTF-8.
+    the result cannot be encoded as UTF-8.
     """
     try:
         text = template.compiled.render(values)
@@ -132,7 +125,7 @@ def _environment() -> "ImmutableSandboxedEnvironment":
 
 def _text(path: Path) -> str:
     try:
-        # White space at the end would keep a base model from its first word.
+        # Trailing white space would change the first token of a base model's answer.
         return path.read_bytes().decode("utf-8-sig").rstrip()
     except FileNotFoundError:
         raise Unusable(
@@ -157,18 +150,8 @@ def _line(tree: "nodes.Template", name: str) -> int:
     return min(lines, default=1)
 
 
-def _halved(tree: "nodes.Template") -> int | None:
-    """The line of a string literal with a lone surrogate; None without one."""
-    from jinja2 import nodes
-
-    for node in tree.find_all(nodes.Const):
-        if isinstance(node.value, str) and any("\ud800" <= c <= "\udfff" for c in node.value):
-            return node.lineno
-    return None
-
-
 def _place(error: Exception, path: Path) -> str:
-    """The line of the file at which rendering failed, as ", line 3"; "" if it is unknown."""
+    """The line of the file where rendering failed, as ", line 3"; "" if unknown."""
     trace, line = error.__traceback__, None
     while trace is not None:
         if trace.tb_frame.f_code.co_filename == str(path):
@@ -182,7 +165,7 @@ _ANSWER, _QUERY = "answer", "query"
 
 
 class Example(NamedTuple):
-    """A line of a shots file. place: file and line, for messages. values: variables."""
+    """A line of a shots file. place: file and line, for messages. values: by variable."""
 
     place: str
     values: Mapping[str, Any]
@@ -190,18 +173,18 @@ class Example(NamedTuple):
 
 
 def shots_path(method: str) -> Path:
-    """Tercet's shots of this method."""
+    """The built-in shots file of this method."""
     return _SHOTS / f"{method}.jsonl"
 
 
 def load_shots(
     path: Path, template: Template, params: Mapping[str, Any], optional: Sequence[str] = ()
 ) -> list[Example]:
-    """The examples in a file. Their answer is called `answer` or `query`.
+    """The examples of a shots file. Their answers have the key `answer` or `query`.
 
-    params: the method's parameters; those that not every prompted method has are variables, whose
-        values count where a line leaves them out. A line with another value (`edit`) is skipped: it
-        is for another method. optional: variables that are empty where a line leaves them out.
+    params: the method's parameters. Those that not every prompted method has are variables, with
+        these values as defaults. A line with another value (such as `edit`) is skipped, since it is
+        for another method. optional: variables with the default "".
 
     Raises Unusable if the file cannot be read, a line is not a JSON object of variables and a text
     `answer`, a line lacks a variable of the prompt, or no line is for this method.

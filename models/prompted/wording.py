@@ -1,7 +1,7 @@
 """Patterns of refusals, preambles, remarks and markup in language models' answers.
 
-Regular expressions (RE2) for trimmed texts, without regard to case. A match does not count if the
-source matches too.
+Regular expressions (RE2) for trimmed texts, used without regard to case. A match does not count if
+the source matches too.
 """
 
 import re
@@ -18,7 +18,7 @@ _CANNOT = (
     r"i(?:(?:['’]m| am) (?:unable|not able)(?: to)?|['’]ll have to decline(?: to)?"
     r"| (?:can(?:not| not|['’]t)|could not|couldn['’]t|will not|won['’]t|must decline(?: to)?))"
 )
-# Only things that a model is asked to do: "I couldn't complete that marathon" is no refusal.
+# Only tasks of a model: "I couldn't complete that marathon" is not a refusal.
 _SERVE = (
     r" (?:(?:assist|help (?:you|with)|fulfil|fulfill|comply|provide|re-?write|rephrase|paraphrase"
     r"|generate|write (?:that|this|the|an?|such|about)|respond|engage in|contradict"
@@ -59,7 +59,7 @@ _SAY = (
     r"(?:say(?:ing)?|put(?:ting)?|writ(?:e|ing)|phras(?:e|ing)|express(?:ing)?|re-?writ(?:e|ing)"
     r"|re-?phras(?:e|ing)|paraphras(?:e|ing)|reword(?:ing)?)"
 )
-# Beginnings that speak of the answer itself.
+# Beginnings that refer to the answer itself.
 PREAMBLE = (
     rf"^[*#\s]*(?:(?:{_OPENING}|as (?:requested|asked),? )?(?:here|below){_IS}\b"
     rf"[^.?!\n]{{0,80}}\b(?:{_REWORDED}|{_CHANGED}|{_PIECE})\b[^.?!\n:]{{0,60}}:"
@@ -87,7 +87,7 @@ PREAMBLE = (
     rf"|(?:{_OPENING}|first,? |now,? )(?:i (?:need|have|want) to|let me|let['’]s) "
     r"(?:[a-z]+ ){1,4}(?:user|sentence|request|prompt)\b)"
 )
-# Labels of an answer, unless the source speaks of such things ("Sentence: what a full stop ends").
+# Labels of an answer, unless the source mentions such things ("Sentence: what a full stop ends").
 LABEL = (
     rf"^[*#\s]*(?:(?:the |your |my )?(?:{_CHANGED}|new|original|final|previous|next|generated)"
     rf"(?: version of the)? (?:{_PIECE}|answer|passage)|sentence|answer|assistant"
@@ -105,7 +105,7 @@ AFTERWORD = (
     r"|\b(?:let me know if you|i hope (?:this|that|it) helps|anything else i can (?:help|assist))\b"
     r"|[.!?]\s+(?:user|human|assistant)\s*:"
 )
-# Direct speech is neither a refusal nor a preamble.
+# Direct speech, which is neither a refusal nor a preamble.
 SPOKEN = (
     r"[,.!?…][\"”’']?\s+(?:[\w.]+\s+){0,3}(?:said|says|replied|answered|admitted|explained)\b"
     r"|[,.!?…][\"”’']\s+(?:said|says|replied|answered)\b"
@@ -125,8 +125,8 @@ NOTHING = r"^(?:[^\p{L}\p{N}]*|n/?a|none|null|nil)[.!]?$"
 # A repetition of the prompt's record.
 RECORD = r"^(?:subject: [^\n]{0,80}?)?\b(?:entities|numbers):\s"
 
-# References of a query to the text that it was written for, which a searcher has not seen. The
-# second pattern does not count if the passage has the word.
+# References of a query to the text that it was written for, which a searcher has not seen. A match
+# of the second pattern does not count if the passage has the same words.
 _A_TEXT = (
     r"(?:passage|text|excerpt|extract|paragraph|article|abstract|document|snippet|paper|study"
     r"|report|section|chapter|context|author|writer)s?"

@@ -1,5 +1,4 @@
-"""Search: by words (BM25), by vectors, by both; and how good a ranking is.
+"""Search by words (BM25), by vectors and by both, and measures of rankings.
 
-A ranking is an array of places in the list of documents, best first, int64 (queries, depth), with
-`NONE` behind the last document found.
+A ranking is an int64 array (queries, depth) of document numbers, best first, padded with `NONE`.
 """

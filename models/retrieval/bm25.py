@@ -1,9 +1,9 @@
-"""Search by words: BM25 as Lucene has it, with k1 = 1.5 and b = 0.75 (bm25s).
+"""Search by words: BM25 in Lucene's variant, with k1 = 1.5 and b = 0.75 (bm25s).
 
-Words are those of `words.split`. Where the first documents are certainly English, by the share of
-its commonest words, stop words (bm25s' list) are left out and the others stemmed (Snowball);
-documents in another language, or too few to tell, are taken as they are. An index is a directory,
-written once, then read without building it again.
+Words are those of `words.split`. If the first documents are English, judged by the share of its
+most frequent words, stop words (bm25s' list) are left out and the others are stemmed (Snowball).
+Documents in another language, or too few to judge, are indexed unchanged. An index is saved to a
+directory and loaded without rebuilding.
 """
 
 import json
@@ -21,19 +21,18 @@ import numpy.typing as npt
 
 from tercet.models.retrieval.rankings import NONE, Places, Scores
 from tercet.models.retrieval.words import split
+from tercet.models.runs import places_within
 from tercet.models.text.languages import is_english
 
 _K1, _B = 1.5, 0.75
-# Documents from which the language is told, and those whose words are in memory at once.
+# Documents by which the language is judged, and documents whose words are in memory at once.
 _SAMPLE, _LOT = 1_000, 8_192
 
 
 @dataclass(frozen=True)
 class Bm25:
-    """An index of documents by their words.
-
-    english: without stop words, and stemmed. average: words of a document.
-    """
+    """A BM25 index. index: bm25s' index, None if no document has a word. english: whether stop
+    words are left out and the others stemmed. average: mean number of words of a document."""
 
     index: Any
     english: bool
@@ -43,9 +42,9 @@ class Bm25:
 
 @dataclass(frozen=True)
 class _Counted:
-    """Words of some documents, sorted by word: which, in which document, and how often.
+    """Word counts of some documents, as columns sorted by word.
 
-    Three arrays of one shape. documents: counted from the first of them, at `begin`.
+    documents: numbers relative to the first document, `begin`.
     """
 
     words: npt.NDArray[np.int32]
@@ -55,10 +54,10 @@ class _Counted:
 
 
 def build(documents: Iterable[str]) -> Bm25:
-    """The index of these documents; each is found by its place.
+    """Builds the index of documents, which are numbered in their order.
 
-    The documents are read once. Memory holds eight bytes for each distinct word of each document,
-    which is the index, and as much again until it is built.
+    The documents are read once. The index takes eight bytes of memory for each distinct word of
+    each document, and twice as much while it is built.
     """
     import bm25s
 
@@ -87,7 +86,7 @@ def build(documents: Iterable[str]) -> Bm25:
 
 
 def _count(words: Sequence[Sequence[str]], vocabulary: dict[str, int], begin: int) -> _Counted:
-    """The words of some documents; new ones join the vocabulary."""
+    """Counts the words of some documents; adds new words to the vocabulary."""
     ids = [vocabulary.setdefault(word, len(vocabulary)) for some in words for word in some]
     documents = np.repeat(np.arange(len(words)), [len(some) for some in words])
     both, counts = np.unique(np.array(ids, np.int64) * _LOT + documents, return_counts=True)
@@ -96,9 +95,9 @@ def _count(words: Sequence[Sequence[str]], vocabulary: dict[str, int], begin: in
 
 
 def _score_all(lots: list[_Counted], words: int, lengths: npt.NDArray[np.int64]) -> dict[str, Any]:
-    """The scores by word and document, as bm25s holds them: a sparse matrix by columns.
+    """The scores by word and document in bm25s' format, a sparse matrix in CSC.
 
-    lots: used up, so that the memory of each is free once it stands in the matrix.
+    lots: emptied, so that the memory of each is freed once it is in the matrix.
     """
     having = np.zeros(words, np.int64)
     for lot in lots:
@@ -111,66 +110,64 @@ def _score_all(lots: list[_Counted], words: int, lengths: npt.NDArray[np.int64])
     lots.reverse()
     while lots:
         lot = lots.pop()
-        own = np.bincount(lot.words, minlength=words)
-        # Within a word the documents are in order.
-        within = np.arange(len(lot.words)) - np.repeat(np.cumsum(own) - own, own)
-        at = free[lot.words] + within
+        counts = np.bincount(lot.words, minlength=words)
+        at = free[lot.words] + places_within(counts)
         documents = lot.documents.astype(np.int64) + lot.begin
         scores[at] = rarity[lot.words] * lot.counts / (lot.counts + norms[documents])
         places[at] = documents
-        free += own
+        free += counts
     return {"data": scores, "indices": places, "indptr": starts, "num_docs": len(lengths)}
 
 
 def search(bm25: Bm25, queries: Sequence[str], k: int) -> tuple[Places, Scores]:
-    """The places of the k best documents of each query and their scores, best first.
+    """Numbers and scores of the k best documents of each query, best first, (queries, k) each.
 
-    Both of shape (queries, k). A document that shares no word with the query is not found: behind
-    the last one stand `NONE` and 0. Of equal scores the smaller place comes first.
+    A document without a word of the query is not found; missing documents are `NONE` with score 0.
+    Equal scores are ordered by document number.
     """
     places = np.full((len(queries), k), NONE, dtype=np.int64)
     scores = np.zeros((len(queries), k), dtype=np.float32)
     if bm25.index is None:
         return places, scores
     for row, words in enumerate(words_of(queries, bm25.english)):
-        known = [word for word in words if word in bm25.index.vocab_dict]
-        if not known:
+        indexed = [word for word in words if word in bm25.index.vocab_dict]
+        if not indexed:
             continue
-        of_all = bm25.index.get_scores(known)
-        found = np.flatnonzero(of_all > 0)
-        if len(found) > k:
-            bound = np.partition(of_all[found], len(found) - k)[len(found) - k]
-            found = found[of_all[found] >= bound]
-        best = found[np.argsort(-of_all[found], kind="stable")[:k]]
+        of_all = bm25.index.get_scores(indexed)
+        matching = np.flatnonzero(of_all > 0)
+        if len(matching) > k:
+            bound = np.partition(of_all[matching], len(matching) - k)[len(matching) - k]
+            matching = matching[of_all[matching] >= bound]
+        best = matching[np.argsort(-of_all[matching], kind="stable")[:k]]
         places[row, : len(best)] = best
         scores[row, : len(best)] = of_all[best]
     return places, scores
 
 
 def score(bm25: Bm25, queries: Sequence[str], texts: Sequence[str]) -> Scores:
-    """What each text would score for the query beside it (pairs,), by the documents' statistics.
+    """The score of each text for its query, (pairs,), with the statistics of the index.
 
-    A document gets the score that `search` gives it; a text need not be one. As there, a word that
-    no document has counts for nothing.
+    An indexed document gets the score of `search`; other texts are scored alike. Words that no
+    document has are ignored.
     """
     scores = np.zeros(len(queries), dtype=np.float32)
     if bm25.index is None:
         return scores
-    asked, read = words_of(queries, bm25.english), words_of(texts, bm25.english)
-    known, starts = bm25.index.vocab_dict, bm25.index.scores["indptr"]
-    for row, (query, text) in enumerate(zip(asked, read, strict=True)):
+    query_words, text_words = words_of(queries, bm25.english), words_of(texts, bm25.english)
+    vocabulary, starts = bm25.index.vocab_dict, bm25.index.scores["indptr"]
+    for row, (query, text) in enumerate(zip(query_words, text_words, strict=True)):
         counts = Counter(text)
         norm = _K1 * (1 - _B + _B * len(text) / bm25.average)
         for word in query:
-            if word in known and counts[word]:
-                having = int(starts[known[word] + 1] - starts[known[word]])
+            if word in vocabulary and counts[word]:
+                having = int(starts[vocabulary[word] + 1] - starts[vocabulary[word]])
                 idf = math.log(1 + (bm25.documents - having + 0.5) / (having + 0.5))
                 scores[row] += idf * counts[word] / (counts[word] + norm)
     return scores
 
 
 def words_of(texts: Sequence[str], english: bool) -> list[list[str]]:
-    """The words of each text as the index has them. english: without stop words, and stemmed."""
+    """The words of each text as indexed. english: leave out stop words and stem the others."""
     from bm25s.stopwords import STOPWORDS_EN
     from Stemmer import Stemmer
 
@@ -190,43 +187,43 @@ def save(bm25: Bm25, folder: Path) -> None:
     folder.mkdir(parents=True)
     others = {f.name: getattr(bm25, f.name) for f in fields(bm25) if f.name != "index"}
     (folder / _OTHERS).write_text(json.dumps(others))
-    # Documents without any word have no index.
+    # There is no index if no document has a word.
     if bm25.index is not None:
         bm25.index.save(folder / _INDEX)
 
 
 def load(folder: Path) -> Bm25:
-    """The index that `save` wrote, its numbers mapped from their files. Raises OSError."""
+    """Loads an index that `save` wrote, with memory-mapped arrays. Raises OSError."""
     import bm25s
 
     others = json.loads((folder / _OTHERS).read_text())
-    there = (folder / _INDEX).is_dir()
-    return Bm25(bm25s.BM25.load(folder / _INDEX, mmap=True) if there else None, **others)
+    has_index = (folder / _INDEX).is_dir()
+    return Bm25(bm25s.BM25.load(folder / _INDEX, mmap=True) if has_index else None, **others)
 
 
 _RUNS = re.compile(r"\w+")
-# Characters before the first word of a snippet that was found.
+# Characters of a snippet before its first matching word.
 _LEAD = 40
 
 
 def word_places(text: str, sought: Set[str], english: bool) -> Iterator[tuple[int, int, str]]:
-    """Begin, end and word of each of the `sought` in the text, in order.
+    """Start, end and word of each occurrence of the sought words in the text, in order.
 
-    sought: as `bm25.words_of` gives them. english: as the index has it.
+    sought: words from `words_of`. english: as in `Bm25`.
     """
     runs = list(_RUNS.finditer(text))
     for run, words in zip(runs, words_of([run[0] for run in runs], english), strict=True):
         if len(words) == 1 and words[0] in sought:
             yield run.start(), run.end(), words[0]
         elif len(words) > 1:
-            # Letters of a script without spaces.
+            # A script without spaces, whose words are pairs of letters.
             for place in range(len(run[0])):
                 if (pair := run[0][place : place + 2].lower()) in sought:
                     yield run.start() + place, run.start() + place + len(pair), pair
 
 
 def snippet(text: str, sought: Set[str], english: bool, most: int) -> str:
-    """At most so many characters of the text, from a little before where most words are found."""
+    """At most `most` characters of the text, around the place with the most sought words."""
     places = list(word_places(text, sought, english)) if len(text) > most else []
 
     def words_from(begin: int) -> int:

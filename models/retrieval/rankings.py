@@ -1,7 +1,7 @@
-"""Rankings: by vectors, the sum of two, and their measures against graded judgements.
+"""Search by vectors, fusion of two rankings, and measures against graded judgements.
 
-A ranking is an array of places in the list of documents, best first, of shape (queries, depth),
-with `NONE` behind the last document found. The measures are those of trec_eval.
+A ranking is an array (queries, depth) of document numbers, best first, padded with `NONE`. The
+measures are those of trec_eval.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -10,30 +10,31 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from tercet.models.runs import places_within
+
 Places: TypeAlias = npt.NDArray[np.int64]
 Scores: TypeAlias = npt.NDArray[np.float32]
 Floats: TypeAlias = npt.NDArray[np.float64]
 
 NONE = -1
-"""Stands in a ranking where no further document was found."""
+"""Pads a ranking after its last document."""
 
 WEIGHT = 0.2
-"""BM25's weight beside the encoder's; chosen by `benchmarks/hybrid_weight.py`."""
+"""Weight of BM25 relative to the encoder; chosen by `benchmarks/hybrid_weight.py`."""
 
 
 def fuse(
     nearest: tuple[Places, Scores], worded: tuple[Places, Scores], weight: float = WEIGHT
 ) -> tuple[Places, Scores]:
-    """The places of the best by cosine and BM25 together and their sums, as deep as the deeper.
+    """The ranking by cosine and BM25 together, and its sums, (queries, the larger depth) each.
 
-    A document's sum is its cosine over the query's greatest, plus `weight` times its BM25 over the
-    query's greatest. A document that is not among the nearest counts with the cosine of the last
-    of them; one without a word of the query has no BM25. Of equal sums the smaller place comes
-    first; behind the last document stand `NONE` and 0.
+    A document's sum is its cosine divided by the query's largest cosine, plus `weight` times its
+    BM25 divided by the query's largest BM25. A document missing from `nearest` gets the cosine of
+    the last document there; a document missing from `worded` has BM25 0. Equal sums are ordered by
+    document number; missing documents are `NONE` with sum 0.
 
-    nearest: places and cosines of `search_vectors`. worded: places and scores of `bm25.search`, of
-        the same queries.
-    Raises ValueError where their numbers of queries differ.
+    nearest: result of `search_vectors`. worded: result of `bm25.search` for the same queries.
+    Raises ValueError if their numbers of queries differ.
     """
     if len(nearest[0]) != len(worded[0]):
         raise ValueError("rankings to add need the same queries")
@@ -41,14 +42,14 @@ def fuse(
     ranked = np.full((len(nearest[0]), depth), NONE, dtype=np.int64)
     ranked_sums = np.zeros(ranked.shape, dtype=np.float32)
     for row in range(len(ranked)):
-        (near, cosines), (found, scores) = (
+        (near, cosines), (lexical, scores) = (
             (places[row][places[row] != NONE], values[row][places[row] != NONE])
             for places, values in (nearest, worded)
         )
-        places, inverse = np.unique(np.concatenate([near, found]), return_inverse=True)
+        places, inverse = np.unique(np.concatenate([near, lexical]), return_inverse=True)
         sums = np.full(len(places), cosines[-1] if len(cosines) else 0.0, dtype=np.float64)
         sums[inverse[: len(near)]] = cosines
-        # Where even the nearest points away, cosines stay as they are.
+        # Cosines are not divided if even the largest is not positive.
         sums /= greatest if len(cosines) and (greatest := cosines[0]) > 0 else 1.0
         if len(scores):
             sums[inverse[len(near) :]] += weight * scores / scores[0]
@@ -58,37 +59,39 @@ def fuse(
 
 
 def without(ranking: tuple[Places, Scores], left_out: Sequence[int]) -> tuple[Places, Scores]:
-    """Places and scores without one document of each query; `NONE` leaves none out."""
+    """The ranking and its scores without one document per query; `NONE` removes nothing."""
     documents, scores = ranking
     places = np.array(left_out, dtype=np.int64)[:, None]
     gone = (documents == places) & (places != NONE)
     order = np.argsort(gone, axis=1, kind="stable")
-    kept = np.where(gone, NONE, documents), np.where(gone, np.float32(0), scores)
-    return np.take_along_axis(kept[0], order, axis=1), np.take_along_axis(kept[1], order, axis=1)
+    remaining = np.where(gone, NONE, documents), np.where(gone, np.float32(0), scores)
+    return np.take_along_axis(remaining[0], order, axis=1), np.take_along_axis(
+        remaining[1], order, axis=1
+    )
 
 
 def first_of(ranking: Places, groups: npt.NDArray[np.int64]) -> Places:
-    """The ranking of groups of documents, each at the rank order of its best one.
+    """The ranking of groups of documents; each group is ranked by its best document.
 
-    groups: the place of each document's group, of shape (documents,).
+    groups: (documents,), the group number of each document.
     """
     ranked = np.full_like(ranking, NONE)
     for row, places in enumerate(ranking):
-        found = groups[places[places != NONE]]
-        _, first = np.unique(found, return_index=True)
-        ranked[row, : len(first)] = found[np.sort(first)]
+        row_groups = groups[places[places != NONE]]
+        _, first = np.unique(row_groups, return_index=True)
+        ranked[row, : len(first)] = row_groups[np.sort(first)]
     return ranked
 
 
 def measure(ranking: Places, judged: Sequence[Mapping[int, int]]) -> dict[str, Floats]:
-    """Figures of each query, in [0, 1], of shape (queries,).
+    """Measures of each query, in [0, 1], (queries,) each.
 
-    `ndcg@10` (a grade is its gain, discounted by log2 of rank + 1), `recall@10`, `recall@100`,
-    `map` (mean average precision over the whole depth) and `mrr@10`. A document counts as relevant
-    from grade 1; negative grades gain nothing.
+    `ndcg@10` (the gain is the grade, discounted by log2 of rank + 1), `recall@10`, `recall@100`,
+    `map` (average precision over the whole depth) and `mrr@10`. A document is relevant from grade
+    1; negative grades have no gain.
 
-    judged: for each query the grades of the documents by place, at least one of them above 0. A
-    document without a grade is not relevant.
+    judged: for each query, grades by document number, at least one above 0. A document without a
+    grade is not relevant.
     Raises: ValueError for another number of queries, and for a query without a relevant document.
     """
     if len(judged) != len(ranking):
@@ -120,21 +123,21 @@ def measure(ranking: Places, judged: Sequence[Mapping[int, int]]) -> dict[str, F
 
 Vectors = npt.NDArray[np.float32]
 
-# Numbers in one block of a product: 16 MB in float32. Documents of a block, at least, since the
-# best so far are sorted once a block.
+# Numbers in one block of a product (16 MB in float32), and the least documents of a block, since
+# the best documents are sorted once per block.
 _NUMBERS, _GATHERED = 1 << 22, 1 << 15
 
 
 def search_vectors(queries: Vectors, documents: Iterable[Vectors], k: int) -> tuple[Places, Scores]:
-    """The places of the k nearest documents of each query and their cosines, best first.
+    """Numbers and cosines of the k nearest documents of each query, best first, (queries, k) each.
 
-    Both of shape (queries, k); behind the last document stand `NONE` and -inf. Of equal cosines
-    the smaller place comes first. Time is that of the matrix product; memory holds the queries, one
-    block of documents and the result.
+    Missing documents are `NONE` with -inf. Equal cosines are ordered by document number. Most of
+    the time goes to the matrix product; memory holds the queries, one block of documents and the
+    result.
 
-    queries: (n, d), vectors of length one. documents: blocks of such vectors, (any, d); their rows
-        are counted through all blocks.
-    Raises: ValueError where a vector is not finite.
+    queries: (n, d), unit vectors. documents: blocks of unit vectors, (any, d); rows are numbered
+        across all blocks.
+    Raises: ValueError if a vector is not finite.
     """
     places = np.full((len(queries), k), NONE, dtype=np.int64)
     scores = np.full((len(queries), k), -np.inf, dtype=np.float32)
@@ -152,7 +155,7 @@ def search_vectors(queries: Vectors, documents: Iterable[Vectors], k: int) -> tu
 
 
 def _gathered(documents: Iterable[Vectors]) -> Iterator[Vectors]:
-    """The same documents in blocks that are not small, but for the last."""
+    """The same documents in blocks of at least `_GATHERED`, except the last."""
     some: list[Vectors] = []
     for block in documents:
         some.append(block)
@@ -164,25 +167,26 @@ def _gathered(documents: Iterable[Vectors]) -> Iterator[Vectors]:
 
 
 def _keep_best(places: Places, scores: Scores, cosines: Scores, begin: int) -> None:
-    """Puts what a block has to offer among the best so far, in place."""
+    """Merges the documents of a block into the best so far, in place. begin: the block's first
+    document number."""
     k = places.shape[1]
-    # Of equal ones the earlier stays, so what comes later must be nearer than the k-th.
-    taken = cosines > scores[:, -1:]
-    if taken.sum(axis=1).max(initial=0) > k:
-        # What is nearer than the k-th of the block, and of those as near as it the first.
+    # The earlier document wins a tie, so a later one must be strictly nearer than the k-th.
+    better = cosines > scores[:, -1:]
+    if better.sum(axis=1).max(initial=0) > k:
+        # Those nearer than the block's k-th, and the first of those equally near.
         bound = -np.partition(-cosines, k - 1, axis=1)[:, k - 1, None]
         beyond = np.cumsum(cosines == bound, axis=1) + (cosines > bound).sum(axis=1)[:, None] > k
-        taken &= (cosines > bound) | ((cosines == bound) & ~beyond)
-    # Several times as fast as `nonzero` of two dimensions.
-    row, column = np.divmod(np.flatnonzero(taken), max(cosines.shape[1], 1))
+        better &= (cosines > bound) | ((cosines == bound) & ~beyond)
+    # Several times as fast as a two-dimensional `nonzero`.
+    row, column = np.divmod(np.flatnonzero(better), max(cosines.shape[1], 1))
     counts = np.bincount(row, minlength=len(cosines))
-    nth = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
+    nth = places_within(counts)
     width = k + counts.max(initial=0)
     both = np.full((len(cosines), width), -np.inf, dtype=np.float32)
     from_both = np.full(both.shape, NONE, dtype=np.int64)
     both[:, :k], from_both[:, :k] = scores, places
     both[row, k + nth], from_both[row, k + nth] = cosines[row, column], column + begin
-    # Places grow from block to block, so a stable sort keeps the smaller place first.
+    # Document numbers grow from block to block, so a stable sort keeps the smaller number first.
     order = np.argsort(-both, axis=1, kind="stable")[:, :k]
     scores[:] = np.take_along_axis(both, order, axis=1)
     places[:] = np.take_along_axis(from_both, order, axis=1)

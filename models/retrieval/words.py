@@ -1,4 +1,4 @@
-"""The words of a text in any script, as a search by words compares them."""
+"""Splits text of any script into words for search."""
 
 import unicodedata
 
@@ -6,18 +6,18 @@ import regex
 
 from tercet.models.text.words import UNSPACED_LETTERS
 
-# Hangul too: Korean has spaces, but writes its particles onto the words.
+# Hangul too, since Korean joins particles to words.
 _PAIRED = UNSPACED_LETTERS + r"\uac00-\ud7a3"
-# Unlike `re`, `regex` counts combining marks, vowels of Hindi among them, as parts of a word.
+# Unlike `re`, `regex` treats combining marks, such as Hindi vowels, as parts of a word.
 _WORDS = regex.compile(rf"(?V1)[{_PAIRED}]+|[\w--[{_PAIRED}]]{{2,}}")
 _IS_PAIRED = regex.compile(f"[{_PAIRED}]").match
 
 
 def split(text: str) -> list[str]:
-    """Runs of letters, marks and digits, two at least, in lower case and Unicode's form NFKC.
+    """Runs of at least two letters, marks and digits, in lower case and NFKC.
 
-    Where a script has no spaces (Chinese, Japanese, Thai) and in Korean, each two neighbouring
-    letters are a word, as in Lucene's CJKAnalyzer, and so is a letter that stands alone.
+    In scripts without spaces (Chinese, Japanese, Thai) and in Korean, each pair of neighbouring
+    letters is a word, as in Lucene's CJKAnalyzer, and so is a single letter.
     """
     words: list[str] = _WORDS.findall(unicodedata.normalize("NFKC", text).lower())
     if text.isascii():

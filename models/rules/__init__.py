@@ -1,1 +1,1 @@
-"""Generators that need no model: rules that rewrite a sentence, one module a family."""
+"""Rules that rewrite sentences without a model, one module per family."""

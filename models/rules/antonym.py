@@ -1,4 +1,4 @@
-"""A negative by a word of the opposite meaning."""
+"""Negatives by replacing a word with its antonym."""
 
 import re
 from functools import cache, lru_cache
@@ -25,15 +25,16 @@ DATA_FILES = ("antonym.tsv",)
 
 _LISTS = word_lists(__file__)
 _SKIPPED = _LISTS["skipped"]
-# What a sentence wants or allows has no opposite that it wants as well: "for easy access".
+# The opposite of something wanted or allowed makes no sense: "for easy access".
 _WISH = re.compile(
     r"\b(?:to|must|should|ensur\w*|allow\w*|enabl\w*|so that|can|need\w*|want\w*|mak\w+ sure"
     r"|find\w*|select\w*|choos\w*|pick\w*)\b"
     r"|\bfor (?:an? |the )?$",
     re.IGNORECASE,
 )
-# What the rest of a sentence explains, or tells apart, would contradict the opposite: "so dry that
-# nothing grows". The words of `_PLAIN`, that say where, when or how many, bear an explanation.
+# An explanation or contrast in the rest of the sentence would contradict the opposite: "so dry that
+# nothing grows". The words of `_PLAIN`, which say where, when or how many, are not affected by
+# `_EXPLAINED`.
 _TOLD_APART = re.compile(
     r"\b(?:i\.e|e\.g|otherwise|instead|unlike|whereas|respectively|rather|contrast|too|so|thereby"
     r"|goal|aims?|purpose|whether|if not|or not"
@@ -47,12 +48,12 @@ _EXPLAINED = re.compile(
     r"|exclusively|ever|whenever|forc\w+)\b|n['’]t\b",
     re.IGNORECASE,
 )
-# And these explain even what `_PLAIN` says: "rejected because it came after noon".
+# Reasons that affect the words of `_PLAIN` too: "rejected because it came after noon".
 _REASON = re.compile(
     r"\b(?:because|although|though|even|enough|when|while|if|unless|once)\b", re.IGNORECASE
 )
 _PLAIN = _LISTS["plain"]
-# Of a deed: what else is done, still holds, or depends on it. "Took the offer, calling it fair".
+# Another action or state that depends on the verb: "Took the offer, calling it fair".
 _DEEDS = re.compile(
     r"\b(?:and|still|again|now|ever since|reopened|as soon as)\b|, (?:\w+ly )?\w+ing\b|^Having\b"
 )
@@ -60,13 +61,13 @@ _ORDERED = word_set("first before after")
 _ORDER = re.compile(
     r"\b(?:second|third|then|again|later|subsequent\w*|(?:after|before) \w+ last)\b", re.IGNORECASE
 )
-# "After nine years", "before a week of fog": how long it took.
+# Durations: "after nine years", "before a week of fog".
 _LONG = re.compile(
     rf" (?:about |almost |nearly |only |just |more than |less than )?(?:an?|several|some|many"
     rf"|\d+|{'|'.join(sorted(NUMBER_WORDS))})[\w-]* (?:\w+ )?"
     r"(?:second|minute|hour|day|night|week|month|year|decade|centur)"
 )
-# "Eat it before it melts", "resulting after computing": one deed rests on the other.
+# One action depends on another: "Eat it before it melts", "resulting after computing".
 _CLAUSE = re.compile(
     r" (?:[\w'’]+ing\b|(?:I|it|he|she|they|we|you)\b"
     r"|[^,.;]*\b(?:had|has|have|was|were|is|are|did|does)\b)"
@@ -76,7 +77,7 @@ _CLOCK = re.compile(rf"(?:\d|['’]clock|half|{'|'.join(sorted(NUMBER_WORDS))}) 
 _KIN = _LISTS["kin"]
 _PRONOUN = re.compile(r"\b(?:he|she|his|her|him|himself|herself)\b", re.IGNORECASE)
 _STOREYS = _LISTS["storeys"]
-# "The note above explains it", "as shown below" point into the text, and no fact hangs on them.
+# References within the text are not facts: "the note above explains it", "as shown below".
 _PLACES = word_set("above below outside")
 _POINTING = _LISTS["pointing"]
 _NO_PLACE = AUXILIARIES | CONJUNCTIONS | RELATIVES | PREPOSITIONS - {"of"}
@@ -86,10 +87,10 @@ def _by_form(kind: str) -> dict[str, frozenset[str]]:
     return {k.removeprefix(kind): words for k, words in _LISTS.items() if k.startswith(kind)}
 
 
-# Words that are of a term, or of another sense, before or behind these.
+# Words that form a term, or have another sense, before or behind the listed words.
 _NOT_BEFORE = _by_form("not before ")
 _NOT_BEHIND = _by_form("not behind ") | {"many": PREPOSITIONS}  # "for few years"
-# What else in a sentence goes with these alone, and not with their opposites.
+# Words elsewhere in the sentence that do not fit the opposite.
 _NOT_WITH = {
     word: re.compile(pattern, re.IGNORECASE)
     for words, pattern in (
@@ -115,15 +116,15 @@ _ENDINGS = _LISTS["endings"]
 _ROOT = 6  # letters that long words of one family share
 
 
-def antonym(given: MethodInput, params: Several, seed: int) -> pa.Table:
+def antonym(inputs: MethodInput, params: Several, seed: int) -> pa.Table:
     """One word of the sentence replaced by an antonym in the same form."""
     return exchanged(
-        given, seed, "antonym", "exchange_antonym", _senses(), params.per_sentence, 1, fits=_fits
+        inputs, seed, "antonym", "exchange_antonym", _senses(), params.per_sentence, 1, fits=_fits
     )
 
 
-def _fits(text: str, start: int, end: int, here: Around) -> bool:
-    """Whether the rest of the sentence lets the opposite stand here."""
+def _fits(text: str, start: int, end: int, context: Around) -> bool:
+    """Whether the rest of the sentence allows the opposite at text[start:end]."""
     form = text[start:end].lower()
     before = text[:start]
     if _TOLD_APART.search(text) or _REASON.search(text):
@@ -138,47 +139,50 @@ def _fits(text: str, start: int, end: int, here: Around) -> bool:
         return False  # "the wife of the reformer, of whom she told"
     if form not in _PLAIN and _WISH.search(before):
         return False
-    if form in _verbs() and (here.before == "by" or _DEEDS.search(text)):
+    if form in _verbs() and (context.before == "by" or _DEEDS.search(text)):
         return False
-    return _is_free(form, here, text[end:], before) and not _said_again(form, text)
+    return _is_free(form, context, text[end:], before) and not _repeats_family(form, text)
 
 
-def _is_free(form: str, here: Around, behind: str, before: str) -> bool:
-    """Whether the words around do not hold the place: no term, no idiom, no sense of its own."""
-    if here.after in _NOT_BEFORE.get(form, ()) or here.before in _NOT_BEHIND.get(form, ()):
+def _is_free(form: str, context: Around, behind: str, before: str) -> bool:
+    """Whether the neighbouring words allow another word: no term, no idiom, no special sense."""
+    if context.after in _NOT_BEFORE.get(form, ()) or context.before in _NOT_BEHIND.get(form, ()):
         return False
     if form not in _PLAIN:
-        if here.after in ("and", "or"):
+        if context.after in ("and", "or"):
             return False  # "hard or impossible to find"
-        if here.opens and behind[1:2].isupper():
+        if context.opens and behind[1:2].isupper():
             return False  # "Inner Loop of the Solver"
-    if (here.earlier, here.before) == ("to", "be") or "without" in (here.earlier, here.before):
+    if (context.earlier, context.before) == ("to", "be") or "without" in (
+        context.earlier,
+        context.before,
+    ):
         return False  # "in order to be consistent", "without an invalid ticket"
-    if here.opens and is_past_form(here.after):
+    if context.opens and is_past_form(context.after):
         return False  # "Long regarded as"
     if form in ("later", "earlier"):
-        return here.after == "than"
+        return context.after == "than"
     if form in ("before", "after"):
-        rests = here.before == "only" or _CLAUSE.match(behind) is not None
-        length = here.after in _BARE_LENGTHS or is_number(here.after) or _LONG.match(behind)
+        rests = context.before == "only" or _CLAUSE.match(behind) is not None
+        length = context.after in _BARE_LENGTHS or is_number(context.after) or _LONG.match(behind)
         return not (rests or length)
     if form in ("lower", "upper"):
-        return here.after in _STOREYS or behind[1:2].isupper()  # "the lower Danube"
+        return context.after in _STOREYS or behind[1:2].isupper()  # "the lower Danube"
     if form in ("morning", "evening"):
         return not _CLOCK.search(before)  # "at two in the evening"
     if form in _PLACES:
-        return _is_place(here)
+        return _is_place(context)
     if form == "more":
-        return here.later not in ("one", "once", "1", "zero", "0")  # "less than one sample"
+        return context.later not in ("one", "once", "1", "zero", "0")  # "less than one sample"
     if form == "never":
-        return _is_habit(here) and "again" not in behind
+        return _is_habit(context) and "again" not in behind
     if form == "closed":
-        return here.after in DETERMINERS  # "a set that is opened"
-    return form != "known" or here.after == "to"
+        return context.after in DETERMINERS  # "a set that is opened"
+    return form != "known" or context.after == "to"
 
 
-def _said_again(form: str, text: str) -> bool:
-    """Whether a word of its family, or of the opposite's, ties the sentence to what it says.
+def _repeats_family(form: str, text: str) -> bool:
+    """Whether the text has another word of the family of the form, or of an antonym's family.
 
     "The minimizer that minimizes", "decode it with the encoder".
     """
@@ -188,24 +192,24 @@ def _said_again(form: str, text: str) -> bool:
     return any(_is_kin(word, other) for other in _others(form) for word in words)
 
 
-def _is_place(here: Around) -> bool:
-    """Whether "above" and the like say where something is, and not where in the text."""
-    if here.before in _POINTING or here.before in DETERMINERS | PREPOSITIONS:
+def _is_place(context: Around) -> bool:
+    """Whether "above" and the like name a real place, not a place in the text."""
+    if context.before in _POINTING or context.before in DETERMINERS | PREPOSITIONS:
         return False
-    if here.after in _NO_PLACE or here.after in openers():
+    if context.after in _NO_PLACE or context.after in openers():
         return False
-    return not (is_adverb_form(here.after) or is_past_form(here.after))
+    return not (is_adverb_form(context.after) or is_past_form(context.after))
 
 
-def _is_habit(here: Around) -> bool:
-    """Whether "never" tells of a habit: what never came to be did not sometimes come to be."""
-    if here.before in ("has", "have", "had", "was", "were"):
+def _is_habit(context: Around) -> bool:
+    """Whether "never" describes a habit; "sometimes" cannot replace it for a single event."""
+    if context.before in ("has", "have", "had", "was", "were"):
         return False
-    return here.before in ("is", "are", "be") or not is_past_form(here.after)
+    return context.before in ("is", "are", "be") or not is_past_form(context.after)
 
 
 def _is_kin(word: str, form: str) -> bool:
-    """Whether a word, in small letters, is of the family of a form: "minimal", "minimum"."""
+    """Whether a lower-case word is of the family of a form: "minimal" and "minimum"."""
     root = _ENDING.sub("", form)[:_ROOT]
     if not word.startswith(root):
         return False
@@ -214,7 +218,7 @@ def _is_kin(word: str, form: str) -> bool:
 
 @cache
 def _others(form: str) -> frozenset[str]:
-    """The antonyms that may come for a form, of one word."""
+    """The one-word antonyms of a form."""
     senses = _senses()[0].get(form, ())
     return frozenset(o for sense in senses for o in (*sense.others, *sense.past) if " " not in o)
 

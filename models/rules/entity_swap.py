@@ -1,8 +1,8 @@
-"""A negative by an entity swapped for a graph neighbour of its type (GCSE §3.1, eqs. 5-8).
+"""Negatives by swapping an entity for a graph neighbour of its type (GCSE §3.1, eqs. 5-8).
 
-Mentions can be swapped that are surely nouns, heads of their phrases, and not parts of a term. What
-a pipeline found, in whatever language, is a name: it only must stand apart from its neighbours, and
-gives way to names of exactly its type.
+A mention can be swapped if it is surely a noun, the head of its phrase, and not part of a term.
+Entities of a spaCy pipeline, in any language, are names: they must only be separate from their
+neighbours, and are swapped for names of exactly their type.
 """
 
 import re
@@ -42,30 +42,31 @@ from tercet.models.generation import Method, MethodInput, Output, Several, metho
 from tercet.models.knowledge.lexicon import load_pairs
 from tercet.models.knowledge.pipeline import ELIDING, dictionary_form
 from tercet.models.knowledge.replacements import POOLS, PREFERRED, Pick, Replacements
+from tercet.models.runs import begins
 
 DATA_FILES = ("entity_swap.tsv",)
 
 _LISTS = word_lists(__file__)
 _IDIOMATIC = _LISTS["idiomatic"]
-# Named by what happens to something ("the application of"): as often a deed as a thing.
+# Endings of nouns that often name an action instead of a thing ("the application of").
 _DEEDS = ("tion", "sion", "ment", "ing", "al", "ure", "sis", "use", "age", "ance", "ence")
 _MASS = _LISTS["mass"]
 _MASS_ENDS = ("ness", "ism", "ance", "ence", "ity", "ics", "ship", "cy", "osis", "itis", "emia")
 _COUNTED = _LISTS["counted"]
-# "The author of the book" is somebody, "the end of the book" is a part of it.
+# Types whose nouns can be swapped before "of": "the author of the book", not "the end of the book".
 _WHOLE_TYPES = frozenset(("person", "animal", "plant", "illness", "food"))
 _BARE_TYPES = frozenset(("substance", "food", "illness"))
-# "Two years" says how long, and no other word does; "a year of" the same.
+# Types that measure something after a number or preposition: "two years", "for a year".
 _MEASURES = frozenset(("time", "money", "attribute"))
 _NEXT_TO = re.compile(r"(?:(\S+)\s+)?[\"“‘'`(\[]?$")
 _BEHIND = re.compile(r"[\"”’'`]?\s+(\S+)")
-# Where all nouns have capitals.
+# Languages in which all nouns are capitalised.
 _CAPITALISING = ("de", "lb")
 _TIED_BEFORE = frozenset("-/_.=@#~<$\\'’+*:&")
 _TIED_AFTER = frozenset("-/_=(@~<>\\+*^[&'’")
-# "L'Italie", "qu'Anne", "dell'Arno": a word that lost its last vowel to the name's first.
+# An elided word before a name: "L'Italie", "qu'Anne", "dell'Arno".
 _ELIDED = re.compile(r"(?<!\w)[^\W\d]{1,6}['’]\Z")
-# What a name from code is often called behind it.
+# Nouns that often follow an identifier ("the foo parameter").
 _CODE = _LISTS["code"]
 _ACRONYM = re.compile(r"[A-Z0-9]*[A-Z][A-Z0-9]+s?")
 _CLASSES = _LISTS["classes"]
@@ -73,7 +74,7 @@ _GIVEN_NAMES = _LISTS["given_names"]
 
 
 def name_class(name: str) -> str:
-    """What a proper name names, by one of its words; "" where none tells."""
+    """The class of a proper name (river, person, …) by one of its words; "" if unknown."""
     words = name.split(" ")
     # "Secretary of State" is no state.
     for word in (words[0],) if "of" in words else (words[-1], words[0]):
@@ -83,7 +84,7 @@ def name_class(name: str) -> str:
 
 
 def is_mass(noun: str) -> bool:
-    """Whether a noun's last word has no plural and takes no indefinite article."""
+    """Whether the last word is a mass noun: without plural and indefinite article."""
     last = noun.rpartition(" ")[2].casefold()
     if last in _COUNTED:
         return False
@@ -91,7 +92,7 @@ def is_mass(noun: str) -> bool:
 
 
 def takes_count_noun(text: str, start: int, end: int, lemma: str | None) -> bool:
-    """Whether a noun that has no plural would be wrong in the place of text[start:end]."""
+    """Whether only a count noun fits in the place of text[start:end]."""
     before = text[max(0, start - 12) : start].casefold().split()
     last = before[-1].lstrip("([\"'“‘`") if before else ""
     return last in ("a", "an", "each", "every", "one", "another") or is_plural(
@@ -107,9 +108,9 @@ def swappable(
 ) -> npt.NDArray[np.bool_]:
     """Which of the mentions of entities (row, text, type, start, end) can be swapped.
 
-    lemmas: their entities' texts. language: that of the pipeline that named them, if one did. A
-    mention fails where a neighbour does not decide that it is a noun and the head of its phrase,
-    inside a hyphened word or a longer name, in an idiom, and where it measures something.
+    lemmas: dictionary forms of their entities. language: of the pipeline that named them, else
+    None. A mention cannot be swapped if its neighbours do not show that it is a noun and the head
+    of its phrase, inside a hyphenated word, a longer name or an idiom, or if it measures something.
     """
     columns = (mentions[name].to_pylist() for name in ("row", "type", "start", "end"))
     fits = [
@@ -123,12 +124,12 @@ def swappable(
 
 
 def by_pipeline(kind: str, language: str | None) -> bool:
-    """Whether a pipeline gave an entity this type, since it reads this language."""
+    """Whether the type is a spaCy pipeline's. language: of the pipeline, None without one."""
     return language is not None and kind != "identifier"
 
 
 def _is_apart(text: str, start: int, end: int) -> bool:
-    """Whether neither neighbour is tied to the mention, as in a hyphened word; "l'" is no tie."""
+    """Whether no neighbour is joined to the mention, as in hyphenated words; "l'" may precede."""
     tied = start and text[start - 1] in _TIED_BEFORE
     if tied and not _ELIDED.search(text[max(0, start - 8) : start]):
         return False
@@ -138,7 +139,7 @@ def _is_apart(text: str, start: int, end: int) -> bool:
 
 
 def _is_within(text: str, start: int, end: int) -> bool:
-    """Whether a capital beside the mention tells that the name is longer, or a number behind it."""
+    """Whether a capitalised neighbour or a following number shows that the name is longer."""
     before = _NEXT_TO.search(text, max(0, start - 30), start)
     if before is not None and before.start(1) > 0 and before.group(1)[0].isupper():
         return True
@@ -149,48 +150,48 @@ def _is_within(text: str, start: int, end: int) -> bool:
 def _fits(text: str, start: int, end: int, kind: str, lemma: str | None) -> bool:
     if (start and text[start - 1] in "'’") or not _is_apart(text, start, end):
         return False
-    said = text[start:end]
-    here = around(text, start, end)
-    if said.isupper() and len(said) > 1 and has_kind(said.lower()):
+    phrase = text[start:end]
+    context = around(text, start, end)
+    if phrase.isupper() and len(phrase) > 1 and has_kind(phrase.lower()):
         return False  # "FLOAT" is the name of a type
     if kind == "identifier":
-        return not is_number(here.before) and (here.head or here.after in _CODE)
-    if kind == "time" and said[0].isupper() and not has_kind(said):
+        return not is_number(context.before) and (context.head or context.after in _CODE)
+    if kind == "time" and phrase[0].isupper() and not has_kind(phrase):
         return False
-    if kind == "name" or (said[0].isupper() and not here.opens):
+    if kind == "name" or (phrase[0].isupper() and not context.opens):
         is_common = lemma is not None and lemma == lemma.lower()
-        return _is_whole_name(text, start, end, kind, here, is_common)
-    if said != said.lower() and not here.opens:
+        return _is_whole_name(text, start, end, kind, context, is_common)
+    if phrase != phrase.lower() and not context.opens:
         return False
-    if said == "row" and (here.earlier, here.before) == ("in", "a"):
+    if phrase == "row" and (context.earlier, context.before) == ("in", "a"):
         return False
-    many = is_plural(said, lemma)
-    folded = said.casefold()
+    many = is_plural(phrase, lemma)
+    folded = phrase.casefold()
     if folded in _IDIOMATIC or (lemma or "").casefold() in _IDIOMATIC:
         return False
-    if kind in _MEASURES and (is_number(here.before) or here.before in PREPOSITIONS):
+    if kind in _MEASURES and (is_number(context.before) or context.before in PREPOSITIONS):
         return False
-    if here.after == "of" and " " not in said and kind not in _WHOLE_TYPES:
+    if context.after == "of" and " " not in phrase and kind not in _WHOLE_TYPES:
         return False
-    if " " not in said and folded.endswith(_DEEDS) and kind in ("code", "system", "tool"):
+    if " " not in phrase and folded.endswith(_DEEDS) and kind in ("code", "system", "tool"):
         return False
-    if is_noun(here, many):
+    if is_noun(context, many):
         return True
-    if not here.head or here.after in _TIED_AFTER:
+    if not context.head or context.after in _TIED_AFTER:
         return False
     bare = many or kind in _BARE_TYPES
-    if here.before in PREPOSITIONS:
-        return bare and here.before not in ("to", "as", "like", "by", "at", "on")
-    if here.before in ("and", "or"):
-        return many and here.after in (BOUNDARY, "are", "were", "can", "will")
-    return many and here.before in openers() and here.before.endswith("s")
+    if context.before in PREPOSITIONS:
+        return bare and context.before not in ("to", "as", "like", "by", "at", "on")
+    if context.before in ("and", "or"):
+        return many and context.after in (BOUNDARY, "are", "were", "can", "will")
+    return many and context.before in openers() and context.before.endswith("s")
 
 
 def _is_whole_name(
-    text: str, start: int, end: int, kind: str, here: Around, is_common: bool
+    text: str, start: int, end: int, kind: str, context: Around, is_common: bool
 ) -> bool:
-    """Whether a name stands alone, not inside a longer one, and is of a class that is known."""
-    said = text[start:end]
+    """Whether a name is complete, not part of a longer name, and has a known class."""
+    name = text[start:end]
     before = _NEXT_TO.search(text, max(0, start - 30), start)
     last = before.group(1) if before is not None and before.group(1) else ""
     if last[:1].isupper() and last.casefold() not in STOP_WORDS:
@@ -200,29 +201,33 @@ def _is_whole_name(
     behind = _BEHIND.match(text, end)
     if behind is not None and (behind.group(1)[0].isupper() or behind.group(1)[0].isdigit()):
         return False
-    if here.before == "of" and here.earlier not in DETERMINERS and kind == "name":
+    if context.before == "of" and context.earlier not in DETERMINERS and kind == "name":
         return False
-    if _ACRONYM.fullmatch(said.replace(".", "")):
-        return text[start - 1 : start] != "(" and not is_number(here.before) and here.head
-    if has_kind(said):
-        return here.head and here.before not in ("the", "and", "or", "of") and here.after != "and"
+    if _ACRONYM.fullmatch(name.replace(".", "")):
+        return text[start - 1 : start] != "(" and not is_number(context.before) and context.head
+    if has_kind(name):
+        return (
+            context.head
+            and context.before not in ("the", "and", "or", "of")
+            and context.after != "and"
+        )
     if kind == "name":
-        return name_class(said) != "" and here.after not in ("of", "and", "'s")
-    return here.head and not is_common and here.before not in ("the", "and", "or")
+        return name_class(name) != "" and context.after not in ("of", "and", "'s")
+    return context.head and not is_common and context.before not in ("the", "and", "or")
 
 
 _PARTS = re.compile(r"[A-Z]?[a-z]{3,}|[A-Z]{3,}(?![a-z])")
 _LONGEST_ACRONYM = 5
 _CAMEL = re.compile(r"[a-z0-9][A-Z]|[A-Z]{2}[a-z]{2}")
 
-# Mentions with one type, from which on a name that a pipeline found is taken for one.
+# Mentions of a name with one type that are needed before the type is trusted.
 _LEAST = 2
 
 Option: TypeAlias = tuple[int, str, str]  # node, text, pool
 
 
 def of_kind(kind: str | None, old: str, option: Option) -> bool:
-    """Whether the option is of the narrow kind, the class or the family of the old entity."""
+    """Whether the option has the old entity's narrow kind, class of names or identifier family."""
     _, new, pool = option
     if of_one_kind(old, new):
         return True
@@ -235,36 +240,38 @@ def of_kind(kind: str | None, old: str, option: Option) -> bool:
 
 
 def _of_one_family(old: str, new: str) -> bool:
-    """Whether two identifiers are names from one place, as "np.sum" and "np.mean", or begin or end
-    with the same word, as "fit_mean" and "fit_transform"."""
+    """Whether two identifiers share a namespace ("np.sum", "np.mean"), or their first or last word
+    ("fit_mean", "fit_transform")."""
     if "." in old or "." in new:
         return "." in old and old.rpartition(".")[0] == new.rpartition(".")[0]
-    mine, others = _PARTS.findall(old), _PARTS.findall(new)
+    old_parts, new_parts = _PARTS.findall(old), _PARTS.findall(new)
     if old.casefold().rstrip("s") == new.casefold().rstrip("s"):
         return False
-    # A function for a function: "set_dtype" stands for no "own_dtype".
-    if (not openers().isdisjoint(mine[:1])) != (not openers().isdisjoint(others[:1])):
+    # A function only replaces a function: not "own_dtype" by "set_dtype".
+    if (not openers().isdisjoint(old_parts[:1])) != (not openers().isdisjoint(new_parts[:1])):
         return False
-    return len(mine) > 1 < len(others) and (mine[0] == others[0] or mine[-1] == others[-1])
+    return len(old_parts) > 1 < len(new_parts) and (
+        old_parts[0] == new_parts[0] or old_parts[-1] == new_parts[-1]
+    )
 
 
 def same(lemma: str | None, text: str) -> bool:
-    """Whether two entities' texts are known to name one thing: "film" and "movie"."""
+    """Whether two entities are known synonyms, as "film" and "movie"."""
     return lemma is not None and text.casefold() in _synonyms().get(lemma.casefold(), ())
 
 
 @lru_cache(maxsize=1)
 def _synonyms() -> dict[str, set[str]]:
-    found: dict[str, set[str]] = {}
+    synonyms: dict[str, set[str]] = {}
     for group in load_pairs()[0]:
         if group.pos in ("noun", "entity"):
             for word in group.words:
-                found.setdefault(word, set()).update(group.words)
-    return found
+                synonyms.setdefault(word, set()).update(group.words)
+    return synonyms
 
 
 def shape(text: str) -> str:
-    """How an identifier or a name is written: "DataFrame" is "camel", "np.array()" "dotted()"."""
+    """The style of an identifier or a name: "DataFrame" is "camel", "np.array()" is "dotted()"."""
     core = text.removesuffix("()")
     if core.startswith("--"):
         kind = "flag"
@@ -284,9 +291,8 @@ def shape(text: str) -> str:
 
 
 def stands_in(new: str, old: str, language: str) -> bool:
-    """Whether a name can be written in another's place: in the same letter case, both or neither
-    with an article, and, where words before it are elided, with the same kind of letter in front.
-    """
+    """Whether a name fits in another's place: the same letter case, both or neither with an
+    article and, in languages with elision, the same kind of first letter."""
     if language in ELIDING and _onset(new) != _onset(old):
         return False
     return _case(new) == _case(old) and _articled(new, language) == _articled(old, language)
@@ -301,7 +307,7 @@ def _articled(name: str, language: str) -> bool:
 
 
 def _onset(name: str) -> str:
-    """A vowel, a consonant, or what is now the one and now the other ("l'Yonne", "le Yémen")."""
+    """The kind of the first letter: vowel, consonant, or h or y, which may be either in French."""
     letter = unicodedata.normalize("NFD", name.casefold())[:1]
     return letter if letter in "hy" else "vowel" if letter in "aeiouœæ" else "consonant"
 
@@ -311,19 +317,18 @@ def is_name(text: str) -> bool:
     return text != text.lower()
 
 
-# How often a sentence that lacks a replacement tries its next entities.
+# Rounds in which a sentence without enough replacements tries its next entities.
 _ROUNDS = 6
-# Replacements looked at beyond those needed, for one written like the old entity.
+# Additional replacements to examine, to find one that is written like the old entity.
 _LOOKAHEAD = 5
-# Types that say little of an entity, so that its letters must.
+# Types that are too broad, so that replacements must also have the same `shape`.
 _SHAPED = frozenset(("identifier", "name"))
-# How far one of these looks, and an even draw: what it meets may stand in the sentence already.
+# The same for these types and for uniform draws, which may hit entities of the sentence.
 _FAR_LOOKAHEAD = 11
-# A kind is a small part of its type, which lies scattered over the type's ring.
+# The same for narrow kinds, whose members are rare and scattered over their type's ring.
 _KIND_LOOKAHEAD = 63
-# Types whose entities are of one kind, so that any of T_r will do where a rule alone makes the
-# sentence; of the others ("data", "code", "clothing", of which a tie in a graph is none) only one
-# of T_p.
+# Types whose entities are so similar that any of T_r fits without a model's help. For other types
+# ("data", "code", "clothing") only T_p fits.
 _ALIKE = word_set("person place animal food illness plant vehicle building")
 
 
@@ -348,7 +353,11 @@ class Swaps(Several):
 
 @dataclass(frozen=True)
 class Entities:
-    """The graph's search, the nodes' texts by sorted id, the types' names by id, and hard edges."""
+    """The graph as `entity_swap` reads it.
+
+    replacements: the search. ids: sorted node ids. texts: text of each node, in the order of
+    `ids`. names: names of the types by id. hard: hard edges.
+    """
 
     replacements: Replacements
     ids: seeding.Ids
@@ -358,8 +367,8 @@ class Entities:
 
     @cached_property
     def types(self) -> dict[int, str]:
-        """By entity the type that most of its mentions have: a town once taken for a person is
-        none. What is mentioned once with its type has none, since it may be misread."""
+        """The type of most mentions of each entity, if at least `_LEAST` mentions have it. Rarer
+        types may be errors of the pipeline."""
         counted = sorted(
             (count, self.names[target], source)
             for batch in self.hard
@@ -371,10 +380,10 @@ class Entities:
         return {source: name for _, name, source in counted}
 
     def texts_of(self, ids: seeding.Ids) -> list[str | None]:
-        """The nodes' texts, None for ids that are no node."""
+        """The texts of nodes; None for ids that are not in the graph."""
         at = np.searchsorted(self.ids, ids).clip(max=max(len(self.ids) - 1, 0))
-        known = self.ids[at] == ids if len(self.ids) else np.zeros(len(ids), dtype=bool)
-        return list(self.texts.take(pa.array(at, mask=~known)).to_pylist())
+        listed = self.ids[at] == ids if len(self.ids) else np.zeros(len(ids), dtype=bool)
+        return list(self.texts.take(pa.array(at, mask=~listed)).to_pylist())
 
 
 @dataclass(frozen=True)
@@ -388,7 +397,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Choice:
-    """An entity of a sentence, all its mentions there, and what may stand in its place."""
+    """An entity of a sentence: its mentions there, its dictionary form, and its replacements."""
 
     places: tuple[Place, ...]
     lemma: str | None
@@ -396,7 +405,7 @@ class Choice:
 
 
 def open_graph(nodes: pa.Table, edges: Iterable[pa.RecordBatch]) -> Entities:
-    """What the method searches, of kg_nodes and kg_edges."""
+    """The graph of kg_nodes and kg_edges, prepared for `entity_swap`."""
     ids = nodes["node_id"].to_numpy()
     order = np.argsort(ids)
     texts = nodes["text"].combine_chunks().take(pa.array(order))
@@ -412,33 +421,32 @@ def open_graph(nodes: pa.Table, edges: Iterable[pa.RecordBatch]) -> Entities:
     return Entities(Replacements(nodes, read()), ids[order], texts, names, hard)
 
 
-def entity_swap(given: MethodInput, params: Swaps, seed: int) -> pa.Table:
-    """An entity of the sentence, in a seeded order, swapped in all its mentions there.
+def entity_swap(inputs: MethodInput, params: Swaps, seed: int) -> pa.Table:
+    """Swaps an entity in all its mentions in the sentence; entities are tried in a seeded order.
 
-    An entity is left alone where one of its mentions is not surely a noun on its own
-    (`whole_mentions`).
+    An entity is skipped if one of its mentions cannot be swapped (`swappable`).
 
-    The new one comes from T_p, else from T_r (`detail.pool`), and does not yet occur in the
-    sentence. With `one_kind` it is of the same narrow kind (`english/kinds.tsv`), or, if it is a
-    proper name or an identifier, from T_p, of the same class or family, and, if the nearest is
-    chosen, of the same `shape`. Where the ring has none such, the entity stays. A further
-    generation takes other entities, and other replacements when those run out.
+    The replacement comes from T_p, else from T_r (`detail.pool`), and does not occur in the
+    sentence. With `one_kind` it has the same narrow kind (`english/kinds.tsv`). A proper name or
+    an identifier is replaced from T_p by one of the same class or family and, with
+    `choice: nearest`, of the same `shape`. An entity without such a replacement is skipped.
+    Further generations swap other entities, and use other replacements when those run out.
     `detail` has the first mention and its new node.
     """
     output = Output()
-    texts, ids = given.texts(), given.ids().tolist()
-    mentions = _swappable(given)
-    found = choices(given, params, seed, "entity_swap", mentions)
-    for row, listed in sorted(found.items()):
+    texts, ids = inputs.texts(), inputs.ids().tolist()
+    mentions = _swappable(inputs)
+    by_row = choices(inputs, params, seed, "entity_swap", mentions)
+    for row, listed in sorted(by_row.items()):
         text = texts[row]
-        made = 0
+        count = 0
         depth = max((len(choice.options) for choice in listed), default=0)
         for level in range(depth):
             ready = [choice for choice in listed if level < len(choice.options)]
             for choice in ready:
-                if made < params.per_sentence:
-                    made += _swapped(
-                        output, ids[row], text, choice, choice.options[level], given.english
+                if count < params.per_sentence:
+                    count += _swapped(
+                        output, ids[row], text, choice, choice.options[level], inputs.english
                     )
     return output.table()
 
@@ -467,8 +475,8 @@ def _swapped(
 
 
 def surface(text: str, start: int, end: int, lemma: str | None, new: str) -> str:
-    """How the entity `new` is written in the place of text[start:end]: in its number, and with a
-    capital where a sentence begins."""
+    """The form of the entity `new` in the place of text[start:end]: plural if the old one is, and
+    capitalised at the beginning of a sentence."""
     old = text[start:end]
     if is_plural(old, lemma) and new.rpartition(" ")[2].isalpha():
         new = plural(new)
@@ -477,53 +485,50 @@ def surface(text: str, start: int, end: int, lemma: str | None, new: str) -> str
     return capitalised(new) if at_head and old[0].isupper() and plain else new
 
 
-def _swappable(given: MethodInput) -> pa.Table:
-    """The mentions of those entities all of whose mentions in the sentence can be swapped."""
-    mentions = given.located("entity")
+def _swappable(inputs: MethodInput) -> pa.Table:
+    """The mentions of entities whose mentions in the sentence can all be swapped."""
+    mentions = inputs.located("entity")
     nodes = mentions["node_id"].to_numpy()
-    lemmas = _entities(given, "entity_swap").texts_of(nodes)
-    fits = swappable(given.texts(), mentions, lemmas, given.language)
+    lemmas = _entities(inputs, "entity_swap").texts_of(nodes)
+    fits = swappable(inputs.texts(), mentions, lemmas, inputs.language)
     rows = mentions["row"].to_numpy()
     order = np.lexsort((nodes, rows))
-    new = np.ones(len(order), dtype=bool)
-    new[1:] = (np.diff(rows[order]) != 0) | (nodes[order][1:] != nodes[order][:-1])
     entity = np.empty(len(order), dtype=np.int64)
-    entity[order] = np.cumsum(new) - 1
+    entity[order] = np.cumsum(begins(rows[order], nodes[order])) - 1
     all_fit = np.bincount(entity, weights=~fits) == 0
     return mentions.filter(pa.array(all_fit[entity]))
 
 
-def _entities(given: MethodInput, purpose: str) -> Entities:
-    if given.replacements is None:
+def _entities(inputs: MethodInput, purpose: str) -> Entities:
+    if inputs.replacements is None:
         raise ValueError(f"the method {purpose!r} needs the knowledge graph")
-    found: Entities = given.replacements
-    return found
+    entities: Entities = inputs.replacements
+    return entities
 
 
 def choices(
-    given: MethodInput,
+    inputs: MethodInput,
     params: Swaps,
     seed: int,
     purpose: str,
     mentions: pa.Table,
     by_model: bool = False,
 ) -> dict[int, list[Choice]]:
-    """By anchor: its entities to swap, with their replacements, in the order drawn for `purpose`.
+    """The entities to swap with their replacements, by anchor, in the order drawn for `purpose`.
 
-    mentions: the entities' mentions, as `MethodInput.located` has them. by_model: whether a
-    language model will fit the sentence to the new entity: then one that would not fit by itself is
-    better than none, and every type will do.
+    mentions: as from `MethodInput.located`. by_model: whether a language model will adapt the
+    sentence; replacements that do not fit grammatically, and of every type, are then allowed.
     Anchors without such an entity are left out.
     """
-    entities = _entities(given, purpose)
-    texts = given.texts()
+    entities = _entities(inputs, purpose)
+    texts = inputs.texts()
     named = _named(mentions, seed, purpose)
     ids = mentions["mention_id"].to_numpy()[named.lead]
     nodes = mentions["node_id"].to_numpy()[named.lead]
     types = mentions["type"].take(pa.array(named.lead)).to_pylist()
     needed = params.per_sentence
     turns = int(named.place.max(initial=0)) // needed + 1
-    found: dict[int, list[Choice]] = {}
+    by_row: dict[int, list[Choice]] = {}
     shaped = np.array([name in _SHAPED for name in types], dtype=bool)
     short = np.ones(len(texts), dtype=bool)
     for turn in range(turns if by_model else min(turns, _ROUNDS)):
@@ -551,9 +556,9 @@ def choices(
             ):
                 row, place = int(named.row[i]), named.places(i)[0]
                 folded = texts[row].casefold()
-                of_pipeline = by_pipeline(types[i], given.language)
+                of_pipeline = by_pipeline(types[i], inputs.language)
                 if of_pipeline:
-                    # A name is written as it is: it has no plural.
+                    # Compare with the name as it is written: names have no plural.
                     lemma = texts[row][place.start : place.end]
                 options = [
                     (node, text, POOLS[code])
@@ -563,10 +568,12 @@ def choices(
                     if code and text and text.casefold() not in folded and not same(lemma, text)
                 ]
                 if of_pipeline:
-                    language = str(given.language)
-                    # Where most other mentions have another type, this one was misread.
-                    own = entities.types.get(int(nodes[i]), types[i])
-                    options = [o for o in options if entities.types.get(o[0]) == types[i] == own]
+                    language = str(inputs.language)
+                    # If most other mentions have another type, this one is an error.
+                    entity_type = entities.types.get(int(nodes[i]), types[i])
+                    options = [
+                        o for o in options if entities.types.get(o[0]) == types[i] == entity_type
+                    ]
                     fitting = [o for o in options if stands_in(o[1], lemma or "", language)]
                     options = fitting or (options if by_model else [])
                 else:
@@ -579,21 +586,21 @@ def choices(
                         options = _alike(options, lemma or "")
                 if options:
                     choice = Choice(named.places(i), lemma, tuple(options))
-                    found.setdefault(row, []).append(choice)
+                    by_row.setdefault(row, []).append(choice)
         for row in np.unique(named.row[turned]).tolist():
-            short[row] = len(found.get(row, ())) < needed
-    return found
+            short[row] = len(by_row.get(row, ())) < needed
+    return by_row
 
 
 def _fitting(
     options: list[Option], params: Swaps, text: str, place: Place, lemma: str | None, kind: str
 ) -> list[Option]:
-    """Those of the options that can stand in the entity's place with nothing else changed."""
+    """The options that fit in the entity's place without other changes to the sentence."""
     if kind in _SHAPED and not of_one_kind(lemma or "", options[0][1]):
-        own = shape(text[place.start : place.end])
-        alike = [option for option in options if shape(option[1]) == own]
+        old_shape = shape(text[place.start : place.end])
+        alike = [option for option in options if shape(option[1]) == old_shape]
         options = alike[: params.per_sentence + _LOOKAHEAD]
-        if own == "acronym" and kind == "name":
+        if old_shape == "acronym" and kind == "name":
             options = [o for o in options if o[2] == POOLS[PREFERRED]]
         return options
     if kind not in _ALIKE and not params.one_kind:
@@ -605,10 +612,11 @@ def _fitting(
 
 @dataclass(frozen=True)
 class _Named:
-    """The distinct entities of each sentence, in a drawn order.
+    """The distinct entities of each sentence, in a drawn order, as columns.
 
-    row: the anchor; lead: the entity's first mention; place: its place in the order; mentions: all
-    mentions (id, start, end), of which the entity's are first[i] to behind[i] of `by_node`.
+    row: the anchor. lead: the entity's first mention. place: its place in the drawn order of its
+    sentence. first, behind: the entity's mentions are by_node[first:behind]. mentions: columns id,
+    start and end of all mentions.
     """
 
     row: npt.NDArray[np.int64]
@@ -630,11 +638,7 @@ def _named(mentions: pa.Table, seed: int, purpose: str) -> _Named:
     rows = mentions["row"].to_numpy()
     nodes = mentions["node_id"].to_numpy()
     by_node = np.lexsort((np.arange(len(rows)), nodes, rows))
-    heads = np.ones(len(rows), dtype=bool)
-    heads[1:] = (rows[by_node][1:] != rows[by_node][:-1]) | (
-        nodes[by_node][1:] != nodes[by_node][:-1]
-    )
-    first = np.flatnonzero(heads)
+    first = np.flatnonzero(begins(rows[by_node], nodes[by_node]))
     lead = by_node[first]
     keys = seeding.draws(seed, purpose, mentions["mention_id"].to_numpy()[lead])
     order = np.lexsort((keys, rows[lead]))
@@ -654,7 +658,7 @@ def _named(mentions: pa.Table, seed: int, purpose: str) -> _Named:
 
 
 def _alike(options: list[Option], old: str) -> list[Option]:
-    """Names where the old entity is one, common nouns elsewhere."""
+    """The names among the options if the old entity is a name, else the common nouns."""
     name = is_name(old)
     return [option for option in options if is_name(option[1]) == name]
 

@@ -1,13 +1,13 @@
-"""Queries that a document's own author wrote: its title, and its headings.
+"""Queries from a document's title and headings.
 
-Each is written as somebody types it: without its number and marks, and a heading that other places
-have too behind the title of its page. It stands for the first passage below it, which is trained on
-without its context, since the query stands there; where the text has the words as well, or where
-many passages share them, `parse` and `select` refuse the query.
+A query is written as a user would type it: without numbering and marks. A heading that occurs in
+several places is preceded by the title of its page. Its positive is the first passage below the
+heading, without its context, which contains the query. `parse` and `select` refuse queries whose
+words are in the passage too, or that many passages share.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -16,14 +16,12 @@ import pyarrow as pa
 from tercet.models.generation import Method, MethodInput, Output, Params, methods
 from tercet.models.text.passages import above, as_typed
 
-# The place of a query in a document: the number of names in the path down to it.
-Depth = Callable[[Sequence[str]], int]
-# How many places, each a path in a file, a query is about, by its words in lower case.
+# The number of places (paths in files) with each query, by the casefolded query.
 Places: TypeAlias = Counter[str]
 
 
 def count_places(passages: Iterable[pa.RecordBatch]) -> Places:
-    """How many places could be asked for by each query; passages: source and context of all."""
+    """The number of places with each query. passages: batches of source and context."""
     places = set[tuple[str, ...]]()
     for batch in passages:
         columns = (batch[name].to_pylist() for name in ("source", "context"))
@@ -34,65 +32,56 @@ def count_places(passages: Iterable[pa.RecordBatch]) -> Places:
 
 
 def _queries(path: Sequence[str]) -> list[str]:
-    """What may be typed for the last name of a path, from the shortest on: the name, behind the
-    title of its page, and behind title and the name above it."""
+    """Queries for the last name of a path, the shortest first: the name; with the title of its
+    page; with the title and the name above."""
     title, *between, name = map(as_typed, path)
     longer = [(title, name), *([(title, between[-1], name)] if between else [])]
     return [name, *(" ".join(dict.fromkeys(names)) for names in longer)]
 
 
 def _query(path: Sequence[str], places: Places) -> str:
-    """The shortest that is of no other place, or the longest."""
+    """The shortest query that no other place has, else the longest."""
     if len(path) == 1:
         return as_typed(path[0])
     queries = _queries(path)
     return next((query for query in queries if places[query.casefold()] < 2), queries[-1])
 
 
-def _first_below(
-    operation: str, depth: Depth, given: MethodInput, params: Params, seed: int
-) -> pa.Table:
-    """For each path of that depth its last name, with the first passage below it."""
+def _first_below(operation: str, inputs: MethodInput, params: Params, seed: int) -> pa.Table:
+    """A query for each title or, with the operation `heading`, for each path of headings; its
+    positive is the first passage below it."""
     output = Output()
-    chosen, seen = set(given.anchors.tolist()), set[tuple[Any, tuple[str, ...]]]()
+    chosen, headings = set(inputs.anchors.tolist()), set[tuple[Any, tuple[str, ...]]]()
     names = ("sentence_id", "doc_id", "source", "context")
-    columns = zip(*(given.sentences[name].to_pylist() for name in names), strict=True)
+    columns = zip(*(inputs.sentences[name].to_pylist() for name in names), strict=True)
     first, last, under = None, None, None
     for row, (passage_id, doc_id, source, context) in enumerate(columns):
         path = above(context)
-        # A long file is several documents, one behind the other: the next goes on below the same
-        # title and a heading. Rows of a table that share a title, a category, have no headings.
+        # A long file is split into several adjacent documents: the next one continues under the
+        # same title and a heading. Table rows with the same title (a category) have no headings.
         if doc_id != last and (len(path) < 2 or (source, path[:1]) != under):
             first = doc_id
         last, under = doc_id, (source, path[:1])
-        place = (first, tuple(path[: depth(path)]))
-        if not place[1] or place in seen:
+        query_path = path[:1] if operation == "title" else path if len(path) > 1 else ()
+        place = (first, tuple(query_path))
+        if not place[1] or place in headings:
             continue
-        seen.add(place)
+        headings.add(place)
         if row in chosen:
-            query = _query(place[1], given.places or Counter())
+            query = _query(place[1], inputs.places or Counter())
             output.add(passage_id, query, operation)
     return output.table()
-
-
-def _title(path: Sequence[str]) -> int:
-    return 1
-
-
-def _heading(path: Sequence[str]) -> int:
-    """The whole path; none where it is the title alone."""
-    return len(path) if len(path) > 1 else 0
 
 
 METHODS = methods(
     *(
         Method(
-            *(name, "positive", "topic", partial(_first_below, name, depth)),
+            *(name, "positive", "topic", partial(_first_below, name)),
             open_passages=opened,
             as_anchor=True,
             each="passages",
             languages=(),
         )
-        for name, depth, opened in (("title", _title, None), ("heading", _heading, count_places))
+        for name, opened in (("title", None), ("heading", count_places))
     )
 )

@@ -1,4 +1,4 @@
-"""A negative by a negation put in or taken out."""
+"""Negatives by inserting or removing a negation."""
 
 import re
 from collections.abc import Iterator
@@ -37,20 +37,20 @@ DATA_FILES = ("negation.tsv",)
 
 _LISTS = word_lists(__file__)
 _VERBS = PLAIN_VERBS | IRREGULAR_VERBS
-# Sentences of documentation begin with their verb, in the base or in the third person.
+# Sentences of documentation begin with a verb, in the base form or in the third person.
 _FIRST = (DOCUMENTATION_VERBS | IRREGULAR_VERBS) - {"be", "do", "have", "show"}
-# "Compute the mean.", of a function, is what it does; "Use a list." is what its reader is told.
+# "Compute the mean." describes a function ("Does not"); "Use a list." is an instruction ("Do not").
 _DESCRIBING = (DOCUMENTATION_VERBS | _LISTS["describing"]) - word_set(
     "assume avoid pass specify use"
 )
 _TOLD = re.compile(r"\byou(?:r|rself)?\b|^Please\b", re.IGNORECASE)
-# Their third person is surely a verb within a sentence as well.
+# Verbs whose third person cannot be a plural noun inside a sentence.
 _INNER = PLAIN_VERBS - _LISTS["nouns_too"]
-# "See the guide" points elsewhere; its negation does not alter what the text is about.
+# "See the guide" is a reference; negating it does not change the meaning.
 _POINTERS = frozenset(("see", "refer"))
 
 _AUXILIARY = re.compile(
-    # "May not" is as often what is possible as what is forbidden.
+    # Without "may": "may not" is ambiguous between possibility and prohibition.
     r"\b(?:is|are|was|were|can|could|should|will|would|must|shall|does|do|did|has|have|had)\b"
     r"(?!['’])(?= )"
 )
@@ -71,9 +71,9 @@ _OUT = re.compile(
 _NOUN_BEFORE = _LISTS["noun_before"]
 _AFTER_PARTICIPLE = _LISTS["after_participle"]
 _TO = frozenset(("to", "not", "never", "cannot"))
-# "May not" and "may" are as often both true.
+# "May" and "may not" can both be true.
 _POSSIBLE = frozenset(("may", "might"))
-# Behind a negation these say that something is: without it they are wrong, or say nothing new.
+# Words that depend on the negation before them: without it they are wrong or say nothing new.
 _BOUND = re.compile(
     r"[^.;:,]{0,60}\b(?:any(?:body|more|one|thing|where)?|yet|at all|either|ever|until|but|much|"
     r"nor|necessarily)\b|[^.;:]{0,200}\bonly\b",
@@ -84,10 +84,10 @@ _DENIED = re.compile(
     r"|seldom|only|once|several|followed by|before|an? (?:large |small )?number of)\b|^Not\b",
     re.IGNORECASE,
 )
-# "Any of them can" becomes "none can", and "so dark was it" has no place for a "not".
+# "Not" does not negate "any of them can", and does not fit into "so dark was it".
 _UNDENIABLE = re.compile(r"^(?:So (?!far\b|the\b|it\b)|Such\b|Any\b)")
-# The rest explains what the sentence says, follows from it, or sets it against something: "it was
-# full, so we walked". Beside its opposite that makes no sense.
+# A reason, consequence or contrast in the sentence, which contradicts the negated sentence: "it was
+# full, so we walked".
 _RESTS_ON_IT = re.compile(
     r"\b(?:because|although|though|enough|otherwise|instead|rather|while|whereas|whenever|wherever"
     r"|unlike|since|therefore|hence|thus|why|too|but|even|until|by the time"
@@ -98,16 +98,16 @@ _RESTS_ON_IT = re.compile(
     r"|again)\b",
     re.IGNORECASE,
 )
-# "Whether it is" and "tests if it is" ask the same as "whether it is not".
+# "Whether it is" and "tests if it is" mean the same as "whether it is not".
 _ASKED = re.compile(
     r"\bwhether\b[^,]*$"
     r"|\b(?:ask|check|control|decid|determin|find|indicat|know|say|see|specif|tell|test|verif)\w*"
     r" (?:\w+ )?if\b[^,]*$",
     re.IGNORECASE,
 )
-# "After matches were invented", "as it grows": no news.
+# Subordinate clauses, which do not carry the statement: "after matches were invented".
 _ASIDE = re.compile(r"\b(?:when|after|as|than|where|how|whom)\b[^,]*$", re.IGNORECASE)
-# "All of them are not": of all, or of some?
+# "All of them are not" is ambiguous between all and some.
 _OF_ALL = re.compile(r"\b(?:all|every|each|both|half|most|some|many|always)\b", re.IGNORECASE)
 _DENIES_NEAR = re.compile(r"(?:n['’]t|\bnot|\bnever)\b[^.;,]*$")
 _DENIES_NEXT = re.compile(r" (?:\w+ )?(?:no|not|never|n['’]t)\b")
@@ -115,40 +115,41 @@ _NOT_WITHOUT = _LISTS["not_without"]
 _INVERTED = _LISTS["inverted"]
 _STILTED = _LISTS["stilted"]
 _NOUNS_AS_WELL = _LISTS["nouns_as_well"]
-# Behind "do" these are its verb; other words mostly make "do" the verb ("did well", "did yoga").
+# Verbs that can follow the auxiliary "do"; before other words "do" is mostly the main verb ("did
+# well", "did yoga").
 _DEEDS = (_VERBS | word_set("like need want seem work help matter")) - {"be", "do"}
-# Behind "can" and "will" these show that they were nouns: "the trash can is full".
+# Words that show that a preceding "can" or "will" is a noun: "the trash can is full".
 _NOUNS_VERBS = AUXILIARIES - word_set("be been being do have had")
-# Before these "did" is a verb ("did the work").
+# Words before which "did" is the main verb ("did the work").
 _DONE = DETERMINERS | OBJECTS | {"everything", "so", "well"}
-# Of the small words those that are verbs behind "did not".
+# Stop words that are verbs after "did not".
 _VERBS_TOO = word_set("be do have get let like own last")
 _WORD_BEFORE = re.compile(r"([\w'’]+)[\s,\"(]*$")
 _WORD_AFTER = re.compile(r"[\s]*([\w'’]+)")
 _FIRST_WORD = re.compile(r"[A-Z][a-z]+(?= [\w`\"'(:])")
 _INNER_VERB = re.compile(r"(?<=[\w`)] )[a-z]+(?= )")
 
-# (start, end, replacement) of each way to put a negation in
+# (start, end, replacement) of a change to the text.
 _Edit = tuple[int, int, str]
 
 
-def negation(given: MethodInput, params: Several, seed: int) -> pa.Table:
-    """A negation taken out where the sentence has one, else put in.
+def negation(inputs: MethodInput, params: Several, seed: int) -> pa.Table:
+    """Removes a negation if the sentence has one, else inserts one.
 
-    It goes behind an auxiliary (as "not" or "n't", by a draw), before the verb that begins
-    the sentence, or before a frequent verb. With `per_sentence` above one, several places are
-    tried, in the order of the text.
+    The negation is inserted after an auxiliary (as "not" or "n't", by a draw), before a verb at the
+    beginning of the sentence, or before a frequent verb. With `per_sentence` above one, several
+    places are tried, in the order of the text.
     """
-    drawn = seeding.uniforms(seed, "negation", given.ids()).tolist()
+    drawn = seeding.uniforms(seed, "negation", inputs.ids()).tolist()
     output = Output()
-    for text, sentence_id, draw in zip(given.texts(), given.ids().tolist(), drawn, strict=True):
+    for text, sentence_id, draw in zip(inputs.texts(), inputs.ids().tolist(), drawn, strict=True):
         if text.rstrip().endswith("?"):
             continue
         if _RESTS_ON_IT.search(text):
             continue
-        edits = list(_taken_out(text, params.per_sentence))
+        edits = list(_removals(text, params.per_sentence))
         operation = "remove_negation" if edits else "insert_negation"
-        for start, end, new in edits or _put_in(text, draw, params.per_sentence):
+        for start, end, new in edits or _insertions(text, draw, params.per_sentence):
             raw = _edited(text, start, end, new)
             if raw != text:
                 output.add(int(sentence_id), raw, operation, text[start:end].strip(), new)
@@ -160,7 +161,7 @@ def _edited(text: str, start: int, end: int, new: str) -> str:
     return capitalised(raw) if start == 0 and text[:1].isupper() else raw
 
 
-def _taken_out(text: str, limit: int) -> Iterator[_Edit]:
+def _removals(text: str, limit: int) -> Iterator[_Edit]:
     lowered = text.lower()
     if not any(cue in lowered for cue in ("not", "n't", "n’t", "never", "without")):
         return
@@ -187,15 +188,15 @@ def _without_negation(text: str, match: re.Match[str]) -> str | None:
         plain = _EXPANDED.get(word.lower().replace("’", "'"))
         return None if plain is None else in_shape_of(word, plain)
     if kind == "not":
-        here = around(text, match.start() + 1, match.end())
-        last = here.earlier if is_adverb_form(here.before) else here.before
-        if last in _POSSIBLE or here.before in _POSSIBLE or here.earlier in _POSSIBLE:
+        context = around(text, match.start() + 1, match.end())
+        last = context.earlier if is_adverb_form(context.before) else context.before
+        if last in _POSSIBLE or context.before in _POSSIBLE or context.earlier in _POSSIBLE:
             return None
-        return "" if last in AUXILIARIES and here.after != "to" else None
+        return "" if last in AUXILIARIES and context.after != "to" else None
     if kind == "never":
-        here = around(text, match.start(), match.end() - 1)
-        # "Never had she seen it": without it that is a question.
-        if here.before in _POSSIBLE or (here.opens and here.after in AUXILIARIES):
+        context = around(text, match.start(), match.end() - 1)
+        # Without "never", "Never had she seen it" would be a question.
+        if context.before in _POSSIBLE or (context.opens and context.after in AUXILIARIES):
             return None
         return None if text.startswith(("again", "before"), match.end()) else ""
     behind = _WORD_AFTER.match(text, match.end())
@@ -206,7 +207,7 @@ def _without_negation(text: str, match: re.Match[str]) -> str | None:
 
 
 def _supported(auxiliary: str, verb: str) -> str | None:
-    """ "does not return" to "returns"; None where the word behind "not" is no verb."""
+    """From "does not return" to "returns"; None if the word after "not" is not a verb."""
     low = auxiliary.lower()
     if verb not in _VERBS_TOO and (verb in STOP_WORDS or is_adverb_form(verb)):
         return None
@@ -217,22 +218,22 @@ def _supported(auxiliary: str, verb: str) -> str | None:
     return in_shape_of(auxiliary, forms_of(verb).past) if verb != "be" else f"{auxiliary} {verb}"
 
 
-def _put_in(text: str, draw: float, limit: int) -> list[_Edit]:
+def _insertions(text: str, draw: float, limit: int) -> list[_Edit]:
     edits: list[_Edit] = []
     if _DENIED.search(text) or _UNDENIABLE.match(text):
         return edits
     first = _FIRST_WORD.match(text)
-    # "Log of the input", "List of tensors": a noun.
+    # The first word is a noun before "of": "Log of the input", "List of tensors".
     if first is not None and not text.startswith(" of ", first.end()):
         word = first.group().lower()
-        here = around(text, 0, first.end())
+        context = around(text, 0, first.end())
         base = _thirds().get(word, word)
         if (
             word in _POINTERS
-            or here.after in AUXILIARIES
+            or context.after in AUXILIARIES
             or (
                 base in DOUBTFUL_OPENERS
-                and not (here.after in DETERMINERS or here.after in OBJECTS)
+                and not (context.after in DETERMINERS or context.after in OBJECTS)
             )
         ):
             pass
@@ -249,9 +250,9 @@ def _put_in(text: str, draw: float, limit: int) -> list[_Edit]:
 
 
 def _reaches_all(text: str, start: int, end: int) -> bool:
-    """Whether a negation here says one thing: nothing is done beside it, and none counted before.
+    """Whether a negation here is unambiguous: no second verb follows, no quantifier precedes.
 
-    "Was not cut and sold": was it sold?
+    "Was not cut and sold" leaves open whether it was sold.
     """
     if _ASKED.search(text, 0, start) or _ASIDE.search(text, 0, start):
         return False
@@ -260,21 +261,21 @@ def _reaches_all(text: str, start: int, end: int) -> bool:
 
 @cache
 def _thirds() -> dict[str, str]:
-    """The verb of each third person that may open a sentence."""
+    """From the third person of verbs that may open a sentence to their base form."""
     return {forms_of(verb).third: verb for verb in sorted(_FIRST)}
 
 
 @cache
 def _pasts() -> dict[str, str]:
-    """The verb of each past that is surely one; "be" and "have" take their negation otherwise."""
+    """From unambiguous past forms to their base form; "be" and "have" are negated differently."""
     pasts = {forms_of(verb).past: verb for verb in sorted(_VERBS - {"be", "have"})}
     return {past: verb for past, verb in pasts.items() if past not in (verb, "bit", "ground")}
 
 
 @cache
 def _owned() -> re.Pattern[str]:
-    """Behind "has", what shows that it is the verb; before other small words it is mostly an
-    auxiliary."""
+    """A pattern for words after "has" which show that it is the main verb; before other function
+    words it is mostly an auxiliary."""
     return re.compile(
         r" (?:(?:about|over|around|almost|nearly|roughly|approximately|exactly|just|at least"
         r"|at most|up to|more than|less than|fewer than) )?"
@@ -288,10 +289,10 @@ def _owned() -> re.Pattern[str]:
 
 @cache
 def _second_deed() -> re.Pattern[str]:
-    """ "And", or a comma, with another verb behind it."""
-    known = sorted({*_pasts(), *irregular_participles(), *_thirds()} - _NOUNS_AS_WELL)
+    """A pattern for "and", "or" or a comma before another verb."""
+    verbs = sorted({*_pasts(), *irregular_participles(), *_thirds()} - _NOUNS_AS_WELL)
     return re.compile(
-        rf"(?:\b(?:and|or)|,) (?:(?:have|has|had|\w+ly|never|not) )?(?:\w+ed|{'|'.join(known)})\b"
+        rf"(?:\b(?:and|or)|,) (?:(?:have|has|had|\w+ly|never|not) )?(?:\w+ed|{'|'.join(verbs)})\b"
     )
 
 
@@ -310,7 +311,7 @@ def _behind_auxiliaries(text: str, draw: float, limit: int) -> list[_Edit]:
             continue
         if last in _INVERTED or following in _STILTED or following.endswith(("n't", "n’t")):
             continue
-        # "The trash can is", "the king's will was": nouns.
+        # Nouns: "the trash can is", "the king's will was".
         if following in _NOUNS_VERBS or (word in ("can", "will") and last.endswith(("'s", "’s"))):
             continue
         if _is_denied(text, match):
@@ -325,13 +326,13 @@ def _behind_auxiliaries(text: str, draw: float, limit: int) -> list[_Edit]:
 
 
 def _is_denied(text: str, verb: re.Match[str]) -> bool:
-    """Whether a negation stands near the verb already."""
+    """Whether the verb already has a negation near it."""
     before = _DENIES_NEAR.search(text, max(0, verb.start() - 14), verb.start())
     return before is not None or _DENIES_NEXT.match(text, verb.end()) is not None
 
 
 def _negated(word: str, following: str, last: str, owns: bool, draw: float) -> str | None:
-    """The auxiliary with its negation, or None. owns: whether "has" is a verb there."""
+    """The negated auxiliary, or None. owns: whether "has" is the main verb."""
     if word in ("has", "have", "had") and (owns or not _is_participle(following)):
         small = following in STOP_WORDS or is_adverb_form(following) or following == "better"
         if last in MODALS or (small and not owns):
@@ -366,10 +367,10 @@ def _before_verbs(text: str, limit: int) -> list[_Edit]:
         last = before.group(1) if before is not None else ""
         if last.lower() in _NOUN_BEFORE or last.lower() in _TO or _is_denied(text, match):
             continue
-        here = around(text, match.start(), match.end())
-        if not (is_third_person(here) if third else is_past(here)):
+        context = around(text, match.start(), match.end())
+        if not (is_third_person(context) if third else is_past(context)):
             continue
-        if word == "did" and here.after not in _DONE:
+        if word == "did" and context.after not in _DONE:
             continue
         following = _WORD_AFTER.match(text, match.end())
         if (

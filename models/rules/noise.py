@@ -1,4 +1,4 @@
-"""Positives by disturbing the order and number of words (Generate-CSE, appendix on its modules)."""
+"""Positives by changing the order or number of words (Generate-CSE, appendix on its modules)."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -22,7 +22,7 @@ from tercet.models.text.word_noise import (
 )
 
 _WORD = re.compile(r"\S+")
-# A digit, a number word or a negation, with whatever is written to it.
+# A word with a digit, a number word or a negation.
 _NEGATIONS = (
     "no|not|never|none|nor|neither|nobody|nothing|nowhere|without|cannot|hardly|scarcely|barely"
     "|rarely|seldom|few|little|unless|except"
@@ -32,60 +32,64 @@ _FACT = re.compile(
 )
 
 
-def word_repetition(given: MethodInput, params: Several, seed: int) -> pa.Table:
+def word_repetition(inputs: MethodInput, params: Several, seed: int) -> pa.Table:
     """Some words repeated in place, up to 0.3 of them."""
 
     def repeat(words: Words, copy: int) -> Changed:
         return repeated(words, seed, copy)
 
-    return _generated(given, params.per_sentence, "word_repetition", 1, repeat)
+    return _generated(inputs, params.per_sentence, "word_repetition", 1, repeat)
 
 
-def cutoff(given: MethodInput, params: Several, seed: int) -> pa.Table:
+def cutoff(inputs: MethodInput, params: Several, seed: int) -> pa.Table:
     """Some words deleted, never a negation, a number, a word of a mention or of a name.
 
-    Of more than three words N from [1, min(6, floor(words / 3))] go. Where there are fewer others,
-    fewer go; a sentence without any has no row.
+    Sentences of more than three words lose N from [1, min(6, floor(words / 3))], or fewer if fewer
+    words can be deleted. A sentence without such words has no row.
     """
 
     def delete(words: Words, copy: int) -> Changed:
         return cut(words, seed, copy)
 
-    return _generated(given, params.per_sentence, "cutoff", SHORT + 1, delete, _can_go)
+    return _generated(inputs, params.per_sentence, "cutoff", SHORT + 1, delete, _can_go)
 
 
-def word_shuffle(given: MethodInput, params: Several, seed: int) -> pa.Table:
+def word_shuffle(inputs: MethodInput, params: Several, seed: int) -> pa.Table:
     """All words in a random order, never the order they had."""
 
     def shuffle(words: Words, copy: int) -> Changed:
         return shuffled(words, seed, copy)
 
-    return _generated(given, params.per_sentence, "word_shuffle", 2, shuffle)
+    return _generated(inputs, params.per_sentence, "word_shuffle", 2, shuffle)
 
 
-def _can_go(given: MethodInput, rows: Sequence[int]) -> npt.NDArray[np.bool_]:
-    """Which words of these anchors, one after another, bear neither a fact nor its denial."""
-    texts = given.texts()
+def _can_go(inputs: MethodInput, rows: Sequence[int]) -> npt.NDArray[np.bool_]:
+    """Whether each word of these anchors, concatenated, can be deleted without changing a fact."""
+    texts = inputs.texts()
     spans = [[match.span() for match in _WORD.finditer(texts[row])] for row in rows]
     flat = [
         texts[row][start:end]
-        for row, found in zip(rows, spans, strict=True)
-        for start, end in found
+        for row, row_spans in zip(rows, spans, strict=True)
+        for start, end in row_spans
     ]
     distinct = {word: _FACT.search(word) is None for word in set(flat)}
-    first = np.array([i == 0 for found in spans for i in range(len(found))], dtype=np.bool_)
-    # A capital within a sentence begins a name, whether it is a mention or not.
+    first = np.array([i == 0 for row_spans in spans for i in range(len(row_spans))], dtype=np.bool_)
+    # A capitalised word within a sentence is a name, even if it is not a mention.
     names = np.array([word[0].isupper() for word in flat], dtype=np.bool_) & ~first
     free = np.array([distinct[word] for word in flat], dtype=np.bool_) & ~names
-    if given.mentions is None:
+    if inputs.mentions is None:
         raise ValueError("this method needs mentions, and was given none")
-    # Places of all texts on one line: a row's characters begin at row * width.
+    # One coordinate for all texts: the characters of a row begin at row * width.
     width = 1 + max(map(len, texts), default=0)
-    base = np.repeat(np.array(rows, dtype=np.int64), [len(found) for found in spans]) * width
-    starts = base + np.array([start for found in spans for start, _ in found], dtype=np.int64)
-    ends = base + np.array([end for found in spans for _, end in found], dtype=np.int64)
+    base = (
+        np.repeat(np.array(rows, dtype=np.int64), [len(row_spans) for row_spans in spans]) * width
+    )
+    starts = base + np.array(
+        [start for row_spans in spans for start, _ in row_spans], dtype=np.int64
+    )
+    ends = base + np.array([end for row_spans in spans for _, end in row_spans], dtype=np.int64)
     for kind in ("entity", "quantity"):
-        mentions = given.located(kind)
+        mentions = inputs.located(kind)
         line = mentions["row"].to_numpy() * width
         begin = np.searchsorted(ends, line + mentions["start"].to_numpy(), side="right")
         behind = np.searchsorted(starts, line + mentions["end"].to_numpy(), side="left")
@@ -97,22 +101,22 @@ def _can_go(given: MethodInput, rows: Sequence[int]) -> npt.NDArray[np.bool_]:
 
 
 def _generated(
-    given: MethodInput,
+    inputs: MethodInput,
     copies: int,
     operation: str,
     least: int,
     change: Callable[[Words, int], Changed],
     free: Callable[[MethodInput, Sequence[int]], npt.NDArray[np.bool_]] | None = None,
 ) -> pa.Table:
-    split = [text.split() for text in given.texts()]
+    split = [text.split() for text in inputs.texts()]
     long = [i for i, words in enumerate(split) if len(words) >= least]
-    kept = [split[i] for i in long]
-    words = words_of(given.ids()[long], kept, free and free(given, long))
+    sources = [split[i] for i in long]
+    words = words_of(inputs.ids()[long], sources, free and free(inputs, long))
     changed = [sentences_of(change(words, copy)) for copy in range(copies)]
     output = Output()
-    for i, (sentence_id, source) in enumerate(zip(words.ids.tolist(), kept, strict=True)):
-        for made in changed:
-            new = made[i]
+    for i, (sentence_id, source) in enumerate(zip(words.ids.tolist(), sources, strict=True)):
+        for variants in changed:
+            new = variants[i]
             if operation == "word_shuffle":
                 new = in_another_order(new, source)
             if new and new != source:

@@ -1,4 +1,4 @@
-"""A positive by another way to write the same numbers: 3 and three, 1,000 and one thousand."""
+"""Positives by writing the same numbers in another way: 3 and three, 1,000 and one thousand."""
 
 import re
 
@@ -6,50 +6,56 @@ import pyarrow as pa
 
 from tercet.models.english.context import BOUNDARY, around, is_number, is_verb_like
 from tercet.models.english.numbers import FRACTIONS, SCALES, Number, in_words, numbers_in
-from tercet.models.english.words import STOP_WORDS, in_shape_of, replaced, word_lists, word_set
+from tercet.models.english.words import (
+    MONTH,
+    STOP_WORDS,
+    in_shape_of,
+    replaced,
+    word_lists,
+    word_set,
+)
 from tercet.models.generation import JOINT, Method, MethodInput, Output, Params, methods
 
 DATA_FILES = ("number_form.tsv",)
 
 _LISTS = word_lists(__file__)
-_MONTH = "(?:January|February|March|April|May|June|July|August|September|October|November|December)"
 _BEFORE = re.compile(
-    rf"(?:{_MONTH} |[#$€£¥+\-–—−=<>*^(\[]|[+*/=<>−-] |\b(?:[Nn]o|vol|pp?|chapter)\.? )$"
+    rf"(?:{MONTH} |[#$€£¥+\-–—−=<>*^(\[]|[+*/=<>−-] |\b(?:[Nn]o|vol|pp?|chapter)\.? )$"
 )
-_AFTER = re.compile(rf" (?:of )?{_MONTH}\b|['’]s\b|[-–—−](?:\d|[A-Z])|\s?[=<>*^+°]|[\w\])]")
+_AFTER = re.compile(rf" (?:of )?{MONTH}\b|['’]s\b|[-–—−](?:\d|[A-Z])|\s?[=<>*^+°]|[\w\])]")
 _PERCENT = re.compile(r"\s?%| per ?cent\b")
-# "2 1/2", "a half": the fraction is a part of what is said.
+# The fraction is only a part of the number: "2 1/2", "a half".
 _MIXED = re.compile(r"(?:\d|\ban?|\bone)[ -]$", re.IGNORECASE)
 _LONGEST_IN_WORDS = 3
 _NEXT = re.compile(r"[ -]([^\W\d_]+)")
-# "1" as a word is no count before these, and "one" is one only behind those.
+# "1" is not a count before `_AFTER_ONE`; "one" is a count only after `_BEFORE_ONE`.
 _AFTER_ONE = word_set("or and to of day another other")
 _BEFORE_ONE = _LISTS["before_one"]
-# "2000 and 3000 meters": both or neither.
+# In "2000 and 3000 meters" both numbers must change, or neither.
 _JOINED = word_set("and or to of vs versus")
 _UNITS = _LISTS["units"]
 _LABELS = _LISTS["labels"]
 _YEARS = range(1500, 2101)
 
 
-# Numbers rewritten in a sentence, at most.
+# Maximum of rewritten numbers per sentence.
 _MOST = 4
 
 
-def number_form(given: MethodInput, params: Params, seed: int) -> pa.Table:
-    """The numbers of the sentence's quantity mentions are written otherwise; values stay.
+def number_form(inputs: MethodInput, params: Params, seed: int) -> pa.Table:
+    """Writes the numbers of the sentence's quantities in another way, with the same values.
 
-    With several, `old` and `new` hold all of them, the mention is the first.
+    `old` and `new` of `detail` have all changed numbers, `mention_id` the first.
     """
-    mentions = given.located("quantity")
+    mentions = inputs.located("quantity")
     columns = mentions.select(["row", "mention_id", "node_id", "text", "start"])
-    texts = given.texts()
-    ids = given.ids().tolist()
+    texts = inputs.texts()
+    ids = inputs.ids().tolist()
     by_row: dict[int, list[tuple[int, int, str, int]]] = {}
-    for row, mention_id, node_id, said, start in zip(
+    for row, mention_id, node_id, text, start in zip(
         *(column.to_pylist() for column in columns.columns), strict=True
     ):
-        by_row.setdefault(row, []).append((mention_id, node_id, said, start))
+        by_row.setdefault(row, []).append((mention_id, node_id, text, start))
     output = Output()
     for row, quantities in by_row.items():
         changes = _changes(texts[row], quantities)[:_MOST]
@@ -67,11 +73,11 @@ def number_form(given: MethodInput, params: Params, seed: int) -> pa.Table:
 def _changes(
     text: str, quantities: list[tuple[int, int, str, int]]
 ) -> list[tuple[int, int, str, int, int]]:
-    """(start, end, new text, mention, node) of each number that has another form, in order."""
+    """(start, end, new text, mention, node) of each number with another form, in text order."""
     changes: list[tuple[int, int, str, int, int]] = []
     done = 0
-    for mention_id, node_id, said, start in quantities:
-        for number in numbers_in(said):
+    for mention_id, node_id, mention, start in quantities:
+        for number in numbers_in(mention):
             begin, end = start + number.start, start + number.end
             if begin >= done:
                 change = rewritten(text, begin, end, number)
@@ -83,9 +89,9 @@ def _changes(
 
 
 def rewritten(text: str, begin: int, end: int, number: Number) -> tuple[int, str] | None:
-    """(end of what is replaced, its new form) for the number at text[begin:end], or None.
+    """(end of the replaced span, new text) for the number at text[begin:end], or None.
 
-    A percent sign behind the number is part of what is replaced.
+    The replaced span includes a percent sign behind the number.
     """
     if _BEFORE.search(text[max(0, begin - 12) : begin]):
         return None
@@ -103,37 +109,41 @@ def rewritten(text: str, begin: int, end: int, number: Number) -> tuple[int, str
 
 
 def _with_capital(begin: int, number: Number, new: str) -> str:
-    """The head of a sentence keeps its capital; digits there become a word with one."""
+    """The new text, capitalised at the beginning of a sentence."""
     at_head = begin == 0 or number.text[0].isupper()
     return in_shape_of("A" if at_head else "a", new)
 
 
 def _counts(text: str, begin: int, end: int, number: Number) -> bool:
-    """Whether the number surely counts something: no label ("page 8", "formula 51"), no pronoun
-    ("the two of them"), no value of code, no part of a name."""
+    """Whether the number surely counts something: it is not a label ("page 8"), a pronoun ("the two
+    of them"), a value in code or part of a name."""
     if number.form in ("fraction", "fraction_words"):
         return True
-    here = around(text, begin, end)
-    if here.before == "-" or text[begin - 1 : begin] in ("`", '"', "'", "/", "_"):
+    context = around(text, begin, end)
+    if context.before == "-" or text[begin - 1 : begin] in ("`", '"', "'", "/", "_"):
         return False
     behind = _NEXT.match(text, end)
     if behind is None:
-        # "For the two", "rows 1 and 2"; what a value is compared with stays a digit as well.
+        # "For the two", "rows 1 and 2", or a value that something is compared with.
         return False
     noun = behind.group(1)
     if number.value == 1 and (number.form == "words" or noun in _AFTER_ONE):
-        return number.form == "words" and here.before in _BEFORE_ONE and _is_content(noun)
+        return number.form == "words" and context.before in _BEFORE_ONE and _is_content(noun)
     if number.form == "digits" and not number.scale and number.value < 1000:
         if noun in _UNITS or (len(noun) < 3 and noun not in STOP_WORDS):
             return False
-        # A content word before it is what it numbers: "grade 3", "Figure 2", "version 3".
-        if not (here.before == BOUNDARY or here.before in STOP_WORDS or is_verb_like(here.before)):
+        # After a content word the number is its label: "grade 3", "Figure 2", "version 3".
+        if not (
+            context.before == BOUNDARY
+            or context.before in STOP_WORDS
+            or is_verb_like(context.before)
+        ):
             return False
-        if here.earlier in _LABELS or here.before in _LABELS:
+        if context.earlier in _LABELS or context.before in _LABELS:
             return False
         if noun in STOP_WORDS:
             return False
-    if here.before in _JOINED and is_number(here.earlier):
+    if context.before in _JOINED and is_number(context.earlier):
         return number.form == "words"
     return _is_content(noun) or noun in ("or", "to", "and", "more", "of", "other", "such")
 
@@ -160,9 +170,11 @@ def _other_percent(
 
 def _other_form(text: str, end: int, number: Number) -> str | None:
     if number.form == "fraction":
-        said = [f for f, v in FRACTIONS.items() if v == number.value and " " in f and f[:2] != "a "]
+        fractions = [
+            f for f, v in FRACTIONS.items() if v == number.value and " " in f and f[:2] != "a "
+        ]
         reduced = f"{number.value.numerator}/{number.value.denominator}"
-        return said[0] if said and reduced == number.text else None
+        return fractions[0] if fractions and reduced == number.text else None
     if number.form == "fraction_words":
         if not text.startswith(" of ", end):
             return None
@@ -172,7 +184,7 @@ def _other_form(text: str, end: int, number: Number) -> str | None:
         return None
     value = int(number.value)
     if number.form == "words":
-        # "One of" is hardly a number.
+        # "One of" is rarely a count.
         return None if value == 1 and text.startswith(" of ", end) else _in_digits(value)
     if number.scale:
         if number.scale.lower() == "hundred" or "." in number.digits:
@@ -183,9 +195,9 @@ def _other_form(text: str, end: int, number: Number) -> str | None:
     return _other_integer(number.text, value)
 
 
-def _other_integer(said: str, value: int) -> str | None:
+def _other_integer(text: str, value: int) -> str | None:
     short = _in_short_words(value)
-    if "," in said:
+    if "," in text:
         return short or str(value)
     if value <= 100 or (short and value % 100 == 0 and value not in _YEARS):
         return short
@@ -204,8 +216,8 @@ def _in_digits(value: int) -> str:
 def _in_short_words(value: int) -> str | None:
     if value >= 10**15:
         return None
-    said = in_words(value)
-    return said if len(said.split()) <= _LONGEST_IN_WORDS else None
+    words = in_words(value)
+    return words if len(words.split()) <= _LONGEST_IN_WORDS else None
 
 
 METHODS = methods(Method("number_form", "positive", "keeps", number_form, Params, ("mentions",)))

@@ -1,19 +1,19 @@
-"""Another number in the place of one: of the same form, and near it or at random.
+"""Draws a replacement for a number: of the same form, near the old value or at random.
 
-`near`: of the same number of digits, a year within sixty years. `random` (GCSE, table 6): a whole
-number of one to four digits, or of as many as the old one has, all lengths equally likely; in words
-from two to ninety-nine. Either way it stays what it is: a year a year, a day of a month such a day,
-a percentage up to 100 below that, and a number keeps its decimals and its scale word.
+`near`: with the same number of digits; a year within sixty years. `random` (GCSE, table 6): a whole
+number of one to four digits, or up to the length of the old one, all lengths equally likely; in
+words from two to ninety-nine. A year stays a year, a day of the month a day of the month, and a
+percentage up to 100 stays below 100. Decimals and scale word are kept.
 """
 
 import re
 from typing import Literal, TypeAlias
 
 from tercet.models.english.numbers import FRACTIONS, TENS, UNITS, Number, in_words, numbers_in
+from tercet.models.english.words import MONTH
 
 Value: TypeAlias = Literal["near", "random"]
 
-MONTH = "(?:January|February|March|April|May|June|July|August|September|October|November|December)"
 _AFTER_MONTH = re.compile(rf"{MONTH} $")
 _BEFORE_MONTH = re.compile(rf" (?:of )?{MONTH}\b")
 _YEARS = range(1500, 2100)
@@ -23,27 +23,26 @@ _AS_YEAR = re.compile(
 )
 _PERCENT = re.compile(r" ?%| per ?cent\b")
 _PLAIN = re.compile(r"(?P<whole>0|[1-9]\d{0,2}(?:,\d{3})+|[1-9]\d*)(?:\.(?P<decimals>\d+))?")
-# Digits of a random whole number, at most; before "million" fewer.
+# Maximum number of digits of a random whole number, and of one with a scale word.
 _LONGEST, _LONGEST_SCALED = 4, 3
 
 
 def other_number(
     text: str, begin: int, end: int, number: Number, draw: int, value: Value
 ) -> str | None:
-    """Another number of the same form, which may happen to be of the same value; None, and only
-    under `near`: none.
+    """Another number of the same form, possibly of the same value; None if `near` has none.
 
-    text[begin:end]: where the number stands; draw: 64 bits that decide. Fractions, and numbers in
-    words from a hundred on, have the same few choices under both values.
+    begin, end: span of the number in the text. draw: 64-bit draw. Fractions, and numbers in words
+    from a hundred on, have the same few choices under both values of `value`.
     """
     new = _of_its_form(text, begin, end, number, draw, value)
     return any_number(number.text, draw) if new is None and value == "random" else new
 
 
-def any_number(said: str, draw: int) -> str:
-    """A whole number from 2 to 99, in words if what is said is in words."""
+def any_number(old: str, draw: int) -> str:
+    """A whole number from 2 to 99, in words if the old number is in words."""
     value = 2 + draw % 98
-    return in_words(value) if any(map(str.isalpha, said)) else str(value)
+    return in_words(value) if any(map(str.isalpha, old)) else str(value)
 
 
 def _of_its_form(
@@ -54,7 +53,7 @@ def _of_its_form(
     if number.form == "fraction":
         return _other_fraction(number, draw)
     if number.form == "fraction_words":
-        return _other_said_fraction(text, end, number, draw, value)
+        return _other_fraction_words(text, end, number, draw, value)
     if value == "random" and 0 < number.value < 100:
         new = in_words(2 + draw % 98)
         return new.replace("-", " ") if " " in number.text else new
@@ -64,39 +63,39 @@ def _of_its_form(
 def _other_digits(
     text: str, begin: int, end: int, number: Number, draw: int, how: Value
 ) -> str | None:
-    said = number.digits
+    digits = number.digits
     value = number.value
     tail = f" {number.scale}" if number.scale else ""
-    if said.isdigit() and not tail:
+    if digits.isdigit() and not tail:
         by_month = _AFTER_MONTH.search(text[:begin]) or _BEFORE_MONTH.match(text, end)
         if value <= 31 and by_month:
             return str(2 + draw % 27)
-        if len(said) == 4 and (
+        if len(digits) == 4 and (
             int(value) in _YEARS or (1000 <= value < _YEARS.start and _AS_YEAR.search(text[:begin]))
         ):
             return str(_year(int(value), draw, how))
         if how == "near" and 10 <= value <= 100 and _PERCENT.match(text, end):
             return str(10 + draw % 90)
-    plain = _PLAIN.fullmatch(said)
+    plain = _PLAIN.fullmatch(digits)
     if how == "near" or plain is None:
-        return _template(said, draw) + tail
+        return _template(digits, draw) + tail
     if value <= 100 and not tail and _PERCENT.match(text, end):
         return f"{2 + draw % 98}{_decimals(plain, draw // 98)}"
     most = _LONGEST_SCALED if tail else max(_LONGEST, sum(map(str.isdigit, plain["whole"])))
     size, draw = 1 + draw % most, draw // most
     low = 10 ** (size - 1)
     whole, draw = low + draw % (9 * low), draw // (9 * low)
-    return (f"{whole:,}" if "," in said else str(whole)) + _decimals(plain, draw) + tail
+    return (f"{whole:,}" if "," in digits else str(whole)) + _decimals(plain, draw) + tail
 
 
 def _decimals(plain: re.Match[str], draw: int) -> str:
-    """As many decimals as the old number has."""
+    """Decimals of the old number's length."""
     places = len(plain["decimals"] or "")
     return f".{draw % 10**places:0{places}}" if places else ""
 
 
 def _year(value: int, draw: int, how: Value) -> int:
-    """A year in the same past or future of `_PRESENT`."""
+    """Another year, on the same side of `_PRESENT` as the old one."""
     low, high = (value - 60, value + 60) if how == "near" else (0, _YEARS.stop)
     if value > _PRESENT:
         low, high = _PRESENT, min(high, _YEARS.stop - 1)
@@ -106,22 +105,22 @@ def _year(value: int, draw: int, how: Value) -> int:
     return low + draw % (high - low + 1)
 
 
-def _template(said: str, draw: int) -> str:
-    """Other digits in the places of the old ones: leading zeros stay, and the zeros that end a
-    whole number, so that round numbers stay round."""
-    places = [i for i, c in enumerate(said) if c.isdigit()]
-    digits = "".join(said[i] for i in places)
+def _template(number: str, draw: int) -> str:
+    """The number with other digits. Leading zeros stay, as do trailing zeros of a whole number, so
+    that round numbers stay round."""
+    places = [i for i, c in enumerate(number) if c.isdigit()]
+    digits = "".join(number[i] for i in places)
     lead = len(digits) - len(digits.lstrip("0"))
     if lead == len(digits):
         lead -= 1
     core = digits[lead:]
-    zeros = "" if "." in said else "0" * (len(core) - len(core.rstrip("0")))
+    zeros = "" if "." in number else "0" * (len(core) - len(core.rstrip("0")))
     if zeros == core:
         zeros = ""
     length = len(core) - len(zeros)
     low = 10 ** (length - 1)
     new = "0" * lead + str(low + draw % (9 * low)) + zeros
-    chars = list(said)
+    chars = list(number)
     for place, digit in zip(places, new, strict=True):
         chars[place] = digit
     return "".join(chars)
@@ -136,12 +135,12 @@ def _other_fraction(number: Number, draw: int) -> str | None:
     return f"{upper}/{2 + draw % 8}" if upper else f"{1 + draw % max(lower - 1, 1)}/{lower}"
 
 
-def _other_said_fraction(text: str, end: int, number: Number, draw: int, how: Value) -> str | None:
-    said = number.text.lower().replace("-", " ")
-    if how == "near" and said == "half" and not text.startswith(" of ", end):
+def _other_fraction_words(text: str, end: int, number: Number, draw: int, how: Value) -> str | None:
+    fraction = number.text.lower().replace("-", " ")
+    if how == "near" and fraction == "half" and not text.startswith(" of ", end):
         return None
     options = [f for f in FRACTIONS if f.startswith("a ") and FRACTIONS[f] != number.value]
-    if not said.startswith("a ") and said != "half":
+    if not fraction.startswith("a ") and fraction != "half":
         options = [
             f
             for f in FRACTIONS
@@ -164,9 +163,9 @@ def _other_words(number: Number, draw: int) -> str | None:
     if value < 100:
         new = in_words(10 * (2 + draw % 8) + 1 + draw // 8 % 9)
         return new if "-" in number.text else new.replace("-", " ")
-    # Of a longer one the first word changes: "two hundred million" to "seven hundred million".
+    # Longer numbers change in their first word: "two hundred million" to "seven hundred million".
     first = numbers_in(number.text.replace("-", " ").split(" ", 1)[0].lower())
-    # A scale word in first place ("hundred-and-one") has nothing before it to change.
+    # A number that begins with a scale word ("hundred-and-one") is not changed.
     if not first or not 0 < first[0].value < 100:
         return None
     head = _other_words(first[0], draw)

@@ -1,4 +1,4 @@
-"""Positives from the neighbourhood: other sentences of the paragraph, and the next paragraph."""
+"""Positives from the context: other sentences of the paragraph, or the next paragraph."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -11,7 +11,7 @@ from pydantic import Field
 
 from tercet.models.generation import Method, MethodInput, Output, Params, methods
 
-# Openings of a sentence that states another case than the one before it.
+# Openings of a sentence that contrasts with the sentence before it.
 _OPPOSITE = re.compile(
     r"\W*(?:(?:otherwise|unlike|conversely|instead|however|nevertheless|nonetheless|whereas|although"
     r"|by contrast|in contrast|contrary to|on the contrary|on the other hand|rather|alternatively"
@@ -22,27 +22,27 @@ _OPPOSITE = re.compile(
     re.IGNORECASE,
 )
 _CASE = re.compile(r"\W*(for|if|when|with)\b(?! (?:example|instance|more|this|these|the))", re.I)
-# (index of the anchor, its row) to the rows to take from, the best first
+# From (index of the anchor, its row) to candidate rows, the best first.
 _Candidates: TypeAlias = Callable[[int, int], Iterator[int]]
 
 
 class Length(Params):
-    """How much of the neighbourhood is taken: whole sentences, up to a number of words."""
+    """Maximum length of the positive, which has whole sentences."""
 
     max_words: int = Field(64, ge=1, le=1024, description="words of the positive, at most")
 
 
-def next_sentences(given: MethodInput, params: Length, seed: int) -> pa.Table:
-    """The sentences that follow the anchor in its paragraph, as many as fit."""
-    _, last, _ = _paragraphs(given)
-    return _taken(
-        given, params, "next_sentences", lambda i, row: iter(range(row + 1, int(last[i])))
+def next_sentences(inputs: MethodInput, params: Length, seed: int) -> pa.Table:
+    """The sentences after the anchor in its paragraph, as many as fit."""
+    _, last, _ = _paragraphs(inputs)
+    return _positives(
+        inputs, params, "next_sentences", lambda i, row: iter(range(row + 1, int(last[i])))
     )
 
 
-def rest_of_paragraph(given: MethodInput, params: Length, seed: int) -> pa.Table:
-    """The paragraph without the anchor: the sentences nearest to it that fit, in text order."""
-    first, last, _ = _paragraphs(given)
+def rest_of_paragraph(inputs: MethodInput, params: Length, seed: int) -> pa.Table:
+    """The paragraph without the anchor: its nearest sentences that fit, in text order."""
+    first, last, _ = _paragraphs(inputs)
 
     def outwards(i: int, row: int) -> Iterator[int]:
         low, high = int(first[i]), int(last[i])
@@ -52,14 +52,14 @@ def rest_of_paragraph(given: MethodInput, params: Length, seed: int) -> pa.Table
             if row - distance >= low:
                 yield row - distance
 
-    return _taken(given, params, "rest_of_paragraph", outwards)
+    return _positives(inputs, params, "rest_of_paragraph", outwards)
 
 
-def neighbour_paragraph(given: MethodInput, params: Length, seed: int) -> pa.Table:
+def neighbour_paragraph(inputs: MethodInput, params: Length, seed: int) -> pa.Table:
     """The beginning of the document's next paragraph, as many sentences as fit."""
-    _, last, after = _paragraphs(given)
-    return _taken(
-        given,
+    _, last, after = _paragraphs(inputs)
+    return _positives(
+        inputs,
         params,
         "neighbour_paragraph",
         lambda i, row: iter(range(int(last[i]), int(after[i]))),
@@ -67,30 +67,32 @@ def neighbour_paragraph(given: MethodInput, params: Length, seed: int) -> pa.Tab
 
 
 def _paragraphs(
-    given: MethodInput,
+    inputs: MethodInput,
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Of each anchor's paragraph: its first row, the row behind it, and the row behind the next
-    paragraph of the document (the same as the second where there is none)."""
-    docs = given.sentences["doc_id"].to_numpy()
-    paragraphs = given.sentences["paragraph"].to_numpy()
+    """For each anchor: first row and end of its paragraph, and end of the next paragraph of the
+    document (the end of its own paragraph if it is the last)."""
+    docs = inputs.sentences["doc_id"].to_numpy()
+    paragraphs = inputs.sentences["paragraph"].to_numpy()
     rows = len(docs)
     new_doc = np.ones(rows + 1, dtype=bool)
     new_doc[1:-1] = docs[1:] != docs[:-1]
     new = new_doc.copy()
     new[1:-1] |= paragraphs[1:] != paragraphs[:-1]
     bounds = np.flatnonzero(new)
-    group = np.searchsorted(bounds, given.anchors, side="right") - 1
+    group = np.searchsorted(bounds, inputs.anchors, side="right") - 1
     last = bounds[group + 1]
     following = bounds[np.minimum(group + 2, len(bounds) - 1)]
     return bounds[group], last, np.where(new_doc[last], last, following)
 
 
-def _taken(given: MethodInput, params: Length, operation: str, candidates: _Candidates) -> pa.Table:
-    texts = given.sentences["text"].to_pylist()
-    words = given.sentences["n_words"].to_pylist()
+def _positives(
+    inputs: MethodInput, params: Length, operation: str, candidates: _Candidates
+) -> pa.Table:
+    texts = inputs.sentences["text"].to_pylist()
+    words = inputs.sentences["n_words"].to_pylist()
     output = Output()
     for i, (row, sentence_id) in enumerate(
-        zip(given.anchors.tolist(), given.ids().tolist(), strict=True)
+        zip(inputs.anchors.tolist(), inputs.ids().tolist(), strict=True)
     ):
         room = params.max_words
         chosen = []
@@ -107,18 +109,20 @@ def _taken(given: MethodInput, params: Length, operation: str, candidates: _Cand
 
 
 def _opposes(row: int, chosen: Sequence[int], texts: Sequence[str]) -> bool:
-    """Whether the chosen sentences begin with the opposite of the anchor's case, or it with theirs.
+    """Whether the chosen sentences contrast with the anchor, or the anchor with them.
 
-    Also where both say for which of several cases they hold: "For a list …", "For a set …".
+    Also if both begin with the case for which they hold: "For a list …", "For a set …".
     """
     first = texts[chosen[0]]
     if _OPPOSITE.match(first) or (chosen[0] < row and _OPPOSITE.match(texts[row])):
         return True
-    # What stands right behind the anchor turns against it, wherever in the positive that is.
+    # The sentence right after the anchor may contrast with it, wherever it is in the positive.
     if row + 1 in chosen and _OPPOSITE.match(texts[row + 1]):
         return True
-    case, own = _CASE.match(first), _CASE.match(texts[row])
-    return bool(case and own and case.group(1).lower() == own.group(1).lower())
+    case, candidate_case = _CASE.match(first), _CASE.match(texts[row])
+    return bool(
+        case and candidate_case and case.group(1).lower() == candidate_case.group(1).lower()
+    )
 
 
 METHODS = methods(

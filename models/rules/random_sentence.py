@@ -1,4 +1,4 @@
-"""The random negative: for each anchor, one sentence from another document."""
+"""Random negatives: for each anchor, one sentence from another document."""
 
 import numpy as np
 import numpy.typing as npt
@@ -8,30 +8,30 @@ from tercet.models import seeding
 from tercet.models.generation import Method, MethodInput, Output, Params, methods
 
 
-def random_sentence(given: MethodInput, params: Params, seed: int) -> pa.Table:
-    """Each anchor enters the ring of all anchors at its draw, and takes the first
-    sentence from there on that belongs to another document."""
-    if given.pool is None:
+def random_sentence(inputs: MethodInput, params: Params, seed: int) -> pa.Table:
+    """For each anchor, the first sentence of another document after its draw on the ring of all
+    anchors."""
+    if inputs.pool is None:
         raise ValueError("the method 'random' needs the pool of anchors")
-    pool, ids = given.pool, given.ids()
+    pool, ids = inputs.pool, inputs.ids()
     size = len(pool.ring)
     if not size or not len(ids):
         return Output().table()
-    docs = given.column("doc_id")
+    docs = inputs.column("doc_id")
     at = seeding.ring_start(pool.ring, seed, "random", ids)
     same = pool.doc_ids[at] == docs
     at = np.where(same, _next_document(pool.doc_ids)[at], at)
-    found = pool.doc_ids[at] != docs
+    elsewhere = pool.doc_ids[at] != docs
     output = Output()
     for sentence_id, text in zip(
-        ids[found].tolist(), pool.texts(pool.sentence_ids[at[found]]), strict=True
+        ids[elsewhere].tolist(), pool.texts(pool.sentence_ids[at[elsewhere]]), strict=True
     ):
         output.add(sentence_id, text, "random")
     return output.table()
 
 
 def _next_document(doc_ids: seeding.Ids) -> npt.NDArray[np.int64]:
-    """For each place of the ring, the next place of another document (itself if there is none)."""
+    """For each place of the ring, the next place of another document, else the place itself."""
     size = len(doc_ids)
     ends = np.flatnonzero(doc_ids != np.roll(doc_ids, -1))
     if not len(ends):

@@ -1,7 +1,7 @@
-"""A positive that leaves out words a telegram would do without, but none of the meaning."""
+"""Positives in telegram style: without the words that carry no meaning."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -26,6 +26,7 @@ from tercet.models.english.context import (
 )
 from tercet.models.english.inflection import irregular_participles, irregular_verbs
 from tercet.models.english.words import (
+    MONTH,
     NUMBER_WORDS,
     PREPOSITIONS,
     STOP_WORDS,
@@ -35,6 +36,7 @@ from tercet.models.english.words import (
     word_set,
 )
 from tercet.models.generation import Method, MethodInput, Output, Several, methods
+from tercet.models.runs import places_within
 from tercet.models.text.word_noise import DELETED, MOST_DELETED, SHORT
 
 DATA_FILES = ("telegram.tsv",)
@@ -42,7 +44,6 @@ DATA_FILES = ("telegram.tsv",)
 _LISTS = word_lists(__file__)
 _NUMBER = rf"(?:\d|(?:{'|'.join(sorted(NUMBER_WORDS))})\b)"
 _UNIT = "(?:seconds?|minutes?|hours?|days?|nights?|weeks?|months?|years?|decades?|centuries)"
-_MONTH = "(?:January|February|March|April|May|June|July|August|September|October|November|December)"
 _YEAR_ENDS = (
     r"(?:[^\w\s]|$| (?:and|or|but|because|when|where|while|then|which|who|although|if"
     rf"|{'|'.join(sorted(PREPOSITIONS))})\b)"
@@ -55,7 +56,7 @@ _OPENING = (
 )
 _MID = "however|therefore|of course|in fact|indeed|for example|for instance|moreover|in turn"
 _PREDICATES = _LISTS["predicates"]
-# Behind these "have done" is not "did", nor where something is only wished or supposed.
+# After these words, and in wishes and suppositions (`_SUPPOSED`), "have done" cannot become "done".
 _PERHAPS = re.compile(
     r"\b(?:may|might|can|could|will|would|shall|should|must|to|not|never)\s(?:\w+\s)?$"
 )
@@ -71,14 +72,14 @@ _QUALITIES = _LISTS["qualities"]
 _BEFORE_QUALITIES = (POSSESSIVES | word_set("a an the this that these those and")) - word_set(
     "whose and"
 )
-# Where things of one quality are told from others it must stay.
+# Words of contrast or comparison; a quality must then stay.
 _CONTRAST = re.compile(
     r"\b(?:than|unlike|while|whereas|not|no|nor|never|without|but|only|more|most|less|least|all"
     r"|every|each|any|few|other|others|another|same|if|as|both|either|neither|such|too|so|how)\b"
     r"|n['’]t\b|\w\w(?:er|est)\b than",
     re.IGNORECASE,
 )
-# "Was built in", "are welcome at": a headline does without "was", unless a pronoun comes before it.
+# Words after a participle or adjective that allow omitting "be": "was built in", "are welcome at".
 _BEHIND_DONE = PREPOSITIONS - word_set("to as about like") | {BOUNDARY, "and"}
 _AFTER_LETTER = _LISTS["after_letter"]
 _TIMES = _LISTS["times"]
@@ -87,7 +88,8 @@ _PER = _LISTS["per"]
 
 @cache
 def _units() -> tuple[re.Pattern[str], ...]:
-    """What goes, with the white space behind it: the group, where there is one."""
+    """Patterns of words that can be omitted, with the white space behind them; if a pattern has a
+    group, only the group is omitted."""
     done = "|".join(sorted(irregular_participles() - {"been", "had"}))
     verbs = irregular_verbs().values()
     same = "|".join(sorted(verb.past for verb in verbs if verb.past == verb.participle))
@@ -100,7 +102,7 @@ def _units() -> tuple[re.Pattern[str], ...]:
         rf",\s(?:{_MID}),(?=\s)",
         r"\bin order\s(?=to\b)",
         r"\s\((?:e\.g|i\.e|see|for example|such as|for instance)\b[^()]*\)",
-        # "The town of Assen", "the month of June".
+        # "The town of Assen".
         r"(?<=[a-z] )the (?:town|city|village|port|island|county|region|month) of\s(?=[A-Z])",
         # "A boat that was built in", "the men who are waiting".
         rf"\b(?P<relative>(?:who|which|that) (?:is|are|was|were)\s)"
@@ -115,8 +117,8 @@ def _units() -> tuple[re.Pattern[str], ...]:
         rf"\b(?P<during>for\s)"
         rf"(?=(?:more than |almost |nearly |about |at least )?{_NUMBER}[\w-]* {_UNIT}\b"
         rf"(?! (?:{'|'.join(sorted(MODALS | BE | HAVE))})\b))",
-        # "In 1500 villages" says no year.
-        rf"(?<=[a-z] )(?:on\s(?={_DAY}\b)|in\s(?={_MONTH}\b|[12]\d\d\d{_YEAR_ENDS}))",
+        # 1500 is not a year in "in 1500 villages".
+        rf"(?<=[a-z] )(?:on\s(?={_DAY}\b)|in\s(?={MONTH}\b|[12]\d\d\d{_YEAR_ENDS}))",
         r"\b(?:all|both|inside|outside) (of\s)"
         r"(?=(?:the|its|their|his|her|these|those|our|my)\b)",
         r"\bboth\s(?=\w+ and\b)",
@@ -127,7 +129,7 @@ def _units() -> tuple[re.Pattern[str], ...]:
 
 @dataclass(frozen=True)
 class _Piece:
-    """What can go: text[start:end], so many words; article: no more than one."""
+    """A part text[start:end] that can be omitted. words: how many. article: whether it is one."""
 
     start: int
     end: int
@@ -135,25 +137,25 @@ class _Piece:
     article: bool
 
 
-def telegram(given: MethodInput, params: Several, seed: int) -> pa.Table:
-    """Some words left out that the sentence can do without, as many as of `cutoff`.
+def telegram(inputs: MethodInput, params: Several, seed: int) -> pa.Table:
+    """Omits some words that the sentence does not need, as many as `cutoff`.
 
-    These go first: a word before a noun that says nothing of it ("given", "own"), an adverb that
-    only stresses, "that", an auxiliary before a past, "for" before a length of time; and articles
-    where more is to go, and with all of them the full stop. No name, number, negation or word of a
-    mention goes. A sentence that needs all its words has no row.
+    First come words before a noun that say nothing about it ("given", "own"), adverbs that only
+    stress, "that", an auxiliary before a past participle, and "for" before a duration; then
+    articles. The full stop is always omitted. Names, numbers, negations and words of mentions stay.
+    A sentence that needs all its words has no row.
     """
-    texts, ids = given.texts(), given.ids()
-    spared = _spared(given)
-    found = [pieces(text, spared.get(row, ())) for row, text in enumerate(texts)]
-    counts = np.array([len(each) for each in found], dtype=np.int64)
+    texts, ids = inputs.texts(), inputs.ids()
+    spared = inputs.spans("entity", "quantity")
+    by_row = [pieces(text, spared.get(row, ())) for row, text in enumerate(texts)]
+    counts = np.array([len(each) for each in by_row], dtype=np.int64)
     rows = np.repeat(np.arange(len(texts)), counts)
-    place = (np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)).astype(np.uint64)
+    place = places_within(counts).astype(np.uint64)
     lengths = np.array([len(text.split()) for text in texts], dtype=np.int64)
-    # 1/3 of 9 words are three, whatever the rounding of the product.
+    # 1e-9 makes a third of 9 words 3 despite rounding.
     most = np.clip(np.floor(DELETED * lengths + 1e-9).astype(np.int64), 1, MOST_DELETED)
     least = np.clip(lengths // 8, 1, most)
-    article = np.array([piece.article for each in found for piece in each], dtype=bool)
+    article = np.array([piece.article for each in by_row for piece in each], dtype=bool)
     firsts = (np.cumsum(counts) - counts).tolist()
     drawn = []
     for copy in range(params.per_sentence):
@@ -162,21 +164,21 @@ def telegram(given: MethodInput, params: Several, seed: int) -> pa.Table:
         times = least + seeding.below(seed, "telegram.times", ids, most - least + 1, copy)
         drawn.append((order, times.tolist()))
     output = Output()
-    for row, (text, each, sentence_id) in enumerate(zip(texts, found, ids.tolist(), strict=True)):
+    for row, (text, each, sentence_id) in enumerate(zip(texts, by_row, ids.tolist(), strict=True)):
         if lengths[row] <= SHORT or not each:
             continue
-        first, seen = firsts[row], set()
+        first, written = firsts[row], set()
         for order, times in drawn:
             ordered = [each[i] for i in order[first : first + len(each)]]
             raw = _without(text, ordered, times[row], int(most[row]))
-            if raw not in seen:
-                seen.add(raw)
+            if raw not in written:
+                written.add(raw)
                 output.add(sentence_id, raw, "telegram")
     return output.table()
 
 
 def _without(text: str, ordered: Sequence[_Piece], times: int, most: int) -> str:
-    """The text without the first pieces of up to `times` words, and never more than `most`."""
+    """The text without the first pieces, up to `times` words; a first piece may have `most`."""
     gone: list[_Piece] = []
     for piece in ordered:
         words = sum(each.words for each in gone)
@@ -185,7 +187,7 @@ def _without(text: str, ordered: Sequence[_Piece], times: int, most: int) -> str
     ends = {piece.end for piece in gone}
     for piece in sorted(gone, key=lambda piece: -piece.start):
         behind = WORD.match(text, piece.end)
-        # "A old" becomes "an old", unless the article goes too.
+        # `replaced` turns "a old" into "an old", unless the article is omitted too.
         if behind is None or piece.article or piece.start in ends:
             text = text[: piece.start] + text[piece.end :]
         else:
@@ -193,107 +195,104 @@ def _without(text: str, ordered: Sequence[_Piece], times: int, most: int) -> str
     return text.rstrip(" .")
 
 
-def _spared(given: MethodInput) -> Mapping[int, Sequence[tuple[int, int]]]:
-    spans: dict[int, list[tuple[int, int]]] = {}
-    for kind in ("entity", "quantity"):
-        mentions = given.located(kind).select(["row", "start", "end"])
-        for row, start, end in zip(*(c.to_pylist() for c in mentions.columns), strict=True):
-            spans.setdefault(row, []).append((start, end))
-    return spans
-
-
 def pieces(text: str, spared: Iterable[tuple[int, int]] = ()) -> list[_Piece]:
-    """What the text can do without, from left to right; nothing of it in the spared spans."""
-    found = []
+    """The parts that the text does not need, from left to right, outside the spared spans."""
+    candidates = []
     for pattern in _units():
         for match in pattern.finditer(text):
             start, end = match.span(pattern.groups)
             if _can_go(text, match):
                 words = len(text[start:end].strip(" ,").split())
-                found.append(_Piece(start, end, words, False))
+                candidates.append(_Piece(start, end, words, False))
     contrast = _CONTRAST.search(text) is not None
     for match in WORD.finditer(text):
         start, end = match.span()
         if text[end : end + 1] == " " and (start == 0 or text[start - 1] in ' "“('):
             kind = _kind(text, match.group(), start, end, contrast)
             if kind:
-                found.append(_Piece(start, end + 1, 1, kind == "article"))
-    taken = list(spared)
-    kept: list[_Piece] = []
-    for piece in sorted(found, key=lambda piece: (-piece.words, piece.start)):
-        if not any(low < piece.end - 1 and piece.start < high for low, high in taken):
-            taken.append((piece.start, piece.end))
-            kept.append(piece)
-    return sorted(kept, key=lambda piece: piece.start)
+                candidates.append(_Piece(start, end + 1, 1, kind == "article"))
+    spans = list(spared)
+    chosen: list[_Piece] = []
+    for piece in sorted(candidates, key=lambda piece: (-piece.words, piece.start)):
+        if not any(low < piece.end - 1 and piece.start < high for low, high in spans):
+            spans.append((piece.start, piece.end))
+            chosen.append(piece)
+    return sorted(chosen, key=lambda piece: piece.start)
 
 
 def _can_go(text: str, unit: re.Match[str]) -> bool:
-    """Whether the words before the unit let it go."""
-    here = around(text, unit.start(), unit.end())
+    """Whether the words before the unit allow omitting it."""
+    context = around(text, unit.start(), unit.end())
     if unit.lastgroup == "relative":
-        # "I saw who was driving" asks, "she said that was boring" has a pronoun.
-        led = here.earlier in DETERMINERS or is_adjective_form(here.earlier)
-        named = (led or is_number(here.earlier)) and here.before not in STOP_WORDS
-        several = is_plural_subject(here) or here.before in _PEOPLE
+        # Not relative clauses: "I saw who was driving", "she said that was boring".
+        led = context.earlier in DETERMINERS or is_adjective_form(context.earlier)
+        named = (led or is_number(context.earlier)) and context.before not in STOP_WORDS
+        several = is_plural_subject(context) or context.before in _PEOPLE
         return named or several or text[: unit.start()].endswith(", ")
     if unit.lastgroup == "that":
-        # "What is that you hold", "such that it is".
-        return here.before not in STOP_WORDS or here.before in OBJECTS | {"out"}
+        # Not conjunctions that can be omitted: "what is that you hold", "such that it is".
+        return context.before not in STOP_WORDS or context.before in OBJECTS | {"out"}
     if unit.lastgroup == "perfect":
         clause = re.split("[,;]", text[: unit.start()])[-1]
         return not (_PERHAPS.search(clause) or _SUPPOSED.search(clause))
     if unit.lastgroup == "during":
-        return here.before not in _ASKED_FOR
+        return context.before not in _ASKED_FOR
     return True
 
 
 def _kind(text: str, word: str, start: int, end: int, contrast: bool) -> str:
-    """Why a word can go: "article", "filler", "be" or "quality"; "" where it cannot."""
+    """The kind of a word that can be omitted: article, filler, be or quality; "" if it cannot."""
     low = word.lower()
     if low in ("the", "a", "an") and (word == low or start == 0) and len(word) < 4:
-        here = around(text, start, end)
-        counted = is_number(here.before) or here.before in _TIMES
-        idiom = here.after in _PER or here.before in ("such", "many", "what", "quite", "half")
-        letter = low == "a" and here.after in _AFTER_LETTER
-        return "" if here.after == BOUNDARY or counted or idiom or letter else "article"
+        context = around(text, start, end)
+        counted = is_number(context.before) or context.before in _TIMES
+        idiom = context.after in _PER or context.before in ("such", "many", "what", "quite", "half")
+        letter = low == "a" and context.after in _AFTER_LETTER
+        return "" if context.after == BOUNDARY or counted or idiom or letter else "article"
     if word != low:
         return ""
     if low in ("is", "are", "was", "were"):
-        here = around(text, start, end)
-        return "be" if _is_said_without(here) else ""
+        context = around(text, start, end)
+        return "be" if _can_omit_be(context) else ""
     if low in _FILLERS:
-        here = around(text, start, end)
-        bare = here.before in _BEFORE_FILLERS or here.after in _AFTER_FILLERS
-        stands = here.opens or here.after == BOUNDARY or here.before == BOUNDARY
-        bare = bare or here.before.endswith(("n't", "n’t"))
-        preferred = here.before == "would" or here.before.endswith(("'d", "’d"))
+        context = around(text, start, end)
+        bare = context.before in _BEFORE_FILLERS or context.after in _AFTER_FILLERS
+        stands = context.opens or context.after == BOUNDARY or context.before == BOUNDARY
+        bare = bare or context.before.endswith(("n't", "n’t"))
+        preferred = context.before == "would" or context.before.endswith(("'d", "’d"))
         bare = bare or (low == "rather" and ("than" in text or preferred))
-        bare = bare or (low == "quite" and here.after in DETERMINERS)
-        bare = bare or (low in ("even", "just") and here.before in DETERMINERS)
-        return "" if bare or stands or here.after in PREPOSITIONS else "filler"
+        bare = bare or (low == "quite" and context.after in DETERMINERS)
+        bare = bare or (low in ("even", "just") and context.before in DETERMINERS)
+        return "" if bare or stands or context.after in PREPOSITIONS else "filler"
     if low in _QUALITIES and (not contrast or low == "own"):
-        here = around(text, start, end)
-        after = here.after
+        context = around(text, start, end)
+        after = context.after
         if after == BOUNDARY or after in STOP_WORDS or after in ("and", "ones", "-"):
             return ""
         if not after.isalpha() or text[end + 1].isupper() or is_past_form(after):
             return ""
         if low == "own":
-            return "quality" if here.before in POSSESSIVES else ""
-        led = here.before in _BEFORE_QUALITIES or (is_number(here.before) and here.before != "one")
+            return "quality" if context.before in POSSESSIVES else ""
+        led = context.before in _BEFORE_QUALITIES or (
+            is_number(context.before) and context.before != "one"
+        )
         generic = text[:start] in ("A ", "An ")
         return "quality" if led and not generic else ""
     return ""
 
 
-def _is_said_without(here: Around) -> bool:
-    """Whether "is" can go: before a participle that has no object, and before an adjective."""
-    if here.before == BOUNDARY or here.before in STOP_WORDS or is_adjective_form(here.before):
+def _can_omit_be(context: Around) -> bool:
+    """Whether "is" can be omitted: before a participle without object, or before an adjective."""
+    if (
+        context.before == BOUNDARY
+        or context.before in STOP_WORDS
+        or is_adjective_form(context.before)
+    ):
         return False
-    done = is_past_form(here.after) or here.after in irregular_participles() - {"set"}
-    if done or is_adjective_form(here.after) or here.after in _PREDICATES:
-        return here.later in _BEHIND_DONE
-    return here.after in ("so", "too") and is_adjective_form(here.later)
+    done = is_past_form(context.after) or context.after in irregular_participles() - {"set"}
+    if done or is_adjective_form(context.after) or context.after in _PREDICATES:
+        return context.later in _BEHIND_DONE
+    return context.after in ("so", "too") and is_adjective_form(context.later)
 
 
 METHODS = methods(Method("telegram", "positive", "keeps", telegram, Several, ("mentions",)))

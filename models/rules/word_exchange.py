@@ -1,5 +1,4 @@
-"""Exchanges words for related ones in the same inflected form; a positive by words of the same
-meaning."""
+"""Replaces words by related words in the same inflected form; positives by synonyms."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -36,6 +35,7 @@ from tercet.models.english.inflection import forms_of, openers, plural
 from tercet.models.english.words import WORD, in_shape_of, replaced, word_lists, word_set
 from tercet.models.generation import JOINT, Method, MethodInput, Output, Several, methods
 from tercet.models.knowledge.lexicon import Group, load_pairs
+from tercet.models.runs import places_within
 
 DATA_FILES = ("word_exchange.tsv",)
 
@@ -46,22 +46,22 @@ _BEFORE_DEGREE = _LISTS["before_degree"]
 _GOAL = re.compile(r"\b(?:to|from|into|onto)\b")
 _NO_COMPARISON = _LISTS["no_comparison"]
 _BEFORE_PARTICLE = _LISTS["before_particle"]
-# Where one of these opens a sentence, its verb comes before its subject.
+# Adverbs that put the verb before the subject when they open a sentence.
 _INVERTING = word_set("never rarely seldom infrequently hardly")
 _BEFORE_INFINITIVE = _LISTS["before_infinitive"]
 _MOVES = _LISTS["moves"]
-# Characters that tie a word to a name from code, a path or a formula.
+# Characters that join a word to an identifier, a path or a formula.
 _TIED = frozenset("_./\\-`=@#~<>$")
 _READINGS = ("verb", "third", "ing", "ed", "past", "participle")
 
 
 @dataclass(frozen=True)
 class Sense:
-    """What replaces a word in one of its readings, in the same form.
+    """Replacements of a word in one part of speech and form.
 
-    part: noun, nouns (a plural), adjective, adverb, preposition, linking, or a form of a verb: verb
-    (the base), third, ing, past, participle, or ed, which is both of these; past: for the last, the
-    exchange for the past.
+    part: noun, nouns (plural), adjective, adverb, preposition, linking, or a form of a verb: verb
+    (base form), third, ing, past, participle, or ed (past and participle alike). others: the
+    replacements in the same form. past: for ed, the replacements in the past tense.
     """
 
     part: str
@@ -71,7 +71,7 @@ class Sense:
 
 @dataclass(frozen=True)
 class Spot:
-    """A place where words can be exchanged: text[start:end], for one of the options."""
+    """A place text[start:end] where one of the options can replace the words."""
 
     start: int
     end: int
@@ -80,14 +80,14 @@ class Spot:
 
 Spans: TypeAlias = Sequence[tuple[int, int]]
 Fits: TypeAlias = Callable[[str, int, int, Around], bool]
-# casefolded word or phrase to its senses; and the phrases that begin with a word
+# From a casefolded word or phrase to its senses; from a word to the phrases that begin with it.
 Senses: TypeAlias = tuple[dict[str, tuple[Sense, ...]], dict[str, tuple[str, ...]]]
 
 
 def senses_of(groups: Iterable[Group], *, skip: Callable[[str, str], bool]) -> Senses:
-    """Every form of the groups' words, with the others of the group in that form.
+    """Every form of the groups' words, with the other words of the group in the same form.
 
-    skip: (part of speech, word) of words that are not to be exchanged; they may still come in.
+    skip: from (part of speech, word) to whether a word is never replaced; it may replace others.
     """
     table: dict[str, dict[str, tuple[dict[str, None], dict[str, None]]]] = {}
 
@@ -100,7 +100,7 @@ def senses_of(groups: Iterable[Group], *, skip: Callable[[str, str], bool]) -> S
 
     for group in groups:
         words = [word.casefold() for word in group.words]
-        if any(word != given for word, given in zip(words, group.words, strict=True)):
+        if any(word != member for word, member in zip(words, group.words, strict=True)):
             continue
         for word in words:
             if word in group.loose or skip(group.pos, word):
@@ -109,8 +109,8 @@ def senses_of(groups: Iterable[Group], *, skip: Callable[[str, str], bool]) -> S
                 if other != word:
                     _enter_forms(enter, group.pos, word, other)
     senses = {
-        form: tuple(Sense(p, tuple(others), tuple(past)) for p, (others, past) in found.items())
-        for form, found in table.items()
+        form: tuple(Sense(p, tuple(others), tuple(past)) for p, (others, past) in parts.items())
+        for form, parts in table.items()
         if form not in _ELUSIVE
     }
     phrases: dict[str, list[str]] = {}
@@ -126,29 +126,29 @@ def _enter_forms(enter: Callable[..., None], part: str, word: str, other: str) -
         if plural(word) != word and plural(other) != other:
             enter("nouns", plural(word), plural(other))
     elif part == "verb":
-        mine, its = forms_of(word), forms_of(other)
-        enter("verb", mine.base, its.base)
-        enter("third", mine.third, its.third)
-        enter("ing", mine.ing, its.ing)
-        if mine.past == mine.base:
-            enter("participle", mine.participle, its.participle)  # "Read the manual"
-        elif mine.past == mine.participle:
-            enter("ed", mine.participle, its.participle, its.past)
+        forms, other_forms = forms_of(word), forms_of(other)
+        enter("verb", forms.base, other_forms.base)
+        enter("third", forms.third, other_forms.third)
+        enter("ing", forms.ing, other_forms.ing)
+        if forms.past == forms.base:
+            enter("participle", forms.participle, other_forms.participle)  # "Read the manual"
+        elif forms.past == forms.participle:
+            enter("ed", forms.participle, other_forms.participle, other_forms.past)
         else:
-            enter("past", mine.past, its.past)
-            enter("participle", mine.participle, its.participle)
+            enter("past", forms.past, other_forms.past)
+            enter("participle", forms.participle, other_forms.participle)
     else:
         enter(part, word, other)
 
 
 def spots(text: str, senses: Senses, spared: Spans = (), fits: Fits | None = None) -> list[Spot]:
-    """The places of the text where a word is surely of the part of speech that it is exchanged in.
+    """The places where a word is surely of the part of speech in which it can be replaced.
 
-    spared: spans in which nothing is exchanged; fits: whether a place that would do may be taken.
-    Names (a capital inside a sentence) are left alone.
+    spared: spans in which nothing is replaced. fits: additional condition on a place. Names (a
+    capital inside a sentence) are not replaced.
     """
     table, phrases = senses
-    found: list[Spot] = []
+    places: list[Spot] = []
     done = 0
     for match in WORD.finditer(text):
         word, start = match.group(), match.start()
@@ -167,74 +167,78 @@ def spots(text: str, senses: Senses, spared: Spans = (), fits: Fits | None = Non
             continue
         if any(low_end < end and start < high for low_end, high in spared):
             continue
-        here = around(text, start, end)
-        if fits is not None and not fits(text, start, end, here):
+        context = around(text, start, end)
+        if fits is not None and not fits(text, start, end, context):
             continue
         options: dict[str, None] = {}
         for sense in table[form]:
-            options.update(dict.fromkeys(_others(sense, here, form)))
-        options = {new: None for new in options if _settles(form, new, here, text, end)}
+            options.update(dict.fromkeys(_others(sense, context, form)))
+        options = {new: None for new in options if _settles(form, new, context, text, end)}
         if options:
-            found.append(Spot(start, end, tuple(options)))
+            places.append(Spot(start, end, tuple(options)))
             done = end
-    return found
+    return places
 
 
-def _settles(form: str, new: str, here: Around, text: str, end: int) -> bool:
-    """Whether the exchange says one thing: no idiom, and nothing that stands there anyway."""
+def _settles(form: str, new: str, context: Around, text: str, end: int) -> bool:
+    """Whether the replacement is unambiguous: not in an idiom, and not in the text already."""
     if re.search(rf"\b{re.escape(new)}\b", text, re.IGNORECASE):
         return False
-    if here.before in ("from", "between") and _GOAL.search(text, end):
+    if context.before in ("from", "between") and _GOAL.search(text, end):
         return False  # "from tiny boats to large ones"
     if new in ("un" + form, "in" + form, "dis" + form):
-        ties = here.after in ("on", "to", "from")
-        if ties or (form.endswith("ed") and here.after in ("by", "as")):
+        ties = context.after in ("on", "to", "from")
+        if ties or (form.endswith("ed") and context.after in ("by", "as")):
             return False
     if form.startswith(_DIRECTED) and new.startswith(_DIRECTED) and _GOAL.search(text, end):
         return False
-    if form == "provided" and (here.before == BOUNDARY or here.after == "that"):
+    if form == "provided" and (context.before == BOUNDARY or context.after == "that"):
         return False
-    if new == "about" and not (is_number(here.after) or here.after in DETERMINERS):
+    if new == "about" and not (is_number(context.after) or context.after in DETERMINERS):
         return False
-    if here.opens and (new in _INVERTING) != (form in _INVERTING):
+    if context.opens and (new in _INVERTING) != (form in _INVERTING):
         return False  # "rarely is it": not "rarely it is"
-    if form == "due to" and here.before in BE and here.after not in DETERMINERS:
+    if form == "due to" and context.before in BE and context.after not in DETERMINERS:
         return False  # "is due to arrive"
-    if new == "got" and not is_past(here):
+    if new == "got" and not is_past(context):
         return False  # "the values got for it"
-    if form in ("first", "last") and (here.after in openers() or here.before in RELATIVES):
+    if form in ("first", "last") and (context.after in openers() or context.before in RELATIVES):
         return False  # "which first prepares"
-    if form in ("exactly", "precisely") and here.after in ("a", "an"):
+    if form in ("exactly", "precisely") and context.after in ("a", "an"):
         return False
     if form in ("more", "less"):
-        counts = here.after == "than" and (is_number(here.later) or here.later in DETERMINERS)
-        compares = counts or is_adjective_form(here.after)
-        return compares and here.before not in _NO_COMPARISON
+        counts = context.after == "than" and (
+            is_number(context.later) or context.later in DETERMINERS
+        )
+        compares = counts or is_adjective_form(context.after)
+        return compares and context.before not in _NO_COMPARISON
     if form in ("before", "after"):
-        return here.before not in _BEFORE_PARTICLE and here.after not in ("all", "and", "or")
+        return context.before not in _BEFORE_PARTICLE and context.after not in ("all", "and", "or")
     if form in ("above", "below"):
-        return here.before not in DETERMINERS and here.before not in _MOVES
+        return context.before not in DETERMINERS and context.before not in _MOVES
     if form in ("few", "many"):
-        return here.before not in ("a", "as", "so", "too", "how", "first", "last")
-    return not (form in ("never", "always") and here.after in ("again", "quite", "really", "so"))
+        return context.before not in ("a", "as", "so", "too", "how", "first", "last")
+    return not (form in ("never", "always") and context.after in ("again", "quite", "really", "so"))
 
 
-def _others(sense: Sense, here: Around, form: str) -> tuple[str, ...]:
-    """What may replace the word in this reading; () unless the word is surely that."""
+def _others(sense: Sense, context: Around, form: str) -> tuple[str, ...]:
+    """The replacements of the word in this sense; () unless the word surely has this sense."""
     if sense.part in _READINGS:
-        # "begin to", "helps to": what stands before an infinitive differs from verb to verb.
-        if here.after == "to":
+        # Not every verb takes an infinitive: "begin to", "helps to".
+        if context.after == "to":
             if not _takes_infinitive(form):
                 return ()
-            return tuple(o for o in _of_verb(sense, here, " " in form) if _takes_infinitive(o))
-        return _of_verb(sense, here, " " in form)
+            return tuple(o for o in _of_verb(sense, context, " " in form) if _takes_infinitive(o))
+        return _of_verb(sense, context, " " in form)
     fits = {
-        "noun": lambda: is_noun(here, plural=False),
-        "nouns": lambda: is_noun(here, plural=True),
-        "adjective": lambda: is_attribute(here) or is_predicate(here),
-        "adverb": lambda: here.after not in ("-", "enough") and here.before not in _BEFORE_DEGREE,
-        "preposition": lambda: here.after != BOUNDARY and here.after != "-",
-        "linking": lambda: here.before == BOUNDARY and here.after == BOUNDARY,
+        "noun": lambda: is_noun(context, plural=False),
+        "nouns": lambda: is_noun(context, plural=True),
+        "adjective": lambda: is_attribute(context) or is_predicate(context),
+        "adverb": lambda: (
+            context.after not in ("-", "enough") and context.before not in _BEFORE_DEGREE
+        ),
+        "preposition": lambda: context.after != BOUNDARY and context.after != "-",
+        "linking": lambda: context.before == BOUNDARY and context.after == BOUNDARY,
     }[sense.part]()
     return sense.others if fits else ()
 
@@ -243,20 +247,20 @@ def _takes_infinitive(form: str) -> bool:
     return form.partition(" ")[0] in _BEFORE_INFINITIVE
 
 
-def _of_verb(sense: Sense, here: Around, phrase: bool) -> tuple[str, ...]:
+def _of_verb(sense: Sense, context: Around, phrase: bool) -> tuple[str, ...]:
     part = sense.part
     if part == "verb":
-        sure = is_base_verb(here) or (phrase and is_plural_subject(here))
+        sure = is_base_verb(context) or (phrase and is_plural_subject(context))
         return sense.others if sure else ()
     if part == "third":
-        return sense.others if is_third_person(here, phrase) else ()
+        return sense.others if is_third_person(context, phrase) else ()
     if part == "ing":
-        return sense.others if is_ing_verb(here, phrase) else ()
-    if part in ("participle", "ed") and is_participle(here):
+        return sense.others if is_ing_verb(context, phrase) else ()
+    if part in ("participle", "ed") and is_participle(context):
         return sense.others
-    if part in ("past", "ed") and is_past(here):
+    if part in ("past", "ed") and is_past(context):
         return sense.past
-    if part == "ed" and sense.others == sense.past and is_reduced(here):
+    if part == "ed" and sense.others == sense.past and is_reduced(context):
         return sense.others
     return ()
 
@@ -264,7 +268,7 @@ def _of_verb(sense: Sense, here: Around, phrase: bool) -> tuple[str, ...]:
 def _tied(text: str, start: int, end: int) -> bool:
     """Whether text[start:end] is part of an identifier, a path, a call or a formula.
 
-    A full stop that ends a sentence ties nothing.
+    A full stop that ends a sentence does not count.
     """
     before, after = text[start - 1 : start], text[end : end + 1]
     if before in _TIED or before.isdigit():
@@ -275,7 +279,7 @@ def _tied(text: str, start: int, end: int) -> bool:
 
 
 def exchanged(
-    given: MethodInput,
+    inputs: MethodInput,
     seed: int,
     purpose: str,
     operation: str,
@@ -285,26 +289,26 @@ def exchanged(
     spared: Mapping[int, Spans] | None = None,
     fits: Fits | None = None,
 ) -> pa.Table:
-    """Up to `copies` generations a sentence, each with up to `words` places exchanged.
+    """Up to `copies` generations per sentence, each with up to `words` places replaced.
 
-    spared: by anchor, spans in which nothing is exchanged; fits: as of `spots`.
+    spared: by anchor, spans in which nothing is replaced. fits: as for `spots`.
 
-    Places come in a seeded order of the sentence: the first generation takes the first `words` of
-    them, the next one goes on behind. With several, `old` and `new` hold all of them.
+    The places of a sentence are in a seeded order; the first generation uses the first `words`
+    places, the next one the following places. `old` and `new` have all replaced words.
     """
-    texts = given.texts()
+    texts = inputs.texts()
     spans = spared or {}
-    found = [spots(text, senses, spans.get(row, ()), fits) for row, text in enumerate(texts)]
-    counts = np.array([len(each) for each in found], dtype=np.int64)
+    by_row = [spots(text, senses, spans.get(row, ()), fits) for row, text in enumerate(texts)]
+    counts = np.array([len(each) for each in by_row], dtype=np.int64)
     rows = np.repeat(np.arange(len(texts)), counts)
-    place = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
-    ids = given.ids()
+    place = places_within(counts)
+    ids = inputs.ids()
     keys = seeding.draws(seed, purpose, ids[rows], place.astype(np.uint64))
     picks = seeding.draws(seed, f"{purpose}.option", ids[rows], place.astype(np.uint64)).tolist()
     order = place[np.lexsort((keys, rows))].tolist()
     output = Output()
     first = 0
-    for i, (text, each, sentence_id) in enumerate(zip(texts, found, ids.tolist(), strict=True)):
+    for i, (text, each, sentence_id) in enumerate(zip(texts, by_row, ids.tolist(), strict=True)):
         ordered = order[first : first + len(each)]
         for copy in range(copies):
             chosen = sorted(ordered[copy * words : (copy + 1) * words])
@@ -337,17 +341,14 @@ class Synonyms(Several):
     words: int = Field(3, ge=1, le=50, description="words exchanged in one generation, at most")
 
 
-def synonym(given: MethodInput, params: Synonyms, seed: int) -> pa.Table:
-    """Some words of the sentence replaced by synonyms, each in the same form.
+def synonym(inputs: MethodInput, params: Synonyms, seed: int) -> pa.Table:
+    """Replaces some words of the sentence by synonyms in the same form.
 
-    No word of a mention is: an entity is the field's own term, and its synonyms another thing's.
+    Words of entities stay: they are terms, whose synonyms name other things.
     """
     copies, words = params.per_sentence, params.words
-    spared: dict[int, list[tuple[int, int]]] = {}
-    mentions = given.located("entity").select(["row", "start", "end"])
-    for row, start, end in zip(*(c.to_pylist() for c in mentions.columns), strict=True):
-        spared.setdefault(row, []).append((start, end))
-    return exchanged(given, seed, "synonym", "exchange_synonym", _senses(), copies, words, spared)
+    spared = inputs.spans("entity")
+    return exchanged(inputs, seed, "synonym", "exchange_synonym", _senses(), copies, words, spared)
 
 
 @lru_cache(maxsize=1)

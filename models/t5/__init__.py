@@ -1,1 +1,1 @@
-"""GenSE's T5: one model that writes what follows and what contradicts, and judges pairs."""
+"""GenSE's T5: one model that writes entailments and contradictions, and judges pairs."""

@@ -1,4 +1,4 @@
-"""Fits GenSE's T5 to write and to judge at once, and chooses the step by both."""
+"""Fits GenSE's T5 to write and judge together, and selects the best step by both."""
 
 import math
 from collections.abc import Sequence
@@ -25,40 +25,42 @@ from tercet.models.training.phase import Hyperparameters, Optimizer
 
 
 class Examples:
-    """Pairs as what the encoder reads and the decoder should write: half to write, half to judge.
+    """Encodes labelled pairs as examples of writing and of judging.
 
-    A labelled pair gives one of each (GenSE, section 2.1): the sentence in the template of what the
-    second text is to it (an entailment or a contradiction), with that text as the target; and the
-    question about both, with its answer as the target.
+    Each pair gives one example of each (GenSE, section 2.1): its sentence in the template of its
+    class (entailment or contradiction) with the second text as the target; and the question about
+    both texts with the answer as the target.
 
-    rows: row_id (uint64, distinct), anchor, text, true (whether the text follows). Both `written`
-    and `judged` give input_ids and attention_mask, (rows, tokens), and labels, (rows, tokens of the
-    decoder), where padding is ignored.
+    rows: row_id (uint64, distinct), anchor, text, true (whether the text follows). `written` and
+    `judged` return input_ids and attention_mask, (rows, tokens), and labels, (rows, tokens of the
+    decoder), padded with IGNORED.
     """
 
     def __init__(self, tokenizer: Any, layout: Layout, question: Question, rows: pa.Table) -> None:
         self.rows = rows.combine_chunks()
         self._tokenizer, self._layout, self._question = tokenizer, layout, question
-        found = wording.answers(tokenizer, question)
-        self._answers = {True: found.true, False: found.false}
+        answers = wording.answers(tokenizer, question)
+        self._answers = {True: answers.true, False: answers.false}
         self._around = {
-            True: wording.around(question.asked["entailment"]),
-            False: wording.around(question.asked["contradiction"]),
+            True: wording.around(question.templates["entailment"]),
+            False: wording.around(question.templates["contradiction"]),
         }
 
     def written(self, rows: Sequence[int]) -> Encoded:
-        """The template of each row's class around its anchor, and the text."""
+        """Examples of writing: the anchor in the template of its class, and the text."""
         anchors, texts, true = self._columns(rows)
         around = [self._around[one] for one in true]
-        asked = layouts.prompts(self._tokenizer, self._layout, anchors, around)
-        return self._encoded(asked, layouts.targets(self._tokenizer, self._layout, texts, asked))
+        prompt_ids = layouts.prompts(self._tokenizer, self._layout, anchors, around)
+        return self._encoded(
+            prompt_ids, layouts.targets(self._tokenizer, self._layout, texts, prompt_ids)
+        )
 
     def judged(self, rows: Sequence[int]) -> Encoded:
-        """The question about each row's anchor and text, and its answer."""
+        """Examples of judging: the question about anchor and text, and the answer."""
         anchors, texts, true = self._columns(rows)
-        asked = wording.questions(self._tokenizer, self._question, anchors, texts)
-        batch = self._encoded(asked, [self._answers[one] for one in true])
-        # The answers are short and of one length: more padding would only cost.
+        question_ids = wording.questions(self._tokenizer, self._question, anchors, texts)
+        batch = self._encoded(question_ids, [self._answers[one] for one in true])
+        # Cut the padding to the longest answer.
         longest = max(map(len, self._answers.values()))
         return {**batch, "labels": batch["labels"][:, :longest]}
 
@@ -66,17 +68,17 @@ class Examples:
         some = self.rows.take(pa.array(rows, pa.int64()))
         return some["anchor"].to_pylist(), some["text"].to_pylist(), some["true"].to_pylist()
 
-    def _encoded(self, asked: list[list[int]], targets: list[list[int]]) -> Encoded:
-        ids, mask = padded(asked, int(self._tokenizer.pad_token_id))
+    def _encoded(self, input_ids: list[list[int]], targets: list[list[int]]) -> Encoded:
+        ids, mask = padded(input_ids, int(self._tokenizer.pad_token_id))
         labels, _ = padded(targets, IGNORED)
         return {"input_ids": ids, "attention_mask": mask, "labels": labels}
 
 
 class Feed:
-    """Batches of which one half writes and the other judges, each of rows of similar length.
+    """Batches with one half of writing and one of judging, each with rows of similar length.
 
-    Both halves go through all rows once a round, in orders of their own. Texts are tokenised batch
-    by batch, so that memory does not grow with the corpus.
+    Each half has all rows once per round, in its own order. Texts are tokenised batch by batch, so
+    memory does not grow with the corpus.
     """
 
     def __init__(self, examples: Examples, batch_size: int, seed: int) -> None:
@@ -95,7 +97,7 @@ class Feed:
     def __getitem__(self, step: int) -> Batch:
         number, place = divmod(step, self._length)
         if self._round[0] != number:
-            # The one batch that is not full comes last, so that both halves are always alike.
+            # The incomplete batch comes last, so that both halves always have the same size.
             rounds = (half.round(number) for half in self._halves)
             halves = [sorted(batches, key=len, reverse=True) for batches in rounds]
             self._round = (number, list(zip(*halves, strict=True)))
@@ -111,7 +113,7 @@ METRIC = "validation accuracy - 10 perplexity"
 
 
 class Gense(NamedTuple):
-    """A model that is being fitted, with how it is asked and what it is asked."""
+    """A model to fit, with its layout and its question."""
 
     model: Any
     tokenizer: Any
@@ -119,24 +121,24 @@ class Gense(NamedTuple):
     question: Question
 
     def examples(self, rows: pa.Table) -> Examples:
-        """The examples that these pairs give."""
+        """The examples of these pairs."""
         return Examples(self.tokenizer, self.layout, self.question, rows)
 
 
 def opened(init: Path, question: Question) -> Gense:
-    """The model that fitting starts from. Raises ValueError where it, or a template, does not fit.
+    """Loads the model to fit. Raises ValueError if the model or a template does not fit.
 
-    question: its `max_length` bounds the tokens of a prompt, and of an answer, too.
+    question: its `max_length` also bounds the tokens of a prompt and of an answer.
     """
     layout = Layout(form="t5", max_length=question.max_length, follows_prompts=True)
     model = judges.load_t5(init)
-    found = Gense(model, pretrained.load_tokenizer(init), layout, question)
-    # Raises where a template leaves no room, before anything is trained.
+    gense = Gense(model, pretrained.load_tokenizer(init), layout, question)
+    # Raise before training if a template leaves no room.
     for true in (True, False):
         row = pa.table({"anchor": ["a"], "text": ["a"], "true": [true]})
-        found.examples(row).written([0])
-        found.examples(row).judged([0])
-    return found
+        gense.examples(row).written([0])
+        gense.examples(row).judged([0])
+    return gense
 
 
 def fit(
@@ -148,8 +150,8 @@ def fit(
 ) -> list[LogRow]:
     """Fits the model in place, from the last checkpoint in the directory if there is one.
 
-    rows: row_id (uint64, distinct), anchor, text, true. A batch's rows are examples, two of each
-    pair. Raises ValueError as `loop.train` does.
+    rows: row_id (uint64, distinct), anchor, text, true; each pair gives two rows of a batch. Raises
+    ValueError as `loop.train` does.
     """
     examples = gense.examples(rows.sort_by("row_id"))
     feed = Feed(examples, hyper.batch_size, setting.seed)
@@ -158,9 +160,9 @@ def fit(
 
 
 def objective_of(model: Any) -> Step:
-    """The mean cross-entropy of the tokens of both halves together, their ends included.
+    """The mean cross-entropy over the tokens of both halves, end tokens included.
 
-    Each half passes by itself, since questions are longer than prompts.
+    Each half has a forward pass of its own, since questions are longer than prompts.
     """
 
     def objective(batch: dict[str, Encoded]) -> tuple[Tensor, dict[str, Tensor]]:
@@ -173,10 +175,10 @@ def objective_of(model: Any) -> Step:
 
 
 def choice(gense: Gense, held_out: pa.Table, every: int, batch_size: int) -> Choice:
-    """Measures 100 · accuracy - 10 · perplexity (GenSE, section 3.1); nothing is drawn.
+    """The `Choice` by 100 · accuracy - 10 · perplexity (GenSE, section 3.1), without sampling.
 
-    Perplexity is that of the examples that write, alone. A model whose weights are NaN or infinite
-    has no figure. held_out: anchor, text, true; at least one row.
+    Perplexity is that of the writing examples. A model with weights that are not finite has no
+    figure. held_out: anchor, text, true; at least one row.
     """
     true = held_out["true"].to_numpy(zero_copy_only=False)
 
@@ -192,13 +194,13 @@ def choice(gense: Gense, held_out: pa.Table, every: int, batch_size: int) -> Cho
 
 
 def judged(gense: Gense, rows: pa.Table, batch_size: int) -> npt.NDArray[np.float64]:
-    """log P(true) / P(false) of each pair, before calibration; (rows,)."""
+    """Uncalibrated log P(true) / P(false) of each pair, (rows,)."""
     judge = Judge(gense.model.eval(), gense.tokenizer, gense.question)
     return judges.logits(judge, rows["anchor"].to_pylist(), rows["text"].to_pylist(), batch_size)
 
 
 def perplexity(gense: Gense, rows: pa.Table, batch_size: int) -> float:
-    """e to the mean cross-entropy of the tokens of each row's text, its end included."""
+    """exp of the mean cross-entropy over the tokens of the rows' texts, end tokens included."""
     examples, model = gense.examples(rows), gense.model.eval()
     lengths = np.array([len(text) for text in rows["text"].to_pylist()])
     order = np.argsort(lengths, kind="stable").tolist()
@@ -214,7 +216,7 @@ def perplexity(gense: Gense, rows: pa.Table, batch_size: int) -> float:
 
 
 def _losses(model: Any, batch: Encoded) -> tuple[Tensor, Tensor]:
-    """The cross-entropy summed over the labels, and how many there are."""
+    """The summed cross-entropy of the labels, and their number."""
     labels = batch["labels"]
     logits = model(
         input_ids=batch["input_ids"],

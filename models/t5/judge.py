@@ -1,4 +1,4 @@
-"""The T5's own judgement: how likely the second of two sentences follows from the first."""
+"""The T5's judgement of how likely the second of two sentences follows from the first."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,12 +15,12 @@ from tercet.models.machine import Precision, computed_in
 from tercet.models.t5 import wording
 from tercet.models.t5.wording import Question, Words
 
-# Lengths are padded to a multiple of this: a bf16 kernel on a CPU is made anew for every shape.
+# Lengths are padded to a multiple of this, since bf16 on a CPU makes a new kernel for every shape.
 _MULTIPLE = 8
 
 
 class Judge(NamedTuple):
-    """A model ready to judge, with its tokenizer and its question."""
+    """A loaded model with its tokenizer and its question."""
 
     model: Any
     tokenizer: Any
@@ -28,7 +28,7 @@ class Judge(NamedTuple):
 
 
 def load_t5(folder: Path, precision: Precision = "fp32") -> Any:
-    """A T5 with its language-model head. Raises ValueError for a model of another form."""
+    """A T5 with its language-model head. Raises ValueError for another kind of model."""
     kind = pretrained.loaded(AutoConfig, folder).model_type
     if kind != "t5":
         raise ValueError(
@@ -36,7 +36,7 @@ def load_t5(folder: Path, precision: Precision = "fp32") -> Any:
         )
     dtype = getattr(torch, DTYPES[precision])
     model = pretrained.network(T5ForConditionalGeneration, folder, dtype)
-    # A configuration may leave out what T5 always does: it begins with the padding.
+    # A config may lack the start token, which is T5's padding token.
     if getattr(model.config, "decoder_start_token_id", None) is None:
         model.config.decoder_start_token_id = model.config.pad_token_id
     return model
@@ -45,7 +45,7 @@ def load_t5(folder: Path, precision: Precision = "fp32") -> Any:
 def load(folder: Path, precision: Precision, device: str, words: Words | None = None) -> Judge:
     """The judge in this directory. Raises ValueError for one that cannot be used.
 
-    words: in which a T5 from elsewhere judges.
+    words: the wording of the question, for a T5 that has none of its own.
     """
     question = wording.question_of(folder, words)
     tokenizer = pretrained.load_tokenizer(folder)
@@ -59,33 +59,33 @@ def load(folder: Path, precision: Precision, device: str, words: Words | None = 
 def logits(
     judge: Judge, firsts: Sequence[str], seconds: Sequence[str], batch_size: int
 ) -> npt.NDArray[np.float64]:
-    """log P(true) / P(false) of each pair, by the first token alone, before calibration.
+    """Uncalibrated log P(true) / P(false) of each pair, (pairs,), by the first differing token.
 
-    The softmax of the two words' logits is the logistic function of their difference. GenSE
-    (section 2.1) does not say over which tokens; its public code takes these two. A spoilt model
-    gives NaN. Batches are made of pairs of similar length; the result has the shape (pairs,).
+    The softmax over the two words' logits is the logistic function of their difference. GenSE
+    (section 2.1) does not name the tokens of the softmax; its public code uses these two. A damaged
+    model gives NaN. Batches have pairs of similar length.
     """
-    asked = wording.questions(judge.tokenizer, judge.question, firsts, seconds)
+    questions = wording.questions(judge.tokenizer, judge.question, firsts, seconds)
     true, false, place = wording.answers(judge.tokenizer, judge.question)
     model = judge.model
     begun = [int(model.config.decoder_start_token_id), *true[:place]]
-    order = sorted(range(len(asked)), key=lambda row: len(asked[row]))
-    found = np.empty(len(asked))
+    order = sorted(range(len(questions)), key=lambda row: len(questions[row]))
+    differences = np.empty(len(questions))
     with torch.inference_mode():
         for start in range(0, len(order), batch_size):
             rows = order[start : start + batch_size]
-            given = judge.tokenizer.pad(
-                {"input_ids": [asked[row] for row in rows]},
+            batch = judge.tokenizer.pad(
+                {"input_ids": [questions[row] for row in rows]},
                 pad_to_multiple_of=_MULTIPLE,
                 return_tensors="pt",
                 verbose=False,
             ).to(model.device)
-            said = model(
-                input_ids=given["input_ids"],
-                attention_mask=given["attention_mask"],
+            answer_logits = model(
+                input_ids=batch["input_ids"],
+                attention_mask=batch["attention_mask"],
                 decoder_input_ids=torch.tensor([begun] * len(rows), device=model.device),
                 use_cache=False,
             ).logits[:, -1]
-            ahead = said[:, true[place]].double() - said[:, false[place]].double()
-            found[rows] = ahead.cpu().numpy()
-    return found
+            ahead = answer_logits[:, true[place]].double() - answer_logits[:, false[place]].double()
+            differences[rows] = ahead.cpu().numpy()
+    return differences

@@ -1,16 +1,16 @@
-"""The words in which GenSE's T5 is taught, asked and judges. No torch here.
+"""Templates of GenSE's T5 for writing and judging. This module must not import torch.
 
-The paper has a template for each of three tasks (table 1; ours are in our own words): to write what
-follows from a sentence, to write what contradicts it, and to tell whether the second of two
-sentences follows from the first. The pieces of a template are tokenised apart from the sentences,
-so that a sentence has the same tokens wherever it stands, and only sentences are ever cut.
+The paper has templates for three tasks (table 1; the wording here is Tercet's): write an entailment
+of a sentence, write a contradiction, and judge whether the second of two sentences follows from the
+first. Templates are tokenised separately from the sentences, so a sentence has the same tokens in
+every template, and only sentences are cut.
 """
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from tercet.models.generators import layout
 
@@ -23,25 +23,25 @@ _SENTENCE = "{{ sentence }}"
 
 
 class Words(BaseModel):
-    """The words of a judgement: `before FIRST between SECOND after`, answered by one of two."""
+    """Wording of a judgement: `before FIRST between SECOND after`, with one of two answers."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     before: str = Field(default="Known: ", description="Text before the first sentence.")
     between: str = Field(default=" Claimed: ", description="Text between the two.")
     after: str = Field(default=" True or false?", description="Text after the second.")
-    # Not `true` and `false`, which as keys of YAML are no text.
+    # Not `true` and `false`, which YAML reads as booleans.
     if_true: str = Field(default="true", min_length=1, description="The answer if it follows.")
     if_false: str = Field(default="false", min_length=1, description="The answer if not.")
 
 
 class Question(Words):
-    """How a pair is judged by a certain model.
+    """The question by which a model judges a pair.
 
-    if_true, if_false: `true` and `false` in the file. max_length: tokens of the whole. asked: the
-        templates of the two methods, as it learnt them.
+    if_true, if_false: `true` and `false` in the file. max_length: tokens of the whole question.
+        templates: the templates of the two methods to which the model was fitted.
     slope, shift: P(true) is 1 / (1 + e^-(slope · logit + shift)), where the logit is the difference
-        of the two words' (Platt's calibration); 1 and 0 make it the plain softmax.
+        of the two answers' logits (Platt's calibration); 1 and 0 give the plain softmax.
     """
 
     model_config = ConfigDict(validate_by_name=True, validate_by_alias=True)
@@ -49,15 +49,15 @@ class Question(Words):
     if_true: str = Field(default="true", min_length=1, alias="true")
     if_false: str = Field(default="false", min_length=1, alias="false")
     max_length: int = Field(ge=8)
-    asked: Mapping[str, str]
+    templates: Mapping[str, str]
     slope: float = 1.0
     shift: float = 0.0
 
 
 class Answers(NamedTuple):
-    """The tokens of the two answers, each with the end of text, and where they differ.
+    """The tokens of the two answers, each with the end-of-text token.
 
-    place: of the first token in which they differ, nearly always 0.
+    place: index of the first token in which they differ, nearly always 0.
     """
 
     true: list[int]
@@ -66,12 +66,12 @@ class Answers(NamedTuple):
 
 
 def prompt_path(method: str) -> Path:
-    """The template of this method: `entailment` or `contradiction`."""
+    """The built-in template file of a method: `entailment` or `contradiction`."""
     return Path(__file__).parent / "prompts" / f"{method}.jinja"
 
 
-def asked() -> dict[str, str]:
-    """Our templates as they are rendered, by method."""
+def builtin_templates() -> dict[str, str]:
+    """The built-in templates, by method."""
     names = (Path(name).stem for name in DATA_FILES)
     return {name: template_in(prompt_path(name)) for name in names}
 
@@ -79,8 +79,8 @@ def asked() -> dict[str, str]:
 def template_in(path: Path) -> str:
     """The template in a prompt file.
 
-    Raises ValueError where it is more than words around one sentence: what is fitted to it must
-    be asked in the very same tokens.
+    Raises ValueError if it is not plain text around one sentence: a fitted model must be prompted
+    with the same tokens.
     """
     try:
         text = path.read_bytes().decode("utf-8-sig").rstrip()
@@ -112,26 +112,19 @@ def read(folder: Path) -> Question:
 
     Raises ValueError with one sentence if there is none, or if it is not valid.
     """
-    path = folder / FILE
-    try:
-        return Question.model_validate_json(path.read_bytes())
-    except FileNotFoundError:
-        raise ValueError(
-            f"the model in {folder} judges nothing, since it has no {FILE}: name one that "
-            "fit_generator has made with form: gense, or give the words in which this one judges "
-            "as score.gense.question"
-        ) from None
-    except ValidationError as error:
-        fault = error.errors()[0]
-        key = ".".join(map(str, fault["loc"])) or "the file"
-        raise ValueError(f"{path}: {key}: {fault['msg']}") from None
+    missing = (
+        f"the model in {folder} judges nothing, since it has no {FILE}: name one that "
+        "fit_generator has made with form: gense, or give the words in which this one judges as "
+        "score.gense.question"
+    )
+    return layout.validated(Question, folder / FILE, missing)
 
 
 def question_of(folder: Path, words: Words | None) -> Question:
-    """The question of the model in this directory, or these words for one that has none.
+    """The question of the model in this directory, or one of these words for a model without.
 
-    Such a model comes from elsewhere, and its probability is not calibrated. Raises ValueError
-    where there are no words, or words for a model that has its own.
+    A model without a question was not fitted by Tercet, and its probability is not calibrated.
+    Raises ValueError if both or neither are present.
     """
     if words is None:
         return read(folder)
@@ -140,28 +133,27 @@ def question_of(folder: Path, words: Words | None) -> Question:
             f"the model in {folder} judges in the words of its {FILE}: leave score.gense.question "
             "out"
         )
-    return Question(max_length=layout.T5_LENGTH, asked={}, **words.model_dump())
+    return Question(max_length=layout.T5_LENGTH, templates={}, **words.model_dump())
 
 
 def fault(folder: Path, method: str, prompt: Path | None) -> str | None:
-    """Why the generator in this directory cannot be asked this method so; None where it can.
+    """Why the generator in this directory cannot run this method with this prompt; None if it can.
 
-    prompt: the file of the words that it would be asked in. Of a model that is not GenSE's others
-    judge what it can be asked.
+    prompt: the prompt file. Models that are not GenSE's are checked elsewhere.
     """
     if not (folder / FILE).is_file():
-        foreign = not (folder / layout.FILE).is_file() and method in asked()
+        foreign = not (folder / layout.FILE).is_file() and method in builtin_templates()
         if foreign and prompt == prompt_path(method):
             return f"only you know in what words: write them into a file, as {method}.prompt"
         return None
     try:
-        known = read(folder).asked
-        if method not in known:
-            return f"it was fitted to {' and '.join(known)} alone"
-        if prompt is None or template_in(prompt) != known[method]:
+        prompts = read(folder).templates
+        if method not in prompts:
+            return f"it was fitted to {' and '.join(prompts)} alone"
+        if prompt is None or template_in(prompt) != prompts[method]:
             return (
-                f"it was fitted to the words {known[method]!r}, and would be asked in others: make "
-                f"these {method}.prompt"
+                f"it was fitted to the words {prompts[method]!r}, and would be asked in others: "
+                f"make these {method}.prompt"
             )
     except ValueError as error:
         return str(error)
@@ -174,10 +166,10 @@ def questions(
     firsts: Sequence[str],
     seconds: Sequence[str],
 ) -> list[list[int]]:
-    """What the encoder reads for each pair, closed by the end of text.
+    """The encoder's input for each pair, with the end-of-text token.
 
-    Where both sentences do not fit, the longer is cut first. Raises ValueError where the words of
-    the question leave no room for them.
+    If both sentences do not fit, the longer one is cut first. Raises ValueError if the words of the
+    question leave no room for them.
     """
     before, between, after = layout.tokens(
         tokenizer, [question.before, question.between, question.after]
@@ -190,19 +182,21 @@ def questions(
             f"tokens and leave no room for them: raise max_length from {question.max_length}"
         )
     rows = zip(layout.tokens(tokenizer, firsts), layout.tokens(tokenizer, seconds), strict=True)
-    found = []
+    question_ids = []
     for first, second in rows:
         most = max(room - len(second), room // 2)
-        kept = first[:most]
-        found.append([*before, *kept, *between, *second[: room - len(kept)], *after])
-    return found
+        first_tokens = first[:most]
+        question_ids.append(
+            [*before, *first_tokens, *between, *second[: room - len(first_tokens)], *after]
+        )
+    return question_ids
 
 
 def answers(tokenizer: "PreTrainedTokenizerBase", question: Question) -> Answers:
-    """The tokens of the two answers. Raises ValueError where the tokenizer has no words for them.
+    """The tokens of the two answers. Raises ValueError if the tokenizer cannot distinguish them.
 
-    The public code compares the first token alone. With a tokenizer that begins both words with
-    the same token, the first is meant in which they differ.
+    The authors' code compares the first tokens. If both answers begin with the same token, the
+    first token in which they differ is compared instead.
     """
     end = layout.end_token(tokenizer)
     true, false = (

@@ -1,4 +1,4 @@
-"""Cuts a text in two near its middle, where a reader would pause."""
+"""Splits a text into two halves at a pause near its middle."""
 
 import re
 import unicodedata
@@ -7,7 +7,7 @@ from itertools import accumulate
 
 from tercet.models.text.words import UNSPACED, count_words, is_unspaced
 
-LEAST = 4  # words of a half
+LEAST = 4  # minimum of words in a half
 _PAUSES = (",", ";", ":", "–", "—", "--", "…", "...", ")")
 _UNSPACED_PAUSES = (*_PAUSES, *"，、；：。！？」』）")
 # Letters of scripts without spaces, words of others, and single marks.
@@ -15,12 +15,13 @@ _PIECES = re.compile(rf"{UNSPACED.pattern}|[^\W_]+|[\W_]", re.UNICODE)
 
 
 def halves(sentences: Sequence[str], least_words: int) -> tuple[str, str] | None:
-    """Both halves of a text, given as its folded sentences; None if it is too short.
+    """Both halves of a text; None if it is too short.
 
     Several sentences are cut between two of them. A single sentence of at least `least_words` words
-    is cut after a comma or the like in its middle third, else between two words (two letters in a
-    script without spaces). The cut that is nearest to the middle counts. A half has at least four
-    words.
+    is cut after a punctuation mark in its middle third, else between two words (two letters in a
+    script without spaces). The cut nearest to the middle is used. A half has at least four words.
+
+    sentences: the sentences of the text, after `fold`.
     """
     if len(sentences) > 1:
         before = list(accumulate(map(count_words, sentences)))

@@ -1,6 +1,7 @@
-"""Whether a text is in another script or language than its source, and whether texts are English.
+"""Detects texts in another script or language than their source, and English texts.
 
-Works on whole columns, one pass per regular expression. Doubtful cases count as the same language.
+Works on whole columns, with one pass per regular expression. Doubtful cases count as the same
+language.
 """
 
 from collections.abc import Sequence
@@ -14,12 +15,12 @@ import pyarrow.compute as pc
 Flags: TypeAlias = npt.NDArray[np.bool_]
 Counts: TypeAlias = npt.NDArray[np.int64]
 
-# RE2's classes.
+# Character classes of RE2.
 _SCRIPTS = (
     *(r"\p{Latin}", r"\p{Cyrillic}", r"\p{Greek}", r"\p{Arabic}", r"\p{Hebrew}", r"\p{Hangul}"),
     *(r"\p{Devanagari}", r"\p{Thai}", r"[\p{Han}\p{Hiragana}\p{Katakana}]"),
 )
-# Words in most sentences of a language that are not words, names or abbreviations in the others.
+# Frequent words of a language that are not words, names or abbreviations in the others.
 _FUNCTION_WORDS = {
     "en": "the of and to that with are this from which have has been by for it its not is they",
     "de": "der das und nicht ist mit auf ein eine einen einem dem sich auch von wird sind zum zur",
@@ -29,12 +30,12 @@ _FUNCTION_WORDS = {
     "pt": "uma que para mais foi pelo pela seu sua muito quando ele ela eles nas nos ao",
     "nl": "het een niet wordt naar ook zijn voor aan werd deze hij heeft bij",
 }
-# Function words of a language, in number and as a share of all words, that make a text be in it.
+# Number and share of function words from which on a text is considered to be in a language.
 _AT_LEAST, _SHARE = 3, 0.2
 
 
 def foreign_script(texts: pa.ChunkedArray, sources: pa.ChunkedArray) -> Flags:
-    """Whether most letters of a text are of another script than most letters of its source."""
+    """Whether most letters of a text are outside the main script of its source. Shape (rows,)."""
     foreign = np.zeros(len(texts), dtype=np.bool_)
     plain = pc.and_(pc.string_is_ascii(texts), pc.string_is_ascii(sources))
     rows = np.flatnonzero(~_array(plain))
@@ -47,10 +48,10 @@ def foreign_script(texts: pa.ChunkedArray, sources: pa.ChunkedArray) -> Flags:
 
 
 def foreign_language(texts: pa.ChunkedArray, sources: pa.ChunkedArray) -> Flags:
-    """Whether a text has function words of another language and none of its source's.
+    """Whether a text has function words of another language and none of its source's, (rows,).
 
-    Knows English, German, French, Spanish, Italian, Portuguese and Dutch; False if one of the texts
-    is too short to tell.
+    Knows English, German, French, Spanish, Italian, Portuguese and Dutch; False if one of the two
+    texts is too short to tell.
     """
     counts, source = _words(texts), _words(sources)
     rows = np.arange(len(texts))
@@ -63,15 +64,15 @@ def foreign_language(texts: pa.ChunkedArray, sources: pa.ChunkedArray) -> Flags:
 
 
 def _scripts(texts: pa.ChunkedArray) -> Counts:
-    """Letters of each script, and of all others. Shape (scripts + 1, rows)."""
+    """Number of letters of each script, and of all others. Shape (scripts + 1, rows)."""
     counts = [_array(pc.count_substring_regex(texts, script)) for script in _SCRIPTS]
     letters = _array(pc.count_substring_regex(texts, r"\p{L}"))
-    # Marks and syllable signs belong to a script without being letters.
+    # Marks and syllable signs belong to a script but are not letters, so the rest may be negative.
     return np.array([*counts, np.maximum(letters - np.sum(counts, axis=0), 0)], dtype=np.int64)
 
 
 def _words(texts: pa.ChunkedArray) -> Counts:
-    """Function words of each language. Shape (languages, rows)."""
+    """Number of function words of each language. Shape (languages, rows)."""
     lists = [rf"\b(?:{'|'.join(words.split())})\b" for words in _FUNCTION_WORDS.values()]
     counts = [_array(pc.count_substring_regex(texts, one, ignore_case=True)) for one in lists]
     return np.array(counts, dtype=np.int64)
@@ -84,16 +85,16 @@ def _array(column: Any) -> npt.NDArray[Any]:
 # The share of common words is .23 to .30 in English abstracts, .14 in code with docstrings, and .00
 # to .09 in German, French, Dutch and Danish.
 LEAST_ENGLISH = 0.1
-# Words of English that are rare in other languages.
+# Frequent English words that are rare in other languages.
 _COMMON = """
     the of and to that it with his this but from have you they which she their been has would
     there when who more if out said what its your into than them can only other our could these
     some we i be not are for by"""
-_FEWEST = 100  # words that are needed to tell a language
+_FEWEST = 100  # words that are needed to judge the language
 
 
 def share_of_english(texts: Sequence[str]) -> float | None:
-    """The share of words that are among the commonest of English; None for less than 100 words."""
+    """The share of words among the most frequent ones of English; None for fewer than 100 words."""
     common = frozenset(_COMMON.split())
     words = [word.strip(",.;:!?()\"'").lower() for text in texts for word in text.split()]
     return sum(word in common for word in words) / len(words) if len(words) >= _FEWEST else None

@@ -1,16 +1,16 @@
 """Finds training texts that repeat an evaluation sentence, by hashes of words.
 
-Three levels, from the surest to the weakest:
+Three levels, from the strongest to the weakest:
 
 - *exact*: the same letters and digits in the same order, ignoring case, punctuation, white space
   and tokenisation.
 - *near*: the same words except one that is replaced, missing or added.
 - *ngram*: one training text holds at least a given share of the sentence's word n-grams.
 
-A batch of training texts, as columns, is compared with an index of the evaluation sentences. Pairs
-are looked up only by a sentence's rarest n-grams, since frequent ones would give too many (prefix
-filtering). No pair is missed: a text with the given share holds at least one of any (all − share ·
-all + 1) n-grams of the sentence.
+Batches of training texts, as columns, are compared with an index of the evaluation sentences. Pairs
+are looked up by a sentence's rarest n-grams only, since frequent ones would give too many pairs
+(prefix filtering). No pair is missed: a text with the given share contains at least one of any
+(all − share · all + 1) n-grams of the sentence.
 """
 
 from collections.abc import Iterable, Iterator
@@ -31,7 +31,7 @@ from tercet.models.text.shingles import Places, powers, spaced, word_hashes
 Shares: TypeAlias = npt.NDArray[np.float64]
 Vectors: TypeAlias = npt.NDArray[np.float32]
 
-# Words split by a tokeniser: "do n't", "the man 's".
+# Clitics split off by a tokenizer: "do n't", "the man 's".
 _CUT_OFF = r"\s+(n?)['’](t|s|re|ve|ll|d|m)\b"
 _APOSTROPHE = r"['’]"
 _INVERSE = pow(shingles.BASE, -1, 1 << 64)
@@ -40,7 +40,7 @@ _DROP = np.uint64(0xA0761D6478BD642F)
 
 # Pairs compared at once, which bounds memory.
 _PAIRS = 1 << 20
-# Vectors on each side of a product.
+# Vectors per side of a product.
 BLOCK = 4096
 
 
@@ -48,8 +48,8 @@ BLOCK = 4096
 class Words:
     """The words of a column of texts, as hashes.
 
-    hashes: of all words, row after row. starts: the index of each row's first word, and the number
-        of words; shape (rows + 1,). letters: id of each row's letters and digits, shape (rows,).
+    hashes: (words,), row after row. starts: (rows + 1,), the index of each row's first word, and
+        the number of words. letters: (rows,), id of the letters and digits of each row.
     """
 
     hashes: Ids
@@ -58,7 +58,7 @@ class Words:
 
     @property
     def counts(self) -> Places:
-        """Words of each row."""
+        """Number of words of each row."""
         return np.diff(self.starts)
 
     def __len__(self) -> int:
@@ -67,7 +67,7 @@ class Words:
 
 @dataclass(frozen=True)
 class Matches:
-    """Pairs of a training text and an evaluation sentence, by their numbers, with a score."""
+    """Pairs of a training text (row) and an evaluation sentence, by number, with scores."""
 
     rows: Places
     sentences: Places
@@ -82,7 +82,7 @@ class Matches:
 
 
 def normalised(texts: pa.Array) -> pa.Array:
-    """The texts' words in lower case, one space apart, also of tokenised texts."""
+    """The words of the texts in lower case, separated by one space; clitics are joined."""
     lower = pc.utf8_lower(pc.utf8_normalize(texts, "NFKC"))
     joined = pc.replace_substring_regex(lower, _CUT_OFF, r"\1\2")
     whole = pc.replace_substring_regex(joined, _APOSTROPHE, "")
@@ -98,7 +98,7 @@ def words_of(texts: pa.Array) -> Words:
 
 
 def grams(words: Words, order: int) -> tuple[Ids, Places]:
-    """The distinct n-grams of each text, with their rows; sorted by row, then n-gram."""
+    """The distinct n-grams of each text and their rows, sorted by row, then n-gram."""
     row = np.repeat(np.arange(len(words)), words.counts)
     hashes, first = shingles.grams(words.hashes, row, order)
     rows = row[first]
@@ -107,10 +107,10 @@ def grams(words: Words, order: int) -> tuple[Ids, Places]:
 
 
 def variants(words: Words) -> tuple[Ids, Ids, Places]:
-    """Hashes of each text without one of its words, for every word.
+    """For every word, hashes of its text without the word.
 
-    Returns: hashes with a gap (equal for two texts that differ in one word), hashes without a gap
-    (equal to `whole` of a text that lacks the word), and their rows. Shape (words,).
+    Returns: hashes with a gap (equal for two texts that differ in that word), hashes without a gap
+    (equal to `whole` of a text that lacks the word), and their rows, (words,) each.
     """
     counts = words.counts
     row = np.repeat(np.arange(len(words)), counts)
@@ -127,7 +127,7 @@ def variants(words: Words) -> tuple[Ids, Ids, Places]:
 
 
 def whole(words: Words) -> Ids:
-    """The hash of all words of each text, as `variants` gives it for a text with one more word."""
+    """The hash of all words of each text, comparable to the hashes without a gap of `variants`."""
     place = np.arange(len(words.hashes)) - np.repeat(words.starts[:-1], words.counts)
     parts = words.hashes * powers(int(words.counts.max(initial=0)))[place]
     before = np.concatenate([[np.uint64(0)], np.cumsum(parts, dtype=np.uint64)])
@@ -140,7 +140,8 @@ def _sums(words: Words, before: Ids) -> Ids:
 
 
 class Table:
-    """The sentences that hold a hash. A bit array over upper bits rules most other hashes out."""
+    """From hashes to the sentences that have them. A bit array of the upper bits excludes most
+    other hashes."""
 
     def __init__(self, hashes: Ids, sentences: Places) -> None:
         order = np.lexsort((sentences, hashes))
@@ -151,7 +152,7 @@ class Table:
         self._present[self.hashes >> self._shift] = True
 
     def find(self, hashes: Ids) -> tuple[Places, Places, Places]:
-        """The indices of known hashes, and the bounds of their runs in `sentences`."""
+        """The indices of hashes in the table, and the bounds of their runs in `sentences`."""
         maybe = np.flatnonzero(self._present[hashes >> self._shift])
         low = np.searchsorted(self.hashes, hashes[maybe], side="left")
         high = np.searchsorted(self.hashes, hashes[maybe], side="right")
@@ -159,7 +160,7 @@ class Table:
         return maybe[held], low[held], high[held]
 
     def pairs(self, hashes: Ids, rows: Places) -> Iterator[tuple[Places, Places]]:
-        """Pairs of a row and a sentence that share one of these hashes, in pieces."""
+        """Pairs of a row and a sentence that share a hash, in pieces of bounded size."""
         indices, low, high = self.find(hashes)
         sizes = high - low
         for some in pieces(sizes, _PAIRS):
@@ -172,8 +173,8 @@ class Table:
 class Index:
     """An index of the evaluation sentences.
 
-    texts: the sentences. order: words of an n-gram. min_words: shorter sentences, whose parts are
-    too common, are only matched exactly. least: the lowest share to report.
+    texts: the sentences. order: words of an n-gram. min_words: shorter sentences are only matched
+    exactly, since their parts are too common. least: the lowest share to report.
     """
 
     def __init__(self, texts: pa.Array, order: int, min_words: int, least: float) -> None:
@@ -191,18 +192,18 @@ class Index:
         self._whole = Table(whole(words)[enough], everything[enough])
         self._words = words.counts
         hashes, rows = grams(words, order)
-        kept = enough[rows]
-        # An n-gram's number is its place among the distinct ones.
+        indexed = enough[rows]
+        # An n-gram's number is its index among the distinct n-grams.
         self._vocabulary, self._numbers, frequencies = np.unique(
-            hashes[kept], return_inverse=True, return_counts=True
+            hashes[indexed], return_inverse=True, return_counts=True
         )
         self._number_of = Table(self._vocabulary, np.arange(len(self._vocabulary)))
-        self._totals = np.bincount(rows[kept], minlength=len(words))
+        self._totals = np.bincount(rows[indexed], minlength=len(words))
         self._starts = np.concatenate([[0], np.cumsum(self._totals)])
-        self._rarest = self._prefixes(rows[kept], frequencies)
+        self._rarest = self._prefixes(rows[indexed], frequencies)
 
     def _prefixes(self, rows: Places, frequencies: Places) -> Table:
-        """The rarest n-grams of each sentence: any text with the share holds one of them."""
+        """The rarest n-grams of each sentence: any text with the share contains one of them."""
         order = np.lexsort((frequencies[self._numbers], rows))
         rank = np.arange(len(order)) - self._starts[rows[order]]
         total = self._totals[rows[order]]
@@ -221,35 +222,37 @@ class Index:
         matches = _matches(
             [
                 *self._masked.pairs(masked, row),
-                # The sentence has a word more, or the text has.
+                # The sentence has one more word, or the text has.
                 *self._dropped.pairs(whole(words), everything),
                 *self._whole.pairs(dropped, row),
             ]
         )
         longer = np.maximum(words.counts[matches.rows], self._words[matches.sentences])
-        # Two texts of one word each have nothing in common.
+        # Two texts of one word each share no word.
         return replace(matches, scores=1 - 1 / np.maximum(longer, 1)).filter(longer > 1)
 
     def shares(self, words: Words) -> Matches:
-        """Texts that hold at least `least` of a sentence's n-grams; score: the share."""
+        """Texts that contain at least `least` of a sentence's n-grams; score: the share."""
         hashes, rows = grams(words, self.order)
         indexed, numbers, _ = self._number_of.find(hashes)
         hashes, rows = hashes[indexed], rows[indexed]
         starts = np.searchsorted(rows, np.arange(len(words) + 1))
         # Sorted, since rows are sorted, and numbers within a row.
         held = rows * len(self._vocabulary) + numbers
-        kept = []
+        parts = []
         for at, sentences in self._rarest.pairs(hashes, rows):
             # Skip texts with fewer n-grams in the index than the share needs.
             likely = np.diff(starts)[at] >= _needed(self._totals[sentences], self.least)
             at, sentences = at[likely], sentences[likely]
             share = self._count(at, sentences, held) / self._totals[sentences]
             enough = share >= self.least
-            kept.append((at[enough], sentences[enough], share[enough]))
-        return _matches(kept)
+            parts.append((at[enough], sentences[enough], share[enough]))
+        return _matches(parts)
 
     def _count(self, rows: Places, sentences: Places, held: Places) -> Places:
-        """For each pair, the number of the sentence's n-grams that the row holds."""
+        """For each pair, the number of the sentence's n-grams in the row.
+
+        held: sorted keys (row, n-gram number) of all rows."""
         counts = np.zeros(len(rows), dtype=np.int64)
         totals = self._totals[sentences]
         for some in pieces(totals, _PAIRS):
@@ -263,13 +266,13 @@ class Index:
 
 
 def _needed(totals: Places, least: float) -> Places:
-    """The least number of each sentence's n-grams that reaches the share."""
+    """The smallest number of each sentence's n-grams that reaches the share."""
     needed: Places = np.maximum(np.ceil(totals * least - 1e-9), 1).astype(np.int64)
     return needed
 
 
 def _matches(batches: Iterable[tuple[Places, Places, *tuple[Shares, ...]]]) -> Matches:
-    """The distinct pairs of all pieces, sorted; with their scores, or 1."""
+    """The distinct pairs of all pieces, sorted, with their scores (1 by default)."""
     scored = [
         (piece[0], piece[1], piece[2] if len(piece) > 2 else np.ones(len(piece[0])))
         for piece in batches
@@ -283,13 +286,13 @@ def _matches(batches: Iterable[tuple[Places, Places, *tuple[Shares, ...]]]) -> M
 def near_vectors(texts: Vectors, sentences: Vectors, least: float, block: int = BLOCK) -> Matches:
     """Pairs with a cosine of at least `least`, computed in blocks.
 
-    texts: (texts, dimension), sentences: (sentences, dimension), of length one.
+    texts: (texts, dimension), and sentences: (sentences, dimension), unit vectors.
     """
-    kept = []
+    parts = []
     for first in range(0, len(texts), block):
         for start in range(0, len(sentences), block):
             cosines = texts[first : first + block] @ sentences[start : start + block].T
             rows, columns = np.nonzero(cosines >= least)
             scores = cosines[rows, columns].astype(np.float64)
-            kept.append((rows + first, columns + start, scores))
-    return _matches(kept)
+            parts.append((rows + first, columns + start, scores))
+    return _matches(parts)

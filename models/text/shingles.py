@@ -1,7 +1,7 @@
 """Shingles, by which shared text is found.
 
-The shingles of a text are the hashes of its normalised word 8-grams, within a sentence and across
-the sentences of one paragraph; a shorter sentence has one, of all its words.
+The shingles of a text are hashes of its normalised word 8-grams, which may cross sentences but not
+paragraphs. A sentence of fewer words also has one shingle of all its words.
 """
 
 from collections.abc import Sequence
@@ -17,8 +17,8 @@ from tercet.models.seeding import Ids
 
 Places: TypeAlias = npt.NDArray[np.int64]
 
-# An n-gram's hash is a polynomial of its words' hashes in this base, modulo 2^64. An odd base has
-# an inverse, which `overlap` needs to take a word out again.
+# The hash of an n-gram is a polynomial of its words' hashes in this base, modulo 2^64. An odd base
+# has an inverse, which `overlap` needs to remove a word.
 BASE = 0x9E3779B97F4A7C15
 _NO_WORD = r"[^\p{L}\p{M}\p{N}]+"
 _UNSPACED = (
@@ -28,10 +28,10 @@ _UNSPACED = (
 
 
 def spaced(lower: pa.Array) -> pa.Array:
-    """The words of lower-case texts, one space apart: letters, their accents and digits.
+    """The words of lower-case texts (letters, marks and digits), separated by one space.
 
-    In scripts without spaces, each two letters of Chinese or Japanese, and each four signs of Thai,
-    Lao, Tibetan, Burmese or Khmer, are a word.
+    In scripts without spaces, a word is two letters of Chinese or Japanese, or four signs of Thai,
+    Lao, Tibetan, Burmese or Khmer.
     """
     words = pc.replace_substring_regex(lower, _NO_WORD, " ")
     if not pc.all(pc.string_is_ascii(words)).as_py():
@@ -41,10 +41,7 @@ def spaced(lower: pa.Array) -> pa.Array:
 
 
 def word_hashes(texts: pa.Array) -> tuple[Ids, Places]:
-    """Hashes of all words of spaced texts, row after row, and the number of each text's words.
-
-    Returns: hashes, shape (words,); counts, shape (rows,).
-    """
+    """Hashes of all words of texts from `spaced`, (words,), and numbers of words, (rows,)."""
     lists = pc.utf8_split_whitespace(texts)
     flat = pc.list_flatten(lists)
     counts = pc.list_value_length(lists).to_numpy(zero_copy_only=False).astype(np.int64)
@@ -56,16 +53,16 @@ def word_hashes(texts: pa.Array) -> tuple[Ids, Places]:
 
 
 def powers(count: int) -> Ids:
-    """The first powers of `BASE`, at least one. Shape (max(count, 1),)."""
+    """The first powers of `BASE`, from 0 on. Shape (max(count, 1),)."""
     factors = np.full(max(count, 1), BASE, dtype=np.uint64)
     factors[0] = 1
     return np.multiply.accumulate(factors)
 
 
 def grams(hashes: Ids, owners: npt.NDArray[np.integer], order: int) -> tuple[Ids, Places]:
-    """Hashes of the n-grams of `order` words of one owner, with the place of their first word.
+    """Hashes of the n-grams of `order` words of the same owner, and indices of their first words.
 
-    hashes, owners: of each word, shape (words,); an owner's words are adjacent.
+    hashes, owners: (words,); the words of an owner are adjacent.
     """
     count = max(len(hashes) - order + 1, 0)
     total = np.zeros(count, dtype=np.uint64)
@@ -81,17 +78,16 @@ GRAM = 8
 
 
 def normalised(texts: pa.Array) -> pa.Array:
-    """The texts' words in lower case, one space apart: letters, their accents and digits."""
+    """The words of the texts (letters, marks and digits) in lower case, separated by one space."""
     return spaced(pc.utf8_lower(texts))
 
 
 def shingles(texts: Sequence[str] | pa.Array, paragraphs: Index) -> tuple[Ids, Index]:
-    """Shingles of texts, each with the row in which it begins, sorted by row.
+    """Shingles of texts and the rows in which they begin, sorted by row.
 
     Args:
-        texts: sentences in order, shape (rows,).
-        paragraphs: a number for each row, shape (rows,); adjacent rows with equal numbers are one
-            paragraph.
+        texts: (rows,), sentences in order.
+        paragraphs: (rows,), a number per row; adjacent rows with equal numbers are one paragraph.
     """
     column = texts if isinstance(texts, pa.Array) else pa.array(texts, pa.string())
     return shingles_of_words(*word_hashes(normalised(column)), paragraphs)
@@ -100,10 +96,9 @@ def shingles(texts: Sequence[str] | pa.Array, paragraphs: Index) -> tuple[Ids, I
 def shingles_of_words(
     hashes: Ids, counts: npt.NDArray[np.int64], paragraphs: Index
 ) -> tuple[Ids, Index]:
-    """`shingles` for the results of `word_hashes`."""
+    """`shingles` from the results of `word_hashes`."""
     rows = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
-    # Number runs by counting changes: equal numbers that are not adjacent (a, b, a) are two
-    # paragraphs.
+    # Equal numbers that are not adjacent (a, b, a) are two paragraphs.
     runs = np.cumsum(np.diff(paragraphs, prepend=paragraphs[:1]) != 0)
     long_shingles, first = grams(hashes, runs[rows], GRAM)
     short_shingles, short_rows = _short_texts(hashes, rows, counts)
@@ -127,9 +122,9 @@ def _short_texts(hashes: Ids, rows: Index, counts: npt.NDArray[np.int64]) -> tup
 
 
 def shared_words(texts: pa.Array, others: Ids) -> tuple[Index, list[str]]:
-    """Rows of texts that share a shingle with `others`, and the words of the first such shingle.
+    """Rows of texts that share a shingle with `others`, and the words of their first shared one.
 
-    others: sorted.
+    others: sorted shingles.
     """
     hashed, rows = shingles(texts, np.arange(len(texts), dtype=np.int32))
     if not len(others) or not len(hashed):
@@ -137,7 +132,7 @@ def shared_words(texts: pa.Array, others: Ids) -> tuple[Index, list[str]]:
     places = np.searchsorted(others, hashed).clip(max=len(others) - 1)
     hits = np.flatnonzero(others[places] == hashed)
     hit_rows, first = np.unique(rows[hits], return_index=True)
-    # A text has one shingle for each word at which an 8-gram begins, in order.
+    # The n-th shingle of a text begins at its n-th word.
     starts = hits[first] - np.searchsorted(rows, hit_rows)
     words = normalised(texts.take(pa.array(hit_rows))).to_pylist()
     return hit_rows, [

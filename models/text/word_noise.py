@@ -1,6 +1,6 @@
 """Repeats, deletes or shuffles words of many sentences at once, by seeded draws.
 
-The result for a sentence depends only on seed, its id and the copy.
+The result for a sentence depends on the seed, its id and the copy alone.
 """
 
 from collections.abc import Sequence
@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tercet.models import seeding
+from tercet.models.runs import places_within
 
 _COPY = 1 << 32
 
@@ -20,14 +21,14 @@ _COPY = 1 << 32
 REPEATED = 0.3
 SHORT, DELETED, MOST_DELETED = 3, 1 / 3, 6
 
-# The words of all changed sentences, one after another, and the number of each sentence's words.
+# The words of all changed sentences, concatenated, and the number of words of each sentence.
 Changed = tuple[npt.NDArray[np.object_], npt.NDArray[np.int64]]
 
 
 @dataclass(frozen=True)
 class Words:
-    """The words of some sentences, flattened. free: whether a word may be deleted. row, place: of
-    a word. counts: words of each row."""
+    """The words of sentences as columns. free: whether a word may be deleted. row, place: sentence
+    of a word and index in it. counts: (rows,), words of each sentence."""
 
     ids: seeding.Ids
     flat: npt.NDArray[np.object_]
@@ -37,7 +38,7 @@ class Words:
     counts: npt.NDArray[np.int64]
 
     def ranks(self, seed: int, purpose: str, copy: int) -> npt.NDArray[np.int64]:
-        """Each word's place in a random order of its row's words, free words first."""
+        """The rank of each word in a random order of its sentence, free words first."""
         counter = (self.place + copy * _COPY).astype(np.uint64)
         keys = seeding.draws(seed, purpose, self.ids[self.row], counter)
         order = np.lexsort((keys, ~self.free, self.row))
@@ -54,7 +55,7 @@ def words_of(
     """The words of these sentences. free: whether each word may be deleted; None: all."""
     counts = np.array([len(words) for words in sentences], dtype=np.int64)
     row = np.repeat(np.arange(len(counts)), counts)
-    place = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
+    place = places_within(counts)
     flat = np.array([word for words in sentences for word in words], dtype=object)
     if free is None:
         free = np.ones(len(flat), dtype=np.bool_)
@@ -73,7 +74,7 @@ def repeated(words: Words, seed: int, copy: int) -> Changed:
 
 def cut(words: Words, seed: int, copy: int) -> Changed:
     """Deletes 1 to min(6, floor(words / 3)) of each sentence's free words."""
-    # The summand makes a third of 9 words 3 despite rounding.
+    # 1e-9 makes a third of 9 words 3 despite rounding.
     some = np.floor(DELETED * words.counts + 1e-9).astype(np.int64)
     free = np.bincount(words.row, weights=words.free, minlength=len(words.counts))
     most = np.minimum(np.clip(some, 1, MOST_DELETED), free.astype(np.int64))
@@ -97,7 +98,7 @@ def sentences_of(changed: Changed) -> list[list[str]]:
 
 
 def in_another_order(words: Sequence[str], source: Sequence[str]) -> list[str]:
-    """These words; if their order is the source's, the first word goes last."""
+    """The words; if they are in the order of the source, the first word is moved to the end."""
     return [*source[1:], *source[:1]] if list(words) == list(source) else list(words)
 
 

@@ -1,10 +1,10 @@
-"""Folds Unicode text, and counts its words, also in scripts without spaces."""
+"""Normalises Unicode text and counts its words, also in scripts without spaces."""
 
 import re
 import unicodedata
 
 # Scripts without spaces (Han, kana and bopomofo; Thai, Lao, Burmese, Khmer, Tibetan and Tai of
-# China), and the letters of an average word.
+# China), and their letters per word.
 _HAN = (
     "\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3040-\u312f\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf"
     "\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9f\U00020000-\U000323af"
@@ -12,16 +12,16 @@ _HAN = (
 _THAI = "\u0e00-\u109f\u1780-\u17ff\u1950-\u19ff\u1a20-\u1aaf\ua9e0-\ua9ff\uaa60-\uaa7f"
 _LETTERS_A_WORD = ((re.compile(f"[{_HAN}]"), 2), (re.compile(f"[{_THAI}]"), 4))
 UNSPACED_LETTERS = _HAN + _THAI
-"""For use within a class of a regular expression."""
+"""Content of a character class of a regular expression."""
 UNSPACED = re.compile(f"[{UNSPACED_LETTERS}]")
 
 
 def count_words(text: str) -> int:
-    """The number of words of a folded text, at least 1: pieces between spaces.
+    """The number of words of a text after `fold`, at least 1: the pieces between spaces.
 
-    In scripts without spaces, two letters of Chinese or Japanese are a word, and four signs of
-    Thai, Lao, Tibetan, Burmese or Khmer; pieces of other scripts count if they have letters or
-    digits.
+    In scripts without spaces, a word is two letters of Chinese or Japanese, or four signs of Thai,
+    Lao, Tibetan, Burmese or Khmer; in such a text, pieces of other scripts count if they have
+    letters or digits.
     """
     if text.isascii() or not UNSPACED.search(text):
         return text.count(" ") + 1
@@ -31,7 +31,7 @@ def count_words(text: str) -> int:
 
 
 def words_sql(column: str) -> str:
-    """`count_words` as an expression of DuckDB."""
+    """`count_words` as a DuckDB expression."""
 
     def count(pattern: str, text: str = column) -> str:
         return f"len(regexp_extract_all({text}, '{pattern}'))"
@@ -49,13 +49,13 @@ def is_unspaced(text: str) -> bool:
     return 2 * len(UNSPACED.findall(text)) > sum(map(str.isalpha, text))
 
 
-# Control characters except white space, and invisible marks, which would make equal texts differ.
+# Control characters except white space, and invisible marks: texts that look equal would differ.
 _CONTROL = (*range(0x00, 0x09), *range(0x0E, 0x1C), *range(0x7F, 0x85), *range(0x86, 0xA0))
 _INVISIBLE = dict.fromkeys((*_CONTROL, 0xAD, 0x200B, 0x2060, 0xFEFF))
 
 
 def fold(text: str) -> str:
-    """The text in NFC, without control characters, with each run of white space as one space."""
+    """The text in NFC, without control characters; each run of white space becomes one space."""
     if not text.isascii():
         text = unicodedata.normalize("NFC", text)
     if not text.isprintable():
@@ -64,7 +64,7 @@ def fold(text: str) -> str:
 
 
 def encodable(text: str) -> bool:
-    """Whether the text can be written as UTF-8: it holds no lone surrogate."""
+    """Whether the text can be encoded as UTF-8: it has no lone surrogate."""
     if text.isascii():
         return True
     try:
@@ -79,7 +79,7 @@ _WITHOUT_WORDS = "\u0590"
 
 
 def inside(text: str, place: int) -> bool:
-    """Whether this place of the text is inside a word; False in scripts without spaces."""
+    """Whether this offset is inside a word; False in scripts without spaces."""
     if not 0 < place < len(text):
         return False
     around = text[place - 1 : place + 1]

@@ -1,1 +1,1 @@
-"""VAEGPT-Sim: a GPT-2 with fading latent noise in its blocks; a vLLM plugin serves it."""
+"""VAEGPT-Sim: GPT-2 with decaying latent noise in its blocks, and a vLLM plugin to serve it."""

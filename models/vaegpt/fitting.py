@@ -1,8 +1,8 @@
-"""What fitting VAEGPT takes: the network on a GPT-2, its frozen judge, and the loss of a batch.
+"""Fits VAEGPT: loads the network and its frozen judge, and computes the loss of a batch.
 
 L = (1 - mean cos(V_predicted, V_target)) + W_KL sum over blocks of KL(N(mu, sigma^2) || N(0, 1))
-(VAEGPT-Sim, section 3.1). These terms are not in the registry of losses: those take a sentence
-encoder and features of whole texts, and these the logits and latents of a language model.
+(VAEGPT-Sim, section 3.1). The terms are not in the registry of losses, which take a sentence
+encoder and its features; these take the logits and latents of a language model.
 """
 
 from collections.abc import Sequence
@@ -19,11 +19,12 @@ from tercet.models.vaegpt.settings import VaeGptHyperparameters
 
 
 def kl_to_standard(mean: Tensor, log_variance: Tensor, counted: Tensor) -> Tensor:
-    """KL(N(mu, sigma^2) || N(0, 1)), summed over dimensions, the mean of the counted positions.
+    """KL(N(mu, sigma^2) || N(0, 1)), summed over dimensions, averaged over the counted positions.
 
-    mean, log_variance: (batch, tokens, width); counted: (batch, tokens) of truth, at least one.
-    The paper divides by the number of sentences alone and does not say what it sums within one; a
-    mean over tokens keeps the term's weight the same for short and long sentences.
+    The paper divides by the number of sentences and does not say how tokens are combined; the mean
+    over tokens gives short and long sentences the same weight.
+
+    mean, log_variance: (batch, tokens, width). counted: (batch, tokens), bool, at least one True.
     """
     each = (mean.square() + log_variance.exp() - 1 - log_variance).sum(-1) / 2
     return each[counted].mean()
@@ -40,7 +41,7 @@ def kl_of_blocks(
 def soft_tokens(logits: Tensor, gumbel: Tensor | None = None) -> Tensor:
     """Gumbel-softmax: softmax(logits + g), (..., vocabulary).
 
-    gumbel: g, as the logits; drawn from torch's generator where it is None.
+    gumbel: g, shaped like the logits; None: drawn from torch's generator.
     """
     if gumbel is None:
         gumbel = -torch.empty_like(logits).exponential_().log()
@@ -48,10 +49,11 @@ def soft_tokens(logits: Tensor, gumbel: Tensor | None = None) -> Tensor:
 
 
 def straight_through(soft: Tensor, table: Tensor) -> Tensor:
-    """Embeddings of each position's likeliest token, with the gradient of the soft mixture.
+    """Embeddings of the likeliest token at each position, with the gradient of the soft mixture.
 
-    soft: (..., vocabulary), of probabilities; table: (vocabulary, width). The same as
-    (one_hot + soft - soft.detach()) @ table, without the matrix of ones and zeros.
+    Equal to (one_hot + soft - soft.detach()) @ table, without building the one-hot matrix.
+
+    soft: (..., vocabulary), probabilities. table: (vocabulary, width).
     """
     mixed = soft @ table
     hard = nn.functional.embedding(soft.argmax(-1), table)
@@ -59,9 +61,10 @@ def straight_through(soft: Tensor, table: Tensor) -> Tensor:
 
 
 def sentence_vectors(judge: nn.Module, embeddings: Tensor, counted: Tensor) -> Tensor:
-    """The mean of the judge's last states of each sentence, (batch, width), of token embeddings.
+    """The mean of the judge's last hidden states of each sentence, (batch, width).
 
-    counted: (batch, tokens) of truth, at least one in each row, padding on the right.
+    embeddings: (batch, tokens, width). counted: (batch, tokens), bool, at least one True per row,
+    padding on the right.
     """
     states = judge(
         inputs_embeds=embeddings, attention_mask=counted.long(), use_cache=False
@@ -71,11 +74,12 @@ def sentence_vectors(judge: nn.Module, embeddings: Tensor, counted: Tensor) -> T
 
 
 def target_loss(predicted: Tensor, target: Tensor) -> Tensor:
-    """1 - the mean cosine of two batches of vectors, both less the mean of the targets, in [0, 2].
+    """1 - the mean cosine of two batches of vectors, centred by the targets' mean, in [0, 2].
 
-    A language model's vectors of any two texts point the same way (cosines of .9 and more), which
-    leaves the plain cosine little to tell; with one row, whose mean is the row itself, the plain
-    cosine is taken.
+    A language model's vectors of any two texts have cosines of 0.9 and more, so plain cosines
+    hardly differ. With a single row, whose mean is the row itself, the plain cosine is used.
+
+    predicted, target: (batch, width).
     """
     if len(target) > 1:
         middle = target.mean(0)
@@ -90,12 +94,12 @@ def load_vaegpt(
     bf16: bool = False,
     judge: Path | None = None,
 ) -> tuple[VaeGpt, Objective]:
-    """The network on this checkpoint, and its objective.
+    """Loads the network from a GPT-2 checkpoint, and builds its objective.
 
-    Heads are drawn from torch's generator. bf16: the judge runs under autocast. judge: the
-    checkpoint that judges, of the same vocabulary; None: the one that fitting starts from, in the
-    paper the original GPT-2. Raises ValueError where one of them is not a GPT-2, or where they do
-    not go together.
+    The latent heads are initialised by torch's generator. bf16: the judge runs under autocast.
+    judge: checkpoint of the judge, with the same vocabulary; None: the same checkpoint, in the
+    paper the original GPT-2. Raises ValueError if one of them is not a GPT-2, or if their
+    vocabularies differ.
     """
     model = from_gpt2(directory, noise_weight=numbers.noise_weight)
     frozen = frozen_judge(judge or directory)
@@ -114,12 +118,11 @@ def _words(directory: Path) -> dict[str, int]:
 def objective_of(
     model: nn.Module, judge: Any, numbers: VaeGptHyperparameters, bf16: bool = False
 ) -> Objective:
-    """L = target + W_KL sum of KL + cross-entropy (section 3.1; the last is ours).
+    """L = target + W_KL sum of KL + cross-entropy (section 3.1; the last is not in the paper).
 
-    The target is fed to the model token by token (teacher forcing), so that one pass predicts a
-    whole sentence: its soft tokens go through the judge as one text, without the source, and are
-    compared with the target itself. The end of text is part of both: without it nothing but the
-    cross-entropy would teach the model to stop.
+    With teacher forcing, one pass predicts a whole sentence. Its soft tokens go through the judge
+    as one text, without the source, and are compared with the target. Both include the end-of-text
+    token; otherwise only the cross-entropy would teach the model to stop.
     """
 
     def objective(batch: Encoded) -> tuple[Tensor, dict[str, Tensor]]:
@@ -137,9 +140,9 @@ def objective_of(
             counted,
         )
         loss = numbers.kl_weight * kl
-        own = _target_logits(logits, batch)
+        target_logits = _target_logits(logits, batch)
         with torch.autocast(logits.device.type, torch.bfloat16, enabled=bf16):
-            target = _judged(judge, own, batch)
+            target = _judged(judge, target_logits, batch)
         loss = loss + target
         terms = {"kl": kl.detach(), "target": target.detach()}
         if numbers.cross_entropy:
@@ -162,7 +165,7 @@ def _target_logits(logits: Tensor, batch: Encoded) -> Tensor:
 
 
 def _judged(judge: Any, logits: Tensor, batch: Encoded) -> Tensor:
-    """1 - the mean cosine of predicted and true target on the judge's vectors."""
+    """`target_loss` of the judge's vectors of predicted and true target."""
     table, counted = judge.get_input_embeddings().weight, batch["target_mask"]
     with torch.no_grad():
         true = sentence_vectors(judge, table[batch["target_ids"]], counted)

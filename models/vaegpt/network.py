@@ -1,6 +1,7 @@
 """GPT-2 with a latent head in each block (VAEGPT-Sim, section 3.1), on any GPT-2 checkpoint.
 
-Block i leaves h_i + l_i W / e^(i+1), where l_i = mu_i + sigma_i epsilon comes from h_i itself.
+The output of block i is h_i + l_i W / e^(i+1), where l_i = mu_i + sigma_i epsilon is computed from
+h_i.
 """
 
 from dataclasses import dataclass, field
@@ -20,11 +21,11 @@ from tercet.models.vaegpt.plugin.latent import LatentHead, noise_share
 
 @dataclass
 class Latents:
-    """What one forward pass draws and finds in its blocks.
+    """Noise and latent distributions of one forward pass.
 
-    epsilon: (batch, tokens, blocks, width) to use instead of drawing.
-    counted: (batch, tokens) of truth, the positions that hold a token; None: all.
-    means, log_variances: of each block, (batch, tokens, width); filled where `keep`.
+    epsilon: (batch, tokens, blocks, width), used instead of drawing; None: drawn.
+    counted: (batch, tokens), bool, the positions with a token; None: all.
+    means, log_variances: per block, (batch, tokens, width); filled if `keep`.
     """
 
     epsilon: Tensor | None = None
@@ -35,7 +36,7 @@ class Latents:
 
 
 class LatentBlock(GPT2Block):  # type: ignore[misc]
-    """A block of GPT-2 that adds noise to what it leaves."""
+    """A block of GPT-2 that adds noise to its output."""
 
     def __init__(self, config: VaeGptConfig, layer_idx: int) -> None:
         super().__init__(config, layer_idx=layer_idx)
@@ -48,7 +49,7 @@ class LatentBlock(GPT2Block):  # type: ignore[misc]
         hidden: Tensor = super().forward(hidden_states, *args, **kwargs)
         latents = latents or Latents()
         share = noise_share(self.config.noise_weight, self.number + 1)
-        # Without a share and without use for the distribution this is GPT-2, bit for bit.
+        # Without noise, and if the distribution is not needed, this is exactly GPT-2.
         if share == 0 and not latents.keep:
             return hidden
         mean, log_variance = self.latent(hidden, latents.counted)
@@ -66,14 +67,14 @@ class LatentBlock(GPT2Block):  # type: ignore[misc]
 
 
 class VaeGpt(GPT2LMHeadModel):  # type: ignore[misc]
-    """The causal language model. `generate`, caches and saving work as GPT-2's do.
+    """The causal language model. `generate`, caches and saving work as in GPT-2.
 
     `forward` takes GPT-2's arguments, and:
 
     - noise: epsilon of every block, (batch, tokens of this call, blocks, hidden width), so that a
       row's draws do not depend on its batch. Without it epsilon is drawn from torch's generator,
-      or is 0 where `config.noise` is false.
-    - latents: a `Latents` to fill, for training; it has its own epsilon.
+      or 0 if `config.noise` is false.
+    - latents: a `Latents` to fill, for training; its epsilon replaces `noise`.
     """
 
     config_class = VaeGptConfig
@@ -93,13 +94,13 @@ class VaeGpt(GPT2LMHeadModel):  # type: ignore[misc]
         **kwargs: Any,
     ) -> Any:
         latents = latents or Latents(epsilon=noise)
-        given = {"latents": latents, "logits_to_keep": logits_to_keep, **kwargs}
-        return super().forward(*args, **given)
+        arguments = {"latents": latents, "logits_to_keep": logits_to_keep, **kwargs}
+        return super().forward(*args, **arguments)
 
     def row_noise(self, seeds: Tensor, positions: Tensor) -> Tensor | None:
-        """`noise` as a function of each row's seed and its tokens' positions; None without noise.
+        """`noise` from each row's seed and the positions of its tokens; None without noise.
 
-        seeds: (batch,); positions: (batch, tokens), both int64.
+        seeds: (batch,), int64. positions: (batch, tokens), int64.
         """
         config = self.config
         if not config.noise or config.noise_weight == 0:
@@ -110,9 +111,9 @@ class VaeGpt(GPT2LMHeadModel):  # type: ignore[misc]
 
 
 def from_gpt2(directory: Path, **options: Any) -> VaeGpt:
-    """A VAEGPT on a GPT-2 checkpoint; its heads are drawn from torch's generator.
+    """A VAEGPT from a GPT-2 checkpoint; torch's generator initialises its latent heads.
 
-    options: of `VaeGptConfig`. Raises ValueError where the checkpoint is not a GPT-2, or cannot be
+    options: of `VaeGptConfig`. Raises ValueError if the checkpoint is not a GPT-2 or cannot be
     loaded.
     """
     plain = loaded(AutoConfig, directory)
@@ -121,9 +122,9 @@ def from_gpt2(directory: Path, **options: Any) -> VaeGpt:
             f"VAEGPT starts from a GPT-2 checkpoint, and {directory} is of the form "
             f"{plain.model_type}: name another init, or take the form causal or t5"
         )
-    given = {k: v for k, v in plain.to_dict().items() if k not in ("model_type", "architectures")}
-    # Not `from_pretrained`, which leaves what the checkpoint lacks to uninitialised memory.
-    model = VaeGpt(VaeGptConfig(**{**given, **options}))
+    values = {k: v for k, v in plain.to_dict().items() if k not in ("model_type", "architectures")}
+    # Not `from_pretrained`, which leaves missing weights uninitialised.
+    model = VaeGpt(VaeGptConfig(**{**values, **options}))
     weights = network(GPT2LMHeadModel, directory, torch.float32).state_dict()
     missing, unknown = model.load_state_dict(weights, strict=False)
     assert not unknown
@@ -132,14 +133,14 @@ def from_gpt2(directory: Path, **options: Any) -> VaeGpt:
 
 
 def frozen_judge(directory: Path) -> GPT2Model:
-    """The original GPT-2 without its head: never trained, without dropout, in fp32.
+    """GPT-2 without its head, in fp32 and evaluation mode, without gradients.
 
-    Raises ValueError where it cannot be loaded.
+    Raises ValueError if it cannot be loaded.
     """
     judge: GPT2Model = network(GPT2Model, directory, torch.float32)
     return judge.eval().requires_grad_(False)
 
 
-# So that `AutoModelForCausalLM` loads a checkpoint wherever this module has been imported.
+# Importing this module enables `AutoModelForCausalLM` to load VAEGPT.
 AutoConfig.register(VaeGptConfig.model_type, VaeGptConfig, exist_ok=True)
 AutoModelForCausalLM.register(VaeGptConfig, VaeGpt, exist_ok=True)

@@ -1,20 +1,22 @@
-"""Hyperparameters of VAEGPT in a recipe. No torch here."""
+"""Hyperparameters of VAEGPT in a recipe. This module must not import torch."""
 
 from pydantic import BaseModel, ConfigDict, Field
 
 
 class VaeGptHyperparameters(BaseModel):
-    """Noise and losses."""
+    """Weights of VAEGPT's noise and losses."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     noise_weight: float = Field(
         default=0.1, ge=0.0, le=1e6, description="W; block i adds W / e^(i+1) of its latent."
     )
-    kl_weight: float = Field(default=1e-4, ge=0.0, le=1e6, description="W_KL, of the summed KL.")
+    kl_weight: float = Field(
+        default=1e-4, ge=0.0, le=1e6, description="W_KL, the weight of the summed KL."
+    )
     cross_entropy: float = Field(
         default=1.0,
         ge=0.0,
         le=1e6,
-        description="Of the target's cross-entropy, which the paper does not have (0).",
+        description="Weight of the target's cross-entropy; 0: none, as in the paper.",
     )

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from tercet.models.t5.fitting import Gense
 
 # The methods for which a model of this form writes.
-METHODS = tuple(wording.asked())
+METHODS = tuple(wording.builtin_templates())
 
 
 class GensePairs(JudgedConfig):
@@ -149,7 +149,9 @@ def run(work: Work) -> Path:
     # Rows are sorted by a digest, so the first ones are a sample.
     chosen_by = pairs.validation.slice(0, config.pairs.max_validation)
     prompts = {method: _template(config, method) for method in METHODS}
-    question = Question(max_length=config.max_length, asked=prompts, **config.question.model_dump())
+    question = Question(
+        max_length=config.max_length, templates=prompts, **config.question.model_dump()
+    )
     try:
         gense = fitting.opened(work.models["init"], question)
         choice = fitting.choice(gense, chosen_by, config.choose_every, config.batch_size)

@@ -209,7 +209,7 @@ def _model(work: Work, init: Path | None) -> tuple[Any, Any]:
         draft.rename(folder)
     tokenizer = tokenizers.loaded(folder, config.form, config.vocabulary)
     shape = network.Shape(config.layers, config.width, config.head_count(), config.max_length)
-    return network.made(config.form, shape, tokenizer), tokenizer
+    return network.new_model(config.form, shape, tokenizer), tokenizer
 
 
 def _texts(work: Work, split: str, most: int | None) -> Iterator[list[str]]:

@@ -44,7 +44,9 @@ def pairs(count: int = 48) -> pa.Table:
 
 def opened(folder: Path, max_length: int = 32) -> Gense:
     """The random model with its layout and its question."""
-    return fitting.opened(init(folder), Question(max_length=max_length, asked=wording.asked()))
+    return fitting.opened(
+        init(folder), Question(max_length=max_length, templates=wording.builtin_templates())
+    )
 
 
 def fitted(

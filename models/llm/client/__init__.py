@@ -1,1 +1,1 @@
-"""The client of a language model: requests out, answers in, in time."""
+"""The client of a language model's endpoints."""

@@ -1,9 +1,9 @@
 """The client for one or several OpenAI-compatible endpoints.
 
-Threads ask; one event loop in a thread of its own sends. Each row is a task there: it waits until
-an endpoint has room, is sent, and after a failure finds out whose fault that was. `ask` hands rows
-over as its caller takes answers, so that memory does not grow with their number, while enough of
-them wait to keep every endpoint full.
+Threads call `ask`; an event loop in a thread of its own sends the requests. Each row is a task of
+the loop: it waits for room at an endpoint, is sent, and after a failure determines whether the row
+or the endpoint is at fault. `ask` submits rows as its caller takes answers, so memory does not grow
+with their number, but enough rows wait to keep every endpoint busy.
 """
 
 import asyncio
@@ -24,27 +24,28 @@ from tercet.models.llm.messages import Answer, Request
 from tercet.models.llm.run_settings import AskingSettings
 from tercet.models.llm.wire import Completion, Text, Wire
 
-# Rows that are handed over at once, and the most that wait for room beyond those in flight.
+# Rows that are submitted at once, and the most that wait for room beyond those in flight.
 _BATCH, _WAITING = 16, 1024
-# Rows given up, or refused in succession, without any answer, that show an endpoint to be useless.
+# An endpoint is useless after this many rows that failed, or were refused in succession, without
+# any answer.
 _HOPELESS = 8
-# Rows answered for each one pushed back, above which the row itself is too much.
+# A row is at fault if an endpoint answers more than this many rows per row that it pushes back.
 _ONE_IN = 4
-# Most seconds between two looks at an endpoint that does not work.
+# Most seconds between two probes of an endpoint that does not work.
 _LOOK = 10.0
-# What an endpoint is asked as a probe.
+# The prompt of a probe.
 _WORD = "Say yes."
-# What a row brings that failed.
+# The completion of a failed row.
 _NOTHING = Completion("", "failed", 0, 0)
 _T = TypeVar("_T")
 
 
 @dataclass
 class Tally:
-    """What came of the rows that were sent to the endpoint that is `shown` so.
+    """Counts of the rows that were sent to an endpoint.
 
-    answered: rows that it answered with a text. fruitless: rows, each time they were sent, that
-    brought none by a fault of the endpoint or their own; fault: the last such fault.
+    shown: the endpoint's address. answered: rows answered with a text. fruitless: attempts without
+    a text, by a fault of the endpoint or the row. fault: the last such fault.
     """
 
     shown: str
@@ -63,11 +64,11 @@ class _Caller:
 
 @dataclass(eq=False, slots=True)
 class _Row:
-    """A request that is open.
+    """An open request.
 
-    attempts: how often it was sent; faults: how many of these failed by what may be its fault.
-    pushed: the busy server that sent it back last, with its counts of answers and of rows sent
-    back by then. refused_by: the server that refused it.
+    attempts: how often it was sent. faults: attempts that failed, perhaps by the row's own fault.
+    pushed: the busy server that pushed it back last, with the server's counts of answered and
+    pushed rows at that time. refused_by: the server that refused it.
     """
 
     request: Request
@@ -82,10 +83,10 @@ class _Row:
 class _Server:
     """The state of an endpoint.
 
-    open: rows in flight. answered, pushed: how many rows it answered and sent back as too busy;
-    refused: those refused since it last answered. good_at: when it last answered, failed_at: when
-    it last failed a probe. probe: under way, and nothing else is sent. out: why it is not asked
-    any more.
+    open: rows in flight. answered, pushed: rows that it answered, and pushed back as too busy.
+    refused: rows refused since the last answer. good_at, failed_at: times of the last answer and of
+    the last failed probe. probe: the current probe, during which no rows are sent. out: why no more
+    rows are sent at all.
     """
 
     def __init__(self, endpoint: Endpoint, settings: AskingSettings) -> None:
@@ -98,27 +99,27 @@ class _Server:
         self.out: Unusable | None = None
         self.tally = Tally(self.shown)
 
-    def is_asked(self) -> bool:
-        """Whether rows are sent to it at all."""
+    def is_used(self) -> bool:
+        """Whether rows are sent to this endpoint: no probe is running, and it is not out."""
         return self.probe is None and self.out is None
 
     def room(self, now: float) -> int:
-        """How many rows may be sent to it now."""
-        if not self.is_asked() or now < self.pace.paused_until:
+        """The number of rows that may be sent now."""
+        if not self.is_used() or now < self.pace.paused_until:
             return 0
         return max(0, self.pace.limit() - self.open)
 
     def has_spoken(self) -> bool:
-        """Whether it has ever answered anything."""
+        """Whether the endpoint has ever answered."""
         return self.good_at > float("-inf")
 
     def brought_none(self, fault: str) -> None:
-        """Counts a row that was sent to it and got no text."""
+        """Counts an attempt without a text."""
         self.tally.fruitless += 1
         self.tally.fault = fault
 
     def refusing(self, error: RequestError) -> Unusable:
-        """What the user has to fix where it refuses everything so."""
+        """The error for the user if the endpoint refuses every request."""
         if error.unusable is not None:
             return error.unusable
         if "chat template" in error.detail.lower():
@@ -134,17 +135,17 @@ class _Server:
 
 
 class Client:
-    """Asks for several threads at once, within one set of limits.
+    """Sends the requests of several threads, within common limits.
 
     Args:
-        endpoints: where to ask; whichever has room takes the next row.
-        wire: how requests look.
+        endpoints: the endpoint with the most room gets the next row.
+        wire: format of the requests.
         settings: limits, tries and times.
         model: the model's name in `Answer.model`.
-        record: called with each answer, failed ones too, before anything else sees it, in the
-            client's thread. If it raises, all asking ends once open rows have been answered and
-            recorded, and `ask` raises the same.
-        check: called when an endpoint does not listen; if it raises, all asking ends too.
+        record: called in the client's thread with each answer, including failed ones, before the
+            caller gets it. If it raises, open rows are still answered and recorded; then `ask`
+            raises the same error in all threads.
+        check: called when an endpoint accepts no connection. If it raises, the client stops.
     """
 
     def __init__(
@@ -163,22 +164,22 @@ class Client:
         self._servers = [_Server(endpoint, settings) for endpoint in endpoints]
         total = settings.concurrency * len(endpoints)
         self._window = total + min(total, _WAITING)
-        # What follows up to `_lock` is the loop's alone.
+        # Only the loop's thread uses the attributes up to `_lock`.
         self._waiting: deque[tuple[_Row, asyncio.Future[_Server]]] = deque()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._open = self._n_answers = self._n_failed = 0
-        # Time of the last answer, or of the start of the open work if that was later.
+        # Time of the last answer, or of the start of the current work if that was later.
         self._good_at = 0.0
-        # The last trouble since then.
+        # The last error since `_good_at`.
         self._last: str | None = None
-        # What `record` raised: nothing more is sent, and open rows are still recorded.
+        # The error of `record`: nothing more is sent, but open rows are still recorded.
         self._fault: Exception | None = None
         self._end = asyncio.Event()
         self._lock = threading.Lock()
         self._stopped: BaseException | None = None
         self._callers: set[_Caller] = set()
         self._loop = asyncio.new_event_loop()
-        # Before the thread runs, lest what is asked by then is lost.
+        # Created before the thread runs, so that no call is lost.
         self._serving = self._loop.create_task(self._serve())
         self._thread = threading.Thread(target=self._run, name="tercet-llm", daemon=True)
         self._thread.start()
@@ -186,12 +187,12 @@ class Client:
     def ask(self, requests: Iterable[Request]) -> Iterator[Answer]:
         """The answers as they arrive, exactly one per request.
 
-        A row that failed for good is an answer with an `error`. Requests are taken as room is
-        made. If the caller stops taking answers, its open rows are cancelled.
+        A row that finally failed is an answer with an `error`. Requests are consumed as there is
+        room. If the caller stops taking answers, its open rows are cancelled.
 
         Raises:
             Stopped: no endpoint answers, or the client was closed.
-            Unusable: an endpoint refuses for a reason that the user has to fix.
+            Unusable: all endpoints refuse for reasons that the user has to fix.
         """
         caller = _Caller()
         with self._lock:
@@ -223,7 +224,7 @@ class Client:
             self._call(self._leave, caller)
 
     def tallies(self) -> list[Tally]:
-        """What came of the rows sent to each endpoint since the last call."""
+        """The counts of each endpoint since the last call."""
         tallies = [server.tally for server in self._servers]
         for server in self._servers:
             server.tally = Tally(server.shown)
@@ -237,7 +238,7 @@ class Client:
 
     def _call(self, do: Callable[..., None], *args: object) -> None:
         with self._lock:
-            # Afterwards nothing listens, and every caller has been notified.
+            # After that the loop has ended, and every caller has been notified.
             if self._stopped is None:
                 self._loop.call_soon_threadsafe(do, *args)
 
@@ -273,7 +274,7 @@ class Client:
             self._stop(fault)
 
     def _stop(self, fault: Exception) -> None:
-        """Ends all asking, because of this or of what `record` raised before."""
+        """Ends the client because of this error, or an earlier one of `record`."""
         self._fault = self._fault or fault
         self._end.set()
 
@@ -292,13 +293,13 @@ class Client:
         caller.tasks.discard(task)
 
     def _leave(self, caller: _Caller) -> None:
-        """Drops the caller's open rows; after a fault of `record` they are waited for instead."""
+        """Cancels the caller's open rows, unless an error of `record` lets them finish."""
         if self._fault is None:
             for task in caller.tasks:
                 task.cancel()
 
     async def _with_room(self, row: _Row) -> _Server:
-        """Waits for room at an endpoint, where one more row is open from then on."""
+        """Waits for room at an endpoint, and counts the row as open there."""
         ready: asyncio.Future[_Server] = self._loop.create_future()
         self._waiting.append((row, ready))
         self._turn()
@@ -311,9 +312,9 @@ class Client:
             raise
 
     def _turn(self) -> None:
-        """Gives what room there is to the rows that wait, first come, first served."""
+        """Assigns waiting rows to endpoints with room, first come, first served."""
         if self._fault is not None:
-            # What is open is paid for, even what follows the answer that reached a ceiling.
+            # Open rows are paid for, so they are recorded even after a ceiling is reached.
             if not any(server.open for server in self._servers):
                 self._end.set()
             return
@@ -322,8 +323,8 @@ class Client:
             row, ready = self._waiting.popleft()
             if ready.done():
                 continue
-            # A row that one endpoint refused goes to another, as long as another is asked.
-            others = [one for one in self._servers if one.is_asked() and one is not row.refused_by]
+            # A row that one endpoint refused goes to another one, if there is one.
+            others = [one for one in self._servers if one.is_used() and one is not row.refused_by]
             fitting = [one for one in free if one in others] if others else free
             if fitting:
                 server = max(fitting, key=lambda one: one.room(now))
@@ -334,7 +335,7 @@ class Client:
         self._waiting.extendleft(reversed(passed))
 
     async def _answer(self, caller: _Caller, row: _Row) -> None:
-        """Asks until the row is answered or has failed for good."""
+        """Sends the row until it is answered or has finally failed."""
         failed: str | None = None
         while failed is None:
             server = await self._with_room(row)
@@ -352,7 +353,7 @@ class Client:
                 return
             row.faults += 1
             server.brought_none(completion.lacks)
-            # Where the room for an answer was spent, more tries would spend it again.
+            # An answer without text that used all of max_tokens would do so again.
             if (
                 completion.finish_reason == "length"
                 or row.faults >= self._settings.tries
@@ -385,7 +386,7 @@ class Client:
         return completion
 
     def _well(self, server: _Server) -> None:
-        """It answered a row or a probe."""
+        """Notes that the endpoint answered a row or a probe."""
         self._good_at = server.good_at = self._loop.time()
         self._last, server.refused = None, 0
 
@@ -397,7 +398,7 @@ class Client:
         completion: Completion,
         error: str | None = None,
     ) -> None:
-        """Records the row's answer, and gives it to its caller. error: why it failed."""
+        """Records the row's answer and passes it to its caller. error: why the row failed."""
         answer = Answer(
             place=row.request.place,
             digest=row.request.digest,
@@ -422,7 +423,10 @@ class Client:
     async def _judge(
         self, server: _Server, row: _Row, error: RequestError, sent_at: float
     ) -> str | None:
-        """Finds out whose fault it was. Why the row failed for good; None: it is asked again."""
+        """Finds out whether the row or the endpoint is at fault.
+
+        Returns why the row finally failed; None: it is sent again.
+        """
         if self._fault is not None or server.out is not None:
             return None
         if error.kind == "withheld":
@@ -444,7 +448,7 @@ class Client:
             return None
         if error.kind == "late":
             server.pace.cut(sent_at, self._loop.time())
-        # If nothing was answered since, a word tells whether the endpoint answers at all.
+        # If nothing was answered since, a probe shows whether the endpoint works at all.
         if server.good_at <= sent_at and not await self._works(
             server, replace(row.request, schema=None)
         ):
@@ -453,14 +457,14 @@ class Client:
         return await self._again(row, error)
 
     async def _again(self, row: _Row, error: RequestError) -> str | None:
-        """Waits before the next try, if there is one."""
+        """Waits before the next try; returns the error if there is none."""
         if row.faults >= self._settings.tries:
             return error.after(row.faults)
         await asyncio.sleep(backoff(max(1, row.faults)))
         return None
 
     async def _refused(self, server: _Server, row: _Row, error: RequestError) -> str | None:
-        """Finds out whether the endpoint refuses this row or everything."""
+        """Finds out whether the endpoint refuses this row or every row."""
         self._good_at, self._last = self._loop.time(), None
         if not server.has_spoken():
             if error.unusable is not None:
@@ -472,13 +476,13 @@ class Client:
         if server.refused >= _HOPELESS and (error.unusable is not None or not server.answered):
             self._drop(server, server.refusing(error))
             return None
-        if row.refused_by is None and sum(one.is_asked() for one in self._servers) > 1:
+        if row.refused_by is None and sum(one.is_used() for one in self._servers) > 1:
             row.refused_by = server
             return None
         return str(error)
 
     def _drop(self, server: _Server, why: Unusable) -> None:
-        """Asks the endpoint no more. Raises Unusable if none is left."""
+        """Stops using the endpoint. Raises Unusable if none is left."""
         server.out = why
         if all(one.out is not None for one in self._servers):
             raise Unusable("lost", " ".join(str(one.out) for one in self._servers))
@@ -486,10 +490,10 @@ class Client:
     async def _busy(
         self, server: _Server, row: _Row, error: RequestError, sent_at: float
     ) -> str | None:
-        """The endpoint is busy, or always claims to be for one row.
+        """Handles a busy endpoint, or a row for which the endpoint always claims to be busy.
 
-        It is the row's fault if the endpoint answered many others, and sent few back, since it last
-        sent this row back, or if there is nothing else to ask and it answers a word.
+        The row is at fault if the endpoint answered many other rows and pushed few back since it
+        last pushed this row back, or if there are no other rows and it answers a probe.
         """
         before, to_blame = row.pushed, False
         if before is not None and before[0] is server:
@@ -507,17 +511,17 @@ class Client:
     def _pause(self, server: _Server, sent_at: float, error: RequestError) -> None:
         now = self._loop.time()
         server.pace.push_back(sent_at, now, error.pause)
-        # A timer may go off a little early.
+        # A timer may fire a little early.
         self._loop.call_at(server.pace.paused_until + 0.01, self._turn)
 
     async def _works(self, server: _Server, like: Request) -> bool:
-        """Whether the endpoint answers a word at once. like: what the word resembles."""
+        """Whether the endpoint answers a probe at once. like: request that the probe resembles."""
         return await asyncio.shield(server.probe or self._hold(server, like))
 
     def _hold(self, server: _Server, like: Request, down: bool = False) -> "asyncio.Future[bool]":
-        """Sends nothing more to the endpoint until it answers a word; down: until it listens.
+        """Sends no rows to the endpoint until it answers a probe; down: until it can be connected.
 
-        Returns whether it does at the first try.
+        Returns whether the first try succeeds.
         """
         if server.probe is None:
             server.probe = self._loop.create_future()
@@ -567,7 +571,7 @@ class Client:
             self._loop.call_soon(self._turn)
 
     def _unproved(self, server: _Server, error: RequestError) -> None:
-        """It failed a probe. Raises Stopped if nobody has answered anything for too long."""
+        """Notes a failed probe. Raises Stopped if no endpoint has answered for `patience`."""
         self._last, server.failed_at = f"{server.shown}: {error}", self._loop.time()
         left = [one for one in self._servers if one.out is None]
         silent = server.failed_at - self._good_at >= self._settings.patience
@@ -583,7 +587,7 @@ class Client:
             self._check()
 
     async def _watch(self) -> None:
-        """Asks a word where nothing comes for long, as from one that asks for an hour's pause."""
+        """Probes the endpoints after a long silence, such as the pause that one asked for."""
         patience = self._settings.patience
         while True:
             await asyncio.sleep(min(1.0, patience / 4))
@@ -591,5 +595,5 @@ class Client:
             in_flight = any(server.open for server in self._servers)
             if silent and (self._last is not None or not in_flight) and self._fault is None:
                 for server in self._servers:
-                    if server.is_asked():
+                    if server.is_used():
                         self._hold(server, self._latest)

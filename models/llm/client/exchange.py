@@ -1,4 +1,4 @@
-"""One exchange with an endpoint, and what it means when it fails."""
+"""One HTTP exchange with an endpoint, and the classification of its failures."""
 
 import asyncio
 import json
@@ -24,21 +24,21 @@ from tercet.models.llm.wire import (
     Text,
     Wire,
     Withheld,
-    error_told,
+    error_message,
     message,
     misfits,
 )
 
-# down: nothing listens. busy: overloaded, no row's fault. late (timed out), erred: the endpoint's
-# fault or the row's. refused, withheld: the row's.
+# down: no connection. busy: overloaded, not the row's fault. late (timed out), erred: the fault of
+# the endpoint or the row. refused, withheld: the row's fault.
 Kind: TypeAlias = Literal["down", "busy", "late", "erred", "refused", "withheld"]
 
 # Seconds until a connection must be established.
 _CONNECT = 10.0
 _LOG = logging.getLogger(__name__)
-# How servers say that there is no money left, and not that they are busy.
+# Messages of a 429 that mean a spent quota instead of a busy server.
 _SPENT = re.compile(r"(?i)insufficient_quota|exceeded your current quota|credit balance is too low")
-# Client errors that another attempt may cure.
+# Client errors that may succeed on another attempt.
 _PASSING = (408, 409, 425)
 
 
@@ -46,7 +46,8 @@ _PASSING = (408, 409, 425)
 class Endpoint:
     """An OpenAI-compatible server.
 
-    url: up to /v1. model: its name for the model. key: sent as a bearer token and shown nowhere.
+    url: up to /v1. model: the server's name for the model. key: sent as a bearer token, and never
+    shown. Raises Unusable for a malformed url.
     """
 
     url: str
@@ -54,11 +55,6 @@ class Endpoint:
     key: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        if self.key and not (self.key.isascii() and self.key.isprintable()):
-            raise Unusable(
-                "bad_value",
-                "An endpoint's key holds characters that no header can carry: correct it.",
-            )
         try:
             host = httpx.URL(self.url).host
         except httpx.InvalidURL as error:
@@ -81,11 +77,11 @@ class Endpoint:
 
     @property
     def is_outside(self) -> bool:
-        """Whether it is on another host; the environment's proxy is not for this machine."""
+        """Whether it is on another host; only then is the environment's proxy used."""
         return httpx.URL(self.url).host not in ("127.0.0.1", "localhost", "::1")
 
     def at(self, path: str) -> httpx.URL:
-        """The address of one of the API's functions; a query stays where it was."""
+        """The address of a path of the API; a query is kept."""
         return _at(self.url, path)
 
 
@@ -96,11 +92,11 @@ def _at(address: str, path: str) -> httpx.URL:
 
 
 class RequestError(Exception):
-    """An exchange that brought no answer.
+    """An exchange without an answer.
 
-    what: in a few words, `HTTP 500`; detail: what the server said, or "".
-    pause: seconds for which the endpoint asks to be left alone.
-    unusable: what the user has to fix, if the endpoint says this to every request.
+    what: in a few words, as `HTTP 500`. detail: the server's message, or "".
+    pause: seconds that the endpoint asks to wait.
+    unusable: the error for the user, if every request fails like this.
     """
 
     def __init__(
@@ -119,20 +115,20 @@ class RequestError(Exception):
         return f"{self.what}: {self.detail}" if self.detail else self.what
 
     def after(self, tries: int) -> str:
-        """The same, as the last of so many tries."""
+        """The message, as the last of `tries` tries."""
         times = "1 try" if tries == 1 else f"{tries} tries"
         return f"{self.what} after {times}" + (f": {self.detail}" if self.detail else "")
 
 
 class Connections:
-    """Asks an endpoint, each request over a connection of its own: an httpx client.
+    """Sends requests to an endpoint, each over an httpx client of its own.
 
-    The pool inside a client scans all its connections for every request: one client with 64 open
-    took 2.4 ms of processor a request and with 512 open 5.7 ms, a client for each 0.6 to 0.75 ms
-    (httpx 0.28). Idle connections are dropped after four seconds, since common servers close them
-    after five: no request enters a connection that is being closed.
+    The connection pool of a client scans all connections for every request: one client takes 2.4 ms
+    of CPU per request with 64 open connections and 5.7 ms with 512, separate clients 0.6 to 0.75 ms
+    (httpx 0.28). Idle connections are closed after four seconds: common servers close them after
+    five, and a request must not use a connection that is being closed.
 
-    key_env: the environment variable of the endpoint's key, for messages.
+    key_env: name of the environment variable with the endpoint's key, for messages.
     """
 
     def __init__(self, endpoint: Endpoint, key_env: str) -> None:
@@ -141,7 +137,7 @@ class Connections:
         self._headers = {"Content-Type": "application/json"}
         if endpoint.key:
             self._headers["Authorization"] = f"Bearer {endpoint.key}"
-        # Parameters that the endpoint has shown not to take, or to call otherwise.
+        # Parameters that the endpoint has rejected: its own names for them, None to leave out.
         self._send: dict[Parameter, str | None] = {}
         self._all: list[httpx.AsyncClient] = []
         self._free: list[httpx.AsyncClient] = []
@@ -149,9 +145,9 @@ class Connections:
     async def exchange(
         self, wire: Wire, request: Request, text: Text, timeout: float
     ) -> Completion:
-        """The answer to `text`, with `request`'s sampling and schema.
+        """The answer to `text`, with the sampling and schema of `request`.
 
-        Raises RequestError, and Unusable if nothing can be sent at all.
+        Raises RequestError; Unusable if nothing can be sent at all.
         """
         endpoint = self._endpoint
         try:
@@ -166,7 +162,7 @@ class Connections:
                         names = misfits(response.content, body) if status in (400, 422) else {}
                         if not names:
                             break
-                        # It is asked again, and from now on, with what it takes.
+                        # Send again, from now on with the parameters that it accepts.
                         self._adapt(names, response)
         except TimeoutError:
             raise RequestError("late", f"no answer within {timeout:g} s") from None
@@ -181,7 +177,7 @@ class Connections:
         except Withheld as error:
             raise RequestError("withheld", str(error)) from None
         except Malformed as error:
-            detail = error_told(response.content, endpoint.key)
+            detail = error_message(response.content, endpoint.key)
             raise RequestError("erred", str(error), detail) from None
 
     def _adapt(self, names: Mapping[Parameter, str | None], response: httpx.Response) -> None:
@@ -197,7 +193,7 @@ class Connections:
         self._send |= names
 
     async def reach(self) -> None:
-        """Returns if something listens, whatever it says. Raises RequestError (down)."""
+        """Returns if a connection succeeds, whatever the response. Raises RequestError (down)."""
         try:
             with self._connection() as http:
                 await http.get(self._endpoint.at("/models"), timeout=_CONNECT)
@@ -213,7 +209,7 @@ class Connections:
 
     @contextmanager
     def _connection(self) -> Iterator[httpx.AsyncClient]:
-        """One for exclusive use: the most recently used of the free ones."""
+        """A client for exclusive use: the most recently used free one, or a new one."""
         connection = self._free.pop() if self._free else self._another()
         try:
             yield connection
@@ -236,7 +232,7 @@ class Connections:
 
 
 def no_proxy(error: Exception) -> Unusable:
-    """The error if no client can be made: the environment names an unusable proxy."""
+    """The error for a proxy in the environment with which no client can be made."""
     return Unusable(
         "bad_value",
         f"The proxy that the environment names (ALL_PROXY, HTTPS_PROXY, HTTP_PROXY) cannot be used"
@@ -245,7 +241,7 @@ def no_proxy(error: Exception) -> Unusable:
 
 
 def never_to_be_had(error: BaseException, endpoint: Endpoint) -> Unusable | None:
-    """What the user has to fix if no connection can ever succeed; None: it may yet."""
+    """The error for the user if no connection can ever succeed; None if a later one may."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, ssl.SSLCertVerificationError):
@@ -274,7 +270,7 @@ def _down(error: httpx.RequestError, endpoint: Endpoint) -> RequestError:
 def _refusal(response: httpx.Response, endpoint: Endpoint, key_env: str) -> RequestError:
     status, detail = response.status_code, message(response.content, endpoint.key)
     what = f"HTTP {status}"
-    # With a time to wait for it is a limit of requests a minute.
+    # With Retry-After, it is a rate limit instead of a spent quota.
     if status == 429 and "Retry-After" not in response.headers and _SPENT.search(response.text):
         spent = (
             f"The quota of the endpoint {endpoint.shown} is spent ({what}: {detail}): add to it."

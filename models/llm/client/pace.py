@@ -1,7 +1,7 @@
-"""How many rows may be in flight at an endpoint: as many as it can take.
+"""Controls how many rows may be in flight at an endpoint.
 
 Slow start, additive increase and multiplicative decrease, as in TCP, over rows instead of bytes.
-Nothing here sends, waits or reads a clock by itself: times are seconds of the caller's clock.
+The caller passes all times, in seconds of its own clock.
 """
 
 import random
@@ -9,26 +9,26 @@ import time
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 
-# Rows in flight at an endpoint of which nothing is known yet.
+# Limit for an endpoint that has not answered yet.
 START = 32
-# Full windows in which additive increase goes from nothing to the top.
+# Full windows in which additive increase goes from 0 to the top.
 _ROUNDS = 32
-# No more rows are open than are answered in this share of the timeout, so that none times out only
-# because of those before it.
+# No more rows are open than are answered in this share of the timeout, so that no row times out
+# merely by waiting for others.
 _SHARE = 0.5
-# The longest pause that a server is granted, in seconds.
+# The longest pause that a server can ask for, in seconds.
 LONGEST_PAUSE = 3600.0
 
 
 class Pace:
     """The limit of one endpoint, between 1 and `top` rows.
 
-    It starts at `START`, and each answer adds a row, which doubles the limit with every full
-    window. Trouble halves it; from then on it doubles only up to that half, and a full window of
-    answers adds top / 32 rows. A slow endpoint that takes whatever comes never says that it is
-    full: beyond `START`, no more is open than it answers in half of `timeout`.
+    The limit starts at `START`. Each answer adds a row, so a full window doubles the limit. An
+    overload or a timeout halves it; from then on it doubles only up to that half, and above it a
+    full window adds top / 32 rows. A slow endpoint that queues everything never reports an
+    overload: beyond `START`, no more rows are open than it answers in half of `timeout`.
 
-    timeout: seconds that a row has. paused_until: when the pause ends that the endpoint asked for.
+    timeout: seconds per row. paused_until: end of the endpoint's pause.
     """
 
     def __init__(self, top: int, timeout: float) -> None:
@@ -36,7 +36,7 @@ class Pace:
         self.restart()
 
     def restart(self) -> None:
-        """Starts over: the endpoint is unknown, or has come back."""
+        """Resets the limit, for an endpoint that has come back."""
         self._limit = float(min(START, self._top))
         self._timely = float(START)
         self._doubles_below = float(self._top)
@@ -44,11 +44,12 @@ class Pace:
         self._pushes, self._bore = 0, True
 
     def limit(self) -> int:
-        """How many rows may be open; the pause is the caller's to keep."""
+        """The number of rows that may be open; the caller must observe the pause."""
         return max(1, int(min(self._limit, self._timely)))
 
     def answered(self, seconds: float, rows: int) -> None:
-        """A row was answered after so long, in which so many were answered, itself included."""
+        """Notes an answered row. seconds: since it was sent. rows: answered in that time, with
+        itself."""
         self._pushes, self._bore = 0, True
         self._timely = max(START, rows * self._seconds / max(seconds, 1e-3))
         doubles = self._limit < self._doubles_below
@@ -56,7 +57,7 @@ class Pace:
         self._limit = min(self._top, self._limit + step)
 
     def cut(self, sent_at: float, now: float) -> bool:
-        """Halves the limit; not for a row sent before the last cut, which says nothing new."""
+        """Halves the limit; returns False, without effect, for a row sent before the last cut."""
         if sent_at <= self._cut_at:
             return False
         self._limit, self._cut_at = max(1.0, self.limit() / 2), now
@@ -65,9 +66,9 @@ class Pace:
         return True
 
     def push_back(self, sent_at: float, now: float, pause: float | None) -> None:
-        """The endpoint is overloaded (429, 503), or asks for `pause` seconds.
+        """Notes an overload (429, 503): pauses for `pause` seconds, if the endpoint asks for it.
 
-        It is left alone for that long, or for a time that doubles until it answers again.
+        Otherwise the pause doubles until the endpoint answers again.
         """
         if self.cut(sent_at, now) and pause is None:
             self._pushes += 1
@@ -75,17 +76,17 @@ class Pace:
         self.paused_until = max(self.paused_until, now + (pause or 0.0))
 
     def resume(self) -> None:
-        """Ends the pause: the endpoint answers."""
+        """Ends the pause, since the endpoint answers."""
         self._pushes, self.paused_until = 0, float("-inf")
 
 
 def backoff(tried: int, base: float = 0.5, most: float = 30.0) -> float:
-    """Seconds before the attempt after `tried` >= 1 failed ones: exponential, with full jitter."""
+    """Seconds to wait after `tried` >= 1 failed attempts: exponential, with full jitter."""
     return random.random() * min(most, base * 2.0 ** min(tried - 1, 16))
 
 
 def retry_after(value: str | None) -> float | None:
-    """Seconds that a Retry-After header asks for; None if there is none that can be read."""
+    """Seconds of a Retry-After header; None if it is missing or cannot be read."""
     try:
         seconds = float(value or "")
     except ValueError:
@@ -94,5 +95,5 @@ def retry_after(value: str | None) -> float | None:
         except ValueError:
             return None
         seconds = (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() - time.time()
-    # NaN compares as neither.
+    # NaN is neither positive nor at most 0.
     return min(seconds, LONGEST_PAUSE) if seconds > 0 else 0.0 if seconds <= 0 else None

@@ -1,1 +1,1 @@
-"""vLLM as a child process: finding, starting, watching and ending it."""
+"""vLLM as a child process: finds, starts, monitors and ends it."""

@@ -1,4 +1,4 @@
-"""Which interpreter has vLLM, and which build. Nothing heavy is imported, here or there."""
+"""Finds the interpreter that has vLLM, and its build, without importing vLLM."""
 
 import json
 import subprocess
@@ -10,12 +10,12 @@ from typing import Literal, TypeAlias
 import tercet.models.vaegpt as vaegpt
 from tercet.models.errors import Unusable
 
-# Stale: another version's code, so that its answers are not those that the store's keys name.
+# stale: the plugin's code is another version, so its answers do not match the store's keys.
 Plugin: TypeAlias = Literal["missing", "stale", "current"]
 
 
 def is_vaegpt(model: Path) -> bool:
-    """Whether the directory's configuration says so; False where there is none."""
+    """Whether the model's config is VAEGPT's; False if there is none."""
     try:
         config = json.loads((model / "config.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -24,16 +24,16 @@ def is_vaegpt(model: Path) -> bool:
 
 
 def installed(module: Path | None) -> Plugin:
-    """How the plugin whose `__init__.py` this is compares with ours; None where there is none."""
+    """Compares an installed plugin with Tercet's. module: its `__init__.py`, None if missing."""
     if module is None:
         return "missing"
     ours = {path.name: path.read_bytes() for path in _source().glob("*.py")}
-    there = {path.name: path.read_bytes() for path in module.parent.glob("*.py")}
-    return "current" if there == ours else "stale"
+    files = {path.name: path.read_bytes() for path in module.parent.glob("*.py")}
+    return "current" if files == ours else "stale"
 
 
 def fault(plugin: Plugin, python: Path) -> str | None:
-    """What keeps this interpreter's vLLM from serving VAEGPT, and what mends it."""
+    """Why this interpreter's vLLM cannot serve VAEGPT, and the remedy; None if it can."""
     if plugin == "current":
         return None
     lacks = "no plugin" if plugin == "missing" else "another version of the plugin"
@@ -46,7 +46,7 @@ def _source() -> Path:
 
 
 VENV_PYTHON = Path(".venv-vllm/bin/python")
-# Does not import vllm, which takes seconds. The CPU build is a distribution of its own, or says so
+# Does not import vllm, which takes seconds. The CPU build is a separate distribution, or has "cpu"
 # in its version.
 _LOOK = """
 import importlib.util, json
@@ -73,8 +73,8 @@ _LOOK_SECONDS = 60.0
 class VllmBuild:
     """A vLLM that can be started.
 
-    cpu: the build for machines without a GPU. plugin: of the one that serves VAEGPT, whether it is
-    there, with the code that answers are digested by.
+    cpu: whether it is the build for machines without a GPU. plugin: state of the plugin that serves
+    VAEGPT.
     """
 
     python: Path
@@ -86,20 +86,20 @@ class VllmBuild:
         return f"vLLM {self.version} ({'CPU' if self.cpu else 'GPU'} build)"
 
 
-def interpreter(given: str | None) -> Path:
-    """The interpreter that would serve: the given one, else `make vllm`'s, else this one.
+def interpreter(configured: str | None) -> Path:
+    """The interpreter for vLLM: the configured one, else that of `make vllm`, else the current one.
 
-    `make vllm`'s is sought in the working directory and beside this one's environment.
+    The one of `make vllm` is looked up in the working directory and beside the current environment.
 
-    Raises: Unusable when the given one does not exist.
+    Raises: Unusable if the configured one does not exist.
     """
-    if given is not None:
+    if configured is not None:
         # Not resolved: a virtual environment's interpreter is a link, identified by its location.
-        python = Path(given).expanduser().absolute()
+        python = Path(configured).expanduser().absolute()
         if not python.is_file():
             raise Unusable(
                 "missing_file",
-                f"run.llm.engine.python is {given!r}, where there is no interpreter: give the "
+                f"run.llm.engine.python is {configured!r}, where there is no interpreter: give the "
                 "bin/python of an environment that has vLLM.",
             )
         return python
@@ -110,7 +110,7 @@ def interpreter(given: str | None) -> Path:
 
 
 def look(python: Path) -> VllmBuild | None:
-    """The vLLM of an interpreter, None if it has none. Raises: Unusable when it does not run."""
+    """The vLLM of an interpreter, None if it has none. Raises Unusable if it does not run."""
     try:
         done = subprocess.run(
             [str(python), "-c", _LOOK],
@@ -119,22 +119,22 @@ def look(python: Path) -> VllmBuild | None:
             timeout=_LOOK_SECONDS,
             check=True,
         )
-        found = json.loads(done.stdout.splitlines()[-1])
+        report = json.loads(done.stdout.splitlines()[-1])
     except (OSError, ValueError, IndexError, subprocess.SubprocessError) as error:
         raise Unusable(
             "unreadable",
             f"The interpreter {python} does not run ({type(error).__name__}): give another as "
             "run.llm.engine.python.",
         ) from None
-    if found is None:
+    if report is None:
         return None
-    version, cpu, plugin = found
+    version, cpu, plugin = report
     return VllmBuild(python, version, cpu, installed(plugin and Path(plugin)))
 
 
-def find(given: str | None) -> VllmBuild:
-    """The vLLM that is to serve. given: `run.llm.engine.python`. Raises: Unusable."""
-    python = interpreter(given)
+def find(configured: str | None) -> VllmBuild:
+    """The vLLM to start. configured: `run.llm.engine.python`. Raises Unusable if there is none."""
+    python = interpreter(configured)
     build = look(python)
     if build is None:
         raise Unusable(

@@ -1,7 +1,7 @@
-"""Our own vLLM server: started, watched, restarted once, ended.
+"""Starts, monitors, restarts once and ends Tercet's own vLLM server.
 
-It is a child process, because a GPU's memory is reliably freed only when the process that holds it
-ends. Between it and Tercet stands the supervisor, which ends it when Tercet is killed.
+The server is a child process, because GPU memory is reliably freed only when the process that holds
+it ends. A supervisor process between Tercet and the server ends the server if Tercet is killed.
 """
 
 import contextlib
@@ -28,22 +28,22 @@ from tercet.models.llm.vllm.log import cut, telling_lines
 
 LOG = "vllm.log"
 RECORD = "vllm.json"
-# The supervisor's grace for the server, and then some time for what is left.
+# The supervisor's grace period for the server, plus time to kill the rest.
 _STOP_SECONDS = supervisor.GRACE_SECONDS + supervisor.KILL_SECONDS + 5
 _MEMORY_SECONDS, _MEMORY_LOOK_SECONDS = 60.0, 0.5
 _LOOK_SECONDS = 0.25
-# How often a running server's health is checked, and how long it may stay silent: it may be busy,
-# but one that answers nothing for this long is as good as dead.
+# Interval of health checks of a running server, and the silence after which it is ended: a busy
+# server may be slow, but not for so long.
 _HEALTH_SECONDS = 10.0
 _SILENT_SECONDS = 90.0
 
 
 class Engine:
-    """One server of one model, on loopback.
+    """A vLLM server of one model, on loopback.
 
-    Its log is `vllm.log` in the folder; while it is up, `vllm.json` there names its processes. A
-    server that dies is restarted once on the same port: meanwhile nothing answers there, and
-    callers should wait. `check` raises once it is dead for good.
+    The folder has the server's log, `vllm.log`, and while the server runs `vllm.json` with its
+    processes. A server that dies is restarted once on the same port; until then nothing answers
+    there, and callers should wait. `check` raises once the server is finally dead.
     """
 
     def __init__(
@@ -54,10 +54,10 @@ class Engine:
         folder: Path,
         say: Callable[[str], None],
     ) -> None:
-        """Starts nothing yet.
+        """Does not start the server.
 
-        model: directory of the model's files. folder: for the log and the record; no other engine
-        uses it at the same time. say: takes one line of news.
+        model: directory of the model's files. folder: for the log and the record, used by no other
+        engine at the same time. say: called with one-line messages.
         """
         self.name = served_name(llm)
         self._model = model.expanduser().absolute()
@@ -80,10 +80,10 @@ class Engine:
         return self._folder / LOG
 
     def start(self) -> str:
-        """Its base URL, up to /v1, once it answers.
+        """Starts the server; returns its base URL, up to /v1, once it answers.
 
-        Raises: Unusable when it cannot start (no vLLM, a taken port, a model that vLLM refuses);
-        Stopped when it does not answer in time, or was stopped or cancelled meanwhile.
+        Raises: Unusable if it cannot start (no vLLM, a port in use, a model that vLLM refuses);
+            Stopped if it does not answer in time, or was stopped or cancelled meanwhile.
         """
         self._build = find(self._settings.python)
         self._port = _free_port(self._settings.port)
@@ -98,7 +98,7 @@ class Engine:
             self._end()
             raise
         if self._stopping.is_set():
-            # Whatever seems to have ended it: we did.
+            # Tercet ended the server, whatever the error looks like.
             fault = Stopped("lost", "vLLM was stopped while it started.")
         if fault is not None:
             self._end()
@@ -109,12 +109,12 @@ class Engine:
         return f"http://{HOST}:{self._port}/v1"
 
     def check(self) -> None:
-        """Raises: Stopped when the server is dead and will not be restarted."""
+        """Raises Stopped if the server is dead and will not be restarted."""
         if self._dead is not None:
             raise Stopped("lost", self._dead)
 
     def cancel(self) -> None:
-        """Kills the server without waiting, even while another thread starts it: `start` raises.
+        """Kills the server without waiting. If another thread is in `start`, that call raises.
 
         May be called at any time and repeatedly; `stop` must follow.
         """
@@ -125,9 +125,9 @@ class Engine:
             process.stdin.close()
 
     def stop(self) -> None:
-        """Ends the server and all its processes, and waits until the GPU's memory is free again.
+        """Ends the server with all its processes, and waits until the GPU memory is free again.
 
-        The log stays. May be called repeatedly.
+        The log is kept. May be called repeatedly.
         """
         if self._supervisor is None:
             return
@@ -139,27 +139,27 @@ class Engine:
             self._await_memory(before)
 
     def _await_memory(self, before: int) -> None:
-        """Waits until no more than `before` MB of GPU memory are in use, or says that more are."""
+        """Waits until about `before` MB of GPU memory are in use, and reports the result."""
         began, used = time.monotonic(), gpu_memory_used() or 0
         while used > before + TOLERANCE_MB and time.monotonic() - began < _MEMORY_SECONDS:
             time.sleep(_MEMORY_LOOK_SECONDS)
             used = gpu_memory_used() or 0
         news = f"{used} MB of GPU memory are in use, {before} MB were before it started"
         if used > before + TOLERANCE_MB:
-            # Most likely another program's: nothing of the server is left to hold it.
+            # Most likely another program's memory, since the server's processes have ended.
             news += ": nvidia-smi shows who holds them"
         self._say(f"after {time.monotonic() - began:.1f} s {news}")
 
     def _launch(self) -> None:
-        """Starts the supervisor, which starts the server, unless the engine is being stopped."""
+        """Starts the supervisor, which starts the server; not while the engine is being stopped."""
         assert self._build is not None
         words = command(self._build, self._model, self._llm, self._settings, self._port)
         with self._lock, self.log.open("ab") as log:
             if self._stopping.is_set():
                 return
             self._log_start = log.tell()
-            # A session of its own, so that neither Ctrl-C at a terminal nor a kill of Tercet's
-            # whole group reaches the supervisor.
+            # A session of its own: neither Ctrl-C nor a kill of Tercet's process group reaches the
+            # supervisor.
             self._supervisor = subprocess.Popen(
                 [str(self._build.python), str(Path(supervisor.__file__).absolute()), *words],
                 stdin=subprocess.PIPE,
@@ -170,8 +170,8 @@ class Engine:
                 start_new_session=True,
             )
             assert self._supervisor.stdout is not None
-            told = self._supervisor.stdout.readline()
-            self._group = int(told) if told.strip() else None
+            group = self._supervisor.stdout.readline()
+            self._group = int(group) if group.strip() else None
             record = {
                 "server": self._group,
                 "supervisor": self._supervisor.pid,
@@ -180,13 +180,13 @@ class Engine:
                 "vllm": self._build.version,
                 "command": words,
             }
-            # Written whole or not at all: a sweep may be reading it now.
+            # Replaced atomically, since another process may be reading it.
             aside = self._folder / f".{RECORD}"
             aside.write_text(json.dumps(record, indent=2), encoding="utf-8")
             aside.replace(self._folder / RECORD)
 
     def _await_health(self) -> Unusable | Stopped | None:
-        """None once the server answers or is being stopped; else why it does not."""
+        """Waits for the server; None once it answers or is being stopped, else the error."""
         process = self._supervisor
         seconds = self._settings.start_seconds
         deadline = time.monotonic() + seconds
@@ -197,7 +197,7 @@ class Engine:
                     f"vLLM ended before it could serve {self._model}: {self._why()} "
                     f"(its log: {self.log}).",
                 )
-            # A server too busy to say what it serves is asked again.
+            # A server that is too busy to list its models is asked again.
             if _is_healthy(self._port) and (listed := _page(self._port, "/v1/models")) is not None:
                 foreign = self._foreign(listed.content)
                 if foreign is None or process.poll() is None:
@@ -212,7 +212,7 @@ class Engine:
         return None
 
     def _foreign(self, listed: bytes) -> Unusable | None:
-        """The error if somebody else's server answers on the port. listed: its list of models."""
+        """The error if another server answers on the port. listed: its list of models."""
         try:
             names = [model["id"] for model in json.loads(listed)["data"]]
         except (ValueError, KeyError, TypeError):
@@ -227,7 +227,7 @@ class Engine:
         )
 
     def _watch(self) -> None:
-        """Restarts the server once when it dies; after that, reports that it is dead."""
+        """Restarts the server when it dies for the first time; reports its end the second time."""
         for again in (True, False):
             process = self._supervisor
             if process is None:
@@ -258,9 +258,9 @@ class Engine:
                 return
 
     def _await_end(self, process: "subprocess.Popen[bytes]") -> str | None:
-        """Waits until the server has ended; ends one that has not answered for long.
+        """Waits until the server ends; ends a server that has not answered for long.
 
-        Returns: a few words if it did not answer, None if it ended by itself.
+        Returns the reason if it did not answer, None if it ended by itself.
         """
         heard = time.monotonic()
         while True:
@@ -279,16 +279,16 @@ class Engine:
         code = self._supervisor.poll() if self._supervisor is not None else None
         if code is not None and code < 0:
             return f"its supervisor process was killed ({_signal(-code)})"
-        said = " / ".join(telling_lines(self.log, self._log_start))
+        lines = " / ".join(telling_lines(self.log, self._log_start))
         if code is not None and code > 128:
-            # The supervisor reports its server's code as a shell does.
-            return f"{said or 'it was killed'} ({_signal(code - 128)})"
-        return said or f"it said nothing (exit code {code})"
+            # The supervisor returns 128 + n for signal n, like a shell.
+            return f"{lines or 'it was killed'} ({_signal(code - 128)})"
+        return lines or f"it said nothing (exit code {code})"
 
     def _end(self) -> None:
-        """Ends supervisor and server, and waits for both; reports nothing."""
+        """Ends supervisor and server, and waits for both, without a message."""
         with self._lock:
-            # A server that was never up has nothing to tidy, and nothing waits for a cancelled one.
+            # A server that never answered, or was cancelled, needs no grace period.
             in_haste = self._stopping.is_set() or self._watcher is None
             self._stopping.set()
         with self._ending:
@@ -303,7 +303,7 @@ class Engine:
             (self._folder / RECORD).unlink(missing_ok=True)
 
     def _let_go(self, process: "subprocess.Popen[bytes]") -> None:
-        """Closes the pipes of a supervisor that has ended, and does its work if it was killed."""
+        """Closes the pipes of a supervisor that has ended; if it was killed, kills the server."""
         for pipe in (process.stdin, process.stdout):
             if pipe is not None:
                 pipe.close()
@@ -314,12 +314,12 @@ class Engine:
                 while time.monotonic() < deadline:
                     os.killpg(group, signal.SIGKILL)
                     time.sleep(0.05)
-            # The number may belong to another process from now on.
+            # From now on the number may belong to another process group.
             self._group = None
 
 
 def _dismiss(process: "subprocess.Popen[bytes]", in_haste: bool) -> None:
-    """Has a supervisor end its server, and waits for both."""
+    """Makes a supervisor end its server, and waits for both."""
     assert process.stdin is not None
     if in_haste:
         process.stdin.close()
@@ -339,27 +339,27 @@ def _signal(number: int) -> str:
         return f"exit code {number + 128}"
 
 
-def _free_port(wanted: int) -> int:
-    """The port itself if it is free, of 0 any free one. Raises: Unusable when it is taken."""
+def _free_port(port: int) -> int:
+    """The port if it is free, or any free one for 0. Raises Unusable if it is in use."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        # As vLLM does: a port whose last connections are still timing out is free.
+        # Like vLLM: a port with connections in TIME_WAIT counts as free.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind((HOST, wanted))
+            probe.bind((HOST, port))
         except OSError as error:
             raise Unusable(
                 "busy",
-                f"run.llm.engine.port {wanted} is not available ({error.strerror}): name another, "
+                f"run.llm.engine.port {port} is not available ({error.strerror}): name another, "
                 "or 0 for any free one.",
             ) from None
         return int(probe.getsockname()[1])
 
 
 def _page(port: int, path: str) -> httpx.Response | None:
-    """The server's answer, asked directly (no proxy); None where none comes."""
+    """The server's response, without a proxy; None if there is none."""
     url = f"http://{HOST}:{port}{path}"
     try:
-        # Without `verify` no certificates are read for each look.
+        # `verify=False` saves reading the certificates for each request.
         return httpx.get(url, timeout=5.0, trust_env=False, verify=False)
     except httpx.HTTPError:
         return None
@@ -370,16 +370,16 @@ def _is_healthy(port: int) -> bool:
     return answer is not None and answer.is_success
 
 
-# What a driver keeps, and what other programs may have taken meanwhile.
+# GPU memory that the driver keeps, or that other programs may have taken meanwhile.
 TOLERANCE_MB = 512
-# A driver that takes longer does not answer.
+# Timeout of nvidia-smi.
 _ANSWER_SECONDS = 20.0
 
 
 def gpu_memory_used() -> int | None:
-    """MB in use on the GPUs that CUDA_VISIBLE_DEVICES names; without it, on all of them.
+    """GPU memory in use, in MB, on the GPUs in CUDA_VISIBLE_DEVICES, or on all without it.
 
-    On all as well if it names parts of GPUs. None if there is no GPU, or none that reports it.
+    All GPUs count too if the variable names MIG instances. None if no GPU reports its memory.
     """
     try:
         done = subprocess.run(
@@ -393,40 +393,40 @@ def gpu_memory_used() -> int | None:
         return None
     rows = [[word.strip() for word in line.split(",")] for line in done.stdout.splitlines()]
     rows = [row for row in rows if len(row) == 3]
-    wanted = [word.strip() for word in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")]
-    mine = [
+    device_names = [word.strip() for word in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")]
+    visible = [
         row
         for row in rows
-        if row[0] in wanted
-        or any(word.startswith("GPU-") and row[1].startswith(word) for word in wanted)
+        if row[0] in device_names
+        or any(word.startswith("GPU-") and row[1].startswith(word) for word in device_names)
     ]
     try:
-        return sum(int(row[2]) for row in mine or rows) if rows else None
+        return sum(int(row[2]) for row in visible or rows) if rows else None
     except ValueError:
         return None
 
 
 HOST = "127.0.0.1"
-# vLLM takes these ranks alone.
+# Ranks that vLLM accepts as its maximum.
 _LORA_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
 _Value: TypeAlias = str | int | float | bool
 
 
 def served_name(llm: LlmSettings) -> str:
-    """What requests call the model: its last name, with the adapter's where there is one."""
+    """The model's name in requests: the last part of its path, with that of the adapter."""
     name = _plain(llm.model or "model")
     return name if llm.adapter is None else f"{name}+{_plain(llm.adapter)}"
 
 
 def resolved_dtype(llm: LlmSettings, build: VllmBuild) -> str:
-    """The precision that this build serves in: of `auto` float32 on a CPU, else vLLM's choice."""
+    """The precision for this build: `auto` is float32 on a CPU, else vLLM's choice."""
     return "float32" if build.cpu and llm.dtype == "auto" else llm.dtype
 
 
 def command(
     build: VllmBuild, model: Path, llm: LlmSettings, settings: EngineSettings, port: int
 ) -> list[str]:
-    """The command of a server of this model on this port. Raises: Unusable."""
+    """The command line of a server of this model on this port. Raises Unusable."""
     noisy = is_vaegpt(model)
     if noisy and (lacks := fault(build.plugin, build.python)):
         raise Unusable(
@@ -439,11 +439,11 @@ def command(
         "tensor-parallel-size": settings.tensor_parallel,
         "data-parallel-size": settings.data_parallel,
         "max-num-seqs": settings.max_num_seqs,
-        # A cached prompt would give all its generations the same noise.
+        # VAEGPT: a cached prompt would give all its generations the same noise.
         "enable-prefix-caching": settings.prefix_caching and not noisy,
-        # The recipe says how answers are drawn; the model's own defaults would add to it unseen.
+        # The recipe defines the sampling; the model's own defaults must not be added.
         "generation-config": "vllm",
-        # Random and greedy models alike may write white space between two fields for ever.
+        # Models may write white space between two fields endlessly.
         "structured-outputs-config": json.dumps(
             {"backend": "xgrammar", "disable_any_whitespace": True}
         ),
@@ -457,7 +457,7 @@ def command(
         options["quantization"] = llm.quantization
     if llm.max_model_len is not None:
         options["max-model-len"] = llm.max_model_len
-    own = _plain(llm.model or "model")
+    model_name = _plain(llm.model or "model")
     if llm.adapter is not None:
         folder = Path(llm.adapter).expanduser().absolute()
         options["enable-lora"] = True
@@ -466,17 +466,17 @@ def command(
     for name, value in settings.options.items():
         options[plain_option(name)] = value
     words = [str(build.python), "-m", "vllm.entrypoints.openai.api_server"]
-    words += ["--model", str(model), "--served-model-name", own]
+    words += ["--model", str(model), "--served-model-name", model_name]
     words += ["--host", HOST, "--port", str(port)]
     for name, value in options.items():
         words += _words(name, value)
     return words
 
 
-def environment(build: VllmBuild, given: Mapping[str, str]) -> dict[str, str]:
-    """The server's environment: nothing is fetched, nothing is told to anybody."""
-    mine = {
-        **given,
+def environment(build: VllmBuild, inherited: Mapping[str, str]) -> dict[str, str]:
+    """The server's environment variables: offline and without usage statistics."""
+    variables = {
+        **inherited,
         "VLLM_NO_USAGE_STATS": "1",
         "DO_NOT_TRACK": "1",
         "HF_HUB_OFFLINE": "1",
@@ -484,34 +484,34 @@ def environment(build: VllmBuild, given: Mapping[str, str]) -> dict[str, str]:
         "VLLM_LOGGING_COLOR": "0",
         "PYTHONUNBUFFERED": "1",
     }
-    # What its own processes say to each other stays on this machine.
-    mine.setdefault("VLLM_HOST_IP", HOST)
-    # A key that is set for another server would lock Tercet out of this one.
-    mine.pop("VLLM_API_KEY", None)
+    # The server's processes communicate on this machine only.
+    variables.setdefault("VLLM_HOST_IP", HOST)
+    # A key for another server would make this one refuse Tercet's requests.
+    variables.pop("VLLM_API_KEY", None)
     if build.cpu:
-        # GiB; without it vLLM takes half of the machine's memory.
-        mine.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")
-    return mine
+        # In GiB; by default vLLM takes half of the machine's memory.
+        variables.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")
+    return variables
 
 
 def _words(name: str, value: _Value) -> list[str]:
-    """The words of one option: `--name=value`, of a truth `--name` or `--no-name`."""
+    """An option on the command line: `--name=value`, or `--name` and `--no-name` for booleans."""
     if value is True:
         return [f"--{name}"]
     if value is False:
         return [f"--no-{name}"]
-    # In one word: a value that begins with a dash would be an option of its own.
+    # One word, since a separate value that begins with a dash would be read as an option.
     return [f"--{name}={value}"]
 
 
 def _plain(name: str) -> str:
-    """The last name of a path, a package's folder or a hub's name, without odd characters."""
+    """The last part of a path or hub name, with special characters replaced by hyphens."""
     last = Path(name).name or "model"
     return re.sub(r"[^A-Za-z0-9._-]", "-", last)
 
 
 def _rank(adapter: Path) -> int:
-    """The rank that vLLM must allow for. Raises: Unusable when there is no adapter."""
+    """The smallest rank of vLLM that allows the adapter's. Raises Unusable without an adapter."""
     try:
         rank = int(json.loads((adapter / "adapter_config.json").read_text(encoding="utf-8"))["r"])
     except OSError:

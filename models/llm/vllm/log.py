@@ -1,4 +1,4 @@
-"""A server's log: why it failed, in its own words, and how long the file may get."""
+"""A server's log: extracts why the server failed, and limits the size of the file."""
 
 import re
 from pathlib import Path
@@ -7,40 +7,40 @@ from pathlib import Path
 _PREFIX = re.compile(
     r"^(?:\([^)]*pid=\d+\)\s*)?(?:[A-Z]+ \d\d-\d\d \d\d:\d\d:\d\d (?:\[[^\]]*\] ?)?)?"
 )
-# The last line of a traceback, or what argparse says.
+# The last line of a traceback, or an error of argparse.
 _FAULT = re.compile(
     r"^(?:[\w.]*(?:Error|Exception|Interrupt|Failure)\b.*?: \S|.*\berror: |pydantic_core.*Error)"
 )
-# These only repeat what another process said before.
+# Lines that only repeat the error of another process.
 _HEARSAY = re.compile(
     r"see (?:root cause|stack trace)|SystemExit|Engine core (?:proc )?.*(?:died|failed)"
     r"|WorkerProc initialization failed|EngineDeadError|RuntimeError: cancelled$",
     re.IGNORECASE,
 )
-# What every server prints, and what an interpreter prints as it ends.
+# Lines that every server prints, and those of an interpreter at its end.
 _NOISE = re.compile(
     r"^(?:\([^)]*pid=\d+\)\s*)?INFO\b|^\s*$|^ - |nanobind|\w*Warning: |^\s*warnings\.warn\("
 )
 _MANY = "validation error"
 _TAIL_BYTES = 400_000
 _LONGEST = 300
-# A log that has more bytes is cut to its last quarter.
+# A larger log is cut to a quarter of this size.
 MOST_BYTES = 8 * 2**20
 
 
 def telling_lines(log: Path, since: int = 0, count: int = 3) -> list[str]:
-    """At most `count` lines that say why the server ended: its faults, the cause before echoes.
+    """At most `count` lines that tell why the server ended: its errors, in the order of the log.
 
-    since: where in the file to begin, in bytes. Without a fault: lines that echo one, else the last
-    lines that not every server prints.
+    Without an error, lines that repeat one of another process, else the last lines that are not
+    noise. since: offset in the file to begin at, in bytes.
     """
-    said = [line for line in _tail(log, since) if not _NOISE.search(line)]
-    lines = [_PREFIX.sub("", line).rstrip() for line in said]
+    messages = [line for line in _tail(log, since) if not _NOISE.search(line)]
+    lines = [_PREFIX.sub("", line).rstrip() for line in messages]
     faults: list[str] = []
     for index, line in enumerate(lines):
         if _FAULT.match(line) and not _HEARSAY.search(line):
             if _MANY in line:
-                # pydantic's own line counts the faults; the ones below name them.
+                # pydantic's first line counts the errors; the lines below describe them.
                 line = " ".join(map(str.strip, lines[index + 1 : index + 3]))
                 line = re.sub(r"\s*\[type=.*|Value error, ", "", line)
             if line not in faults:
@@ -52,9 +52,9 @@ def telling_lines(log: Path, since: int = 0, count: int = 3) -> list[str]:
 
 
 def cut(log: Path) -> bool:
-    """Cuts a log that has grown beyond MOST_BYTES down to its last quarter; whether it did.
+    """Cuts a log of more than MOST_BYTES to its last quarter of that; returns whether it did.
 
-    The log's writer must have opened it for appending; what it writes meanwhile may get lost.
+    The writer must have opened the log for appending; lines written meanwhile may be lost.
     """
     try:
         with log.open("r+b") as file:

@@ -1,11 +1,10 @@
-"""The process between Tercet and its vLLM server: when Tercet ends, however it ends, so does vLLM.
+"""The process between Tercet and its vLLM server, which ends the server whenever Tercet ends.
 
-Run by path with vLLM's interpreter, whose environment has no Tercet, so it uses the standard
-library alone: `python supervisor.py COMMAND …`. Its standard input is a pipe that Tercet holds;
-when that closes, because Tercet is in a hurry or was killed, the server and all that it started are
-ended at once; on a signal they get more time. It prints the server's process group in one line;
-the server's output goes to the supervisor's standard error. It ends with the server, with the same
-exit code.
+Run as `python supervisor.py COMMAND …` with vLLM's interpreter, whose environment has no Tercet, so
+it uses the standard library only. Its standard input is a pipe that Tercet holds. When the pipe
+closes, because Tercet is in a hurry or was killed, the server and its processes are ended at once;
+on a signal they get more time. The supervisor prints the server's process group in one line, and
+redirects the server's output to standard error. It ends with the server and its exit code.
 """
 
 import contextlib
@@ -19,11 +18,10 @@ import sys
 import time
 from pathlib import Path
 
-# How long the server may take to end by itself once asked to: by Tercet, and if nothing waits for
-# it to tidy up.
+# Seconds that the server has to end by itself after a signal, and after the pipe has closed.
 GRACE_SECONDS = 15.0
 HASTE_SECONDS = 1.5
-# How long its remaining processes may take to go once killed.
+# Seconds for its remaining processes to end after they are killed.
 KILL_SECONDS = 15.0
 LOOK_SECONDS = 0.2
 _PR_SET_PDEATHSIG = 1
@@ -31,7 +29,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 
 def _prctl(option: int, value: int) -> None:
-    """Sets an attribute of this process; does nothing on a system without them."""
+    """Calls prctl for this process; does nothing on systems without it."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
@@ -41,15 +39,15 @@ def _die_with_the_supervisor() -> None:
 
 
 def watch(command: list[str]) -> int:
-    """Runs the command until it or standard input ends; nothing of it is left afterwards.
+    """Runs the command until it or standard input ends, and kills all of its processes.
 
     Returns its exit code, or 128 + n if signal n ended it.
     """
-    # What the server leaves behind when it dies becomes our child, not somebody else's.
+    # Orphans of the server become children of this process.
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
-    told: list[int] = []
+    signals: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, lambda number, _: told.append(number))
+        signal.signal(number, lambda number, _: signals.append(number))
     parent = os.getppid()
     server = subprocess.Popen(
         command,
@@ -66,7 +64,7 @@ def watch(command: list[str]) -> int:
             time.sleep(0.02)
         else:
             alone = _hung_up() or os.getppid() != parent
-        if alone or told:
+        if alone or signals:
             if end == math.inf:
                 server.terminate()
             end = min(end, time.monotonic() + (HASTE_SECONDS if alone else GRACE_SECONDS))
@@ -81,7 +79,7 @@ def _hung_up() -> bool:
 
 
 def _end_rest(server: "subprocess.Popen[bytes]") -> None:
-    """Kills what is left of the server's process group, and whatever has become our child."""
+    """Kills the rest of the server's process group and all children of this process."""
     deadline = time.monotonic() + KILL_SECONDS
     while time.monotonic() < deadline:
         with contextlib.suppress(ProcessLookupError, PermissionError):

@@ -125,7 +125,7 @@ def test_an_edit_remakes_the_steps_that_use_the_module_and_no_others(
     ("edited", "remade"),
     [
         (of_sentence("rewrite", "keeps", checks=("whole_source",)), set()),
-        (of_sentence("rewrite", "keeps", own=("max_words",)), {"synthesise.rewrite"}),
+        (of_sentence("rewrite", "keeps", parameters=("max_words",)), {"synthesise.rewrite"}),
     ],
 )
 def test_what_a_method_declares_is_part_of_its_version_alone(

@@ -175,7 +175,7 @@ LAYOUT = Layout(form="t5", max_length=32, follows_prompts=True)
 def folder(tmp_path: Path) -> Path:
     """A directory with a question, as a model of form gense has it."""
     model(tmp_path, {})
-    wording.write(tmp_path, Question(max_length=32, asked=wording.asked()))
+    wording.write(tmp_path, Question(max_length=32, templates=wording.builtin_templates()))
     layout.write(tmp_path, LAYOUT)
     return tmp_path
 
@@ -197,7 +197,9 @@ def own(method: str) -> dict[str, str]:
 
 def test_a_generator_writes_what_it_was_fitted_to(folder: Path) -> None:
     here = Weights(str(folder))
-    check_model_files([writing(name, here, **own(name)) for name in wording.asked()], {})
+    check_model_files(
+        [writing(name, here, **own(name)) for name in wording.builtin_templates()], {}
+    )
     tagged = writing("paraphrase", Tagged("earlier"))
     # What is to be made, or has not been tagged yet, cannot be looked at.
     check_model_files([tagged, writing("paraphrase", Made("fit_generator.writer"))], {})

@@ -39,7 +39,9 @@ def test_our_pairs_are_words_of_one_part_of_speech() -> None:
     assert len(synonyms) >= 300
     assert len(antonyms) >= 290
     assert all(len(pair.words) == 2 and len(set(pair.words)) == 2 for pair in antonyms)
-    assert all(len(set(group.words)) == len(group.words) for group in synonyms)
+    assert all(len(set(group.words)) == len(group.words) > 1 for group in synonyms)
+    parts = {"noun", "verb", "adjective", "adverb", "preposition", "linking", "entity"}
+    assert {group.pos for group in (*synonyms, *antonyms)} <= parts
     pairs = {frozenset(pair.words) for pair in antonyms}
     assert {frozenset(("increase", "decrease")), frozenset(("input", "output"))} <= pairs
     doubles = Counter((pair.pos, frozenset(pair.words)) for pair in antonyms)

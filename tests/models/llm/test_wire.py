@@ -15,7 +15,7 @@ from tercet.models.llm.wire import (
     Malformed,
     Wire,
     Withheld,
-    error_told,
+    error_message,
     message,
 )
 
@@ -178,5 +178,5 @@ def test_a_secret_is_left_out_before_a_message_is_cut() -> None:
     payload = b"x" * 195 + b" SECRETKEY is wrong"
     assert message(payload, "SECRETKEY") == "x" * 195 + " … is"
     payload = b'{"error": {"message": "overloaded, KEY"}}'
-    assert error_told(payload, "KEY") == "overloaded, …"
-    assert error_told(b'{"error": null, "choices": []}', "KEY") == ""
+    assert error_message(payload, "KEY") == "overloaded, …"
+    assert error_message(b'{"error": null, "choices": []}', "KEY") == ""

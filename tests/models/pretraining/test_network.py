@@ -15,7 +15,7 @@ def test_dropout_is_that_of_the_training_and_the_config_keeps_its_own(
     form, tiny_texts: list[str]
 ) -> None:
     made = tokenizers.trained(form, VOCABULARY[form], 32, lambda: iter([tiny_texts]))
-    model = network.made(form, network.Shape(2, 32, 2, 32), made)
+    model = network.new_model(form, network.Shape(2, 32, 2, 32), made)
     config = model.config.to_dict()
     language = network.LanguageModel(model, form).train()
     ids = torch.full((2, 16), 5)
@@ -36,7 +36,7 @@ def test_dropout_is_that_of_the_training_and_the_config_keeps_its_own(
 
 def test_texts_with_nothing_to_find_leave_the_weights_as_they_are(tiny_texts: list[str]) -> None:
     made = tokenizers.trained("masked", VOCABULARY["masked"], 32, lambda: iter([tiny_texts]))
-    model = network.made("masked", network.Shape(1, 32, 2, 32), made)
+    model = network.new_model("masked", network.Shape(1, 32, 2, 32), made)
     ids, lengths = torch.full((2, 16), made.unk_token_id), torch.tensor([16, 9])
     nothing = torch.full((2, 3), batches.IGNORED)
     loss = network.LanguageModel(model, "masked")(ids, lengths, nothing, torch.zeros_like(nothing))

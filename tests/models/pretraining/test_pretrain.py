@@ -28,7 +28,7 @@ def trained(
     """A model of two layers trained on the texts, whose last thirty are held out; and its log."""
     made = tokenizers.trained(form, VOCABULARY[form], 48, lambda: iter([texts]))
     torch.manual_seed(4)
-    model = network.made(form, network.Shape(2, 32, 2, 48), made)
+    model = network.new_model(form, network.Shape(2, 32, 2, 48), made)
     parts = [
         tokenised(folder / name, iter([part]), made, form, 48)
         for name, part in (("train", texts[:-30]), ("dev", texts[-30:]))

@@ -23,7 +23,7 @@ def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 def question(**changes: Any) -> Question:
-    return Question(**{"max_length": 32, "asked": wording.asked(), **changes})
+    return Question(**{"max_length": 32, "templates": wording.builtin_templates(), **changes})
 
 
 def test_a_sentence_has_the_same_tokens_wherever_it_stands(tokenizer: Any) -> None:
@@ -54,17 +54,17 @@ def test_of_two_long_sentences_the_longer_is_cut_first(
 
 def test_what_it_learns_to_answer_is_what_it_will_be_asked(tokenizer: Any) -> None:
     laid = layout.Layout(form="t5", max_length=32, follows_prompts=True)
-    for method in wording.asked():
+    for method in wording.builtin_templates():
         template = templates.load(wording.prompt_path(method), ("sentence",))
         sentence = "the boat is black ."
         prompt = templates.render(template, {"sentence": sentence})
         asked = parted(Request(0, prompt, Sampling(), 0, None, sentence))
-        before, after = wording.around(wording.asked()[method])
+        before, after = wording.around(wording.builtin_templates()[method])
         assert asked == (before, sentence, after)
         learnt = layout.prompts(tokenizer, laid, [sentence], [(before, after)])
         assert learnt == layout.prompts(tokenizer, laid, [sentence], [(asked[0], asked[2])])
         assert tokenizer.decode(learnt[0]).endswith("the boat is black . </s>")
-    assert wording.asked()["entailment"] != wording.asked()["contradiction"]
+    assert wording.builtin_templates()["entailment"] != wording.builtin_templates()["contradiction"]
 
 
 def test_answers_differ_in_their_first_token(tokenizer: Any) -> None:
@@ -87,7 +87,7 @@ def test_a_question_is_read_as_it_was_written(tmp_path: Path) -> None:
     wording.write(tmp_path, one)
     assert wording.read(tmp_path) == one
     (tmp_path / wording.FILE).write_text('{"max_length": 3}')
-    with pytest.raises(ValueError, match=r"judge\.json: (max_length|asked)"):
+    with pytest.raises(ValueError, match=r"judge\.json: (max_length|templates)"):
         wording.read(tmp_path)
     with pytest.raises(ValueError, match=r"judge\.json"):
         wording.read(tmp_path / "nowhere")
@@ -100,7 +100,7 @@ def test_a_model_is_asked_in_its_own_words_alone(tmp_path: Path) -> None:
     assert wording.fault(tmp_path, "entailment", ours) is None
     assert wording.fault(tmp_path, "rewrite", None) is not None
     assert wording.fault(tmp_path, "entailment", own) is not None
-    wording.write(tmp_path, question(asked={"entailment": "So: {{ sentence }}"}))
+    wording.write(tmp_path, question(templates={"entailment": "So: {{ sentence }}"}))
     assert "'So: {{ sentence }}'" in str(wording.fault(tmp_path, "entailment", ours))
     # The same words in a file of one's own are the same.
     assert wording.fault(tmp_path, "entailment", own) is None

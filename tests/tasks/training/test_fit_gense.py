@@ -72,7 +72,7 @@ def test_it_leaves_a_generator_and_a_judge(t5: Path, tmp_path: Path) -> None:
     assert opened.tokenizer.decode(asked[0]) == "Say what follows from : the cat is red . </s>"
     # It judges by its own calibration, which has the sense of the softmax.
     own = judge.load(path, "fp32", "cpu")
-    assert dict(own.question.asked) == wording.asked()
+    assert dict(own.question.templates) == wording.builtin_templates()
     assert (own.question.slope, own.question.shift) != (1.0, 0.0)
 
     log = tables["training_log"].to_pylist()
@@ -132,9 +132,9 @@ def test_it_learns_in_the_words_of_the_recipe(t5: Path, tmp_path: Path) -> None:
     more = {"prompts": {"entailment": str(own)}, "question": {"before": "Say ", "after": " or ?"}}
     path, _ = fitted(tmp_path / "work", t5, **more)
     found = wording.read(path)
-    assert found.asked == {
+    assert found.templates == {
         "entailment": "Known : {{ sentence }} what follows ?",
-        "contradiction": wording.asked()["contradiction"],
+        "contradiction": wording.builtin_templates()["contradiction"],
     }
     assert (found.before, found.between, found.after) == ("Say ", " Claimed: ", " or ?")
     # The file's content decides, not where it lies.
