@@ -29,7 +29,7 @@ SHARD_BYTES = 256 << 20
 
 @dataclass(frozen=True)
 class _Chosen:
-    """The rows that a ref names. artifact: set if it names a version; else the run's table."""
+    """The rows that a ref names. artifact: None: the rows are the run's table."""
 
     table: str
     run: runs.Run | None
@@ -137,11 +137,8 @@ def _chosen(store: Store, ref: str, run_ref: str | None) -> _Chosen:
         if entries:
             names = tuple(e.name for e in entries)
             return _Chosen(table, run, None, names)
-    subject = "No run" if run_ref is None else f"The run {candidates[0]['run_id']}"
-    raise BadInput(
-        "not_reached",
-        f"{subject} has reached the table {table}{'' if run_ref is None else ' not'}.",
-    )
+    who = "No run has" if run_ref is None else f"The run {candidates[0]['run_id']} has not"
+    raise BadInput("not_reached", f"{who} reached the table {table}.")
 
 
 def _rows(

@@ -1,5 +1,5 @@
-"""Writes files and directories, which get their names once they are complete; and rows as CSV, JSON
-or Parquet in batches, so memory does not grow with their number.
+"""Writes files and directories that get their names once they are complete, and rows as CSV, JSON
+or Parquet in batches, so that memory does not grow with their number.
 """
 
 import json
@@ -34,15 +34,15 @@ def write_rows(
 ) -> int:
     """Writes the rows; returns their number.
 
-    csv: a header, nested values as JSON; in quotes stands only what needs them, and an empty text,
-    which NULL is not. json: an array with one row per line. jsonl: the rows alone. parquet:
-    compressed with zstd. JSON has no NaN or infinity, which become null; its ids (unsigned, of 64
-    bits) are texts.
+    csv: a header, nested values as JSON; quotes around values that need them and around empty
+    texts, which differ from NULL so. json: an array with one row per line. jsonl: the rows alone.
+    parquet: compressed with zstd. In JSON, NaN and infinity become null, ids (unsigned, of 64 bits)
+    texts.
     """
     names = _distinct(schema.names)
     if format_ in ("json", "jsonl"):
         return _json(names, batches, sink, lines=format_ == "jsonl")
-    # Parquet lacks intervals alone; all-null columns keep their types.
+    # Intervals are the only type that Parquet lacks; all-null columns keep their types.
     lacking = _is_no_csv if format_ == "csv" else pa.types.is_interval
     types = [pa.string() if lacking(field.type) else field.type for field in schema]
     written = pa.schema(list(zip(names, types, strict=True)))
@@ -185,7 +185,7 @@ def _distinct(names: Sequence[str]) -> list[str]:
 
 
 def check_file(path: Path, replaces: bool = False) -> None:
-    """Raises BadInput if no file can be there, or if one is that is not to be replaced."""
+    """Raises BadInput if the path cannot be a file, or is one that must not be replaced."""
     check_outside(path)
     if path.is_dir():
         raise BadInput("exists", f"{path} is a directory: name a file.")
@@ -201,9 +201,9 @@ def check_file(path: Path, replaces: bool = False) -> None:
 def whole_file(path: Path, replaces: bool = False) -> Iterator[IO[bytes]]:
     """A file that gets its name once it is complete.
 
-    replaces: an existing file, which stays until then; else it is refused.
+    replaces: an existing file stays until then; otherwise it is refused.
 
-    Raises: BadInput if no file can be there, StoreError if the disk refuses it.
+    Raises: BadInput if the path cannot be a file, StoreError if the disk refuses it.
     """
     check_file(path, replaces)
     aside = path.parent / f".{path.name}-{uuid.uuid4().hex[:8]}.writing"

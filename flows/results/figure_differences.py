@@ -1,4 +1,4 @@
-"""Two encoders' figures beside each other, over the same queries or pairs where they have some."""
+"""Compares two encoders' figures, over the same queries or pairs if both were measured on them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ class Measured:
 def difference(one: Measured, other: Measured, metric: Metric, seed: int) -> "Interval | None":
     """The first minus the second in points, resampled together, row by row.
 
-    Of too few rows it has neither an interval nor a p.
+    With too few rows it has neither an interval nor a p.
     None if the results per row were not recorded, or if the rows differ.
     """
     from tercet.models.measures.resampling import Interval, paired_test
@@ -124,7 +124,7 @@ def _scores(metric: Metric, items: Sequence[Mapping[str, Any]]) -> "list[Scores]
     return scores
 
 
-# Of one metric, by seed.
+# The values of one metric by seed.
 Values: TypeAlias = Mapping[int | None, Value]
 
 
@@ -142,9 +142,9 @@ class Side(Protocol):
 
 @dataclass(frozen=True)
 class Gap:
-    """One encoder's figure minus another's, with its 95 % interval; of too few questions without.
+    """One encoder's figure minus another's, with its 95 % interval unless questions are too few.
 
-    visible: the smallest difference that could have been seen. over: what was resampled; seeds:
+    visible: the smallest difference that could have been seen. over: what was resampled. seeds:
     whether that was seeds.
     """
 
@@ -178,7 +178,7 @@ class FigureDifference:
 
     @property
     def few(self) -> bool:
-        """Whether either is of too few questions to tell a gain from chance."""
+        """Whether either has too few questions to tell a gain from chance."""
         return self.one.few or self.other.few
 
     @property
@@ -220,7 +220,7 @@ def compare_values(
 ) -> Gap | None:
     """Ours minus theirs, over common seeds or, with one training each, common queries or pairs.
 
-    drawn: resamples the latter; None where they differ.
+    drawn: resamples the queries or pairs; None if the two sides have others.
     """
     from tercet.models.measures.resampling import compare_seeds
 

@@ -30,7 +30,7 @@ from tercet.storage.store import Store
 from tercet.tasks.stage import BadInput, Config, silent
 
 RECIPE_KEY = "recipe"
-# Between two lines of an arm about the same step, where several run at once.
+# Seconds between two lines of an arm about the same step, if several arms run at once.
 LINE_SECONDS = 60.0
 
 
@@ -164,9 +164,9 @@ def run_arm(planned: PlannedArm, say: Say, listeners: Sequence[Listener]) -> Out
 def run_apart(
     planned: Sequence[PlannedArm], at_once: int
 ) -> Generator[tuple[int, str | Outcome], None, None]:
-    """Runs so many arms at once, each in a process of its own, on a GPU of its own if there is one.
+    """Runs `at_once` arms at a time, each in its own process, and on its own GPU if there is one.
 
-    Yields lines and outcomes as they come, each with the arm's place. Closed, it ends them all.
+    Yields lines and outcomes as they come, each with the arm's place. Closing it ends all arms.
     """
     on = {device(one.plan.recipe.run.device) for one in planned}
     jobs = [(_run_arm_apart, (one,)) for one in planned]

@@ -107,7 +107,7 @@ def run(work: Work) -> None:
     pairs: list[_Pair] = []
     for kind in KINDS:
         drawn = _drawn(work, kind, sentences, mentions)
-        complete = _without_others(work, _made(work, kind, drawn))
+        complete = _without_others(work, _pairs_of(work, kind, drawn))
         if len(complete) < LEAST_PAIRS:
             _too_few(work, kind, len(complete))
         else:
@@ -169,21 +169,23 @@ def _drawn(work: Work, kind: Kind, sentences: pa.Table, mentions: pa.Table) -> M
     return MethodInput(rows, np.arange(len(rows)), of_rows, replacements)
 
 
-def _made(work: Work, kind: Kind, given: MethodInput) -> list[_Pair]:
+def _pairs_of(work: Work, kind: Kind, method_input: MethodInput) -> list[_Pair]:
     """Both pairs of each anchor; an anchor that cannot have both is a reject."""
-    negatives = _said(work, _NEGATIVE[kind], given)
+    negatives = _versions(work, _NEGATIVE[kind], method_input)
     first = _FIRST_POSITIVE[kind]
-    preferred = {} if first is None else _said(work, first, given)
-    positives = [_said(work, name, given) for name in _POSITIVES]
-    made: list[_Pair] = []
-    columns = (given.sentences[name].to_pylist() for name in ("sentence_id", "text"))
+    preferred = {} if first is None else _versions(work, first, method_input)
+    positives = [_versions(work, name, method_input) for name in _POSITIVES]
+    pairs: list[_Pair] = []
+    columns = (method_input.sentences[name].to_pylist() for name in ("sentence_id", "text"))
     for row_id, anchor in zip(*columns, strict=True):
         negative = negatives.get(row_id)
         if negative is None:
             why = f"{kind}: {_NEGATIVE[kind]} finds nothing to change"
             _reject(work, row_id, "no_negative", why, anchor)
             continue
-        options = {said[row_id]["method"]: said[row_id] for said in positives if row_id in said}
+        options = {
+            version[row_id]["method"]: version[row_id] for version in positives if row_id in version
+        }
         chosen = preferred.get(row_id)
         if chosen is None and options:
             purpose = f"{NAME}.positive.{kind}"
@@ -191,32 +193,32 @@ def _made(work: Work, kind: Kind, given: MethodInput) -> list[_Pair]:
         if chosen is None or chosen["text"] == negative["text"]:
             _reject(work, row_id, "no_positive", f"{kind}: nothing keeps the meaning", anchor)
             continue
-        for role, said in (("negative", negative), ("positive", chosen)):
-            names = (kind, role, said["method"], anchor, said["text"])
-            found = {"pair_id": seeding.text_id(*names), "sentence_id": row_id, "kind": kind}
-            made.append({**found, "role": role, "anchor": anchor, **said})
-    return made
+        for role, version in (("negative", negative), ("positive", chosen)):
+            names = (kind, role, version["method"], anchor, version["text"])
+            ids = {"pair_id": seeding.text_id(*names), "sentence_id": row_id, "kind": kind}
+            pairs.append({**ids, "role": role, "anchor": anchor, **version})
+    return pairs
 
 
-def _said(work: Work, name: str, given: MethodInput) -> dict[int, _Pair]:
+def _versions(work: Work, name: str, method_input: MethodInput) -> dict[int, _Pair]:
     """A method's versions of the anchors with what they change, by sentence id."""
     method = methods()[name]
     params = method.params(**_PARAMS.get(name, {}))
 
     def generate(some: npt.NDArray[Any]) -> pa.Table:
-        return method.generate(replace(given, anchors=some), params, work.seed)
+        return method.generate(replace(method_input, anchors=some), params, work.seed)
 
     def refuse(row: Any, error: Exception) -> None:
-        anchor = given.sentences.slice(int(row), 1).to_pylist()[0]
+        anchor = method_input.sentences.slice(int(row), 1).to_pylist()[0]
         work.emit("rejects", refused(NAME, anchor["sentence_id"], error, anchor["text"], name))
 
-    found: dict[int, _Pair] = {}
-    for table in isolated(given.anchors, generate, refuse):
+    versions: dict[int, _Pair] = {}
+    for table in isolated(method_input.anchors, generate, refuse):
         for row in table.to_pylist():
             changed = {key: row["detail"][key] for key in ("old", "new")}
-            said = {"method": name, "text": row["raw"], **changed}
-            found.setdefault(row["sentence_id"], said)
-    return found
+            version = {"method": name, "text": row["raw"], **changed}
+            versions.setdefault(row["sentence_id"], version)
+    return versions
 
 
 def _without_others(work: Work, pairs: list[_Pair]) -> list[_Pair]:

@@ -195,17 +195,19 @@ def _by_words(work: Work, texts: Sequence[str], entry_ids: Sequence[int]) -> Sco
     """None where no definition has a word."""
     from sklearn.feature_extraction.text import TfidfVectorizer
 
-    said: dict[int, list[str]] = {entry: [] for entry in entry_ids}
+    texts_of: dict[int, list[str]] = {entry: [] for entry in entry_ids}
     for row in definitions(work, work.config.corpus, STAGE.name).to_pylist():
         for entry in row["entries"]:
-            said[entry].append(row["anchor"])
+            texts_of[entry].append(row["anchor"])
     words = TfidfVectorizer(sublinear_tf=True, token_pattern=r"(?u)\b\w+\b", dtype=np.float32)
     try:
-        documents = words.fit_transform([" ".join(own) for own in said.values()]).T.tocsc()
+        documents = words.fit_transform(
+            [" ".join(entry_texts) for entry_texts in texts_of.values()]
+        ).T.tocsc()
     except ValueError:  # an empty vocabulary
         return None
-    asked = words.transform(texts)
-    return lambda some: np.asarray((asked[some] @ documents).todense())
+    queries = words.transform(texts)
+    return lambda some: np.asarray((queries[some] @ documents).todense())
 
 
 def _figures(ranks_by_arm: dict[str, Ranks], seed: int) -> list[dict[str, Any]]:

@@ -163,17 +163,17 @@ class EvaluateConfig(FormSettings, Config):
 
     @field_validator("fact_order", "sts_sets", "retrieval_sets", mode="before")
     @classmethod
-    def _one_file(cls, given: Any) -> Any:
+    def _one_file(cls, value: Any) -> Any:
         """A file alone gives its task its own name."""
-        if isinstance(given, str):
-            return {name_after(given): given}
-        return {} if given is None else given
+        if isinstance(value, str):
+            return {name_after(value): value}
+        return {} if value is None else value
 
     @field_validator("tasks")
     @classmethod
-    def _known_tasks(cls, asked: tuple[str, ...]) -> tuple[str, ...]:
+    def _known_tasks(cls, names: tuple[str, ...]) -> tuple[str, ...]:
         try:
-            return task_names(asked)
+            return task_names(names)
         except BadInput as error:
             raise InvalidSetting("bad_value", str(error)) from None
 

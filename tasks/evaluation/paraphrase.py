@@ -115,7 +115,7 @@ def _answers(work: Work, ids: seeding.Ids, sources: Sequence[str]) -> list[list[
         prompts = generator.prompts(opened, requests)
         every = [(row, copy) for row in range(len(sources)) for copy in range(copies)]
         file = work.scratch / "answers.jsonl"
-        written = _said(file)
+        written = _read_answers(file)
         missing = [one for one in every if one not in written]
         missing.sort(key=lambda one: len(prompts[one[0]]))
         size = work.resources.batch_size
@@ -138,7 +138,7 @@ def _answers(work: Work, ids: seeding.Ids, sources: Sequence[str]) -> list[list[
     return [[written[row, copy] for copy in range(copies)] for row in range(len(sources))]
 
 
-def _said(file: Path) -> dict[tuple[int, int], str]:
+def _read_answers(file: Path) -> dict[tuple[int, int], str]:
     """The texts by row and copy that a killed stage has left; the file then ends with a line."""
     lines = file.read_bytes().splitlines(keepends=True) if file.is_file() else []
     whole = [line for line in lines if line.endswith(b"\n")]

@@ -87,29 +87,29 @@ def _held_out(look: Look) -> Iterator[Row]:
     config: IngestConfig = look.work.config
     for corpus in config.corpora:
         documents, parted = (_counts(look)[corpus.name][unit] for unit in ("document", PARTED))
-        kept = documents.total() - documents[NOTHING_KEPT]
-        wanted = {
-            split: share * kept
+        usable = documents.total() - documents[NOTHING_KEPT]
+        targets = {
+            split: share * usable
             for split, share in (("test", config.test), ("dev", config.dev))
-            if share * kept >= ASKED and documents[split] < share * kept / 3
+            if share * usable >= ASKED and documents[split] < share * usable / 3
         }
-        there = " and ".join(
-            f"{documents[split]:,} are in {split} ({asked:,.0f} were asked for)"
-            for split, asked in wanted.items()
+        shares = " and ".join(
+            f"{documents[split]:,} are in {split} ({target:,.0f} were asked for)"
+            for split, target in targets.items()
         )
-        remedy = "raise " + " and ".join(f"ingest.{split}" for split in wanted)
+        remedy = "raise " + " and ".join(f"ingest.{split}" for split in targets)
         if parted:
             apart = f"{parted['train']:,} in train and {parted['test']:,} in test"
             remedy = f"ingest.max_shingle_frequency=1 parts them, and leaves {apart}"
-            enough = all(parted[split] >= asked / 3 for split, asked in wanted.items())
-            if not enough or 2 * parted["train"] < kept:
+            enough = all(parted[split] >= target / 3 for split, target in targets.items())
+            if not enough or 2 * parted["train"] < usable:
                 remedy = "they are too alike to be parted (ingest.max_shingle_frequency=1 would "
                 remedy += f"leave {apart}), so leave copies out, or measure on another corpus"
         elif documents[LARGE_CLUSTER]:
             remedy = "raise ingest.largest_cluster"
-        if wanted:
-            count = sum(documents[split] for split in wanted)
-            row = {"key": corpus.name, "count": count, "total": kept, "there": there}
+        if targets:
+            count = sum(documents[split] for split in targets)
+            row = {"key": corpus.name, "count": count, "total": usable, "splits": shares}
             yield row | {"mend": remedy}
 
 
@@ -222,7 +222,7 @@ FINDINGS: Mapping[str, Sequence[Finding]] = {
             "set evaluate.retrieval: true, train a part on `rows: document_pairs`, or let "
             "`tercet init` write a recipe with --query and --answer",
         ),
-        Finding("held_out", _held_out, "corpus {key!r}: of {total:,} documents {there}", "{mend}"),
+        Finding("held_out", _held_out, "corpus {key!r}: of {total:,} documents {splits}", "{mend}"),
         Finding(
             "tiny_split",
             _tiny,

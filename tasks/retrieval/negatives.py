@@ -218,9 +218,9 @@ def plan(work: Work) -> list[dict[str, Any]]:
         else:
             grouped = f"FROM ({_rows_sql(work)}) GROUP BY anchor"
         counted = f"SELECT max(n) FROM (SELECT count(*) AS n {grouped})"
-        own = min(db.execute(counted).fetchall()[0][0] or 0, _MOST_OWN)
+        own_passages = min(db.execute(counted).fetchall()[0][0] or 0, _MOST_OWN)
     parts = -(-count_rows(work) // _PART)
-    return [{"part": part, "of": parts, "own": own} for part in range(parts)]
+    return [{"part": part, "of": parts, "own": own_passages} for part in range(parts)]
 
 
 def run(work: Work) -> None:

@@ -40,10 +40,10 @@ def find_scorers(
     score: Mapping[str, dict[str, Any] | None], evaluator: bool
 ) -> dict[str, tuple[Scorer, Any]]:
     """The recipe's scorers by name, each with its settings. Raises ValidationError."""
-    found = {name: SCORERS[name] for name in scorers(score, evaluator)}
+    chosen = {name: SCORERS[name] for name in scorers(score, evaluator)}
     return {
         name: (scorer, scorer.stage.config.model_validate(score.get(name) or {}))
-        for name, scorer in found.items()
+        for name, scorer in chosen.items()
     }
 
 

@@ -67,7 +67,7 @@ def _unheard(refusal: Refusal) -> None:
 
 
 def requests(
-    asked: pa.Table,
+    questions: pa.Table,
     method: str,
     seed: int,
     template: templates.Template | None,
@@ -87,12 +87,12 @@ def requests(
     Raises Unusable if the file itself is at fault: more than `MOST` rows break it, or all of
     several.
     """
-    ids = asked["sentence_id"].to_numpy()
+    ids = questions["sentence_id"].to_numpy()
     seeds = seeding.draws(seed, f"{method}.ask", ids, numbered(ids).astype(np.uint64)) & _SEED_BITS
     if not sampling.by_seed:
         seeds = np.zeros_like(seeds)
     broken = 0
-    rows = zip(asked["values"], seeds.tolist(), strict=True)
+    rows = zip(questions["values"], seeds.tolist(), strict=True)
     for place, (cell, row_seed) in enumerate(rows):
         values = cell.as_py()
         variables = json.loads(values)
@@ -112,7 +112,7 @@ def requests(
             refuse(Refusal(place, EMPTY, "the prompt is empty", values))
 
 
-def said(
+def ask(
     work: Work,
     *,
     method: str,
@@ -121,7 +121,7 @@ def said(
     checks: Sequence[str] = (),
     unit: Unit = "sentence",
     as_anchor: bool = False,
-    asked: pa.Table,
+    questions: pa.Table,
     template: templates.Template | None,
     sampling: Sampling,
     schema: Mapping[str, Any] | None = None,
@@ -133,13 +133,13 @@ def said(
     prompt is empty (`empty_prompt`). Raises Unusable and Stopped as asking does; answers up to
     then are in the store's pool.
     """
-    for start, stop in _slices(asked["sentence_id"].to_numpy()):
-        some = asked.slice(start, stop - start)
+    for start, stop in _slices(questions["sentence_id"].to_numpy()):
+        some = questions.slice(start, stop - start)
         refused: list[Refusal] = []
         rendered = list(
             requests(some, method, work.seed, template, sampling, schema, refused.append, shots)
         )
-        answers = _answers(work, method, rendered, start, asked.num_rows)
+        answers = _answers(work, method, rendered, start, questions.num_rows)
         answered = []
         for request in rendered:
             answer = answers[request.place]
@@ -185,7 +185,7 @@ def _answers(
 
 
 def _generations(
-    asked: pa.Table,
+    questions: pa.Table,
     method: str,
     purpose: str,
     relation: str | None,
@@ -194,7 +194,7 @@ def _generations(
     as_anchor: bool,
     answered: Sequence[tuple[Request, Answer]],
 ) -> pa.Table:
-    rows = asked.take(pa.array([request.place for request, _ in answered], pa.int64()))
+    rows = questions.take(pa.array([request.place for request, _ in answered], pa.int64()))
     raws = [answer.raw for _, answer in answered]
     count = len(answered)
     columns = {
@@ -225,15 +225,15 @@ def _generations(
     return pa.table(arrays, schema=GENERATIONS)
 
 
-def _passages(asked: pa.Table) -> list[str]:
+def _passages(questions: pa.Table) -> list[str]:
     """What each row was asked about, with the context that it was shown."""
-    values = map(json.loads, asked["values"].to_pylist())
+    values = map(json.loads, questions["values"].to_pylist())
     return [passage_text(one.get("context", ""), one["passage"]) for one in values]
 
 
-def _rejects(asked: pa.Table, stage: str, method: str, refused: Sequence[Refusal]) -> pa.Table:
+def _rejects(questions: pa.Table, stage: str, method: str, refused: Sequence[Refusal]) -> pa.Table:
     """Rows of `rejects`, by the id of the sentence they would have asked about."""
-    ids = asked["sentence_id"].take(pa.array([one.place for one in refused], pa.int64()))
+    ids = questions["sentence_id"].take(pa.array([one.place for one in refused], pa.int64()))
     return rejects(
         stage,
         ids,

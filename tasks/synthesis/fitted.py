@@ -16,7 +16,7 @@ from tercet.models.t5 import wording
 from tercet.tasks.stage import BadInput, EachPart, Stage, Work
 from tercet.tasks.synthesis import asking
 from tercet.tasks.synthesis.methods import SynthesiseConfig
-from tercet.tasks.synthesis.prompted import say, template_of
+from tercet.tasks.synthesis.prompted import ask_anchors, template_of
 from tercet.tasks.synthesis.synthesise import ALIGNED, NAME, generated
 
 SLOT = "generator"
@@ -87,7 +87,7 @@ def run(work: Work) -> None:
     assert config.decoding is not None
     laid = layout_of(work.models[SLOT])
     check_method(config.method, config.params["generator"], laid.follows_prompts)
-    say(work, _template(config), config.decoding)
+    ask_anchors(work, _template(config), config.decoding)
 
 
 def asks(work: Work) -> Iterator[Request]:
@@ -95,8 +95,8 @@ def asks(work: Work) -> Iterator[Request]:
     config: SynthesiseConfig = work.config
     assert config.decoding is not None
     template = _template(config)
-    for asked in generated(work):
-        yield from asking.requests(asked, config.method, work.seed, template, config.decoding)
+    for questions in generated(work):
+        yield from asking.requests(questions, config.method, work.seed, template, config.decoding)
 
 
 def _template(config: SynthesiseConfig) -> templates.Template | None:

@@ -93,7 +93,7 @@ def run(work: Work) -> None:
     assert config.llm is not None
     template = template_of(config)
     sampling = asking.sampling_of(config.llm, config.params)
-    say(work, template, sampling, _shown(config, template))
+    ask_anchors(work, template, sampling, _shown(config, template))
 
 
 def asks(work: Work) -> Iterator[Request]:
@@ -102,8 +102,10 @@ def asks(work: Work) -> Iterator[Request]:
     assert config.llm is not None
     template, sampling = template_of(config), asking.sampling_of(config.llm, config.params)
     shown = _shown(config, template)
-    for asked in generated(work):
-        yield from asking.requests(asked, config.method, work.seed, template, sampling, shots=shown)
+    for questions in generated(work):
+        yield from asking.requests(
+            questions, config.method, work.seed, template, sampling, shots=shown
+        )
 
 
 def _shown(config: SynthesiseConfig, template: templates.Template) -> asking.Shown:
@@ -111,7 +113,7 @@ def _shown(config: SynthesiseConfig, template: templates.Template) -> asking.Sho
     return {kind: tuple(one.shot for one in of_kind) for kind, of_kind in examples.items()}
 
 
-def say(
+def ask_anchors(
     work: Work,
     template: templates.Template | None,
     sampling: Sampling,
@@ -119,8 +121,8 @@ def say(
 ) -> None:
     """Asks about the anchors of one part; without a template with the bare sentences."""
     method = work.config.described
-    for asked in generated(work):
-        asking.said(
+    for questions in generated(work):
+        asking.ask(
             work,
             method=method.name,
             purpose=method.purpose,
@@ -128,7 +130,7 @@ def say(
             checks=method.checks,
             unit=method.unit,
             as_anchor=method.as_anchor,
-            asked=asked,
+            questions=questions,
             template=template,
             sampling=sampling,
             shots=shown,

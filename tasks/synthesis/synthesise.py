@@ -55,8 +55,8 @@ def run(work: Work) -> None:
     reason `error`.
     """
     method = work.config.described
-    for said in generated(work):
-        work.emit("generations", _generations(work, method, said))
+    for outputs in generated(work):
+        work.emit("generations", _generations(work, method, outputs))
 
 
 def generated(work: Work) -> Iterator[pa.Table]:
@@ -103,11 +103,13 @@ def generated(work: Work) -> Iterator[pa.Table]:
             mask &= drawn < config.weight
         anchors = np.flatnonzero(mask)
         if len(anchors):
-            known = mentions
+            row_mentions = mentions
             if mentions is not None:
-                known = mentions.filter(pc.is_in(mentions["sentence_id"], rows["sentence_id"]))
+                row_mentions = mentions.filter(
+                    pc.is_in(mentions["sentence_id"], rows["sentence_id"])
+                )
             whole = MethodInput(
-                rows, anchors, known, replacements, pool, categories, places, config.language
+                rows, anchors, row_mentions, replacements, pool, categories, places, config.language
             )
             yield from isolated(anchors, _generator(method, params, work.seed, whole), refuse(rows))
         if not method.prompted:
@@ -131,14 +133,14 @@ def _chosen(work: Work, rows: pa.Table) -> npt.NDArray[np.bool_]:
     return np.asarray(drawn <= work.once(_threshold, work.config.passages))
 
 
-def _threshold(work: Work, wanted: int) -> np.uint64:
+def _threshold(work: Work, count: int) -> np.uint64:
     """The largest draw of the passages of train that are asked about."""
     every = work.inputs["every_passage"].table("passages", ["passage_id", "split"])
     ids = every.filter(pc.equal(every["split"], "train"))["passage_id"].to_numpy()
     drawn = seeding.draws(work.seed, _PASSAGES, ids)
-    if wanted >= len(drawn):
+    if count >= len(drawn):
         return np.uint64(2**64 - 1)
-    return np.uint64(np.partition(drawn, wanted - 1)[wanted - 1])
+    return np.uint64(np.partition(drawn, count - 1)[count - 1])
 
 
 def _generator(
@@ -159,26 +161,26 @@ def _windows(doc_ids: npt.NDArray[Any], rows: int) -> Iterator[tuple[int, int]]:
         start = stop
 
 
-def _generations(work: Work, method: Method, said: pa.Table) -> pa.Table:
+def _generations(work: Work, method: Method, outputs: pa.Table) -> pa.Table:
     """The rows of `GENERATIONS`, numbered within each sentence."""
-    rows = said.num_rows
-    raws: Sequence[str] = said["raw"].to_pylist()
+    rows = outputs.num_rows
+    raws: Sequence[str] = outputs["raw"].to_pylist()
     names = [method.name] * rows
-    generation = generation_ids(method.name, said["sentence_id"].to_numpy(), raws)
+    generation = generation_ids(method.name, outputs["sentence_id"].to_numpy(), raws)
     columns: dict[str, Any] = {
         "generation_id": pa.array(generation, pa.uint64()),
         "purpose": pa.array([method.purpose] * rows, pa.string()),
         "relation": pa.array([method.relation] * rows, pa.string()),
-        "sentence_id": said["sentence_id"],
+        "sentence_id": outputs["sentence_id"],
         "method": pa.array(names, pa.string()),
-        "raw": said["raw"],
+        "raw": outputs["raw"],
         "finish_reason": pa.array(["stop"] * rows, pa.string()),
         "n_tokens": pa.array([len(raw.split()) for raw in raws], pa.int32()),
-        "detail": said["detail"],
+        "detail": outputs["detail"],
     }
     if method.each == "passages":
         read = _read(work)
-        at = pc.index_in(said["sentence_id"], read["sentence_id"].combine_chunks())
+        at = pc.index_in(outputs["sentence_id"], read["sentence_id"].combine_chunks())
         columns["passage"] = read["text"].combine_chunks().take(at.combine_chunks())
         columns["as_anchor"] = pa.repeat(method.as_anchor, rows)
     arrays = [columns.get(f.name, pa.nulls(rows, f.type)) for f in GENERATIONS]
@@ -212,17 +214,17 @@ def _pool(work: Work) -> Pool:
     return Pool(ring[order], sentence_ids[order], doc_ids[order], texts)
 
 
-def _texts(work: Work, wanted: seeding.Ids) -> list[str]:
+def _texts(work: Work, ids: seeding.Ids) -> list[str]:
     """The texts of sentences by id, in the order asked for."""
-    rows = pa.table({"place": pa.array(np.arange(len(wanted))), "sentence_id": pa.array(wanted)})
+    rows = pa.table({"place": pa.array(np.arange(len(ids))), "sentence_id": pa.array(ids)})
     with connection(work, threads=1) as db:
         db.register("wanted", rows)
         query = f"""
             SELECT w.place, any_value(s.text) AS text
             FROM wanted w JOIN {work.inputs["pool"].sql("sentences")} s USING (sentence_id)
             GROUP BY w.place ORDER BY w.place"""
-        found = db.sql(query).to_arrow_table()
-    return list(found["text"].to_pylist())
+        texts = db.sql(query).to_arrow_table()
+    return list(texts["text"].to_pylist())
 
 
 STAGE = Stage(

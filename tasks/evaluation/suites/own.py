@@ -47,8 +47,8 @@ class StsSet(Config):
 
     @model_validator(mode="before")
     @classmethod
-    def _file_alone(cls, given: Any) -> Any:
-        return {"source": given} if isinstance(given, str) else given
+    def _file_alone(cls, value: Any) -> Any:
+        return {"source": value} if isinstance(value, str) else value
 
 
 class RetrievalSource(Config):
@@ -66,8 +66,8 @@ class RetrievalSource(Config):
 
     @model_validator(mode="before")
     @classmethod
-    def _place_alone(cls, given: Any) -> Any:
-        return {"source": given} if isinstance(given, str) else given
+    def _place_alone(cls, value: Any) -> Any:
+        return {"source": value} if isinstance(value, str) else value
 
     @model_validator(mode="after")
     def _splits_of_a_folder(self) -> "RetrievalSource":

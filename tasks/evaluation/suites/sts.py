@@ -166,10 +166,10 @@ def _read_year_part(stem: str, source: Path, gold: Path) -> ScoredPairs:
         )
     rows = []
     for number, (pair, score) in enumerate(zip(pairs, scores, strict=True), start=1):
-        found = columns(pair, 2, source, number)
+        cells = columns(pair, 2, source, number)
         if score.strip():
-            check_texts(found[:2], source, number)
-            rows.append((found[0], found[1], _score(score, 0, 5, gold, number)))
+            check_texts(cells[:2], source, number)
+            rows.append((cells[0], cells[1], _score(score, 0, 5, gold, number)))
     return _scored(gold, rows, stem)
 
 
@@ -185,13 +185,13 @@ def _read_stsb(path: Path) -> ScoredPairs:
 def _read_sick(path: Path) -> ScoredPairs:
     """Columns named by a header: sentence_A, sentence_B and relatedness_score, from 1 to 5."""
     header = (lines(path) or [""])[0].split("\t")
-    wanted = ("sentence_A", "sentence_B", "relatedness_score")
-    missing = [name for name in wanted if name not in header]
+    needed = ("sentence_A", "sentence_B", "relatedness_score")
+    missing = [name for name in needed if name not in header]
     if missing:
         raise BadInput(
             "missing_column", f"{path}, line 1: the header lacks the column {missing[0]}."
         )
-    a, b, score = (header.index(name) for name in wanted)
+    a, b, score = (header.index(name) for name in needed)
     rows = [
         (cells[a], cells[b], _score(cells[score], 1, 5, path, number))
         for number, cells in table_rows(path, len(header), (a, b), first=2)

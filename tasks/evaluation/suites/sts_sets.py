@@ -58,7 +58,7 @@ def read_sets(
         pair in any of the splits, with fewer than three in one, or with a single score is an error.
     Raises: BadInput for these, and for a file whose columns are not found.
     """
-    found = []
+    tasks = []
     for name, one in sets.items():
         pairs, skipped = _pairs(name, one)
         chosen = [split for split in _ORDER if split in splits and pairs[split]]
@@ -81,9 +81,9 @@ def read_sets(
                     "more, of different scores.",
                 )
             part = ScoredPairs(name, first, second, np.array(scores, dtype=np.float64))
-            found.append(ScoredTask(name, split, (part,), skipped, SUITE))
+            tasks.append(ScoredTask(name, split, (part,), skipped, SUITE))
             skipped = ()
-    return found
+    return tasks
 
 
 def describe_skipped(task: ScoredTask) -> str:
@@ -106,26 +106,26 @@ def _pairs(name: str, one: StsSet) -> tuple[Mapping[Split, Sequence[Pair]], Skip
     header, names = _header(path)
     columns = _columns(path, name, one, header, names)
     parting = next((name for name in header if _parts(name)), None)
-    wanted = [*columns.values(), *([] if parting is None else [parting])]
-    found: dict[Split, list[Pair]] = {"test": [], "dev": []}
+    read_columns = [*columns.values(), *([] if parting is None else [parting])]
+    pairs: dict[Split, list[Pair]] = {"test": [], "dev": []}
     skipped = []
-    for row in tables.rows(path, _MAX_BYTES, wanted, names):
-        made = labelled_rows(SCORED, columns, row)
-        if not isinstance(made, list):
-            fault, text = made
+    for row in tables.rows(path, _MAX_BYTES, read_columns, names):
+        outcome = labelled_rows(SCORED, columns, row)
+        if not isinstance(outcome, list):
+            fault, text = outcome
             skipped.append((fault.reason, f"row {row.number}: {fault.detail}", text[:SHOWN]))
             continue
-        ((first, second, _, score, _),) = made
+        ((first, second, _, score, _),) = outcome
         assert second is not None
         assert score is not None
-        said = "test" if parting is None else row.values.get(parting, "test")
-        split = SPLITS.get(str(said).strip().lower())
+        split_name = "test" if parting is None else row.values.get(parting, "test")
+        split = SPLITS.get(str(split_name).strip().lower())
         if missing(first) or missing(second):
             detail = f"row {row.number}: a text stands for nothing"
             skipped.append(("missing_text", detail, f"{first} {second}"[:SHOWN]))
         elif split is not None:
-            found[split].append((first, second, score))
-    return found, tuple(skipped)
+            pairs[split].append((first, second, score))
+    return pairs, tuple(skipped)
 
 
 def _header(path: Path) -> tuple[list[str], list[str] | None]:
@@ -147,18 +147,18 @@ def _columns(
     lacking = "two columns of texts and one of numbers, and no more of them"
     if one.columns is None:
         sample = list(islice(tables.rows(path, _MAX_BYTES, None, names), tables.SAMPLE_ROWS))
-        found = layout_of(SCORED, header) or _by_content(header, sample)
-        if found is None and any(_with_comma(name, sample) for name in header):
+        columns = layout_of(SCORED, header) or _by_content(header, sample)
+        if columns is None and any(_with_comma(name, sample) for name in header):
             raise BadInput(
                 "bad_row", f"{path} writes numbers with a comma: write them with a decimal point."
             )
     else:
-        found = one.columns.model_dump()
-        absent = [theirs for theirs in found.values() if theirs not in header]
+        columns = one.columns.model_dump()
+        absent = [theirs for theirs in columns.values() if theirs not in header]
         if absent:
-            found, lacking = None, f"the column {absent[0]!r}"
-    if found is not None:
-        return found
+            columns, lacking = None, f"the column {absent[0]!r}"
+    if columns is not None:
+        return columns
     listed = ", ".join(map(repr, header)) or "none"
     raise BadInput(
         "missing_column",

@@ -143,9 +143,9 @@ class LabelledTask(Task):
 
     def scores(self, encoded: "Encoded") -> list[Scores]:
         """Right or wrong on each example, by a classifier on the model's own vectors."""
-        found = self.outcome(encoded.own)
-        labels = found.labels if self.name == _WITH_F1 else None
-        parts = (Part("all", found.right),)
+        outcome = self.outcome(encoded.own)
+        labels = outcome.labels if self.name == _WITH_F1 else None
+        parts = (Part("all", outcome.right),)
         return [Scores(self.data(), "accuracy", parts, labels, averaged=True)]
 
 
@@ -169,16 +169,16 @@ def _read_two_files(paths: Sequence[Path]) -> Examples:
     texts: list[str] = []
     labels: list[int] = []
     for label in (1, 0):
-        found = [_blanks(line) or _EMPTY for line in lines(paths[label], _LATIN)]
-        whole = sum(text != _EMPTY for text in found)
+        class_texts = [_blanks(line) or _EMPTY for line in lines(paths[label], _LATIN)]
+        whole = sum(text != _EMPTY for text in class_texts)
         if whole < _LEAST:
             raise BadInput(
                 "no_rows",
                 f"{paths[label]} holds {whole} sentences: a class needs {_LEAST} at least, so that "
                 "each fold has one.",
             )
-        texts += found
-        labels += [label] * len(found)
+        texts += class_texts
+        labels += [label] * len(class_texts)
     return Examples(tuple(texts), np.array(labels, dtype=np.int64))
 
 
