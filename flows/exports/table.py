@@ -137,8 +137,8 @@ def _chosen(store: Store, ref: str, run_ref: str | None) -> _Chosen:
         if entries:
             names = tuple(e.name for e in entries)
             return _Chosen(table, run, None, names)
-    who = "No run has" if run_ref is None else f"The run {candidates[0]['run_id']} has not"
-    raise BadInput("not_reached", f"{who} reached the table {table}.")
+    subject = "No run has" if run_ref is None else f"The run {candidates[0]['run_id']} has not"
+    raise BadInput("not_reached", f"{subject} reached the table {table}.")
 
 
 def _rows(

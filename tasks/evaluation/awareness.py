@@ -1,8 +1,8 @@
 """Stage `awareness`: pairs that show whether an encoder notices entities and quantities (GCSE).
 
-The paper synthesises STS-B's dev set by its own methods and lets two supervised models say how
-similar the texts are; here the dev sentences are the run's own, the methods the rules, and the
-judge is the model that the recipe names. `evaluate` correlates an encoder's cosines with it.
+The paper rewrites STS-B's dev set by its own methods, and two supervised models score how similar
+the texts are. Here rules rewrite the run's own dev sentences, and the model that the recipe names
+scores them. `evaluate` correlates an encoder's cosines with these scores.
 """
 
 from collections.abc import Mapping
@@ -70,17 +70,17 @@ LEAST_PAIRS = 30
 # Cosines of one pair of texts, made in two batches, differ by less.
 _TIE = 1e-6
 
-# What changes the thing that a kind is about, and what leaves it as it is. Other sentences of the
-# paragraph are not positives here: they mention entities of their own.
-# Other than a method's defaults: how odd a pair is matters little, since a teacher judges it.
+# Parameters other than a method's defaults: odd pairs do no harm, since a teacher scores them.
 _PARAMS: Mapping[str, Mapping[str, Any]] = {"entity_swap": {"one_kind": False}}
+# Methods that change an entity or quantity, and methods that keep it. Other sentences of the
+# paragraph are not positives here, since they mention other entities.
 _NEGATIVE: Mapping[Kind, str] = {"entity": "entity_swap", "quantity": "quantity_change"}
 _FIRST_POSITIVE: Mapping[Kind, str | None] = {"entity": None, "quantity": "number_form"}
 _POSITIVES = ("synonym", "word_repetition")
 
 
 class AwarenessConfig(FormSettings, Config):
-    """How many pairs are made, and which model encodes them how."""
+    """How many pairs are made, and the teacher that scores them."""
 
     teacher: str = Field(description="directory, package:PACKAGE/FOLDER or hub name")
     rows: int = Field(
@@ -91,16 +91,16 @@ class AwarenessConfig(FormSettings, Config):
     )
 
 
-# A row of the table before the teacher has seen it.
+# A row of the table before the teacher has scored it.
 _Pair: TypeAlias = dict[str, Any]
 
 
 def run(work: Work) -> None:
     """Emits `awareness_pairs`, by kind and anchor: a negative and a positive of each anchor.
 
-    Slots: sentences; graph; mentions, where rules extracted them (a language model reads the
-    training sentences alone, so that here the built-in rules read those of dev).
-    Raises BadInput where the teacher cannot be loaded, or gives a number for no pair.
+    Slots: sentences; graph; mentions, if rules extracted them (a language model reads only the
+    training sentences, so the built-in rules read those of dev).
+    Raises BadInput if the teacher cannot be loaded, or gives no pair a finite cosine.
     """
     sentences = _dev_sentences(work)
     mentions = _mentions(work, sentences)
@@ -117,7 +117,7 @@ def run(work: Work) -> None:
 
 
 def methods() -> dict[str, Method]:
-    """The methods by name. Imported here, so that only their code is part of this stage's."""
+    """The methods by name; imported here, so that the stage's version covers only their code."""
     from tercet.models.rules import (
         entity_swap,
         noise,
@@ -155,7 +155,7 @@ def _mentions(work: Work, sentences: pa.Table) -> pa.Table:
 
 
 def _drawn(work: Work, kind: Kind, sentences: pa.Table, mentions: pa.Table) -> MethodInput:
-    """The sentences that mention something of the kind, those with the smallest draws."""
+    """A seeded sample of the sentences that mention something of the kind, as a method's input."""
     config: AwarenessConfig = work.config
     named = mentions.filter(pc.equal(mentions["kind"], kind))["sentence_id"]
     rows = sentences.filter(pc.is_in(sentences["sentence_id"], named))
@@ -170,7 +170,7 @@ def _drawn(work: Work, kind: Kind, sentences: pa.Table, mentions: pa.Table) -> M
 
 
 def _pairs_of(work: Work, kind: Kind, method_input: MethodInput) -> list[_Pair]:
-    """Both pairs of each anchor; an anchor that cannot have both is a reject."""
+    """A negative and a positive pair for each anchor; an anchor without both is a reject."""
     negatives = _versions(work, _NEGATIVE[kind], method_input)
     first = _FIRST_POSITIVE[kind]
     preferred = {} if first is None else _versions(work, first, method_input)
@@ -183,9 +183,7 @@ def _pairs_of(work: Work, kind: Kind, method_input: MethodInput) -> list[_Pair]:
             why = f"{kind}: {_NEGATIVE[kind]} finds nothing to change"
             _reject(work, row_id, "no_negative", why, anchor)
             continue
-        options = {
-            version[row_id]["method"]: version[row_id] for version in positives if row_id in version
-        }
+        options = {by_id[row_id]["method"]: by_id[row_id] for by_id in positives if row_id in by_id}
         chosen = preferred.get(row_id)
         if chosen is None and options:
             purpose = f"{NAME}.positive.{kind}"
@@ -201,7 +199,7 @@ def _pairs_of(work: Work, kind: Kind, method_input: MethodInput) -> list[_Pair]:
 
 
 def _versions(work: Work, name: str, method_input: MethodInput) -> dict[int, _Pair]:
-    """A method's versions of the anchors with what they change, by sentence id."""
+    """A method's versions of the anchors with the words changed, by sentence id."""
     method = methods()[name]
     params = method.params(**_PARAMS.get(name, {}))
 
@@ -222,7 +220,7 @@ def _versions(work: Work, name: str, method_input: MethodInput) -> dict[int, _Pa
 
 
 def _without_others(work: Work, pairs: list[_Pair]) -> list[_Pair]:
-    """Without anchors from which a rule made a sentence that occurs in train or test."""
+    """The pairs of anchors from which no rule made a sentence that occurs in train or test."""
     if not pairs:
         return pairs
     place = np.arange(len(pairs))
@@ -279,7 +277,7 @@ def _judge(work: Work, pairs: list[_Pair]) -> None:
 
 
 def _cosines(work: Work, pairs: list[_Pair]) -> npt.NDArray[np.float64]:
-    """The teacher's cosine of each pair, NaN where a vector has no direction."""
+    """The teacher's cosine of each pair, NaN for a vector of length 0."""
     from tercet.models.encoders.encoder import encode
 
     texts = sorted({text for pair in pairs for text in (pair["anchor"], pair["text"])})

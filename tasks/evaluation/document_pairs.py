@@ -1,4 +1,4 @@
-"""Which pairs of a split are measured: the same for the choice and the evaluation."""
+"""Draws the pairs of a split to measure, alike for `choose` and `evaluate`."""
 
 from collections.abc import Iterator
 
@@ -23,7 +23,7 @@ def pairs_of_split(rows: Rows, split: str, max_pairs: int, seed: int) -> pa.Tabl
 def questions_of_split(
     rows: Rows, split: str, max_pairs: int, seed: int
 ) -> Iterator[tuple[str, pa.Table]]:
-    """The same of each question of `questions`, with its name; none in older stores."""
+    """The same for each question of the table `questions`, with its name."""
     if "questions" not in rows.tables:
         return
     table = rows.table("questions", ["question", *_COLUMNS])

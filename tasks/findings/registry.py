@@ -1,4 +1,4 @@
-"""All findings, by what is looked at."""
+"""All findings, by stage."""
 
 from collections.abc import Sequence
 
@@ -19,13 +19,13 @@ KEPT = corpora.KEPT
 
 
 def findings_before(config: BaseModel) -> Sequence[Finding]:
-    """Those of the inputs of a step that takes long, before it is made."""
+    """The findings about a training's inputs, checked before it starts."""
     return trainings.BEFORE if isinstance(config, TrainConfig) else ()
 
 
 def findings_after(stage: Stage) -> Sequence[Finding]:
-    """Those of a step's rows once all its parts are made."""
-    if "training_log" in stage.tables:  # whatever it makes
+    """The findings about a step's rows, checked once all its parts are made."""
+    if "training_log" in stage.tables:  # any kind of training
         return FINDINGS["train"]
-    # Of a corpus to pretrain on nothing is counted.
+    # The reader of a corpus to pretrain on counts nothing.
     return () if "pretrain_sentences" in stage.tables else FINDINGS.get(stage.name, ())

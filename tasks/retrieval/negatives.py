@@ -1,8 +1,8 @@
 """Stage `negatives`: hard negatives of every row with a query, from all passages of train.
 
-The passages are ranked for each query, by the evaluator's vectors, by BM25 or by both; what may
-answer the query is left out, and `k` of the next become the row's negatives. Rows come in parts;
-memory holds a part's rows, the passages' ids and an index of words, vectors lie in a file.
+The passages are ranked for each query by the evaluator's vectors, by BM25 or by both. Passages that
+may answer the query are left out, and the next `k` become the row's negatives. Memory holds one
+part's rows, the passages' ids and an index of words; vectors lie in a file.
 """
 
 import tempfile
@@ -33,7 +33,7 @@ from tercet.tasks.rejects import rejects
 from tercet.tasks.retrieval.passage_vectors import PassageVectorsConfig, Vectors
 from tercet.tasks.stage import BadInput, Planned, Stage, Work, connection
 
-# Passages compared at once, those whose texts are read at once, and those whose words are.
+# Passages whose vectors, whose texts and whose shingles are in memory at once.
 _BLOCK, _LOT, _SHARED = 65_536, 1_024, 8_192
 
 
@@ -41,7 +41,7 @@ _BLOCK, _LOT, _SHARED = 65_536, 1_024, 8_192
 class TrainPassages:
     """The passages that negatives come from, in order of their ids.
 
-    vectors: (passages, dimension), a memory map. Both are None where nothing is searched by them.
+    vectors: (passages, dimension), a memory map. vectors, words: None if not searched by.
     """
 
     ids: Ids
@@ -56,8 +56,8 @@ class TrainPassages:
 
 
 def train_passages(work: Work) -> TrainPassages:
-    """The passages of train, with what `work.config.by` searches; none shares a shingle with a
-    text of dev or test. Raises BadInput without any."""
+    """The passages of train that share no shingle with a text of dev or test, with what
+    `work.config.by` searches. Raises BadInput if there are none."""
     ids, passages = _trained_on(work)
     if not len(ids):
         reason = "no passage is in the split train"
@@ -86,7 +86,7 @@ def _trained_on(work: Work) -> tuple[Ids, int]:
         train = batch.filter(pc.equal(batch["split"], "train"))
         contexts, texts = train["context"].to_pylist(), train["text"].to_pylist()
         whole = pa.array(map(passage_text, contexts, texts), pa.string())
-        # Trained on in either form.
+        # Training reads a passage in either form.
         shared, _ = shared_words(pa.concat_arrays([train["text"], whole]), held_out)
         parts.append(np.delete(train["passage_id"].to_numpy(), shared % max(len(texts), 1)))
         total += len(texts)
@@ -94,7 +94,7 @@ def _trained_on(work: Work) -> tuple[Ids, int]:
 
 
 def _texts(work: Work, ids: Ids) -> Iterator[str]:
-    """What is read of these passages, in order of their ids."""
+    """The texts of these passages as an encoder reads them, in order of their ids."""
     with connection(work) as db:
         db.register("wanted", pa.table({"passage_id": ids}))
         batches = db.sql(
@@ -107,7 +107,7 @@ def _texts(work: Work, ids: Ids) -> Iterator[str]:
 
 
 def _laid_out(work: Work, ids: Ids) -> tuple[Ids, Vectors]:
-    """Those of these passages that have a vector, and a memory map of their vectors."""
+    """The ids of these passages that have a vector, and a memory map of the vectors."""
     rows = work.inputs["passage_vectors"]
     stored = rows.table("passage_vectors", ["passage_id"])["passage_id"].to_numpy()
     ids = np.intersect1d(ids, stored)
@@ -157,15 +157,15 @@ Source: TypeAlias = Literal["queries", "document_pairs", "labelled"]
 
 # Rows of a part, and queries whose passages' vectors are read at once.
 _PART, _QUERIES = 8_192, 256
-# Passages that are looked at for a query, as many as `k` may ask for.
+# Passages that are considered for a query: the largest possible `k`.
 _DEPTH = 100
-# Passages of a query's own that the search makes room for, at most.
+# Most passages of a query's own that the search makes room for.
 _MOST_OWN = 1_000
 
 # The words of a text in lower case, in SQL.
 _WORDS = r"regexp_extract_all({0}, '[\p{{L}}\p{{N}}]+')"
 
-# row_id, anchor, positive, and `own`: of queries the id of their passage, else of their document.
+# row_id, anchor, positive and own: for queries the id of their passage, else of their document.
 _ROWS: dict[Source, str] = {
     "queries": """SELECT triplet_id AS row_id, anchor, positive, sentence_id AS own FROM {table}
         WHERE {query}""",
@@ -180,7 +180,7 @@ _ROWS: dict[Source, str] = {
 class NegativesConfig(PassageVectorsConfig):
     """How hard negatives are mined; queries are encoded as the passages were.
 
-    source: of the rows that they are mined for. corpora: of labelled rows, by name.
+    source: the rows that they are mined for. corpora: names of corpora of labelled rows.
     """
 
     k: int = Field(default=4, ge=1, le=100, description="Negatives of a row, at most.")
@@ -335,9 +335,9 @@ def _ranked(
 
 
 def _apart(work: Work, rows: pa.Table, negatives: pa.Table) -> pa.Table:
-    """The negatives apart from what may answer its query, and of that the first `_DEPTH`."""
+    """The first `_DEPTH` negatives of each query, without passages that may answer it."""
     same = "passage_id" if work.config.source == "queries" else "doc_id"
-    # A passage has a line break between paragraphs; in a positive they stand as they were given.
+    # A passage has a line break between paragraphs; a positive has its original white space.
     with connection(work) as db:
         db.register("found", negatives)
         db.register("rows", rows)
@@ -368,7 +368,7 @@ def _apart(work: Work, rows: pa.Table, negatives: pa.Table) -> pa.Table:
 def _picked(
     k: int, of: npt.NDArray[np.int32], negatives: pa.Table
 ) -> tuple[npt.NDArray[np.int64], pa.Table]:
-    """The row of each negative, and the rows of `found` that they are, in order of rows and ranks.
+    """The row of each negative that is taken, and these negatives, in order of rows and ranks.
 
     of: the query of each row. negatives: in order of queries and ranks.
     """
@@ -382,7 +382,7 @@ def _picked(
 
 
 def _emit(work: Work, rows: pa.Table, row: npt.NDArray[np.int64], picked: pa.Table) -> None:
-    """The negatives with their texts. row: of each picked one."""
+    """Emits the negatives with their texts. row: the row of each."""
     with connection(work) as db:
         db.register("picked", pa.table({"passage_id": picked["passage_id"].unique()}))
         passages = db.sql(
@@ -397,13 +397,13 @@ def _emit(work: Work, rows: pa.Table, row: npt.NDArray[np.int64], picked: pa.Tab
     whole = np.zeros(rows.num_rows, dtype=np.bool_)
     if work.config.source == "queries":
         whole = seeding.text_ids(rows["positive"].to_pylist()) == rows["own"].to_numpy()
-    scorers = [
+    negative_texts = [
         passage_text(context, text) if as_read else text
         for context, text, as_read in zip(contexts, texts, whole[row].tolist(), strict=True)
     ]
     first = np.searchsorted(row, row)
     columns = [rows["row_id"].take(pa.array(row)), np.arange(len(row)) - first + 1]
-    columns += [picked["passage_id"], pa.array(scorers, pa.string()), picked["score"]]
+    columns += [picked["passage_id"], pa.array(negative_texts, pa.string()), picked["score"]]
     table = pa.table(dict(zip(NEGATIVES.names, columns, strict=True))).cast(NEGATIVES)
     work.emit("negatives", table)
     work.resources.progress(rows.num_rows, rows.num_rows, "rows")

@@ -1,6 +1,6 @@
 """Scorer `pair`: the probability that a candidate follows from its sentence, by `fit_pair`.
 
-It reads the vectors that `embed` has stored, so that it encodes nothing.
+It reads the vectors that `embed` stored, and encodes nothing.
 """
 
 from typing import ClassVar

@@ -28,11 +28,11 @@ _AT_ONCE = 20_000
 _SEVERAL = 10
 EMPTY = "empty_prompt"
 
-# Keys of `LlmSettings` that only say where files lie, whose content is digested.
+# Keys of `LlmSettings` that only locate files, whose content is digested.
 LLM_LOCATIONS = ("llm.model", "llm.adapter")
 
 
-# What surrounds a prompt affects the answer.
+# The text around a prompt affects the answer.
 WIRE = "tercet.models.llm.wire"
 
 
@@ -42,13 +42,13 @@ def llm_externals(llm: LlmSettings) -> dict[str, Path]:
 
 
 def sampling_of(model: LlmSettings | Sampling, overrides: Mapping[str, Any]) -> Sampling:
-    """How answers are sampled: by a method's settings where it has some, else the model's."""
+    """How answers are sampled: by the method's settings, else the model's."""
     keys = Sampling.model_fields
     settings = {key: overrides[key] for key in keys if overrides.get(key) is not None}
     return Sampling(**({key: getattr(model, key) for key in keys} | settings))
 
 
-# The worked examples by the kind of query that they are for; "" where a method has no kinds.
+# Worked examples by kind of query; the kind is "" for a method without kinds.
 Shown: TypeAlias = Mapping[str, tuple[Shot, ...]]
 NOTHING: Shown = MappingProxyType({})
 
@@ -62,10 +62,6 @@ class Refusal(NamedTuple):
     text: str
 
 
-def _unheard(refusal: Refusal) -> None:
-    """For callers that only look at what would be asked, and need no rejects."""
-
-
 def requests(
     questions: pa.Table,
     method: str,
@@ -73,19 +69,19 @@ def requests(
     template: templates.Template | None,
     sampling: Sampling,
     schema: Mapping[str, Any] | None = None,
-    refuse: Callable[[Refusal], None] = _unheard,
+    refuse: Callable[[Refusal], None] = lambda refusal: None,
     shots: Shown = NOTHING,
 ) -> Iterator[Request]:
     """The rows of `ASKED` as requests, in order; each is rendered as it is taken.
 
-    template: none for a model that is asked with the bare sentence.
+    template: None: the prompt is the bare sentence.
 
     A row's seed is drawn from (seed, method, sentence, number of the row in its sentence); it is 0
     for a language model at temperature 0, whose answer does not depend on it. A row that breaks
-    the prompt file, or whose prompt is only white space, is refused and not asked.
+    the prompt file, or whose prompt is blank, is refused and not asked.
 
     Raises Unusable if the file itself is at fault: more than `MOST` rows break it, or all of
-    several.
+    `_SEVERAL` or more.
     """
     ids = questions["sentence_id"].to_numpy()
     seeds = seeding.draws(seed, f"{method}.ask", ids, numbered(ids).astype(np.uint64)) & _SEED_BITS
@@ -226,7 +222,7 @@ def _generations(
 
 
 def _passages(questions: pa.Table) -> list[str]:
-    """What each row was asked about, with the context that it was shown."""
+    """The passage of each row, with the context that the model was shown."""
     values = map(json.loads, questions["values"].to_pylist())
     return [passage_text(one.get("context", ""), one["passage"]) for one in values]
 

@@ -1,6 +1,6 @@
-"""Stage `synthesise`: what one method generates from the anchors or passages, one artifact each.
+"""Stage `synthesise`: the texts that one method generates from anchors or passages.
 
-A method's version covers the module of its function and no other method's.
+Each method has its own artifact, whose version covers no other method's module.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -22,10 +22,10 @@ from tercet.tasks.stage import EachPart, Stage, Work, connection
 from tercet.tasks.synthesis.methods import SynthesiseConfig
 
 NAME = "synthesise"
-# Slots whose rows come from the same sentences, of the methods that read them.
+# Slots that some methods read, with rows of the same sentences.
 ALIGNED = ("mentions", "sentence_categories")
 
-# The columns that decide which rows are asked about, and those that generators see.
+# The columns that methods see, and those that decide which rows are asked about.
 _COLUMNS = {
     "sentences": [
         *("sentence_id", "text", "corpus", "doc_id", "paragraph", "position", "n_words", "split"),
@@ -49,9 +49,9 @@ def uses(config: SynthesiseConfig) -> tuple[Method]:
 def run(work: Work) -> None:
     """Emits the method's generations for the anchors of one part of the sentences.
 
-    Slots: sentences (the part), anchors; mentions, sentence_categories, graph and pool where the
-    method needs them. Of a method over passages: passages (the part), and every_passage where only
-    some are drawn or the method looks at all. A row at which the method fails is a reject with the
+    Slots: sentences (the part), anchors; mentions, sentence_categories, graph and pool if the
+    method needs them. For a method over passages: passages (the part), and every_passage if only
+    some are drawn or the method reads all. A row at which the method fails is a reject with the
     reason `error`.
     """
     method = work.config.described
@@ -60,8 +60,7 @@ def run(work: Work) -> None:
 
 
 def generated(work: Work) -> Iterator[pa.Table]:
-    """What the method gives for the anchors of one part, or for its passages, as tables of
-    GENERATED or ASKED.
+    """The method's output for the anchors or passages of one part, as tables of GENERATED or ASKED.
 
     Raises as `run` does. No language model is asked.
     """
@@ -124,7 +123,7 @@ def _read(work: Work) -> pa.Table:
 
 
 def _chosen(work: Work, rows: pa.Table) -> npt.NDArray[np.bool_]:
-    """Which of these rows are anchors, or are among the passages that are asked about."""
+    """Which of these rows are anchors, or passages that are asked about."""
     if work.config.described.each == "sentences":
         return anchor_mask(rows, work.inputs["anchors"].table("anchors"), work.seed)
     if work.config.passages is None:
@@ -134,7 +133,7 @@ def _chosen(work: Work, rows: pa.Table) -> npt.NDArray[np.bool_]:
 
 
 def _threshold(work: Work, count: int) -> np.uint64:
-    """The largest draw of the passages of train that are asked about."""
+    """The largest draw among the passages of train that are asked about."""
     every = work.inputs["every_passage"].table("passages", ["passage_id", "split"])
     ids = every.filter(pc.equal(every["split"], "train"))["passage_id"].to_numpy()
     drawn = seeding.draws(work.seed, _PASSAGES, ids)
@@ -197,7 +196,7 @@ def _opened(work: Work, open_graph: Callable[..., Any]) -> Any:
 
 
 def _pool(work: Work) -> Pool:
-    """The hash ring of all anchors, 24 bytes each; what is drawn from it is encoded anyway."""
+    """The hash ring of all anchors, 24 bytes each."""
     source, shares = work.inputs["pool"], work.inputs["anchors"].table("anchors")
     ids: list[npt.NDArray[np.uint64]] = []
     docs: list[npt.NDArray[np.uint64]] = []

@@ -1,6 +1,6 @@
-"""Pairs of texts that say the same or do not: duplicates, paraphrases.
+"""Pairs of texts with a label: duplicates or paraphrases, or not.
 
-A file a task, `pairs/NAME.tsv`, `.csv`, `.jsonl` or `.parquet`, plain or compressed, with the
+One file per task, `pairs/NAME.tsv`, `.csv`, `.jsonl` or `.parquet`, plain or compressed, with the
 columns `sentence1`, `sentence2` and `label` (1 the same, 0 not).
 """
 

@@ -193,7 +193,7 @@ def test_steps_that_were_reused_show_how_long_they_took_when_they_were_made(
 
 
 def test_entries_are_shown_for_every_step(tmp_path: Path) -> None:
-    figures = {"entries": 3.0, "definitions": 5.0, "isotropy": 0.12345, "mean_cosine": 0.5}
+    values = {"entries": 3.0, "definitions": 5.0, "isotropy": 0.12345, "mean_cosine": 0.5}
     tables: dict[str, list[dict[str, Any]]] = {
         "entry_spaces": [
             {"name": name, "seed": seed, "metric": metric, "value": value + shift}
@@ -202,7 +202,7 @@ def test_entries_are_shown_for_every_step(tmp_path: Path) -> None:
                 ("step2", 42, 0.25),
                 ("step2", 43, 0.75),
             )
-            for metric, value in figures.items()
+            for metric, value in values.items()
         ],
         "entry_points": [
             {"name": name, "seed": seed, "entry_id": number, "text": f"{EVIL}{number}"}
@@ -240,10 +240,10 @@ def test_a_ranking_that_no_encoder_makes_has_no_gain_and_does_not_count(tmp_path
 
 
 def test_each_question_has_its_ranks_and_what_came_first_instead(tmp_path: Path) -> None:
-    figures = measured_rows()
+    measured = measured_rows()
     rows = question_rows("base-version", "encoder-42")
-    rows["evaluation_items"] += figures["evaluation_items"]
-    run_id = write_run(tmp_path / "store", {**figures, **rows})
+    rows["evaluation_items"] += measured["evaluation_items"]
+    run_id = write_run(tmp_path / "store", {**measured, **rows})
     with open_runs(open_store(str(tmp_path / "store"), create=False), [run_id]) as subjects:
         shown = table(figures.questions(subjects))
     assert shown[0] == ["gains most", "+100.0", None, 1, 7, 1, None, "mine"]
