@@ -15,6 +15,7 @@ from tercet.flows.recipe.secrets import public, public_values
 from tercet.flows.results import metric_names
 from tercet.flows.results.measure import Measure, Table, markdown_cell, markdown_table
 from tercet.flows.results.measures import read_measures
+from tercet.flows.results.queries import fetch_dicts
 from tercet.flows.results.subject import Subject
 from tercet.storage import runs
 from tercet.storage.artifacts import Artifact
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
 
 def render(template: str, metadata: Mapping[str, Any], values: Mapping[str, Any]) -> str:
     """A card: front matter between two lines of dashes, then the filled template."""
-    front = as_yaml(_filled(public_values(metadata)))
+    filled = {name: value for name, value in metadata.items() if value not in (None, [], {}, "")}
+    front = as_yaml(public_values(filled))
     body = _environment().get_template(f"{template}.md.jinja").render(**values)
     body = re.sub(r"\n{3,}", "\n\n", body).strip()
     return f"---\n{front}---\n\n{public(body)}\n"
@@ -35,10 +37,6 @@ def render(template: str, metadata: Mapping[str, Any], values: Mapping[str, Any]
 def as_yaml(value: Any) -> str:
     """A JSON value as block YAML, in its order."""
     return yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=100)
-
-
-def _filled(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in metadata.items() if value not in (None, [], {}, "")}
 
 
 @cache
@@ -115,9 +113,8 @@ def run_facts(subject: Subject) -> RunFacts:
     run, connection = subject.run, subject.connection
     tables = {}
     for name, query in _TABLES.items():
-        result = connection.execute(query)
-        heads = [column[0] for column in result.description or ()]
-        tables[name] = markdown_table(heads, result.fetchall())
+        rows = fetch_dicts(connection, query)
+        tables[name] = markdown_table(rows[0] if rows else (), (row.values() for row in rows))
     measured = read_measures(subject)
     tables |= dict.fromkeys(_PLACED, "")
     tables |= {name: measured.pop(name)[1].markdown() for name in _PLACED if name in measured}

@@ -52,16 +52,11 @@ def export_beir(store: Store, target: Path, run_ref: str | None) -> Written:
                 f"{named_run(run)} has no questions: name a table of "
                 "your own under evaluate.retrieval_sets, or another run with --run.",
             )
-        documents = _write(
-            folder / "corpus.jsonl",
-            db.execute(
-                """SELECT _id, first(context ORDER BY n) AS title,
-                    string_agg(text, chr(10) ORDER BY n) AS text
-                FROM documents GROUP BY _id ORDER BY min(n)"""
-            ),
-        )
-        queries = "SELECT query_id::VARCHAR AS _id, any_value(query) AS text FROM judged GROUP BY 1"
-        _write(folder / "queries.jsonl", db.execute(f"{queries} ORDER BY min(n)"))
+        titled = """SELECT _id, first(context ORDER BY n) AS title,
+            string_agg(text, chr(10) ORDER BY n) AS text FROM documents"""
+        documents = _write(folder / "corpus.jsonl", db.sql(f"{titled} GROUP BY 1 ORDER BY min(n)"))
+        queries = "SELECT query_id::VARCHAR AS _id, any_value(query) AS text FROM judged"
+        _write(folder / "queries.jsonl", db.sql(f"{queries} GROUP BY 1 ORDER BY min(n)"))
         (folder / "qrels").mkdir()
         for split in judged:
             grades = db.execute(
@@ -118,8 +113,8 @@ def _prepare(db: duckdb.DuckDBPyConnection, rows: Mapping[str, Rows]) -> str:
     return unit
 
 
-def _write(path: Path, result: duckdb.DuckDBPyConnection) -> int:
+def _write(path: Path, rows: duckdb.DuckDBPyRelation) -> int:
     """Writes the rows as JSON lines; returns how many."""
-    reader = result.to_arrow_reader(BATCH_ROWS)
+    reader = rows.to_arrow_reader(BATCH_ROWS)
     with path.open("wb") as file:
         return write_rows(reader.schema, reader, "jsonl", file)

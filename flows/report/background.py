@@ -37,7 +37,7 @@ def contamination(subject: Subject) -> list[Block]:
     table = CONTAMINATION.read(subject)
     if table is None:
         return [Note("No text of the evaluation sets was found in training.")]
-    stayed = subject.value("SELECT count(*) FROM contamination WHERE NOT removed")
+    stayed = metric_names.transductive_sets(subject.connection)
     items = [
         Item(
             shorten(row["text"]),

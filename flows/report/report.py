@@ -71,10 +71,14 @@ def render_report(
     for part in parts():
         tell(part.__name__.replace("_", " "))
         section = _build_section(part, subjects)
-        if _shows(section):
+        if any(not isinstance(one, Note) or one.tone != "missing" for one in section.blocks):
             sections.append(section)
+    names = dict.fromkeys(str(subject.run["recipe_name"]) for subject in subjects)
+    title = " and B: ".join(names)
+    if len(subjects) > 1:
+        title = f"A: {title}" if len(names) > 1 else f"Two runs of {title}"
     return page(
-        _title(subjects),
+        title,
         sections,
         subtitle=_subtitle(subjects),
         facts=_facts(subjects[0]) if len(subjects) == 1 else (),
@@ -89,11 +93,6 @@ def render_report(
     )
 
 
-def _shows(section: Section) -> bool:
-    """Whether it has a block other than a note about what is missing."""
-    return any(not isinstance(block, Note) or block.tone != "missing" for block in section.blocks)
-
-
 def _build_section(part: Part, subjects: Sequence[Subject]) -> Section:
     """The section, or an explanation if files of the store cannot be read."""
     try:
@@ -104,13 +103,6 @@ def _build_section(part: Part, subjects: Sequence[Subject]) -> Section:
         return Section(
             title, [Note(f"This could not be read from the store: {message}", "warning")]
         )
-
-
-def _title(subjects: Sequence[Subject]) -> str:
-    names = [str(subject.run["recipe_name"]) for subject in subjects]
-    if len(names) == 1:
-        return names[0]
-    return f"A: {names[0]} and B: {names[1]}" if names[0] != names[1] else f"Two runs of {names[0]}"
 
 
 def _subtitle(subjects: Sequence[Subject]) -> str:

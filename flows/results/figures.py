@@ -197,11 +197,6 @@ def of_geometry(figures: Iterable[Figure]) -> list[Figure]:
     return [figure for figure in figures if figure.metric.of_geometry]
 
 
-def seeds(figures: Iterable[Figure]) -> list[int]:
-    """The seeds of the trained models."""
-    return sorted({seed for figure in figures for seed in figure.after if seed is not None})
-
-
 def _value(row: Mapping[str, Any]) -> Value:
     few = is_few(row["n"])
     return Value(

@@ -57,11 +57,6 @@ class Subject:
         cells = [list(row.values()) for row in rows]
         return [Table(list(rows[0]), cells, caption, align)] if rows else []
 
-    def value(self, query: str) -> Any:
-        """The one value of a query."""
-        row = self.connection.execute(query).fetchone()
-        return row[0] if row else None
-
     @property
     def run_id(self) -> str:
         """The run's id."""

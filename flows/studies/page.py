@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tercet.flows.exports.writing import whole_file
-from tercet.flows.formatting import format_range
+from tercet.flows.formatting import count_of, format_range
 from tercet.flows.pages import charts, page
 from tercet.flows.pages.blocks import Chart, Code, Fact, Note, Section
 from tercet.flows.recipe.secrets import public
@@ -46,7 +46,8 @@ def write_csv(path: Path, results: Results) -> None:
 def write_html(path: Path, recipe: str, results: Results, command: str) -> None:
     """The page: what was compared, one plot, one table, and the command that repeats it."""
     best = None if results.best is None else results.rows[results.best]
-    facts = [Fact("arms", str(len(results.rows))), Fact("over", _over(results))]
+    seeds = max((row.summary.n for row in results.rows if row.summary is not None), default=1)
+    facts = [Fact("arms", str(len(results.rows))), Fact("over", count_of(seeds, "seed"))]
     if best is not None and best.dev is not None:
         few = f" ({TOO_FEW} questions)" if results.few_on_dev else ""
         facts.append(Fact("best by dev", best.arm.name, f"dev {best.dev.mean:.2f}{few}"))
@@ -58,7 +59,7 @@ def write_html(path: Path, recipe: str, results: Results, command: str) -> None:
     shown = [row for row in results.rows if row.summary is not None]
     plot = Chart(
         spec_of(results),
-        f"{results.metric}: means with 95 % intervals {_interval_words(results)}.",
+        f"{results.metric}: means with 95 % intervals {_INTERVALS[results.over]}.",
         "; ".join(f"{row.arm.name}: {row.summary.mean:.2f}" for row in shown if row.summary),
     )
     table = table_of(results)
@@ -127,8 +128,8 @@ def _rows(results: Results) -> list[dict[str, Any]]:
 def _notes(results: Results) -> list[str]:
     """Notes on the table's figures, and on how the best arm was chosen."""
     notes = [
-        f"Figures are {results.metric}, with intervals {_interval_words(results)}. `vs first` is "
-        f"each arm minus {results.rows[0].arm.name!r}, {_paired_words(results)}; `smallest "
+        f"Figures are {results.metric}, with intervals {_INTERVALS[results.over]}. `vs first` is "
+        f"each arm minus {results.rows[0].arm.name!r}, {_PAIRED[results.over]}; `smallest "
         "detectable` is the smallest difference that this study could have shown."
     ]
     untouched = dict.fromkeys(
@@ -227,18 +228,9 @@ def _series(row: Row, key: str) -> str:
     return ", ".join(part for part in (row.arm.base, *others) if part) or key
 
 
-def _over(results: Results) -> str:
-    most = max((row.summary.n for row in results.rows if row.summary is not None), default=1)
-    return f"{most} seeds" if results.over == "seeds" else "1 seed"
-
-
-def _interval_words(results: Results) -> str:
-    if results.over == "seeds":
-        return "over the seeds (Student's t)"
-    return "over the queries of one seed (bootstrap)"
-
-
-def _paired_words(results: Results) -> str:
-    if results.over == "seeds":
-        return "over the seeds in common"
-    return "over the same queries"
+# By `Results.over`: what intervals are over, and what differences are paired over.
+_INTERVALS = {
+    "seeds": "over the seeds (Student's t)",
+    "queries": "over the queries of one seed (bootstrap)",
+}
+_PAIRED = {"seeds": "over the seeds in common", "queries": "over the same queries"}

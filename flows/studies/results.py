@@ -167,8 +167,8 @@ def results(arms: Sequence[ArmFigures], metric_name: str | None, store: Store) -
                 in one.transductive,
             )
         )
-    measured = [place for place, row in enumerate(rows) if row.dev is not None]
-    best = max(measured, key=lambda place: _mean(rows[place].dev), default=None)
+    means = {place: row.dev.mean for place, row in enumerate(rows) if row.dev is not None}
+    best = max(means, key=means.__getitem__, default=None)
     several = any(len(row.values) > 1 for row in rows)
     return Results(
         metric,
@@ -184,10 +184,6 @@ def _few(values: Mapping[int | None, Value]) -> bool:
     return any(is_few(value.n) for value in values.values())
 
 
-def _mean(summary: SeedSummary | None) -> float:
-    return float("-inf") if summary is None else summary.mean
-
-
 def _choose_metric(arms: Sequence[ArmFigures], metric_name: str | None) -> Metric:
     metrics = {metric for one in arms for metric, values in one.figures.items() if values}
     candidates = [metric_name] if metric_name is not None else [*_own_questions(arms), *DEFAULTS]
@@ -198,7 +194,7 @@ def _choose_metric(arms: Sequence[ArmFigures], metric_name: str | None) -> Metri
         raise BadInput("no_rows", "No arm was evaluated: fix what failed and repeat the command.")
     if metric_name is None:
         # Without any of the usual metrics: tasks before geometry, and test before dev.
-        return min(metrics, key=_unusual)
+        return min(metrics, key=lambda m: (m.name.endswith(GAIN), m.of_geometry, m.of_dev, str(m)))
     names = "; ".join(sorted(map(str, metrics))[:8])
     raise BadInput(
         "unknown_name",
@@ -217,10 +213,6 @@ def _own_questions(arms: Sequence[ArmFigures]) -> list[str]:
             if not metric.task.endswith((f" {BM25}", f" {HYBRID}")) and not _few(values)
         }
     )
-
-
-def _unusual(metric: Metric) -> tuple[bool, bool, bool, str]:
-    return (metric.name.endswith(GAIN), metric.of_geometry, metric.of_dev, str(metric))
 
 
 def _summary(values: Mapping[int | None, Value]) -> SeedSummary | None:

@@ -163,7 +163,8 @@ def find_answers(question: Question, passages: Passages) -> Sequence[int] | NotF
         for place in _holding(quote, document, passages)
     }
     where = "no passage" if question.file is None else f"no passage of {question.file!r}"
-    return list(answers) or NotFound("no_passage", f"{where} holds {_shown(question.quote)}")
+    quote = question.quote if len(question.quote) <= 60 else question.quote[:59] + "…"
+    return list(answers) or NotFound("no_passage", f"{where} holds {quote!r}")
 
 
 def _documents(question: Question, passages: Passages) -> Sequence[int] | NotFound:
@@ -266,10 +267,6 @@ def _whole(name: str) -> str:
 def _plain(text: str) -> str:
     """The text without tags and targets of links, with entities decoded."""
     return _LINK.sub(r"\1", decoded(_TAG.sub(" ", text)))
-
-
-def _shown(text: str) -> str:
-    return repr(text if len(text) <= 60 else text[:59] + "…")
 
 
 def _slashed(path: str) -> str:

@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -79,9 +79,6 @@ from tercet.tasks.evaluation.suites.suite import (
 from tercet.tasks.evaluation.suites.task import Data, Part, Scores, Task
 from tercet.tasks.rejects import SHOWN, rejects
 from tercet.tasks.stage import BadInput, Config, Resources, Stage, Work
-
-if TYPE_CHECKING:
-    from tercet.tasks.evaluation.encoding import Encoded
 
 
 class EvaluateConfig(FormSettings, Config):

@@ -40,10 +40,6 @@ SELECT $method AS key, most::BIGINT AS count, total::BIGINT AS total,
 FROM top"""
 
 
-def _one_answer(look: Look) -> str:
-    return _ONE_ANSWER if look.work.config.described.prompted else ""
-
-
 def _refused(counts: str, rows: str, row_id: str) -> str:
     """A query of each method's refused rows, their reasons, and how many are copies.
 
@@ -123,7 +119,7 @@ FINDINGS: Mapping[str, Sequence[Finding]] = {
     "synthesise": (
         Finding(
             "one_answer",
-            _one_answer,
+            lambda look: _ONE_ANSWER if look.work.config.described.prompted else "",
             "{count:,} of {total:,} answers are the same text",
             _READ,
             f"count >= {REPEATS} AND count > {REPEATED} * total",

@@ -25,7 +25,7 @@ from tercet.tasks.retrieval.passage_vectors import (
     read_blocks,
     read_texts,
 )
-from tercet.tasks.scoring.score import SCORES, STAGE_NAME, Scorer
+from tercet.tasks.scoring.score import SCORES, STAGE_NAME, Scorer, emit_scores
 from tercet.tasks.stage import EachPart, Stage, Work, connection
 
 NAME = "round_trip"
@@ -73,14 +73,7 @@ def run(work: Work) -> None:
             ids = ranked["sentence_id"].to_numpy()
             ranks = rank(work, vectors[finite], ranked["anchor"].to_pylist(), ids)
             for measure, values in ranks.items():
-                n = ranked.num_rows
-                columns = [
-                    ranked["candidate_id"],
-                    pa.repeat(pa.scalar(NAME), n),
-                    pa.repeat(pa.scalar(measure), n),
-                    pa.array(values, pa.float64()),
-                ]
-                work.emit("scores", pa.table(columns, schema=SCORES))
+                emit_scores(work, NAME, measure, ranked, values)
         done += batch.num_rows
         work.resources.progress(done, total, "candidates")
 

@@ -6,7 +6,7 @@ sentences, without texts that occur in several documents.
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,13 +15,11 @@ from pydantic import Field
 
 from tercet.models import seeding
 from tercet.models.generation import DETAIL
-from tercet.tasks.scoring.evaluator import StoredVectors, stored_vectors
+from tercet.models.seeding import Ids
+from tercet.tasks.scoring.evaluator import StoredVectors, Vectors, stored_vectors
 from tercet.tasks.scoring.score import SCORES
 from tercet.tasks.stage import Config, Planned, Stage, Work, connection
 from tercet.tasks.synthesis.parse import CANDIDATES
-
-Vectors: TypeAlias = npt.NDArray[np.float32]
-Ids: TypeAlias = npt.NDArray[np.uint64]
 
 # Queries compared with a block of the pool at once.
 _QUERIES = 512

@@ -79,11 +79,11 @@ def anchor_ids(batch: pa.RecordBatch) -> Ids:
 
 
 def emit_scores(
-    work: Work, name: str, measure: Measure, batch: pa.RecordBatch, values: npt.NDArray[Any]
+    work: Work, name: str, measure: str, batch: pa.RecordBatch, values: npt.NDArray[Any]
 ) -> None:
     """Emits the candidates' scores; a candidate whose value is not a number is a reject.
 
-    batch: candidate_id and text, at least. values: shape (rows,).
+    batch: candidate_id, and text if a value may be NaN. values: shape (rows,).
     """
     scored = np.isfinite(values)
     scored_rows, lost = batch.filter(pa.array(scored)), batch.filter(pa.array(~scored))
