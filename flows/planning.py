@@ -161,7 +161,7 @@ class PlannedStep:
 
 
 @dataclass(frozen=True)
-class _Look:
+class _Planning:
     """The data for planning each step. pool: opens the pool of answers, once."""
 
     run_plan: RunPlan
@@ -189,11 +189,11 @@ def plan(run_plan: RunPlan) -> list[PlannedStep]:
         def pool() -> Pool:
             return stack.enter_context(open_pool(store, run_plan.recipe.name, ""))
 
-        look = _Look(run_plan, store, prints, earlier, pool)
+        look = _Planning(run_plan, store, prints, earlier, pool)
         return [_planned(step, look) for step in run_plan.steps]
 
 
-def _planned(step: Step, look: _Look) -> PlannedStep:
+def _planned(step: Step, look: _Planning) -> PlannedStep:
     fingerprint, store = look.prints[step.name], look.store
     if fingerprint.version is None:
         if not artifacts_of(store, step.name):
@@ -204,16 +204,16 @@ def _planned(step: Step, look: _Look) -> PlannedStep:
     if artifact.manifest() is not None:
         if artifact.intact():
             failed = 0 if step.stage.asks is None else count_failed(artifact)
-            why = _keeps(step, fingerprint, store)
+            why = _kept_note(step, fingerprint, store)
             return PlannedStep(step.name, fingerprint.version, "reuse", why, failed=failed)
         gone = ("some of its files are missing",)
         done = (len(artifact.whole_parts()), len(artifact.plan() or ()))
         return _to_make(
             step, look, PlannedStep(step.name, fingerprint.version, "resume", gone, done)
         )
-    why = _keeps(step, fingerprint, store)
+    why = _kept_note(step, fingerprint, store)
     if not step.is_kept:
-        why = (*_why(step, fingerprint, store, look.earlier), *why)
+        why = (*_changes(step, fingerprint, store, look.earlier), *why)
     standing, records = artifact.plan(), artifact.records()
     if standing is not None and records:
         done = (len(records), len(standing))
@@ -227,7 +227,7 @@ def _planned(step: Step, look: _Look) -> PlannedStep:
     return _to_make(step, look, PlannedStep(step.name, fingerprint.version, "run", why, done_parts))
 
 
-def _to_make(step: Step, look: _Look, planned: PlannedStep) -> PlannedStep:
+def _to_make(step: Step, look: _Planning, planned: PlannedStep) -> PlannedStep:
     """The entry with the amount of work, as far as it can be known."""
     fingerprint = look.prints[step.name]
     rows = rows_read(look.store, step, fingerprint.components["inputs"])
@@ -242,7 +242,7 @@ def _to_make(step: Step, look: _Look, planned: PlannedStep) -> PlannedStep:
         return replace(planned, seconds=seconds)
     inputs = _ready_inputs(step, look.prints, look.store)
     if inputs is None or fingerprint.version is None:
-        lacking = tuple(n for n in step.needs if _complete(look.prints, n, look.store) is None)
+        lacking = tuple(n for n in step.needs if _finished(look.prints, n, look.store) is None)
         return replace(planned, lacking=lacking)
     # Planning needs no models.
     order = part_order(look.store, look.run_plan, step, fingerprint, inputs, {}, Resources())
@@ -259,7 +259,7 @@ def _earlier_versions(store: Store, run_plan: RunPlan) -> dict[str, list[str]]:
     return versions
 
 
-def _keeps(step: Step, fingerprint: Fingerprint, store: Store) -> tuple[str, ...]:
+def _kept_note(step: Step, fingerprint: Fingerprint, store: Store) -> tuple[str, ...]:
     """Which version is kept, and how old it is; () if none is."""
     if fingerprint.kept is None:
         return ()
@@ -269,7 +269,7 @@ def _keeps(step: Step, fingerprint: Fingerprint, store: Store) -> tuple[str, ...
     return (f"keeps {step.name}@{artifact.version} of {age(manifest['created'])}",)
 
 
-def _why(
+def _changes(
     step: Step, fingerprint: Fingerprint, store: Store, earlier: Mapping[str, list[str]]
 ) -> list[str]:
     for version in earlier.get(step.name, []):
@@ -291,17 +291,17 @@ def _ready_inputs(
     """The input files, or None while some input is still to be made."""
     slots: dict[str, list[parts.PartFile]] = {}
     for slot, names in step.inputs.items():
-        artifacts = [_complete(prints, name, store) for name in names]
+        artifacts = [_finished(prints, name, store) for name in names]
         if any(artifact is None for artifact in artifacts):
             return None
         slots[slot] = parts.input_files([a for a in artifacts if a is not None])
     for model in step.models.values():
-        if isinstance(model, Made) and _complete(prints, model.step, store) is None:
+        if isinstance(model, Made) and _finished(prints, model.step, store) is None:
             return None
     return slots
 
 
-def _complete(prints: Mapping[str, Fingerprint], name: str, store: Store) -> Artifact | None:
+def _finished(prints: Mapping[str, Fingerprint], name: str, store: Store) -> Artifact | None:
     version = prints[name].version
     artifact = None if version is None else open_artifact(store, name, version)
     return artifact if artifact is not None and artifact.manifest() is not None else None

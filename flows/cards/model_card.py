@@ -230,8 +230,8 @@ def _phases_table(
         [
             (
                 phase.get("name"),
-                _short(part.get("rows") or {}, "from"),
-                _short(part.get("loss") or {}, "name"),
+                _describe(part.get("rows") or {}, "from"),
+                _describe(part.get("loss") or {}, "name"),
                 *(phase.get(key) for key in PHASE_KEYS),
                 *log.get(str(phase.get("name")), (None, None)),
             )
@@ -247,10 +247,10 @@ def _parts(phase: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     return phase.get("parts") or [{"rows": {"from": "sentences"}, "loss": loss}]
 
 
-def _short(described: Mapping[str, Any], name: str) -> str:
+def _describe(described: Mapping[str, Any], name: str) -> str:
     """`gaussian_decay (tau 0.05, sigma_cosine 0.01)`: unset parameters are left out."""
     settings = [
-        f"{key} {_plainly(value)}"
+        f"{key} {_plain_text(value)}"
         for key, value in described.items()
         if key != name and value not in (None, [], False)
     ]
@@ -258,7 +258,7 @@ def _short(described: Mapping[str, Any], name: str) -> str:
     return f"{title} ({', '.join(settings)})" if settings else title
 
 
-def _plainly(value: Any) -> str:
+def _plain_text(value: Any) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{key} {of}" for key, of in value.items())
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
@@ -306,7 +306,7 @@ _TASK_TYPES = {
 }
 
 
-def shown(figures: Sequence[Figure]) -> list[Figure]:
+def whole_tasks(figures: Sequence[Figure]) -> list[Figure]:
     """The figures of whole tasks, without geometry, for a card's table."""
     return [
         f for f in figures if not f.metric.of_geometry and f.metric.subset in _WHOLE and f.after
@@ -316,7 +316,9 @@ def shown(figures: Sequence[Figure]) -> list[Figure]:
 def hub_metrics(figures: Sequence[Figure]) -> list[str]:
     """The metrics under the hub's names."""
     names = [
-        _HUB_METRICS[f.metric.name][0] for f in shown(figures) if f.metric.name in _HUB_METRICS
+        _HUB_METRICS[f.metric.name][0]
+        for f in whole_tasks(figures)
+        if f.metric.name in _HUB_METRICS
     ]
     return sorted(set(names))
 
@@ -324,7 +326,7 @@ def hub_metrics(figures: Sequence[Figure]) -> list[str]:
 def model_index(name: str, figures: Sequence[Figure]) -> list[dict[str, Any]]:
     """The hub's list of evaluation results; values in percent, as in the card's table."""
     results: dict[tuple[str, str, str], dict[str, Any]] = {}
-    for figure in shown(figures):
+    for figure in whole_tasks(figures):
         metric = figure.metric
         if metric.name not in _HUB_METRICS or figure.first is None:
             continue

@@ -53,7 +53,7 @@ def export_table(store: Store, ref: str, target: Path, run_ref: str | None) -> i
     Works in batches, so memory does not grow with the number of rows.
     Raises: BadInput for a table without rows and for an existing target.
     """
-    chosen = _chosen(store, ref, run_ref)
+    chosen = _choose(store, ref, run_ref)
     run_id = None if chosen.run is None else chosen.run["run_id"]
     with closing(connect(store, run_id)) as connection, whole_directory(target) as folder:
         try:
@@ -119,7 +119,7 @@ def write_shards(
     return DataFiles(schema, rows, size, memory)
 
 
-def _chosen(store: Store, ref: str, run_ref: str | None) -> _Chosen:
+def _choose(store: Store, ref: str, run_ref: str | None) -> _Chosen:
     table, _, version = ref.partition("@")
     if version:
         artifact = runs.resolve_ref(store, ref)

@@ -72,7 +72,7 @@ def densities(values: Sequence[Row], labels: Sequence[Row], *, domain: tuple[flo
     return chart([area, {"data": {"values": list(labels)}, **peaks}], 200, values)
 
 
-def ways(points: Sequence[Row], moves: Sequence[Row]) -> Spec:
+def alignment_and_uniformity(points: Sequence[Row], moves: Sequence[Row]) -> Spec:
     """Alignment against uniformity: one point per model and text set, lines from before to after.
 
     Points: model, texts, alignment, uniformity, labelled (whether the name of the texts is shown).

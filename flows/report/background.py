@@ -68,7 +68,7 @@ def cost(subjects: Sequence[Subject]) -> Section:
             continue
         spec = charts.bars(values, of="step", amount="seconds", title="seconds", row=26)
         alt = "Time by step: " + "; ".join(f"{value['step']} {value['label']}" for value in values)
-        shown.append(Chart(spec, _times(values), alt, named))
+        shown.append(Chart(spec, _time_caption(values), alt, named))
         if (usage := USAGE.read(subject)) is not None:
             usage_blocks += usage.on_page(f"{named}." if named else "")
     if not usage_blocks:
@@ -91,7 +91,7 @@ def _step_time(subject: Subject, step: Mapping[str, Any]) -> Row:
     return {"step": step["step"], "seconds": float(noted or 0.0), "label": label, "in_run": False}
 
 
-def _times(values: Sequence[Row]) -> str:
+def _time_caption(values: Sequence[Row]) -> str:
     seconds_in_run = sum(value["seconds"] for value in values if value["in_run"])
     if all(value["in_run"] for value in values):
         return f"{format_duration(seconds_in_run)} in all."

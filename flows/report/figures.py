@@ -112,7 +112,9 @@ def space(subjects: Sequence[Subject]) -> Section:
             points.append({"model": model, "texts": name, "labelled": labelled, **values})
     if not points:
         return Section(GEOMETRY_OF_SPACE.title, [Note(GEOMETRY_OF_SPACE.absent, "missing")])
-    spec = spaces.ways(sorted(points, key=lambda point: point["model"] != "before"), moves)
+    spec = spaces.alignment_and_uniformity(
+        sorted(points, key=lambda point: point["model"] != "before"), moves
+    )
     alt = "Alignment against uniformity: " + "; ".join(
         f"{p['texts']} {p['model']}: {p['alignment']:.3f}, {p['uniformity']:.3f}" for p in points
     )

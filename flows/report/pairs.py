@@ -24,10 +24,10 @@ Floats = npt.NDArray[np.float64]
 def density(subjects: Sequence[Subject]) -> Section:
     """The distribution of cosines for each gold score."""
     title = "Cosine by gold score"
-    task, having, missing = _task(subjects)
+    task, having, missing = _choose_task(subjects)
     if task is None:
         return Section(title, missing)
-    models = _models(having, task, len(subjects) > 1)
+    models = _read_cosines(having, task, len(subjects) > 1)
     low = min((float(values.min()) for _, _, values in models), default=0.0)
     domain = (max(-1.0, np.floor(low * 10) / 10), 1.0)
     shown: list[Block] = []
@@ -50,13 +50,13 @@ def density(subjects: Sequence[Subject]) -> Section:
 def false_pairs(subjects: Sequence[Subject]) -> Section:
     """False positives and negatives on STS-B dev."""
     title = "False positives and negatives"
-    task, having, missing = _task(subjects)
+    task, having, missing = _choose_task(subjects)
     if task is None:
         return Section(title, missing)
     counted: list[Row] = []
     rows: list[list[str | int | float | None]] = []
     lacking = []
-    for name, gold, values in _models(having, task, len(subjects) > 1):
+    for name, gold, values in _read_cosines(having, task, len(subjects) > 1):
         error_counts = errors(gold, values, *_SCALES.get(task, (0.0, 5.0)))
         if error_counts is None:
             lacking.append(name)
@@ -109,7 +109,7 @@ _MISSING = (
 )
 
 
-def _task(subjects: Sequence[Subject]) -> tuple[str | None, list[Subject], list[Block]]:
+def _choose_task(subjects: Sequence[Subject]) -> tuple[str | None, list[Subject], list[Block]]:
     """The task to show (STS-B dev, or else the next best), the runs that have items of it,
     and a note for each run that does not.
     """
@@ -129,7 +129,7 @@ def _task(subjects: Sequence[Subject]) -> tuple[str | None, list[Subject], list[
     return task, having, notes if having else notes[:1]
 
 
-def _models(
+def _read_cosines(
     subjects: Sequence[Subject], task: str, several: bool
 ) -> list[tuple[str, Floats, Floats]]:
     """Name, scores and cosines of each model: the untouched one, then the trained ones."""

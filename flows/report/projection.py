@@ -50,7 +50,7 @@ ORDER BY text_id
     "Texts that are close in the evaluator's space are close here. Negatives right next to their "
     "source teach little; those far from every source are easy.",
 )
-def plane(subject: Subject) -> list[Block]:
+def candidate_map(subject: Subject) -> list[Block]:
     """Sources and candidates by method."""
     rows = [
         row
@@ -62,7 +62,7 @@ def plane(subject: Subject) -> list[Block]:
     if len(rows) < FEWEST or not sources:
         return []
     began = time.monotonic()
-    places = _places(np.array([row.pop("vector") for row in rows], dtype=np.float32))
+    places = _project(np.array([row.pop("vector") for row in rows], dtype=np.float32))
     seconds = time.monotonic() - began
     points: list[Row] = [
         {**row, "x": round(float(x), 2), "y": round(float(y), 2)}
@@ -97,7 +97,7 @@ def legend(points: Sequence[Row]) -> list[Row]:
     return names
 
 
-def _places(vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+def _project(vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
     """Two coordinates per text."""
     from sklearn.manifold import TSNE
 

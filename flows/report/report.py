@@ -51,7 +51,7 @@ def parts() -> list[Part]:
         training.gate,
         figures.entries,
         figures.space,
-        projection.plane,
+        projection.candidate_map,
         figures.over_seeds,
         background.contamination,
         background.cost,
@@ -67,7 +67,7 @@ def render_report(
     sections = []
     if len(subjects) > 1:
         a, b = subjects
-        sections = [difference(a, b), keys(a, b)]
+        sections = [difference(a, b), compare_keys(a, b)]
     for part in parts():
         tell(part.__name__.replace("_", " "))
         section = _build_section(part, subjects)
@@ -185,7 +185,7 @@ def difference(a: Subject, b: Subject) -> Section:
     blocks: list[Block] = [Note("The runs have no figure in common.", "missing")]
     if figures:
         blocks = difference_table(figures).on_page()
-    blocks.append(_counts(a, b))
+    blocks.append(_count_table(a, b))
     lead = (
         "B minus A. If both runs have several seeds in common, the interval is paired over these; "
         "with one training each it is over the queries and pairs that both were evaluated on."
@@ -234,7 +234,7 @@ def compare_verdicts(a: Subject, b: Subject) -> str | None:
     return text
 
 
-def keys(a: Subject, b: Subject) -> Section:
+def compare_keys(a: Subject, b: Subject) -> Section:
     """The recipe keys that differ, and what else makes steps differ."""
     rows = compare_recipes(a.recipe, b.recipe)
     cells: list[Cells] = [[row[0], *(_public(row[0], value) for value in row[1:])] for row in rows]
@@ -254,7 +254,7 @@ def _public(key: str, value: Any) -> Any:
     return public_values({key.rpartition(".")[2]: value})[key.rpartition(".")[2]]
 
 
-def _counts(a: Subject, b: Subject) -> Table:
+def _count_table(a: Subject, b: Subject) -> Table:
     rows: list[Cells] = []
     counted = synthesis.counts(b)
     for name, one in synthesis.counts(a).items():

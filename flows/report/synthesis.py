@@ -94,7 +94,7 @@ def scores(subjects: Sequence[Subject]) -> Section:
     domain = (min([0.0, *starts]), 1.0)
     shown: dict[str, list[Block]] = {}
     for (role, method), accepted in methods.items():
-        chart = _of_method(role, method, accepted, bins, domain, len(subjects) > 1)
+        chart = _method_chart(role, method, accepted, bins, domain, len(subjects) > 1)
         shown.setdefault(role, []).append(chart)
     blocks: list[Block] = []
     for role, method_charts in shown.items():
@@ -137,7 +137,7 @@ def _bins(subject: Subject) -> list[Row]:
     )
 
 
-def _of_method(
+def _method_chart(
     role: str,
     method: str,
     accepted: Sequence[tuple[Subject, Row]],
@@ -164,7 +164,7 @@ def _of_method(
         )
     alt = f"Distribution of the cosine of {method}, a {role}: {'; '.join(words)}."
     if several:
-        merged = spaces.shares(_summed(rows), threshold=thresholds, domain=domain)
+        merged = spaces.shares(_sum_outcomes(rows), threshold=thresholds, domain=domain)
         return Chart(merged, _capitalised("; ".join(words)) + ".", alt, method)
     spec = spaces.histogram(rows, threshold=thresholds, domain=domain, width=BIN)
     return Chart(spec, _capitalised(words[0]) + ".", alt, method)
@@ -174,7 +174,7 @@ def _capitalised(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _summed(rows: Sequence[Row]) -> list[Row]:
+def _sum_outcomes(rows: Sequence[Row]) -> list[Row]:
     """One row per run and bin over all outcomes; empty bins in between are 0."""
     shares: dict[tuple[str, int], float] = {}
     for row in rows:

@@ -63,7 +63,7 @@ def _half_rows(connection: duckdb.DuckDBPyConnection, recipe: Recipe) -> str | N
     parts = [part for phase in recipe.train.phases for part in phase.parts]
     if any(part.rows.positive == "half" for part in parts):
         return ""
-    return _of_triplets(connection, recipe, _LIKE_HALVES)
+    return _triplet_share(connection, recipe, _LIKE_HALVES)
 
 
 def _pair_rows(connection: duckdb.DuckDBPyConnection, recipe: Recipe) -> str | None:
@@ -76,10 +76,12 @@ def _pair_rows(connection: duckdb.DuckDBPyConnection, recipe: Recipe) -> str | N
         return ""
     if all(corpus.source != "pydocs" for corpus in recipe.unlabelled):
         return None
-    return _of_triplets(connection, recipe, _LIKE_PAIRS)
+    return _triplet_share(connection, recipe, _LIKE_PAIRS)
 
 
-def _of_triplets(connection: duckdb.DuckDBPyConnection, recipe: Recipe, method: str) -> str | None:
+def _triplet_share(
+    connection: duckdb.DuckDBPyConnection, recipe: Recipe, method: str
+) -> str | None:
     """The method's share of the triplets, if it has any and its relation is trained on."""
     parts = [part.rows for phase in recipe.train.phases for part in phase.parts]
     # The positives of other parts are other texts, or keep the meaning.
@@ -180,7 +182,7 @@ def _queries(
         ),
     ]
     of_tercet = _pairs_of(connection, shipped, task) if shipped else set()
-    drawn = _drawn(moved, [row["pair_id"] for row in moved], seed)
+    drawn = _shuffled(moved, [row["pair_id"] for row in moved], seed)
     shown = sorted(drawn, key=lambda row: row["pair_id"] in of_tercet)[:_QUERIES]
     ids = {row[key] for row in shown for key in ("pair_id", "old", "new")}
     pairs = connection.execute(
@@ -236,7 +238,7 @@ def _fact(
     chosen = moved or cases
     chosen = [case for case in chosen if case["task"] not in of_tercet] or chosen
     ids = seeding.text_ids([f"{case['anchor']} {case['changed']}" for case in chosen])
-    case = _drawn(chosen, ids, seed)[0]
+    case = _shuffled(chosen, ids, seed)[0]
     title = f"{gained:,} of {len(cases):,} cases of fact order came right and "
     title += f"{len(moved) - gained:,} went wrong. One of these, drawn by seed"
     if not moved:
@@ -254,7 +256,7 @@ def _line(name: str, text: str, figures: str = "") -> str:
     return line if len(line) <= _WIDTH else f"{line[: _WIDTH - 1]}…"
 
 
-def _drawn(rows: Sequence[dict[str, Any]], ids: Any, seed: int) -> list[dict[str, Any]]:
+def _shuffled(rows: Sequence[dict[str, Any]], ids: Any, seed: int) -> list[dict[str, Any]]:
     """The rows in a seeded order."""
     draws = seeding.draws(seed, "first look", np.asarray(ids, dtype=np.uint64))
     return [rows[place] for place in np.argsort(draws, kind="stable")]

@@ -51,13 +51,13 @@ def _pivot(metrics: Collection[str], ends: Collection[str] = ()) -> str:
     return ", ".join(columns)
 
 
-def _named(column: str, names: Mapping[str, str]) -> str:
+def _name_sql(column: str, names: Mapping[str, str]) -> str:
     """SQL for the readable name of a value."""
     cases = " ".join(f"WHEN {quoted(value)} THEN {quoted(name)}" for value, name in names.items())
     return f"CASE {column} {cases} ELSE {column} END"
 
 
-def _place(column: str, names: Collection[str]) -> str:
+def _place_sql(column: str, names: Collection[str]) -> str:
     """SQL for the place of a value in this order."""
     return f"list_position([{', '.join(map(quoted, names))}], {column})"
 
@@ -180,11 +180,11 @@ DISCRIMINATORS = Measure(
     "How well a discriminator tells which texts follow from a sentence, on anchors that it was not "
     "fitted to.",
     "No discriminator was fitted: `fit_pair` under `models` makes one.",
-    f"""SELECT discriminator, {_named("arm", _JUDGES)} AS judge, arm = 'discriminator' AS strong,
+    f"""SELECT discriminator, {_name_sql("arm", _JUDGES)} AS judge, arm = 'discriminator' AS strong,
         any_value(pairs) AS pairs, any_value(anchors) AS n,
         {_pivot(["auc", "accuracy", "calibration_error", "auc_gain"], ["auc", "auc_gain"])}
     FROM discriminator_metrics WHERE subset = 'all' AND arm IN ({", ".join(map(quoted, _JUDGES))})
-    GROUP BY discriminator, arm ORDER BY discriminator, {_place("arm", _JUDGES)}""",
+    GROUP BY discriminator, arm ORDER BY discriminator, {_place_sql("arm", _JUDGES)}""",
     (
         Column("discriminator", "discriminator"),
         Column("judge", "judged by"),
@@ -295,10 +295,10 @@ DEFINITIONS = Measure(
         FROM definition_figures WHERE metric <> 'mrr_gain' OR arm IN ('own_entries', 'projection')
         GROUP BY name, arm, metric
     )
-    SELECT name, {_named("arm", _FINDERS)} AS finder, max(n) AS n, max(seeds) AS seeds,
+    SELECT name, {_name_sql("arm", _FINDERS)} AS finder, max(n) AS n, max(seeds) AS seeds,
         {_pivot([*_FOUND, "mrr_gain"], ["mrr_gain"])}
     FROM means WHERE arm IN ({", ".join(map(quoted, _FINDERS))})
-    GROUP BY name, arm HAVING mrr IS NOT NULL ORDER BY name, {_place("arm", _FINDERS)}""",
+    GROUP BY name, arm HAVING mrr IS NOT NULL ORDER BY name, {_place_sql("arm", _FINDERS)}""",
     (
         Column("name", "phase"),
         Column("finder", "found by"),
@@ -435,7 +435,7 @@ def _depth(figure: Figure) -> int:
     return FIRST if has_ends or figure.few or metric.suite == "sts" else ON_PAGES
 
 
-def _shipped(subject: Subject, rows: Rows) -> list[str]:
+def _choice(subject: Subject, rows: Rows) -> list[str]:
     """The encoder that the run ends with, if it has chosen one."""
     choice = read_choice(subject.connection, subject.recipe.get("seed"))
     return [] if choice is None else [str(choice)]
@@ -466,7 +466,7 @@ EVALUATIONS = Measure(
     ),
     "In percent, gains in points. Bold: the interval of the gain excludes zero. n: queries, pairs "
     "or examples. Equal data means the same texts.",
-    _shipped,
+    _choice,
 )
 
 
@@ -517,7 +517,7 @@ SEEDS = Measure(
 )
 
 
-def _space(subject: Subject) -> list[Row]:
+def _geometry(subject: Subject) -> list[Row]:
     rows = []
     by_texts: dict[tuple[str, str], list[Figure]] = {}
     for figure in of_geometry(read_figures(subject.connection, subject.model)):
@@ -538,7 +538,7 @@ GEOMETRY_OF_SPACE = Measure(
     "Alignment and uniformity",
     "Where a gain comes from: are pairs closer together, or all other texts further apart?",
     "The vectors' space was not measured.",
-    _space,
+    _geometry,
     (
         Column("texts", "texts"),
         Column("model", "model"),

@@ -82,7 +82,7 @@ def _compare_step(
     for manifest in (one, other):
         components = dict(manifest["components"])
         models = components.get("models") or {}
-        versions = [*_texts(components.pop("inputs", None)), *_texts(models)]
+        versions = [*_strings(components.pop("inputs", None)), *_strings(models)]
         read |= dict.fromkeys(names[version] for version in versions if version in names)
         components["models"] = {slot: m for slot, m in models.items() if m not in names}
         remaining.append(components)
@@ -92,10 +92,10 @@ def _compare_step(
     )
 
 
-def _texts(value: Any) -> Iterator[str]:
+def _strings(value: Any) -> Iterator[str]:
     if isinstance(value, Mapping | list):
         for member in value.values() if isinstance(value, Mapping) else value:
-            yield from _texts(member)
+            yield from _strings(member)
     elif value is not None:
         yield str(value)
 

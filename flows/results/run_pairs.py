@@ -84,8 +84,10 @@ def read_pairs(
     if RETRIEVAL in tasks:
         pairs = _pairs(store, run, splits, settings.max_pairs, seed)
     sets = _files(run, settings, RETRIEVAL_SETS) if RETRIEVAL_SETS in tasks else {}
-    judged = _judged(store, run, splits) if settings.questions.keys() & sets.keys() else []
-    more, left_out = _ask(store, run, splits, question_files) if question_files else ([], [])
+    judged = _judged_tasks(store, run, splits) if settings.questions.keys() & sets.keys() else []
+    more, left_out = (
+        _question_tasks(store, run, splits, question_files) if question_files else ([], [])
+    )
     return RunPairs(
         run["run_id"],
         seed,
@@ -131,11 +133,11 @@ def _run(location: str, run_ref: str | None, what: str) -> tuple[Store, runs.Run
     if run_ref is None:
         # The newest run may have stopped before its pairs. The encoder `train` is that of the
         # newest run that has one, and the pairs of this run were held out from it.
-        run = next((other for other in runs.list_runs(store) if _trained(other)), run)
+        run = next((other for other in runs.list_runs(store) if _has_encoder(other)), run)
     return store, run
 
 
-def _trained(run: Mapping[str, Any]) -> bool:
+def _has_encoder(run: Mapping[str, Any]) -> bool:
     stages = {entry.get("stage", entry["step"]).partition(".")[0] for entry in run["steps"]}
     return not stages.isdisjoint({"train", STAGE.name})
 
@@ -187,7 +189,7 @@ def _awareness(store: Store, run: Mapping[str, Any]) -> list[ScoredTask]:
     return tasks
 
 
-def _judged(store: Store, run: runs.Run, splits: Sequence[Split]) -> list[RetrievalTask]:
+def _judged_tasks(store: Store, run: runs.Run, splits: Sequence[Split]) -> list[RetrievalTask]:
     """The run's questions about its passages. Raises BadInput if it has not reached them."""
     slots = {
         name: rows_of_stage(store, run, name) for name in (judgements.NAME, passages.STAGE.name)
@@ -201,7 +203,7 @@ def _judged(store: Store, run: runs.Run, splits: Sequence[Split]) -> list[Retrie
     return read_judged(slots, splits)
 
 
-def _ask(
+def _question_tasks(
     store: Store, run: runs.Run, splits: Sequence[Split], question_files: Mapping[str, str]
 ) -> tuple[list[RetrievalTask], list[str]]:
     """The tasks of these tables of questions, and a note on each kind of rows left out."""

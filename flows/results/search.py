@@ -147,7 +147,7 @@ def search(passages: Passages, query: str, count: int = 5, by: str | None = None
         for way, (ids, find) in passages.ways.items()
     }
     if AFTER in rankings:
-        rankings = {BOTH: _fused(rankings[AFTER], rankings[BM25], depth), **rankings}
+        rankings = {BOTH: _fuse(rankings[AFTER], rankings[BM25], depth), **rankings}
     chosen = rankings if by is None else {by: rankings[by]}
     best = {one for ranks in chosen.values() for one, (rank, _) in ranks.items() if rank <= count}
     behind = (depth + 1, 0.0)
@@ -224,7 +224,7 @@ def vectors_of(store: Store, run: runs.Run, way: str) -> PassageVectors:
     folder = artifact.model_dir()
     if folder is None:
         version = components["models"]["encoder"]
-        folder = made_model(store, version) or _untouched(store, run, version)
+        folder = made_model(store, version) or _backbone_folder(store, run, version)
     return PassageVectors(artifact, folder, config)
 
 
@@ -262,7 +262,7 @@ def load_as_made(folder: Path, config: passage_vectors.PassageVectorsConfig) -> 
         raise BadInput(kind_of(error, "unfit_model"), str(error)) from None
 
 
-def _untouched(store: Store, run: runs.Run, version: str) -> Path:
+def _backbone_folder(store: Store, run: runs.Run, version: str) -> Path:
     """The directory of the run's backbone. Raises BadInput if it has changed since the run."""
     name = str(run["recipe"].get("backbone"))
     try:
@@ -303,7 +303,7 @@ def _ranks(
     return {one: (rank, score) for rank, (one, score) in enumerate(allowed, start=1)}
 
 
-def _fused(near: Mapping[int, _Rank], worded: Mapping[int, _Rank], depth: int) -> dict[int, _Rank]:
+def _fuse(near: Mapping[int, _Rank], worded: Mapping[int, _Rank], depth: int) -> dict[int, _Rank]:
     ids = np.array(sorted({*near, *worded}), dtype=np.uint64)
     by_vectors, by_words = (
         (
@@ -337,7 +337,7 @@ def _table(
 
 def open_index(store: Store, passages: Artifact) -> Bm25:
     """The index of these passages by their place in the table; built if there is none yet."""
-    folder = store.work / "cache" / "bm25" / _key(store, passages)
+    folder = store.work / "cache" / "bm25" / _index_key(store, passages)
     with suppress(OSError, ValueError):
         return bm25.load(folder)
     built = bm25.build(read_texts(passages.rows()))
@@ -354,7 +354,7 @@ def open_index(store: Store, passages: Artifact) -> Bm25:
     return built
 
 
-def _key(store: Store, passages: Artifact) -> str:
+def _index_key(store: Store, passages: Artifact) -> str:
     """The cache key: the passages' version, then a digest of the code that builds the index.
 
     Garbage collection removes the index with the version at its beginning.

@@ -47,7 +47,7 @@ def summarise_run(run_plan: RunPlan, run_id: str, command: str, tables: bool = T
         subject = Subject(store, run, "run", connection)
         warnings = queries.list_warnings(queries.read_warnings(connection))
         lines += ["", *warnings] if warnings else []
-        lines += _failed(connection, command)
+        lines += _failed_rows(connection, command)
         lines += (f"\n{sentence}" for sentence in figures.describe_draws(connection, run["recipe"]))
         lines += (f"\n{sentence}" for sentence in describe_unmeasured(connection, run_plan.recipe))
         shown = read_measures(subject, brief=True)
@@ -113,7 +113,7 @@ def _models(store: Store, steps: Mapping[str, Mapping[str, Any]]) -> list[str]:
     return lines
 
 
-def _failed(connection: duckdb.DuckDBPyConnection, command: str) -> list[str]:
+def _failed_rows(connection: duckdb.DuckDBPyConnection, command: str) -> list[str]:
     """The number of rows that the language model failed to answer, and how to ask again."""
     ((rows,),) = connection.execute(
         "SELECT count(*) FROM rejects WHERE reason = 'failed'"

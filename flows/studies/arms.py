@@ -76,8 +76,8 @@ def arms_of(
 
     Raises: BadInput for unreadable input and for two arms with the same name.
     """
-    named = [Arm("", recipe, tuple(common))] if file is None else _named(file, recipe, common)
-    grid = [_varied(text) for text in vary]
+    named = [Arm("", recipe, tuple(common))] if file is None else _read_arms(file, recipe, common)
+    grid = [_parse_vary(text) for text in vary]
     keys = [key for key, _ in grid]
     if twice := [key for key in keys if keys.count(key) > 1]:
         raise BadInput("conflict", f"--vary {twice[0]} is given twice: list all its values in one.")
@@ -221,7 +221,7 @@ def short_keys(keys: Sequence[str]) -> dict[str, str]:
     }
 
 
-def _named(file: str, recipe: str, common: Sequence[str]) -> list[Arm]:
+def _read_arms(file: str, recipe: str, common: Sequence[str]) -> list[Arm]:
     path = Path(file)
     if not path.is_file():
         raise BadInput(
@@ -246,7 +246,7 @@ def _named(file: str, recipe: str, common: Sequence[str]) -> list[Arm]:
     return arms
 
 
-def _varied(text: str) -> tuple[str, list[Any]]:
+def _parse_vary(text: str) -> tuple[str, list[Any]]:
     key, equals, listed = text.partition("=")
     try:
         values = recipe_file.parse_yaml(listed)[1] if equals else None

@@ -96,7 +96,7 @@ def index_passages(table: pa.Table, ids: Iterable[tuple[str, str, str]]) -> Pass
     by_id: dict[str, list[int]] = {}
     for corpus, path, doc_id in ids:
         if (corpus, path) in at:
-            by_id.setdefault(_whole(doc_id), []).append(at[corpus, path])
+            by_id.setdefault(_whole_number(doc_id), []).append(at[corpus, path])
     whole: list[dict[str, list[str]]] = [{} for _ in _FORMS]
     ends: list[dict[str, list[str]]] = [{} for _ in _FORMS]
     for source, of_source in corpora.items():
@@ -117,24 +117,29 @@ def index_passages(table: pa.Table, ids: Iterable[tuple[str, str, str]]) -> Pass
     return Passages(table, documents, *places, file_of, whole, ends, folders)
 
 
-def take_apart(question: Question, passages: Passages) -> Sequence[Question]:
+def split_question(question: Question, passages: Passages) -> Sequence[Question]:
     """Splits a question whose cell lists several answers, unless the whole cell names one."""
     for column, marks in _BETWEEN.items():
         cell = getattr(question, column)
-        if cell is None or not isinstance(_alone(question, column, cell, passages), NotFound):
+        if cell is None or not isinstance(
+            _answers_of_cell(question, column, cell, passages), NotFound
+        ):
             continue
         for mark in marks:
             parts = [part.strip() for part in cell.split(mark) if part.strip()]
-            if any(not isinstance(_alone(question, column, p, passages), NotFound) for p in parts):
+            if any(
+                not isinstance(_answers_of_cell(question, column, p, passages), NotFound)
+                for p in parts
+            ):
                 return [
                     one
                     for part in parts
-                    for one in take_apart(question._replace(**{column: part}), passages)
+                    for one in split_question(question._replace(**{column: part}), passages)
                 ]
     return [question]
 
 
-def _alone(
+def _answers_of_cell(
     question: Question, column: str, cell: str, passages: Passages
 ) -> Sequence[int] | NotFound:
     """The answers by this cell alone; a quote is searched within the question's file or row."""
@@ -153,14 +158,14 @@ def find_answers(question: Question, passages: Passages) -> Sequence[int] | NotF
         return documents
     if question.quote is None:
         return [place for document in documents for place in passages.documents[document]]
-    forms = (question.quote, _plain(question.quote))
+    forms = (question.quote, _without_markup(question.quote))
     quotes = dict.fromkeys("".join(_words(quote)) for quote in forms)
     answers = {
         place: None
         for quote in quotes
         if quote
         for document in documents
-        for place in _holding(quote, document, passages)
+        for place in _passages_with_quote(quote, document, passages)
     }
     where = "no passage" if question.file is None else f"no passage of {question.file!r}"
     quote = question.quote if len(question.quote) <= 60 else question.quote[:59] + "…"
@@ -171,7 +176,7 @@ def _documents(question: Question, passages: Passages) -> Sequence[int] | NotFou
     """The documents with the question's file, its id, or both."""
     if question.file is None:
         doc_id = question.id or ""
-        documents = passages.ids.get(_whole(doc_id)) or passages.paths.get(doc_id)
+        documents = passages.ids.get(_whole_number(doc_id)) or passages.paths.get(doc_id)
         files = list(dict.fromkeys(passages.file_of[document] for document in documents or ()))
         if len(files) > 1:
             return NotFound("several_files", f"{question.id!r} is in {_listing(files)}")
@@ -187,7 +192,7 @@ def _documents(question: Question, passages: Passages) -> Sequence[int] | NotFou
         in_file = [document for source in sources for document in passages.files[source]]
     if question.id is None:
         return in_file
-    documents = [one for one in in_file if one in passages.ids.get(_whole(question.id), ())]
+    documents = [one for one in in_file if one in passages.ids.get(_whole_number(question.id), ())]
     what = f"no document of {question.file!r} has the id {question.id!r}"
     return documents or NotFound("no_document", what)
 
@@ -203,7 +208,7 @@ def _sources(name: str, passages: Passages) -> Sequence[str] | NotFound:
         longer = (
             whole[end]
             for end in _ends_of(slashed)
-            if end in whole and _above(slashed, end, folders)
+            if end in whole and _starts_above(slashed, end, folders)
         )
         sources = ends.get(slashed) if slashed not in whole else whole[slashed]
         sources = sources or next(longer, None)
@@ -219,13 +224,13 @@ def _listing(paths: Sequence[str]) -> str:
     return f"{len(paths):,} paths: {', '.join(paths[:_LISTED])}{rest}"
 
 
-def _above(path: str, end: str, folders: Set[str]) -> bool:
+def _starts_above(path: str, end: str, folders: Set[str]) -> bool:
     """Whether the path's beginning, before this end, is not a folder of the corpus."""
     before = path.removesuffix(end).strip("/").casefold()
     return folders.isdisjoint(_ends_of(before))
 
 
-def _holding(quote: str, document: int, passages: Passages) -> Iterator[int]:
+def _passages_with_quote(quote: str, document: int, passages: Passages) -> Iterator[int]:
     """The places of the document's passages that hold the quote or, if it spans several, a part."""
     places = passages.documents[document]
     text = passages.texts.get(document)
@@ -259,12 +264,12 @@ def _words(text: str) -> list[str]:
     return [word for word in _NO_WORD.split(unicodedata.normalize("NFKC", text).casefold()) if word]
 
 
-def _whole(name: str) -> str:
+def _whole_number(name: str) -> str:
     """A number without the `.0` that spreadsheets add."""
     return _WHOLE_NUMBER.sub(r"\1", name)
 
 
-def _plain(text: str) -> str:
+def _without_markup(text: str) -> str:
     """The text without tags and targets of links, with entities decoded."""
     return _LINK.sub(r"\1", decoded(_TAG.sub(" ", text)))
 

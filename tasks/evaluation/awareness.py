@@ -106,8 +106,8 @@ def run(work: Work) -> None:
     mentions = _mentions(work, sentences)
     pairs: list[_Pair] = []
     for kind in KINDS:
-        drawn = _drawn(work, kind, sentences, mentions)
-        complete = _without_others(work, _pairs_of(work, kind, drawn))
+        drawn = _draw(work, kind, sentences, mentions)
+        complete = _held_out_only(work, _make_pairs(work, kind, drawn))
         if len(complete) < LEAST_PAIRS:
             _too_few(work, kind, len(complete))
         else:
@@ -154,7 +154,7 @@ def _mentions(work: Work, sentences: pa.Table) -> pa.Table:
     return extract.mentions(extracted, ids).sort_by("mention_id")
 
 
-def _drawn(work: Work, kind: Kind, sentences: pa.Table, mentions: pa.Table) -> MethodInput:
+def _draw(work: Work, kind: Kind, sentences: pa.Table, mentions: pa.Table) -> MethodInput:
     """A seeded sample of the sentences that mention something of the kind, as a method's input."""
     config: AwarenessConfig = work.config
     named = mentions.filter(pc.equal(mentions["kind"], kind))["sentence_id"]
@@ -169,7 +169,7 @@ def _drawn(work: Work, kind: Kind, sentences: pa.Table, mentions: pa.Table) -> M
     return MethodInput(rows, np.arange(len(rows)), of_rows, replacements)
 
 
-def _pairs_of(work: Work, kind: Kind, method_input: MethodInput) -> list[_Pair]:
+def _make_pairs(work: Work, kind: Kind, method_input: MethodInput) -> list[_Pair]:
     """A negative and a positive pair for each anchor; an anchor without both is a reject."""
     negatives = _versions(work, _NEGATIVE[kind], method_input)
     first = _FIRST_POSITIVE[kind]
@@ -219,7 +219,7 @@ def _versions(work: Work, name: str, method_input: MethodInput) -> dict[int, _Pa
     return versions
 
 
-def _without_others(work: Work, pairs: list[_Pair]) -> list[_Pair]:
+def _held_out_only(work: Work, pairs: list[_Pair]) -> list[_Pair]:
     """The pairs of anchors from which no rule made a sentence that occurs in train or test."""
     if not pairs:
         return pairs

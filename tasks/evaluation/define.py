@@ -110,18 +110,18 @@ def run(work: Work) -> None:
         work.emit("rejects", rejects(STAGE.name, [None], "no_held_out", why, None))
         return
     ids, texts, owners = zip(*held, strict=True)
-    vectors = _encoded(work, "trained", texts)
+    vectors = _encode(work, "trained", texts)
     own_space = read_space(work.models["own_entries"])
     assert own_space.texts == space.texts, "both are made of the same definitions"
     arms: dict[str, Scorer] = {
         PROJECTION: _by_projection(work, vectors, space.matrix.numpy()),
         OWN_ENTRIES: by_cosine(
-            _encoded(work, "trained", texts, config.own), own_space.matrix.numpy()
+            _encode(work, "trained", texts, config.own), own_space.matrix.numpy()
         ),
     }
     # Independent components and word embeddings are not sentence vectors.
     if config.entries != "words" and config.ica is None:
-        before = _encoded(work, "encoder", texts, config.entries)
+        before = _encode(work, "encoder", texts, config.entries)
         arms[BEFORE] = by_cosine(before, space.matrix.numpy())
     by_words = _by_words(work, texts, space.entry_ids.tolist())
     arms |= {} if by_words is None else {WORDS: by_words}
@@ -183,7 +183,7 @@ def by_cosine(vectors: Any, matrix: Any) -> Scorer:
     return lambda some: (vectors[some] @ matrix.T) / np.maximum(lengths, 1e-12)
 
 
-def _encoded(work: Work, slot: str, texts: Sequence[str], pooling: Any = None) -> Any:
+def _encode(work: Work, slot: str, texts: Sequence[str], pooling: Any = None) -> Any:
     """The texts' vectors as the model gives them, (texts, width)."""
     from tercet.models.encoders.encoder import encode
 

@@ -17,7 +17,7 @@ def pairs_of_split(rows: Rows, split: str, max_pairs: int, seed: int) -> pa.Tabl
     In order of pair_id.
     """
     table = rows.table("document_pairs", _COLUMNS)
-    return _drawn(table.filter(pc.equal(table["split"], split)), max_pairs, seed)
+    return _draw(table.filter(pc.equal(table["split"], split)), max_pairs, seed)
 
 
 def questions_of_split(
@@ -30,9 +30,9 @@ def questions_of_split(
     table = table.filter(pc.equal(table["split"], split))
     for name in sorted(table["question"].unique().to_pylist()):
         of_name = table.filter(pc.equal(table["question"], name)).drop_columns(["question"])
-        yield name, _drawn(of_name, max_pairs, seed)
+        yield name, _draw(of_name, max_pairs, seed)
 
 
-def _drawn(pairs: pa.Table, max_pairs: int, seed: int) -> pa.Table:
+def _draw(pairs: pa.Table, max_pairs: int, seed: int) -> pa.Table:
     pairs = pairs.drop_columns(["split"]).sort_by("pair_id")
     return sample(pairs, "pair_id", max_pairs, seed, "evaluate")

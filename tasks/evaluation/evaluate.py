@@ -305,7 +305,7 @@ def evaluate_models(
     first: Before | None = None
     with tempfile.TemporaryDirectory(prefix="tercet-") as scratch:
         works = [
-            Work(config, seed, {}, {"model": path}, {}, resources, Path(scratch), _emit_nothing)
+            Work(config, seed, {}, {"model": path}, {}, resources, Path(scratch), _discard)
             for path in models.values()
         ]
         for work in works[1:]:
@@ -317,7 +317,7 @@ def evaluate_models(
     return pa.Table.from_pylist(rows, schema=COMPARED)
 
 
-def _emit_nothing(table: str, rows: pa.Table) -> None:
+def _discard(table: str, rows: pa.Table) -> None:
     """Discards tables: a comparison of models needs only their figures."""
 
 

@@ -20,7 +20,7 @@ from tercet.tasks.evaluation.answering_passages import (
     Passages,
     find_answers,
     index_passages,
-    take_apart,
+    split_question,
 )
 from tercet.tasks.evaluation.suites.layout import Split
 from tercet.tasks.evaluation.suites.own import RetrievalSource, TaskName
@@ -131,7 +131,7 @@ def _judge(
     left_out = [*questions.unusable, *questions.unread]
     pairs: dict[tuple[str, str, int], int] = {}
     judged: dict[tuple[str, str, frozenset[int]], Question] = {}
-    for row in (one for whole in questions.rows for one in take_apart(whole, passages)):
+    for row in (one for whole in questions.rows for one in split_question(whole, passages)):
         answers_of: Sequence[int] | NotFound = NotFound("no_document", "it names no document")
         if (row.file, row.id, row.quote) != (None, None, None):
             answers_of = find_answers(row, passages)

@@ -115,7 +115,7 @@ def run(work: Work) -> None:
     Slots: texts, of one or more generators about the same pairs; the models encoder and, for a
     perplexity, judge.
     """
-    ids, sources, targets, written = _written(work)
+    ids, sources, targets, written = _read_texts(work)
     copies = len(next(iter(written.values()))[0])
     beside: dict[str, Texts] = {
         **controls(ids, sources, targets, copies, work.seed),
@@ -125,7 +125,7 @@ def run(work: Work) -> None:
     arms: dict[_Arm, Texts] = {(None, name): texts for name, texts in beside.items()}
     arms |= {(name, GENERATOR): texts for name, texts in written.items()}
     cosines = _cosines(work, sources, targets, arms)
-    judged = _judged(work, arms)
+    judged = _judge(work, arms)
     values = {
         arm: generated.row_values(sources, targets, texts, cosines[arm])
         for arm, texts in arms.items()
@@ -154,7 +154,7 @@ def run(work: Work) -> None:
     work.emit("generator_metrics", pa.Table.from_pylist(rows, schema=GENERATOR_METRICS))
 
 
-def _written(work: Work) -> tuple[seeding.Ids, list[str], list[str], dict[str, list[list[str]]]]:
+def _read_texts(work: Work) -> tuple[seeding.Ids, list[str], list[str], dict[str, list[list[str]]]]:
     """Row ids, sources and targets of the pairs, and each generator's texts of them."""
     table = work.inputs["texts"].table("generator_texts")
     keys = [(name, "ascending") for name in ("generator", "row_id", "number")]
@@ -220,7 +220,7 @@ def _cosines(
     return by_arm
 
 
-def _judged(work: Work, arms: Mapping[_Arm, Texts]) -> dict[_Arm, tuple["Values", "Values"]]:
+def _judge(work: Work, arms: Mapping[_Arm, Texts]) -> dict[_Arm, tuple["Values", "Values"]]:
     """Losses and tokens of each row of each arm under the judge; empty without one."""
     if "judge" not in work.models:
         return {}

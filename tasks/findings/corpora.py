@@ -62,7 +62,7 @@ FROM outcomes JOIN units USING (corpus, unit) WHERE kind <> 'kept'
 GROUP BY corpus, kind, unit, units, kept"""
 
 
-def _holding(pattern: str) -> str:
+def _matching(pattern: str) -> str:
     """A query of the first sentences that match; the rest of the corpus is not read again."""
     first = f"SELECT text FROM sentences LIMIT {LOOKED_AT}"
     return counted(f"regexp_matches(text, {quoted(pattern)}, 'i')", first)
@@ -115,7 +115,7 @@ def _held_out(look: Look) -> Iterator[Row]:
             yield row | {"mend": remedy}
 
 
-def _tiny(look: Look) -> Iterator[Row]:
+def _tiny_splits(look: Look) -> Iterator[Row]:
     """Splits of all corpora that are too small, unless `held_out` warns already."""
     config: IngestConfig = look.work.config
     sentences = sum((one["sentence"] for one in _counts(look).values()), Counter[str]())
@@ -227,20 +227,20 @@ FINDINGS: Mapping[str, Sequence[Finding]] = {
         Finding("held_out", _held_out, "corpus {key!r}: of {total:,} documents {splits}", "{mend}"),
         Finding(
             "tiny_split",
-            _tiny,
+            _tiny_splits,
             "{key} has {count:,} of {total:,} sentences, too few to measure on",
             "add text, or raise ingest.{key}",
         ),
         Finding(
             "markup",
-            _holding(_MARKUP),
+            _matching(_MARKUP),
             "{count:,} of the first {total:,} sentences hold HTML tags or entities",
             "take them out of the source",
             _HELD,
         ),
         Finding(
             "boilerplate",
-            _holding(_BOILERPLATE),
+            _matching(_BOILERPLATE),
             "{count:,} of the first {total:,} sentences hold what stands on every page or message",
             "take it out of the source",
             _HELD,

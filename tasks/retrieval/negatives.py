@@ -58,7 +58,7 @@ class TrainPassages:
 def train_passages(work: Work) -> TrainPassages:
     """The passages of train that share no shingle with a text of dev or test, with what
     `work.config.by` searches. Raises BadInput if there are none."""
-    ids, passages = _trained_on(work)
+    ids, passages = _train_ids(work)
     if not len(ids):
         reason = "no passage is in the split train"
         if passages:
@@ -70,13 +70,13 @@ def train_passages(work: Work) -> TrainPassages:
         )
     vectors = words = None
     if work.config.by != "bm25":
-        ids, vectors = _laid_out(work, ids)
+        ids, vectors = _lay_out(work, ids)
     if work.config.by != "vectors":
         words = bm25.build(_texts(work, ids))
     return TrainPassages(ids, vectors, words)
 
 
-def _trained_on(work: Work) -> tuple[Ids, int]:
+def _train_ids(work: Work) -> tuple[Ids, int]:
     """The ids of these passages, sorted; and how many are in the split train."""
     with connection(work) as db:
         held_out = held_out_shingles(db, work)
@@ -106,7 +106,7 @@ def _texts(work: Work, ids: Ids) -> Iterator[str]:
             yield from (passage_text(context, text) for context, text in both)
 
 
-def _laid_out(work: Work, ids: Ids) -> tuple[Ids, Vectors]:
+def _lay_out(work: Work, ids: Ids) -> tuple[Ids, Vectors]:
     """The ids of these passages that have a vector, and a memory map of the vectors."""
     rows = work.inputs["passage_vectors"]
     stored = rows.table("passage_vectors", ["passage_id"])["passage_id"].to_numpy()
@@ -232,12 +232,12 @@ def run(work: Work) -> None:
         ).to_arrow_table()
     searched, vectors = work.once(train_passages), None
     if work.config.by != "bm25":
-        rows, vectors = _encoded(work, searched, rows)
+        rows, vectors = _encode(work, searched, rows)
     if not rows.num_rows:
         return
     anchors = rows["anchor"].combine_chunks().dictionary_encode()
     of = anchors.indices.to_numpy()
-    places, scores, scores_of_positives = _ranked(
+    places, scores, scores_of_positives = _rank(
         work, searched, anchors.dictionary.to_pylist(), of, rows, vectors
     )
     # The least similar positive of a query decides, as in sentence-transformers.
@@ -252,10 +252,12 @@ def run(work: Work) -> None:
             "score": scores[query, rank],
         }
     )
-    negatives = _apart(work, rows.append_column("query", pa.array(of, pa.int64())), negatives)
+    negatives = _without_answers(
+        work, rows.append_column("query", pa.array(of, pa.int64())), negatives
+    )
     highest = (least - work.config.margin * np.abs(least))[negatives["query"].to_numpy()]
     negatives = negatives.filter(pa.array(negatives["score"].to_numpy() <= highest))
-    _emit(work, rows, *_picked(work.config.k, of, negatives))
+    _emit(work, rows, *_pick(work.config.k, of, negatives))
 
 
 def _rows_sql(work: Work) -> str:
@@ -269,7 +271,7 @@ def _rows_sql(work: Work) -> str:
     )
 
 
-def _encoded(
+def _encode(
     work: Work, searched: TrainPassages, rows: pa.Table
 ) -> tuple[pa.Table, tuple[Vectors, Vectors]]:
     """The rows whose texts have vectors, and those of their anchors and positives, (rows, d)."""
@@ -299,7 +301,7 @@ def _encoded(
     return rows.filter(pa.array(finite)), (sides[0][finite], sides[1][finite])
 
 
-def _ranked(
+def _rank(
     work: Work,
     searched: TrainPassages,
     queries: list[str],
@@ -334,7 +336,7 @@ def _ranked(
     return places, scores, scores_of_positives
 
 
-def _apart(work: Work, rows: pa.Table, negatives: pa.Table) -> pa.Table:
+def _without_answers(work: Work, rows: pa.Table, negatives: pa.Table) -> pa.Table:
     """The first `_DEPTH` negatives of each query, without passages that may answer it."""
     same = "passage_id" if work.config.source == "queries" else "doc_id"
     # A passage has a line break between paragraphs; a positive has its original white space.
@@ -365,7 +367,7 @@ def _apart(work: Work, rows: pa.Table, negatives: pa.Table) -> pa.Table:
         ).to_arrow_table()
 
 
-def _picked(
+def _pick(
     k: int, of: npt.NDArray[np.int32], negatives: pa.Table
 ) -> tuple[npt.NDArray[np.int64], pa.Table]:
     """The row of each negative that is taken, and these negatives, in order of rows and ranks.

@@ -57,7 +57,7 @@ def run(work: Work) -> None:
     done, total = 0, rows.count("candidates")
     if not total:
         return
-    judge = work.once(_opened)
+    judge = work.once(_load)
     sentences = work.inputs["sentences"].table("sentences", ["sentence_id", "text"])
     columns = ["candidate_id", "sentence_id", "relation", "text"]
     for batch in rows.batches("candidates", columns, _ROWS):
@@ -68,7 +68,7 @@ def run(work: Work) -> None:
         work.resources.progress(done, total, "candidates")
 
 
-def _opened(work: Work) -> "Judge":
+def _load(work: Work) -> "Judge":
     from tercet.models.t5 import judge
 
     config: GenseConfig = work.config

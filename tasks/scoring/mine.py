@@ -142,8 +142,8 @@ def _queries(
     of, texts = positives["sentence_id"].to_numpy(), positives["text_id"].to_numpy()
     sentences, first, place = np.unique(of, return_index=True, return_inverse=True)
     docs = positives["doc_id"].to_numpy()[first]
-    vectors, of_sentence = _unit(stored, sentences)
-    other, has_vector = _unit(stored, texts)
+    vectors, of_sentence = _unit_vectors(stored, sentences)
+    other, has_vector = _unit_vectors(stored, texts)
     cosines = np.einsum("nd,nd->n", vectors[place], other)
     cosines[~(of_sentence[place] & has_vector)] = np.nan
     nth = np.arange(len(of)) - first[place]
@@ -156,12 +156,12 @@ def _blocks(pool: pa.Table, stored: StoredVectors) -> Iterator[tuple[Vectors, Id
     """The pool's vectors in blocks; a text without a stored vector is NaN, so never the nearest."""
     for start in range(0, pool.num_rows, _BLOCK):
         block = pool.slice(start, _BLOCK)
-        vectors, is_stored = _unit(stored, block["text_id"].to_numpy())
+        vectors, is_stored = _unit_vectors(stored, block["text_id"].to_numpy())
         vectors[~is_stored] = np.nan
         yield vectors, block["doc_id"].to_numpy()
 
 
-def _unit(stored: StoredVectors, ids: Ids) -> tuple[Vectors, npt.NDArray[np.bool_]]:
+def _unit_vectors(stored: StoredVectors, ids: Ids) -> tuple[Vectors, npt.NDArray[np.bool_]]:
     """Unit vectors of these texts in their order, and which of them are stored."""
     distinct, place = np.unique(ids, return_inverse=True)
     stored_ids, vectors = stored.find(distinct)

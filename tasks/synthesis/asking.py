@@ -49,8 +49,8 @@ def sampling_of(model: LlmSettings | Sampling, overrides: Mapping[str, Any]) -> 
 
 
 # Worked examples by kind of query; the kind is "" for a method without kinds.
-Shown: TypeAlias = Mapping[str, tuple[Shot, ...]]
-NOTHING: Shown = MappingProxyType({})
+ShotsByKind: TypeAlias = Mapping[str, tuple[Shot, ...]]
+NO_SHOTS: ShotsByKind = MappingProxyType({})
 
 
 class Refusal(NamedTuple):
@@ -70,7 +70,7 @@ def requests(
     sampling: Sampling,
     schema: Mapping[str, Any] | None = None,
     refuse: Callable[[Refusal], None] = lambda refusal: None,
-    shots: Shown = NOTHING,
+    shots: ShotsByKind = NO_SHOTS,
 ) -> Iterator[Request]:
     """The rows of `ASKED` as requests, in order; each is rendered as it is taken.
 
@@ -121,7 +121,7 @@ def ask(
     template: templates.Template | None,
     sampling: Sampling,
     schema: Mapping[str, Any] | None = None,
-    shots: Shown = NOTHING,
+    shots: ShotsByKind = NO_SHOTS,
 ) -> None:
     """Asks about the rows of `ASKED` and emits `generations` in their order.
 

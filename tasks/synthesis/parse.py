@@ -97,16 +97,16 @@ def run(work: Work) -> None:
     if not generations.num_rows:
         return
     # Parts of the same sentences follow each other, so `once` reads these files once.
-    ids, digests = work.once(_sources, tuple(work.inputs["sentences"].files("sentences")))
+    ids, digests = work.once(_source_digests, tuple(work.inputs["sentences"].files("sentences")))
     sentence_ids = generations["sentence_id"].to_numpy()
     at = np.searchsorted(ids, sentence_ids).clip(max=max(len(ids) - 1, 0))
     is_sentence = ids[at] == sentence_ids if len(ids) else np.zeros(len(sentence_ids), dtype=bool)
     source = digests[at] if len(ids) else sentence_ids
     source_digests = pa.array(source, mask=~is_sentence)
     texts, answer_fault = _texts(generations, work.inputs["sentences"])
-    judged = _judged(generations, texts, answer_fault, source_digests, config, work)
+    judged = _judge(generations, texts, answer_fault, source_digests, config, work)
     good = pc.is_null(judged["reason"])
-    anchors, texts = _sides(generations, texts, work.inputs["sentences"])
+    anchors, texts = _anchors_and_texts(generations, texts, work.inputs["sentences"])
     chosen, accepted = generations.filter(good), judged.filter(good)
     candidates = {
         "candidate_id": accepted["candidate_id"],
@@ -161,7 +161,7 @@ def _texts(generations: pa.Table, sentences: Rows) -> tuple[pa.ChunkedArray, pa.
     return answers, pa.table(answer_fault, names)
 
 
-def _sides(
+def _anchors_and_texts(
     generations: pa.Table, answers: pa.ChunkedArray, sentences: Rows
 ) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
     """The anchor of each candidate (null: its sentence) and its text.
@@ -178,7 +178,7 @@ def _sides(
     return pc.if_else(swapped, answers, passages), pc.if_else(swapped, sources, answers)
 
 
-def _judged(
+def _judge(
     generations: pa.Table,
     texts: pa.ChunkedArray,
     answer_fault: pa.Table,
@@ -272,7 +272,7 @@ _JUDGED = rf"""
     FROM judged ORDER BY place"""
 
 
-def _sources(work: Work, files: tuple[str, ...]) -> tuple[seeding.Ids, seeding.Ids]:
+def _source_digests(work: Work, files: tuple[str, ...]) -> tuple[seeding.Ids, seeding.Ids]:
     """Sorted sentence ids and the digests of their texts, 16 bytes a sentence."""
     with connection(work, threads=1) as db:
         query = f"""

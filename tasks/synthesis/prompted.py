@@ -92,7 +92,7 @@ def run(work: Work) -> None:
     assert config.llm is not None
     template = template_of(config)
     sampling = asking.sampling_of(config.llm, config.params)
-    ask_anchors(work, template, sampling, _shown(config, template))
+    ask_anchors(work, template, sampling, _shots(config, template))
 
 
 def asks(work: Work) -> Iterator[Request]:
@@ -100,14 +100,14 @@ def asks(work: Work) -> Iterator[Request]:
     config: SynthesiseConfig = work.config
     assert config.llm is not None
     template, sampling = template_of(config), asking.sampling_of(config.llm, config.params)
-    shown = _shown(config, template)
+    shots = _shots(config, template)
     for questions in generated(work):
         yield from asking.requests(
-            questions, config.method, work.seed, template, sampling, shots=shown
+            questions, config.method, work.seed, template, sampling, shots=shots
         )
 
 
-def _shown(config: SynthesiseConfig, template: templates.Template) -> asking.Shown:
+def _shots(config: SynthesiseConfig, template: templates.Template) -> asking.ShotsByKind:
     examples = examples_of(config, template)
     return {kind: tuple(one.shot for one in of_kind) for kind, of_kind in examples.items()}
 
@@ -116,7 +116,7 @@ def ask_anchors(
     work: Work,
     template: templates.Template | None,
     sampling: Sampling,
-    shown: asking.Shown = asking.NOTHING,
+    shots: asking.ShotsByKind = asking.NO_SHOTS,
 ) -> None:
     """Asks about the anchors of one part; without a template the prompts are bare sentences."""
     method = work.config.described
@@ -132,7 +132,7 @@ def ask_anchors(
             questions=questions,
             template=template,
             sampling=sampling,
-            shots=shown,
+            shots=shots,
         )
 
 

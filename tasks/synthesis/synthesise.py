@@ -67,7 +67,7 @@ def generated(work: Work) -> Iterator[pa.Table]:
     config: SynthesiseConfig = work.config
     method = config.described
     params = method.params.model_validate(config.params)
-    read = _read(work)
+    read = _read_rows(work)
     mentions = None
     if "mentions" in method.needs:
         mentions = work.inputs["mentions"].table("mentions", _MENTIONS)
@@ -77,10 +77,10 @@ def generated(work: Work) -> Iterator[pa.Table]:
     replacements = None
     if method.open_graph is not None:
         # Rebuilding it for each part takes seconds.
-        replacements = work.once(_opened, method.open_graph)
+        replacements = work.once(_open_graph, method.open_graph)
     places = None
     if method.open_passages is not None:
-        places = work.once(_placed, method.open_passages)
+        places = work.once(_open_passages, method.open_passages)
     pool = _pool(work) if "pool" in method.needs else None
 
     def refuse(rows: pa.Table) -> Callable[[int, Exception], None]:
@@ -94,7 +94,7 @@ def generated(work: Work) -> Iterator[pa.Table]:
         rows = read.slice(start, stop - start)
         rows = rows.filter(pc.equal(rows["split"], "train")).combine_chunks()
         ids = rows["sentence_id"].to_numpy()
-        mask = _chosen(work, rows)
+        mask = _row_mask(work, rows)
         if config.corpora:
             mask &= np.isin(rows["corpus"].to_pylist(), config.corpora)
         if config.weight < 1:
@@ -115,14 +115,14 @@ def generated(work: Work) -> Iterator[pa.Table]:
             work.resources.progress(stop, len(read), method.each)
 
 
-def _read(work: Work) -> pa.Table:
+def _read_rows(work: Work) -> pa.Table:
     """The rows of one part; a passage's id is named sentence_id."""
     each = work.config.described.each
     rows = work.inputs[each].table(each, _COLUMNS[each])
     return rows.rename_columns(["sentence_id", *rows.column_names[1:]])
 
 
-def _chosen(work: Work, rows: pa.Table) -> npt.NDArray[np.bool_]:
+def _row_mask(work: Work, rows: pa.Table) -> npt.NDArray[np.bool_]:
     """Which of these rows are anchors, or passages that are asked about."""
     if work.config.described.each == "sentences":
         return anchor_mask(rows, work.inputs["anchors"].table("anchors"), work.seed)
@@ -178,7 +178,7 @@ def _generations(work: Work, method: Method, outputs: pa.Table) -> pa.Table:
         "detail": outputs["detail"],
     }
     if method.each == "passages":
-        read = _read(work)
+        read = _read_rows(work)
         at = pc.index_in(outputs["sentence_id"], read["sentence_id"].combine_chunks())
         columns["passage"] = read["text"].combine_chunks().take(at.combine_chunks())
         columns["as_anchor"] = pa.repeat(method.as_anchor, rows)
@@ -186,11 +186,11 @@ def _generations(work: Work, method: Method, outputs: pa.Table) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=GENERATIONS)
 
 
-def _placed(work: Work, open_passages: Callable[..., Any]) -> Any:
+def _open_passages(work: Work, open_passages: Callable[..., Any]) -> Any:
     return open_passages(work.inputs["every_passage"].batches("passages", ["source", "context"]))
 
 
-def _opened(work: Work, open_graph: Callable[..., Any]) -> Any:
+def _open_graph(work: Work, open_graph: Callable[..., Any]) -> Any:
     graph = work.inputs["graph"]
     return open_graph(graph.table("kg_nodes"), graph.batches("kg_edges"))
 

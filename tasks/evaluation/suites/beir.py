@@ -169,7 +169,7 @@ def find_retrieval_files(
     return {
         f"{SUITE}/{name}/{inside}": path
         for name, one in sets.items()
-        for split in _judged(one, splits)
+        for split in _judged_splits(one, splits)
         for inside, path in beir_files(Path(one.source).expanduser(), getattr(one, split)).items()
     }
 
@@ -184,11 +184,11 @@ def read_retrieval_sets(
     return [
         read_beir(name, Path(one.source).expanduser(), split, getattr(one, split))
         for name, one in sets.items()
-        for split in _judged(one, splits)
+        for split in _judged_splits(one, splits)
     ]
 
 
-def _judged(one: RetrievalSource, splits: Sequence[Split]) -> list[Split]:
+def _judged_splits(one: RetrievalSource, splits: Sequence[Split]) -> list[Split]:
     """The splits that have judgements; if none has, the first, so that its file is reported."""
     order: Sequence[Split] = ("test", "dev")
     ordered = [split for split in order if split in splits]

@@ -128,7 +128,7 @@ def read_questions(one: RetrievalSource) -> Questions:
             grades = next(iter(cells.get("grade", [])), None)
             grade = 1 if grades is None or unread else _grade(grades)
             assert grade is not None
-            answers = _together([cells.get(ours, []) for ours in ("file", "id", "quote")])
+            answers = _combine([cells.get(ours, []) for ours in ("file", "id", "quote")])
             question = fold(str(text))
             rows += [
                 Question(row.number, question, split, file, own_id, quote, grade)
@@ -170,7 +170,7 @@ def _labels(cell: object) -> list[str]:
     return [label for label in labels if label]
 
 
-def _together(cells: Sequence[list[str]]) -> Iterator[tuple[str | None, ...]]:
+def _combine(cells: Sequence[list[str]]) -> Iterator[tuple[str | None, ...]]:
     """The answers of a row: lists of equal length are paired, others combined in every way."""
     columns: list[list[str | None]] = [[*some] or [None] for some in cells]
     most = max(map(len, columns))

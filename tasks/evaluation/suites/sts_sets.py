@@ -66,7 +66,7 @@ def read_sets(
             where = f" of split {' or '.join(splits)}" if any(pairs.values()) else ""
             raise BadInput(
                 "no_rows",
-                f"{one.source} has no pair{where} that can be used{_why(skipped)}: correct its "
+                f"{one.source} has no pair{where} that can be used{_reasons(skipped)}: correct its "
                 f"columns of texts, numbers or `{SPLIT}`, or measure another split.",
             )
         for split in chosen:
@@ -77,8 +77,8 @@ def read_sets(
                     fault = f"all {len(scores)} pairs of split {split} have the score {scores[0]:g}"
                 raise BadInput(
                     "no_rows",
-                    f"{one.source}: {fault}{_why(skipped)}; a rank correlation needs {FEWEST} or "
-                    "more, of different scores.",
+                    f"{one.source}: {fault}{_reasons(skipped)}; a rank correlation needs {FEWEST} "
+                    "or more, of different scores.",
                 )
             part = ScoredPairs(name, first, second, np.array(scores, dtype=np.float64))
             tasks.append(ScoredTask(name, split, (part,), skipped, SUITE))
@@ -88,10 +88,10 @@ def read_sets(
 
 def describe_skipped(task: ScoredTask) -> str:
     """How many rows of the task's file were left out, and why."""
-    return f"{task.name}: {_why(task.skipped)[2:-1]}"
+    return f"{task.name}: {_reasons(task.skipped)[2:-1]}"
 
 
-def _why(skipped: Skipped) -> str:
+def _reasons(skipped: Skipped) -> str:
     if not skipped:
         return ""
     reasons = Counter(reason for reason, *_ in skipped).most_common()

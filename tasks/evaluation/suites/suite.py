@@ -27,7 +27,9 @@ def task_names(names: Sequence[str]) -> tuple[str, ...]:
     Raises: BadInput for any other name.
     """
     for name in names:
-        prefixed = any(name.startswith(p) and _is_plain(name.removeprefix(p)) for p in _PREFIXES)
+        prefixed = any(
+            name.startswith(p) and _is_file_name(name.removeprefix(p)) for p in _PREFIXES
+        )
         if name not in (*_NAMED, *GROUPS) and not prefixed:
             raise BadInput(
                 "unknown_name",
@@ -80,7 +82,7 @@ def suite_files(
     Only STS-B and SICK-R have a split besides `test`. Raises: BadInput for a missing file.
     """
     files: dict[str, Path] = {}
-    for kind, name, read_splits in _chosen(directory, names, splits):
+    for kind, name, read_splits in _find_tasks(directory, names, splits):
         if read_splits and not name.startswith(MTEB):
             files |= kind.files(suite_root(directory), name, read_splits)
     return files
@@ -104,7 +106,7 @@ def read_suite(
         one of the splits.
     """
     suite_files(directory, names, splits)
-    chosen = list(_chosen(directory, names, splits))
+    chosen = list(_find_tasks(directory, names, splits))
     local = any(not name.startswith(MTEB) for _, name, read_splits in chosen if read_splits)
     root = suite_root(directory) if local else directory
     tasks = [
@@ -125,7 +127,7 @@ def read_suite(
     return tasks
 
 
-def _chosen(
+def _find_tasks(
     directory: Path, names: Sequence[str], splits: Sequence[Split]
 ) -> Iterator[tuple[Kind, str, list[Split]]]:
     """The kind of each task, its name within the kind, and the splits that the kind has."""
@@ -139,6 +141,6 @@ def _chosen(
             yield reranking.KIND, name, [split for split in splits if split == "test"]
 
 
-def _is_plain(name: str) -> bool:
+def _is_file_name(name: str) -> bool:
     """Whether it can only be the name of a file in the folder itself."""
     return bool(name) and not name.startswith(".") and not set(name) & set("/\\")

@@ -168,7 +168,7 @@ def _read_two_files(paths: Sequence[Path]) -> Examples:
     texts: list[str] = []
     labels: list[int] = []
     for label in (1, 0):
-        class_texts = [_blanks(line) or _EMPTY for line in lines(paths[label], _LATIN)]
+        class_texts = [_single_spaced(line) or _EMPTY for line in lines(paths[label], _LATIN)]
         whole = sum(text != _EMPTY for text in class_texts)
         if whole < _LEAST:
             raise BadInput(
@@ -230,7 +230,7 @@ def _examples(path: Path, rows: Sequence[tuple[Any, ...]], classes: Sequence[str
                 f"{', '.join(classes)}.",
             )
         labels.append(classes.index(label.strip()))
-        sides.append([_blanks(text) for text in texts])
+        sides.append([_single_spaced(text) for text in texts])
     first, *second = map(tuple, zip(*sides, strict=True))
     return Examples(first, np.array(labels, dtype=np.int64), *second)
 
@@ -246,7 +246,7 @@ def _check_classes(path: Path, train: Examples, classes: Sequence[str], least: i
             )
 
 
-def _blanks(text: str) -> str:
+def _single_spaced(text: str) -> str:
     return " ".join(text.split())
 
 

@@ -106,11 +106,11 @@ def test_contamination_is_counted_by_level(whole: tuple[Subject, ...]) -> None:
 
 
 def test_the_plane_is_a_draw_with_a_sign_for_each_method(whole: tuple[Subject, ...]) -> None:
-    (chart,) = of(projection.plane(whole), Chart)
+    (chart,) = of(projection.candidate_map(whole), Chart)
     points = chart.spec["data"]["values"]
     assert len(points) == 30 * 3
     assert {p["method"] for p in points} == {"source", "next_sentences", "entity_swap"}
-    again = of(projection.plane(whole), Chart)[0].spec["data"]["values"]
+    again = of(projection.candidate_map(whole), Chart)[0].spec["data"]["values"]
     assert again == points
 
 
