@@ -40,7 +40,7 @@ _REQUESTS = 200
 _PROMPTS = 2000
 # The first n multiples of it, modulo 1, are evenly spread for any n.
 _GOLDEN = 0.6180339887498949
-# Good enough to decide whether to start.
+# Exact enough for the decision whether to start.
 _CHARACTERS_A_TOKEN = 4.0
 
 
@@ -139,7 +139,7 @@ NEVER = "never run here"
 class PlannedStep:
     """The plan for one step.
 
-    state: reuse, resume, run or unknown. why: the changed components, in words.
+    state: reuse, resume, run or unknown. why: the changed components.
     parts: the numbers of existing parts and of all parts, if known in advance.
     rows: rows of its inputs; None while these do not exist yet.
     seconds: its estimated time, from earlier times in this store; None without such times.

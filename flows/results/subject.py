@@ -109,7 +109,7 @@ class Subject:
 def open_runs(store: Store, refs: Sequence[str | None]) -> Iterator[tuple[Subject, ...]]:
     """The runs with these names, one or two. Raises UnknownRef.
 
-    None means the newest that is done; where none is, the newest.
+    None means the newest run that is done, else the newest.
     """
     done = (run["run_id"] for run in runs.list_runs(store) if run["state"] == "done")
     resolved = [runs.resolve_run(store, next(done, None) if ref is None else ref) for ref in refs]

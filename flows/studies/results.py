@@ -70,8 +70,8 @@ class Row:
 class Results:
     """The table. best: the index of the row that is best on dev; None without figures on dev.
 
-    on_dev: whether every arm was to be measured on dev. few_on_dev: whether dev has too few
-    questions to choose by.
+    over: what intervals are over, `seeds` or `queries`. on_dev: whether every arm was to be
+    measured on dev. few_on_dev: whether dev has too few questions to choose by.
     """
 
     metric: Metric
