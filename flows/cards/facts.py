@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 def render(template: str, metadata: Mapping[str, Any], values: Mapping[str, Any]) -> str:
     """A card: front matter between two lines of dashes, then the filled template."""
-    filled = {name: value for name, value in metadata.items() if value not in (None, [], {}, "")}
-    front = as_yaml(public_values(filled))
+    items = public_values(metadata).items()
+    front = as_yaml({name: value for name, value in items if value not in (None, [], {}, "")})
     body = _environment().get_template(f"{template}.md.jinja").render(**values)
     body = re.sub(r"\n{3,}", "\n\n", body).strip()
     return f"---\n{front}---\n\n{public(body)}\n"
