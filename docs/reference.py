@@ -27,7 +27,7 @@ from tercet.models.generation import DETAIL
 from tercet.storage.catalog.snapshot import METADATA
 from tercet.tasks.config import description_of
 from tercet.tasks.findings.answers import NO_TEXT, UNLIKE
-from tercet.tasks.findings.looking import FINDINGS, KEPT
+from tercet.tasks.findings.registry import FINDINGS, KEPT
 from tercet.tasks.findings.trainings import BEFORE
 from tercet.tasks.reasons import REASONS
 from tercet.tasks.stages import Described, described, known_schemas, stages

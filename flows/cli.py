@@ -24,13 +24,13 @@ FormatOption: TypeAlias = Annotated[Literal["table", "csv", "json"], Option("--f
 TableOrJsonOption: TypeAlias = Annotated[Literal["table", "json"], Option("--format")]
 CronOption = Annotated[str | None, Option("--cron", help='e.g. "0 3 * * *"')]
 TimezoneOption = Annotated[
-    str | None, Option("--timezone", help="of --cron, by name; default: the machine's")
+    str | None, Option("--timezone", help="time zone of --cron; default: this machine's")
 ]
 
 
-def show_version(asked: bool) -> None:
+def show_version(show: bool) -> None:
     """Prints Tercet's version and ends."""
-    if asked:
+    if show:
         typer.echo(f"tercet {metadata.version('tercet')}")
         raise typer.Exit
 
@@ -55,33 +55,35 @@ def arguments(
 
 
 def of_a_recipe(*without: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Gives a command the options of `arguments`, but those; it gets what they make, first."""
+    """Adds the options of `arguments`, except `without`; the command gets RunArguments first."""
     shared = signature(arguments).parameters
-    taken = [parameter for name, parameter in shared.items() if name not in without]
+    shared_parameters = [parameter for name, parameter in shared.items() if name not in without]
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         @wraps(command)
-        def called(**given: Any) -> None:
-            named = {parameter.name: given.pop(parameter.name) for parameter in taken}
-            command(arguments(**named), **given)
+        def called(**options: Any) -> None:
+            named = {parameter.name: options.pop(parameter.name) for parameter in shared_parameters}
+            command(arguments(**named), **options)
 
-        own = list(signature(command).parameters.values())[1:]
-        asked = [one.replace(kind=one.KEYWORD_ONLY) for one in (*taken, *own)]
-        called.__signature__ = Signature(asked)  # type: ignore[attr-defined]
+        own_parameters = list(signature(command).parameters.values())[1:]
+        parameters = [
+            one.replace(kind=one.KEYWORD_ONLY) for one in (*shared_parameters, *own_parameters)
+        ]
+        called.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
         return called
 
     return decorate
 
 
 def check_words(words: Sequence[str]) -> None:
-    """Raises BadInput for a word that is not UTF-8, as file names may be: no recipe can hold it."""
+    """Raises BadInput for an argument that is not UTF-8, which a file name need not be."""
     from tercet.tasks.stage import BadInput
 
-    for said in (os.fsencode(word).decode("utf-8", "backslashreplace") for word in words):
-        if said not in words:
+    for printed in (os.fsencode(word).decode("utf-8", "backslashreplace") for word in words):
+        if printed not in words:
             raise BadInput(
                 "bad_value",
-                f"The argument {said!r} is not UTF-8: rename the file, or name its folder.",
+                f"The argument {printed!r} is not UTF-8: rename the file, or name its folder.",
             )
 
 
@@ -99,7 +101,7 @@ def _options(
     version: Annotated[
         bool, Option("--version", callback=show_version, is_eager=True, help="show the version")
     ] = False,
-    debug: Annotated[bool, Option("--debug", help="show tracebacks; of every command")] = False,
+    debug: Annotated[bool, Option("--debug", help="show tracebacks, for any command")] = False,
 ) -> None:
     """Options of `tercet` itself."""
 
@@ -255,7 +257,7 @@ def du(
     format_: FormatOption = "table",
     store: StoreOption = STORE,
 ) -> None:
-    """Show what takes the room in a store, by step and by run."""
+    """Show what takes up space in a store, by step and by run."""
     from tercet.flows.commands.store import show_room
 
     show_room(store, format_)
@@ -268,7 +270,7 @@ def rm(
 ) -> None:
     """Remove runs.
 
-    What they alone used goes with the next `tercet gc --delete`.
+    `tercet gc --delete` then removes what only they used.
     """
     from tercet.flows.commands.store import remove_runs
 
@@ -313,7 +315,7 @@ def gc(
 ) -> None:
     """List what no run and no tag uses any more.
 
-    Answers of language models stay, and what is younger than a day.
+    Language models' answers, and anything younger than a day, stay.
     """
     from tercet.flows.commands.store import collect_garbage
 
@@ -369,7 +371,7 @@ def evaluate(
 def define(
     texts: Annotated[list[str], Argument(help="descriptions, each in quotation marks")],
     model: Annotated[str, Option("--model", help="a step trained on definitions")] = "train",
-    part: Annotated[str | None, Option("--part", help="of a phase with several of them")] = None,
+    part: Annotated[str | None, Option("--part", help="if the phase has several")] = None,
     count: Annotated[int, Option("--count", min=1, help="entries per description")] = 10,
     format_: TableOrJsonOption = "table",
     store: StoreOption = STORE,
@@ -399,7 +401,7 @@ def search(
 ) -> None:
     """Search in a run's passages, before and after training.
 
-    Beside BM25; needs `ingest.passages` in the recipe.
+    Also by BM25; needs `ingest.passages` in the recipe.
     """
     from tercet.flows.commands.search import search_passages
 
@@ -411,7 +413,7 @@ def encode(
     table: Annotated[str, Argument(help="a file with a text in each row: .csv, .jsonl, .parquet")],
     output: Annotated[str, Option("-o", "--output", help="where to write")] = "vectors.parquet",
     column: Annotated[
-        str | None, Option("--column", help="of the texts; default: what reads like text")
+        str | None, Option("--column", help="the texts; default: the column that reads like text")
     ] = None,
     model: Annotated[
         str | None, Option("--model", help="a directory, hub name or ref; default: the run's last")
@@ -421,7 +423,7 @@ def encode(
 ) -> None:
     """Write the vectors of a table's texts to a Parquet file.
 
-    By a run's encoder or any other.
+    With a run's encoder or any other.
     """
     from tercet.flows.commands.encode import encode_table
 
@@ -441,7 +443,7 @@ def export(
     push: Annotated[str | None, Option("--push", help="upload to OWNER/NAME")] = None,
     public: Annotated[bool, Option("--public", help="make the upload public")] = False,
     anyway: Annotated[
-        bool, Option("--anyway", help="also an encoder that is worse than the untouched one")
+        bool, Option("--anyway", help="even an encoder that is worse than the untouched one")
     ] = False,
     store: StoreOption = STORE,
     run_ref: RunOption = None,
@@ -449,7 +451,7 @@ def export(
     """Write an encoder, a table, the graph or questions to files.
 
     For use without Tercet; encoders and tables come with a card. `beir` writes passages and
-    questions in BEIR's layout, `search` what searches in the passages.
+    questions in BEIR's layout, `search` a program that searches the passages.
     """
     from tercet.flows.commands.export import export as export_ref
 
@@ -521,10 +523,10 @@ def serve(
 def deploy(
     arguments: RunArguments,
     pool: Annotated[str, Option("--pool", help="the work pool of synthesis")] = "tercet",
-    gpu_pool: Annotated[str | None, Option("--gpu-pool", help="that of training")] = None,
+    gpu_pool: Annotated[str | None, Option("--gpu-pool", help="the pool of training")] = None,
     cron: CronOption = None,
     timezone: TimezoneOption = None,
-    notify: Annotated[str | None, Option("--notify", help="a block told of failures")] = None,
+    notify: Annotated[str | None, Option("--notify", help="a block to notify of failures")] = None,
 ) -> None:
     """Put a recipe on your Prefect server.
 

@@ -1,4 +1,4 @@
-"""Times, sizes, figures and texts of others as people read them, wherever they are shown."""
+"""Formats times, sizes, figures and texts of others for people."""
 
 import re
 import sys
@@ -69,18 +69,18 @@ def shorten(text: str | None, most: int = LONGEST) -> str:
 
 
 # Controls, marks that print nothing or turn the direction of a line, and halves of characters.
-_OBEYED = re.compile(
+_UNPRINTABLE = re.compile(
     "[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u200b\\u200e\\u200f\\u2028-\\u202e\\u2060-\\u2069\\ufeff\\ud800-\\udfff]"
 )
 
 
 def printable(text: str) -> str:
-    """The text with such characters escaped; line breaks and tabs stay."""
-    return _OBEYED.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    """The text with unprintable characters escaped; line breaks and tabs stay."""
+    return _UNPRINTABLE.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def waits(holder: str) -> None:
-    """Says on standard error what a command waits for: the `waiting` of `locks.hold`."""
+    """Prints to standard error whom a command waits for; an argument `waiting` of `locks.hold`."""
     print(printable(f"waits for {holder}"), file=sys.stderr, flush=True)
 
 
@@ -98,5 +98,5 @@ class _Screen:
 
 
 def standard_output() -> IO[bytes]:
-    """For rows in a format of data: as they are in a pipe, printable on a terminal."""
+    """A stream for rows of data: unchanged into a pipe, printable on a terminal."""
     return cast("IO[bytes]", _Screen()) if sys.stdout.isatty() else sys.stdout.buffer

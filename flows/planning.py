@@ -1,10 +1,10 @@
-"""What a run would do, why, and what it would ask; nothing is run or fetched, no model is loaded.
+"""Plans a run: what it would do, why, and what it would ask, without running or fetching anything.
 
 The pool of answers is opened only if a step will ask; that may seal the journals of dead runs.
 
-Requests to language models and fitted generators are estimated: once the inputs of a step exist,
-its prompts are rendered for the rows of some parts, and a sample of them is counted. The length and
-speed of answers are taken from the store's pool.
+Requests to language models and fitted generators are estimated: if a step's inputs exist, its
+prompts are rendered for the rows of some parts, and a sample of them is counted. The length and
+speed of answers come from the store's pool.
 """
 
 import tempfile
@@ -34,13 +34,13 @@ from tercet.storage.store import Store, is_store, open_store, work_of
 from tercet.tasks.findings.warning import age
 from tercet.tasks.stage import Planned, Resources, Work
 
-# Parts to sample, or more until there are this many requests; prompts to count.
+# Parts to sample (more, until there are this many requests), and prompts to count.
 _PARTS = 8
 _REQUESTS = 200
 _PROMPTS = 2000
-# Any number of its multiples, modulo 1, is evenly spread.
+# The first n multiples of it, modulo 1, are evenly spread for any n.
 _GOLDEN = 0.6180339887498949
-# Good enough to decide whether to start.
+# Exact enough for the decision whether to start.
 _CHARACTERS_A_TOKEN = 4.0
 
 
@@ -48,9 +48,9 @@ _CHARACTERS_A_TOKEN = 4.0
 class Estimate:
     """The estimated requests of one step.
 
-    requests: rows to ask about, of which the pool has answered `answered`. prompt_tokens,
-    answer_tokens: of the rest. Without earlier answers of the method, their maximum length counts
-    (`known_length` false). sampled: prompts behind these figures.
+    requests: rows to ask about. answered: those whose answer is in the pool. prompt_tokens,
+    answer_tokens: of the others. known_length: false if the method has no earlier answers, so that
+    the maximum length of answers counts. sampled: prompts behind these figures.
     seconds, money: None if no rate or price is known.
     """
 
@@ -65,16 +65,13 @@ class Estimate:
 
 
 def estimate(recipe: Recipe, order: PartOrder, pool: Pool) -> Estimate:
-    """The estimate for the step of this order; nothing is sent, and nothing is written.
-
-    (Opening the pool, which the caller does, may seal the journals of dead runs.)
-    """
+    """The estimate for the step of this order; nothing is sent or written."""
     config = order.step.config
     who = identity(config, order.components)
     sampled, all_rows = _sampled(order)
     keyed = list(digested(sampled, "", config, who))
-    known = pool.find([request.digest for request in keyed])
-    missing = [request for request in keyed if request.digest not in known]
+    answered = pool.find([request.digest for request in keyed])
+    missing = [request for request in keyed if request.digest not in answered]
     scale = all_rows / len(keyed) if keyed else 0.0
     prompts = [len(text) for r in missing for text in (*sum(r.shots, ()), r.prompt)]
     longest = sum(request.sampling.max_tokens for request in missing)
@@ -101,23 +98,23 @@ def _sampled(order: PartOrder) -> tuple[list[Request], float]:
 
     The other parts are assumed to have as many as the sampled ones.
     """
-    found: list[Request] = []
+    sample: list[Request] = []
     count, every = 0, 1
     sources = spread(list(order.driving))
     for number, source in enumerate(sources, start=1):
         for request in requests_of(order, source):
             if count % every == 0:
-                found.append(request)
+                sample.append(request)
             count += 1
-            if len(found) == 2 * _PROMPTS:
-                found, every = found[::2], 2 * every
+            if len(sample) == 2 * _PROMPTS:
+                sample, every = sample[::2], 2 * every
         if number >= _PARTS and count >= _REQUESTS:
-            return found, count * len(sources) / number
-    return found, count
+            return sample, count * len(sources) / number
+    return sample, count
 
 
 def spread(sources: Sequence[str]) -> list[str]:
-    """The items in an order of which every prefix is spread evenly over all of them."""
+    """The items in an order whose every prefix is spread evenly over all of them."""
     places = sorted(range(len(sources)), key=lambda place: place * _GOLDEN % 1)
     return [sources[place] for place in places]
 
@@ -130,7 +127,7 @@ def requests_of(order: PartOrder, source: str) -> Iterator[Request]:
 
 
 def work_on(order: PartOrder, source: str) -> Work:
-    """What the stage would be given for the part made from this file; nothing is emitted."""
+    """The work that the stage would get for the part made from this file; nothing is emitted."""
     reads = parts.reads(order.step, order.inputs, order.driving[source])
     return order.work(reads, {}, Path(), lambda table, rows: None, order.resources)
 
@@ -142,12 +139,12 @@ NEVER = "never run here"
 class PlannedStep:
     """The plan for one step.
 
-    state: reuse, resume, run or unknown. why: the changed components, in words.
-    parts: the number of existing parts and of all parts, if it can be known in advance.
+    state: reuse, resume, run or unknown. why: the changed components.
+    parts: the numbers of existing parts and of all parts, if known in advance.
     rows: rows of its inputs; None while these do not exist yet.
-    seconds: its estimated time, from earlier times in this store; None where there are none.
-    asking: the estimate of its requests, if it asks a language model; lacking: inputs of such a
-        step that do not exist yet, so that there is none.
+    seconds: its estimated time, from earlier times in this store; None without such times.
+    asking: the estimate of its requests, if it asks a language model. lacking: the missing inputs
+        of such a step, without which there is no estimate.
     failed: rows whose requests failed.
     """
 
@@ -164,7 +161,7 @@ class PlannedStep:
 
 
 @dataclass(frozen=True)
-class _Look:
+class _Planning:
     """The data for planning each step. pool: opens the pool of answers, once."""
 
     run_plan: RunPlan
@@ -192,88 +189,99 @@ def plan(run_plan: RunPlan) -> list[PlannedStep]:
         def pool() -> Pool:
             return stack.enter_context(open_pool(store, run_plan.recipe.name, ""))
 
-        look = _Look(run_plan, store, prints, earlier, pool)
+        look = _Planning(run_plan, store, prints, earlier, pool)
         return [_planned(step, look) for step in run_plan.steps]
 
 
-def _planned(step: Step, look: _Look) -> PlannedStep:
-    own, store = look.prints[step.name], look.store
-    if own.version is None:
+def _planned(step: Step, look: _Planning) -> PlannedStep:
+    fingerprint, store = look.prints[step.name], look.store
+    if fingerprint.version is None:
         if not artifacts_of(store, step.name):
-            # Whatever the weights turn out to be, nothing here was made with them.
+            # Whichever weights it will read, this store has no artifact of the step.
             return _to_make(step, look, PlannedStep(step.name, None, "run", (NEVER,)))
         return _to_make(step, look, PlannedStep(step.name, None, "unknown", (UNKNOWN,)))
-    artifact = open_artifact(store, step.name, own.version)
+    artifact = open_artifact(store, step.name, fingerprint.version)
     if artifact.manifest() is not None:
         if artifact.intact():
             failed = 0 if step.stage.asks is None else count_failed(artifact)
-            why = _keeps(step, own, store)
-            return PlannedStep(step.name, own.version, "reuse", why, failed=failed)
+            why = _kept_note(step, fingerprint, store)
+            return PlannedStep(step.name, fingerprint.version, "reuse", why, failed=failed)
         gone = ("some of its files are missing",)
         done = (len(artifact.whole_parts()), len(artifact.plan() or ()))
-        return _to_make(step, look, PlannedStep(step.name, own.version, "resume", gone, done))
-    why = _keeps(step, own, store)
+        return _to_make(
+            step, look, PlannedStep(step.name, fingerprint.version, "resume", gone, done)
+        )
+    why = _kept_note(step, fingerprint, store)
     if not step.is_kept:
-        why = (*_why(step, own, store, look.earlier), *why)
+        why = (*_changes(step, fingerprint, store, look.earlier), *why)
     standing, records = artifact.plan(), artifact.records()
     if standing is not None and records:
         done = (len(records), len(standing))
-        return _to_make(step, look, PlannedStep(step.name, own.version, "resume", why, done))
+        return _to_make(
+            step, look, PlannedStep(step.name, fingerprint.version, "resume", why, done)
+        )
     inputs = _ready_inputs(step, look.prints, store)
-    done_parts = None if inputs is None else _known_parts(step, own, look.run_plan, store, inputs)
-    return _to_make(step, look, PlannedStep(step.name, own.version, "run", why, done_parts))
+    done_parts = (
+        None if inputs is None else _known_parts(step, fingerprint, look.run_plan, store, inputs)
+    )
+    return _to_make(step, look, PlannedStep(step.name, fingerprint.version, "run", why, done_parts))
 
 
-def _to_make(step: Step, look: _Look, planned: PlannedStep) -> PlannedStep:
+def _to_make(step: Step, look: _Planning, planned: PlannedStep) -> PlannedStep:
     """The entry with the amount of work, as far as it can be known."""
-    own = look.prints[step.name]
-    rows = rows_read(look.store, step, own.components["inputs"])
+    fingerprint = look.prints[step.name]
+    rows = rows_read(look.store, step, fingerprint.components["inputs"])
     planned = replace(planned, rows=rows)
     if step.is_kept:
         return planned
     if step.stage.asks is None:
-        seconds = earlier_seconds(look.store, step, own.components, rows)
+        seconds = earlier_seconds(look.store, step, fingerprint.components, rows)
         if seconds is not None and planned.parts is not None:
             done, total = planned.parts
             seconds *= 1 - done / total
         return replace(planned, seconds=seconds)
     inputs = _ready_inputs(step, look.prints, look.store)
-    if inputs is None or own.version is None:
-        lacking = tuple(n for n in step.needs if _complete(look.prints, n, look.store) is None)
+    if inputs is None or fingerprint.version is None:
+        lacking = tuple(n for n in step.needs if _finished(look.prints, n, look.store) is None)
         return replace(planned, lacking=lacking)
-    # Without models: the order is used for planning alone.
-    order = part_order(look.store, look.run_plan, step, own, inputs, {}, Resources())
+    # Planning needs no models.
+    order = part_order(look.store, look.run_plan, step, fingerprint, inputs, {}, Resources())
     return replace(planned, asking=estimate(look.run_plan.recipe, order, look.pool()))
 
 
 def _earlier_versions(store: Store, run_plan: RunPlan) -> dict[str, list[str]]:
     """Versions of each step that runs of this recipe have reached, the newest first."""
-    found: dict[str, list[str]] = {}
+    versions: dict[str, list[str]] = {}
     for run in runs.list_runs(store):
         if run["recipe_name"] == run_plan.recipe.name:
             for entry in run["steps"]:
-                found.setdefault(entry["step"], []).append(entry["version"])
-    return found
+                versions.setdefault(entry["step"], []).append(entry["version"])
+    return versions
 
 
-def _keeps(step: Step, own: Fingerprint, store: Store) -> tuple[str, ...]:
-    """Which version is kept, and how old it is; () where none is."""
-    if own.kept is None:
+def _kept_note(step: Step, fingerprint: Fingerprint, store: Store) -> tuple[str, ...]:
+    """Which version is kept, and how old it is; () if none is."""
+    if fingerprint.kept is None:
         return ()
-    kept = open_artifact(store, step.name, own.kept)
-    manifest = kept.manifest()
+    artifact = open_artifact(store, step.name, fingerprint.kept)
+    manifest = artifact.manifest()
     assert manifest is not None
-    return (f"keeps {step.name}@{kept.version} of {age(manifest['created'])}",)
+    return (f"keeps {step.name}@{artifact.version} of {age(manifest['created'])}",)
 
 
-def _why(step: Step, own: Fingerprint, store: Store, earlier: Mapping[str, list[str]]) -> list[str]:
+def _changes(
+    step: Step, fingerprint: Fingerprint, store: Store, earlier: Mapping[str, list[str]]
+) -> list[str]:
     for version in earlier.get(step.name, []):
         manifest = open_artifact(store, step.name, version).manifest()
         if manifest is not None:
-            found = fingerprints.changes(
-                manifest["components"], own.components, manifest.get("modules", {}), own.modules
+            changes = fingerprints.changes(
+                manifest["components"],
+                fingerprint.components,
+                manifest.get("modules", {}),
+                fingerprint.modules,
             )
-            return found or ["changed back from another result"]
+            return changes or ["changed back from another result"]
     return [NEVER]
 
 
@@ -283,17 +291,17 @@ def _ready_inputs(
     """The input files, or None while some input is still to be made."""
     slots: dict[str, list[parts.PartFile]] = {}
     for slot, names in step.inputs.items():
-        artifacts = [_complete(prints, name, store) for name in names]
+        artifacts = [_finished(prints, name, store) for name in names]
         if any(artifact is None for artifact in artifacts):
             return None
         slots[slot] = parts.input_files([a for a in artifacts if a is not None])
     for model in step.models.values():
-        if isinstance(model, Made) and _complete(prints, model.step, store) is None:
+        if isinstance(model, Made) and _finished(prints, model.step, store) is None:
             return None
     return slots
 
 
-def _complete(prints: Mapping[str, Fingerprint], name: str, store: Store) -> Artifact | None:
+def _finished(prints: Mapping[str, Fingerprint], name: str, store: Store) -> Artifact | None:
     version = prints[name].version
     artifact = None if version is None else open_artifact(store, name, version)
     return artifact if artifact is not None and artifact.manifest() is not None else None
@@ -301,19 +309,19 @@ def _complete(prints: Mapping[str, Fingerprint], name: str, store: Store) -> Art
 
 def _known_parts(
     step: Step,
-    own: Fingerprint,
+    fingerprint: Fingerprint,
     run_plan: RunPlan,
     store: Store,
     inputs: Mapping[str, list[parts.PartFile]],
 ) -> tuple[int, int] | None:
-    """The number of parts that an earlier version has made, and of all parts."""
+    """The numbers of parts that an earlier version has made, and of all parts."""
     if isinstance(step.stage.cut, Planned):
         return None
-    order = part_order(store, run_plan, step, own, inputs, {}, Resources())
+    order = part_order(store, run_plan, step, fingerprint, inputs, {}, Resources())
     entries = parts.specs(step, None, order.inputs)
     keys = [order.part(index, entry).key for index, entry in enumerate(entries)]
-    known = find_parts(store, step.name, set(keys))
-    return sum(key in known for key in keys), len(entries)
+    made_parts = find_parts(store, step.name, set(keys))
+    return sum(key in made_parts for key in keys), len(entries)
 
 
 def moved_tags(run_plan: RunPlan) -> list[str]:
@@ -337,10 +345,10 @@ def earlier_seconds(
 ) -> float | None:
     """Seconds for this many rows, from the largest artifact made in one go; None without one.
 
-    rows: None: not known yet; the step is taken to read as many as its newest artifact did.
+    rows: None if not known yet; then as many as the newest artifact read.
 
-    Only artifacts of the same kind of work count: the time of a training does not apply to another
-    configuration, nor the time of a corpus to another corpus.
+    Only artifacts of the same work count: a training's time does not apply to another
+    configuration, nor a corpus's time to another corpus.
     """
     best: tuple[int, float] | None = None
     newest: tuple[str, int] | None = None
@@ -350,7 +358,7 @@ def earlier_seconds(
         manifest = artifact.manifest()
         if manifest is None or not manifest.get("at_once"):
             continue
-        if not _alike(step, components, manifest["components"]):
+        if not _is_same_work(step, components, manifest["components"]):
             continue
         read = rows_read(store, step, manifest["components"]["inputs"])
         if not step.inputs:
@@ -367,17 +375,17 @@ def earlier_seconds(
 def rows_read(store: Store, step: Step, versions: Mapping[str, Any]) -> int | None:
     """The rows of the table that the step maps or, failing that, of all its input tables.
 
-    versions: slot to the versions of the steps that it reads; None for one not made yet.
+    versions: slot to the versions of the steps that it reads; None for a version not made yet.
     """
     if not step.inputs:
         return None
     total = 0
     for slot, names in step.inputs.items():
-        found = versions.get(slot, ())
-        if len(found) != len(names):
+        slot_versions = versions.get(slot, ())
+        if len(slot_versions) != len(names):
             return None
         mapped = 0
-        for name, version in zip(names, found, strict=True):
+        for name, version in zip(names, slot_versions, strict=True):
             manifest = None if version is None else open_artifact(store, name, version).manifest()
             if manifest is None:
                 return None
@@ -390,7 +398,7 @@ def rows_read(store: Store, step: Step, versions: Mapping[str, Any]) -> int | No
     return total
 
 
-def _alike(step: Step, now: Mapping[str, Any], then: Mapping[str, Any]) -> bool:
+def _is_same_work(step: Step, now: Mapping[str, Any], then: Mapping[str, Any]) -> bool:
     if not step.inputs and now["externals"] != then["externals"]:
         return False
     if not step.stage.model:

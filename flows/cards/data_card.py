@@ -12,6 +12,7 @@ from tercet.flows.results.subject import Subject
 from tercet.storage.catalog.snapshot import METADATA
 from tercet.tasks.stages import meaning
 
+_SYNTHETIC = ("triplets", "candidates", "generations")
 _WHAT = {
     "triplets": "Triplets for training sentence encoders: an anchor, a positive, a hard negative.",
     "sentences": "Sentences of a corpus, with their place in it.",
@@ -45,16 +46,18 @@ def data_card(
 ) -> str:
     """The card as Markdown with the hub's front matter.
 
-    subject: the run that they are of; None for tables of the whole store. versions:
+    subject: the run whose rows these are; None for tables of the whole store. versions:
         `step@version` of the artifacts that the rows come from.
     """
     facts = None if subject is None or table in METADATA else run_facts(subject)
     title = table if facts is None else f"{facts.name}: {table}"
+    size = next((name for bound, name in _SIZES if written.rows < bound), "n>1B")
+    synthetic = ["synthetic"] if table in _SYNTHETIC else []
     metadata = {
         "pretty_name": title,
-        "tags": ["tercet", "sentence-transformers", *(["synthetic"] if _made(table) else [])],
+        "tags": ["tercet", "sentence-transformers", *synthetic],
         "task_categories": ["sentence-similarity"] if table in _WHAT else None,
-        "size_categories": [_size(written.rows)],
+        "size_categories": [size],
         "configs": [
             {
                 "config_name": "default",
@@ -84,14 +87,6 @@ def data_card(
         "recipe": None if facts is None else recipe_yaml(facts.recipe),
     }
     return render("data_card", metadata, values)
-
-
-def _made(table: str) -> bool:
-    return table in ("triplets", "candidates", "generations")
-
-
-def _size(rows: int) -> str:
-    return next((name for bound, name in _SIZES if rows < bound), "n>1B")
 
 
 def _feature(field: pa.Field) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Reads the facts about a run from the catalog, and fills a card's template with them."""
+"""Reads facts about a run from the catalog, and fills a card's template with them."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,6 +15,7 @@ from tercet.flows.recipe.secrets import public, public_values
 from tercet.flows.results import metric_names
 from tercet.flows.results.measure import Measure, Table, markdown_cell, markdown_table
 from tercet.flows.results.measures import read_measures
+from tercet.flows.results.queries import fetch_dicts
 from tercet.flows.results.subject import Subject
 from tercet.storage import runs
 from tercet.storage.artifacts import Artifact
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
 
 def render(template: str, metadata: Mapping[str, Any], values: Mapping[str, Any]) -> str:
     """A card: front matter between two lines of dashes, then the filled template."""
-    front = as_yaml(_filled(public_values(metadata)))
+    items = public_values(metadata).items()
+    front = as_yaml({name: value for name, value in items if value not in (None, [], {}, "")})
     body = _environment().get_template(f"{template}.md.jinja").render(**values)
     body = re.sub(r"\n{3,}", "\n\n", body).strip()
     return f"---\n{front}---\n\n{public(body)}\n"
@@ -35,10 +37,6 @@ def render(template: str, metadata: Mapping[str, Any], values: Mapping[str, Any]
 def as_yaml(value: Any) -> str:
     """A JSON value as block YAML, in its order."""
     return yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=100)
-
-
-def _filled(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in metadata.items() if value not in (None, [], {}, "")}
 
 
 @cache
@@ -57,7 +55,7 @@ def _environment() -> "jinja2.Environment":
     return environment
 
 
-# What a card shows as tables, by their names there. Their heads are the columns.
+# Queries behind a card's tables, by the tables' names in the template. Heads are the column names.
 _TABLES = {
     "warnings": """
         SELECT step, message AS "what was found", remedy AS "what to do" FROM warnings""",
@@ -68,7 +66,7 @@ _TABLES = {
         SELECT model, method, count(*) AS generations FROM generations
         WHERE model IS NOT NULL GROUP BY ALL ORDER BY ALL""",
 }
-# Measures to which a card's own words lead.
+# Measures that the templates place themselves.
 _PLACED = ("evaluations", "seeds", "funnel", "acceptance", "contamination")
 
 
@@ -76,12 +74,12 @@ _PLACED = ("evaluations", "seeds", "funnel", "acceptance", "contamination")
 class RunFacts:
     """The facts about a run.
 
-    corpora: of each its name, source, role, its sentences or labelled rows, and its licence.
+    corpora: name, source, role, number of sentences or labelled rows, and licence of each.
     tables: Markdown, by the names of `_TABLES` and of the measures; empty without rows.
-    measures: those that have no place of their own in a card, with their tables.
-    guarded: whether its training rows were searched for texts of evaluation sets; if so, an empty
-        `contamination` means that there were none.
-    transductive: what figures mean where found texts stayed in training; empty where none did.
+    measures: those that the templates do not place, with their tables.
+    guarded: whether training rows were searched for texts of evaluation sets; if so, an empty
+        `contamination` means that none were found.
+    transductive: a note on figures whose texts stayed in training; empty if none did.
     """
 
     recipe: Mapping[str, Any]
@@ -100,8 +98,10 @@ class RunFacts:
 
 def find_run(store: Store, artifact: Artifact, run_ref: str | None) -> runs.Run | None:
     """The run that a card describes: the named one, or else the newest with the artifact."""
-    asked = [runs.resolve_run(store, run_ref)] if run_ref is not None else runs.list_runs(store)
-    for run in asked:
+    candidates = (
+        [runs.resolve_run(store, run_ref)] if run_ref is not None else runs.list_runs(store)
+    )
+    for run in candidates:
         for step in run["steps"]:
             if (step["step"], step.get("version")) == (artifact.step, artifact.version):
                 return run
@@ -113,9 +113,8 @@ def run_facts(subject: Subject) -> RunFacts:
     run, connection = subject.run, subject.connection
     tables = {}
     for name, query in _TABLES.items():
-        found = connection.execute(query)
-        heads = [column[0] for column in found.description or ()]
-        tables[name] = markdown_table(heads, found.fetchall())
+        rows = fetch_dicts(connection, query)
+        tables[name] = markdown_table(rows[0] if rows else (), (row.values() for row in rows))
     measured = read_measures(subject)
     tables |= dict.fromkeys(_PLACED, "")
     tables |= {name: measured.pop(name)[1].markdown() for name in _PLACED if name in measured}
@@ -146,5 +145,5 @@ def _corpora(
         name, source = str(corpus.get("name")), str(corpus.get("source"))
         if packages := corpus.get("packages"):
             source += f": {', '.join(packages)}"
-        # No source says its licence.
+        # Sources do not state their licence.
         yield name, source, str(corpus.get("role", "domain")), counts.get(name, 0), "unknown"

@@ -45,16 +45,16 @@ def model_card(
 ) -> str:
     """The card as Markdown with the hub's front matter.
 
-    folder: the encoder's files. subject: the run that it is of; without one the card has only what
-    is recorded with the artifact. onnx: measurements of the ONNX files. reformed: set if training
-    used another form than the files, which have the evaluated one.
+    folder: the encoder's files. subject: the run that trained it; without a run the card has only
+    what the artifact records. onnx: measurements of the ONNX files. reformed: both forms, if the
+    encoder was trained in another form than it was evaluated in, which is that of the files.
     """
     manifest = artifact.manifest() or {}
     facts = choice = None
-    found: list[Figure] = []
+    figures: list[Figure] = []
     if subject is not None:
         facts = run_facts(replace(subject, model=artifact.version))
-        found = read_figures(subject.connection, artifact.version)
+        figures = read_figures(subject.connection, artifact.version)
         if _stage_of(artifact.step) == choose.NAME:
             choice = read_choice(subject.connection, _seed(manifest))
     chain = _phases(artifact.step, manifest, facts)
@@ -67,8 +67,8 @@ def model_card(
         "pipeline_tag": "sentence-similarity",
         "tags": _tags(manifest, onnx),
         "base_model": base.name if base is not None and base.on_hub else None,
-        "metrics": hub_metrics(found),
-        "model-index": model_index(name, found),
+        "metrics": hub_metrics(figures),
+        "model-index": model_index(name, figures),
     }
     config = read_json(folder / "config.json")
     config_of_step = (manifest.get("components") or {}).get("config") or {}
@@ -87,7 +87,7 @@ def model_card(
         "max_length": read_json(folder / "sentence_bert_config.json").get("max_seq_length")
         or read_json(folder / "tokenizer_config.json").get("model_max_length"),
         "architecture": ", ".join(config.get("architectures") or []),
-        "pooling": pooling or next((f.first.pooling for f in found if f.first), None),
+        "pooling": pooling or next((f.first.pooling for f in figures if f.first), None),
         "template": template,
         "reformed": reformed,
         "trusted": needs_trust(folder),
@@ -109,8 +109,8 @@ def model_card(
 
 def recipe_yaml(recipe: Mapping[str, Any]) -> str:
     """The recipe without empty keys, without `run`, and without paths and secrets."""
-    kept = {key: value for key, value in recipe.items() if key != "run"}
-    return as_yaml(_without_nulls(public_values(kept)))
+    content = {key: value for key, value in recipe.items() if key != "run"}
+    return as_yaml(_without_nulls(public_values(content)))
 
 
 def _tags(manifest: Mapping[str, Any], onnx: Mapping[str, Any] | None) -> list[str]:
@@ -125,25 +125,25 @@ def _phases(
 ) -> list[Mapping[str, Any]]:
     """The phases that made this encoder, in order."""
     config = (manifest.get("components") or {}).get("config") or {}
-    known = [] if facts is None else (facts.recipe.get("train") or {}).get("phases") or []
-    own = config.get("phase")
+    phases = [] if facts is None else (facts.recipe.get("train") or {}).get("phases") or []
+    phase = config.get("phase")
     if _stage_of(step) in (whiten.STAGE.name, choose.NAME):
-        # The recipe's last phase made what was whitened, or what the candidates lie on the way to.
-        own = next(iter(known[-1:]), None)
-        if own is None:
+        # Both steps start from the encoder of the recipe's last phase.
+        phase = next(iter(phases[-1:]), None)
+        if phase is None:
             return []
-    if own is None:
+    if phase is None:
         return [{"name": "fit_evaluator", **config}]
-    names = [phase.get("name") for phase in known]
-    if own["name"] not in names:
-        return [own]
-    chain = [known[names.index(own["name"])]]
+    names = [phase.get("name") for phase in phases]
+    if phase["name"] not in names:
+        return [phase]
+    chain = [phases[names.index(phase["name"])]]
     while True:
         before, place = chain[0].get("backbone", "previous"), names.index(chain[0]["name"])
         if before == "previous" and place:
-            chain.insert(0, known[place - 1])
+            chain.insert(0, phases[place - 1])
         elif before in names[:place]:
-            chain.insert(0, known[names.index(before)])
+            chain.insert(0, phases[names.index(before)])
         else:
             return chain
 
@@ -159,13 +159,13 @@ def _base(facts: RunFacts | None, chain: Sequence[Mapping[str, Any]]) -> Base | 
     from tercet.models import weights
 
     evaluator = facts.recipe.get("evaluator") or {}
-    told = facts.recipe.get("backbone")
+    source = facts.recipe.get("backbone")
     first = chain[0].get("backbone", "previous") if chain else "base"
     if first == "evaluator":
-        told = evaluator.get("model") or told
+        source = evaluator.get("model") or source
     elif first not in ("previous", "base"):
-        told = first
-    name = str(told)
+        source = first
+    name = str(source)
     try:
         on_hub = weights.locate(name) is None
         path = weights.cached(name)
@@ -187,31 +187,31 @@ def _licence(card: Path) -> str | None:
         front = yaml.safe_load(text.split("---")[1]) if text.startswith("---") else {}
     except (OSError, ValueError, IndexError, yaml.YAMLError):
         return None
-    found = front.get("license") if isinstance(front, dict) else None
-    return str(found) if found else None
+    licence = front.get("license") if isinstance(front, dict) else None
+    return str(licence) if licence else None
 
 
 def _dimension(folder: Path, config: Mapping[str, Any]) -> int | None:
     pooling = read_json(folder / "1_Pooling" / "config.json")
     pooling = pooling or read_json(folder / "1_TokenCnn" / "config.json")
     dense = [read_json(path) for path in sorted(folder.glob("*_Dense/config.json"))]
-    for found in (
+    for width in (
         dense[-1].get("out_features") if dense else None,
         pooling.get("embedding_dimension"),
         pooling.get("word_embedding_dimension"),
         config.get("hidden_size"),
     ):
-        if found:
-            # What the vectors are cut to, unless a whitening has them whole.
+        if width:
+            # The encoder may cut its vectors to fewer dimensions.
             cut = read_json(folder / "config_sentence_transformers.json").get("truncate_dim")
-            return min(int(found), cut or int(found))
+            return min(int(width), cut or int(width))
     return None
 
 
 def _seed(manifest: Mapping[str, Any]) -> int | None:
     components = manifest.get("components") or {}
-    own = (components.get("config") or {}).get("model_seed")
-    return components.get("seed") if own is None else own
+    model_seed = (components.get("config") or {}).get("model_seed")
+    return components.get("seed") if model_seed is None else model_seed
 
 
 def _phases_table(
@@ -230,37 +230,35 @@ def _phases_table(
         [
             (
                 phase.get("name"),
-                _short(part.get("rows") or {}, "from"),
-                _short(part.get("loss") or {}, "name"),
+                _describe(part.get("rows") or {}, "from"),
+                _describe(part.get("loss") or {}, "name"),
                 *(phase.get(key) for key in PHASE_KEYS),
                 *log.get(str(phase.get("name")), (None, None)),
             )
             for phase in chain
-            for part in phase.get("parts") or [_FITTED_PART | {"loss": _of_fitted(phase)}]
+            for part in _parts(phase)
         ],
     )
 
 
-# `fit_evaluator` has one part, whose loss parameters are in its config.
-_FITTED_PART: dict[str, Any] = {"rows": {"from": "sentences"}}
+def _parts(phase: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """The parts of a phase; `fit_evaluator` has one, whose loss parameters are in its config."""
+    loss = {"name": "info_nce", **{key: phase.get(key) for key in ("tau", "head")}}
+    return phase.get("parts") or [{"rows": {"from": "sentences"}, "loss": loss}]
 
 
-def _of_fitted(config: Mapping[str, Any]) -> dict[str, Any]:
-    return {"name": "info_nce", **{key: config.get(key) for key in ("tau", "head")}}
-
-
-def _short(described: Mapping[str, Any], name: str) -> str:
+def _describe(described: Mapping[str, Any], name: str) -> str:
     """`gaussian_decay (tau 0.05, sigma_cosine 0.01)`: unset parameters are left out."""
-    said = [
-        f"{key} {_plainly(value)}"
+    settings = [
+        f"{key} {_plain_text(value)}"
         for key, value in described.items()
         if key != name and value not in (None, [], False)
     ]
-    told = str(described.get(name) or "")
-    return f"{told} ({', '.join(said)})" if said else told
+    title = str(described.get(name) or "")
+    return f"{title} ({', '.join(settings)})" if settings else title
 
 
-def _plainly(value: Any) -> str:
+def _plain_text(value: Any) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{key} {of}" for key, of in value.items())
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
@@ -268,17 +266,19 @@ def _plainly(value: Any) -> str:
 
 def _without_nulls(value: Any) -> Any:
     if isinstance(value, dict):
-        kept = {key: _without_nulls(member) for key, member in value.items() if member is not None}
-        return {key: member for key, member in kept.items() if member not in ([], {})}
+        members = {
+            key: _without_nulls(member) for key, member in value.items() if member is not None
+        }
+        return {key: member for key, member in members.items() if member not in ([], {})}
     if isinstance(value, list):
         return [_without_nulls(member) for member in value]
     return value
 
 
-# Only these stand for a task with several files; all files would fill pages.
+# Subsets that stand for a whole task; its single files would fill pages.
 _WHOLE = {"all", "mean", "wmean", "dev", "test", ""}
 
-# Each metric with its name on the hub, and its name in sentence-transformers' evaluators.
+# Each metric's name on the hub, and in sentence-transformers' evaluators.
 _HUB_METRICS = {
     "spearman": ("spearmanr", "spearman_cosine"),
     "recall@1": ("recall", "cosine_recall@1"),
@@ -306,21 +306,27 @@ _TASK_TYPES = {
 }
 
 
-def shown(found: Sequence[Figure]) -> list[Figure]:
+def whole_tasks(figures: Sequence[Figure]) -> list[Figure]:
     """The figures of whole tasks, without geometry, for a card's table."""
-    return [f for f in found if not f.metric.of_geometry and f.metric.subset in _WHOLE and f.after]
+    return [
+        f for f in figures if not f.metric.of_geometry and f.metric.subset in _WHOLE and f.after
+    ]
 
 
-def hub_metrics(found: Sequence[Figure]) -> list[str]:
+def hub_metrics(figures: Sequence[Figure]) -> list[str]:
     """The metrics under the hub's names."""
-    names = [_HUB_METRICS[f.metric.name][0] for f in shown(found) if f.metric.name in _HUB_METRICS]
+    names = [
+        _HUB_METRICS[f.metric.name][0]
+        for f in whole_tasks(figures)
+        if f.metric.name in _HUB_METRICS
+    ]
     return sorted(set(names))
 
 
-def model_index(name: str, found: Sequence[Figure]) -> list[dict[str, Any]]:
+def model_index(name: str, figures: Sequence[Figure]) -> list[dict[str, Any]]:
     """The hub's list of evaluation results; values in percent, as in the card's table."""
     results: dict[tuple[str, str, str], dict[str, Any]] = {}
-    for figure in shown(found):
+    for figure in whole_tasks(figures):
         metric = figure.metric
         if metric.name not in _HUB_METRICS or figure.first is None:
             continue

@@ -56,7 +56,7 @@ def run_study(
     say("\n".join(_made_lines(outcomes)))
     failed = [outcome for outcome in outcomes if outcome.error is not None]
     if len(failed) < len(outcomes):
-        arms_found = [study_results.found_of(outcome, store) for outcome in outcomes]
+        arms_found = [study_results.read_arm(outcome, store) for outcome in outcomes]
         _show(study_results.results(arms_found, metric, store), arguments.recipe, html, command)
     if failed:
         names = ", ".join(repr(outcome.planned.arm.name) for outcome in failed)

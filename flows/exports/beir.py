@@ -1,15 +1,13 @@
 """Exports a run's passages and questions as a folder in BEIR's layout."""
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import duckdb
 
-from tercet.flows.exports.writing import whole_directory
+from tercet.flows.exports.writing import BATCH_ROWS, whole_directory, write_rows
 from tercet.flows.results.queries import connect, named_run, rows_of_stage
 from tercet.storage import runs
 from tercet.storage.rows import Rows
@@ -20,14 +18,13 @@ from tercet.tasks.evaluation import judgements
 from tercet.tasks.stage import BadInput
 
 PASSAGES, JUDGEMENTS = passages.STAGE.name, judgements.NAME
-# What a document of the folder is, as `judgements.unit` has it, and its id.
+# What a document of the folder can be, as in `judgements.unit`, with SQL for its id.
 _IDS = {"passage": "passage_id::VARCHAR", "document": "path", "file": "source"}
-_BATCH = 10_000
 
 
 @dataclass(frozen=True)
 class Written:
-    """Whose rows were written, and how many. unit: what a document is. judged: queries by split."""
+    """The run, and counts of its rows. unit: what a document is. judged: queries by split."""
 
     run: runs.Run
     unit: str
@@ -38,10 +35,10 @@ class Written:
 def export_beir(store: Store, target: Path, run_ref: str | None) -> Written:
     """Writes `corpus.jsonl`, `queries.jsonl` and `qrels/SPLIT.tsv` to a new directory.
 
-    Documents are the passages; where questions name files or rows of a table, these as a whole.
-    The splits test and dev are the recipe's tables of questions, train the queries of triplets.
+    A document is a passage; if questions name files or rows of a table, it is one of these. The
+    splits test and dev have the recipe's own questions, train has the queries of triplets.
     run_ref: None means the newest run that has questions, else passages.
-    Raises: BadInput for a run without passages, or without a query, and for an existing target.
+    Raises: BadInput for a run without passages or without a query, and for an existing target.
     """
     run = _run(store, run_ref)
     rows = {stage: rows_of_stage(store, run, stage) for stage in (PASSAGES, JUDGEMENTS)}
@@ -55,9 +52,11 @@ def export_beir(store: Store, target: Path, run_ref: str | None) -> Written:
                 f"{named_run(run)} has no questions: name a table of "
                 "your own under evaluate.retrieval_sets, or another run with --run.",
             )
-        documents = _write(folder / "corpus.jsonl", _documents(db))
-        queries = "SELECT query_id::VARCHAR AS _id, any_value(query) AS text FROM judged GROUP BY 1"
-        _write(folder / "queries.jsonl", _dicts(db.execute(f"{queries} ORDER BY min(n)")))
+        titled = """SELECT _id, first(context ORDER BY n) AS title,
+            string_agg(text, chr(10) ORDER BY n) AS text FROM documents"""
+        documents = _write(folder / "corpus.jsonl", db.sql(f"{titled} GROUP BY 1 ORDER BY min(n)"))
+        queries = "SELECT query_id::VARCHAR AS _id, any_value(query) AS text FROM judged"
+        _write(folder / "queries.jsonl", db.sql(f"{queries} GROUP BY 1 ORDER BY min(n)"))
         (folder / "qrels").mkdir()
         for split in judged:
             grades = db.execute(
@@ -86,17 +85,15 @@ def _run(store: Store, run_ref: str | None) -> runs.Run:
 
 
 def _prepare(db: duckdb.DuckDBPyConnection, rows: Mapping[str, Rows]) -> str:
-    """Makes the tables `documents` (a row a passage) and `judged`; what a document is."""
+    """Makes the tables `documents` (a row per passage) and `judged`; returns what a document is."""
     judgements = rows[JUDGEMENTS].tables.get(JUDGEMENTS)
     units = set()
     judged = "SELECT NULL::UBIGINT, NULL, NULL, NULL, NULL WHERE FALSE"
     if judgements is not None:
         table = rows[JUDGEMENTS].sql(JUDGEMENTS)
         units = {unit for (unit,) in db.execute(f"SELECT DISTINCT unit FROM {table}").fetchall()}
-        # Earlier versions did not write grades down.
-        grade = "grade" if "grade" in rows[JUDGEMENTS].schema(JUDGEMENTS).names else "1"
-        judged = f"SELECT query_id, query, split, passage_id, {grade} FROM {table}"
-    # Questions to files cannot be judged by passages; those to passages can by files.
+        judged = f"SELECT query_id, query, split, passage_id, grade FROM {table}"
+    # Questions answered by files have no passage of their own; the other way round works.
     unit = next((one for one in ("file", "document") if one in units), "passage")
     read = rows[PASSAGES].sql(PASSAGES)
     corpora = db.execute(f"SELECT count(DISTINCT corpus) FROM {read}").fetchall()[0][0]
@@ -116,25 +113,8 @@ def _prepare(db: duckdb.DuckDBPyConnection, rows: Mapping[str, Rows]) -> str:
     return unit
 
 
-def _documents(db: duckdb.DuckDBPyConnection) -> Iterator[dict[str, Any]]:
-    return _dicts(
-        db.execute(
-            """SELECT _id, first(context ORDER BY n) AS title,
-                string_agg(text, chr(10) ORDER BY n) AS text
-            FROM documents GROUP BY _id ORDER BY min(n)"""
-        )
-    )
-
-
-def _dicts(result: duckdb.DuckDBPyConnection) -> Iterator[dict[str, Any]]:
-    names = [column[0] for column in result.description or ()]
-    while batch := result.fetchmany(_BATCH):
-        yield from (dict(zip(names, row, strict=True)) for row in batch)
-
-
-def _write(path: Path, rows: Iterator[dict[str, Any]]) -> int:
-    count = 0
-    with path.open("w", encoding="utf-8") as file:
-        for count, row in enumerate(rows, start=1):  # noqa: B007
-            file.write(json.dumps(row, ensure_ascii=False) + "\n")
-    return count
+def _write(path: Path, rows: duckdb.DuckDBPyRelation) -> int:
+    """Writes the rows as JSON lines; returns how many."""
+    reader = rows.to_arrow_reader(BATCH_ROWS)
+    with path.open("wb") as file:
+        return write_rows(reader.schema, reader, "jsonl", file)

@@ -10,12 +10,11 @@ from tercet.flows.results.queries import check_finished
 from tercet.storage.artifacts import Artifact
 from tercet.tasks.stage import BadInput
 
-# What bounds memory: networkx takes about 2 KB an edge, so about 600 MB at most.
+# These bound memory: networkx takes about 2 KB per edge, so about 600 MB at most.
 NODES = 10_000
 EDGES = 200_000
 
-# The most mentioned entities and what they are joined to: their types, and the quantities that
-# count one of them.
+# The most mentioned entities, all types, and the quantities that count one of these entities.
 _KEPT = """
 WITH entities AS (
     SELECT node_id FROM {nodes} WHERE kind = 'entity' ORDER BY count DESC, node_id LIMIT {most}
@@ -29,7 +28,7 @@ SELECT n.node_id, n.kind, n.text, n.count FROM {nodes} n
 WHERE n.kind = 'type' OR n.node_id IN (FROM entities) OR n.node_id IN (FROM quantities)
 ORDER BY n.node_id
 """
-# Soft edges stand in both directions: one of them is enough. Those to types follow from the rest.
+# Soft edges are stored in both directions: one is enough. Those to types follow from the others.
 _JOINED = """
 SELECT e.source, e.target, e.kind, e.count, t.kind AS target_kind
 FROM {edges} e JOIN kept s ON s.node_id = e.source JOIN kept t ON t.node_id = e.target
@@ -39,7 +38,7 @@ ORDER BY e.kind, e.count DESC, e.source, e.target LIMIT {most}
 
 
 def write_graphml(artifact: Artifact, target: Path) -> tuple[int, int, bool]:
-    """Writes the graph of the artifact; its nodes, its edges, and whether that is all of it.
+    """Writes the artifact's graph; returns how many nodes and edges, and whether it is complete.
 
     Beyond `NODES` entities the most mentioned are written, beyond `EDGES` edges the hard ones and
     then the most frequent. Nodes have label, kind, type (the entity's most frequent) and count;
@@ -53,7 +52,7 @@ def write_graphml(artifact: Artifact, target: Path) -> tuple[int, int, bool]:
     if "kg_nodes" not in rows.tables or "kg_edges" not in rows.tables:
         raise BadInput(
             "unfit_model",
-            f"{artifact.name} is no knowledge graph: `tercet export graph FILE.graphml`.",
+            f"{artifact.name} is not a knowledge graph: `tercet export graph FILE.graphml`.",
         )
     names = {"nodes": rows.sql("kg_nodes"), "edges": rows.sql("kg_edges")}
     with duckdb.connect(config={"memory_limit": "1GB", "threads": 1}) as db:
@@ -66,13 +65,10 @@ def write_graphml(artifact: Artifact, target: Path) -> tuple[int, int, bool]:
         (entities,) = db.execute(count).fetchall()[0]
     graph: nx.Graph[str] = nx.Graph()
     for node in nodes:
-        graph.add_node(
-            str(node["node_id"]),
-            label=_plain(node["text"]),
-            kind=node["kind"],
-            type="",
-            count=node["count"],
-        )
+        # XML cannot hold control characters.
+        label = "".join(c for c in node["text"] if c >= " ")
+        kinds = {"label": label, "kind": node["kind"], "type": ""}
+        graph.add_node(str(node["node_id"]), **kinds, count=node["count"])
     for edge in edges:
         source, other = str(edge["source"]), str(edge["target"])
         if edge["target_kind"] == "type" and not graph.nodes[source]["type"]:
@@ -82,8 +78,3 @@ def write_graphml(artifact: Artifact, target: Path) -> tuple[int, int, bool]:
         nx.write_graphml(graph, sink)
     whole = entities <= NODES and len(edges) < EDGES
     return graph.number_of_nodes(), graph.number_of_edges(), whole
-
-
-def _plain(text: str) -> str:
-    """The text without the control characters that XML cannot hold."""
-    return "".join(c for c in text if c >= " ")

@@ -17,7 +17,7 @@ from Stemmer import Stemmer
 
 from tercet.models.retrieval.words import split
 
-# So many passages are ranked by each of the two.
+# Passages in each of the two rankings.
 DEPTH = 1_000
 
 
@@ -32,7 +32,7 @@ class Search(NamedTuple):
 
 
 def load(folder: Path) -> Search:
-    """What a search needs; vectors and passages stay on the disk until they are read."""
+    """Opens the folder; vectors and passages stay on disk until they are read."""
     settings = json.loads((folder / "search.json").read_text())
     return Search(
         SentenceTransformer(str(folder / "encoder"), trust_remote_code=settings["own_code"]),
@@ -44,15 +44,16 @@ def load(folder: Path) -> Search:
 
 
 def find(search: Search, query: str, count: int) -> list[dict[str, Any]]:
-    """The best passages by cosine over the query's greatest, plus weight times BM25 over its own.
+    """The best passages by cosine plus weight times BM25, each divided by the query's maximum.
 
-    A passage behind the first `DEPTH` counts with the cosine of the last of them, and has no BM25.
+    Passages behind the first `DEPTH` by cosine get the cosine of the last of these; passages behind
+    the first `DEPTH` by BM25 get no BM25 score.
     """
     cosines = search.vectors @ search.encoder.encode_query(query, normalize_embeddings=True)
     near = best(cosines, DEPTH)
     sums = np.full(len(cosines), cosines[near[-1]], dtype=np.float64)
     sums[near] = cosines[near]
-    # Where even the nearest points away, cosines stay as they are.
+    # If no cosine is positive, they are not divided.
     sums /= sums.max() if sums.max() > 0 else 1.0
     words = split(query)
     if search.english:
@@ -66,7 +67,7 @@ def find(search: Search, query: str, count: int) -> list[dict[str, Any]]:
 
 
 def best(scores: Any, count: int) -> Any:
-    """The places of the greatest; of equal ones the smaller comes first."""
+    """The places of the largest scores; of equal ones the first place comes first."""
     return np.argsort(-scores, kind="stable")[:count]
 
 

@@ -34,8 +34,8 @@ _BATCH = 4_096
 def export_search(store: Store, passages: Passages, target: Path) -> int:
     """Writes encoder, passages, vectors, BM25 index and `search.py`; returns how many passages.
 
-    `passages.parquet` has a row a passage, in the order of `vectors.npy` and the index. Without
-    passages that the run's search leaves out, or that have no vector.
+    `passages.parquet` has a row per passage, in the order of `vectors.npy` and the index. Passages
+    that the run's search leaves out, or that have no vector, are not written.
     Raises: BadInput for a run whose passages have no vectors by its encoder, or no words, and for
         an existing target.
     """
@@ -50,7 +50,7 @@ def export_search(store: Store, passages: Passages, target: Path) -> int:
 
     encoded = vectors_of(store, passages.run, AFTER)
     by_vectors = encoded.artifact.rows()
-    # Both tables have their ids in one order.
+    # Both tables list their ids in the same order.
     ids, vector_ids = (
         rows.table(name, ["passage_id"])["passage_id"].to_numpy()
         for rows, name in (
@@ -59,43 +59,44 @@ def export_search(store: Store, passages: Passages, target: Path) -> int:
         )
     )
     left_out = np.array([*passages.left_out], ids.dtype)
-    kept = np.isin(ids, vector_ids) & ~np.isin(ids, left_out)
+    chosen = np.isin(ids, vector_ids) & ~np.isin(ids, left_out)
     with whole_directory(target) as folder:
         save_encoder(load_as_made(encoded.folder, encoded.config), folder / "encoder")
         for file in (folder / "encoder").rglob("*.safetensors"):
-            # safetensors lets the owner alone read them.
+            # safetensors writes files that only their owner can read.
             file.chmod(0o644)
         vectors = _write_vectors(folder / "vectors.npy", by_vectors, ~np.isin(vector_ids, left_out))
-        _write_passages(folder / "passages.parquet", passages, kept, vectors)
-        index = _restrict(passages.index, np.flatnonzero(kept))
-        index.save(folder / "bm25", corpus=_texts(passages, kept), show_progress=False)
+        _write_passages(folder / "passages.parquet", passages, chosen, vectors)
+        index = _restrict(passages.index, np.flatnonzero(chosen))
+        corpus = (row for batch in _batches(passages, chosen) for row in batch.to_pylist())
+        index.save(folder / "bm25", corpus=corpus, show_progress=False)
         settings = {"weight": WEIGHT, "english": passages.index.english}
         settings["own_code"] = needs_trust(folder / "encoder")
         (folder / "search.json").write_text(json.dumps(settings), encoding="utf-8")
         _write_code(folder)
-    return int(kept.sum())
+    return int(chosen.sum())
 
 
-def _write_vectors(path: Path, rows: Rows, kept: _Mask) -> Any:
-    """Writes those of the vectors that are kept; returns them, mapped from the file."""
+def _write_vectors(path: Path, rows: Rows, chosen: _Mask) -> Any:
+    """Writes the chosen vectors; returns them, mapped from the file."""
     begin = 0
     with path.open("wb") as file:
         for block in passage_vectors.read_blocks(rows):
             if not begin:
-                shape = (int(kept.sum()), block.shape[1])
+                shape = (int(chosen.sum()), block.shape[1])
                 header = {"descr": "<f4", "fortran_order": False, "shape": shape}
                 np.lib.format.write_array_header_1_0(file, header)
-            file.write(block[kept[begin : begin + len(block)]].astype("<f4").tobytes())
+            file.write(block[chosen[begin : begin + len(block)]].astype("<f4").tobytes())
             begin += len(block)
     return np.load(path, mmap_mode="r")
 
 
-def _write_passages(path: Path, passages: Passages, kept: _Mask, vectors: Any) -> None:
+def _write_passages(path: Path, passages: Passages, chosen: _Mask, vectors: Any) -> None:
     place = 0
     kind = pa.list_(pa.float32(), vectors.shape[1])
     schema = pa.schema([*_COLUMNS.items(), ("place", pa.int64()), ("vector", kind)])
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:
-        for batch in _batches(passages, kept):
+        for batch in _batches(passages, chosen):
             end = place + batch.num_rows
             flat = pa.array(np.asarray(vectors[place:end]).reshape(-1))
             places = pa.array(np.arange(place, end))
@@ -104,23 +105,18 @@ def _write_passages(path: Path, passages: Passages, kept: _Mask, vectors: Any) -
             place = end
 
 
-def _batches(passages: Passages, kept: _Mask) -> Iterator[pa.RecordBatch]:
-    """The passages that are kept, with the columns of the file."""
+def _batches(passages: Passages, chosen: _Mask) -> Iterator[pa.RecordBatch]:
+    """The chosen passages, with the columns of the file."""
     begin = 0
     columns = ["passage_id", "path", "context", "text"]
     for batch in passages.rows.batches(PASSAGES, columns, _BATCH):
-        some = pa.array(kept[begin : begin + batch.num_rows])
+        some = pa.array(chosen[begin : begin + batch.num_rows])
         begin += batch.num_rows
         yield batch.filter(some).rename_columns(list(_COLUMNS))
 
 
-def _texts(passages: Passages, kept: _Mask) -> Iterator[dict[str, Any]]:
-    for batch in _batches(passages, kept):
-        yield from batch.to_pylist()
-
-
 def _restrict(bm25: Bm25, places: npt.NDArray[np.int64]) -> Any:
-    """The index of the documents at these places, with the scores that they have among all."""
+    """The index of the documents at these places; scores stay those among all documents."""
     old = bm25.index.scores
     renumbered = np.full(bm25.documents, NONE, dtype=old["indices"].dtype)
     renumbered[places] = np.arange(len(places))
@@ -132,13 +128,13 @@ def _restrict(bm25: Bm25, places: npt.NDArray[np.int64]) -> Any:
         "data": old["data"][restricted],
         "indices": indices[restricted],
         "indptr": starts,
+        "num_docs": len(places),
     }
-    index.scores["num_docs"] = len(places)
     return index
 
 
 def _write_code(folder: Path) -> None:
-    """`search.py`, and `words.py`, which splits texts as the index was made."""
+    """Writes `search.py`, and `words.py`, which splits texts as for the index."""
     alone, split = inspect.getsource(search_alone), inspect.getsource(words)
     alone = alone.replace(f"from {words.__name__} import", "from words import")
     letters = f"UNSPACED_LETTERS = {UNSPACED_LETTERS!a}"

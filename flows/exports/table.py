@@ -29,7 +29,7 @@ SHARD_BYTES = 256 << 20
 
 @dataclass(frozen=True)
 class _Chosen:
-    """The rows that a ref names. artifact: set if it names a version; else the run's table."""
+    """The rows that a ref names. artifact: None: the rows are the run's table."""
 
     table: str
     run: runs.Run | None
@@ -53,7 +53,7 @@ def export_table(store: Store, ref: str, target: Path, run_ref: str | None) -> i
     Works in batches, so memory does not grow with the number of rows.
     Raises: BadInput for a table without rows and for an existing target.
     """
-    chosen = _chosen(store, ref, run_ref)
+    chosen = _choose(store, ref, run_ref)
     run_id = None if chosen.run is None else chosen.run["run_id"]
     with closing(connect(store, run_id)) as connection, whole_directory(target) as folder:
         try:
@@ -119,7 +119,7 @@ def write_shards(
     return DataFiles(schema, rows, size, memory)
 
 
-def _chosen(store: Store, ref: str, run_ref: str | None) -> _Chosen:
+def _choose(store: Store, ref: str, run_ref: str | None) -> _Chosen:
     table, _, version = ref.partition("@")
     if version:
         artifact = runs.resolve_ref(store, ref)
@@ -137,11 +137,8 @@ def _chosen(store: Store, ref: str, run_ref: str | None) -> _Chosen:
         if entries:
             names = tuple(e.name for e in entries)
             return _Chosen(table, run, None, names)
-    subject = "No run" if run_ref is None else f"The run {candidates[0]['run_id']}"
-    raise BadInput(
-        "not_reached",
-        f"{subject} has reached the table {table}{'' if run_ref is None else ' not'}.",
-    )
+    subject = "No run has" if run_ref is None else f"The run {candidates[0]['run_id']} has not"
+    raise BadInput("not_reached", f"{subject} reached the table {table}.")
 
 
 def _rows(

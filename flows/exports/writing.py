@@ -1,5 +1,5 @@
-"""Writes files and directories, which get their names once they are complete; and rows as CSV, JSON
-or Parquet in batches, so memory does not grow with their number.
+"""Writes files and directories that get their names once they are complete, and rows as CSV, JSON
+or Parquet in batches, so that memory does not grow with their number.
 """
 
 import json
@@ -34,16 +34,16 @@ def write_rows(
 ) -> int:
     """Writes the rows; returns their number.
 
-    csv: a header, nested values as JSON; in quotes stands only what needs them, and an empty text,
-    which NULL is not. json: an array with one row per line. jsonl: the rows alone. parquet:
-    compressed with zstd. JSON has no NaN or infinity, which become null; its ids (unsigned, of 64
-    bits) are texts.
+    csv: a header, nested values as JSON; quotes around values that need them and around empty
+    texts, which differ from NULL so. json: an array with one row per line. jsonl: the rows alone.
+    parquet: compressed with zstd. In JSON, NaN and infinity become null, ids (unsigned, of 64 bits)
+    texts.
     """
     names = _distinct(schema.names)
     if format_ in ("json", "jsonl"):
         return _json(names, batches, sink, lines=format_ == "jsonl")
-    # Parquet lacks intervals alone; all-null columns keep their types.
-    lacking = _is_no_csv if format_ == "csv" else pa.types.is_interval
+    # Intervals are the only type that Parquet lacks; all-null columns keep their types.
+    lacking = _needs_text if format_ == "csv" else pa.types.is_interval
     types = [pa.string() if lacking(field.type) else field.type for field in schema]
     written = pa.schema(list(zip(names, types, strict=True)))
     writer_of = _Csv if format_ == "csv" else partial(pq.ParquetWriter, compression="zstd")
@@ -67,9 +67,9 @@ def _json(
 ) -> int:
     count = 0
     for batch in batches:
-        columns = [_exact(column).to_pylist() for column in batch.columns]
+        columns = [_ids_as_text(column).to_pylist() for column in batch.columns]
         rows = [
-            _dumped(dict(zip(names, values, strict=True))) for values in zip(*columns, strict=True)
+            _dump(dict(zip(names, values, strict=True))) for values in zip(*columns, strict=True)
         ]
         between = "\n" if lines else ",\n"
         if rows:
@@ -83,7 +83,7 @@ def _json(
     return count
 
 
-def _exact(column: pa.Array) -> pa.Array:
+def _ids_as_text(column: pa.Array) -> pa.Array:
     """Ids as texts: JavaScript and jq round numbers beyond 2^53."""
     if pa.types.is_uint64(column.type):
         return column.cast(pa.string())
@@ -92,11 +92,11 @@ def _exact(column: pa.Array) -> pa.Array:
     return column
 
 
-def _dumped(value: Any) -> str:
+def _dump(value: Any) -> str:
     try:
-        return json.dumps(value, ensure_ascii=False, allow_nan=False, default=_foreign)
+        return json.dumps(value, ensure_ascii=False, allow_nan=False, default=_plain_value)
     except ValueError:
-        return json.dumps(_finite(value), ensure_ascii=False, default=_foreign)
+        return json.dumps(_finite(value), ensure_ascii=False, default=_plain_value)
 
 
 def _finite(value: Any) -> Any:
@@ -109,7 +109,7 @@ def _finite(value: Any) -> Any:
     return value
 
 
-def _foreign(value: Any) -> Any:
+def _plain_value(value: Any) -> Any:
     """Converts types that JSON lacks."""
     if isinstance(value, date | datetime | time):
         return value.isoformat()
@@ -150,7 +150,7 @@ def _cells(column: pa.Array) -> pa.Array:
     return pc.fill_null(texts, "")
 
 
-def _is_no_csv(kind: pa.DataType) -> bool:
+def _needs_text(kind: pa.DataType) -> bool:
     """Whether Arrow cannot write the type to CSV itself."""
     return (
         pa.types.is_nested(kind)
@@ -166,9 +166,9 @@ def _as_text(column: pa.Array) -> pa.Array:
     if pa.types.is_dictionary(column.type):
         return pc.cast(column.dictionary_decode(), pa.string())
     if pa.types.is_nested(column.type):
-        texts = [None if v is None else _dumped(v) for v in column.to_pylist()]
+        texts = [None if v is None else _dump(v) for v in column.to_pylist()]
     else:
-        texts = [None if v is None else str(_foreign(v)) for v in column.to_pylist()]
+        texts = [None if v is None else str(_plain_value(v)) for v in column.to_pylist()]
     return pa.array(texts, pa.string())
 
 
@@ -185,7 +185,7 @@ def _distinct(names: Sequence[str]) -> list[str]:
 
 
 def check_file(path: Path, replaces: bool = False) -> None:
-    """Raises BadInput if no file can be there, or if one is that is not to be replaced."""
+    """Raises BadInput if the path cannot be a file, or is one that must not be replaced."""
     check_outside(path)
     if path.is_dir():
         raise BadInput("exists", f"{path} is a directory: name a file.")
@@ -201,9 +201,9 @@ def check_file(path: Path, replaces: bool = False) -> None:
 def whole_file(path: Path, replaces: bool = False) -> Iterator[IO[bytes]]:
     """A file that gets its name once it is complete.
 
-    replaces: an existing file, which stays until then; else it is refused.
+    replaces: an existing file stays until then; otherwise it is refused.
 
-    Raises: BadInput if no file can be there, StoreError if the disk refuses it.
+    Raises: BadInput if the path cannot be a file, StoreError if the disk refuses it.
     """
     check_file(path, replaces)
     aside = path.parent / f".{path.name}-{uuid.uuid4().hex[:8]}.writing"

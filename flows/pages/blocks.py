@@ -5,7 +5,7 @@ cells, facts and items are shown verbatim, since they may come from a corpus.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 Spec = Mapping[str, Any]
@@ -140,4 +140,4 @@ class Section:
     title: str
     blocks: Sequence[Block]
     lead: str = ""
-    anchor: str = field(default="")
+    anchor: str = ""

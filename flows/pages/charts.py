@@ -1,6 +1,6 @@
 """Vega-Lite specs as plain dicts. The page gives colours, fonts and widths (`page.js`).
 
-Where colour distinguishes things, so does a second channel: dash, shape, place or a label.
+Whatever colour distinguishes, a second channel does too: dash, shape, place or a label.
 """
 
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ def layer(mark: Spec, **channels: Any) -> Spec:
     return {"mark": mark, "encoding": channels}
 
 
-# What is above and below nothing.
+# Marks zero, so that gains and losses stand on its two sides.
 ZERO = layer({"type": "rule", "style": "zero"}, x={"datum": 0})
 
 
@@ -45,28 +45,26 @@ def labels(**channels: Any) -> Spec:
     return layer({"type": "text", "style": "label", "align": "left", "dx": 8}, **channels)
 
 
-def bars(
-    values: Sequence[Row], *, of: str, amount: str, said: str, title: str, row: int = 30
-) -> Spec:
-    """One bar per row, in the rows' order, labelled with its value."""
+def bars(values: Sequence[Row], *, of: str, amount: str, title: str, row: int = 30) -> Spec:
+    """One bar per row, in the rows' order, with its `label`."""
     y = field(of, "N", sort=None)
     longest = max((value[amount] for value in values), default=1) or 1
     # Leaves room for the longest label, on a phone too.
-    room = 1 + 0.075 * max((len(str(value[said])) for value in values), default=0)
+    room = 1 + 0.075 * max((len(str(value["label"])) for value in values), default=0)
     x = field(amount, "Q", title, axis=None, scale={"domain": [0, longest * room]})
-    tip = [field(of, "N", " "), field(said, "N", title)]
+    tip = [field(of, "N", " "), field("label", "N", title)]
     layers = [
         layer({"type": "bar", "height": {"band": 0.66}}, x=x, y=y, tooltip=tip),
-        labels(x=x, y=y, text=field(said, "N")),
+        labels(x=x, y=y, text=field("label", "N")),
     ]
     return chart(layers, row * max(1, len(values)), values)
 
 
 def intervals(values: Sequence[Row], *, title: str) -> Spec:
-    """Gains with their intervals. Rows: name, gain, low, high, said, clear, and maybe run."""
+    """Gains with their intervals. Rows: name, gain, low, high, label, clear, and maybe run."""
     runs = sorted({str(value.get("run", "")) for value in values})
     several = len(runs) > 1
-    # On a phone the end of a name, which tells two apart, would be cut off.
+    # A phone would cut names off at their end, where they differ: break them into lines.
     wrapped = "width < 300 ? split(datum.label, ', ') : datum.label"
     place: Spec = {"y": field("name", "N", sort=None, axis={"labelExpr": wrapped})}
     if several:
@@ -78,20 +76,20 @@ def intervals(values: Sequence[Row], *, title: str) -> Spec:
         colour = field("clear", "N", scale=colours, legend=None)
         shapes = {"domain": [True, False], "range": ["circle", "square"]}
         shape = field("clear", "N", scale=shapes, legend=None)
-    told = {
+    channels = {
         **place,
         "color": colour,
-        "tooltip": [field("name", "N", " "), field("said", "N", "gain")],
+        "tooltip": [field("name", "N", " "), field("label", "N", "gain")],
     }
     low = field("low", "Q", title, axis={"format": "+~r", "tickCount": 7})
     layers = [
         ZERO,
-        layer({"type": "rule", "strokeWidth": 2}, x=low, x2={"field": "high"}, **told),
+        layer({"type": "rule", "strokeWidth": 2}, x=low, x2={"field": "high"}, **channels),
         layer(
             {"type": "point", "size": 90, "opacity": 1},
             x=field("gain", "Q", title),
             shape=shape,
-            **told,
+            **channels,
         ),
     ]
     names = len({value["name"] for value in values})
@@ -114,12 +112,12 @@ def lines(
     names = list(dict.fromkeys(value[by] for value in values))
     legend = None if len(names) < 2 else {"title": None, "symbolType": "stroke"}
     # Vega-Lite merges legends of equal domains; a `sort` would keep them apart.
-    told: Spec = {
+    channels: Spec = {
         "color": field(by, "N", scale={"domain": names}, legend=legend),
         "strokeDash": field(by, "N", scale={"domain": names, "range": DASHES}, legend=legend),
     }
     if detail:
-        told["detail"] = field(detail, "N")
+        channels["detail"] = field(detail, "N")
     mark: Spec = {"type": "line", "strokeWidth": 2, "clip": domain is not None}
     if points:
         mark |= {"point": {"filled": True, "size": 40}}
@@ -132,11 +130,11 @@ def lines(
         field(y, "Q", titles[1], format=",.4~r"),
     ]
     over = layer({"type": "point", "size": 120, "opacity": 0}, **place, tooltip=tip)
-    return chart([layer(mark, **place, **told), over], height, values)
+    return chart([layer(mark, **place, **channels), over], height, values)
 
 
 def grouped(values: Sequence[Row], *, of: str, kind: str, amount: str, title: str) -> Spec:
-    """Bars of two or three kinds for each row, with their numbers."""
+    """Bars of two or three kinds for each row, each with its `label`."""
     longest = max((value[amount] for value in values), default=1) or 1
     place = {
         "x": field(amount, "Q", title, axis=None, scale={"domain": [0, longest * 1.5]}),
@@ -148,7 +146,7 @@ def grouped(values: Sequence[Row], *, of: str, kind: str, amount: str, title: st
     return chart(
         [
             layer({"type": "bar"}, **place, color=colour),
-            labels(**place, text=field("said", "N")),
+            labels(**place, text=field("label", "N")),
         ],
         max(1, groups) * (22 * kinds + 14),
         values,

@@ -54,7 +54,7 @@ def _thresholds(rows: Sequence[Row]) -> Spec:
 
 
 def densities(values: Sequence[Row], labels: Sequence[Row], *, domain: tuple[float, float]) -> Spec:
-    """Density of cosine by gold label. Rows: x, density, gold; labels: the peaks, with said."""
+    """Density of cosine by gold score. Rows: x, density, gold; labels: the peaks, with a label."""
     golds = sorted({value["gold"] for value in values})
     x = _cosine("x", "cosine of the pair", domain)
     area = layer(
@@ -67,15 +67,15 @@ def densities(values: Sequence[Row], labels: Sequence[Row], *, domain: tuple[flo
         {"type": "text", "style": "label", "dy": -9, "fontWeight": 600},
         x=x,
         y=field("density", "Q", axis=None),
-        text=field("said", "N"),
+        text=field("label", "N"),
     )
     return chart([area, {"data": {"values": list(labels)}, **peaks}], 200, values)
 
 
-def ways(points: Sequence[Row], moves: Sequence[Row]) -> Spec:
+def alignment_and_uniformity(points: Sequence[Row], moves: Sequence[Row]) -> Spec:
     """Alignment against uniformity: one point per model and text set, lines from before to after.
 
-    labelled: whether points are labelled with their texts.
+    Points: model, texts, alignment, uniformity, labelled (whether the name of the texts is shown).
     """
     names = list(dict.fromkeys(point["model"] for point in points))
     colours = {"domain": names, "range": ["var(--c8)", "var(--c1)", "var(--c2)"]}

@@ -37,7 +37,7 @@ def contamination(subject: Subject) -> list[Block]:
     table = CONTAMINATION.read(subject)
     if table is None:
         return [Note("No text of the evaluation sets was found in training.")]
-    stayed = subject.value("SELECT count(*) FROM contamination WHERE NOT removed")
+    stayed = metric_names.transductive_sets(subject.connection)
     items = [
         Item(
             shorten(row["text"]),
@@ -59,48 +59,46 @@ def cost(subjects: Sequence[Subject]) -> Section:
     """Seconds by step, and the use of language models."""
     several = len(subjects) > 1
     shown: list[Block] = []
-    asked: list[Block] = []
+    usage_blocks: list[Block] = []
     for subject in subjects:
-        values = [_took(subject, step) for step in subject.steps]
+        values = [_step_time(subject, step) for step in subject.steps]
         named = f"Run {subject.name}" if several else ""
         if not values:
             shown.append(Note(f"{named or 'The run'} has reached no step yet.", "missing"))
             continue
-        spec = charts.bars(
-            values, of="step", amount="seconds", said="said", title="seconds", row=26
-        )
-        alt = "Time by step: " + "; ".join(f"{value['step']} {value['said']}" for value in values)
-        shown.append(Chart(spec, _times(values), alt, named))
+        spec = charts.bars(values, of="step", amount="seconds", title="seconds", row=26)
+        alt = "Time by step: " + "; ".join(f"{value['step']} {value['label']}" for value in values)
+        shown.append(Chart(spec, _time_caption(values), alt, named))
         if (usage := USAGE.read(subject)) is not None:
-            asked += usage.on_page(f"{named}." if named else "")
-    if not asked:
-        asked = [Note(USAGE.absent, "missing")]
-    return Section("Time and cost", [Grid(shown, least=24), *asked], "Where the time went.")
+            usage_blocks += usage.on_page(f"{named}." if named else "")
+    if not usage_blocks:
+        usage_blocks = [Note(USAGE.absent, "missing")]
+    return Section("Time and cost", [Grid(shown, least=24), *usage_blocks], "Where the time went.")
 
 
-def _took(subject: Subject, step: Mapping[str, Any]) -> Row:
+def _step_time(subject: Subject, step: Mapping[str, Any]) -> Row:
     """The time of a step; for a reused one, the time it took when it was made."""
     if step.get("state") != "reused":
         seconds = float(step.get("seconds") or 0.0)
         return {
             "step": step["step"],
             "seconds": seconds,
-            "said": format_duration(seconds),
-            "here": True,
+            "label": format_duration(seconds),
+            "in_run": True,
         }
     noted = subject.manifest(step["step"], str(step["version"])).get("seconds")
-    said = "reused" if noted is None else f"reused: {format_duration(float(noted))} when made"
-    return {"step": step["step"], "seconds": float(noted or 0.0), "said": said, "here": False}
+    label = "reused" if noted is None else f"reused: {format_duration(float(noted))} when made"
+    return {"step": step["step"], "seconds": float(noted or 0.0), "label": label, "in_run": False}
 
 
-def _times(values: Sequence[Row]) -> str:
-    here = sum(value["seconds"] for value in values if value["here"])
-    if all(value["here"] for value in values):
-        return f"{format_duration(here)} in all."
-    before = sum(value["seconds"] for value in values if not value["here"])
+def _time_caption(values: Sequence[Row]) -> str:
+    seconds_in_run = sum(value["seconds"] for value in values if value["in_run"])
+    if all(value["in_run"] for value in values):
+        return f"{format_duration(seconds_in_run)} in all."
+    seconds_reused = sum(value["seconds"] for value in values if not value["in_run"])
     return (
-        f"{format_duration(here)} in this run. The steps it reused took {format_duration(before)} "
-        "when they were made."
+        f"{format_duration(seconds_in_run)} in this run. The steps it reused took "
+        f"{format_duration(seconds_reused)} when they were made."
     )
 
 
@@ -119,7 +117,7 @@ def recipe(subject: Subject) -> list[Block]:
     return [Fold(f"{len(text.splitlines())} lines of YAML", [code])]
 
 
-def warned(subjects: Sequence[Subject]) -> Section:
+def warnings(subjects: Sequence[Subject]) -> Section:
     """The table `warnings`; empty without one."""
     several = len(subjects) > 1
     rows = [
@@ -167,15 +165,15 @@ def _graph(
     for step in subject.steps:
         family = _family(step["step"])
         graph.add_node(family)
-        own = graph.nodes[family]
-        own["steps"] = own.get("steps", 0) + 1
-        own["made"] = own.get("made", 0) + (step.get("state") != "reused")
-    for child, found in parents.items():
-        for parent in found:
+        node = graph.nodes[family]
+        node["steps"] = node.get("steps", 0) + 1
+        node["made"] = node.get("made", 0) + (step.get("state") != "reused")
+    for child, parent_versions in parents.items():
+        for parent in parent_versions:
             one, other = _family(steps.get(parent, "")), _family(steps[child])
             if parent in steps and one != other:
                 graph.add_edge(one, other)
-    # In hand-written stores, families may depend on each other in circles.
+    # Families may depend on each other in circles, where single steps do not.
     if not nx.is_directed_acyclic_graph(graph):
         return nx.DiGraph()
     reduced = nx.transitive_reduction(graph)
@@ -187,7 +185,7 @@ def _drawing(graph: "nx.DiGraph[str]") -> Chart:
     """Steps from top to bottom, each below all its inputs."""
     places: dict[str, tuple[float, int]] = {}
     for depth, layer in enumerate(nx.topological_generations(graph)):
-        # Below its inputs, so that few lines cross.
+        # A step stands below the middle of its inputs, so that few lines cross.
         wish = {n: [places[parent][0] for parent in graph.predecessors(n)] for n in layer}
         ordered = sorted(layer, key=lambda n: (sum(wish[n]) / max(1, len(wish[n])), n))
         for rank, name in enumerate(ordered):
@@ -196,16 +194,18 @@ def _drawing(graph: "nx.DiGraph[str]") -> Chart:
             places[name] = (0.42 if alone else (rank + 0.25) / len(ordered), depth)
     nodes: list[Row] = []
     for name, (x, depth) in places.items():
-        count, made = graph.nodes[name]["steps"], graph.nodes[name]["made"]
-        said = f"{name} × {count}" if count > 1 else name
-        state = "reused" if not made else "made" if made == count else f"{made} of {count} made"
-        nodes.append({"name": said, "x": x, "depth": depth, "state": state, "reused": not made})
+        count, made_count = graph.nodes[name]["steps"], graph.nodes[name]["made"]
+        label = f"{name} × {count}" if count > 1 else name
+        state = {0: "reused", count: "made"}.get(made_count, f"{made_count} of {count} made")
+        nodes.append(
+            {"name": label, "x": x, "depth": depth, "state": state, "reused": not made_count}
+        )
     edges: list[Row] = [
         {"x": places[one][0], "depth": places[one][1], "x2": places[other][0]}
         | {"depth2": places[other][1], "name": f"{one} → {other}"}
         for one, other in graph.edges
     ]
-    told = "; ".join(
+    dependencies = "; ".join(
         f"{name} from {', '.join(sorted(graph.predecessors(name)))}"
         for name in places
         if graph.in_degree(name)
@@ -214,7 +214,9 @@ def _drawing(graph: "nx.DiGraph[str]") -> Chart:
         "Each step is below the steps that it is made from. Filled marks were made in "
         "this run, hollow ones reused. Lines implied by others are left out."
     )
-    return Chart(charts.flow(nodes, edges), caption, f"Which step is made from which: {told}.")
+    return Chart(
+        charts.flow(nodes, edges), caption, f"Which step is made from which: {dependencies}."
+    )
 
 
 def _versions(
@@ -227,8 +229,8 @@ def _versions(
     rows: list[list[Cell]] = []
     for step in subject.steps:
         version = str(step["version"])
-        made = sizes.get((step["step"], version), {})
-        created = made.get("created")
+        artifact = sizes.get((step["step"], version), {})
+        created = artifact.get("created")
         seconds = subject.manifest(step["step"], version).get("seconds")
         rows.append(
             [
@@ -237,9 +239,9 @@ def _versions(
                 step.get("state"),
                 None if created is None else f"{created:%Y-%m-%d}\u00a0{created:%H:%M}",
                 None if seconds is None else format_duration(float(seconds)),
-                made.get("rows"),
-                None if not made else f"{made['bytes'] / _MEGABYTE:.1f}",
-                _from(parents.get(version, []), steps),
+                artifact.get("rows"),
+                None if not artifact else f"{artifact['bytes'] / _MEGABYTE:.1f}",
+                _parent_names(parents.get(version, []), steps),
             ]
         )
     heads = ["step", "version", "state", "made (UTC)", "took", "rows", "MB", "made from"]
@@ -247,18 +249,18 @@ def _versions(
     return Table(heads, rows, caption, "nnlnrrrl")
 
 
-def _from(parents: Sequence[str], steps: Mapping[str, str]) -> str | None:
-    """Names of the steps, with families counted; weights by the start of their digest."""
+def _parent_names(parents: Sequence[str], steps: Mapping[str, str]) -> str | None:
+    """The parents' families with their numbers of steps; weights by the start of their digest."""
     names: dict[str, int] = {}
     for parent in parents:
         name = steps.get(parent)
-        told = f"weights {parent[:8]}" if name is None else _family(name)
-        names[told] = names.get(told, 0) + 1
+        label = f"weights {parent[:8]}" if name is None else _family(name)
+        names[label] = names.get(label, 0) + 1
     return ", ".join(f"{n} × {c}" if c > 1 else n for n, c in sorted(names.items())) or None
 
 
 def _family(step: str) -> str:
-    """The family of a step, such as that of ten methods or five seeds."""
+    """The name that the steps of all methods share, or those of all seeds."""
     name, _, last = step.rpartition(".")
     if step.startswith("synthesise."):
         return "synthesise"

@@ -11,8 +11,8 @@ from tercet.tasks.reasons import SPARE, reason_of
 USED = 4
 REFUSED = 6
 
-# Ids are digests, so the smallest ones are a random sample, the same every time. Of texts that come
-# with Tercet there are only as many as the user's own leave room for.
+# Ids are digests, so the smallest ones are a random sample, the same every time. Texts that come
+# with Tercet only fill the places that the user's own leave.
 _USED = f"""
 WITH {SHIPPED}, used AS (
     SELECT positive_id AS candidate_id FROM triplets WHERE positive_id IS NOT NULL
@@ -77,21 +77,23 @@ def examples(subjects: Sequence[Subject]) -> Section:
         told_ids = " or ".join(f"`tercet report {subject.run_id}`" for subject in subjects)
         return Section(title, [Note(f"The report of one run shows examples: {told_ids}.")])
     (subject,) = subjects
-    own = {"shipped": subject.shipped}
-    used, refused, unusable = (subject.rows(asked, own) for asked in (_USED, _REFUSED, _UNUSABLE))
+    parameters = {"shipped": subject.shipped}
+    used, refused, unusable = (
+        subject.rows(query, parameters) for query in (_USED, _REFUSED, _UNUSABLE)
+    )
     left = [*refused, *unusable]
     methods = sorted({(row["role"] != "positive", row["method"]) for row in [*used, *left]})
     if not methods:
         return Section(title, [Note(_NOTHING, "missing")])
     panels = []
     for method in dict.fromkeys(method for _, method in methods):
-        taken = [_item(row, "good") for row in used if row["method"] == method][:USED]
+        used_items = [_item(row, "good") for row in used if row["method"] == method][:USED]
         refused = [row for row in left if row["method"] == method]
         # Rejected candidates first, then those that were merely not needed.
         refused.sort(key=lambda row: row["reason"] in SPARE)
         sides = [
-            Items(taken, "In a triplet")
-            if taken
+            Items(used_items, "In a triplet")
+            if used_items
             else Note("None of its candidates is in a triplet.", "missing"),
             Items([_item(row, "bad") for row in refused[:REFUSED]], "Left out")
             if refused
@@ -110,18 +112,18 @@ _NOTHING = "There are no candidates: this run has no synthesis, or it has not re
 
 
 def _item(row: Row, tone: str) -> Item:
-    said = []
+    notes = []
     more = str(row["more"] or "") if tone == "bad" else ""
     if row["similarity"] is not None and not more.startswith("similarity"):
-        said.append(f"cosine {row['similarity']:.3f}")
+        notes.append(f"cosine {row['similarity']:.3f}")
     if more:
-        said.append(shorten(more, 160))
-    said += _change(row["detail"])
+        notes.append(shorten(more, 160))
+    notes += _change(row["detail"])
     tag = "In a triplet"
     if tone == "bad":
         meaning = reason_of(row["reason"], row["stage"]).text
         tag = meaning[:1].upper() + meaning[1:]
-    below = " · ".join(said)
+    below = " · ".join(notes)
     return Item(
         shorten(row["text"]),
         f"{shorten(row['anchor'])}" if row["anchor"] else "",

@@ -24,17 +24,17 @@ Floats = npt.NDArray[np.float64]
 def density(subjects: Sequence[Subject]) -> Section:
     """The distribution of cosines for each gold score."""
     title = "Cosine by gold score"
-    task, having, missing = _task(subjects)
+    task, having, missing = _choose_task(subjects)
     if task is None:
         return Section(title, missing)
-    models = _models(having, task, len(subjects) > 1)
+    models = _read_cosines(having, task, len(subjects) > 1)
     low = min((float(values.min()) for _, _, values in models), default=0.0)
     domain = (max(-1.0, np.floor(low * 10) / 10), 1.0)
     shown: list[Block] = []
     for name, gold, values in models:
         rows, labels = _curves(gold, values, domain)
         spec = spaces.densities(rows, labels, domain=domain)
-        medians = ", ".join(f"{label['said']}: {label['median']:.2f}" for label in labels)
+        medians = ", ".join(f"{label['label']}: {label['median']:.2f}" for label in labels)
         alt = f"Density of the cosine of {name} by gold score. Median cosines by score: {medians}."
         shown.append(Chart(spec, f"Median cosine by score: {medians}.", alt, name.capitalize()))
     caption = (
@@ -50,27 +50,27 @@ def density(subjects: Sequence[Subject]) -> Section:
 def false_pairs(subjects: Sequence[Subject]) -> Section:
     """False positives and negatives on STS-B dev."""
     title = "False positives and negatives"
-    task, having, missing = _task(subjects)
+    task, having, missing = _choose_task(subjects)
     if task is None:
         return Section(title, missing)
     counted: list[Row] = []
     rows: list[list[str | int | float | None]] = []
     lacking = []
-    for name, gold, values in _models(having, task, len(subjects) > 1):
-        found = errors(gold, values, *_SCALES.get(task, (0.0, 5.0)))
-        if found is None:
+    for name, gold, values in _read_cosines(having, task, len(subjects) > 1):
+        error_counts = errors(gold, values, *_SCALES.get(task, (0.0, 5.0)))
+        if error_counts is None:
             lacking.append(name)
             continue
-        positives, negatives = found
+        positives, negatives = error_counts
         for kind, count in (("false positives", positives), ("false negatives", negatives)):
-            said = f"{count:,} ({100 * count / len(gold):.1f} %)"
-            counted.append({"model": name, "kind": kind, "count": count, "said": said})
+            label = f"{count:,} ({100 * count / len(gold):.1f} %)"
+            counted.append({"model": name, "kind": kind, "count": count, "label": label})
         total = positives + negatives
         rows.append([name, positives, negatives, f"{100 * total / len(gold):.1f}", len(gold)])
     blocks: list[Block] = []
     if counted:
         spec = charts.grouped(counted, of="model", kind="kind", amount="count", title="pairs")
-        alt = "; ".join(f"{row['model']}: {row['said']} {row['kind']}" for row in counted)
+        alt = "; ".join(f"{row['model']}: {row['label']} {row['kind']}" for row in counted)
         caption = (
             "Scores are scaled to 0 to 1. Cosines are scaled so that the median over pairs with "
             "the lowest score becomes 0 and that of the highest 1, and are clipped there. Medians "
@@ -98,8 +98,8 @@ def errors(gold: Floats, values: Floats, lowest: float, highest: float) -> tuple
     low, high = float(np.median(bottom)), float(np.median(top))
     if high <= low:
         return None
-    told = np.clip((values - low) / (high - low), 0.0, 1.0)
-    apart = told - (gold - lowest) / (highest - lowest)
+    scaled = np.clip((values - low) / (high - low), 0.0, 1.0)
+    apart = scaled - (gold - lowest) / (highest - lowest)
     return int((apart > FAR).sum()), int((apart < -FAR).sum())
 
 
@@ -109,7 +109,7 @@ _MISSING = (
 )
 
 
-def _task(subjects: Sequence[Subject]) -> tuple[str | None, list[Subject], list[Block]]:
+def _choose_task(subjects: Sequence[Subject]) -> tuple[str | None, list[Subject], list[Block]]:
     """The task to show (STS-B dev, or else the next best), the runs that have items of it,
     and a note for each run that does not.
     """
@@ -117,9 +117,9 @@ def _task(subjects: Sequence[Subject]) -> tuple[str | None, list[Subject], list[
     for subject in subjects:
         query = "SELECT DISTINCT task FROM evaluation_items WHERE suite = 'sts'"
         tasks.append({row["task"] for row in subject.rows(query)})
-    common = set.intersection(*([found for found in tasks if found] or [set()]))
+    common = set.intersection(*([names for names in tasks if names] or [set()]))
     task = next((task for task in _PREFERRED if task in common), None)
-    having = [s for s, found in zip(subjects, tasks, strict=True) if task in found]
+    having = [s for s, names in zip(subjects, tasks, strict=True) if task in names]
     named = (f"Run {s.name}: " if len(subjects) > 1 and having else "" for s in subjects)
     notes: list[Block] = [
         Note(name + _MISSING, "missing")
@@ -129,11 +129,11 @@ def _task(subjects: Sequence[Subject]) -> tuple[str | None, list[Subject], list[
     return task, having, notes if having else notes[:1]
 
 
-def _models(
+def _read_cosines(
     subjects: Sequence[Subject], task: str, several: bool
 ) -> list[tuple[str, Floats, Floats]]:
     """Name, scores and cosines of each model: the untouched one, then the trained ones."""
-    found: list[tuple[str, Floats, Floats]] = []
+    models: list[tuple[str, Floats, Floats]] = []
     shown: set[str] = set()
     for subject in subjects:
         versions = subject.rows(
@@ -153,14 +153,16 @@ def _models(
                 {"task": task, "version": version["model_version"]},
             ).fetchnumpy()
             gold, values = (np.ma.filled(items[name], np.nan) for name in ("gold", "value"))
-            known = np.isfinite(gold) & np.isfinite(values)
-            if known.any():
+            is_number = np.isfinite(gold) & np.isfinite(values)
+            if is_number.any():
                 trained = trained or not base
-                told = several and not (base and not shown)
-                name = ("before" if base else "after") + (f", run {subject.name}" if told else "")
+                names_run = several and not (base and not shown)
+                name = ("before" if base else "after") + (
+                    f", run {subject.name}" if names_run else ""
+                )
                 shown.add(version["model_version"])
-                found.append((name, gold[known], values[known]))
-    return found
+                models.append((name, gold[is_number], values[is_number]))
+    return models
 
 
 def _curves(
@@ -172,10 +174,10 @@ def _curves(
     rows: list[Row] = []
     labels: list[Row] = []
     for score in np.unique(rounded):
-        mine = values[rounded == score]
-        if len(mine) < 3:
+        cosines = values[rounded == score]
+        if len(cosines) < 3:
             continue
-        height = _kernel(mine, at)
+        height = _kernel(cosines, at)
         rows += [
             {"x": round(float(x), 4), "density": round(float(y), 4), "gold": int(score)}
             for x, y in zip(at, height, strict=True)
@@ -185,8 +187,8 @@ def _curves(
             {
                 "x": round(float(at[peak]), 4),
                 "density": round(float(height[peak]), 4),
-                "said": str(score),
-                "median": float(np.median(mine)),
+                "label": str(score),
+                "median": float(np.median(cosines)),
             }
         )
     return rows, labels

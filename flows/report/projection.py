@@ -50,7 +50,7 @@ ORDER BY text_id
     "Texts that are close in the evaluator's space are close here. Negatives right next to their "
     "source teach little; those far from every source are easy.",
 )
-def plane(subject: Subject) -> list[Block]:
+def candidate_map(subject: Subject) -> list[Block]:
     """Sources and candidates by method."""
     rows = [
         row
@@ -62,28 +62,28 @@ def plane(subject: Subject) -> list[Block]:
     if len(rows) < FEWEST or not sources:
         return []
     began = time.monotonic()
-    places = _places(np.array([row.pop("vector") for row in rows], dtype=np.float32))
+    places = _project(np.array([row.pop("vector") for row in rows], dtype=np.float32))
     seconds = time.monotonic() - began
     points: list[Row] = [
         {**row, "x": round(float(x), 2), "y": round(float(y), 2)}
         for row, (x, y) in zip(rows, places, strict=True)
     ]
     names = legend(points)
-    told = ", ".join(f"{name['method']} {name['count']}" for name in names)
+    counts = ", ".join(f"{name['method']} {name['count']}" for name in names)
     caption = (
         f"{len(points):,} texts of {sources:,} sources, drawn by digest; t-SNE of the evaluator's "
         f"vectors, {seconds:.1f} s. Circles: sources, triangles: positives, squares: negatives. "
         "Point at one to read it."
     )
-    return [Chart(spaces.cloud(points, names), caption, f"Texts in the plane by method: {told}.")]
+    return [Chart(spaces.cloud(points, names), caption, f"Texts in the plane by method: {counts}.")]
 
 
 def legend(points: Sequence[Row]) -> list[Row]:
     """Each method with its own colour and shape, sources first."""
-    found = Counter((point["role"], point["method"]) for point in points)
+    totals = Counter((point["role"], point["method"]) for point in points)
     names: list[Row] = []
     counts = {"positive": 0, "negative": 0}
-    for (role, method), count in sorted(found.items(), key=lambda e: (e[0][0] != "source", e[0])):
+    for (role, method), count in sorted(totals.items(), key=lambda e: (e[0][0] != "source", e[0])):
         if role == "source":
             names.append(
                 {"method": method, "colour": "var(--c8)", "shape": "circle", "count": count}
@@ -97,12 +97,12 @@ def legend(points: Sequence[Row]) -> list[Row]:
     return names
 
 
-def _places(vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+def _project(vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
     """Two coordinates per text."""
     from sklearn.manifold import TSNE
 
     perplexity = min(30.0, (len(vectors) - 1) / 3)
-    found = TSNE(
+    places = TSNE(
         perplexity=perplexity,
         init="pca",
         max_iter=STEPS,
@@ -110,4 +110,4 @@ def _places(vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
         random_state=SEED,
         n_jobs=1,
     ).fit_transform(vectors)
-    return np.asarray(found, dtype=np.float32)
+    return np.asarray(places, dtype=np.float32)

@@ -10,7 +10,15 @@ from tercet.flows.formatting import format_duration, format_range
 from tercet.flows.pages.blocks import Block, Fact, Note, Section, Table
 from tercet.flows.pages.page import page
 from tercet.flows.recipe.secrets import public, public_path, public_values
-from tercet.flows.report import background, examples, made, measured, pairs, projection, trained
+from tercet.flows.report import (
+    background,
+    examples,
+    figures,
+    pairs,
+    projection,
+    synthesis,
+    training,
+)
 from tercet.flows.results.figure_differences import compare_figures, difference_table
 from tercet.flows.results.measures import all_measures
 from tercet.flows.results.metric_names import FEW
@@ -19,31 +27,32 @@ from tercet.flows.results.subject import Part, Subject
 from tercet.flows.results.verdict import verdict_of
 from tercet.storage import runs
 
-# Measures with a place in a section that has a chart or texts.
-_IN_SECTIONS = {"evaluations", "seeds", "space", "entries", "funnel", "acceptance", "contamination"}
-_IN_SECTIONS |= {"usage"}
+# Measures that other sections show, beside charts or texts.
+_IN_SECTIONS = {
+    *("evaluations", "seeds", "space", "entries", "funnel", "acceptance", "contamination", "usage"),
+}
 
 
 def parts() -> list[Part]:
     """The sections in their order, the measures of installed packages among them."""
     others = [measure for name, measure in all_measures().items() if name not in _IN_SECTIONS]
     return [
-        background.warned,
-        measured.before_and_after,
-        measured.questions,
-        made.funnel,
+        background.warnings,
+        figures.before_and_after,
+        figures.questions,
+        synthesis.funnel,
         examples.examples,
-        made.neighbourhoods,
-        *map(measured.of_measure, others),
-        made.scores,
+        synthesis.neighbourhoods,
+        *map(figures.measure_section, others),
+        synthesis.scores,
         pairs.density,
         pairs.false_pairs,
-        trained.curves,
-        trained.gate,
-        measured.entries,
-        measured.space,
-        projection.plane,
-        measured.over_seeds,
+        training.curves,
+        training.gate,
+        figures.entries,
+        figures.space,
+        projection.candidate_map,
+        figures.over_seeds,
         background.contamination,
         background.cost,
         background.lineage,
@@ -52,20 +61,24 @@ def parts() -> list[Part]:
 
 
 def render_report(
-    subjects: Sequence[Subject], tell: Callable[[str], None] = lambda said: None
+    subjects: Sequence[Subject], tell: Callable[[str], None] = lambda message: None
 ) -> str:
     """The page. tell: called with the section in progress."""
     sections = []
     if len(subjects) > 1:
         a, b = subjects
-        sections = [difference(a, b), keys(a, b)]
+        sections = [difference(a, b), compare_keys(a, b)]
     for part in parts():
         tell(part.__name__.replace("_", " "))
-        section = _made(part, subjects)
-        if _shows(section):
+        section = _build_section(part, subjects)
+        if any(not isinstance(one, Note) or one.tone != "missing" for one in section.blocks):
             sections.append(section)
+    names = dict.fromkeys(str(subject.run["recipe_name"]) for subject in subjects)
+    title = " and B: ".join(names)
+    if len(subjects) > 1:
+        title = f"A: {title}" if len(names) > 1 else f"Two runs of {title}"
     return page(
-        _title(subjects),
+        title,
         sections,
         subtitle=_subtitle(subjects),
         facts=_facts(subjects[0]) if len(subjects) == 1 else (),
@@ -80,41 +93,31 @@ def render_report(
     )
 
 
-def _shows(section: Section) -> bool:
-    """Whether there is more in it than words about what is missing."""
-    return any(not isinstance(block, Note) or block.tone != "missing" for block in section.blocks)
-
-
-def _made(part: Part, subjects: Sequence[Subject]) -> Section:
+def _build_section(part: Part, subjects: Sequence[Subject]) -> Section:
     """The section, or an explanation if files of the store cannot be read."""
     try:
         return part(subjects)
     except (duckdb.IOException, duckdb.InvalidInputException, duckdb.BinderException) as error:
-        said = public(str(error).splitlines()[0])
+        message = public(str(error).splitlines()[0])
         title = part.__name__.replace("_", " ").capitalize()
-        return Section(title, [Note(f"This could not be read from the store: {said}", "warning")])
-
-
-def _title(subjects: Sequence[Subject]) -> str:
-    names = [str(subject.run["recipe_name"]) for subject in subjects]
-    if len(names) == 1:
-        return names[0]
-    return f"A: {names[0]} and B: {names[1]}" if names[0] != names[1] else f"Two runs of {names[0]}"
+        return Section(
+            title, [Note(f"This could not be read from the store: {message}", "warning")]
+        )
 
 
 def _subtitle(subjects: Sequence[Subject]) -> str:
-    told = []
+    sentences = []
     for subject in subjects:
         began = datetime.fromisoformat(subject.run["started"])
-        said = f"run `{subject.run_id}`, started {began:%Y-%m-%d %H:%M} UTC"
+        sentence = f"run `{subject.run_id}`, started {began:%Y-%m-%d %H:%M} UTC"
         if len(subjects) > 1:
-            said = f"{subject.name}: {said}"
+            sentence = f"{subject.name}: {sentence}"
         else:
             description = public(str(subject.recipe.get("description") or "").strip())
             ended = "" if not description or description[-1] in ".!?" else "."
-            said = f"{description}{ended} R{said[1:]}".strip()
-        told.append(said)
-    return "; ".join(told) + "."
+            sentence = f"{description}{ended} R{sentence[1:]}".strip()
+        sentences.append(sentence)
+    return "; ".join(sentences) + "."
 
 
 def _notices(subject: Subject, several: bool) -> list[Note]:
@@ -129,13 +132,13 @@ def _notices(subject: Subject, several: bool) -> list[Note]:
         "interrupted": "was interrupted",
     }
     named = f"Run {subject.name}" if several else "This run"
-    said = f"{named} {words.get(state, state)}: this page shows its results so far."
+    message = f"{named} {words.get(state, state)}: this page shows its results so far."
     error = (subject.run.get("end_info") or {}).get("error")
     if error:
-        said += f" Error: {public(str(error))}"
+        message += f" Error: {public(str(error))}"
     if left := runs.steps_left(subject.run):
-        said += f" Not reached: {', '.join(left)}."
-    return [Note(said, "warning")]
+        message += f" Not reached: {', '.join(left)}."
+    return [Note(message, "warning")]
 
 
 def _verdict(subjects: Sequence[Subject]) -> list[Note]:
@@ -153,11 +156,11 @@ def _facts(subject: Subject) -> list[Fact]:
     facts = []
     verdict = verdict_of(subject.run["end_info"])
     if verdict is not None and verdict.figure is not None:
-        known = verdict.low is not None and verdict.high is not None
+        has_interval = verdict.low is not None and verdict.high is not None
         note = f"points; 95 %: {format_range(verdict.low, verdict.high, sign='+')}"
-        note = note if known else "points"
+        note = note if has_interval else "points"
         facts.append(Fact(verdict.figure, f"{verdict.gain:+.2f}", note))
-    counted = made.counts(subject)
+    counted = synthesis.counts(subject)
     if counted["triplets"]:
         note = f"from {counted['candidates']:,} candidates"
         facts.append(Fact("triplets", f"{counted['triplets']:,}", note))
@@ -182,7 +185,7 @@ def difference(a: Subject, b: Subject) -> Section:
     blocks: list[Block] = [Note("The runs have no figure in common.", "missing")]
     if figures:
         blocks = difference_table(figures).on_page()
-    blocks.append(_counts(a, b))
+    blocks.append(_count_table(a, b))
     lead = (
         "B minus A. If both runs have several seeds in common, the interval is paired over these; "
         "with one training each it is over the queries and pairs that both were evaluated on."
@@ -191,51 +194,53 @@ def difference(a: Subject, b: Subject) -> Section:
 
 
 def compare_verdicts(a: Subject, b: Subject) -> str | None:
-    """In words, how B's encoder compares with A's by the first figure that both have.
+    """A sentence that compares B's encoder with A's by the first figure that both have.
 
-    Those of too few questions come last.
+    Figures of too few questions come last.
     """
-    found = min(compare_figures(a, b), key=lambda figure: figure.one.few, default=None)
-    if found is None:
+    first = min(compare_figures(a, b), key=lambda figure: figure.one.few, default=None)
+    if first is None:
         return None
-    said = f"{found.name}: A {found.a:.2f}, B {found.b:.2f}, B − A {found.b - found.a:+.2f} points"
-    if not found.same_data:
-        return f"The runs were evaluated on different data and cannot be compared. {said}."
-    if found.same_encoder:
-        return f"A and B have the same encoder. {found.name}: {found.a:.2f}."
-    gap = found.gap
+    values = (
+        f"{first.name}: A {first.a:.2f}, B {first.b:.2f}, B − A {first.b - first.a:+.2f} points"
+    )
+    if not first.same_data:
+        return f"The runs were evaluated on different data and cannot be compared. {values}."
+    if first.same_encoder:
+        return f"A and B have the same encoder. {first.name}: {first.a:.2f}."
+    gap = first.gap
     if gap is None:
         return (
             "Whether B is better than A is not known: they have neither several seeds in "
-            f"common nor one training each, evaluated on the same texts. {said}."
+            f"common nor one training each, evaluated on the same texts. {values}."
         )
-    if found.few:
+    if first.few:
         return (
             f"Whether B is better than A is not known: fewer than {FEW} "
-            f"{found.counted} were measured. {said}."
+            f"{first.counted} were measured. {values}."
         )
     if gap.low is None or gap.high is None:
         return (
             f"Whether B is better than A is not known: the difference over {gap.over} has no "
-            f"interval. {said}."
+            f"interval. {values}."
         )
     which = "B is better than A" if gap.low > 0 else "B is worse than A"
     if gap.low <= 0 <= gap.high:
         which = "No difference shown between A and B"
     ends = format_range(gap.low, gap.high, sign="+")
-    text = f"{which}. {said}, 95 % interval {ends} over {gap.over}."
+    text = f"{which}. {values}, 95 % interval {ends} over {gap.over}."
     if not gap.seeds:
         text += " With one training each, the variation between trainings is not known."
     return text
 
 
-def keys(a: Subject, b: Subject) -> Section:
+def compare_keys(a: Subject, b: Subject) -> Section:
     """The recipe keys that differ, and what else makes steps differ."""
     rows = compare_recipes(a.recipe, b.recipe)
-    told: list[Cells] = [[row[0], *(_public(row[0], value) for value in row[1:])] for row in rows]
+    cells: list[Cells] = [[row[0], *(_public(row[0], value) for value in row[1:])] for row in rows]
     caption = "– marks a missing key; absolute paths are shortened to file names."
     same = "No key differs: both runs used the same recipe."
-    blocks: list[Block] = [Table(["key", "A", "B"], told, caption) if told else Note(same)]
+    blocks: list[Block] = [Table(["key", "A", "B"], cells, caption) if cells else Note(same)]
     steps: list[Cells] = [
         [step.step, describe_step(step)] for step in compare_steps(a.store, a.run, b.run)
     ]
@@ -249,10 +254,10 @@ def _public(key: str, value: Any) -> Any:
     return public_values({key.rpartition(".")[2]: value})[key.rpartition(".")[2]]
 
 
-def _counts(a: Subject, b: Subject) -> Table:
+def _count_table(a: Subject, b: Subject) -> Table:
     rows: list[Cells] = []
-    counted = made.counts(b)
-    for name, one in made.counts(a).items():
+    counted = synthesis.counts(b)
+    for name, one in synthesis.counts(a).items():
         other = counted[name]
         rows.append([name, f"{one:,}", f"{other:,}", f"{other - one:+,}".replace("-", "−")])
     rows.append(["time", format_duration(a.seconds), format_duration(b.seconds), None])

@@ -1,1 +1,1 @@
-"""Reading what runs have made: names, figures, comparisons."""
+"""Reads the results of runs: names, figures, comparisons."""

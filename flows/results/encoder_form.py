@@ -1,4 +1,6 @@
-"""The form (pooling and template) of an encoder: of a directory, as evaluated, and an older one."""
+"""The form (pooling and template) of an encoder: in its files, as evaluated, and for older
+sentence-transformers.
+"""
 
 import json
 from collections.abc import Mapping
@@ -60,29 +62,26 @@ def reformed(folder: Path, form: FormSettings) -> Reformed | None:
     if form.pooling is None:
         return None
     pooling, template = form_of(folder)
-    template_wanted = None
+    measured = None
     if form.pooling == "mask" or form.pooling == "first_decoder":
         # Without a prompt the encoder keeps its own template, if it has one.
         is_same = form.prompt is None and pooling == form.pooling
-        template_wanted = template if is_same else template_of(form.pooling, form.prompt)
-    if (pooling, template) == (pooling_name(form.pooling), template_wanted):
+        measured = template if is_same else template_of(form.pooling, form.prompt)
+    if (pooling, template) == (pooling_name(form.pooling), measured):
         return None
-    return Reformed(
-        _in_words(pooling, template), _in_words(pooling_name(form.pooling), template_wanted)
-    )
+    return Reformed(_describe(pooling, template), _describe(pooling_name(form.pooling), measured))
 
 
 def form_of(folder: Path) -> tuple[str | None, str | None]:
     """Pooling name and template according to the directory's files; None if not set there."""
-    pooling_name_of: str | None = None
+    pooling: str | None = None
     for config in sorted(folder.glob("*/config.json")):
         if mode := read_json(config).get("pooling_mode"):
-            pooling_name_of = mode if isinstance(mode, str) else "+".join(mode)
+            pooling = mode if isinstance(mode, str) else "+".join(mode)
             break
     if any(str(e.get("type")).endswith(".WeightedLayerPooling") for e in _modules(folder)):
-        pooling_name_of = FIRST_LAST
-    template = read_json(folder / "template_encoder.json").get("template")
-    return pooling_name_of, template
+        pooling = FIRST_LAST
+    return pooling, read_json(folder / "template_encoder.json").get("template")
 
 
 def runs_own_code(artifact: Artifact) -> bool:
@@ -95,7 +94,7 @@ def needs_trust(folder: Path) -> bool:
     modules = _modules(folder)
     if any(not str(m.get("type")).startswith("sentence_transformers.") for m in modules):
         return True
-    # An encoder whose backbone's code was not run still has the auto_map, but not the code.
+    # If the backbone's own code never ran, config.json has its auto_map, but there is no code.
     places = {folder, *(folder / str(m.get("path", "")) for m in modules)}
     mapped = any("auto_map" in read_json(place / "config.json") for place in places)
     return mapped and any(folder.rglob("*.py"))
@@ -122,13 +121,13 @@ def how_to_load(folder: Path) -> list[str]:
     ]
 
 
-def _in_words(pooling: str | None, template: str | None) -> str:
+def _describe(pooling: str | None, template: str | None) -> str:
     named = pooling or "its own"
     return named if template is None else f"{named} in the template {template!r}"
 
 
 def read_json(path: Path, kind: type = dict) -> Any:
-    """What a file of an encoder holds; empty where it is not there, or holds another type."""
+    """The content of an encoder's file; empty if it is missing or holds another type."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -136,7 +135,7 @@ def read_json(path: Path, kind: type = dict) -> Any:
     return content if isinstance(content, kind) else kind()
 
 
-# Pooling modes, and the flags that stood for them.
+# Pooling modes, and the flags that sentence-transformers 5 has in their place.
 _FLAGS = {
     "cls": "pooling_mode_cls_token",
     "max": "pooling_mode_max_tokens",
@@ -155,12 +154,12 @@ def versions(folder: Path) -> str:
 
 
 def older_files(folder: Path) -> dict[str, str] | None:
-    """The files of an encoder's directory that differ in the older form, by their paths in it.
+    """The files of an encoder's directory that sentence-transformers 5 needs in another form.
 
-    None where only sentence-transformers 6 can read the encoder: one with modules of its own, with
-    several poolings, of other inputs than text, or with a tokenizer that only transformers 5 has.
+    None if only version 6 can read the encoder: one with modules of its own, with several poolings,
+    with other inputs than text, or with a tokenizer that only transformers 5 has.
     """
-    modules: list[dict[str, Any]] = read_json(folder / "modules.json", list)
+    modules = _modules(folder)
     tokenizer = read_json(folder / "tokenizer_config.json").get("tokenizer_class")
     if not modules or tokenizer == "TokenizersBackend":
         return None
@@ -178,7 +177,7 @@ def older_files(folder: Path) -> dict[str, str] | None:
 
 
 def _older(kind: str, config: Mapping[str, Any]) -> dict[str, Any] | None:
-    """A module's config in the older form; empty where it is in that form as it is."""
+    """A module's config in the older form; empty if that is its form already."""
     if kind == "Normalize" or (kind == "Pooling" and "word_embedding_dimension" in config):
         return {}
     if kind == "Dense" and config.get("module_input_name") == "sentence_embedding":

@@ -1,9 +1,9 @@
-"""Two encoders' figures beside each other, over the same queries or pairs where they have some."""
+"""Compares two encoders' figures, over the same queries or pairs if both were measured on them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import duckdb
 import numpy as np
@@ -13,6 +13,7 @@ from tercet.flows.results.figures import Figure, Value, of_tasks, read_figures
 from tercet.flows.results.measure import ON_PAGES, Column, Table
 from tercet.flows.results.metric_names import COUNTED, RETRIEVAL, Metric, is_few
 from tercet.flows.results.queries import fetch_dicts
+from tercet.flows.results.subject import Subject
 
 if TYPE_CHECKING:
     from tercet.models.measures.resampling import Interval, Sampled
@@ -37,7 +38,7 @@ class Measured:
 def difference(one: Measured, other: Measured, metric: Metric, seed: int) -> "Interval | None":
     """The first minus the second in points, resampled together, row by row.
 
-    Of too few rows it has neither an interval nor a p.
+    With too few rows it has neither an interval nor a p.
     None if the results per row were not recorded, or if the rows differ.
     """
     from tercet.models.measures.resampling import Interval, paired_test
@@ -64,7 +65,9 @@ def sampled(
                WHERE model_version = $model AND task = $task AND split = $split ORDER BY pair_id""",
             {"model": measured.model, "task": metric.task, "split": metric.subset},
         ).fetchall()
-        values = _of_ranks(metric.name, np.array([rank for _, rank in rows], dtype=np.float64))
+        values = _values_of_ranks(
+            metric.name, np.array([rank for _, rank in rows], dtype=np.float64)
+        )
         if values is None or not len(values):
             return None
         measure = resampling.mean_of(values)
@@ -87,7 +90,7 @@ def sampled(
     return None
 
 
-def _of_ranks(name: str, ranks: Floats) -> Floats | None:
+def _values_of_ranks(name: str, ranks: Floats) -> Floats | None:
     """One value per query, whose mean is the metric in percent; None for any other metric."""
     if name == "mrr":
         return np.asarray(100.0 / ranks, dtype=np.float64)
@@ -124,27 +127,15 @@ def _scores(metric: Metric, items: Sequence[Mapping[str, Any]]) -> "list[Scores]
     return scores
 
 
-# Of one metric, by seed.
+# The values of one metric by seed.
 Values: TypeAlias = Mapping[int | None, Value]
-
-
-class Side(Protocol):
-    """One of the two runs: its tables, and the recipe recorded with it."""
-
-    @property
-    def connection(self) -> duckdb.DuckDBPyConnection:
-        """To the run's tables."""
-
-    @property
-    def recipe(self) -> Mapping[str, Any]:
-        """With defaults filled in."""
 
 
 @dataclass(frozen=True)
 class Gap:
-    """One encoder's figure minus another's, with its 95 % interval; of too few questions without.
+    """One encoder's figure minus another's, with its 95 % interval unless questions are too few.
 
-    visible: the smallest difference that could have been seen. over: what was resampled; seeds:
+    visible: the smallest difference that could have been seen. over: what was resampled. seeds:
     whether that was seeds.
     """
 
@@ -169,7 +160,7 @@ class FigureDifference:
     other: Figure
     a: float
     b: float
-    sides: tuple[Side, Side]
+    sides: tuple[Subject, Subject]
 
     @property
     def name(self) -> str:
@@ -178,7 +169,7 @@ class FigureDifference:
 
     @property
     def few(self) -> bool:
-        """Whether either is of too few questions to tell a gain from chance."""
+        """Whether either has too few questions to tell a gain from chance."""
         return self.one.few or self.other.few
 
     @property
@@ -220,7 +211,7 @@ def compare_values(
 ) -> Gap | None:
     """Ours minus theirs, over common seeds or, with one training each, common queries or pairs.
 
-    drawn: resamples the latter; None where they differ.
+    drawn: resamples the queries or pairs; None if the two sides have others.
     """
     from tercet.models.measures.resampling import compare_seeds
 
@@ -244,7 +235,7 @@ def compare_values(
     return Gap(resampled.value, low, high, visible, over, False)
 
 
-def compare_figures(a: Side, b: Side) -> list[FigureDifference]:
+def compare_figures(a: Subject, b: Subject) -> list[FigureDifference]:
     """The figures that a report shows first and that both runs have, in A's order."""
     second = {figure.metric: figure for figure in _headlines(b)}
     differences = []
@@ -292,7 +283,7 @@ def difference_table(differences: Sequence[FigureDifference]) -> Table:
     return Table(columns, rows, caption)
 
 
-def _headlines(side: Side) -> list[Figure]:
+def _headlines(side: Subject) -> list[Figure]:
     return [figure for figure in of_tasks(read_figures(side.connection)) if figure.headline]
 
 

@@ -36,7 +36,7 @@ FIGURES = pa.schema(
 
 @dataclass(frozen=True)
 class Value:
-    """One row of `evaluations`. low, high: its 95 % interval, if it is of enough questions.
+    """One row of `evaluations`. low, high: its 95 % interval, if it has enough questions.
 
     digest: of the data behind it.
     """
@@ -57,7 +57,7 @@ class Figure:
     """One metric on one set of texts, for the untouched model and for the trained one by seed.
 
     gains: after minus before by seed, with paired intervals over the queries or pairs.
-    transductive: whether texts of the set stood in training.
+    transductive: whether texts of the set were in the training data.
     """
 
     metric: Metric
@@ -82,7 +82,7 @@ class Figure:
 
     @property
     def headline(self) -> bool:
-        """Whether it is shown first: no part of a set, and the usual average of several files."""
+        """Whether it is of a whole set: not of a part, and the usual average of several files."""
         return self.metric.suite not in ("sts", "fact_order") or self.metric.subset == "all"
 
     @property
@@ -92,13 +92,13 @@ class Figure:
 
     @property
     def few(self) -> bool:
-        """Whether it is of too few questions to tell a gain from chance."""
+        """Whether it has too few questions to tell a gain from chance."""
         sides = (self.before, *self.after.values(), *self.gains.values())
         return any(value is not None and is_few(value.n) for value in sides)
 
     @property
     def fixed(self) -> bool:
-        """Whether no encoder has a part in it, such as a ranking by BM25."""
+        """Whether it does not depend on the encoder, such as a ranking by BM25."""
         same = self.before is not None and {v.value for v in self.after.values()} == {
             self.before.value
         }
@@ -116,7 +116,7 @@ class Figure:
     def gain(self) -> tuple[float | None, float | None, float | None]:
         """The gain and its interval: over the queries for one seed, over the seeds for several.
 
-        Of too few questions it has no interval, and what is fixed has no gain.
+        With too few questions there is no interval; a fixed figure has no gain.
         """
         value, low, high = self._gained()
         return (value, None, None) if self.few else (value, low, high)
@@ -197,11 +197,6 @@ def of_geometry(figures: Iterable[Figure]) -> list[Figure]:
     return [figure for figure in figures if figure.metric.of_geometry]
 
 
-def seeds(figures: Iterable[Figure]) -> list[int]:
-    """The seeds of the trained models."""
-    return sorted({seed for figure in figures for seed in figure.after if seed is not None})
-
-
 def _value(row: Mapping[str, Any]) -> Value:
     few = is_few(row["n"])
     return Value(
@@ -225,12 +220,12 @@ def _order(figure: Figure) -> tuple[int, bool, str, int, str]:
     return (place, figure.metric.of_dev, task, measure, figure.metric.subset)
 
 
-# How often a drawn positive is a generated text, as the recipe means it to be, and why not more.
+# The share of drawn positives that are generated texts, and why it is below the recipe's.
 #
-# A sentence without such a text draws among the other operations, so that a generator whose texts
-# are refused trains hardly anything, without an error.
+# A sentence without a generated text draws another operation. A generator whose texts are refused
+# therefore trains almost nothing, without an error.
 
-# Below this part of what is meant, the reasons are told.
+# Below this part of the recipe's share, the reasons are listed.
 _ENOUGH = 0.9
 _REASONS = 4
 
@@ -240,7 +235,7 @@ SELECT avg((operation = 'generated')::INTEGER), count(DISTINCT sentence_id),
 FROM drawn_pairs WHERE phase = $phase AND part = $part
 HAVING count(*) > 0
 """
-# A generation is known to `parse` by its own id, and to the stages after it by its candidate's.
+# `parse` rejects by the generation's id, later stages by the candidate's.
 _TEXTS = """
 WITH texts AS (
     SELECT generation_id, any_value(candidate_id) AS candidate_id
@@ -263,22 +258,21 @@ def describe_draws(
     connection: duckdb.DuckDBPyConnection, recipe: Mapping[str, Any]
 ) -> Iterator[str]:
     """A sentence for each part that draws generated texts. recipe: as the run has recorded it."""
-    for phase, part, meant in _meant(recipe):
+    for phase, part, intended in _intended_shares(recipe):
         names = {"phase": phase, "part": part}
         row = connection.execute(_SHARE, names).fetchone()
         if row is None:
             continue
         share, sentences, rewritten = row
         message = f"{phase}: {share:.1%} of the drawn positives are generated texts"
-        if share >= _ENOUGH * meant:
-            yield f"{message}, as the shares of draw mean it."
+        if share >= _ENOUGH * intended:
+            yield f"{message}, as `draw` sets it."
             continue
         counts = dict(connection.execute(_TEXTS).fetchall())
         written, copies = sum(counts.values()), counts.pop(None, 0)
         message += (
-            f", where the shares of draw mean {meant:.1%}: {rewritten:,} of {sentences:,} "
-            f"sentences drew one. Of {written:,} texts that should keep the meaning {copies:,} are "
-            "accepted"
+            f", where `draw` sets {intended:.1%}: {rewritten:,} of {sentences:,} sentences drew "
+            f"one. Of {written:,} texts that should keep the meaning, {copies:,} are accepted"
         )
         if not counts:
             more = "raise per_unit or per_sentence, or list more methods under synthesise"
@@ -291,8 +285,8 @@ def describe_draws(
         )
 
 
-def _meant(recipe: Mapping[str, Any]) -> Iterator[tuple[str, str, float]]:
-    """Phase, part and meant share of generated texts, where there is one."""
+def _intended_shares(recipe: Mapping[str, Any]) -> Iterator[tuple[str, str, float]]:
+    """Phase, part and share of generated texts of each `draw` in the recipe that has some."""
     for phase in (recipe.get("train") or {}).get("phases") or []:
         for part in phase.get("parts") or []:
             draw = (part.get("rows") or {}).get("draw")
@@ -302,7 +296,7 @@ def _meant(recipe: Mapping[str, Any]) -> Iterator[tuple[str, str, float]]:
 
 @dataclass(frozen=True)
 class Choice:
-    """What a run ships. mix: share of the training in it. questions: how many there are."""
+    """The encoder that a run ends with. mix: the trained encoder's share. questions: how many."""
 
     mix: float
     by: Literal["questions", "default"]
@@ -314,21 +308,18 @@ class Choice:
             encoder = "the trained encoder, whole" if self.mix else "the untouched encoder"
         if self.by == "questions":
             return (
-                f"{self.questions:,} questions chose {encoder}. Gain on them: of the procedure, "
-                "each question judged by what the others chose."
+                f"{self.questions:,} questions chose {encoder}. Their gain is that of choosing: "
+                "each question is judged by the mix that the others chose."
             )
-        few = "no questions to choose by"
-        if self.questions:
-            few = f"{self.questions:,} questions choose nothing"
         return (
-            f"The run ends with {encoder}, which is the default (choose.mix): {few}. "
-            f"{FEW} of your own in one set of evaluate.retrieval_sets, answered by several files, "
-            "would."
+            f"The run ends with {encoder}, the default (choose.mix): its {self.questions:,} "
+            f"questions cannot choose. {FEW} of your own in one set of evaluate.retrieval_sets, "
+            "answered by several files, can."
         )
 
 
 def read_choice(connection: duckdb.DuckDBPyConnection, seed: int | None) -> Choice | None:
-    """What the connection's run ships of this seed's training; None without the step `choose`."""
+    """The encoder that the run ends with for this seed; None without the step `choose`."""
     row = connection.execute(
         """SELECT DISTINCT choices.mix, choices.chosen_by, c.n FROM choices
         JOIN candidate_encoders c ON c.seed = choices.seed AND c.chosen

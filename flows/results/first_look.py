@@ -18,10 +18,10 @@ from tercet.tasks.training.phases import OF_TRIPLETS
 # The natural pairs, as the table `evaluations` calls this task.
 DOCUMENT_PAIRS = "document_pairs"
 HALVES = "halves"
-# Methods whose positives ask the question of the pairs of documentation (a summary with its next
-# paragraph) and of the halves (a sentence with what stands around it).
+# Methods that make positives like the pairs of documentation (a summary with its next paragraph),
+# and like the halves (a sentence with its surroundings).
 _LIKE_PAIRS, _LIKE_HALVES = "neighbour_paragraph", "rest_of_paragraph"
-# Where the texts of a task's pairs stand, and what its queries are called.
+# The table with the texts of a task's pairs, and the name of its queries.
 _TABLES = {DOCUMENT_PAIRS: "document_pairs", HALVES: "questions"}
 _QUERIES_OF = {DOCUMENT_PAIRS: "queries", HALVES: "queries (halves of paragraphs)"}
 _QUERIES = 3
@@ -29,7 +29,7 @@ _WIDTH = 100
 
 
 def trained_on(connection: duckdb.DuckDBPyConnection, recipe: Recipe) -> list[str]:
-    """Which questions are those of training rows too; empty if retrieval was not measured."""
+    """Says which retrieval tasks rows of training resemble; empty if retrieval was not measured."""
     trained = trained_tasks(connection, recipe)
     names = _measured(connection)
     if not trained:
@@ -41,7 +41,7 @@ def trained_on(connection: duckdb.DuckDBPyConnection, recipe: Recipe) -> list[st
 
 
 def trained_tasks(connection: duckdb.DuckDBPyConnection, recipe: Recipe) -> dict[str, str]:
-    """The measured retrieval tasks of a kind that rows of training are of too: which rows."""
+    """The measured retrieval tasks that training rows resemble, each with these rows in words."""
     rows = {DOCUMENT_PAIRS: _pair_rows(connection, recipe), HALVES: _half_rows(connection, recipe)}
     kinds = {name: rows.get(name) for name in _measured(connection)}
     return {name: of for name, of in kinds.items() if of is not None}
@@ -59,15 +59,15 @@ def _spaced(task: str) -> str:
 
 
 def _half_rows(connection: duckdb.DuckDBPyConnection, recipe: Recipe) -> str | None:
-    """Which training rows ask the question of the halves: "" for all of a source, None for none."""
+    """The training rows that are like halves, in words: "" for a whole source, None for none."""
     parts = [part for phase in recipe.train.phases for part in phase.parts]
     if any(part.rows.positive == "half" for part in parts):
         return ""
-    return _of_triplets(connection, recipe, _LIKE_HALVES)
+    return _triplet_share(connection, recipe, _LIKE_HALVES)
 
 
 def _pair_rows(connection: duckdb.DuckDBPyConnection, recipe: Recipe) -> str | None:
-    """The same for the question of the document pairs."""
+    """The same for rows like document pairs."""
     sources = {source for phase in recipe.train.phases for source in phase.sources()}
     # A table's column of titles is both the pairs' query and the title of the passages.
     titled = any((corpus.query or "").lower() == "title" for corpus in recipe.unlabelled)
@@ -76,13 +76,15 @@ def _pair_rows(connection: duckdb.DuckDBPyConnection, recipe: Recipe) -> str | N
         return ""
     if all(corpus.source != "pydocs" for corpus in recipe.unlabelled):
         return None
-    return _of_triplets(connection, recipe, _LIKE_PAIRS)
+    return _triplet_share(connection, recipe, _LIKE_PAIRS)
 
 
-def _of_triplets(connection: duckdb.DuckDBPyConnection, recipe: Recipe, method: str) -> str | None:
+def _triplet_share(
+    connection: duckdb.DuckDBPyConnection, recipe: Recipe, method: str
+) -> str | None:
     """The method's share of the triplets, if it has any and its relation is trained on."""
     parts = [part.rows for phase in recipe.train.phases for part in phase.parts]
-    # Elsewhere the positive is another text, or one that keeps the meaning.
+    # The positives of other parts are other texts, or keep the meaning.
     rows = [part for part in parts if part.source in OF_TRIPLETS and part.positive != "anchor"]
     relation = method_of(method).relation
     if not any(not part.relation or relation in part.relation for part in rows):
@@ -100,8 +102,8 @@ def first_look(
     """Queries with their nearest texts, and a changed fact, before and after training.
 
     The queries are the questions in `evaluate.retrieval_sets` that gained and lost most. Without
-    such they are drawn by the seed, as is the fact, from all that moved, for better or worse: from
-    the user's own texts, and where these leave room from those that come with Tercet.
+    such questions they are drawn by the seed from all queries whose nearest text changed, the
+    user's own first; the fact is drawn alike.
 
     recipe: as its run has recorded it.
     """
@@ -116,14 +118,14 @@ def first_look(
     files = (recipe.get("evaluate") or {}).get("fact_order") or {}
     of_tercet = {task for task, file in files.items() if is_shipped(file)}
     shipped = shipped_corpora(recipe)
-    # Queries of the natural pairs; where none moved, of the texts cut in two.
+    # Queries of the natural pairs; if none moved, halves.
     moved = (_queries(connection, models, seed, shipped, task) for task in _TABLES)
     shown = _questions(connection, seed) or next(filter(None, moved), [])
     return [*shown, *_fact(connection, models, seed, of_tercet)]
 
 
 def _questions(connection: duckdb.DuckDBPyConnection, seed: int) -> list[str]:
-    """The questions that gained and lost most; empty where none did either."""
+    """The questions that gained and lost most; empty if none did either."""
     rows = read_questions(connection, seed)
     gained = [row for row in rows if row["gain"] > 0]
     lost = [row for row in rows if row["gain"] < 0]
@@ -180,7 +182,7 @@ def _queries(
         ),
     ]
     of_tercet = _pairs_of(connection, shipped, task) if shipped else set()
-    drawn = _drawn(moved, [row["pair_id"] for row in moved], seed)
+    drawn = _shuffled(moved, [row["pair_id"] for row in moved], seed)
     shown = sorted(drawn, key=lambda row: row["pair_id"] in of_tercet)[:_QUERIES]
     ids = {row[key] for row in shown for key in ("pair_id", "old", "new")}
     pairs = connection.execute(
@@ -236,7 +238,7 @@ def _fact(
     chosen = moved or cases
     chosen = [case for case in chosen if case["task"] not in of_tercet] or chosen
     ids = seeding.text_ids([f"{case['anchor']} {case['changed']}" for case in chosen])
-    case = _drawn(chosen, ids, seed)[0]
+    case = _shuffled(chosen, ids, seed)[0]
     title = f"{gained:,} of {len(cases):,} cases of fact order came right and "
     title += f"{len(moved) - gained:,} went wrong. One of these, drawn by seed"
     if not moved:
@@ -254,13 +256,13 @@ def _line(name: str, text: str, figures: str = "") -> str:
     return line if len(line) <= _WIDTH else f"{line[: _WIDTH - 1]}…"
 
 
-def _drawn(rows: Sequence[dict[str, Any]], ids: Any, seed: int) -> list[dict[str, Any]]:
+def _shuffled(rows: Sequence[dict[str, Any]], ids: Any, seed: int) -> list[dict[str, Any]]:
     """The rows in a seeded order."""
     draws = seeding.draws(seed, "first look", np.asarray(ids, dtype=np.uint64))
     return [rows[place] for place in np.argsort(draws, kind="stable")]
 
 
-# Where training changes nothing, both models are one version, and each row is there twice.
+# If training changed nothing, both models are one version and each row occurs twice: DISTINCT.
 _QUESTIONS = f"""
 WITH models AS (
     SELECT DISTINCT phase, model_version FROM evaluations
@@ -291,9 +293,8 @@ def read_questions(connection: duckdb.DuckDBPyConnection, seed: int) -> list[dic
     """The questions of `evaluate.retrieval_sets` in test, else in dev, by falling gain.
 
     Each has its task and query; gain: of nDCG@10, in points; before, after, bm25, both: the rank of
-    its best answer, from 1, None where it was not found; first_before, first_after: the file and
-    the beginning of the text that came first. Empty for runs without such questions, and for
-    evaluations of versions that did not write the ranks down.
+    its best answer, from 1, None if it was not found; first_before, first_after: the file and the
+    beginning of the text that came first.
     """
     rows = fetch_dicts(connection, _QUESTIONS, {"seed": seed})
     return [row for row in rows if not row["task"].endswith(" dev")] or rows

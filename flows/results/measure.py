@@ -1,7 +1,7 @@
 """A measure: one table of figures, defined once and shown alike wherever figures are shown.
 
-The terminal, a page, Markdown and records each have one way to show a `Table`. Here alone a figure
-of too few questions loses its interval, and one of texts that stood in training gets its mark.
+The terminal, a page, Markdown and records each have one way to show a `Table`. Only this module
+drops the intervals of figures with too few questions, and marks figures of texts in the training.
 """
 
 import re
@@ -29,8 +29,8 @@ from tercet.flows.terminal import text_table
 from tercet.models.errors import Unusable
 from tercet.models.plugins import package_of
 
-# How far back a row or a column stands: everywhere; on pages and in Markdown; at last a row that a
-# page folds away, or a column of Markdown alone.
+# Where a row or a column is shown: everywhere; on pages and in Markdown; last, a row that a page
+# folds away, or a column in Markdown alone.
 FIRST, ON_PAGES, FOLDED = range(3)
 
 
@@ -38,9 +38,9 @@ FIRST, ON_PAGES, FOLDED = range(3)
 class Column:
     """A column of a table.
 
-    key: of the rows. title: its head. digits: decimals of a number; None shows values as they are.
-    sign: `+` for a difference. interval: whether the interval from `key_low` to `key_high` stands
-    behind the number. depth: FIRST, ON_PAGES or FOLDED.
+    key: its key in the rows. title: its head. digits: decimals of a number; None shows values
+    unchanged. sign: `+` for a difference. interval: whether the interval from `{key}_low` to
+    `{key}_high` follows the number. depth: FIRST, ON_PAGES or FOLDED.
     """
 
     key: str
@@ -51,7 +51,7 @@ class Column:
     depth: int = FIRST
 
     def cell(self, row: Row) -> Cell:
-        """What stands in it, as text or as the number that it is."""
+        """The row's cell, as text or as a number."""
         value = row.get(self.key)
         if value is None or self.digits is None:
             return value
@@ -65,10 +65,10 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows under columns, and what is said of them.
+    """Rows under columns, with a caption and sentences about them.
 
-    Some keys of a row are no columns. n: how many questions its figures are of; few: whether these
-    are too few, by default by n; transductive: whether it is of texts that stood in training;
+    Keys of a row that are not columns: n: the number of questions behind its figures; few: whether
+    these are too few, by default by n; transductive: whether its texts were in the training;
     strong: whether it stands out; depth: FIRST (the default), ON_PAGES or FOLDED.
     """
 
@@ -93,7 +93,7 @@ class Table:
         return [sentence for sentence, needed in marks.items() if needed]
 
     def text(self, width: int | None) -> list[str]:
-        """Lines for a terminal, with what is said of the rows below."""
+        """Lines for a terminal: the table, then marks and findings."""
         columns, rows = self._cells(FIRST, FIRST)
         right = [self._right(column) for column in columns]
         lines = [[f"{cell:,}" if isinstance(cell, int) else cell for cell in row] for row in rows]
@@ -101,7 +101,7 @@ class Table:
         return [*text_table.render(heads, lines, width, right)[0], *self.marks, *self.findings]
 
     def on_page(self, of_run: str = "") -> list[blocks.Block]:
-        """For a page; of_run: what the caption begins with."""
+        """Blocks for a page. of_run: the first words of the caption."""
         caption = " ".join(filter(None, [of_run, self.caption, *self.marks]))
         shown: list[blocks.Block] = [self._block(ON_PAGES, caption)]
         folded = sum(row.get("depth") == FOLDED for row in self.rows)
@@ -114,7 +114,7 @@ class Table:
         return [*shown, *(blocks.Note(finding) for finding in self.findings)]
 
     def markdown(self) -> str:
-        """A Markdown table, with what is said of the rows below."""
+        """A Markdown table, then marks and findings."""
         columns, rows = self._cells(ON_PAGES, FOLDED)
         heads = [column.title for column in columns]
         notes = [markdown_cell(note) for note in [*self.marks, *self.findings]]
@@ -164,20 +164,16 @@ _ENDS = ("_low", "_high")
 Rows: TypeAlias = Sequence[Row]
 
 
-def _silent(subject: Subject, rows: Rows) -> list[str]:
-    return []
-
-
 @dataclass(frozen=True)
 class Measure:
     """One table of figures: where it comes from, how it reads, and what follows from it.
 
-    lead: on a page, above it. absent: why there is none. rows: SQL over a run's tables, or a
-    function for what SQL cannot say; $run is the run's id, $seed and $decides are of its recipe
-    (`seed`, `select.p_true`). Keys that are no columns: see `Table`.
+    lead: a paragraph above it on a page. absent: why there is none. rows: SQL over a run's tables,
+    or a function for what SQL cannot express; $run is the run's id, $seed and $decides are its
+    recipe's `seed` and `select.p_true`. Keys that are not columns: see `Table`.
     caption: may name values of the first row in braces. findings: sentences below the table.
     brief: whether the summary at a run's end shows it.
-    module: of a measure that an installed package adds.
+    module: the installed package's module that adds it; empty for ours.
     """
 
     name: str
@@ -187,12 +183,12 @@ class Measure:
     rows: str | Callable[[Subject], Rows]
     columns: Sequence[Column]
     caption: str = ""
-    findings: Callable[[Subject, Rows], list[str]] = _silent
+    findings: Callable[[Subject, Rows], list[str]] = lambda subject, rows: []
     brief: bool = True
     module: str = ""
 
     def read(self, subject: Subject) -> Table | None:
-        """The table of this run; None where it has no such figures."""
+        """The table of this run; None if it has no such figures."""
         rows = self._rows(subject)
         if not rows:
             return None
@@ -226,7 +222,7 @@ def _few(row: Row) -> bool:
 
 
 def markdown_cell(value: Any) -> str:
-    """A value in one line of Markdown, with bars and markup escaped, and nothing private."""
+    """A value in one line of Markdown, with bars and markup escaped, and without private paths."""
     if value is None:
         return ""
     if isinstance(value, bool):

@@ -24,12 +24,12 @@ from tercet.tasks.evaluation.evaluation_rows import DOCUMENT_PAIRS
 
 @cache
 def all_measures() -> Mapping[str, Measure]:
-    """Ours and those of installed packages, by name. Raises: Unusable for one that is not fit."""
+    """Ours and those of installed packages, by name. Raises: Unusable for an invalid one."""
     return with_installed("tercet.measures", MEASURES)
 
 
 def read_measures(subject: Subject, brief: bool = False) -> dict[str, tuple[Measure, Table]]:
-    """The measures of which the run has figures, by name; brief: of a summary alone."""
+    """The measures of which the run has figures, by name. brief: only those of a summary."""
     return {
         name: (measure, table)
         for name, measure in all_measures().items()
@@ -38,7 +38,7 @@ def read_measures(subject: Subject, brief: bool = False) -> dict[str, tuple[Meas
 
 
 def _pivot(metrics: Collection[str], ends: Collection[str] = ()) -> str:
-    """SQL for a column a metric, with the ends of its interval for those in `ends`."""
+    """SQL for one column per metric, with the ends of its interval for those in `ends`."""
     columns = []
     for metric in metrics:
         where = f"FILTER (metric = {quoted(metric)})"
@@ -51,13 +51,13 @@ def _pivot(metrics: Collection[str], ends: Collection[str] = ()) -> str:
     return ", ".join(columns)
 
 
-def _named(column: str, names: Mapping[str, str]) -> str:
+def _name_sql(column: str, names: Mapping[str, str]) -> str:
     """SQL for the readable name of a value."""
     cases = " ".join(f"WHEN {quoted(value)} THEN {quoted(name)}" for value, name in names.items())
     return f"CASE {column} {cases} ELSE {column} END"
 
 
-def _place(column: str, names: Collection[str]) -> str:
+def _place_sql(column: str, names: Collection[str]) -> str:
     """SQL for the place of a value in this order."""
     return f"list_position([{', '.join(map(quoted, names))}], {column})"
 
@@ -83,7 +83,7 @@ USAGE = Measure(
     ),
 )
 
-# Of all metrics of `generator_metrics`, those that tell a paraphrase from noise and from a copy.
+# The metrics of `generator_metrics` that tell a paraphrase from noise and from a copy.
 _GENERATED = {
     "average_rouge": "ROUGE",
     "sentence_cosine": "cosine",
@@ -94,7 +94,7 @@ _GENERATED = {
     "length": "length",
     "perplexity": "perplexity",
 }
-# By what is done to words: the gain in cosine over a control at the same share of other words.
+# Gains in cosine over a control at the same share of other words, and what the control does.
 _OVER = {
     "gain_over_replaced": "words replaced at random",
     "gain_over_deleted": "words deleted at random",
@@ -103,7 +103,7 @@ _OVER = {
 
 
 def _equal_diversity(subject: Subject, rows: Rows) -> list[str]:
-    """What each generator's gains say of it."""
+    """A sentence on the gains of each generator."""
     sentences = []
     for row in rows:
         if row["generator"] is None:
@@ -152,7 +152,7 @@ _JUDGES = {
 
 
 def _filters_better(subject: Subject, rows: Rows) -> list[str]:
-    """Whether each discriminator filters better than what anyone could."""
+    """A sentence for each discriminator: whether it filters better than simple judges."""
     sentences = []
     for name in dict.fromkeys(row["discriminator"] for row in rows):
         ours = [row for row in rows if row["discriminator"] == name]
@@ -165,8 +165,8 @@ def _filters_better(subject: Subject, rows: Rows) -> list[str]:
         least = {row["judge"]: row["auc_gain_low"] for row in ours if not row["strong"]}
         as_good = [judge for judge, low in least.items() if low is None or low <= 0]
         sentences.append(
-            f"{name} is not surely better than {' and '.join(as_good)}: as a filter it is worth no "
-            "more."
+            f"{name} is not shown to be better than {' and '.join(as_good)}: as a filter it is "
+            "worth no more."
             if as_good
             else f"{name} tells true pairs from false ones better than each of these, by an AUC "
             f"difference of at least {min(least.values()):.3f}."
@@ -180,11 +180,11 @@ DISCRIMINATORS = Measure(
     "How well a discriminator tells which texts follow from a sentence, on anchors that it was not "
     "fitted to.",
     "No discriminator was fitted: `fit_pair` under `models` makes one.",
-    f"""SELECT discriminator, {_named("arm", _JUDGES)} AS judge, arm = 'discriminator' AS strong,
+    f"""SELECT discriminator, {_name_sql("arm", _JUDGES)} AS judge, arm = 'discriminator' AS strong,
         any_value(pairs) AS pairs, any_value(anchors) AS n,
         {_pivot(["auc", "accuracy", "calibration_error", "auc_gain"], ["auc", "auc_gain"])}
     FROM discriminator_metrics WHERE subset = 'all' AND arm IN ({", ".join(map(quoted, _JUDGES))})
-    GROUP BY discriminator, arm ORDER BY discriminator, {_place("arm", _JUDGES)}""",
+    GROUP BY discriminator, arm ORDER BY discriminator, {_place_sql("arm", _JUDGES)}""",
     (
         Column("discriminator", "discriminator"),
         Column("judge", "judged by"),
@@ -217,8 +217,8 @@ RELIABILITY = Measure(
     brief=False,
 )
 
-# Every candidate of which a probability says anything, by who wrote it. Of several scorers one
-# decides: the others have refused nothing.
+# Candidates that have a probability, by their writers. Only the scorer that decides refuses
+# candidates, so the others have no counts.
 CANDIDATES_JUDGED = Measure(
     "candidates_judged",
     "Candidates by their judges",
@@ -249,7 +249,7 @@ CANDIDATES_JUDGED = Measure(
     brief=False,
 )
 
-# Each seed has a space of the same name.
+# Averages over seeds, each of which has a space of the same name.
 ENTRIES = Measure(
     "entries",
     "Entries",
@@ -282,7 +282,7 @@ _FINDERS = {
 _FOUND = {"recall@1": "recall@1", "recall@10": "recall@10", "mrr": "MRR"}
 _FOUND |= {"median_rank": "median rank"}
 
-# Means over seeds have no interval: those of one seed are over definitions.
+# Intervals are over one seed's definitions, so a mean over seeds has none.
 DEFINITIONS = Measure(
     "definitions",
     "Entries found by held-out definitions",
@@ -295,10 +295,10 @@ DEFINITIONS = Measure(
         FROM definition_figures WHERE metric <> 'mrr_gain' OR arm IN ('own_entries', 'projection')
         GROUP BY name, arm, metric
     )
-    SELECT name, {_named("arm", _FINDERS)} AS finder, max(n) AS n, max(seeds) AS seeds,
+    SELECT name, {_name_sql("arm", _FINDERS)} AS finder, max(n) AS n, max(seeds) AS seeds,
         {_pivot([*_FOUND, "mrr_gain"], ["mrr_gain"])}
     FROM means WHERE arm IN ({", ".join(map(quoted, _FINDERS))})
-    GROUP BY name, arm HAVING mrr IS NOT NULL ORDER BY name, {_place("arm", _FINDERS)}""",
+    GROUP BY name, arm HAVING mrr IS NOT NULL ORDER BY name, {_place_sql("arm", _FINDERS)}""",
     (
         Column("name", "phase"),
         Column("finder", "found by"),
@@ -310,7 +310,7 @@ DEFINITIONS = Measure(
     "In percent; means over seeds.",
 )
 
-# On the way to the triplets random sentences do not count: they replace a missing negative.
+# Random sentences count in the triplets alone: they only replace missing negatives.
 FUNNEL = Measure(
     "funnel",
     "From corpus to triplets",
@@ -393,7 +393,7 @@ def _before_and_after(subject: Subject) -> list[Row]:
     for figure in of_tasks(read_figures(subject.connection, subject.model)):
         gain, low, high = figure.gain()
         after, one = figure.mean(), figure.first or figure.before
-        # Over several seeds the gain's interval is over these; that of one encoder tells less.
+        # With several seeds the interval of the gain is over them; one encoder's tells less.
         alone = figure.first if len(figure.after) == 1 else None
         rows.append(
             {
@@ -420,9 +420,10 @@ def _before_and_after(subject: Subject) -> list[Row]:
 
 
 def _depth(figure: Figure) -> int:
-    """Of a question beside the natural pairs one figure is enough on a terminal.
+    """Where a figure is shown: FIRST, ON_PAGES or FOLDED.
 
-    Only STS figures are shown there without an interval, as is usual for them.
+    The terminal shows one figure of each question beside the natural pairs, and figures without
+    interval of STS alone, where that is usual.
     """
     metric = figure.metric
     if not figure.headline:
@@ -434,8 +435,8 @@ def _depth(figure: Figure) -> int:
     return FIRST if has_ends or figure.few or metric.suite == "sts" else ON_PAGES
 
 
-def _shipped(subject: Subject, rows: Rows) -> list[str]:
-    """What the run ships of its training, if it has chosen."""
+def _choice(subject: Subject, rows: Rows) -> list[str]:
+    """The encoder that the run ends with, if it has chosen one."""
     choice = read_choice(subject.connection, subject.recipe.get("seed"))
     return [] if choice is None else [str(choice)]
 
@@ -465,7 +466,7 @@ EVALUATIONS = Measure(
     ),
     "In percent, gains in points. Bold: the interval of the gain excludes zero. n: queries, pairs "
     "or examples. Equal data means the same texts.",
-    _shipped,
+    _choice,
 )
 
 
@@ -516,7 +517,7 @@ SEEDS = Measure(
 )
 
 
-def _space(subject: Subject) -> list[Row]:
+def _geometry(subject: Subject) -> list[Row]:
     rows = []
     by_texts: dict[tuple[str, str], list[Figure]] = {}
     for figure in of_geometry(read_figures(subject.connection, subject.model)):
@@ -537,7 +538,7 @@ GEOMETRY_OF_SPACE = Measure(
     "Alignment and uniformity",
     "Where a gain comes from: are pairs closer together, or all other texts further apart?",
     "The vectors' space was not measured.",
-    _space,
+    _geometry,
     (
         Column("texts", "texts"),
         Column("model", "model"),

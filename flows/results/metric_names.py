@@ -1,4 +1,4 @@
-"""Metrics of the table `evaluations`: readable names, and marks of few or transductive ones."""
+"""Metrics of the table `evaluations`: readable names, and which have few or transductive texts."""
 
 from dataclasses import dataclass, replace
 
@@ -9,7 +9,7 @@ from tercet.tasks.stage import BadInput
 
 # The name of rows with the difference between the trained and the untouched model.
 GAIN = "_gain"
-# These describe the space rather than a task, and are not percentages.
+# Metrics of the space rather than of a task; they are not percentages.
 GEOMETRY: tuple[str, ...] = ("alignment", "uniformity", "isotropy")
 RETRIEVAL = ("recall@1", "recall@10", "mrr")
 # Every metric as people write it, in the order of listing.
@@ -104,20 +104,20 @@ def parse_metric(text: str) -> Metric:
     return Metric(suite, " ".join(rest[:-2]), rest[-2], rest[-1])
 
 
-# Of fewer queries, pairs or examples no figure counts as better or worse, and none is shown with an
-# interval: resamples of a handful repeat the same few, so that it comes out far too narrow.
+# With fewer queries, pairs or examples a figure is neither better nor worse, and shown without an
+# interval: resamples of a handful repeat the same few, so the interval would be far too narrow.
 FEW = 30
-# What stands in the interval's place.
+# Shown in place of the interval.
 TOO_FEW = "too few"
 WHY_TOO_FEW = (
     f"{TOO_FEW.capitalize()}: fewer than {FEW} questions cannot tell a difference from chance."
 )
-# Of these more are held out where there is more text; the others come from files.
+# Suites whose questions are held out of the corpus; the others come from files.
 _HELD_OUT = ("retrieval", "labels")
 
 
 def is_few(n: int | None) -> bool:
-    """Whether a figure of so many questions tells nothing; not where their number is unknown."""
+    """Whether n questions are too few to tell a gain from chance; False if n is unknown."""
     return n is not None and n < FEW
 
 
@@ -126,11 +126,9 @@ def more_of(suite: str, split: str) -> str:
     return f": take more text or a larger `ingest.{split}`" if suite in _HELD_OUT else ""
 
 
-# Which figures are transductive: of evaluation sets whose own texts stood in training.
-#
-# With `guard.action: report` the guard leaves them there, which a replica of GCSE, Generate-CSE or
-# DefSent+ needs. What such a figure says is another thing, so it is named wherever it is shown.
-
+# Figures are transductive if the evaluation set's own texts were in the training: with
+# `guard.action: report` the guard leaves them there, as a replica of GCSE, Generate-CSE or DefSent+
+# needs. Such a figure means something else, so it is marked wherever it is shown.
 TRANSDUCTIVE = " (transductive)"
 WHY_TRANSDUCTIVE = (
     "Transductive figures are of sets whose own texts stood in training (guard.action: report): "
@@ -140,14 +138,14 @@ WHY_TRANSDUCTIVE = (
 
 def transductive_sets(connection: duckdb.DuckDBPyConnection) -> frozenset[tuple[str, str]]:
     """Suite and task of the sets whose texts the connection's run found and left in training."""
-    found = connection.execute("SELECT suite, task FROM contamination WHERE NOT removed")
-    return frozenset(found.fetchall())
+    result = connection.execute("SELECT suite, task FROM contamination WHERE NOT removed")
+    return frozenset(result.fetchall())
 
 
 def is_transductive(metric: Metric, sets: frozenset[tuple[str, str]]) -> bool:
     """Whether the figure is of one of these sets, or an average with one of them.
 
-    The guard knows a set's dev and test sentences as one set.
+    The guard treats a set's dev and test sentences as one set.
     """
     if AVERAGES.get(metric.suite) == metric.task:
         return any(suite == metric.suite for suite, _ in sets)

@@ -1,4 +1,4 @@
-"""What a store's runs have made: artifacts by name, tables, and the answer to one query."""
+"""Queries over a store's runs: artifacts by name, tables, and the answer to one SELECT."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -8,6 +8,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
+from tercet.flows.formatting import count_of
 from tercet.storage import runs
 from tercet.storage.artifacts import Artifact, open_artifact
 from tercet.storage.catalog import views
@@ -18,11 +19,11 @@ from tercet.tasks.findings.warning import sentence
 from tercet.tasks.stage import BadInput
 from tercet.tasks.stages import known_schemas
 
-# What lists tables that it does not name.
-# DuckDB's words for a Parquet file that is not as it was written.
+# DuckDB's words for a damaged Parquet file.
 _UNREADABLE = re.compile(
     r"parquet file|decompression failure|out of buffer|corrupt|cannot be read", re.IGNORECASE
 )
+# Queries that may list tables without naming them.
 _LISTS = re.compile("information_schema|duckdb_|pg_|sqlite_|pragma|show|describe|summarize")
 
 
@@ -31,8 +32,7 @@ def connect(
 ) -> duckdb.DuckDBPyConnection:
     """The tables of all stages; those that no run has reached are empty.
 
-    All have the columns of today, NULL in rows of stores that lacked them. query: for this one
-    alone, so that tables are missing which it does not name.
+    Columns that older rows lack are NULL. query: opens only the tables that this query names.
     """
     text = "" if query is None else query.lower()
     if query is None or _LISTS.search(text):
@@ -45,9 +45,9 @@ def fetch_dicts(
     connection: duckdb.DuckDBPyConnection, query: str, values: Mapping[str, Any] | None = None
 ) -> list[dict[str, Any]]:
     """The rows of a query, by column."""
-    found = connection.execute(query, dict(values or {}))
-    names = [column[0] for column in found.description or ()]
-    return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
+    result = connection.execute(query, dict(values or {}))
+    names = [column[0] for column in result.description or ()]
+    return [dict(zip(names, row, strict=True)) for row in result.fetchall()]
 
 
 def rows(store: Store, run_ref: str | None, query: str) -> pa.Table:
@@ -62,8 +62,8 @@ def rows(store: Store, run_ref: str | None, query: str) -> pa.Table:
 
 
 def sql_fault(error: Exception) -> str:
-    """The first line of DuckDB's message, and its suggested name if there is one; of a file that
-    cannot be read, what to do.
+    """The first line of DuckDB's message with its suggested name, if any; for a file that cannot
+    be read also what to do.
     """
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     hints = [line for line in lines[1:2] if line.startswith("Did you mean")]
@@ -80,18 +80,17 @@ def read_warnings(connection: duckdb.DuckDBPyConnection) -> list[Row]:
     return fetch_dicts(connection, "FROM warnings")
 
 
-def list_warnings(found: list[Row]) -> list[str]:
-    """For a terminal: how many there are, and a sentence for each; empty without one."""
-    count = "1 warning" if len(found) == 1 else f"{len(found)} warnings"
-    said = f'{count} (all of them: tercet sql "FROM warnings"):'
-    return [said, *(f"  {sentence(row)}" for row in found)] if found else []
+def list_warnings(warnings: list[Row]) -> list[str]:
+    """Lines for a terminal: how many there are, and a sentence for each; empty without one."""
+    heading = f'{count_of(len(warnings), "warning")} (all of them: tercet sql "FROM warnings"):'
+    return [heading, *(f"  {sentence(row)}" for row in warnings)] if warnings else []
 
 
 def find_artifact(store: Store, ref: str, run_ref: str | None) -> Artifact:
     """The artifact that `ref` names; given a run, steps and tables are those of that run.
 
-    Raises: StoreError for an unknown name, BadInput if the run has not reached it, or if what it
-        has made was removed.
+    Raises: StoreError for an unknown name, BadInput if the run has not reached it or if the
+        artifact was removed.
     """
     of_run = "@" not in ref and not ref.startswith(runs.TAG_PREFIX)
     if run_ref is None or not of_run or runs.get_tag(store, ref) is not None:
@@ -128,7 +127,7 @@ def final_model(store: Store, run_ref: str | None) -> str:
 
 
 def rows_of_stage(store: Store, run: Mapping[str, Any], stage: str) -> Rows:
-    """The rows of this stage's steps in this run; of no table if it has reached none."""
+    """The rows of this stage's steps in this run; without tables if it has reached none."""
     steps = (entry for entry in run["steps"] if entry.get("stage", entry["step"]) == stage)
     return joined([open_artifact(store, one["step"], one["version"]).rows() for one in steps])
 

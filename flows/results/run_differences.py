@@ -1,4 +1,4 @@
-"""What makes two runs differ, step by step, and the rows that they do not share."""
+"""Compares two runs: what makes their steps differ, and the rows that they do not share."""
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ from tercet.storage.rows import quoted, quoted_name, read_parquet_sql
 from tercet.storage.store import Store
 from tercet.tasks.stages import described
 
-_REMOVED = "what it was made from is not known: its artifact was removed"
+_REMOVED = "its inputs are not known, since its artifact was removed"
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ def compare_recipes(
 
 
 def compare_steps(store: Store, a: Mapping[str, Any], b: Mapping[str, Any]) -> list[StepDifference]:
-    """The steps of which the runs have different versions, or only one any; in their order.
+    """The steps of which the runs have different versions, or only one run has any; in order.
 
     a, b: runs as `storage.runs` has them.
     """
@@ -60,12 +60,12 @@ def compare_steps(store: Store, a: Mapping[str, Any], b: Mapping[str, Any]) -> l
     return [_compare_step(store, step, one.get(step), other.get(step), names) for step in differ]
 
 
-def describe_step(found: StepDifference) -> str:
+def describe_step(difference: StepDifference) -> str:
     """What differs, in one line."""
-    if found.a is None or found.b is None:
-        return f"only {'A' if found.b is None else 'B'} has it"
-    after = [f"reads {', '.join(found.after)}"] if found.after else []
-    return "; ".join([*found.why, *after]) or "made in another way"
+    if difference.a is None or difference.b is None:
+        return f"only {'A' if difference.b is None else 'B'} has it"
+    after = [f"reads {', '.join(difference.after)}"] if difference.after else []
+    return "; ".join([*difference.why, *after]) or "made in another way"
 
 
 def _compare_step(
@@ -78,22 +78,24 @@ def _compare_step(
     if one is None or other is None:
         return StepDifference(step, a, b, (_REMOVED,))
     read: dict[str, None] = {}
-    own = []
+    remaining = []
     for manifest in (one, other):
         components = dict(manifest["components"])
         models = components.get("models") or {}
-        versions = [*_texts(components.pop("inputs", None)), *_texts(models)]
+        versions = [*_strings(components.pop("inputs", None)), *_strings(models)]
         read |= dict.fromkeys(names[version] for version in versions if version in names)
         components["models"] = {slot: m for slot, m in models.items() if m not in names}
-        own.append(components)
+        remaining.append(components)
     modules = (manifest.get("modules") or {} for manifest in (one, other))
-    return StepDifference(step, a, b, tuple(fingerprints.changes(*own, *modules)), tuple(read))
+    return StepDifference(
+        step, a, b, tuple(fingerprints.changes(*remaining, *modules)), tuple(read)
+    )
 
 
-def _texts(value: Any) -> Iterator[str]:
+def _strings(value: Any) -> Iterator[str]:
     if isinstance(value, Mapping | list):
         for member in value.values() if isinstance(value, Mapping) else value:
-            yield from _texts(member)
+            yield from _strings(member)
     elif value is not None:
         yield str(value)
 
@@ -111,14 +113,14 @@ def _leaves(value: Any, place: str = "") -> Iterator[tuple[str, str]]:
         yield place, "null" if value is None else str(value)
 
 
-# Of each kind.
+# Example rows of each kind.
 EXAMPLES = 2
 
-# In place of a model's version, which differs in each run, the step that made the row names it.
+# The step that made a row stands for the model's version, which differs in each run.
 _MADE_BY = "made_by"
-# These say nothing of the rows' content.
+# Columns that do not describe a row's content.
 _PASSED_OVER = {"model_version", "rows_per_second", _MADE_BY}
-# Files are gone or damaged, or the disk or the memory is full: the other tables are compared.
+# Files are gone or damaged, or the disk or memory is full: the other tables are still compared.
 _UNREADABLE = (duckdb.IOException, duckdb.InvalidInputException, duckdb.OutOfMemoryException)
 
 
@@ -126,9 +128,9 @@ _UNREADABLE = (duckdb.IOException, duckdb.InvalidInputException, duckdb.OutOfMem
 class TableDifference:
     """The rows of one table that two runs do not share.
 
-    key: the columns that say which row it is; none: rows are compared whole.
-    columns: of the changed rows, how many differ in each column.
-    examples: a few rows of each kind; of a changed one its key, and A's and B's values.
+    key: the columns that identify a row; none: rows are compared whole.
+    columns: how many of the changed rows differ in each column.
+    examples: a few rows of each kind; a changed one has its key, and A's and B's values.
     only: `a` or `b` if the other run has not made this table, so that nothing is compared.
     fault: why the rows could not be read.
     """
@@ -151,12 +153,12 @@ def compare_rows(
     a: Mapping[str, Any],
     b: Mapping[str, Any],
 ) -> Iterator[TableDifference]:
-    """The tables of these steps, in order, also those whose rows turn out to be the same.
+    """Compares the tables of these steps, in order, also those whose rows turn out to be the same.
 
     a, b: runs as `storage.runs` has them.
 
-    Only files that the runs do not share are read, in DuckDB, which spills to disk what does not
-    fit into the connection's limit of memory.
+    Only files that the runs do not share are read. DuckDB spills to disk what exceeds the
+    connection's memory limit.
     """
     sides: tuple[dict[str, list[str]], ...] = ({}, {})
     for step in steps:
@@ -166,13 +168,13 @@ def compare_rows(
                 local = read_parquet_sql([*map(str, store.each(store.local, paths))], by_name=True)
                 query = f"SELECT *, {quoted(step.step)} AS {_MADE_BY} FROM {local}"
                 side.setdefault(table, []).append(query)
-    made = [
+    reached = [
         {table for entry in run["steps"] for table in entry.get("tables", ())} for run in (a, b)
     ]
     deleted = [_deleted(store, run, {step.step for step in steps}) for run in (a, b)]
     for table in dict.fromkeys([*sides[0], *sides[1], *deleted[0], *deleted[1]]):
-        if not all(table in tables for tables in made):
-            yield TableDifference(table, only="a" if table in made[0] else "b")
+        if not all(table in tables for tables in reached):
+            yield TableDifference(table, only="a" if table in reached[0] else "b")
             continue
         if lost := [name for name, tables in zip("AB", deleted, strict=True) if table in tables]:
             yield TableDifference(table, fault=f"rows of {' and '.join(lost)} were deleted")
@@ -185,7 +187,7 @@ def compare_rows(
 
 
 def _deleted(store: Store, run: Mapping[str, Any], steps: Collection[str]) -> list[str]:
-    """The tables of these steps' artifacts that the run reached and that are not there any more."""
+    """The tables that the run reached in these steps and whose artifacts were removed."""
     reached = [entry for entry in run["steps"] if entry["step"] in steps]
     return [
         table
@@ -202,7 +204,7 @@ def _records(store: Store, step: str, version: str | None) -> list[Record]:
 def _not_shared(
     one: Sequence[Record], other: Sequence[Record]
 ) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
-    """Each side's files by table, without those whose very bytes the other side has as well."""
+    """Each side's files by table, without files that the other side has too, by digest."""
     digests = [
         Counter(
             (table, file["digest"])
@@ -213,10 +215,10 @@ def _not_shared(
         for records in (one, other)
     ]
     shared = digests[0] & digests[1]
-    found = []
+    files_of_sides = []
     for records in (one, other):
         left = shared.copy()
-        kept = []
+        unshared = []
         for record in records:
             tables: dict[str, list[dict[str, Any]]] = {}
             for table, files in record["tables"].items():
@@ -225,13 +227,13 @@ def _not_shared(
                         left[table, file["digest"]] -= 1
                     else:
                         tables.setdefault(table, []).append(file)
-            kept.append({**record, "tables": tables})
-        found.append(files_by_table(kept))
-    return found[0], found[1]
+            unshared.append({**record, "tables": tables})
+        files_of_sides.append(files_by_table(unshared))
+    return files_of_sides[0], files_of_sides[1]
 
 
-# Rows as digests of their values, so that vectors and texts take no room. Where a key occurs
-# several times, its first row is compared with the other side's first.
+# Rows as digests of their values, so that vectors and texts take no memory. If a key occurs several
+# times, its first row is compared with the other side's first, and so on.
 _DIFFERING = """
 CREATE TEMP TABLE differing AS
 WITH gone AS ({one} EXCEPT ALL {other}), come AS ({other} EXCEPT ALL {one}),
@@ -248,19 +250,19 @@ FROM before FULL JOIN after USING (k, nth)
 def _compare(
     cursor: duckdb.DuckDBPyConnection, table: str, a: Sequence[str], b: Sequence[str]
 ) -> TableDifference:
-    """a, b: queries for each side's rows; of one side there may be none."""
+    """a, b: queries for each side's rows; one side may have none."""
     one, other = (" UNION ALL BY NAME ".join(queries) for queries in (a, b))
     one = one or f"SELECT * FROM ({other}) WHERE false"
     other = other or f"SELECT * FROM ({one}) WHERE false"
     first, second = (cursor.execute(f"DESCRIBE {side}").fetchall() for side in (one, other))
-    there = {column[0] for column in second}
-    # A column that joined later says nothing about the rows of a version without it.
-    columns = [column[0] for column in first if column[0] in there]
-    known = described()[table].key if table in described() else []
-    known = [_MADE_BY if name == "model_version" else name for name in known]
-    known = known if set(known) <= set(columns) else []
-    rest = [name for name in columns if name not in {*known, *_PASSED_OVER}]
-    key = known or rest
+    other_names = {column[0] for column in second}
+    # Rows of an older version lack later columns, which are therefore not compared.
+    columns = [column[0] for column in first if column[0] in other_names]
+    declared = described()[table].key if table in described() else []
+    declared = [_MADE_BY if name == "model_version" else name for name in declared]
+    declared = declared if set(declared) <= set(columns) else []
+    rest = [name for name in columns if name not in {*declared, *_PASSED_OVER}]
+    key = declared or rest
     digests = [f"hash({quoted_name(name)}) AS c{place}" for place, name in enumerate(rest)]
     hashed = f"hash({', '.join(map(quoted_name, key))})"
     sides = (f"SELECT {', '.join([f'{hashed} AS k', *digests])} FROM ({s})" for s in (one, other))
@@ -276,7 +278,7 @@ def _compare(
     shown = ", ".join(map(quoted_name, dict.fromkeys([*key, *rest])))
     examples = {}
     for kind in counts:
-        # Always the same ones.
+        # Ordered by digest: the same examples every time.
         some = (
             f"(SELECT DISTINCT k FROM differing WHERE kind = '{kind}' ORDER BY k LIMIT {EXAMPLES})"
         )
@@ -295,4 +297,4 @@ def _compare(
                 | {"changed": {n: [old[n], new[n]] for n in rest if old[n] != new[n]}}
                 for old, new in zip(before, after, strict=False)
             ]
-    return TableDifference(table, tuple(known), **counts, columns=changed, examples=examples)
+    return TableDifference(table, tuple(declared), **counts, columns=changed, examples=examples)

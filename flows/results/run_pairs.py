@@ -1,4 +1,4 @@
-"""A run's own evaluation data: its document pairs and its awareness pairs."""
+"""A run's own evaluation data: document pairs, awareness pairs, and the files its recipe names."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,11 +26,11 @@ RETRIEVAL, AWARENESS, FACT_ORDER, STS_SETS = "retrieval", "awareness", "fact_ord
 RETRIEVAL_SETS = "retrieval_sets"
 # Tasks that are evaluated on a run's pairs or on the files that its recipe names, not on a suite.
 OF_A_RUN = (RETRIEVAL, AWARENESS, FACT_ORDER, STS_SETS, RETRIEVAL_SETS)
-# How a file of one's own is named where no run names it.
+# Prefixes of files that `--tasks` names itself.
 OF_A_FILE = {FACT_ORDER: "fact_order", STS_SETS: "sts", RETRIEVAL_SETS: "questions"}
 _MEANT = {FACT_ORDER: "fact order", STS_SETS: "graded pairs", RETRIEVAL_SETS: "questions"}
 FILES = tuple(f"{prefix}:" for prefix in OF_A_FILE.values())
-# Those that need no run.
+# The prefixes that need no run.
 OF_FILES = " or ".join(f"{prefix}FILE" for prefix in FILES[:2])
 
 
@@ -38,10 +38,10 @@ OF_FILES = " or ".join(f"{prefix}FILE" for prefix in FILES[:2])
 class RunPairs:
     """The pairs of one run and its recipe's own files, with the settings that `evaluate` uses.
 
-    By default those of no run: none, with the settings that hold then.
+    Defaults are those without a run.
 
-    seed: for the drawing of pairs and resamples. batch_size: nearly tied cosines swap ranks with
-        the shape of a batch, which changes rank correlations.
+    seed: draws pairs and resamples. batch_size: the shape of a batch swaps the ranks of nearly
+        equal cosines, which changes rank correlations.
     """
 
     run_id: str | None = None
@@ -61,37 +61,42 @@ class RunPairs:
 def read_pairs(
     location: str,
     run_ref: str | None,
-    wanted: Collection[str],
+    tasks: Collection[str],
     splits: Sequence[Split],
-    asked: Mapping[str, str] | None = None,
+    question_files: Mapping[str, str] | None = None,
 ) -> RunPairs:
     """The pairs of a run for the requested tasks of `OF_A_RUN`.
 
     run_ref: None means the newest run that has trained or measured, else the newest.
-    asked: further tables of questions to its passages, by name.
+    question_files: further tables of questions to its passages, by name.
 
     Awareness pairs always consist of dev sentences.
     Raises: BadInput if there is no store, no such run, or a split without pairs.
     """
-    names = [*(name for name in OF_A_RUN if name in wanted), *(["questions:FILE"] if asked else [])]
+    names = [
+        *(name for name in OF_A_RUN if name in tasks),
+        *(["questions:FILE"] if question_files else []),
+    ]
     store, run = _run(location, run_ref, " and ".join(names))
     settings = _settings(run)
     seed = int(run["recipe"].get("seed", 0))
     pairs: list[Pairs] = []
-    if RETRIEVAL in wanted:
+    if RETRIEVAL in tasks:
         pairs = _pairs(store, run, splits, settings.max_pairs, seed)
-    sets = _files(run, settings, RETRIEVAL_SETS) if RETRIEVAL_SETS in wanted else {}
-    judged = _judged(store, run, splits) if settings.questions.keys() & sets.keys() else []
-    more, left_out = _ask(store, run, splits, asked) if asked else ([], [])
+    sets = _files(run, settings, RETRIEVAL_SETS) if RETRIEVAL_SETS in tasks else {}
+    judged = _judged_tasks(store, run, splits) if settings.questions.keys() & sets.keys() else []
+    more, left_out = (
+        _question_tasks(store, run, splits, question_files) if question_files else ([], [])
+    )
     return RunPairs(
         run["run_id"],
         seed,
         int((run["recipe"].get("run") or {}).get("batch_size", Resources.batch_size)),
         settings,
         pairs,
-        _awareness(store, run) if AWARENESS in wanted else [],
-        _files(run, settings, FACT_ORDER) if FACT_ORDER in wanted else {},
-        _files(run, settings, STS_SETS) if STS_SETS in wanted else {},
+        _awareness(store, run) if AWARENESS in tasks else [],
+        _files(run, settings, FACT_ORDER) if FACT_ORDER in tasks else {},
+        _files(run, settings, STS_SETS) if STS_SETS in tasks else {},
         {name: one for name, one in sets.items() if name not in settings.questions},
         judged + more,
         Prompts.model_validate(run["recipe"].get("prompts") or {}),
@@ -102,15 +107,15 @@ def read_pairs(
 def own_files(names: Sequence[str], key: str) -> dict[str, str]:
     """The files named as `fact_order:FILE` or the like. Raises BadInput if two have one name."""
     prefix = f"{OF_A_FILE[key]}:"
-    found: dict[str, str] = {}
+    files: dict[str, str] = {}
     for file in (name.removeprefix(prefix) for name in names if name.startswith(prefix)):
         name = name_after(file)
-        if name in found:
+        if name in files:
             raise BadInput(
                 "conflict", f"--tasks names two files {name!r} of {_MEANT[key]}: rename one."
             )
-        found[name] = file
-    return found
+        files[name] = file
+    return files
 
 
 def _run(location: str, run_ref: str | None, what: str) -> tuple[Store, runs.Run]:
@@ -126,13 +131,13 @@ def _run(location: str, run_ref: str | None, what: str) -> tuple[Store, runs.Run
     except runs.UnknownRef as error:
         raise BadInput(error.kind, str(error)) from None
     if run_ref is None:
-        # The newest may lack the pairs, such as one that `--until` stopped early. But an encoder
-        # that is named `train` is of the newest run that has one: its own pairs are held out.
-        run = next((other for other in runs.list_runs(store) if _trained(other)), run)
+        # The newest run may have stopped before its pairs. The encoder `train` is that of the
+        # newest run that has one, and the pairs of this run were held out from it.
+        run = next((other for other in runs.list_runs(store) if _has_encoder(other)), run)
     return store, run
 
 
-def _trained(run: Mapping[str, Any]) -> bool:
+def _has_encoder(run: Mapping[str, Any]) -> bool:
     stages = {entry.get("stage", entry["step"]).partition(".")[0] for entry in run["steps"]}
     return not stages.isdisjoint({"train", STAGE.name})
 
@@ -140,21 +145,21 @@ def _trained(run: Mapping[str, Any]) -> bool:
 def _settings(run: Mapping[str, Any]) -> EvaluateConfig:
     """The settings that decide which pairs are drawn and how they are evaluated.
 
-    Defaults stand in where the recipe of another version of Tercet lacks a key.
+    Defaults replace keys that a recipe of another version of Tercet lacks.
     """
-    said = run["recipe"].get("evaluate") or {}
+    recorded = run["recipe"].get("evaluate") or {}
     keys = ("max_pairs", "max_length", "bootstrap", "precision", *OF_A_FILE)
-    return EvaluateConfig(**{key: said[key] for key in keys if key in said})
+    return EvaluateConfig(**{key: recorded[key] for key in keys if key in recorded})
 
 
 def _pairs(
     store: Store, run: Mapping[str, Any], splits: Sequence[Split], max_pairs: int, seed: int
 ) -> list[Pairs]:
-    found: list[Pairs] = []
+    drawn: list[Pairs] = []
     for stage in (ingest.STAGE.name, HALVES):
-        found += draw_pairs(rows_of_stage(store, run, stage), splits, max_pairs, seed)
-    there = {pairs.split for pairs in found if pairs.task in (DOCUMENT_PAIRS, HALVES)}
-    lacking = [split for split in splits if split not in there]
+        drawn += draw_pairs(rows_of_stage(store, run, stage), splits, max_pairs, seed)
+    drawn_splits = {pairs.split for pairs in drawn if pairs.task in (DOCUMENT_PAIRS, HALVES)}
+    lacking = [split for split in splits if split not in drawn_splits]
     if lacking:
         raise BadInput(
             "not_reached",
@@ -163,29 +168,29 @@ def _pairs(
             "columns `query` and `answer`, or which measures halves (`evaluate.halves`), and whose "
             f"`ingest.{lacking[0]}` is large enough.",
         )
-    return found
+    return drawn
 
 
 def _awareness(store: Store, run: Mapping[str, Any]) -> list[ScoredTask]:
     rows = rows_of_stage(store, run, awareness.NAME)
-    found = []
+    tasks = []
     if "awareness_pairs" in rows.tables:
-        found = read_awareness(rows.table("awareness_pairs"))
-    if not found:
-        made, more = "has not made awareness pairs", ""
+        tasks = read_awareness(rows.table("awareness_pairs"))
+    if not tasks:
+        fault, more = "has not made awareness pairs", ""
         if rows.versions:
-            made = "found too few entities and quantities for awareness pairs"
+            fault = "found too few entities and quantities for awareness pairs"
             more = " and more dev sentences (`ingest.dev`)"
         raise BadInput(
             "not_reached",
-            f"{named_run(run)} {made}: name another run with --run, or run its recipe with "
+            f"{named_run(run)} {fault}: name another run with --run, or run its recipe with "
             f"`awareness: {{teacher: MODEL}}`{more}.",
         )
-    return found
+    return tasks
 
 
-def _judged(store: Store, run: runs.Run, splits: Sequence[Split]) -> list[RetrievalTask]:
-    """The run's questions to its passages. Raises BadInput if it has not made them."""
+def _judged_tasks(store: Store, run: runs.Run, splits: Sequence[Split]) -> list[RetrievalTask]:
+    """The run's questions about its passages. Raises BadInput if it has not reached them."""
     slots = {
         name: rows_of_stage(store, run, name) for name in (judgements.NAME, passages.STAGE.name)
     }
@@ -198,12 +203,12 @@ def _judged(store: Store, run: runs.Run, splits: Sequence[Split]) -> list[Retrie
     return read_judged(slots, splits)
 
 
-def _ask(
-    store: Store, run: runs.Run, splits: Sequence[Split], asked: Mapping[str, str]
+def _question_tasks(
+    store: Store, run: runs.Run, splits: Sequence[Split], question_files: Mapping[str, str]
 ) -> tuple[list[RetrievalTask], list[str]]:
-    """These tables of questions to the run's passages, and what is said of rows left out."""
-    made = rows_of_stage(store, run, passages.STAGE.name)
-    if passages.STAGE.name not in made.tables:
+    """The tasks of these tables of questions, and a note on each kind of rows left out."""
+    passage_rows = rows_of_stage(store, run, passages.STAGE.name)
+    if passages.STAGE.name not in passage_rows.tables:
         raise BadInput(
             "not_reached",
             f"{named_run(run)} has no passages to ask: name another run with --run, or run its "
@@ -211,13 +216,13 @@ def _ask(
         )
     recipe = run["recipe"]
     config = judgements.JudgementsConfig(
-        sets={name: RetrievalSource(source=file) for name, file in asked.items()},
+        sets={name: RetrievalSource(source=file) for name, file in question_files.items()},
         splits=tuple(splits),
         corpora=[c for c in recipe["corpora"] if c.get("role") not in ("labelled", "pretrain")],
         max_line_bytes=(recipe.get("ingest") or {}).get("max_line_bytes", 1_000_000),
     )
-    table = made.table(passages.STAGE.name)
-    tasks, said = [], []
+    table = passage_rows.table(passages.STAGE.name)
+    tasks, notes = [], []
     for name, judged, left_out in judgements.judge_tables(config, table):
         tasks += judged_tasks(judged, table, splits)
         by_kind: dict[str, list[Unusable]] = {}
@@ -225,17 +230,17 @@ def _ask(
             by_kind.setdefault(judgements.NOTES.get(row.reason, "left out"), []).append(row)
         for what, some in by_kind.items():
             rows = count_of(len(some), "row")
-            said.append(f"{name}: {rows} {what}; the first: row {some[0].row}: {some[0].detail}")
-    return tasks, said
+            notes.append(f"{name}: {rows} {what}; the first: row {some[0].row}: {some[0].detail}")
+    return tasks, notes
 
 
 def _files(run: Mapping[str, Any], settings: EvaluateConfig, key: str) -> Mapping[str, Any]:
     """The files under this key of the run's recipe, by name. Raises BadInput if there is none."""
-    found: Mapping[str, Any] = getattr(settings, key)
-    if not found:
+    files: Mapping[str, Any] = getattr(settings, key)
+    if not files:
         raise BadInput(
             "not_reached",
             f"{named_run(run)} names no file under evaluate.{key}: name another run with --run, "
             f"or a file: --tasks {OF_A_FILE[key]}:FILE.",
         )
-    return found
+    return files

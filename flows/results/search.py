@@ -1,4 +1,4 @@
-"""Search in a run's passages: by the trained and the untouched encoder, by words, and by both."""
+"""Search in a run's passages: by the trained and untouched encoders, BM25, and a fusion of both."""
 
 import os
 import shutil
@@ -36,12 +36,12 @@ from tercet.tasks.retrieval.passage_vectors import read_texts
 from tercet.tasks.stage import BadInput
 from tercet.tasks.training import choose
 
-# How deep a ranking goes: of a passage behind that its rank is unknown.
+# Depth of a ranking: passages behind it have no rank.
 DEPTH = 1_000
 AFTER, BEFORE, BM25, BOTH = "after", "before", "bm25", "both"
 WAYS = (BOTH, AFTER, BEFORE, BM25)
 PASSAGES = PASSAGES_STAGE.name
-# Which steps may have the vectors of a way, the first that has.
+# Steps that may have the vectors of a way, in order of preference.
 STEPS = {
     AFTER: (choose.NAME, f"{passage_vectors.STAGE.name}.encoder"),
     BEFORE: (f"{passage_vectors.STAGE.name}.base",),
@@ -59,9 +59,9 @@ FOUND = pa.schema(
 )
 
 _Ids: TypeAlias = npt.NDArray[np.uint64]
-# Of a passage in a ranking: its rank and its score.
+# A passage's rank and score.
 _Rank: TypeAlias = tuple[int, float]
-# Finds so many passages' places and scores for a query, both of shape (1, any).
+# From a query and a depth to the places and scores of the best passages, each of shape (1, any).
 _Find: TypeAlias = Callable[[str, int], tuple[Places, Scores]]
 
 
@@ -69,8 +69,9 @@ _Find: TypeAlias = Callable[[str, int], tuple[Places, Scores]]
 class Passages:
     """A run's passages, loaded for any number of queries.
 
-    ways: of those of `AFTER`, `BEFORE` and `BM25` that the run has, the ids of the passages and
-    what finds their places. missing: of the others, why. left_out: ids that are never found.
+    ways: for each of `AFTER`, `BEFORE` and `BM25` that the run has: the ids of the passages, and a
+    function that finds their places. missing: why the run lacks the other ways. left_out: ids that
+    are never found.
     """
 
     run: runs.Run
@@ -83,7 +84,7 @@ class Passages:
 
 @dataclass(frozen=True)
 class PassageVectors:
-    """A run's vectors, their encoder's directory, and the form in which it was read."""
+    """A run's vectors, their encoder's directory, and the form in which it was loaded."""
 
     artifact: Artifact
     folder: Path
@@ -92,7 +93,7 @@ class PassageVectors:
 
 @dataclass(frozen=True)
 class Answer:
-    """Passages found for a query. missing: of a way that is not among them, why."""
+    """The passages found for a query. missing: why a way has no ranks."""
 
     run: runs.Run
     passages: int
@@ -126,12 +127,12 @@ def open_passages(store: Store, run_ref: str | None) -> Passages:
 def search(passages: Passages, query: str, count: int = 5, by: str | None = None) -> Answer:
     """The `count` best passages of each way, or of the way `by` alone, each with all its ranks.
 
-    Passages that come with Tercet are found only where there are no others.
-    Ranks begin with 1 and end with `DEPTH`. In the order of `by`, else of encoder and BM25 together
-    (`rankings.fuse`), of the trained encoder, of the untouched one, of BM25. A way that the run has
-    no vectors for has no ranks.
+    Passages that come with Tercet are found only if the run has no others.
+    Ranks run from 1 to `DEPTH`. Rows are in the order of `by`; else of encoder and BM25 together
+    (`rankings.fuse`), then of the trained encoder, the untouched one and BM25. A way without
+    vectors in the run has no ranks.
 
-    Raises: BadInput for an empty query, and a way that there is not.
+    Raises: BadInput for an empty query, and for an unknown or missing way.
     """
     if not query.strip():
         raise BadInput("bad_value", "The query is empty: give a few words, in quotation marks.")
@@ -146,17 +147,17 @@ def search(passages: Passages, query: str, count: int = 5, by: str | None = None
         for way, (ids, find) in passages.ways.items()
     }
     if AFTER in rankings:
-        rankings = {BOTH: _fused(rankings[AFTER], rankings[BM25], depth), **rankings}
-    asked = rankings if by is None else {by: rankings[by]}
-    best = {one for ranks in asked.values() for one, (rank, _) in ranks.items() if rank <= count}
+        rankings = {BOTH: _fuse(rankings[AFTER], rankings[BM25], depth), **rankings}
+    chosen = rankings if by is None else {by: rankings[by]}
+    best = {one for ranks in chosen.values() for one, (rank, _) in ranks.items() if rank <= count}
     behind = (depth + 1, 0.0)
-    ordered = sorted(best, key=lambda one: [r.get(one, behind)[0] for r in asked.values()])
+    ordered = sorted(best, key=lambda one: [r.get(one, behind)[0] for r in chosen.values()])
     table = _table(passages.rows, ordered, {way: rankings.get(way, {}) for way in WAYS})
     return Answer(passages.run, searched, table, passages.missing)
 
 
 def check_options(count: int, by: str | None) -> None:
-    """Raises BadInput for a way that there is not, and for less than one passage."""
+    """Raises BadInput for an unknown way, and for less than one passage."""
     if by is not None and by not in WAYS:
         raise BadInput("unknown_name", f"by {by!r} must be one of {', '.join(WAYS)}.")
     if count < 1:
@@ -167,13 +168,13 @@ def _run(store: Store, run_ref: str | None) -> runs.Run:
     """The run to search in. Raises BadInput if it has no passages."""
     run = runs.resolve_run(store, run_ref)
     if run_ref is None:
-        # The newest may have been stopped before, or be of a recipe without passages.
+        # The newest run may have been stopped early, or its recipe may have no passages.
         listed = runs.list_runs(store)
         fitting = [
             [one for one in listed if step_of(one, AFTER) is not None],
             [one for one in listed if _reached(one, PASSAGES)],
         ]
-        run = next((found[0] for found in fitting if found), run)
+        run = next((fitting_runs[0] for fitting_runs in fitting if fitting_runs), run)
     if not _reached(run, PASSAGES):
         none = f"{named_run(run)} has no passages"
         if run_ref is None:
@@ -187,14 +188,14 @@ def _run(store: Store, run_ref: str | None) -> runs.Run:
 
 
 def step_of(run: runs.Run, way: str) -> str | None:
-    """The run's step that has the passages' vectors of this way; None without one."""
-    there = (
+    """The run's step that has the passages' vectors for this way; None without one."""
+    names = (
         entry["step"]
         for step in STEPS[way]
         for entry in run["steps"]
         if entry["step"] == step and entry.get("tables", {}).get(passage_vectors.STAGE.name)
     )
-    return next(there, None)
+    return next(names, None)
 
 
 def _reached(run: runs.Run, step: str) -> bool:
@@ -202,9 +203,9 @@ def _reached(run: runs.Run, step: str) -> bool:
 
 
 def vectors_of(store: Store, run: runs.Run, way: str) -> PassageVectors:
-    """The run's vectors of this way, and their encoder.
+    """The run's vectors for this way, and their encoder.
 
-    Raises: BadInput where the run has no vectors of this way, or their encoder is gone.
+    Raises: BadInput if the run has no such vectors, or if their encoder is gone.
     """
     name, step = str(run["run_id"]), step_of(run, way)
     if step is None:
@@ -216,19 +217,19 @@ def vectors_of(store: Store, run: runs.Run, way: str) -> PassageVectors:
         )
     artifact = find_artifact(store, step, name)
     components = artifact.components()
-    known = passage_vectors.PassageVectorsConfig.model_fields.keys() - {"mix"}
-    given = {key: value for key, value in components["config"].items() if key in known}
-    config = passage_vectors.PassageVectorsConfig.model_validate(given)
-    # The step `choose` has the vectors of the encoder that it left.
+    keys = passage_vectors.PassageVectorsConfig.model_fields.keys() - {"mix"}
+    settings = {key: value for key, value in components["config"].items() if key in keys}
+    config = passage_vectors.PassageVectorsConfig.model_validate(settings)
+    # The step `choose` has both the encoder that it chose and its vectors.
     folder = artifact.model_dir()
     if folder is None:
         version = components["models"]["encoder"]
-        folder = made_model(store, version) or _untouched(store, run, version)
+        folder = made_model(store, version) or _backbone_folder(store, run, version)
     return PassageVectors(artifact, folder, config)
 
 
 def _by_vectors(store: Store, run: runs.Run, way: str) -> tuple[_Ids, _Find]:
-    """The ids of the passages that have vectors, and what finds their places by cosine."""
+    """The ids of the passages that have vectors, and a function that finds places by cosine."""
     vectors = vectors_of(store, run, way)
     encoder, rows = load_as_made(vectors.folder, vectors.config), vectors.artifact.rows()
     blocks = list(passage_vectors.read_blocks(rows))
@@ -241,7 +242,7 @@ def _by_vectors(store: Store, run: runs.Run, way: str) -> tuple[_Ids, _Find]:
     return _ids(rows, passage_vectors.STAGE.name), find
 
 
-# Whoever searches from Python asks again.
+# A search from Python calls it for every query.
 @lru_cache(maxsize=len(STEPS))
 def load_as_made(folder: Path, config: passage_vectors.PassageVectorsConfig) -> Any:
     """The encoder in the form that made the vectors. Raises BadInput if it cannot be loaded."""
@@ -261,8 +262,8 @@ def load_as_made(folder: Path, config: passage_vectors.PassageVectorsConfig) -> 
         raise BadInput(kind_of(error, "unfit_model"), str(error)) from None
 
 
-def _untouched(store: Store, run: runs.Run, version: str) -> Path:
-    """The directory of the run's backbone. Raises BadInput where it is another one by now."""
+def _backbone_folder(store: Store, run: runs.Run, version: str) -> Path:
+    """The directory of the run's backbone. Raises BadInput if it has changed since the run."""
     name = str(run["recipe"].get("backbone"))
     try:
         folder = weights.cached(name)
@@ -283,7 +284,7 @@ def _ids(rows: Rows, table: str) -> _Ids:
 
 
 def _shipped(rows: Rows, run: runs.Run) -> set[int]:
-    """The ids of the passages that come with Tercet, if there are others."""
+    """The ids of the passages that come with Tercet; empty if there are no others."""
     corpora = shipped_corpora(run["recipe"])
     if not corpora:
         return set()
@@ -295,14 +296,14 @@ def _shipped(rows: Rows, run: runs.Run) -> set[int]:
 def _ranks(
     ids: _Ids, places: Places, scores: Scores, left_out: Container[int], depth: int
 ) -> dict[int, _Rank]:
-    """Rank and score of each passage that was found for the one query, by its id."""
-    there = places[0] != NONE
-    found = zip(ids[places[0][there]].tolist(), scores[0][there].tolist(), strict=True)
-    kept = islice((both for both in found if both[0] not in left_out), depth)
-    return {one: (rank, score) for rank, (one, score) in enumerate(kept, start=1)}
+    """Rank and score of each passage found for the query, by its id."""
+    filled = places[0] != NONE
+    ranked = zip(ids[places[0][filled]].tolist(), scores[0][filled].tolist(), strict=True)
+    allowed = islice((both for both in ranked if both[0] not in left_out), depth)
+    return {one: (rank, score) for rank, (one, score) in enumerate(allowed, start=1)}
 
 
-def _fused(near: Mapping[int, _Rank], worded: Mapping[int, _Rank], depth: int) -> dict[int, _Rank]:
+def _fuse(near: Mapping[int, _Rank], worded: Mapping[int, _Rank], depth: int) -> dict[int, _Rank]:
     ids = np.array(sorted({*near, *worded}), dtype=np.uint64)
     by_vectors, by_words = (
         (
@@ -317,7 +318,7 @@ def _fused(near: Mapping[int, _Rank], worded: Mapping[int, _Rank], depth: int) -
 def _table(
     rows: Rows, ordered: Sequence[int], rankings: Mapping[str, Mapping[int, _Rank]]
 ) -> pa.Table:
-    """The rows of these passages, with what each ranking says of them."""
+    """The rows of these passages, with rank and score in each ranking."""
     listed = ", ".join(map(str, ordered)) or "NULL"
     with duckdb.connect() as connection:
         texts = connection.sql(
@@ -325,22 +326,22 @@ def _table(
                 WHERE passage_id IN ({listed})"""
         ).to_arrow_table()
     of = {row["passage_id"]: row for row in texts.to_pylist()}
-    made = []
+    found_rows = []
     for one in ordered:
         row = dict(of[one])
         for way, ranks in rankings.items():
             row[way], row[f"{way}_score"] = ranks.get(one, (None, None))
-        made.append(row)
-    return pa.Table.from_pylist(made, FOUND)
+        found_rows.append(row)
+    return pa.Table.from_pylist(found_rows, FOUND)
 
 
 def open_index(store: Store, passages: Artifact) -> Bm25:
-    """The index of these passages by their place in the table, built where there is none yet."""
-    folder = store.work / "cache" / "bm25" / _key(store, passages)
+    """The index of these passages by their place in the table; built if there is none yet."""
+    folder = store.work / "cache" / "bm25" / _index_key(store, passages)
     with suppress(OSError, ValueError):
         return bm25.load(folder)
     built = bm25.build(read_texts(passages.rows()))
-    # A store that cannot be written to is searched all the same.
+    # A read-only store can still be searched.
     with suppress(OSError):
         aside = store.work / "scratch" / f"bm25-{os.getpid()}-{uuid.uuid4().hex}"
         try:
@@ -353,12 +354,12 @@ def open_index(store: Store, passages: Artifact) -> Bm25:
     return built
 
 
-def _key(store: Store, passages: Artifact) -> str:
-    """Another one for other passages, and where words are read or counted in another way.
+def _index_key(store: Store, passages: Artifact) -> str:
+    """The cache key: the passages' version, then a digest of the code that builds the index.
 
-    It begins with the passages' version, with which it goes.
+    Garbage collection removes the index with the version at its beginning.
     """
     with code.remembered(store):
         modules = code.code_digests([bm25.__name__])
-    own = fingerprint.digest({"code": modules, "bm25s": metadata.version("bm25s")})
-    return f"{passages.version}-{own}"
+    digest = fingerprint.digest({"code": modules, "bm25s": metadata.version("bm25s")})
+    return f"{passages.version}-{digest}"

@@ -1,4 +1,4 @@
-"""A run as a reader sees it: its tables by SQL, its records in the store, a short name."""
+"""A run to report on: its tables by SQL, its records in the store, a short name."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,8 +19,8 @@ from tercet.storage.store import Store
 
 Row = dict[str, Any]
 
-# For a query's WITH: the sentences and passages that come with Tercet. Where rows are shown as
-# examples the user's own stand first: `ORDER BY sentence_id IN (FROM shipped), …`.
+# For a query's WITH: the sentences and passages that come with Tercet. Examples show the user's own
+# first: `ORDER BY sentence_id IN (FROM shipped), …`.
 SHIPPED = """shipped AS (
     SELECT sentence_id FROM sentences WHERE list_contains($shipped, corpus)
     UNION ALL SELECT passage_id FROM passages WHERE list_contains($shipped, corpus)
@@ -31,7 +31,7 @@ SHIPPED = """shipped AS (
 class Subject:
     """One run. name: its label in charts and tables, A or B if there are two.
 
-    model: the version of the encoder whose figures count; None: of the run's final one.
+    model: the version of the encoder whose figures are read; None: the run's final encoder.
     """
 
     store: Store
@@ -43,7 +43,7 @@ class Subject:
     def rows(self, query: str, parameters: Mapping[str, Any] | None = None) -> list[Row]:
         """Rows of a query over this run's tables; NaN becomes None."""
         rows = fetch_dicts(self.connection, query, parameters)
-        return [{name: _known(value) for name, value in row.items()} for row in rows]
+        return [{name: _finite(value) for name, value in row.items()} for row in rows]
 
     def table(
         self,
@@ -57,11 +57,6 @@ class Subject:
         cells = [list(row.values()) for row in rows]
         return [Table(list(rows[0]), cells, caption, align)] if rows else []
 
-    def value(self, query: str) -> Any:
-        """The one value of a query."""
-        row = self.connection.execute(query).fetchone()
-        return row[0] if row else None
-
     @property
     def run_id(self) -> str:
         """The run's id."""
@@ -70,8 +65,8 @@ class Subject:
     @property
     def recipe(self) -> Mapping[str, Any]:
         """The recipe recorded with the run."""
-        found: Mapping[str, Any] = self.run.get("recipe") or {}
-        return found
+        recorded: Mapping[str, Any] = self.run.get("recipe") or {}
+        return recorded
 
     @cached_property
     def shipped(self) -> list[str]:
@@ -81,8 +76,8 @@ class Subject:
     @property
     def steps(self) -> Sequence[Mapping[str, Any]]:
         """The steps that the run reached, in order."""
-        found: Sequence[Mapping[str, Any]] = self.run["steps"]
-        return found
+        reached: Sequence[Mapping[str, Any]] = self.run["steps"]
+        return reached
 
     def reached(self, stage: str) -> bool:
         """Whether the run reached a step of this stage."""
@@ -101,8 +96,8 @@ class Subject:
     @property
     def made_in(self) -> float | None:
         """Total seconds to make all artifacts of the run; None if unknown."""
-        found = [self.manifest(step["step"], str(step["version"])) for step in self.steps]
-        seconds = [float(one["seconds"]) for one in found if one.get("seconds") is not None]
+        manifests = [self.manifest(step["step"], str(step["version"])) for step in self.steps]
+        seconds = [float(one["seconds"]) for one in manifests if one.get("seconds") is not None]
         return sum(seconds) if seconds else None
 
     def manifest(self, step: str, version: str) -> Mapping[str, Any]:
@@ -114,14 +109,14 @@ class Subject:
 def open_runs(store: Store, refs: Sequence[str | None]) -> Iterator[tuple[Subject, ...]]:
     """The runs with these names, one or two. Raises UnknownRef.
 
-    None means the newest that is done; where none is, the newest.
+    None means the newest run that is done, else the newest.
     """
     done = (run["run_id"] for run in runs.list_runs(store) if run["state"] == "done")
-    found = [runs.resolve_run(store, next(done, None) if ref is None else ref) for ref in refs]
-    names = ("A", "B") if len(found) > 1 else ("run",)
+    resolved = [runs.resolve_run(store, next(done, None) if ref is None else ref) for ref in refs]
+    names = ("A", "B") if len(resolved) > 1 else ("run",)
     subjects = tuple(
         Subject(store, run, name, connect(store, str(run["run_id"])))
-        for run, name in zip(found, names, strict=True)
+        for run, name in zip(resolved, names, strict=True)
     )
     try:
         yield subjects
@@ -130,7 +125,7 @@ def open_runs(store: Store, refs: Sequence[str | None]) -> Iterator[tuple[Subjec
             subject.connection.close()
 
 
-def _known(value: Any) -> Any:
+def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
@@ -139,17 +134,18 @@ Part = Callable[[Sequence[Subject]], Section]
 
 
 def of_each_run(title: str, missing: str, lead: str) -> Callable[[Build], Part]:
-    """A section that shows each run by itself; `missing` stands for one of which it has nothing."""
+    """Makes a section from a function that shows one run; `missing` is shown for an empty one."""
 
     def decorate(build: Build) -> Part:
         @wraps(build)
         def part(subjects: Sequence[Subject]) -> Section:
             blocks: list[Block] = []
             for subject in subjects:
-                found, name = build(subject), f"Run {subject.name}" if len(subjects) > 1 else ""
-                if name and found:
+                run_blocks = build(subject)
+                name = f"Run {subject.name}" if len(subjects) > 1 else ""
+                if name and run_blocks:
                     blocks.append(Note(name, "head"))
-                blocks += found or [Note(": ".join(filter(None, (name, missing))), "missing")]
+                blocks += run_blocks or [Note(": ".join(filter(None, (name, missing))), "missing")]
             return Section(title, blocks, lead)
 
         return part

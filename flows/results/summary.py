@@ -8,6 +8,7 @@ from typing import Any
 
 import duckdb
 
+from tercet.flows.formatting import count_of
 from tercet.flows.pipeline.training import trained_by
 from tercet.flows.recipe.corpus_names import shipped_corpora
 from tercet.flows.recipe.model import ModelSettings, Recipe
@@ -28,7 +29,7 @@ from tercet.storage.store import Store, open_store
 
 NEXT_QUERY = (
     "SELECT anchor, positive, negative, round(negative_similarity, 2) AS similarity "
-    "FROM triplets{own} USING SAMPLE 5"
+    "FROM triplets{anti_join} USING SAMPLE 5"
 )
 ACCEPTANCE_QUERY = "SELECT role, method, candidates, accepted, used, threshold FROM acceptance"
 
@@ -36,7 +37,7 @@ ACCEPTANCE_QUERY = "SELECT role, method, candidates, accepted, used, threshold F
 def summarise_run(run_plan: RunPlan, run_id: str, command: str, tables: bool = True) -> str:
     """The summary of a finished run, as text for the terminal.
 
-    tables: whether its tables of figures stand in it, or are shown beside it.
+    tables: whether it includes the tables of figures; False if they are shown beside it.
     """
     store = open_store(run_plan.store)
     run = runs.resolve_run(store, run_id)
@@ -44,9 +45,9 @@ def summarise_run(run_plan: RunPlan, run_id: str, command: str, tables: bool = T
     lines = [f"\nRun {run_id} is done."]
     with closing(connect(store, run_id)) as connection:
         subject = Subject(store, run, "run", connection)
-        told = queries.list_warnings(queries.read_warnings(connection))
-        lines += ["", *told] if told else []
-        lines += _failed(connection, command)
+        warnings = queries.list_warnings(queries.read_warnings(connection))
+        lines += ["", *warnings] if warnings else []
+        lines += _failed_rows(connection, command)
         lines += (f"\n{sentence}" for sentence in figures.describe_draws(connection, run["recipe"]))
         lines += (f"\n{sentence}" for sentence in describe_unmeasured(connection, run_plan.recipe))
         shown = read_measures(subject, brief=True)
@@ -58,11 +59,11 @@ def summarise_run(run_plan: RunPlan, run_id: str, command: str, tables: bool = T
                 lines.append(f"\n{EVALUATIONS.absent}")
             lines += trained_on(connection, run_plan.recipe)
             lines += first_look(connection, run_plan.recipe.seed, run["recipe"])
-        own = _without_shipped(connection, run) if "select" in steps else ""
-    made = {name: step["stage"] for name, step in steps.items()}
-    last = final_stage(made.values())
+        anti_join = _without_shipped(connection, run) if "select" in steps else ""
+    stages = {name: step["stage"] for name, step in steps.items()}
+    last = final_stage(stages.values())
     if last is not None:
-        step = runs.meant(last, [name for name, stage in made.items() if stage == last])
+        step = runs.meant(last, [name for name, stage in stages.items() if stage == last])
         lines += _how_to_load(store, step, steps[step]["version"], run)
     lines += _models(store, steps)
     option = "" if run_plan.store == DEFAULT_STORE else f" --store {shlex.quote(run_plan.store)}"
@@ -70,7 +71,7 @@ def summarise_run(run_plan: RunPlan, run_id: str, command: str, tables: bool = T
         f"\nSame run again (reuses everything), or after a change to the recipe:\n  {command}"
     )
     if "select" in steps:
-        query = NEXT_QUERY.format(own=own)
+        query = NEXT_QUERY.format(anti_join=anti_join)
         lines.append(f'Query next:\n  tercet sql "{query}"{option}')
         lines.append(f'Acceptance by method:\n  tercet sql "{ACCEPTANCE_QUERY}"{option}')
     else:
@@ -85,9 +86,9 @@ def summarise_run(run_plan: RunPlan, run_id: str, command: str, tables: bool = T
 
 
 def _without_shipped(connection: duckdb.DuckDBPyConnection, run: runs.Run) -> str:
-    """What leaves triplets of texts that come with Tercet out of a query, if others are left."""
+    """SQL that leaves out triplets of texts that come with Tercet; empty if none would be left."""
     shipped = shipped_corpora(run["recipe"])
-    # Other names would have to be quoted for the shell.
+    # Names with other characters would need quoting for the shell.
     if not shipped or not all(re.fullmatch(r"[\w .-]+", name) for name in shipped):
         return ""
     names = ", ".join(f"'{name}'" for name in shipped)
@@ -104,7 +105,7 @@ def _models(store: Store, steps: Mapping[str, Mapping[str, Any]]) -> list[str]:
         folder = artifact.model_dir() if step["stage"] in ModelSettings.model_fields else None
         if folder is not None:
             lines.append(f"\nThe model {name} is in {folder}")
-            # Numbers about the vectors of this recipe's evaluator serve no other recipe.
+            # A model of fit_pair reads the vectors of this recipe's evaluator alone.
             if step["stage"] != "fit_pair":
                 lines.append(
                     f"  for tag:NAME in other recipes: tercet tag {name}@{step['version']} NAME"
@@ -112,15 +113,14 @@ def _models(store: Store, steps: Mapping[str, Mapping[str, Any]]) -> list[str]:
     return lines
 
 
-def _failed(connection: duckdb.DuckDBPyConnection, command: str) -> list[str]:
+def _failed_rows(connection: duckdb.DuckDBPyConnection, command: str) -> list[str]:
     """The number of rows that the language model failed to answer, and how to ask again."""
     ((rows,),) = connection.execute(
         "SELECT count(*) FROM rejects WHERE reason = 'failed'"
     ).fetchall()
     if not rows:
         return []
-    said = "1 row" if rows == 1 else f"{rows:,} rows"
-    return [f"\n{said} failed; to ask again:\n  {command} --retry-failed"]
+    return [f"\n{count_of(rows, 'row')} failed; to ask again:\n  {command} --retry-failed"]
 
 
 def _define_next(recipe: Recipe, steps: Collection[str]) -> str | None:
@@ -151,8 +151,8 @@ def _how_to_load(store: Store, step: str, version: str, run: runs.Run) -> list[s
     return lines
 
 
-# Those of a whole measure concern no row. Of a split, `text` has its name.
-_SAID = """
+# A reject of a whole measure has no row id; if it is of one split, `text` is the split's name.
+_NOT_MEASURED = """
 SELECT DISTINCT stage, reason, detail, text FROM rejects
 WHERE row_id IS NULL AND stage IN ('halves', 'labels', 'awareness', 'evaluate', 'define')
     AND reason <> 'no_document' -- a warning
@@ -162,14 +162,14 @@ _OF_A_SPLIT = ("no_halves", "no_pairs", "no_texts")
 
 
 def describe_unmeasured(connection: duckdb.DuckDBPyConnection, recipe: Recipe) -> list[str]:
-    """A sentence for each measure; of a split only where the recipe measures on it."""
-    found = connection.execute(_SAID).fetchall()
+    """A sentence for each measure that was not made; for a split only if the recipe measures it."""
+    rejects = connection.execute(_NOT_MEASURED).fetchall()
     pairs = connection.execute("SELECT count(*) FROM document_pairs").fetchall()[0][0]
-    # A corpus without pairs has none to be found, and nobody asked for them.
+    # Without pairs, and without `query` in a corpus, nobody expects any.
     paired = bool(pairs) or any(corpus.query is not None for corpus in recipe.corpora)
     return [
         f"Not measured: {detail}."
-        for _, reason, detail, text in found
+        for _, reason, detail, text in rejects
         if (reason not in _OF_A_SPLIT or text in recipe.evaluate.splits)
         and (reason != "no_pairs" or paired)
     ]

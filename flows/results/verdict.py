@@ -17,7 +17,7 @@ from tercet.tasks.evaluation.suites.beir import BM25, HYBRID
 from tercet.tasks.stage import RequirementNotMet
 
 Word = Literal["better", "worse", "no difference shown", "not known"]
-# Suites whose figures decide, the first one that has any; with the metric that is read.
+# Suites whose figures decide, in order of preference, each with its deciding metric.
 _DECIDING = {
     "retrieval_sets": "ndcg@10",
     "sts_sets": "spearman",
@@ -36,10 +36,10 @@ _ADVICE = {
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether the encoder is better than the untouched one, and the figure that says so.
+    """Whether the encoder is better than the untouched one, and the figure that decides.
 
-    figure: its name. gain: in points, low and high its 95 % interval, n the questions or pairs
-    behind it. All are None where nothing decides.
+    figure: its name. gain: in points. low, high: its 95 % interval. n: the questions or pairs
+    behind it. All are None if no figure decides.
     """
 
     word: Word
@@ -64,8 +64,8 @@ def read_verdict(connection: duckdb.DuckDBPyConnection, recipe: Recipe) -> Verdi
     """The verdict on the connection's run; None if it has measured no trained encoder.
 
     The user's own questions decide, else pairs that they graded, else their labels, else held-out
-    pairs of a kind that nothing was trained on. Figures of fewer than `FEW` questions never do.
-    Of several figures of one kind a worse one outweighs a better one.
+    pairs of a kind that was not trained on. Figures of fewer than `FEW` questions never decide.
+    Among several figures of one kind, a worse one outweighs a better one.
     """
     figures = read_figures(connection)
     if not any(figure.after for figure in figures):
@@ -77,23 +77,23 @@ def read_verdict(connection: duckdb.DuckDBPyConnection, recipe: Recipe) -> Verdi
     for suite in _DECIDING:
         deciding = [f for f in figures if f.metric.suite == suite and _decides(f, trained)]
         if deciding:
-            verdict = _of(deciding)
+            verdict = _judge_figures(deciding)
             if suite != "retrieval_sets" or shipped != [(0.0,)]:
                 return verdict
-            # Whatever choosing gains on average, this run ends with the encoder that it began with.
+            # Choosing may gain on average, but this run ends with the encoder that it began with.
             unit = f"{verdict.unit}, which chose the untouched encoder"
             return replace(verdict, word="no difference shown", unit=unit)
     return Verdict("not known")
 
 
 def verdict_of(end_info: Mapping[str, Any]) -> Verdict | None:
-    """The verdict in the record of a run's end; None where there is none."""
+    """The verdict in the record of a run's end; None without one."""
     record = end_info.get("verdict")
     return None if record is None else Verdict(**record)
 
 
 def judge(handle: RunHandle) -> None:
-    """Puts the verdict into the record of the end of a run that has made its steps."""
+    """Records the verdict on a run that has made its steps, with the run's end."""
     with connect(handle.store, handle.run_id) as connection:
         verdict = read_verdict(connection, handle.plan.recipe)
     if verdict is not None:
@@ -110,8 +110,8 @@ def settle(handle: RunHandle) -> None:
     required, tag = settings.require, settings.tag
     verdict = verdict_of(handle.end_info)
     if required is not None and verdict is not None and verdict.word not in _MEETS[required]:
-        kept = f"; the tag {tag!r} stays where it was" if tag is not None else ""
-        message = f"{verdict.sentence()} The recipe requires {required} (run.require){kept}."
+        tag_note = f"; the tag {tag!r} stays where it was" if tag is not None else ""
+        message = f"{verdict.sentence()} The recipe requires {required} (run.require){tag_note}."
         raise RequirementNotMet(run_id, message)
     if tag is not None and verdict is not None:
         runs.set_tag(handle.store, tag, run_id)
@@ -120,10 +120,12 @@ def settle(handle: RunHandle) -> None:
 def _decides(figure: Figure, trained: set[str]) -> bool:
     metric = figure.metric
     gain, low, _ = figure.gain()
-    # Gains that are the same for each seed, as where none is shipped, have no interval.
-    known = low is not None or (gain is not None and len(figure.gains) > 1 and not figure.few)
+    # Equal gains of all seeds, such as 0 of the untouched encoder, have no interval.
+    has_evidence = low is not None or (
+        gain is not None and len(figure.gains) > 1 and not figure.few
+    )
     return (
-        known
+        has_evidence
         and metric.name == _DECIDING[metric.suite]
         and not metric.of_dev
         and not metric.task.endswith(_RANKINGS)
@@ -131,7 +133,7 @@ def _decides(figure: Figure, trained: set[str]) -> bool:
     )
 
 
-def _of(figures: Sequence[Figure]) -> Verdict:
+def _judge_figures(figures: Sequence[Figure]) -> Verdict:
     judged = [(figure, *figure.gain()) for figure in figures]
     worse = [one for one in judged if one[3] is not None and one[3] < 0]
     better = [one for one in judged if one[2] is not None and one[2] > 0]

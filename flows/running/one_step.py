@@ -26,7 +26,7 @@ from tercet.storage.rows import joined
 from tercet.storage.store import Store
 from tercet.storage.verifying import faults_of
 from tercet.tasks.findings.finding import Finding, Look, look_for
-from tercet.tasks.findings.looking import KEPT, findings_after, findings_before
+from tercet.tasks.findings.registry import KEPT, findings_after, findings_before
 from tercet.tasks.findings.warning import StageWarning, sentence
 from tercet.tasks.stage import BadInput, EachPart, OnePart, Planned, Resources, Work, silent
 

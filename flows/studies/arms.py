@@ -30,7 +30,7 @@ from tercet.storage.store import Store
 from tercet.tasks.stage import BadInput, Config, silent
 
 RECIPE_KEY = "recipe"
-# Between two lines of an arm about the same step, where several run at once.
+# Seconds between two lines of an arm about the same step, if several arms run at once.
 LINE_SECONDS = 60.0
 
 
@@ -76,8 +76,8 @@ def arms_of(
 
     Raises: BadInput for unreadable input and for two arms with the same name.
     """
-    named = [Arm("", recipe, tuple(common))] if file is None else _named(file, recipe, common)
-    grid = [_varied(text) for text in vary]
+    named = [Arm("", recipe, tuple(common))] if file is None else _read_arms(file, recipe, common)
+    grid = [_parse_vary(text) for text in vary]
     keys = [key for key, _ in grid]
     if twice := [key for key in keys if keys.count(key) > 1]:
         raise BadInput("conflict", f"--vary {twice[0]} is given twice: list all its values in one.")
@@ -164,9 +164,9 @@ def run_arm(planned: PlannedArm, say: Say, listeners: Sequence[Listener]) -> Out
 def run_apart(
     planned: Sequence[PlannedArm], at_once: int
 ) -> Generator[tuple[int, str | Outcome], None, None]:
-    """Runs so many arms at once, each in a process of its own, on a GPU of its own if there is one.
+    """Runs `at_once` arms at a time, each in its own process, and on its own GPU if there is one.
 
-    Yields lines and outcomes as they come, each with the arm's place. Closed, it ends them all.
+    Yields lines and outcomes as they come, each with the arm's place. Closing it ends all arms.
     """
     on = {device(one.plan.recipe.run.device) for one in planned}
     jobs = [(_run_arm_apart, (one,)) for one in planned]
@@ -221,7 +221,7 @@ def short_keys(keys: Sequence[str]) -> dict[str, str]:
     }
 
 
-def _named(file: str, recipe: str, common: Sequence[str]) -> list[Arm]:
+def _read_arms(file: str, recipe: str, common: Sequence[str]) -> list[Arm]:
     path = Path(file)
     if not path.is_file():
         raise BadInput(
@@ -246,7 +246,7 @@ def _named(file: str, recipe: str, common: Sequence[str]) -> list[Arm]:
     return arms
 
 
-def _varied(text: str) -> tuple[str, list[Any]]:
+def _parse_vary(text: str) -> tuple[str, list[Any]]:
     key, equals, listed = text.partition("=")
     try:
         values = recipe_file.parse_yaml(listed)[1] if equals else None

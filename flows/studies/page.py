@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tercet.flows.exports.writing import whole_file
-from tercet.flows.formatting import format_range
+from tercet.flows.formatting import count_of, format_range
 from tercet.flows.pages import charts, page
 from tercet.flows.pages.blocks import Chart, Code, Fact, Note, Section
 from tercet.flows.recipe.secrets import public
@@ -16,7 +16,7 @@ from tercet.flows.results.metric_names import FEW, TOO_FEW, more_of
 from tercet.flows.studies.arms import as_text, short_keys
 from tercet.flows.studies.results import Results, Row
 
-# As many values of a key have a tick each.
+# Up to this many values of a key have a tick each.
 MOST_TICKS = 10
 _CSV = (
     *("metric", "mean", "sd", "seeds", "low", "high"),
@@ -46,7 +46,8 @@ def write_csv(path: Path, results: Results) -> None:
 def write_html(path: Path, recipe: str, results: Results, command: str) -> None:
     """The page: what was compared, one plot, one table, and the command that repeats it."""
     best = None if results.best is None else results.rows[results.best]
-    facts = [Fact("arms", str(len(results.rows))), Fact("over", _over(results))]
+    seeds = max((row.summary.n for row in results.rows if row.summary is not None), default=1)
+    facts = [Fact("arms", str(len(results.rows))), Fact("over", count_of(seeds, "seed"))]
     if best is not None and best.dev is not None:
         few = f" ({TOO_FEW} questions)" if results.few_on_dev else ""
         facts.append(Fact("best by dev", best.arm.name, f"dev {best.dev.mean:.2f}{few}"))
@@ -55,11 +56,11 @@ def write_html(path: Path, recipe: str, results: Results, command: str) -> None:
         for row in results.rows
         if row.why
     ]
-    shown = [row for row in results.rows if row.asked is not None]
+    shown = [row for row in results.rows if row.summary is not None]
     plot = Chart(
         spec_of(results),
-        f"{results.metric}: means with 95 % intervals {_interval_words(results)}.",
-        "; ".join(f"{row.arm.name}: {row.asked.mean:.2f}" for row in shown if row.asked),
+        f"{results.metric}: means with 95 % intervals {_INTERVALS[results.over]}.",
+        "; ".join(f"{row.arm.name}: {row.summary.mean:.2f}" for row in shown if row.summary),
     )
     table = table_of(results)
     html = page.page(
@@ -79,7 +80,7 @@ def write_html(path: Path, recipe: str, results: Results, command: str) -> None:
 
 
 def table_of(results: Results) -> Table:
-    """The arms' figures and what is said of them; the arm that is best on dev has a star."""
+    """The arms' figures with notes; the arm that is best on dev has a star."""
     on_dev = results.metric.of_dev
     columns = (
         Column("arm", "arm"),
@@ -94,7 +95,7 @@ def table_of(results: Results) -> Table:
 
 
 def _rows(results: Results) -> list[dict[str, Any]]:
-    """A row an arm: what the table and the CSV show of it."""
+    """A row for each arm, for the table and the CSV."""
     rows = []
     for place, row in enumerate(results.rows):
         best = place == results.best
@@ -112,11 +113,11 @@ def _rows(results: Results) -> list[dict[str, Any]]:
             "run_id": row.run_id,
             "why": row.why,
         }
-        if (asked := row.asked) is not None:
-            ends = {"low": asked.low, "high": asked.high}
-            shown |= {"mean": asked.mean, "sd": asked.sd, "seeds": asked.n, **ends}
+        if (summary := row.summary) is not None:
+            ends = {"low": summary.low, "high": summary.high}
+            shown |= {"mean": summary.mean, "sd": summary.sd, "seeds": summary.n, **ends}
             side = "dev" if results.metric.of_dev else "test"
-            shown |= {side: asked.mean} | {f"{side}_{end}": value for end, value in ends.items()}
+            shown |= {side: summary.mean} | {f"{side}_{end}": value for end, value in ends.items()}
         if (change := row.difference) is not None:
             shown |= {"difference": change.mean, "smallest_visible": change.visible}
             shown |= {"difference_low": change.low, "difference_high": change.high}
@@ -127,8 +128,8 @@ def _rows(results: Results) -> list[dict[str, Any]]:
 def _notes(results: Results) -> list[str]:
     """Notes on the table's figures, and on how the best arm was chosen."""
     notes = [
-        f"Figures are {results.metric}, with intervals {_interval_words(results)}. `vs first` is "
-        f"each arm minus {results.rows[0].arm.name!r}, {_paired_words(results)}; `smallest "
+        f"Figures are {results.metric}, with intervals {_INTERVALS[results.over]}. `vs first` is "
+        f"each arm minus {results.rows[0].arm.name!r}, {_PAIRED[results.over]}; `smallest "
         "detectable` is the smallest difference that this study could have shown."
     ]
     untouched = dict.fromkeys(
@@ -161,11 +162,11 @@ def _choice(results: Results) -> str:
 
 def spec_of(results: Results) -> dict[str, Any]:
     """The plot: a line over a numeric key if there is one, otherwise one dot per arm."""
-    rows = [row for row in results.rows if row.asked is not None]
+    rows = [row for row in results.rows if row.summary is not None]
     key = _numeric_key(rows)
     values = [_point(row, key) for row in rows]
     title, free = str(results.metric), {"scale": {"zero": False}}
-    tip = [charts.field("arm", "N", "arm"), charts.field("said", "N", results.metric.name)]
+    tip = [charts.field("arm", "N", "arm"), charts.field("label", "N", results.metric.name)]
     low, mean = (charts.field(name, "Q", title, **free) for name in ("low", "mean"))
     point = {"type": "point", "filled": True, "size": 90, "opacity": 1}
     rule = {"type": "rule", "strokeWidth": 2}
@@ -210,10 +211,10 @@ def _numeric_key(rows: Sequence[Row]) -> str | None:
 
 
 def _point(row: Row, key: str | None) -> dict[str, Any]:
-    assert row.asked is not None
-    mean, low, high = row.asked.mean, row.asked.low, row.asked.high
+    assert row.summary is not None
+    mean, low, high = row.summary.mean, row.summary.low, row.summary.high
     label = f"{mean:.2f}" + (f" ({format_range(low, high)})" if low is not None else "")
-    point = {"arm": row.arm.name, "mean": mean, "low": low, "high": high, "said": label}
+    point = {"arm": row.arm.name, "mean": mean, "low": low, "high": high, "label": label}
     if key is not None:
         point["x"] = row.arm.values[key]
         point["series"] = _series(row, key)
@@ -227,18 +228,9 @@ def _series(row: Row, key: str) -> str:
     return ", ".join(part for part in (row.arm.base, *others) if part) or key
 
 
-def _over(results: Results) -> str:
-    most = max((row.asked.n for row in results.rows if row.asked is not None), default=1)
-    return f"{most} seeds" if results.over == "seeds" else "1 seed"
-
-
-def _interval_words(results: Results) -> str:
-    if results.over == "seeds":
-        return "over the seeds (Student's t)"
-    return "over the queries of one seed (bootstrap)"
-
-
-def _paired_words(results: Results) -> str:
-    if results.over == "seeds":
-        return "over the seeds in common"
-    return "over the same queries"
+# By `Results.over`: what intervals are over, and what differences are paired over.
+_INTERVALS = {
+    "seeds": "over the seeds (Student's t)",
+    "queries": "over the queries of one seed (bootstrap)",
+}
+_PAIRED = {"seeds": "over the seeds in common", "queries": "over the same queries"}

@@ -28,10 +28,10 @@ from tercet.tasks.stage import BadInput
 
 
 @dataclass
-class Found:
+class ArmFigures:
     """One arm's values by metric and seed, and those of the untouched backbone.
 
-    transductive: metrics of sets whose texts stood in the arm's training.
+    transductive: metrics of sets whose texts were in the arm's training.
     """
 
     arm: Arm
@@ -47,16 +47,16 @@ class Found:
 
 @dataclass(frozen=True)
 class Row:
-    """An arm in the study's table. why: the reason for missing figures.
+    """An arm in the study's table. summary: its figure by the study's metric.
 
-    few: whether the figure asked for is of too few questions to tell arms apart. transductive:
-    whether it is of a set whose texts stood in training.
+    why: the reason for missing figures. few: whether the figure has too few questions to tell arms
+    apart. transductive: whether its texts were in the training.
     """
 
     arm: Arm
     dev: SeedSummary | None
     test: SeedSummary | None
-    asked: SeedSummary | None
+    summary: SeedSummary | None
     difference: Gap | None
     values: Mapping[int | None, float]
     untouched: float | None
@@ -70,8 +70,8 @@ class Row:
 class Results:
     """The table. best: the index of the row that is best on dev; None without figures on dev.
 
-    on_dev: whether every arm was to be measured on dev. few_on_dev: whether dev has too few
-    questions to choose by.
+    over: what intervals are over, `seeds` or `queries`. on_dev: whether every arm was to be
+    measured on dev. few_on_dev: whether dev has too few questions to choose by.
     """
 
     metric: Metric
@@ -115,11 +115,11 @@ def check_metric(metric: Metric, planned: Sequence[PlannedArm]) -> None:
             )
 
 
-def found_of(outcome: Outcome, store: Store) -> Found:
+def read_arm(outcome: Outcome, store: Store) -> ArmFigures:
     """An arm's figures, as far as it got."""
     recipe = outcome.planned.plan.recipe
     failed = None if outcome.error is None else str(outcome.error)
-    found = Found(
+    arm_figures = ArmFigures(
         outcome.planned.arm,
         outcome.run_id,
         failed,
@@ -128,53 +128,55 @@ def found_of(outcome: Outcome, store: Store) -> Found:
         splits=recipe.evaluate.splits,
     )
     if outcome.run_id is None or not any(r.tables.get("evaluations") for r in outcome.steps):
-        return found
+        return arm_figures
     with connect(store, outcome.run_id) as connection:
         for figure in read_figures(connection):
             if figure.before is not None:
-                found.untouched[figure.metric] = figure.before.value
-            found.figures[figure.metric] = figure.after
-            found.transductive |= {figure.metric} if figure.transductive else set()
+                arm_figures.untouched[figure.metric] = figure.before.value
+            arm_figures.figures[figure.metric] = figure.after
+            arm_figures.transductive |= {figure.metric} if figure.transductive else set()
             # --metric may name the gain itself, which is a metric of its own in the table.
-            found.figures[replace(figure.metric, name=figure.metric.name + GAIN)] = figure.gains
-    return found
+            arm_figures.figures[replace(figure.metric, name=figure.metric.name + GAIN)] = (
+                figure.gains
+            )
+    return arm_figures
 
 
-def results(found: Sequence[Found], asked: str | None, store: Store) -> Results:
+def results(arms: Sequence[ArmFigures], metric_name: str | None, store: Store) -> Results:
     """The table of all arms. Raises BadInput for a metric that no arm has."""
-    metric = _asked(found, asked)
+    metric = _choose_metric(arms, metric_name)
     dev, test = metric.on_dev(), metric.on_test()
-    first = found[0]
+    first = arms[0]
     rows = []
-    for one in found:
-        mine = one.figures.get(metric, {})
-        why = one.failed or (None if mine else f"has no {metric}")
+    for one in arms:
+        values = one.figures.get(metric, {})
+        why = one.failed or (None if values else f"has no {metric}")
         rows.append(
             Row(
                 arm=one.arm,
                 dev=None if dev is None else _summary(one.figures.get(dev, {})),
                 test=_summary(one.figures.get(test, {})),
-                asked=_summary(mine),
+                summary=_summary(values),
                 difference=None if one is first else _difference(one, first, metric, store),
-                values={seed: figure.value for seed, figure in mine.items()},
+                values={seed: figure.value for seed, figure in values.items()},
                 untouched=one.untouched.get(metric),
                 run_id=one.run_id,
                 why=why,
-                few=_few(mine),
+                few=_few(values),
                 transductive=replace(metric, name=metric.name.removesuffix(GAIN))
                 in one.transductive,
             )
         )
-    measured = [place for place, row in enumerate(rows) if row.dev is not None]
-    best = max(measured, key=lambda place: _mean(rows[place].dev), default=None)
+    means = {place: row.dev.mean for place, row in enumerate(rows) if row.dev is not None}
+    best = max(means, key=means.__getitem__, default=None)
     several = any(len(row.values) > 1 for row in rows)
     return Results(
         metric,
         tuple(rows),
         best,
         "seeds" if several else "queries",
-        on_dev=all("dev" in one.splits for one in found),
-        few_on_dev=dev is not None and any(_few(one.figures.get(dev, {})) for one in found),
+        on_dev=all("dev" in one.splits for one in arms),
+        few_on_dev=dev is not None and any(_few(one.figures.get(dev, {})) for one in arms),
     )
 
 
@@ -182,43 +184,35 @@ def _few(values: Mapping[int | None, Value]) -> bool:
     return any(is_few(value.n) for value in values.values())
 
 
-def _mean(summary: SeedSummary | None) -> float:
-    return float("-inf") if summary is None else summary.mean
-
-
-def _asked(found: Sequence[Found], asked: str | None) -> Metric:
-    metrics = {metric for one in found for metric, values in one.figures.items() if values}
-    candidates = [asked] if asked is not None else [*_own(found), *DEFAULTS]
+def _choose_metric(arms: Sequence[ArmFigures], metric_name: str | None) -> Metric:
+    metrics = {metric for one in arms for metric, values in one.figures.items() if values}
+    candidates = [metric_name] if metric_name is not None else [*_own_questions(arms), *DEFAULTS]
     for text in candidates:
         if parse_metric(text) in metrics:
             return parse_metric(text)
     if not metrics:
         raise BadInput("no_rows", "No arm was evaluated: fix what failed and repeat the command.")
-    if asked is None:
-        # A suite may have none of the usual ones. Tasks come first, and test, as with those.
-        return min(metrics, key=_unusual)
+    if metric_name is None:
+        # Without any of the usual metrics: tasks before geometry, and test before dev.
+        return min(metrics, key=lambda m: (m.name.endswith(GAIN), m.of_geometry, m.of_dev, str(m)))
     names = "; ".join(sorted(map(str, metrics))[:8])
     raise BadInput(
         "unknown_name",
-        f"No arm has the metric {asked!r}: choose one with --metric, such as {names}.",
+        f"No arm has the metric {metric_name!r}: choose one with --metric, such as {names}.",
     )
 
 
-def _own(found: Sequence[Found]) -> list[str]:
-    """How encoders rank on the user's own questions, where these are enough."""
+def _own_questions(arms: Sequence[ArmFigures]) -> list[str]:
+    """Metrics of the encoder's rankings for the user's own questions, if there are enough."""
     return sorted(
         {
             str(metric)
-            for one in found
+            for one in arms
             for metric, values in one.figures.items()
             if metric.suite == "retrieval_sets" and metric.name == "ndcg@10" and not metric.of_dev
             if not metric.task.endswith((f" {BM25}", f" {HYBRID}")) and not _few(values)
         }
     )
-
-
-def _unusual(metric: Metric) -> tuple[bool, bool, bool, str]:
-    return (metric.name.endswith(GAIN), metric.of_geometry, metric.of_dev, str(metric))
 
 
 def _summary(values: Mapping[int | None, Value]) -> SeedSummary | None:
@@ -231,25 +225,22 @@ def _summary(values: Mapping[int | None, Value]) -> SeedSummary | None:
     return SeedSummary(figure.value, None, figure.low, figure.high, 1)
 
 
-def _difference(one: Found, first: Found, metric: Metric, store: Store) -> Gap | None:
+def _difference(one: ArmFigures, first: ArmFigures, metric: Metric, store: Store) -> Gap | None:
     """The arm minus the first: over their common seeds, or over the queries for one seed each."""
     ours, theirs = one.figures.get(metric, {}), first.figures.get(metric, {})
-    if len({found.digest for found in (*ours.values(), *theirs.values())}) > 1:
+    if len({value.digest for value in (*ours.values(), *theirs.values())}) > 1:
         return None  # on other data
 
     def drawn() -> Interval:
         """Both encoders on the same queries or pairs; without an interval if these differ."""
         (our,), (their,) = ours.values(), theirs.values()
-        with (
-            connect(store, one.run_id) as mine,
-            connect(store, first.run_id) as others,
-        ):
-            found = figure_differences.difference(
-                Measured(mine, our.model, one.resamples),
-                Measured(others, their.model, first.resamples),
+        with connect(store, one.run_id) as ours_db, connect(store, first.run_id) as theirs_db:
+            interval = figure_differences.difference(
+                Measured(ours_db, our.model, one.resamples),
+                Measured(theirs_db, their.model, first.resamples),
                 metric,
                 one.seed,
             )
-        return found or Interval(our.value - their.value, None, None)
+        return interval or Interval(our.value - their.value, None, None)
 
     return compare_values(metric, ours, theirs, drawn)

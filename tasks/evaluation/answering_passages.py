@@ -1,4 +1,4 @@
-"""Which passages answer a question, by the file, the row's id or the quote that it names."""
+"""Finds the passages that answer a question, by the file, the row's id or the quote it names."""
 
 import re
 import unicodedata
@@ -16,13 +16,13 @@ from tercet.tasks.corpus.sources.streams import COMPRESSIONS, FORMATS
 from tercet.tasks.evaluation.suites.own_questions import Question, readings
 
 COLUMNS = ("passage_id", "doc_id", "corpus", "source", "path", "text")
-# Paths that a message names, of many that are meant.
-_NAMED = 3
+# Paths that a message lists, at most.
+_LISTED = 3
 
-# Unlike `re`, `regex` counts combining marks, vowels of Hindi among them, as parts of a word.
+# Unlike `re`, `regex` treats combining marks, such as vowels of Hindi, as parts of a word.
 _NO_WORD = regex.compile(r"[\W_]+")
 _WHOLE_NUMBER = re.compile(r"^(\d+)\.0+$")
-# What stands between several files or ids in one cell, and between several quotes.
+# Separators of several files or ids in one cell, and of several quotes.
 _BETWEEN: Mapping[str, str] = {"file": "\n|;,", "id": "\n|;,", "quote": "\n|"}
 _TAG = re.compile(r"<[^<>]*>")
 _LINK = re.compile(r"!?\[([^\[\]]*)\]\((?:[^()]|\([^()]*\))*+\)")
@@ -31,9 +31,9 @@ _ENDS = re.compile(rf"({_SUFFIX})?({'|'.join(map(re.escape, COMPRESSIONS))})?$",
 
 
 class _Letters(NamedTuple):
-    """A document's letters and digits, in small letters, and where they come from.
+    """A document's letters and digits in lower case, joined without spaces.
 
-    ends: of its passages, in `joined`. words: where one begins or ends.
+    ends: the end of each passage in `joined`. words: where words begin or end.
     """
 
     joined: str
@@ -42,7 +42,7 @@ class _Letters(NamedTuple):
 
 
 class NotFound(NamedTuple):
-    """Why nothing answers a question: a reason of `rejects`, and the particulars."""
+    """Why nothing answers a question: a reason of `rejects`, and the detail."""
 
     reason: str
     detail: str
@@ -50,14 +50,14 @@ class NotFound(NamedTuple):
 
 @dataclass(frozen=True)
 class Passages:
-    """The passages of a run, by what questions say of them.
+    """The passages of a run, indexed by the names that questions give them.
 
-    documents: their places by document, in its order. texts: of each document, filled as they are
-    asked for. paths: documents by their file and row. ids: documents
-    by the id that their table gives them, else by the number of the row. file_of: the file of a
-    document, with its corpus before it where several have one of this name. whole, ends: files by
-    each form of their name, and of each end of it, from the strictest form on. folders: that hold
-    some, in small letters.
+    documents: the places of each document's passages, in order. files: documents by file. paths:
+    documents by file and row. ids: documents by the id in their table, else by the number of the
+    row. file_of: each document's file, with its corpus in front if several corpora have a file of
+    this name. whole: files by their name, in each of `_FORMS`. ends: files by each end of their
+    path, likewise. folders: all folders of files, in lower case. texts: a cache of each document's
+    letters.
     """
 
     table: pa.Table
@@ -96,14 +96,14 @@ def index_passages(table: pa.Table, ids: Iterable[tuple[str, str, str]]) -> Pass
     by_id: dict[str, list[int]] = {}
     for corpus, path, doc_id in ids:
         if (corpus, path) in at:
-            by_id.setdefault(_whole(doc_id), []).append(at[corpus, path])
+            by_id.setdefault(_whole_number(doc_id), []).append(at[corpus, path])
     whole: list[dict[str, list[str]]] = [{} for _ in _FORMS]
     ends: list[dict[str, list[str]]] = [{} for _ in _FORMS]
     for source, of_source in corpora.items():
         same = [source] if len(of_source) == 1 else [f"{corpus}/{source}" for corpus in of_source]
         for number, form in enumerate(_FORMS):
             name = form(_slashed(source))
-            # A site's address of a folder is that of its index page.
+            # On a site, the address of a folder is that of its index page.
             for one in {name, name.removesuffix("/index")}:
                 whole[number].setdefault(one, []).extend(same)
                 for end in _ends_of(one):
@@ -117,34 +117,36 @@ def index_passages(table: pa.Table, ids: Iterable[tuple[str, str, str]]) -> Pass
     return Passages(table, documents, *places, file_of, whole, ends, folders)
 
 
-def take_apart(question: Question, passages: Passages) -> Sequence[Question]:
-    """A question for each answer: one, unless a cell names several things and none as a whole."""
+def split_question(question: Question, passages: Passages) -> Sequence[Question]:
+    """Splits a question whose cell lists several answers, unless the whole cell names one."""
     for column, marks in _BETWEEN.items():
         cell = getattr(question, column)
-        if cell is None or not isinstance(_alone(question, column, cell, passages), NotFound):
+        if cell is None or not isinstance(
+            _answers_of_cell(question, column, cell, passages), NotFound
+        ):
             continue
         for mark in marks:
             parts = [part.strip() for part in cell.split(mark) if part.strip()]
-            if any(not isinstance(_alone(question, column, p, passages), NotFound) for p in parts):
+            if any(
+                not isinstance(_answers_of_cell(question, column, p, passages), NotFound)
+                for p in parts
+            ):
                 return [
                     one
                     for part in parts
-                    for one in take_apart(_with(question, {column: part}), passages)
+                    for one in split_question(question._replace(**{column: part}), passages)
                 ]
     return [question]
 
 
-def _alone(
+def _answers_of_cell(
     question: Question, column: str, cell: str, passages: Passages
 ) -> Sequence[int] | NotFound:
-    """What answers by this cell, whatever the others say; a quote within the file or row."""
+    """The answers by this cell alone; a quote is searched within the question's file or row."""
     if column == "quote":
         return find_answers(question._replace(quote=cell), passages)
-    return _documents(_with(question, {"file": None, "id": None, column: cell}), passages)
-
-
-def _with(question: Question, cells: Mapping[str, Any]) -> Question:
-    return question._replace(**cells)
+    cells: dict[str, Any] = {"file": None, "id": None, column: cell}
+    return _documents(question._replace(**cells), passages)
 
 
 def find_answers(question: Question, passages: Passages) -> Sequence[int] | NotFound:
@@ -156,24 +158,25 @@ def find_answers(question: Question, passages: Passages) -> Sequence[int] | NotF
         return documents
     if question.quote is None:
         return [place for document in documents for place in passages.documents[document]]
-    forms = (question.quote, _plain(question.quote))
+    forms = (question.quote, _without_markup(question.quote))
     quotes = dict.fromkeys("".join(_words(quote)) for quote in forms)
     answers = {
         place: None
         for quote in quotes
         if quote
         for document in documents
-        for place in _holding(quote, document, passages)
+        for place in _passages_with_quote(quote, document, passages)
     }
     where = "no passage" if question.file is None else f"no passage of {question.file!r}"
-    return list(answers) or NotFound("no_passage", f"{where} holds {_shown(question.quote)}")
+    quote = question.quote if len(question.quote) <= 60 else question.quote[:59] + "…"
+    return list(answers) or NotFound("no_passage", f"{where} holds {quote!r}")
 
 
 def _documents(question: Question, passages: Passages) -> Sequence[int] | NotFound:
-    """The documents of the question's file, of its id, or of both."""
+    """The documents with the question's file, its id, or both."""
     if question.file is None:
         doc_id = question.id or ""
-        documents = passages.ids.get(_whole(doc_id)) or passages.paths.get(doc_id)
+        documents = passages.ids.get(_whole_number(doc_id)) or passages.paths.get(doc_id)
         files = list(dict.fromkeys(passages.file_of[document] for document in documents or ()))
         if len(files) > 1:
             return NotFound("several_files", f"{question.id!r} is in {_listing(files)}")
@@ -189,23 +192,23 @@ def _documents(question: Question, passages: Passages) -> Sequence[int] | NotFou
         in_file = [document for source in sources for document in passages.files[source]]
     if question.id is None:
         return in_file
-    documents = [one for one in in_file if one in passages.ids.get(_whole(question.id), ())]
+    documents = [one for one in in_file if one in passages.ids.get(_whole_number(question.id), ())]
     what = f"no document of {question.file!r} has the id {question.id!r}"
     return documents or NotFound("no_document", what)
 
 
 def _sources(name: str, passages: Passages) -> Sequence[str] | NotFound:
-    """The file that is called so: exactly, by the end of its path, and in ever looser forms."""
+    """The file of this name: by its exact path, then by the end of its path in looser forms."""
     if name in passages.files:
         return [name]
     folders = passages.folders
     for form, whole, ends in zip(_FORMS, passages.whole, passages.ends, strict=True):
         slashed = form(_slashed(name))
-        # The path may begin above the corpus's folder, but its guide/index.md is not index.md.
+        # The name may begin above the corpus's folder, but guide/index.md must not find index.md.
         longer = (
             whole[end]
             for end in _ends_of(slashed)
-            if end in whole and _above(slashed, end, folders)
+            if end in whole and _starts_above(slashed, end, folders)
         )
         sources = ends.get(slashed) if slashed not in whole else whole[slashed]
         sources = sources or next(longer, None)
@@ -217,18 +220,18 @@ def _sources(name: str, passages: Passages) -> Sequence[str] | NotFound:
 
 
 def _listing(paths: Sequence[str]) -> str:
-    rest = ", …" if len(paths) > _NAMED else ""
-    return f"{len(paths):,} paths: {', '.join(paths[:_NAMED])}{rest}"
+    rest = ", …" if len(paths) > _LISTED else ""
+    return f"{len(paths):,} paths: {', '.join(paths[:_LISTED])}{rest}"
 
 
-def _above(path: str, end: str, folders: Set[str]) -> bool:
-    """Whether what stands before the end of the path is no folder of the corpus."""
+def _starts_above(path: str, end: str, folders: Set[str]) -> bool:
+    """Whether the path's beginning, before this end, is not a folder of the corpus."""
     before = path.removesuffix(end).strip("/").casefold()
     return folders.isdisjoint(_ends_of(before))
 
 
-def _holding(quote: str, document: int, passages: Passages) -> Iterator[int]:
-    """The places of the document's passages that hold the quote, or a part if it spans several."""
+def _passages_with_quote(quote: str, document: int, passages: Passages) -> Iterator[int]:
+    """The places of the document's passages that hold the quote or, if it spans several, a part."""
     places = passages.documents[document]
     text = passages.texts.get(document)
     if text is None:
@@ -257,22 +260,18 @@ def _letters(texts: Sequence[str]) -> _Letters:
 
 
 def _words(text: str) -> list[str]:
-    """Its runs of letters and digits, whatever their case."""
+    """The text's runs of letters and digits, case-folded."""
     return [word for word in _NO_WORD.split(unicodedata.normalize("NFKC", text).casefold()) if word]
 
 
-def _whole(name: str) -> str:
-    """A number's whole part, where spreadsheets have added a fraction of nothing."""
+def _whole_number(name: str) -> str:
+    """A number without the `.0` that spreadsheets add."""
     return _WHOLE_NUMBER.sub(r"\1", name)
 
 
-def _plain(text: str) -> str:
-    """Without tags and the targets of links, entities decoded."""
+def _without_markup(text: str) -> str:
+    """The text without tags and targets of links, with entities decoded."""
     return _LINK.sub(r"\1", decoded(_TAG.sub(" ", text)))
-
-
-def _shown(text: str) -> str:
-    return repr(text if len(text) <= 60 else text[:59] + "…")
 
 
 def _slashed(path: str) -> str:
@@ -285,12 +284,12 @@ def _stem(path: str) -> str:
 
 
 def _ends_of(path: str) -> Iterator[str]:
-    """The path, and each end of it that begins behind a slash."""
+    """The path, and each end of it that begins after a slash."""
     parts = path.split("/")
     return ("/".join(parts[start:]) for start in range(len(parts)))
 
 
-# From the strictest on.
+# Forms in which names are compared, from the strictest to the loosest.
 _FORMS: Sequence[Callable[[str], str]] = (
     str,
     _stem,

@@ -1,8 +1,8 @@
 """Stage `awareness`: pairs that show whether an encoder notices entities and quantities (GCSE).
 
-The paper synthesises STS-B's dev set by its own methods and lets two supervised models say how
-similar the texts are; here the dev sentences are the run's own, the methods the rules, and the
-judge is the model that the recipe names. `evaluate` correlates an encoder's cosines with it.
+The paper rewrites STS-B's dev set by its own methods, and two supervised models score how similar
+the texts are. Here rules rewrite the run's own dev sentences, and the model that the recipe names
+scores them. `evaluate` correlates an encoder's cosines with these scores.
 """
 
 from collections.abc import Mapping
@@ -70,17 +70,17 @@ LEAST_PAIRS = 30
 # Cosines of one pair of texts, made in two batches, differ by less.
 _TIE = 1e-6
 
-# What changes the thing that a kind is about, and what leaves it as it is. Other sentences of the
-# paragraph are not positives here: they mention entities of their own.
-# Other than a method's defaults: how odd a pair is matters little, since a teacher judges it.
+# Parameters other than a method's defaults: odd pairs do no harm, since a teacher scores them.
 _PARAMS: Mapping[str, Mapping[str, Any]] = {"entity_swap": {"one_kind": False}}
+# Methods that change an entity or quantity, and methods that keep it. Other sentences of the
+# paragraph are not positives here, since they mention other entities.
 _NEGATIVE: Mapping[Kind, str] = {"entity": "entity_swap", "quantity": "quantity_change"}
 _FIRST_POSITIVE: Mapping[Kind, str | None] = {"entity": None, "quantity": "number_form"}
 _POSITIVES = ("synonym", "word_repetition")
 
 
 class AwarenessConfig(FormSettings, Config):
-    """How many pairs are made, and which model encodes them how."""
+    """How many pairs are made, and the teacher that scores them."""
 
     teacher: str = Field(description="directory, package:PACKAGE/FOLDER or hub name")
     rows: int = Field(
@@ -91,23 +91,23 @@ class AwarenessConfig(FormSettings, Config):
     )
 
 
-# A row of the table before the teacher has seen it.
+# A row of the table before the teacher has scored it.
 _Pair: TypeAlias = dict[str, Any]
 
 
 def run(work: Work) -> None:
     """Emits `awareness_pairs`, by kind and anchor: a negative and a positive of each anchor.
 
-    Slots: sentences; graph; mentions, where rules extracted them (a language model reads the
-    training sentences alone, so that here the built-in rules read those of dev).
-    Raises BadInput where the teacher cannot be loaded, or gives a number for no pair.
+    Slots: sentences; graph; mentions, if rules extracted them (a language model reads only the
+    training sentences, so the built-in rules read those of dev).
+    Raises BadInput if the teacher cannot be loaded, or gives no pair a finite cosine.
     """
     sentences = _dev_sentences(work)
     mentions = _mentions(work, sentences)
     pairs: list[_Pair] = []
     for kind in KINDS:
-        drawn = _drawn(work, kind, sentences, mentions)
-        complete = _without_others(work, _made(work, kind, drawn))
+        drawn = _draw(work, kind, sentences, mentions)
+        complete = _held_out_only(work, _make_pairs(work, kind, drawn))
         if len(complete) < LEAST_PAIRS:
             _too_few(work, kind, len(complete))
         else:
@@ -117,7 +117,7 @@ def run(work: Work) -> None:
 
 
 def methods() -> dict[str, Method]:
-    """The methods by name. Imported here, so that only their code is part of this stage's."""
+    """The methods by name; imported here, so that the stage's version covers only their code."""
     from tercet.models.rules import (
         entity_swap,
         noise,
@@ -154,8 +154,8 @@ def _mentions(work: Work, sentences: pa.Table) -> pa.Table:
     return extract.mentions(extracted, ids).sort_by("mention_id")
 
 
-def _drawn(work: Work, kind: Kind, sentences: pa.Table, mentions: pa.Table) -> MethodInput:
-    """The sentences that mention something of the kind, those with the smallest draws."""
+def _draw(work: Work, kind: Kind, sentences: pa.Table, mentions: pa.Table) -> MethodInput:
+    """A seeded sample of the sentences that mention something of the kind, as a method's input."""
     config: AwarenessConfig = work.config
     named = mentions.filter(pc.equal(mentions["kind"], kind))["sentence_id"]
     rows = sentences.filter(pc.is_in(sentences["sentence_id"], named))
@@ -169,21 +169,21 @@ def _drawn(work: Work, kind: Kind, sentences: pa.Table, mentions: pa.Table) -> M
     return MethodInput(rows, np.arange(len(rows)), of_rows, replacements)
 
 
-def _made(work: Work, kind: Kind, given: MethodInput) -> list[_Pair]:
-    """Both pairs of each anchor; an anchor that cannot have both is a reject."""
-    negatives = _said(work, _NEGATIVE[kind], given)
+def _make_pairs(work: Work, kind: Kind, method_input: MethodInput) -> list[_Pair]:
+    """A negative and a positive pair for each anchor; an anchor without both is a reject."""
+    negatives = _versions(work, _NEGATIVE[kind], method_input)
     first = _FIRST_POSITIVE[kind]
-    preferred = {} if first is None else _said(work, first, given)
-    positives = [_said(work, name, given) for name in _POSITIVES]
-    made: list[_Pair] = []
-    columns = (given.sentences[name].to_pylist() for name in ("sentence_id", "text"))
+    preferred = {} if first is None else _versions(work, first, method_input)
+    positives = [_versions(work, name, method_input) for name in _POSITIVES]
+    pairs: list[_Pair] = []
+    columns = (method_input.sentences[name].to_pylist() for name in ("sentence_id", "text"))
     for row_id, anchor in zip(*columns, strict=True):
         negative = negatives.get(row_id)
         if negative is None:
             why = f"{kind}: {_NEGATIVE[kind]} finds nothing to change"
             _reject(work, row_id, "no_negative", why, anchor)
             continue
-        options = {said[row_id]["method"]: said[row_id] for said in positives if row_id in said}
+        options = {by_id[row_id]["method"]: by_id[row_id] for by_id in positives if row_id in by_id}
         chosen = preferred.get(row_id)
         if chosen is None and options:
             purpose = f"{NAME}.positive.{kind}"
@@ -191,36 +191,36 @@ def _made(work: Work, kind: Kind, given: MethodInput) -> list[_Pair]:
         if chosen is None or chosen["text"] == negative["text"]:
             _reject(work, row_id, "no_positive", f"{kind}: nothing keeps the meaning", anchor)
             continue
-        for role, said in (("negative", negative), ("positive", chosen)):
-            names = (kind, role, said["method"], anchor, said["text"])
-            found = {"pair_id": seeding.text_id(*names), "sentence_id": row_id, "kind": kind}
-            made.append({**found, "role": role, "anchor": anchor, **said})
-    return made
+        for role, version in (("negative", negative), ("positive", chosen)):
+            names = (kind, role, version["method"], anchor, version["text"])
+            ids = {"pair_id": seeding.text_id(*names), "sentence_id": row_id, "kind": kind}
+            pairs.append({**ids, "role": role, "anchor": anchor, **version})
+    return pairs
 
 
-def _said(work: Work, name: str, given: MethodInput) -> dict[int, _Pair]:
-    """A method's versions of the anchors with what they change, by sentence id."""
+def _versions(work: Work, name: str, method_input: MethodInput) -> dict[int, _Pair]:
+    """A method's versions of the anchors with the words changed, by sentence id."""
     method = methods()[name]
     params = method.params(**_PARAMS.get(name, {}))
 
     def generate(some: npt.NDArray[Any]) -> pa.Table:
-        return method.generate(replace(given, anchors=some), params, work.seed)
+        return method.generate(replace(method_input, anchors=some), params, work.seed)
 
     def refuse(row: Any, error: Exception) -> None:
-        anchor = given.sentences.slice(int(row), 1).to_pylist()[0]
+        anchor = method_input.sentences.slice(int(row), 1).to_pylist()[0]
         work.emit("rejects", refused(NAME, anchor["sentence_id"], error, anchor["text"], name))
 
-    found: dict[int, _Pair] = {}
-    for table in isolated(given.anchors, generate, refuse):
+    versions: dict[int, _Pair] = {}
+    for table in isolated(method_input.anchors, generate, refuse):
         for row in table.to_pylist():
             changed = {key: row["detail"][key] for key in ("old", "new")}
-            said = {"method": name, "text": row["raw"], **changed}
-            found.setdefault(row["sentence_id"], said)
-    return found
+            version = {"method": name, "text": row["raw"], **changed}
+            versions.setdefault(row["sentence_id"], version)
+    return versions
 
 
-def _without_others(work: Work, pairs: list[_Pair]) -> list[_Pair]:
-    """Without anchors from which a rule made a sentence that occurs in train or test."""
+def _held_out_only(work: Work, pairs: list[_Pair]) -> list[_Pair]:
+    """The pairs of anchors from which no rule made a sentence that occurs in train or test."""
     if not pairs:
         return pairs
     place = np.arange(len(pairs))
@@ -277,7 +277,7 @@ def _judge(work: Work, pairs: list[_Pair]) -> None:
 
 
 def _cosines(work: Work, pairs: list[_Pair]) -> npt.NDArray[np.float64]:
-    """The teacher's cosine of each pair, NaN where a vector has no direction."""
+    """The teacher's cosine of each pair, NaN for a vector of length 0."""
     from tercet.models.encoders.encoder import encode
 
     texts = sorted({text for pair in pairs for text in (pair["anchor"], pair["text"])})

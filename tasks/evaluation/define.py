@@ -1,8 +1,8 @@
 """Stage `define`: how well held-out definitions find their entries.
 
-Training leaves two ways to find them: by the projection onto the entries it was trained against,
-and by cosine with the entries that the trained encoder makes itself. There are two controls: the
-encoder that made the former entries, by cosine, and TF-IDF over each entry's definitions.
+A trained encoder finds entries in two ways: by its projection onto the entries it was trained
+against, and by cosine with entries that it encodes itself. There are two controls: by cosine, the
+encoder that made the entries of the training; and TF-IDF over each entry's definitions.
 """
 
 from collections.abc import Callable, Sequence
@@ -73,9 +73,9 @@ Columns:
 
 PROJECTION, OWN_ENTRIES, BEFORE, WORDS = "projection", "own_entries", "before", "words"
 _RESAMPLES = 2_000
-# Entries whose lengths are taken at once.
+# Entries whose lengths are computed at once.
 _BLOCK = 16_384
-# Of fewer definitions the resamples are too much alike for an interval.
+# With fewer definitions the resamples are too much alike for an interval.
 _FEWEST = 20
 
 # From some definitions, by their places, to their scores with all entries.
@@ -83,7 +83,7 @@ Scorer = Callable[[slice], Scores]
 
 
 class DefineConfig(EntryMatrixConfig):
-    """The entries that a part of a phase was trained against, and how its encoder makes its own."""
+    """The entries that a part of a phase was trained against, and how the encoder makes its own."""
 
     part: str
     own: Literal["mean", "cls"] = Field(
@@ -95,10 +95,10 @@ class DefineConfig(EntryMatrixConfig):
 
 
 def run(work: Work) -> None:
-    """Emits both tables; where no definition of the corpus is held out, a reject says so.
+    """Emits both tables; if no definition of the corpus is held out, a reject says so.
 
     Models: trained, the encoder with its projection; entry_matrix, which it was trained against;
-    encoder, which made that one; own_entries, made by the trained encoder.
+    encoder, which made the entry matrix; own_entries, made by the trained encoder.
     """
     from tercet.models.encoders.entry_space import read_space
 
@@ -110,18 +110,18 @@ def run(work: Work) -> None:
         work.emit("rejects", rejects(STAGE.name, [None], "no_held_out", why, None))
         return
     ids, texts, owners = zip(*held, strict=True)
-    vectors = _encoded(work, "trained", texts)
+    vectors = _encode(work, "trained", texts)
     own_space = read_space(work.models["own_entries"])
     assert own_space.texts == space.texts, "both are made of the same definitions"
     arms: dict[str, Scorer] = {
         PROJECTION: _by_projection(work, vectors, space.matrix.numpy()),
         OWN_ENTRIES: by_cosine(
-            _encoded(work, "trained", texts, config.own), own_space.matrix.numpy()
+            _encode(work, "trained", texts, config.own), own_space.matrix.numpy()
         ),
     }
-    # Components and word embeddings are no sentence vectors.
+    # Independent components and word embeddings are not sentence vectors.
     if config.entries != "words" and config.ica is None:
-        before = _encoded(work, "encoder", texts, config.entries)
+        before = _encode(work, "encoder", texts, config.entries)
         arms[BEFORE] = by_cosine(before, space.matrix.numpy())
     by_words = _by_words(work, texts, space.entry_ids.tolist())
     arms |= {} if by_words is None else {WORDS: by_words}
@@ -144,9 +144,9 @@ def run(work: Work) -> None:
 
 
 def _held_out(work: Work, place: dict[int, int]) -> list[tuple[int, str, list[int]]]:
-    """The ids, texts and rows of the entries of the held-out definitions.
+    """The ids and texts of the held-out definitions, each with the rows of its entries.
 
-    place: each entry's row. The guard may have taken an entry's other definitions, and its row.
+    place: each entry's row. An entry has none if the guard removed all its other definitions.
     """
     table = work.inputs["held_out_definitions"].table("held_out_definitions")
     table = table.filter(pc.equal(table["corpus"], work.config.corpus)).sort_by("row_id")
@@ -183,7 +183,7 @@ def by_cosine(vectors: Any, matrix: Any) -> Scorer:
     return lambda some: (vectors[some] @ matrix.T) / np.maximum(lengths, 1e-12)
 
 
-def _encoded(work: Work, slot: str, texts: Sequence[str], pooling: Any = None) -> Any:
+def _encode(work: Work, slot: str, texts: Sequence[str], pooling: Any = None) -> Any:
     """The texts' vectors as the model gives them, (texts, width)."""
     from tercet.models.encoders.encoder import encode
 
@@ -192,24 +192,26 @@ def _encoded(work: Work, slot: str, texts: Sequence[str], pooling: Any = None) -
 
 
 def _by_words(work: Work, texts: Sequence[str], entry_ids: Sequence[int]) -> Scorer | None:
-    """None where no definition has a word."""
+    """None if no definition has a word."""
     from sklearn.feature_extraction.text import TfidfVectorizer
 
-    said: dict[int, list[str]] = {entry: [] for entry in entry_ids}
+    texts_of: dict[int, list[str]] = {entry: [] for entry in entry_ids}
     for row in definitions(work, work.config.corpus, STAGE.name).to_pylist():
         for entry in row["entries"]:
-            said[entry].append(row["anchor"])
+            texts_of[entry].append(row["anchor"])
     words = TfidfVectorizer(sublinear_tf=True, token_pattern=r"(?u)\b\w+\b", dtype=np.float32)
     try:
-        documents = words.fit_transform([" ".join(own) for own in said.values()]).T.tocsc()
+        documents = words.fit_transform(
+            [" ".join(entry_texts) for entry_texts in texts_of.values()]
+        ).T.tocsc()
     except ValueError:  # an empty vocabulary
         return None
-    asked = words.transform(texts)
-    return lambda some: np.asarray((asked[some] @ documents).todense())
+    queries = words.transform(texts)
+    return lambda some: np.asarray((queries[some] @ documents).todense())
 
 
 def _figures(ranks_by_arm: dict[str, Ranks], seed: int) -> list[dict[str, Any]]:
-    """Rows without name, seed and n. An arm's `…_gain` is over `before`, where there is that."""
+    """Rows without name, seed and n. An arm's `…_gain` is over the arm `before`, if any."""
     rows: list[dict[str, Any]] = []
     drawn: dict[tuple[str, str], resampling.Sampled] = {}
     for arm, arm_ranks in ranks_by_arm.items():

@@ -1,4 +1,4 @@
-"""Which pairs of a split are measured: the same for the choice and the evaluation."""
+"""Draws the pairs of a split to measure, alike for `choose` and `evaluate`."""
 
 from collections.abc import Iterator
 
@@ -17,22 +17,22 @@ def pairs_of_split(rows: Rows, split: str, max_pairs: int, seed: int) -> pa.Tabl
     In order of pair_id.
     """
     table = rows.table("document_pairs", _COLUMNS)
-    return _drawn(table.filter(pc.equal(table["split"], split)), max_pairs, seed)
+    return _draw(table.filter(pc.equal(table["split"], split)), max_pairs, seed)
 
 
 def questions_of_split(
     rows: Rows, split: str, max_pairs: int, seed: int
 ) -> Iterator[tuple[str, pa.Table]]:
-    """The same of each question of `questions`, with its name; none in older stores."""
+    """The same for each question of the table `questions`, with its name."""
     if "questions" not in rows.tables:
         return
     table = rows.table("questions", ["question", *_COLUMNS])
     table = table.filter(pc.equal(table["split"], split))
     for name in sorted(table["question"].unique().to_pylist()):
         of_name = table.filter(pc.equal(table["question"], name)).drop_columns(["question"])
-        yield name, _drawn(of_name, max_pairs, seed)
+        yield name, _draw(of_name, max_pairs, seed)
 
 
-def _drawn(pairs: pa.Table, max_pairs: int, seed: int) -> pa.Table:
+def _draw(pairs: pa.Table, max_pairs: int, seed: int) -> pa.Table:
     pairs = pairs.drop_columns(["split"]).sort_by("pair_id")
     return sample(pairs, "pair_id", max_pairs, seed, "evaluate")

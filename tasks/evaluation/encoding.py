@@ -21,13 +21,13 @@ _IN_MEMORY = 1 << 29
 class Encoded:
     """The vectors of distinct texts, as the model gives them, and the row of each text on its side.
 
-    A text has one row for all of its sides that the model does not tell apart.
+    Sides that the model does not tell apart share one row per text.
     """
 
     vectors: npt.NDArray[np.float32]
     rows: Mapping[Sided, int]
 
-    def own(self, texts: Sequence[str], side: Side | None = None) -> npt.NDArray[np.float32]:
+    def raw(self, texts: Sequence[str], side: Side | None = None) -> npt.NDArray[np.float32]:
         """Vectors of these texts as the model gives them, of shape (texts, d)."""
         return np.asarray(self.vectors[[self.rows[text, side] for text in texts]])
 
@@ -47,9 +47,8 @@ def encode_texts(work: Work, model: Any, texts: Iterable[Sided]) -> tuple[Encode
 
     model: of the slot `model`.
 
-    Those of a large suite lie in a file in `scratch`, of which the system keeps in memory what it
-    has room for.
-    Raises: BadInput where a vector is not finite.
+    The vectors of a large suite lie in a memory map of a file in `scratch`.
+    Raises: BadInput if a vector is not finite.
     """
     from tercet.models.encoders.encoder import distinct_side, encode
     from tercet.models.encoders.forms import pooling_of
@@ -57,10 +56,10 @@ def encode_texts(work: Work, model: Any, texts: Iterable[Sided]) -> tuple[Encode
     side_of: Mapping[Side | None, Side | None] = {
         side: distinct_side(model, side) for side in (None, *SIDES)
     }
-    wanted_texts = list(dict.fromkeys(texts))
-    # Each side by itself: a block has one prompt.
+    sided_texts = list(dict.fromkeys(texts))
+    # A block has one prompt, so each side is encoded by itself.
     by_side = {
-        side: list(dict.fromkeys(text for text, on in wanted_texts if side_of[on] == side))
+        side: list(dict.fromkeys(text for text, on in sided_texts if side_of[on] == side))
         for side in dict.fromkeys(side_of.values())
     }
     distinct: list[Sided] = [(text, side) for side, some in by_side.items() for text in some]
@@ -94,12 +93,12 @@ def encode_texts(work: Work, model: Any, texts: Iterable[Sided]) -> tuple[Encode
         )
     mode = pooling_of(model)
     places = {sided: place for place, sided in enumerate(distinct)}
-    rows = {(text, side): places[text, side_of[side]] for text, side in wanted_texts}
+    rows = {(text, side): places[text, side_of[side]] for text, side in sided_texts}
     return Encoded(vectors, rows), "model" if mode is None else pooling_name(mode)
 
 
 def model_version(path: Path) -> str:
-    """The version of the artifact that contains the model's directory, else its files' digest."""
+    """The version of the artifact that contains the model's directory, else the files' digest."""
     for folder in list(path.resolve().parents)[:3]:
         if (folder / "manifest.json").is_file() and (folder / "_parts").is_dir():
             return folder.name

@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -80,12 +80,9 @@ from tercet.tasks.evaluation.suites.task import Data, Part, Scores, Task
 from tercet.tasks.rejects import SHOWN, rejects
 from tercet.tasks.stage import BadInput, Config, Resources, Stage, Work
 
-if TYPE_CHECKING:
-    from tercet.tasks.evaluation.encoding import Encoded
-
 
 class EvaluateConfig(FormSettings, Config):
-    """What an encoder is measured on, and how its vectors are made."""
+    """Which data an encoder is measured on, and how its vectors are made."""
 
     retrieval: bool = Field(
         default=True,
@@ -158,28 +155,28 @@ class EvaluateConfig(FormSettings, Config):
 
     @property
     def questions(self) -> dict[str, RetrievalSource]:
-        """Those of `retrieval_sets` that are tables of questions to the run's passages."""
+        """The `retrieval_sets` that are tables of questions to the run's passages."""
         return {name: one for name, one in self.retrieval_sets.items() if one.is_table}
 
     @field_validator("fact_order", "sts_sets", "retrieval_sets", mode="before")
     @classmethod
-    def _one_file(cls, given: Any) -> Any:
-        """A file alone gives its task its own name."""
-        if isinstance(given, str):
-            return {name_after(given): given}
-        return {} if given is None else given
+    def _one_file(cls, value: Any) -> Any:
+        """A single file, without a name: its task is named after it."""
+        if isinstance(value, str):
+            return {name_after(value): value}
+        return {} if value is None else value
 
     @field_validator("tasks")
     @classmethod
-    def _known_tasks(cls, asked: tuple[str, ...]) -> tuple[str, ...]:
+    def _known_tasks(cls, names: tuple[str, ...]) -> tuple[str, ...]:
         try:
-            return task_names(asked)
+            return task_names(names)
         except BadInput as error:
             raise InvalidSetting("bad_value", str(error)) from None
 
 
 def list_tasks(config: EvaluateConfig) -> tuple[str, ...]:
-    """The tasks to read; without a suite those that need none."""
+    """The tasks to read; without a suite, the tasks that need none."""
     mteb_tasks = tuple(name for name in config.tasks if name.startswith(MTEB))
     return mteb_tasks if config.suite is None else config.tasks
 
@@ -190,19 +187,19 @@ def measures_texts(config: EvaluateConfig) -> bool:
 
 
 def suite_folder(config: EvaluateConfig) -> Path:
-    """Where the suite lies; without one the folder of the process."""
+    """The suite's directory; without a suite, the current directory."""
     return Path() if config.suite is None else config.suite.expanduser()
 
 
-# How many tasks the average of a suite is made of.
+# The number of tasks in a suite's average.
 AVERAGED = {kind.name: len(kind.tasks) for kind in KINDS}
-# Rows of several models, by the names they were given; p is that of a gain over the first.
+# Rows of several models, with the models' names; p: of the gain over the first model.
 COMPARED = pa.schema([("model", pa.string()), *EVALUATIONS, ("p", pa.float64())])
 
 
 @dataclass(frozen=True)
 class Material:
-    """What an encoder is measured on: the pairs of a run, whose answers are ranked, and tasks."""
+    """The data to measure on: pairs of a run, whose answers are ranked, and tasks."""
 
     pairs: Sequence[Pairs]
     tasks: Sequence[Task]
@@ -215,7 +212,7 @@ class Material:
 
 @dataclass(frozen=True)
 class Before:
-    """What another model did on the material: the ranks of each pairs' answers, and figures."""
+    """Another model's results on the material: ranks of each pairs' answers, and figures."""
 
     ranks: Sequence[npt.NDArray[np.int32]]
     figures: Sequence[Figure]
@@ -223,7 +220,7 @@ class Before:
 
 @dataclass(frozen=True)
 class Results(Before):
-    """What a model does."""
+    """A model's results."""
 
     subject: Subject
     encoded: Encoded
@@ -231,8 +228,8 @@ class Results(Before):
 
 
 def externals(config: EvaluateConfig) -> dict[str, Path | str]:
-    """What is read besides the run's tables: files by their path inside the suite, and what stands
-    for data of the package mteb. Raises BadInput for what is not there.
+    """Inputs besides the run's tables: files by their path inside the suite, and revisions of data
+    of the package mteb. Raises BadInput for a missing one.
     """
     names = list_tasks(config)
     files_of_sets = find_case_files(config.fact_order) | find_set_files(config.sts_sets)
@@ -244,12 +241,11 @@ def externals(config: EvaluateConfig) -> dict[str, Path | str]:
 
 
 def run(work: Work) -> None:
-    """Emits the tables of the model in `model`: its figures, and what they are made of.
+    """Emits the tables of the model in the slot `model`: its figures, and the values behind them.
 
-    Slots: document_pairs; halves, awareness and labels, where the recipe measures these; judgements
-    and passages, where it measures questions to the run's passages; baseline, the tables of the
-    untouched model: with it the gains over it too; choices, where the model was chosen by some of
-    the questions.
+    Slots: document_pairs; halves, awareness and labels, if the recipe measures these; judgements
+    and passages, if it measures questions to the run's passages; baseline, the tables of the
+    untouched model, for the gains over it; choices, if some of the questions chose the model.
     """
     config: EvaluateConfig = work.config
     tasks = _read_tasks(config)
@@ -300,9 +296,8 @@ def evaluate_models(
 ) -> pa.Table:
     """Rows of `COMPARED`: each model, by the name it is given, on files and on pairs of a run.
 
-    Those after the first have gains over the first, on the same resamples.
-    pairs, tasks: what the stage would measure of a run; with the run's config and seed, the
-        figures are its own.
+    Models after the first have gains over it, on the same resamples.
+    pairs, tasks: of a run; with the run's config and seed, the figures equal the run's own.
     Raises: BadInput for a faulty suite, an unknown task or a model that cannot be loaded.
     """
     material = Material(pairs, [*_read_tasks(config), *tasks])
@@ -310,7 +305,7 @@ def evaluate_models(
     first: Before | None = None
     with tempfile.TemporaryDirectory(prefix="tercet-") as scratch:
         works = [
-            Work(config, seed, {}, {"model": path}, {}, resources, Path(scratch), _emit_nothing)
+            Work(config, seed, {}, {"model": path}, {}, resources, Path(scratch), _discard)
             for path in models.values()
         ]
         for work in works[1:]:
@@ -322,8 +317,8 @@ def evaluate_models(
     return pa.Table.from_pylist(rows, schema=COMPARED)
 
 
-def _emit_nothing(table: str, rows: pa.Table) -> None:
-    """Of several models beside each other only figures are wanted."""
+def _discard(table: str, rows: pa.Table) -> None:
+    """Discards tables: a comparison of models needs only their figures."""
 
 
 def _measure(work: Work, model: Any, material: Material, phase: str) -> Results:
@@ -362,7 +357,7 @@ def _rows(
 
 
 def _read_tasks(config: EvaluateConfig) -> list[Task]:
-    """Those of the suite, then those of files of one's own."""
+    """The suite's tasks, then those of the user's own files."""
     names = list_tasks(config)
     suite = read_suite(suite_folder(config), names, config.splits) if names else []
     cases = read_cases(config.fact_order, config.splits)
@@ -384,7 +379,7 @@ def _pairs(work: Work) -> list[Pairs]:
         of_table = draw_pairs(rows, config.splits, config.max_pairs, work.seed)
         splits = [pairs.split for pairs in of_table if pairs.task == task]
         for split in config.splits:
-            # Of halves the stage that cuts them says it, and why.
+            # The stage `halves` reports its missing splits itself.
             if split not in splits and task != HALVES:
                 why = f"the corpora have no document pairs in split {split}: retrieval was not "
                 why += "measured"
@@ -427,7 +422,7 @@ Columns:
 
 
 def question_table(subject: Subject, task: RetrievalTask, scores: Sequence[Scores]) -> pa.Table:
-    """Rows of `question_ranks`. scores: those of the task, among others."""
+    """Rows of `question_ranks`. scores: of all tasks, this one among them."""
     tables = [QUESTION_RANKS.empty_table()]
     n = len(task.queries)
     ids = task.passage_ids or [None] * len(task.documents)
@@ -466,7 +461,7 @@ class Labelled:
 
 @dataclass(frozen=True)
 class LabelTask(Task):
-    """A corpus's column of labels: what a classifier learns from, and what it is judged on."""
+    """A corpus's column of labels. train: fits a classifier; judged: measures it, by split."""
 
     name: str
     classes: tuple[str, ...]
@@ -478,7 +473,7 @@ class LabelTask(Task):
         return [text for part in (self.train, *self.judged.values()) for text in part.texts]
 
     def scores(self, encoded: "Encoded") -> list[Scores]:
-        """Right or wrong on each judged text, by either way."""
+        """Right or wrong on each judged text, by `probe` and by `nearest`."""
         if not self.judged:
             return []
         texts = [text for part in self.judged.values() for text in part.texts]
@@ -486,8 +481,8 @@ class LabelTask(Task):
         ends = np.cumsum([len(part.texts) for part in self.judged.values()])[:-1]
         try:
             fitted = probe.folds_then_test(
-                probe.Sample(encoded.own(self.train.texts), self.train.labels),
-                probe.Sample(encoded.own(texts), labels),
+                probe.Sample(encoded.raw(self.train.texts), self.train.labels),
+                probe.Sample(encoded.raw(texts), labels),
             )
         except ValueError as error:
             raise BadInput(
@@ -504,7 +499,7 @@ class LabelTask(Task):
         return scores
 
     def _data(self, way: str, split: Split) -> Data:
-        """Form and digest of the texts, those that the classifier learns from included."""
+        """Form and digest of the judged texts and of those that fit the classifier."""
         both = (self.train, self.judged[split])
         rows = [
             (text, self.classes[label])

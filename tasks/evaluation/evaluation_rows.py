@@ -162,16 +162,16 @@ Columns:
 DOCUMENT_PAIRS = "document_pairs"
 HALVES = "halves"
 
-# From ranks to one value a query.
+# Metrics as functions from ranks to one value per query.
 _OF_RANKS: Mapping[str, Callable[[npt.NDArray[np.int32]], npt.NDArray[np.float64]]] = {
     "recall@1": lambda ranks: metrics.recall_at(ranks, 1),
     "recall@10": lambda ranks: metrics.recall_at(ranks, 10),
     "mrr": metrics.reciprocal_ranks,
 }
 
-# GenSE takes the pairs of STS-B scored above this as positives for alignment.
+# GenSE's alignment takes the pairs of STS-B that are scored above this as positives.
 _POSITIVE_SCORE = 4.0
-# Uniformity compares all texts with all others: it takes at most this many of them.
+# Uniformity compares every text with all others, so it takes at most this many texts.
 UNIFORMITY_TEXTS = 5_000
 
 _SPREADS: Mapping[str, Callable[[metrics.Vectors], float]] = {
@@ -182,7 +182,7 @@ _SPREADS: Mapping[str, Callable[[metrics.Vectors], float]] = {
 
 @dataclass(frozen=True)
 class Subject:
-    """Values that all rows of one evaluation share."""
+    """The values that all rows of one evaluation share."""
 
     model_version: str
     phase: str
@@ -192,7 +192,7 @@ class Subject:
 
 @dataclass(frozen=True)
 class Pairs:
-    """Pairs of one split, ordered by id. task: `document_pairs`, or the question that they ask."""
+    """Pairs of one split, ordered by id. task: `document_pairs`, or a question of `questions`."""
 
     split: Split
     ids: npt.NDArray[np.uint64]
@@ -202,7 +202,7 @@ class Pairs:
 
     @property
     def sides(self) -> tuple[Side | None, Side | None]:
-        """Of queries and of answers; neither half of a text is a query."""
+        """The sides of queries and of answers; halves have none, since neither is a query."""
         return (None, None) if self.task == HALVES else ("query", "document")
 
     def texts(self) -> list[Sided]:
@@ -224,7 +224,7 @@ def rank_table(
     subject: Subject, pairs: Pairs, encoded: Encoded, ranks: npt.NDArray[np.int32]
 ) -> pa.Table:
     """Rows of `retrieval_ranks`. ranks: (pairs,), of each query's own answer."""
-    # Of pairs with the same answer the first stands for it.
+    # The first of several pairs with the same answer stands for all of them.
     first: dict[str, int] = {}
     for place, text in enumerate(pairs.answers):
         first.setdefault(text, place)
@@ -290,7 +290,7 @@ def geometry_rows(
     if first:
         value = metrics.alignment(encoded.at(first), encoded.at(second))
         rows.append(row(subject, data, subset, "alignment", value, len(first)))
-    # Of one vector on both sides, if the encoder does not tell them apart.
+    # A text has one vector for both sides if the encoder does not tell them apart.
     by_row: dict[int, Sided] = {}
     for sided in texts:
         by_row.setdefault(encoded.rows[sided], sided)
@@ -368,14 +368,15 @@ def row(
 
 # A question with fewer pairs in a split is not measured there.
 LEAST = 30
-# Of two answers there is one to find; without any document pairs that is said.
+# Two halves are the least that can be ranked. A single document pair is measured too: only a split
+# without any is reported.
 _LEAST_OF = {DOCUMENT_PAIRS: 1, HALVES: 2}
 
 
 def draw_pairs(rows: Rows, splits: Sequence[Split], max_pairs: int, seed: int) -> list[Pairs]:
-    """The pairs of each split that has some, then those of its other questions.
+    """The pairs of each split that has some, and those of its other questions.
 
-    Of each at most `max_pairs`, drawn by their ids.
+    At most `max_pairs` of each, drawn by their ids.
     """
     drawn = []
     for split in splits:

@@ -1,8 +1,8 @@
 """Stage `halves`: held-out texts cut in two, for a corpus that has no natural pairs.
 
 The first half is a query that must find its second half among those of all other texts of its
-split. A text is a paragraph of the field's own corpora; nothing of dev and test is ever trained
-on, since splits are by document.
+split. A text is a paragraph of the recipe's corpora. Splits are by document, so nothing of dev and
+test is trained on.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,7 +21,7 @@ from tercet.tasks.evaluation.evaluation_rows import HALVES as NAME
 from tercet.tasks.rejects import rejects
 from tercet.tasks.stage import Config, Stage, Work
 
-# Questions of a split: of two answers there is one to find.
+# Questions that a split needs: one answer to find and one other.
 LEAST = 2
 _COLUMNS = ("corpus", "doc_id", "paragraph", "position", "text", "split")
 
@@ -38,7 +38,7 @@ class HalvesConfig(Config):
 def run(work: Work) -> None:
     """Emits `questions`: a row for each paragraph of dev and test that is long enough.
 
-    A reject says why a split has fewer than two, of which none is an answer to be found.
+    A split with fewer than two questions cannot be ranked: a reject says why it has so few.
     """
     config: HalvesConfig = work.config
     texts_of: dict[str, set[str]] = {}
@@ -53,7 +53,7 @@ def run(work: Work) -> None:
         for doc_id, split, sentences in paragraphs(table):
             cut = halves(sentences, config.min_words)
             longest[split].append(sum(map(count_words, sentences)))
-            # A half that another text has too would be a right answer that counts as wrong.
+            # If two texts shared a half, a right answer would count as wrong.
             if cut is None or not texts_of.setdefault(split, set()).isdisjoint(cut):
                 continue
             texts_of[split].update(cut)

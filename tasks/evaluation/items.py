@@ -1,7 +1,7 @@
-"""One value per pair, query or example of a task, and the figures that follow from them.
+"""One value per pair, query or example of a task, and the figures computed from them.
 
-The values are the table `evaluation_items`; the figures, their intervals and the gains over another
-model follow from them alone, so that a baseline is read from its table and never encoded again.
+The values are the table `evaluation_items`. Figures, intervals and gains over another model need
+only these values, so a baseline is read from its table and never encoded again.
 """
 
 import hashlib
@@ -63,13 +63,13 @@ Columns:
 """
 
 
-# Where all tasks of a group are measured on test, their average is a task of its own.
+# If all tasks of a group are measured on test, their average is a task of its own.
 AVERAGES: Mapping[str, str] = {"sts": "STS", "transfer": "transfer", "reranking": "reranking"}
 
 
 @dataclass(frozen=True)
 class Figure:
-    """One figure, in percent, with what it was in the resamples; n: the items behind it."""
+    """One figure, in percent, with its resamples. n: the items behind it."""
 
     data: Data
     subset: str
@@ -80,7 +80,7 @@ class Figure:
 
     @property
     def name(self) -> tuple[str, str, str, str]:
-        """What identifies it among a model's figures."""
+        """Identifies it among a model's figures."""
         return self.data.suite, self.data.task, self.subset, self.metric
 
     def row(self, subject: Subject) -> dict[str, Any]:
@@ -92,10 +92,10 @@ class Figure:
 def figures(
     scores: Sequence[Scores], groups: Mapping[str, int], resamples: int, seed: int
 ) -> list[Figure]:
-    """The figures of all tasks, and the average of each group that is whole.
+    """The figures of all tasks, and the average of each complete group.
 
-    groups: how many tasks the average of a suite is made of.
-    Raises: BadInput, naming the set, where a figure is undefined.
+    groups: the number of tasks in a suite's average.
+    Raises: BadInput, naming the set, if a figure is undefined.
     """
     figures_of_tasks: list[Figure] = []
     for suite in dict.fromkeys(task.data.suite for task in scores):
@@ -182,7 +182,7 @@ def _task_figures(task: Scores, resamples: int, seed: int) -> list[Figure]:
 def _averages(
     name: str, members: Sequence[Scores], figures_of_tasks: Sequence[Figure]
 ) -> list[Figure]:
-    """The mean of the members' figures, in every setting that they have."""
+    """The means of the members' figures, one for each subset that they have."""
     of = [task.data for task in members]
     forms = ", ".join(dict.fromkeys(data.text_form for data in of))
     digest = hashlib.sha256(" ".join(data.data_digest for data in of).encode()).hexdigest()[:16]
@@ -206,7 +206,7 @@ def _averages(
 def _sampled(
     task: Scores, metric: str, parts: Sequence[Part], subset: str, resamples: int, seed: int
 ) -> Sampled:
-    """The figure in percent; its resamples are the same for every model, others for every set."""
+    """The figure in percent. Its resamples are the same for every model, and differ by set."""
     data = task.data
     stream = seeding.text_id(str(seed), data.suite, data.task, subset)
     try:
@@ -240,7 +240,7 @@ def _measure(task: Scores, metric: str, parts: Sequence[Part]) -> tuple[Measure,
 def gains_of_choice(
     rows: Sequence[dict[str, Any]], choices: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
-    """The rows, where gains on questions that chose this very model are those of choosing.
+    """The rows, with the gain of choosing in place of gains on questions that chose this model.
 
     choices: rows of the table `choices`.
     """

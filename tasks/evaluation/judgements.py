@@ -1,4 +1,4 @@
-"""Stage `judgements`: questions of one's own with the passages that answer them.
+"""Stage `judgements`: the user's own questions with the passages that answer them.
 
 `suites/own_questions.py` reads the tables, `answering_passages.py` finds the passages.
 """
@@ -20,7 +20,7 @@ from tercet.tasks.evaluation.answering_passages import (
     Passages,
     find_answers,
     index_passages,
-    take_apart,
+    split_question,
 )
 from tercet.tasks.evaluation.suites.layout import Split
 from tercet.tasks.evaluation.suites.own import RetrievalSource, TaskName
@@ -63,21 +63,21 @@ Columns:
     grade: how well it answers, which is its gain: from the table's column of judgements, else 1
 """
 
-# More of what is ranked, and so many, answer no question that tells encoders apart.
+# A question answered by a larger share of what is ranked, and by at least so many, is too broad to
+# tell encoders apart.
 BROAD, LEAST = 0.1, 5
 NOTES: Mapping[str, str] = {
     "repeated": "judge again what an earlier row has judged",
-    "broad": "are answered by more than a tenth of all that is ranked",
+    "broad": "are answered by more than a tenth of everything that is ranked",
     "unread": "are read without a column of theirs",
 }
-"""Reasons of rows that are used all the same, and what is said of such rows."""
+"""Reasons of rows that are used all the same, with the words of their warning."""
 
 
 class JudgementsConfig(Config):
-    """sets: tables by the names of their tasks. splits: those that are measured.
+    """sets: tables by the names of their tasks. splits: the splits that are measured.
 
-    chosen_on: the task whose dev questions decide which checkpoint is kept. corpora: whose rows may
-    have ids.
+    chosen_on: the task whose dev questions choose the checkpoint. corpora: may have rows with ids.
     """
 
     sets: dict[TaskName, RetrievalSource]
@@ -94,10 +94,10 @@ def externals(config: JudgementsConfig) -> dict[str, Path | str]:
 
 
 def run(work: Work) -> None:
-    """Emits `judgements`; a reject for each row of which nothing is found, or as `NOTES`.
+    """Emits `judgements`, and a reject for each row without an answer or with a note of `NOTES`.
 
-    Raises: BadInput for a table of which nothing at all is found, and for one without a question of
-        the splits that it is needed for.
+    Raises: BadInput for a table without any answer, and for one without a question in the splits
+        that it is needed for.
     """
     table = work.inputs["passages"].table("passages", COLUMNS)
     for name, judgements, left_out in judge_tables(work.config, table):
@@ -111,8 +111,8 @@ def run(work: Work) -> None:
 def judge_tables(
     config: JudgementsConfig, passages: pa.Table
 ) -> Iterator[tuple[str, pa.Table, list[Unusable]]]:
-    """Of each table its name, its rows of `judgements`, and those of which nothing was found, or
-    that are as `NOTES` say.
+    """The name of each table, its rows of `judgements`, and its rows without an answer or with a
+    note of `NOTES`.
 
     passages: with `COLUMNS`. Raises as `run`.
     """
@@ -131,7 +131,7 @@ def _judge(
     left_out = [*questions.unusable, *questions.unread]
     pairs: dict[tuple[str, str, int], int] = {}
     judged: dict[tuple[str, str, frozenset[int]], Question] = {}
-    for row in (one for whole in questions.rows for one in take_apart(whole, passages)):
+    for row in (one for whole in questions.rows for one in split_question(whole, passages)):
         answers_of: Sequence[int] | NotFound = NotFound("no_document", "it names no document")
         if (row.file, row.id, row.quote) != (None, None, None):
             answers_of = find_answers(row, passages)
@@ -175,7 +175,7 @@ def _broad(
     rows: Mapping[tuple[str, str], int],
     passages: Passages,
 ) -> Iterator[Unusable]:
-    """What is said of questions that a large part of all that is ranked answers."""
+    """Notes on questions that are answered by a large part of everything that is ranked."""
     unit_of: Sequence[object] = range(passages.table.num_rows)
     if unit != "passage":
         documents = passages.table["doc_id"].to_pylist()
@@ -223,15 +223,15 @@ def _check_splits(
     if splits.isdisjoint(needed):
         raise BadInput(
             "no_rows",
-            f"{one.source} has no question of split {' or '.join(sorted(needed))}: write it into "
-            f"the column `split` of some rows (without it all are test).",
+            f"{one.source} has no question of split {' or '.join(sorted(needed))}: write the split "
+            "into a column `split` (rows without it are test).",
         )
 
 
 def _ids(config: JudgementsConfig, questions: Questions) -> Iterator[tuple[str, str, str]]:
-    """Corpus, path and id of each row of the corpora's tables that has a column of ids.
+    """Corpus, path and id of each row of the corpora's tables that have a column of ids.
 
-    That is the one called as in the questions, else one with a usual name.
+    This is the column named as in the questions, else one with a usual name.
     """
     names = [questions.columns["id"][0].lower(), *NAMES["id"], "_id"]
     for corpus in config.corpora:

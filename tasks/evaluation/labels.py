@@ -1,7 +1,7 @@
 """Stage `labels`: texts with their label in a column of few values, such as stars or a category.
 
-They only measure: `evaluate` fits a classifier on the vectors of training texts and judges held-out
-ones. What is made here is read by nothing that trains.
+They only measure: `evaluate` fits a classifier on the vectors of training texts and judges it on
+held-out texts. No training reads these tables.
 """
 
 from collections import Counter
@@ -39,12 +39,12 @@ Columns:
     text: the document's sentences, up to 300 words
     split: `train`: a classifier learns from it; `dev`, `test`: it is judged on it
 """
-# Texts of each split of a corpus; a classifier's accuracy hardly grows beyond.
+# Most texts in each split of a corpus; more hardly improve a classifier.
 TEXTS = {"train": 2_000, "dev": 1_000, "test": 2_000}
 MOST_VALUES = 20
-# Training texts of a label: fewer than one for each fold in which the classifier is tried.
+# Fewest training texts of a label: one for each fold in which the classifier is tried.
 LEAST_OF_A_LABEL = 10
-# The words of a document that count; an encoder reads hardly more.
+# Words of a document that are read; encoders hardly read more.
 WORDS = 300
 
 
@@ -55,10 +55,10 @@ class LabelsConfig(Config):
 
 
 def run(work: Work) -> None:
-    """Emits `labels`: of each corpus a seeded sample of the documents that have a label.
+    """Emits `labels`: for each corpus a seeded sample of the documents that have a label.
 
-    A label that too few training texts of the sample have is left out, and a corpus with fewer than
-    two labels. Raises: BadInput for a column of more than 20 values.
+    Labels with too few training texts in the sample are left out, and so are corpora with fewer
+    than two labels. Raises: BadInput for a column of more than 20 values.
     """
     config: LabelsConfig = work.config
     documents = work.inputs["documents"].table("documents", ["doc_id", "corpus", "split", "label"])
@@ -72,7 +72,7 @@ def run(work: Work) -> None:
 
 
 def _sample(work: Work, documents: pa.Table, corpus: str, column: str) -> pa.Table | None:
-    """Drawn documents and their texts; None where fewer than two labels are frequent enough."""
+    """Drawn documents and their texts; None if fewer than two labels are frequent enough."""
     values: set[str] = set(documents["label"].to_pylist())
     if len(values) > MOST_VALUES:
         raise BadInput(
@@ -91,7 +91,7 @@ def _sample(work: Work, documents: pa.Table, corpus: str, column: str) -> pa.Tab
         drawn = pa.concat_tables(parts)
         texts = _texts(work.inputs["sentences"], drawn["doc_id"])
         drawn = drawn.join(texts, "doc_id", join_type="inner").sort_by("doc_id")
-        # Of a label that is rare among many documents, few texts are drawn or none.
+        # A label that is rare among many documents may have too few drawn texts.
         before, labels = labels, _frequent(work, drawn, labels, title)
         if labels == before:
             for split in sorted({"dev", "test"} - set(drawn["split"].to_pylist())):
@@ -104,7 +104,7 @@ def _sample(work: Work, documents: pa.Table, corpus: str, column: str) -> pa.Tab
 
 
 def _frequent(work: Work, documents: pa.Table, values: set[str], title: str) -> set[str]:
-    """Those of the values that enough of the training documents have; the others are rejects."""
+    """The values that enough training documents have; the others become rejects."""
     train = documents.filter(pc.equal(documents["split"], "train"))
     counts = Counter(train["label"].to_pylist())
     rare = {value for value in values if counts[value] < LEAST_OF_A_LABEL}
@@ -116,7 +116,7 @@ def _frequent(work: Work, documents: pa.Table, values: set[str], title: str) -> 
 
 
 def _texts(sentences: Rows, doc_ids: pa.ChunkedArray) -> pa.Table:
-    """doc_id and text of these documents: their sentences in order, up to 300 words."""
+    """doc_id and text of these documents: sentences in order, up to `WORDS` words."""
     of_ids = pc.field("doc_id").isin(doc_ids.combine_chunks())
     columns = ["doc_id", "position", "text"]
     parts = [

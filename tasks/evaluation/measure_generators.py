@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 # The texts of each row, (rows, generations).
 Texts: TypeAlias = Sequence[Sequence[str]]
-# A generator's name, or None of a control; and the arm.
+# A generator's name (None for a control), and the arm.
 _Arm: TypeAlias = tuple[str | None, str]
 
 GENERATOR_METRICS = pa.schema(
@@ -91,14 +91,14 @@ Columns:
     per_source: texts of each source; 1 of `human` and `copy`
     seed: the recipe's, by which pairs, texts and resamples are drawn
 """
-# The arm of a generator, beside those of the controls.
-OWN = "generator"
-# Controls of several strengths, against which its similarity is compared at equal diversity.
+# The arm of a generator; controls have arms of their own.
+GENERATOR = "generator"
+# Controls of several strengths, for comparing similarity at equal diversity.
 _STRENGTHS = {"replaced": REPLACED, "deleted": DELETED, "synonym": SYNONYMS}
 
 
 class MeasureGeneratorsConfig(PairsToMeasure):
-    """Which pairs, models that compare texts, and how sure the figures are."""
+    """Which pairs are measured, and by which models."""
 
     bootstrap: int = Field(
         default=2_000, ge=100, le=100_000, description="Resamples behind an interval."
@@ -115,17 +115,17 @@ def run(work: Work) -> None:
     Slots: texts, of one or more generators about the same pairs; the models encoder and, for a
     perplexity, judge.
     """
-    ids, sources, targets, written = _written(work)
+    ids, sources, targets, written = _read_texts(work)
     copies = len(next(iter(written.values()))[0])
     beside: dict[str, Texts] = {
         **controls(ids, sources, targets, copies, work.seed),
         **synonyms(ids, sources, copies, work.seed),
     }
-    # A control and a generator may bear one name.
+    # A generator may have the name of a control, so both are part of the key.
     arms: dict[_Arm, Texts] = {(None, name): texts for name, texts in beside.items()}
-    arms |= {(name, OWN): texts for name, texts in written.items()}
+    arms |= {(name, GENERATOR): texts for name, texts in written.items()}
     cosines = _cosines(work, sources, targets, arms)
-    judged = _judged(work, arms)
+    judged = _judge(work, arms)
     values = {
         arm: generated.row_values(sources, targets, texts, cosines[arm])
         for arm, texts in arms.items()
@@ -149,12 +149,12 @@ def run(work: Work) -> None:
                 interval = resampling.interval(sampled)
                 figure = {"value": interval.value, "ci_low": interval.low, "ci_high": interval.high}
             except ValueError:
-                figure = {}  # Undefined: no control changes as many words.
+                figure = {}  # undefined: no control changes as many words
             rows.append({**shared, "metric": metric, **figure})
     work.emit("generator_metrics", pa.Table.from_pylist(rows, schema=GENERATOR_METRICS))
 
 
-def _written(work: Work) -> tuple[seeding.Ids, list[str], list[str], dict[str, list[list[str]]]]:
+def _read_texts(work: Work) -> tuple[seeding.Ids, list[str], list[str], dict[str, list[list[str]]]]:
     """Row ids, sources and targets of the pairs, and each generator's texts of them."""
     table = work.inputs["texts"].table("generator_texts")
     keys = [(name, "ascending") for name in ("generator", "row_id", "number")]
@@ -175,14 +175,14 @@ def _written(work: Work) -> tuple[seeding.Ids, list[str], list[str], dict[str, l
 def _gains(
     generator_values: Mapping[str, "Values"], values: Mapping[_Arm, Mapping[str, "Values"]]
 ) -> dict[str, resampling.Measure]:
-    """What a generator's similarity to the target is above that of controls."""
+    """By how much a generator's similarity to the target exceeds that of controls."""
     gains = {}
     for name, strengths in _STRENGTHS.items():
         strength_values = [values[None, arm] for arm in ("copy", *strengths)]
         gains[f"gain_over_{name}"] = generated.gain_at_equal_diversity(
             generator_values, strength_values
         )
-    # A shuffle changes no word, whatever its strength: there is no equal diversity.
+    # A shuffle changes no words, so there is no diversity to compare at.
     shuffled = values[None, "shuffle"]["sentence_cosine"]
     gains["gain_over_shuffle"] = resampling.mean_of(generator_values["sentence_cosine"] - shuffled)
     return gains
@@ -220,7 +220,7 @@ def _cosines(
     return by_arm
 
 
-def _judged(work: Work, arms: Mapping[_Arm, Texts]) -> dict[_Arm, tuple["Values", "Values"]]:
+def _judge(work: Work, arms: Mapping[_Arm, Texts]) -> dict[_Arm, tuple["Values", "Values"]]:
     """Losses and tokens of each row of each arm under the judge; empty without one."""
     if "judge" not in work.models:
         return {}
@@ -255,7 +255,7 @@ def _places(place: Mapping[str, int], arms: Mapping[_Arm, Texts]) -> dict[_Arm, 
 
 
 def check_model(config: MeasureGeneratorsConfig, slot: str, folder: Path) -> None:
-    """Raises BadInput for a judge that is no causal model."""
+    """Raises BadInput for a judge that is not a causal model."""
     if slot == "judge" and (fault := form_fault(folder, "causal")):
         raise BadInput(
             "unfit_model",

@@ -1,7 +1,7 @@
-"""Stage `paraphrase`: what a generator writes of labelled pairs, to be measured.
+"""Stage `paraphrase`: a generator's rewritings of labelled pairs, for `measure_generators`.
 
-Answers are drawn in this process by the generator's own settings; nothing is asked of a server, so
-a generator that vLLM serves is measured as transformers draws it.
+Texts are drawn in this process by the generator's own settings, without a server: a generator that
+vLLM serves is measured with transformers.
 """
 
 import json
@@ -42,7 +42,7 @@ Columns:
 
 
 class PairsToMeasure(Config):
-    """On which pairs generators are measured, and how often each source is rewritten."""
+    """The pairs on which generators are measured, and how often each source is rewritten."""
 
     corpora: tuple[str, ...] = Field(default=(), description="Labelled ones; empty: all.")
     above: Above | None = Field(
@@ -92,9 +92,9 @@ def _pairs(work: Work) -> pa.Table:
 
 
 def _answers(work: Work, ids: seeding.Ids, sources: Sequence[str]) -> list[list[str]]:
-    """Generations of each source, each by a seed of its own.
+    """Generations of each source, each drawn by its own seed.
 
-    They lie in the scratch directory, so that a killed stage asks for none of them twice.
+    They are saved in the scratch directory, so that a killed stage draws none of them twice.
     """
     from tercet.models.errors import Unusable
     from tercet.models.generators import generator
@@ -115,7 +115,7 @@ def _answers(work: Work, ids: seeding.Ids, sources: Sequence[str]) -> list[list[
         prompts = generator.prompts(opened, requests)
         every = [(row, copy) for row in range(len(sources)) for copy in range(copies)]
         file = work.scratch / "answers.jsonl"
-        written = _said(file)
+        written = _read_answers(file)
         missing = [one for one in every if one not in written]
         missing.sort(key=lambda one: len(prompts[one[0]]))
         size = work.resources.batch_size
@@ -138,8 +138,8 @@ def _answers(work: Work, ids: seeding.Ids, sources: Sequence[str]) -> list[list[
     return [[written[row, copy] for copy in range(copies)] for row in range(len(sources))]
 
 
-def _said(file: Path) -> dict[tuple[int, int], str]:
-    """The texts by row and copy that a killed stage has left; the file then ends with a line."""
+def _read_answers(file: Path) -> dict[tuple[int, int], str]:
+    """The texts that a killed stage saved, by row and copy; an incomplete last line is removed."""
     lines = file.read_bytes().splitlines(keepends=True) if file.is_file() else []
     whole = [line for line in lines if line.endswith(b"\n")]
     file.write_bytes(b"".join(whole))

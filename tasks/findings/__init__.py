@@ -1,4 +1,4 @@
-"""What shows in a step's rows that something went wrong, though nothing failed.
+"""Findings: signs in a step's rows that something went wrong, though nothing failed.
 
-No stage imports these modules: a threshold or a wording that is mended makes no artifact anew.
+No stage imports these modules, so a change of a threshold or wording invalidates no artifact.
 """

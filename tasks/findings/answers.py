@@ -1,8 +1,8 @@
-"""Findings of what methods wrote: one text for all, copies of the source, hardly anything usable,
-and what is cut, falls to the thresholds of `select` or is replaced there.
+"""Findings about texts of methods: one text for all, copies of the source, hardly any usable, cut
+texts, and texts that `select` refuses or replaces.
 
-A language model that says one thing whatever it is asked, or nothing to the point, ends no run:
-each of its rows is refused with a reason, or a fallback takes its place.
+A language model that always gives the same answer, or useless ones, does not end a run: its rows
+are refused with a reason, or a fallback takes their place.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,16 +16,16 @@ from tercet.tasks.synthesis.methods import SynthesiseConfig
 if TYPE_CHECKING:
     from tercet.models.llm.client.client import Tally
 
-# Strict thresholds leave a method a tenth of its candidates and more where it does what it should.
-# A share of five in a hundred shows in a hundred; that there is none shows in ten.
+# A method that works keeps a tenth of its candidates or more under strict thresholds. A share of
+# five percent shows in a hundred rows, no row at all shows in ten.
 ACCEPTED, OF_MANY, OF_FEW = 0.05, 100, 10
-# A few short answers may be alike by chance, in a small run as well.
+# Even in a small run a few short answers may be equal by chance.
 REPEATED, REPEATS = 0.01, 5
-# A model that has nothing to say gives the sentence back.
+# Copies of the sentence are what a model without an answer returns.
 COPIED = 0.2
-# A restart costs what is open; of an endpoint that is well, hardly a row comes to nothing.
+# A restart costs the open requests; a healthy endpoint loses hardly any row otherwise.
 FRUITLESS = 0.1
-# Beyond it, training is mostly on the fallback.
+# Above this share, training is mostly on the fallback.
 FALLEN_BACK = 0.5
 
 _READ = (
@@ -40,14 +40,10 @@ SELECT $method AS key, most::BIGINT AS count, total::BIGINT AS total,
 FROM top"""
 
 
-def _one_answer(look: Look) -> str:
-    return _ONE_ANSWER if look.work.config.described.prompted else ""
-
-
 def _refused(counts: str, rows: str, row_id: str) -> str:
-    """Of each method its refused rows, the reasons of these, and how many are copies.
+    """A query of each method's refused rows, their reasons, and how many are copies.
 
-    counts: query of (method, total, accepted). rows: the table that `row_id` is in.
+    counts: query of (method, total, accepted). rows: the table with the column `row_id`.
     """
     return f"""
     WITH refused AS (SELECT method, reason, count(*) AS n, min(rejects.text) AS text
@@ -76,7 +72,7 @@ _OF_SELECT = _refused(
 
 
 def _few_accepted(rows: str) -> Finding:
-    # A method of the weight 0 is one that the recipe wants none of.
+    # With the reason `no_weight` the recipe itself wants none of the method's rows.
     return Finding(
         "refused",
         rows,
@@ -89,9 +85,9 @@ def _few_accepted(rows: str) -> Finding:
 
 
 def _fallen_back(purpose: str, hit: str) -> Callable[[Look], str]:
-    """Of triplets in which something stands for a text of this purpose that methods should write.
+    """A query of triplets with a fallback in place of a text that methods should write.
 
-    A random negative is a fallback unless the config gives it a place.
+    A random negative is a fallback unless `select.methods` lists it.
     """
 
     def rows(look: Look) -> str:
@@ -111,19 +107,19 @@ UNLIKE = Finding(
     "unlike",
     "",
     "{difference}",
-    "their answers count as one model's; serve one model at all of run.llm.endpoints",
+    "their answers are stored as one model's; serve one model at all of run.llm.endpoints",
 )
 NO_TEXT = Finding(
     "no_text",
     "",
     "{key} brought no text in {count:,} of {total:,} attempts",
-    "read its log, and take it out of run.llm.endpoints if it cannot be mended",
+    "read its log, and take it out of run.llm.endpoints if it cannot be repaired",
 )
 FINDINGS: Mapping[str, Sequence[Finding]] = {
     "synthesise": (
         Finding(
             "one_answer",
-            _one_answer,
+            lambda look: _ONE_ANSWER if look.work.config.described.prompted else "",
             "{count:,} of {total:,} answers are the same text",
             _READ,
             f"count >= {REPEATS} AND count > {REPEATED} * total",
@@ -174,7 +170,7 @@ FINDINGS: Mapping[str, Sequence[Finding]] = {
 
 
 def find_fruitless(tally: "Tally") -> Iterator[StageWarning]:
-    """A warning of an endpoint that brought no text for many rows, or for any."""
+    """A warning of an endpoint that brought no text for many of its rows, or for all."""
     count, total = tally.fruitless, tally.fruitless + tally.answered
     if count and (not tally.answered or (count >= OF_FEW and count >= FRUITLESS * total)):
         yield NO_TEXT.warning(

@@ -1,6 +1,6 @@
-"""Findings of corpora and of what is extracted from them, and of a sample or graph that is kept.
+"""Findings about corpora, what is extracted from them, and a sample or graph that is kept.
 
-Counts come from `corpus_outcomes`; texts are read of the first sentences alone.
+Counts come from `corpus_outcomes`; only the first sentences' texts are read.
 """
 
 from collections import Counter, defaultdict
@@ -18,17 +18,18 @@ from tercet.tasks.evaluation.evaluate import EvaluateConfig
 from tercet.tasks.findings.finding import Finding, Look, Row, counted
 from tercet.tasks.training.train_settings import TrainConfig
 
-# A share of unreadable rows, of sentences that the splits keep out, or of pairs left out.
+# Shares that warn. LOST: unreadable rows, sentences that splits leave out, or pairs left out.
 LOST = 0.1
-# A share of sentences or pairs that repeat an earlier one; every sixth does in documentation.
+# Sentences or pairs that repeat an earlier one; in documentation every sixth does.
 REPEATED = 0.5
-# Where so many documents are asked for in dev or test, fewer than a third of them is no accident.
+# If so many documents are requested for dev or test, less than a third of them is no accident.
 ASKED = 10
-# With fewer sentences, test measures nothing, and dev chooses nothing.
+# With fewer sentences, test cannot measure and dev cannot choose.
 TINY = {"test": 30, "dev": 1}
-# A share of the first sentences, and at least so many, that hold tags or a page's boilerplate.
+# LEFT_IN: the share of the first LOOKED_AT sentences that holds tags or boilerplate, LEAST: their
+# least number.
 LEFT_IN, LEAST, LOOKED_AT = 0.01, 5, 20_000
-# Most sentences of any field name a thing or a number.
+# In any field most sentences name a thing or a number.
 UNMENTIONED = 0.5
 
 _LOOK = "see them (tercet sql \"SELECT reason, detail, text FROM rejects WHERE stage = 'ingest'\")"
@@ -42,8 +43,9 @@ _BOILERPLATE = (
 )
 
 
-# Of each corpus and unit: rows that cannot be read (markup is none: code and tables between the
-# prose), texts that repeat others, and what the splits keep out or, of pairs, is left out at all.
+# For each corpus and unit: unreadable rows (without markup, which is code and tables between the
+# prose), texts that repeat others, and rows that the splits leave out; of pairs all that are left
+# out.
 _LOST = f"""
 WITH outcomes AS (SELECT corpus, if(unit = 'document', 'row', unit) AS unit, outcome, n,
     CASE WHEN unit = 'row' THEN 'unreadable' WHEN outcome LIKE 'duplicate%' THEN 'duplicates'
@@ -60,8 +62,8 @@ FROM outcomes JOIN units USING (corpus, unit) WHERE kind <> 'kept'
 GROUP BY corpus, kind, unit, units, kept"""
 
 
-def _holding(pattern: str) -> str:
-    """Of what the first sentences hold; no more of the corpus is read again."""
+def _matching(pattern: str) -> str:
+    """A query of the first sentences that match; the rest of the corpus is not read again."""
     first = f"SELECT text FROM sentences LIMIT {LOOKED_AT}"
     return counted(f"regexp_matches(text, {quoted(pattern)}, 'i')", first)
 
@@ -70,7 +72,7 @@ _HELD = f"count >= greatest({LEAST}, {LEFT_IN} * total)"
 
 
 def _unused_pairs(look: Look) -> str:
-    """Of pairs that the recipe names, and then neither trains on nor measures."""
+    """A query of the pairs that a recipe names, but neither trains on nor measures."""
     trainings = [one.phase for one in look.configs if isinstance(one, TrainConfig)]
     measured = [one.retrieval for one in look.configs if isinstance(one, EvaluateConfig)]
     sources = {part.rows.source for phase in trainings for part in phase.parts}
@@ -83,38 +85,38 @@ def _unused_pairs(look: Look) -> str:
 
 
 def _held_out(look: Look) -> Iterator[Row]:
-    """Of corpora of which far fewer documents are held out than was asked for."""
+    """Corpora of which far fewer documents are held out than requested."""
     config: IngestConfig = look.work.config
     for corpus in config.corpora:
         documents, parted = (_counts(look)[corpus.name][unit] for unit in ("document", PARTED))
-        kept = documents.total() - documents[NOTHING_KEPT]
-        wanted = {
-            split: share * kept
+        usable = documents.total() - documents[NOTHING_KEPT]
+        targets = {
+            split: share * usable
             for split, share in (("test", config.test), ("dev", config.dev))
-            if share * kept >= ASKED and documents[split] < share * kept / 3
+            if share * usable >= ASKED and documents[split] < share * usable / 3
         }
-        there = " and ".join(
-            f"{documents[split]:,} are in {split} ({asked:,.0f} were asked for)"
-            for split, asked in wanted.items()
+        shares = " and ".join(
+            f"{documents[split]:,} are in {split} ({target:,.0f} were requested)"
+            for split, target in targets.items()
         )
-        remedy = "raise " + " and ".join(f"ingest.{split}" for split in wanted)
+        remedy = "raise " + " and ".join(f"ingest.{split}" for split in targets)
         if parted:
             apart = f"{parted['train']:,} in train and {parted['test']:,} in test"
-            remedy = f"ingest.max_shingle_frequency=1 parts them, and leaves {apart}"
-            enough = all(parted[split] >= asked / 3 for split, asked in wanted.items())
-            if not enough or 2 * parted["train"] < kept:
-                remedy = "they are too alike to be parted (ingest.max_shingle_frequency=1 would "
-                remedy += f"leave {apart}), so leave copies out, or measure on another corpus"
+            remedy = f"set ingest.max_shingle_frequency=1, which separates them and leaves {apart}"
+            enough = all(parted[split] >= target / 3 for split, target in targets.items())
+            if not enough or 2 * parted["train"] < usable:
+                remedy = "they are too alike to separate (ingest.max_shingle_frequency=1 would "
+                remedy += f"leave {apart}): leave copies out, or measure on another corpus"
         elif documents[LARGE_CLUSTER]:
             remedy = "raise ingest.largest_cluster"
-        if wanted:
-            count = sum(documents[split] for split in wanted)
-            row = {"key": corpus.name, "count": count, "total": kept, "there": there}
+        if targets:
+            count = sum(documents[split] for split in targets)
+            row = {"key": corpus.name, "count": count, "total": usable, "splits": shares}
             yield row | {"mend": remedy}
 
 
-def _tiny(look: Look) -> Iterator[Row]:
-    """Of a split of all corpora that was asked for, unless `held_out` has said why."""
+def _tiny_splits(look: Look) -> Iterator[Row]:
+    """Splits of all corpora that are too small, unless `held_out` warns already."""
     config: IngestConfig = look.work.config
     sentences = sum((one["sentence"] for one in _counts(look).values()), Counter[str]())
     total = sum(sentences[split] for split in SPLITS)
@@ -126,7 +128,7 @@ def _tiny(look: Look) -> Iterator[Row]:
 
 
 def _counts(look: Look) -> dict[str, dict[str, Counter[str]]]:
-    """How often each outcome is that of each unit, by corpus."""
+    """The counts of outcomes, by corpus and unit."""
     counts: dict[str, dict[str, Counter[str]]] = defaultdict(lambda: defaultdict(Counter))
     for row in look.made.table("corpus_outcomes").to_pylist():
         counts[row["corpus"]][row["unit"]][row["outcome"]] = row["n"]
@@ -134,7 +136,7 @@ def _counts(look: Look) -> dict[str, dict[str, Counter[str]]]:
 
 
 def _long_passages(look: Look) -> str:
-    """Of passages that are longer than the lowest `max_length` of trainings, or evaluations."""
+    """A query of passages longer than the least `max_length` of trainings, or of evaluations."""
     lengths: dict[str, int] = {}
     for config in look.configs:
         if isinstance(config, TrainConfig):
@@ -157,7 +159,7 @@ def _long_passages(look: Look) -> str:
 
 
 def _kept_sample(look: Look) -> Iterator[Row]:
-    """Of corpora with more or fewer sentences than when the sample that is kept was drawn."""
+    """Corpora with more or fewer sentences than when the kept sample was drawn."""
     drawn = {
         row["corpus"]: row["sentences"] for row in look.made.table("anchor_shares").to_pylist()
     }
@@ -178,7 +180,7 @@ def _kept_sample(look: Look) -> Iterator[Row]:
 
 
 def _no_mention(look: Look) -> str:
-    """Of the sentences that were looked at: by a language model, of some alone."""
+    """A query of sentences without a mention, among those read; a language model reads some."""
     of_generations = "SEMI JOIN generations USING (sentence_id)" * (
         "generations" in look.work.inputs
     )
@@ -222,23 +224,23 @@ FINDINGS: Mapping[str, Sequence[Finding]] = {
             "set evaluate.retrieval: true, train a part on `rows: document_pairs`, or let "
             "`tercet init` write a recipe with --query and --answer",
         ),
-        Finding("held_out", _held_out, "corpus {key!r}: of {total:,} documents {there}", "{mend}"),
+        Finding("held_out", _held_out, "corpus {key!r}: of {total:,} documents {splits}", "{mend}"),
         Finding(
             "tiny_split",
-            _tiny,
+            _tiny_splits,
             "{key} has {count:,} of {total:,} sentences, too few to measure on",
             "add text, or raise ingest.{key}",
         ),
         Finding(
             "markup",
-            _holding(_MARKUP),
+            _matching(_MARKUP),
             "{count:,} of the first {total:,} sentences hold HTML tags or entities",
             "take them out of the source",
             _HELD,
         ),
         Finding(
             "boilerplate",
-            _holding(_BOILERPLATE),
+            _matching(_BOILERPLATE),
             "{count:,} of the first {total:,} sentences hold what stands on every page or message",
             "take it out of the source",
             _HELD,
@@ -281,4 +283,4 @@ KEPT: Mapping[str, Sequence[Finding]] = {
         ),
     ),
 }
-"""Of a version that is kept in the place of a new one: what it lacks."""
+"""Findings about a kept version: what it lacks, compared with a new one."""

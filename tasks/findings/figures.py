@@ -1,4 +1,4 @@
-"""Findings of `judgements` and `evaluate`: rows, cut texts, ceilings, losses."""
+"""Findings about `judgements` and `evaluate`: rows, cut texts, ceilings, losses."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -11,9 +11,9 @@ from tercet.tasks.evaluation.suites.beir import BM25, HYBRID
 from tercet.tasks.evaluation.suites.beir import SUITE as RETRIEVAL_SETS
 from tercet.tasks.findings.finding import Finding, Look, cut, cut_sql
 
-# In percent, of the untouched model: what is left above it is less than most gains.
+# In percent, of the untouched model: the rest to 100 is less than most gains.
 CEILING = 95.0
-# A figure of fewer questions tells a gain from chance no better than a coin.
+# A figure of fewer questions cannot tell a gain from chance.
 FEW = 30
 
 _MEASURES = "('recall@1', 'ndcg@10', 'accuracy', 'spearman', 'map', 'ap')"
@@ -22,7 +22,7 @@ _BY_WORDS = f"regexp_matches(task, ' ({BM25}|{HYBRID})')"
 
 
 def _untouched(rows: str) -> Callable[[Look], str]:
-    """Of the measure before the training alone, so that it is told once."""
+    """Only before training, so that the warning appears once."""
     return lambda look: "" if "baseline" in look.work.inputs else rows
 
 
@@ -35,7 +35,7 @@ FROM (SELECT key, count(*) AS lost, replace(min(detail), key || ': ', '') AS fau
 LEFT JOIN evaluations ON suite = 'sts_sets' AND task IN (key, key || ' dev')
     AND metric = 'spearman'
 GROUP BY key"""
-# Judged documents that a retrieval set lacks: no encoder finds them.
+# Judged documents that a retrieval set lacks, so that no encoder can find them.
 _NO_DOCUMENT = """
 SELECT DISTINCT string_split(detail, ': ')[1] AS key, detail,
     replace(regexp_extract(detail, ': ([0-9,]+) ', 1), ',', '')::BIGINT AS count
@@ -46,14 +46,14 @@ SELECT concat_ws(' ', task, nullif(subset, 'all'), metric) AS key, value,
 FROM evaluations WHERE metric IN {_MEASURES} AND value >= {CEILING} AND n >= {FEW}
     AND (subset = 'all' OR suite NOT IN ('sts', 'fact_order'))
     AND (suite <> '{RETRIEVAL_SETS}' OR metric = 'ndcg@10' AND NOT {_BY_WORDS})"""
-# The user's own questions, graded pairs or labels.
+# Losses on the user's own questions, graded pairs or labels.
 _WORSE = f"""
 SELECT replace(concat_ws(' ', task, nullif(subset, 'all'), metric), '_gain', '') AS key,
     replace({_NAME}, ' gain', '') AS name, value, ci_low, ci_high, n AS count
 FROM evaluations WHERE suite IN ('{RETRIEVAL_SETS}', 'sts_sets', 'labels')
     AND metric IN ('ndcg@10_gain', 'spearman_gain', 'accuracy_gain')
     AND NOT ends_with(task, ' dev') AND NOT {_BY_WORDS} AND ci_high < 0 AND n >= {FEW}"""
-# A row that cannot be read is a question of its own.
+# An unreadable row counts as a question of its own.
 _JUDGED = f"""
 WITH sets AS (SELECT unnest($sets) AS task),
 lost AS (SELECT task, coalesce(row_id::VARCHAR, detail) AS question, detail,
@@ -69,7 +69,7 @@ FROM lost JOIN questions USING (task) GROUP BY task, kind, total"""
 
 
 def _cut(look: Look) -> str:
-    """Of pairs that are longer than `evaluate.max_length`; the model's own is not known here."""
+    """A query of pairs longer than `evaluate.max_length`; the model's own is not known here."""
     config: EvaluateConfig = look.work.config
     if "baseline" in look.work.inputs or config.max_length is None:
         return ""
@@ -88,7 +88,7 @@ def _cut(look: Look) -> str:
 
 
 def _no_side(look: Look) -> str:
-    """Of an encoder with prompts for a search, of which nothing that is measured is one."""
+    """A query for an encoder with prompts for search if no figure is of a search."""
     models, prompts = look.work.models, look.work.config.prompts
     if "baseline" in look.work.inputs or "model" not in models:
         return ""
@@ -102,7 +102,7 @@ def _worse(look: Look) -> str:
     config, inputs = look.work.config, look.work.inputs
     if "baseline" not in inputs or config.phase != "encoder" or config.model_seed is not None:
         return ""
-    # Where no weight is mixed in, it is the untouched encoder.
+    # With a mix of 0 the run ends with the untouched encoder.
     chosen = " AND NOT EXISTS (FROM choices WHERE mix = 0)" if "choices" in inputs else ""
     return _WORSE + chosen
 
@@ -131,8 +131,8 @@ FINDINGS: Mapping[str, Sequence[Finding]] = {
         Finding(
             "no_side",
             _no_side,
-            "the encoder has prompts for queries and documents, and none of {total:,} figures is "
-            "of a search, so that all are of its default prompt",
+            "the encoder has prompts for queries and documents, but none of {total:,} figures is "
+            "of a search, so all use its default prompt",
             "name queries of your own under evaluate.retrieval_sets, or the columns `query` and "
             "`answer` of a corpus",
         ),

@@ -1,4 +1,4 @@
-"""A finding: a query over a step's tables, when to warn of its rows, and in which words."""
+"""A finding: a query over a step's tables, the condition of its warning, and the wording."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 Row: TypeAlias = dict[str, Any]
-# Reasons that the sentence names, and those whose remedies it gives.
+# How many reasons a warning lists, and how many of their remedies.
 LISTED, MENDED = 4, 3
 
 
 @dataclass(frozen=True)
 class Look:
-    """A step to look at.
+    """A step to check.
 
-    work: with all of its inputs. Its spec has `made`, the date of rows that are kept in the place
-        of new ones. made: the step's rows; none before it is made. configs: of the whole run.
+    work: with all of its inputs. Its spec has `made`, the date of kept rows, if there are any.
+    made: the step's rows; empty before it is made. configs: of all steps of the run.
     """
 
     work: Work
@@ -42,13 +42,13 @@ class Finding:
     """A kind of warning.
 
     rows: SQL over the step's tables and those of its inputs, with fields of its config as `$field`;
-        or a function that gives such SQL ("": nothing to look for) or the rows. Columns: `count`,
-        `total` (else the same), `key`, `kind` (in place of this one) and `example` if any, `why` (a
-        list of reasons, each with `n`), and what the words name.
-    sentence, remedy: in words, with columns in braces. `{reasons}` lists `why`, `{age}` is that of
-        kept rows. Remedies of the reasons in `why`, those of `stage`, come before the finding's.
-    condition: of the rows that are told, in SQL.
-    stage: of an installed package's: the stage whose rows it looks at. module: its entry point's.
+        or a function that returns such SQL ("": no check) or the rows. Columns: `count`; optional:
+        `total` (by default the count), `key`, `kind` (replaces the finding's), `example`, `why` (a
+        list of reasons, each with `n`), and all columns that sentence and remedy name.
+    sentence, remedy: text with columns in braces. `{reasons}` lists `why`, `{age}` is the age of
+        kept rows. Remedies of the reasons in `why` (for the column `stage`, if any) come first.
+    condition: SQL; rows that do not meet it are no warnings.
+    stage: the stage whose rows a package's finding looks at. module: its entry point's module.
     """
 
     kind: str
@@ -60,7 +60,7 @@ class Finding:
     module: str = ""
 
     def warnings(self, look: Look, db: "DuckDBPyConnection") -> Iterator[StageWarning]:
-        """The warnings of a step. db: for queries; its views are made here."""
+        """The warnings of a step. db: runs the queries; views of the tables are created in it."""
         rows = self.rows if isinstance(self.rows, str) else self.rows(look)
         if isinstance(rows, str):
             rows = _query(look, db, rows, self.condition) if rows else ()
@@ -76,7 +76,7 @@ class Finding:
             yield self.warning(row | words, remedies(names[:MENDED], stage, settings))
 
     def warning(self, row: Row, mends: Sequence[str] = ()) -> StageWarning:
-        """The warning that a row gives. mends: what keeps more rows."""
+        """The warning for a row. mends: remedies that come before the finding's own."""
         row = {"total": row["count"]} | row
         remedy = "; ".join([*mends, self.remedy.format(**row)])
         kind, key, example = row.get("kind", self.kind), row.get("key"), row.get("example")
@@ -126,22 +126,22 @@ def listed(why: Sequence[Mapping[str, Any]]) -> str:
 
 
 def counted(hit: str, rows: str, example: str = "min(text)", columns: str = "NULL AS key") -> str:
-    """A query of how many rows there are and how many are a hit, with one of these.
+    """A query that counts all rows and the hits among them, with an example of a hit.
 
-    hit: in SQL. rows: a query. example: of the hits, in SQL. columns: those that come first.
+    hit, example: SQL expressions. rows: a query. columns: SQL for the first columns.
     """
     return f"""SELECT {columns}, count(*) FILTER (hit) AS count, count(*) AS total,
         {example} FILTER (hit) AS example
         FROM (SELECT *, {hit} AS hit FROM ({rows}))"""
 
 
-# A share of the texts that have more words than `max_length` has tokens; a word is a token or more,
-# so that more of them are cut than are counted. Looked for in the first rows.
+# The share of texts with more words than `max_length` has tokens, in the first rows. A word has one
+# token or more, so more texts are cut than counted.
 CUT, LOOKED_AT = 0.05, 20_000
 
 
 def cut_sql(key: str, which: str, columns: Sequence[str], rows: str, longest: int) -> str:
-    """A query of the texts that are cut. which: the texts, in words. rows: SQL behind FROM."""
+    """A query of the texts that are cut. which: names the texts. rows: SQL after FROM."""
     listed = ", ".join(columns)
     texts = f"""SELECT text, {words_sql("text")} AS words FROM
         (SELECT unnest([{listed}]) AS text FROM (SELECT {listed} FROM {rows} LIMIT {LOOKED_AT}))
@@ -151,7 +151,7 @@ def cut_sql(key: str, which: str, columns: Sequence[str], rows: str, longest: in
 
 
 def cut(stage: str, rows: str | Callable[[Look], str]) -> Finding:
-    """The finding of texts that are cut. stage: the recipe's key that has `max_length`."""
+    """The finding of cut texts. stage: the recipe's key that has `max_length`."""
     return Finding(
         "cut",
         rows,

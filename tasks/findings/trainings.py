@@ -1,5 +1,5 @@
-"""Findings of trainings: few rows, cut texts, unknown words, rows without a teacher, a lost loss;
-rows that evaluation sets hold too, and rows with few negatives.
+"""Findings about trainings: few rows, cut texts, unknown words, rows without a teacher, a lost
+loss; rows that are also in evaluation sets, and rows with few negatives.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,18 +20,18 @@ from tercet.tasks.training.phase_rows import rows_sql, sides_of
 from tercet.tasks.training.phases import OF_TRIPLETS, SOURCES, PartConfig
 
 FEW_BATCHES = 8
-# A share of the rows.
+# Share of the rows.
 FEW_NEGATIVES = 0.05
-# A share of a part's distinct words, in its first texts.
+# Share of a part's distinct words, in its first texts.
 UNKNOWN, LOOKED_AT = 0.5, 1_000
-# Tokens for what a vocabulary lacks: of WordPiece, and of SentencePiece. Bytes lack nothing.
+# Tokens for unknown words, of WordPiece and of SentencePiece; byte vocabularies know all words.
 _UNKNOWN = frozenset(("[UNK]", "<unk>"))
 _PAIRS, _QUERIES = "document_pairs", "queries"
 _TEXTS = ("anchor", "positive", "negative")
 
 
 def _few_rows(look: Look) -> Iterator[Row]:
-    """Of the first parts that have too few; those without a share of the batch fill it together."""
+    """The first parts with too few rows; parts without a share of the batch count together."""
     phase = look.work.config.phase
     shared = [(part.share, [part]) for part in phase.parts if part.share is not None]
     others = [part for part in phase.parts if part.share is None]
@@ -55,10 +55,10 @@ def _few_rows(look: Look) -> Iterator[Row]:
 
 
 def _left_out(work: Work, sources: Sequence[str]) -> tuple[str, list[Row]]:
-    """The stage that left out candidates, or pairs, of these sources, and why, most often first."""
+    """The stage that left out candidates or pairs of these sources, and reasons by frequency."""
     if any(source in (*OF_TRIPLETS, _QUERIES) for source in sources):
         stage, table = "select", work.inputs["triplets"].sql("rejects")
-        # Those that it could spare are not counted.
+        # Candidates that were merely not needed do not count.
         rows = f"""SELECT reason, count(*) FROM {table}
             WHERE reason NOT IN ('surplus', 'unused_fallback') GROUP BY ALL"""
     elif _PAIRS in sources:
@@ -72,7 +72,7 @@ def _left_out(work: Work, sources: Sequence[str]) -> tuple[str, list[Row]]:
 
 
 def _rows(part: PartConfig, work: Work) -> int:
-    """The rows that a part takes, apart from those that the guard leaves out."""
+    """The number of rows that a part takes, without those that the guard leaves out."""
     if part.rows.source == "anchors":
         table = work.inputs["anchors"].table("anchor_shares", ["corpus", "anchors"])
         if part.rows.corpora:
@@ -93,7 +93,7 @@ def _texts_of(work: Work, part: PartConfig) -> tuple[Sequence[str], str]:
 
 
 def _cut(look: Look) -> str:
-    """Of the parts' texts that are longer than the training reads, in their first rows."""
+    """A query of the parts' first texts that are longer than `max_length`."""
     phase = look.work.config.phase
     return " UNION ALL ".join(
         cut_sql(
@@ -107,7 +107,7 @@ def _cut(look: Look) -> str:
 
 
 def _unknown(look: Look) -> Iterator[Row]:
-    """Of words that the encoder cannot tell one from another, in each part's first texts."""
+    """Words in each part's first texts that the encoder's tokenizer does not know."""
     from tokenizers import Tokenizer
 
     backbone = look.work.models.get("backbone")
@@ -127,7 +127,7 @@ def _unknown(look: Look) -> Iterator[Row]:
 
 
 def _without_side(look: Look) -> Iterator[Row]:
-    """Of parts whose rows have no sides, where the encoder has prompts for them."""
+    """Parts whose rows have no sides, if the encoder has prompts for sides."""
     backbone = look.work.models.get("backbone")
     if backbone is None or not has_sides(backbone, look.work.config.prompts):
         return
@@ -138,7 +138,7 @@ def _without_side(look: Look) -> Iterator[Row]:
 
 
 def _undecayed(look: Look) -> str:
-    """Of parts that decay by what stands in their rows, those without a teacher's cosine."""
+    """A query of rows without a teacher's cosine, in parts that decay by the rows' cosines."""
     return " UNION ALL ".join(
         counted(
             "label IS NULL",
@@ -159,7 +159,7 @@ def _few_negatives(look: Look) -> str:
 
 
 def _transductive(look: Look) -> str:
-    """Of texts that the guard found, if it removes none."""
+    """A query of the texts that the guard found, if it removes none."""
     if look.work.config.action != "report":
         return ""
     return """SELECT NULL AS key, (SELECT count(DISTINCT text_id) FROM contamination) AS count,
@@ -200,7 +200,7 @@ BEFORE = (
         "`sigma_cosine: 0`",
     ),
 )
-"""Of the rows that a phase is about to train on."""
+"""Findings about the rows that a phase is about to train on."""
 FINDINGS: Mapping[str, Sequence[Finding]] = {
     "train": (
         Finding(

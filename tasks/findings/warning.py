@@ -1,4 +1,4 @@
-"""A warning, as the manifest of an artifact keeps it and people read it."""
+"""A warning, as an artifact's manifest records it and as people read it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,9 +13,9 @@ SHOWN = 80
 class StageWarning:
     """`count` of `total` rows of a step are of this kind.
 
-    kind: one word or two for SQL. key: the method, corpus, set or part, if it is about one.
-    message: what was found, as a clause. example: one such row's text, or its fault. remedy: what
-    to do, as the end of a sentence.
+    kind: an identifier, for SQL. key: the method, corpus, set or part, if it is about one. message:
+    what was found, as a clause. example: one such row's text, or its fault. remedy: what to do, as
+    the end of a sentence.
     """
 
     kind: str
@@ -28,7 +28,7 @@ class StageWarning:
 
 
 def sentence(row: Mapping[str, Any]) -> str:
-    """A row of the table `warnings` as people read it."""
+    """A row of the table `warnings` as a sentence."""
     text = f"{row['step']}: {row['message']}"
     if row["example"] is not None:
         example = " ".join(row["example"].split())

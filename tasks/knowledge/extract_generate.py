@@ -99,12 +99,12 @@ def requests(work: Work) -> Iterator[Request]:
 def run(work: Work) -> None:
     """Emits the model's answers about the anchors of one part, in their order, and failed rows."""
     config: ExtractGenerateConfig = work.config
-    asking.said(
+    asking.ask(
         work,
         method=METHOD,
         purpose=PURPOSE,
         relation=None,
-        asked=asked(work),
+        questions=asked(work),
         template=templates.load(prompt_path(config), VARIABLES),
         sampling=sampling(config),
         schema=schema(config.categories, config.types),

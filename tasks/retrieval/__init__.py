@@ -1,1 +1,1 @@
-"""Search among the passages: their vectors, and what is told by where a query finds its own."""
+"""Search in passages: their vectors, the rank of a query's own passage, hard negatives."""

@@ -1,8 +1,8 @@
 """Stage `negatives`: hard negatives of every row with a query, from all passages of train.
 
-The passages are ranked for each query, by the evaluator's vectors, by BM25 or by both; what may
-answer the query is left out, and `k` of the next become the row's negatives. Rows come in parts;
-memory holds a part's rows, the passages' ids and an index of words, vectors lie in a file.
+The passages are ranked for each query by the evaluator's vectors, by BM25 or by both. Passages that
+may answer the query are left out, and the next `k` become the row's negatives. Memory holds one
+part's rows, the passages' ids and an index of words; vectors lie in a file.
 """
 
 import tempfile
@@ -33,7 +33,7 @@ from tercet.tasks.rejects import rejects
 from tercet.tasks.retrieval.passage_vectors import PassageVectorsConfig, Vectors
 from tercet.tasks.stage import BadInput, Planned, Stage, Work, connection
 
-# Passages compared at once, those whose texts are read at once, and those whose words are.
+# Passages whose vectors, whose texts and whose shingles are in memory at once.
 _BLOCK, _LOT, _SHARED = 65_536, 1_024, 8_192
 
 
@@ -41,7 +41,7 @@ _BLOCK, _LOT, _SHARED = 65_536, 1_024, 8_192
 class TrainPassages:
     """The passages that negatives come from, in order of their ids.
 
-    vectors: (passages, dimension), a memory map. Both are None where nothing is searched by them.
+    vectors: (passages, dimension), a memory map. vectors, words: None if not searched by.
     """
 
     ids: Ids
@@ -56,9 +56,9 @@ class TrainPassages:
 
 
 def train_passages(work: Work) -> TrainPassages:
-    """The passages of train, with what `work.config.by` searches; none shares a shingle with a
-    text of dev or test. Raises BadInput without any."""
-    ids, passages = _trained_on(work)
+    """The passages of train that share no shingle with a text of dev or test, with what
+    `work.config.by` searches. Raises BadInput if there are none."""
+    ids, passages = _train_ids(work)
     if not len(ids):
         reason = "no passage is in the split train"
         if passages:
@@ -70,13 +70,13 @@ def train_passages(work: Work) -> TrainPassages:
         )
     vectors = words = None
     if work.config.by != "bm25":
-        ids, vectors = _laid_out(work, ids)
+        ids, vectors = _lay_out(work, ids)
     if work.config.by != "vectors":
         words = bm25.build(_texts(work, ids))
     return TrainPassages(ids, vectors, words)
 
 
-def _trained_on(work: Work) -> tuple[Ids, int]:
+def _train_ids(work: Work) -> tuple[Ids, int]:
     """The ids of these passages, sorted; and how many are in the split train."""
     with connection(work) as db:
         held_out = held_out_shingles(db, work)
@@ -86,7 +86,7 @@ def _trained_on(work: Work) -> tuple[Ids, int]:
         train = batch.filter(pc.equal(batch["split"], "train"))
         contexts, texts = train["context"].to_pylist(), train["text"].to_pylist()
         whole = pa.array(map(passage_text, contexts, texts), pa.string())
-        # Trained on in either form.
+        # Training reads a passage in either form.
         shared, _ = shared_words(pa.concat_arrays([train["text"], whole]), held_out)
         parts.append(np.delete(train["passage_id"].to_numpy(), shared % max(len(texts), 1)))
         total += len(texts)
@@ -94,7 +94,7 @@ def _trained_on(work: Work) -> tuple[Ids, int]:
 
 
 def _texts(work: Work, ids: Ids) -> Iterator[str]:
-    """What is read of these passages, in order of their ids."""
+    """The texts of these passages as an encoder reads them, in order of their ids."""
     with connection(work) as db:
         db.register("wanted", pa.table({"passage_id": ids}))
         batches = db.sql(
@@ -106,8 +106,8 @@ def _texts(work: Work, ids: Ids) -> Iterator[str]:
             yield from (passage_text(context, text) for context, text in both)
 
 
-def _laid_out(work: Work, ids: Ids) -> tuple[Ids, Vectors]:
-    """Those of these passages that have a vector, and a memory map of their vectors."""
+def _lay_out(work: Work, ids: Ids) -> tuple[Ids, Vectors]:
+    """The ids of these passages that have a vector, and a memory map of the vectors."""
     rows = work.inputs["passage_vectors"]
     stored = rows.table("passage_vectors", ["passage_id"])["passage_id"].to_numpy()
     ids = np.intersect1d(ids, stored)
@@ -157,15 +157,15 @@ Source: TypeAlias = Literal["queries", "document_pairs", "labelled"]
 
 # Rows of a part, and queries whose passages' vectors are read at once.
 _PART, _QUERIES = 8_192, 256
-# Passages that are looked at for a query, as many as `k` may ask for.
+# Passages that are considered for a query: the largest possible `k`.
 _DEPTH = 100
-# Passages of a query's own that the search makes room for, at most.
+# Most passages of a query's own that the search makes room for.
 _MOST_OWN = 1_000
 
 # The words of a text in lower case, in SQL.
 _WORDS = r"regexp_extract_all({0}, '[\p{{L}}\p{{N}}]+')"
 
-# row_id, anchor, positive, and `own`: of queries the id of their passage, else of their document.
+# row_id, anchor, positive and own: for queries the id of their passage, else of their document.
 _ROWS: dict[Source, str] = {
     "queries": """SELECT triplet_id AS row_id, anchor, positive, sentence_id AS own FROM {table}
         WHERE {query}""",
@@ -180,7 +180,7 @@ _ROWS: dict[Source, str] = {
 class NegativesConfig(PassageVectorsConfig):
     """How hard negatives are mined; queries are encoded as the passages were.
 
-    source: of the rows that they are mined for. corpora: of labelled rows, by name.
+    source: the rows that they are mined for. corpora: names of corpora of labelled rows.
     """
 
     k: int = Field(default=4, ge=1, le=100, description="Negatives of a row, at most.")
@@ -218,9 +218,9 @@ def plan(work: Work) -> list[dict[str, Any]]:
         else:
             grouped = f"FROM ({_rows_sql(work)}) GROUP BY anchor"
         counted = f"SELECT max(n) FROM (SELECT count(*) AS n {grouped})"
-        own = min(db.execute(counted).fetchall()[0][0] or 0, _MOST_OWN)
+        own_passages = min(db.execute(counted).fetchall()[0][0] or 0, _MOST_OWN)
     parts = -(-count_rows(work) // _PART)
-    return [{"part": part, "of": parts, "own": own} for part in range(parts)]
+    return [{"part": part, "of": parts, "own": own_passages} for part in range(parts)]
 
 
 def run(work: Work) -> None:
@@ -232,12 +232,12 @@ def run(work: Work) -> None:
         ).to_arrow_table()
     searched, vectors = work.once(train_passages), None
     if work.config.by != "bm25":
-        rows, vectors = _encoded(work, searched, rows)
+        rows, vectors = _encode(work, searched, rows)
     if not rows.num_rows:
         return
     anchors = rows["anchor"].combine_chunks().dictionary_encode()
     of = anchors.indices.to_numpy()
-    places, scores, scores_of_positives = _ranked(
+    places, scores, scores_of_positives = _rank(
         work, searched, anchors.dictionary.to_pylist(), of, rows, vectors
     )
     # The least similar positive of a query decides, as in sentence-transformers.
@@ -252,10 +252,12 @@ def run(work: Work) -> None:
             "score": scores[query, rank],
         }
     )
-    negatives = _apart(work, rows.append_column("query", pa.array(of, pa.int64())), negatives)
+    negatives = _without_answers(
+        work, rows.append_column("query", pa.array(of, pa.int64())), negatives
+    )
     highest = (least - work.config.margin * np.abs(least))[negatives["query"].to_numpy()]
     negatives = negatives.filter(pa.array(negatives["score"].to_numpy() <= highest))
-    _emit(work, rows, *_picked(work.config.k, of, negatives))
+    _emit(work, rows, *_pick(work.config.k, of, negatives))
 
 
 def _rows_sql(work: Work) -> str:
@@ -269,7 +271,7 @@ def _rows_sql(work: Work) -> str:
     )
 
 
-def _encoded(
+def _encode(
     work: Work, searched: TrainPassages, rows: pa.Table
 ) -> tuple[pa.Table, tuple[Vectors, Vectors]]:
     """The rows whose texts have vectors, and those of their anchors and positives, (rows, d)."""
@@ -299,7 +301,7 @@ def _encoded(
     return rows.filter(pa.array(finite)), (sides[0][finite], sides[1][finite])
 
 
-def _ranked(
+def _rank(
     work: Work,
     searched: TrainPassages,
     queries: list[str],
@@ -334,10 +336,10 @@ def _ranked(
     return places, scores, scores_of_positives
 
 
-def _apart(work: Work, rows: pa.Table, negatives: pa.Table) -> pa.Table:
-    """The negatives apart from what may answer its query, and of that the first `_DEPTH`."""
+def _without_answers(work: Work, rows: pa.Table, negatives: pa.Table) -> pa.Table:
+    """The first `_DEPTH` negatives of each query, without passages that may answer it."""
     same = "passage_id" if work.config.source == "queries" else "doc_id"
-    # A passage has a line break between paragraphs; in a positive they stand as they were given.
+    # A passage has a line break between paragraphs; a positive has its original white space.
     with connection(work) as db:
         db.register("found", negatives)
         db.register("rows", rows)
@@ -365,10 +367,10 @@ def _apart(work: Work, rows: pa.Table, negatives: pa.Table) -> pa.Table:
         ).to_arrow_table()
 
 
-def _picked(
+def _pick(
     k: int, of: npt.NDArray[np.int32], negatives: pa.Table
 ) -> tuple[npt.NDArray[np.int64], pa.Table]:
-    """The row of each negative, and the rows of `found` that they are, in order of rows and ranks.
+    """The row of each negative that is taken, and these negatives, in order of rows and ranks.
 
     of: the query of each row. negatives: in order of queries and ranks.
     """
@@ -382,7 +384,7 @@ def _picked(
 
 
 def _emit(work: Work, rows: pa.Table, row: npt.NDArray[np.int64], picked: pa.Table) -> None:
-    """The negatives with their texts. row: of each picked one."""
+    """Emits the negatives with their texts. row: the row of each."""
     with connection(work) as db:
         db.register("picked", pa.table({"passage_id": picked["passage_id"].unique()}))
         passages = db.sql(
@@ -397,13 +399,13 @@ def _emit(work: Work, rows: pa.Table, row: npt.NDArray[np.int64], picked: pa.Tab
     whole = np.zeros(rows.num_rows, dtype=np.bool_)
     if work.config.source == "queries":
         whole = seeding.text_ids(rows["positive"].to_pylist()) == rows["own"].to_numpy()
-    scorers = [
+    negative_texts = [
         passage_text(context, text) if as_read else text
         for context, text, as_read in zip(contexts, texts, whole[row].tolist(), strict=True)
     ]
     first = np.searchsorted(row, row)
     columns = [rows["row_id"].take(pa.array(row)), np.arange(len(row)) - first + 1]
-    columns += [picked["passage_id"], pa.array(scorers, pa.string()), picked["score"]]
+    columns += [picked["passage_id"], pa.array(negative_texts, pa.string()), picked["score"]]
     table = pa.table(dict(zip(NEGATIVES.names, columns, strict=True))).cast(NEGATIVES)
     work.emit("negatives", table)
     work.resources.progress(rows.num_rows, rows.num_rows, "rows")

@@ -37,9 +37,9 @@ _BLOCK = 4_096
 class PassageVectorsConfig(WiredForm):
     """How an encoder makes vectors of passages.
 
-    max_length: in tokens; null: the model's own. cnn_seed: draws the weights of a token_cnn, where
-    the encoder has none yet. mix: share of the encoder's weights, where the rest is that of the
-    untouched one; null: the encoder as it is.
+    max_length: in tokens; null: the model's own. cnn_seed: draws the weights of a token_cnn, if the
+    encoder has none yet. mix: weight of the encoder in a mix with the untouched one; null: the
+    encoder alone.
     """
 
     max_length: Wired[int | None] = None
@@ -49,7 +49,7 @@ class PassageVectorsConfig(WiredForm):
 
 
 def run(work: Work) -> None:
-    """Vectors of one part of the passages; one that is not finite is a reject."""
+    """Emits the vectors of one part of the passages; a vector that is not finite is a reject."""
     from tercet.models.encoders.encoder import encode
 
     config: PassageVectorsConfig = work.config
@@ -82,14 +82,14 @@ def run(work: Work) -> None:
 
 
 def read_texts(rows: Rows) -> Iterator[str]:
-    """What an encoder reads of each row of `passages`, in their order."""
+    """The text of each row of `passages` as an encoder reads it, in order."""
     for batch in rows.batches("passages", ["context", "text"], _BLOCK):
         contexts, texts = (column.to_pylist() for column in batch.columns)
         yield from map(passage_text, contexts, texts)
 
 
 def read_blocks(rows: Rows) -> Iterator[Vectors]:
-    """The table's vectors in its order, some at once, of shape (any, dimension).
+    """The table's vectors in its order, in blocks of shape (any, dimension).
 
     rows: with a table `passage_vectors`, whose column `passage_id` has the ids in the same order.
     """

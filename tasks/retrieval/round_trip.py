@@ -1,7 +1,7 @@
-"""Scorer `round_trip`: where a query's own passage stands when the query searches among all.
+"""Scorer `round_trip`: the rank of a query's own passage when the query searches all passages.
 
-A language model may ask what any passage answers, or what its passage does not. Searching tells
-(Dai et al., ICLR 2023, section 3.2, "round-trip consistency").
+A language model may write a query that many passages answer, or that its own does not. A search
+shows both (Dai et al., ICLR 2023, section 3.2, "round-trip consistency").
 """
 
 from collections.abc import Iterator
@@ -25,23 +25,23 @@ from tercet.tasks.retrieval.passage_vectors import (
     read_blocks,
     read_texts,
 )
-from tercet.tasks.scoring.score import SCORES, STAGE_NAME, Scorer
+from tercet.tasks.scoring.score import SCORES, STAGE_NAME, Scorer, emit_scores
 from tercet.tasks.stage import EachPart, Stage, Work, connection
 
 NAME = "round_trip"
-# How far down is searched; a passage that is not found there has the rank behind it.
+# Depth of the search; a passage that is not found has the next rank.
 DEPTH = 1_000
 
-# Queries that search at once: their rankings are in memory.
+# Queries whose rankings are in memory at once.
 _QUERIES = 4_096
 
 
 @dataclass(frozen=True)
 class Searched:
-    """What is searched, the same for all parts.
+    """The passages that are searched, the same for all parts.
 
-    ids: of the passages, by their place; order: the places in the order of the ids.
-    of_vectors: the place of each stored vector's passage.
+    ids: the passages' ids by place. order: places in the order of the ids. of_vectors: the place of
+    each stored vector's passage.
     """
 
     ids: Ids
@@ -50,14 +50,14 @@ class Searched:
     words: bm25.Bm25
 
     def places(self, ids: Ids) -> Places:
-        """The places of these passages, all of which are there."""
+        """The places of these passages, all of which must exist."""
         return np.asarray(self.order[np.searchsorted(self.ids[self.order], ids)])
 
 
 def run(work: Work) -> None:
-    """Ranks of one part of the candidates, of those that are queries; the others get none.
+    """Emits ranks for the queries in one part of the candidates.
 
-    Nor does a query that stands above its passage (`title`, `heading`): it would find itself.
+    A query that is its passage's own heading (`title`, `heading`) gets none: it would find itself.
     """
     done, total = 0, work.inputs["candidates"].count("candidates")
     for batch in _queries(work):
@@ -73,14 +73,7 @@ def run(work: Work) -> None:
             ids = ranked["sentence_id"].to_numpy()
             ranks = rank(work, vectors[finite], ranked["anchor"].to_pylist(), ids)
             for measure, values in ranks.items():
-                n = ranked.num_rows
-                columns = [
-                    ranked["candidate_id"],
-                    pa.repeat(pa.scalar(NAME), n),
-                    pa.repeat(pa.scalar(measure), n),
-                    pa.array(values, pa.float64()),
-                ]
-                work.emit("scores", pa.table(columns, schema=SCORES))
+                emit_scores(work, NAME, measure, ranked, values)
         done += batch.num_rows
         work.resources.progress(done, total, "candidates")
 
@@ -94,7 +87,7 @@ def rank(work: Work, vectors: Vectors, texts: list[str], ids: Ids) -> dict[str, 
     sources = searched.places(ids)[:, None]
     blocks = read_blocks(work.inputs["passage_vectors"])
     near, cosines = search_vectors(vectors, blocks, DEPTH)
-    # `NONE`, -1, takes the last.
+    # Index -1, `NONE`, takes the appended `NONE`.
     near_passages = np.append(searched.of_vectors, NONE)[near]
     worded = bm25.search(searched.words, texts, DEPTH)
     rankings = {
@@ -112,7 +105,7 @@ def rank(work: Work, vectors: Vectors, texts: list[str], ids: Ids) -> dict[str, 
 
 
 def _queries(work: Work) -> Iterator[pa.RecordBatch]:
-    """Candidates that are queries, with what stands above their passages left out."""
+    """Candidates that are queries, without those that are headings of their passages."""
     candidates, passages = work.inputs["candidates"], work.inputs["passages"]
     with connection(work) as db:
         reader = db.sql(
@@ -147,7 +140,7 @@ def _prepare(work: Work) -> Searched:
 
 STAGE = Stage(
     name=STAGE_NAME,
-    # How the passages were encoded, and so the queries.
+    # Queries are encoded as the passages were.
     config=PassageVectorsConfig,
     tables={"scores": SCORES},
     run=run,

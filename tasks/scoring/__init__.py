@@ -1,1 +1,1 @@
-"""Candidates to triplets: vectors, scores, thresholds."""
+"""Scores candidates and selects triplets: vectors, scores, thresholds."""

@@ -1,7 +1,7 @@
 """Stage `embed`: every distinct text of the candidates and their anchors, encoded once.
 
-Texts are ordered by (length, id) and cut into chunks of texts of similar length. Which texts a
-chunk holds follows from the bounds in its spec and the input alone.
+Texts are ordered by (length, id) and cut into chunks of similar length. A chunk's texts follow from
+the bounds in its spec and the input alone.
 """
 
 from collections.abc import Sequence
@@ -46,7 +46,7 @@ class EmbedConfig(FormSettings, Config):
 def _texts_sql(inputs: Any, shortest: int = 0, longest: int | None = None) -> str:
     """Query of the distinct texts (text_id, text, length) still to be encoded.
 
-    shortest, longest: bounds of their lengths, so that a chunk groups its own texts alone.
+    shortest, longest: bounds of their lengths, so that a chunk groups only its own texts.
     """
     bounds = f"length(text) >= {shortest}"
     if longest is not None:
@@ -75,8 +75,8 @@ def _texts_sql(inputs: Any, shortest: int = 0, longest: int | None = None) -> st
 def plan(work: Work) -> list[dict[str, Any]]:
     """Chunks of the texts in order of (length, text_id), each named by its first and last text.
 
-    With a slot `known` (embeddings of the same evaluator that earlier runs made), the first spec
-    is {"known": true}: the rows of it that are needed here, handed on as they are.
+    With a slot `known` (embeddings that the same evaluator made in earlier runs), the first spec is
+    {"known": true}: the known rows that are needed here, copied unchanged.
     """
     on_cpu = work.resources.device == "cpu"
     size = min(work.resources.part_rows, CPU_CHUNK) if on_cpu else work.resources.part_rows

@@ -1,6 +1,6 @@
 """Scorer `evaluator`: the cosine between each candidate and its sentence, by the evaluator.
 
-The vectors that `embed` has stored are found by the ids of their texts.
+It reads the vectors that `embed` stored, by the ids of their texts.
 """
 
 import tempfile
@@ -38,7 +38,7 @@ class StoredVectors:
     vectors: Vectors
 
     def find(self, ids: Ids) -> tuple[Ids, Floats]:
-        """Those of the ids (sorted, distinct) that are stored, with their vectors."""
+        """The ids (sorted, distinct) that are stored, with their vectors."""
         if not len(self.ids):
             return np.empty(0, np.uint64), np.zeros((0, 1))
         places = np.searchsorted(self.ids, ids).clip(max=len(self.ids) - 1)
@@ -60,8 +60,8 @@ def score_by_vectors(
 ) -> None:
     """Scores one part of the candidates by the stored vectors of their anchors and texts.
 
-    compare: from these, (rows, dimension) each, to the measure, (rows,). A row without a score is a
-    reject.
+    compare: from both vectors, (rows, dimension) each, to the measure, (rows,). A row without a
+    score is a reject.
     """
     done, total = 0, work.inputs["candidates"].count("candidates")
     columns = ["candidate_id", "sentence_id", "anchor", "text"]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 # Candidates among which batches of similar length are formed.
 _ROWS = 16_384
-# A text on the topic neither follows nor contradicts, so that nothing could be asked of its score.
+# A text on the topic neither follows nor contradicts, so its score would mean nothing.
 _JUDGED = ("keeps", "alters")
 
 
@@ -57,18 +57,18 @@ def run(work: Work) -> None:
     done, total = 0, rows.count("candidates")
     if not total:
         return
-    judge = work.once(_opened)
+    judge = work.once(_load)
     sentences = work.inputs["sentences"].table("sentences", ["sentence_id", "text"])
     columns = ["candidate_id", "sentence_id", "relation", "text"]
     for batch in rows.batches("candidates", columns, _ROWS):
-        meant = pc.is_in(batch["relation"], pa.array(_JUDGED))
-        if pc.any(meant).as_py():
-            _score(work, judge, sentences, batch.filter(meant))
+        judged = batch.filter(pc.is_in(batch["relation"], pa.array(_JUDGED)))
+        if judged.num_rows:
+            _score(work, judge, sentences, judged)
         done += batch.num_rows
         work.resources.progress(done, total, "candidates")
 
 
-def _opened(work: Work) -> "Judge":
+def _load(work: Work) -> "Judge":
     from tercet.models.t5 import judge
 
     config: GenseConfig = work.config
@@ -92,10 +92,9 @@ def _score(work: Work, judge: "Judge", anchors: pa.Table, batch: pa.RecordBatch)
 
 
 def check_model(config: GenseConfig, slot: str, folder: Path) -> None:
-    """Raises BadInput for a model that does not judge, or in no words that are known."""
-    other = config.question is not None and form_fault(folder, "t5")
-    if other:
-        raise BadInput("unfit_model", f"score.gense: the model at {folder} cannot judge: {other}.")
+    """Raises BadInput for a model that cannot judge, or whose wording is not known."""
+    if config.question is not None and (fault := form_fault(folder, "t5")):
+        raise BadInput("unfit_model", f"score.gense: the model at {folder} cannot judge: {fault}.")
     try:
         wording.question_of(folder, config.question)
     except ValueError as error:

@@ -1,12 +1,12 @@
-"""Stage `mine`: negatives for rows on a topic, from the vectors that are stored anyway.
+"""Stage `mine`: negatives for topical positives, from the vectors that `embed` stored.
 
 For each topical positive it takes the nearest text of another document whose similarity to the
-sentence is below a share of the positive's own. It searches the texts of all topical positives and
-of their sentences; a text that occurs in several documents is left out.
+sentence is below a share of the positive's similarity. It searches all topical positives and their
+sentences, without texts that occur in several documents.
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,13 +15,11 @@ from pydantic import Field
 
 from tercet.models import seeding
 from tercet.models.generation import DETAIL
-from tercet.tasks.scoring.evaluator import StoredVectors, stored_vectors
+from tercet.models.seeding import Ids
+from tercet.tasks.scoring.evaluator import StoredVectors, Vectors, stored_vectors
 from tercet.tasks.scoring.score import SCORES
 from tercet.tasks.stage import Config, Planned, Stage, Work, connection
 from tercet.tasks.synthesis.parse import CANDIDATES
-
-Vectors: TypeAlias = npt.NDArray[np.float32]
-Ids: TypeAlias = npt.NDArray[np.uint64]
 
 # Queries compared with a block of the pool at once.
 _QUERIES = 512
@@ -33,7 +31,7 @@ def nearest_below(
     caps: npt.NDArray[np.float32],
     pool: Iterable[tuple[Vectors, Ids]],
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
-    """For each query and cap the pool's row with the highest cosine below the cap, and that cosine.
+    """The pool's row with the highest cosine below each query's caps, and that cosine.
 
     The cap is a share of the similarity of the row's own positive: a text as near as that may be
     just as right (positive-aware mining, de Souza P. Moreira et al. 2024, arXiv:2407.15831,
@@ -55,7 +53,7 @@ def nearest_below(
             for place in np.flatnonzero(low[some] < high[some]):
                 cosines[place, low[start + place] : high[start + place]] = -np.inf
             for k in range(caps.shape[1]):
-                # Comparing with NaN is false: no row is below a cap that is not there.
+                # A comparison with NaN is false: no row is below a missing cap.
                 better = cosines > best[some, k, None]
                 better &= cosines < caps[some, k, None]
                 # Few queries find a better one in a later block.
@@ -68,7 +66,7 @@ def nearest_below(
 
 
 METHOD = "mined"
-# Whose vectors these are.
+# The scorer that made the vectors.
 _SCORER = "evaluator"
 # Sentences of a part, and texts compared at once.
 _PART, _BLOCK = 8_192, 16_384
@@ -138,14 +136,14 @@ def _queries(
 ) -> tuple[Ids, Ids, Vectors, npt.NDArray[np.float32]]:
     """Sentences, their documents and unit vectors, and the caps of their positives (n, k).
 
-    positives: sentence_id, text_id, doc_id in order of sentence_id. Those without a stored vector
-    are left out.
+    positives: sentence_id, text_id, doc_id in order of sentence_id. A pair without stored vectors
+    has the cap NaN.
     """
     of, texts = positives["sentence_id"].to_numpy(), positives["text_id"].to_numpy()
     sentences, first, place = np.unique(of, return_index=True, return_inverse=True)
     docs = positives["doc_id"].to_numpy()[first]
-    vectors, of_sentence = _unit(stored, sentences)
-    other, has_vector = _unit(stored, texts)
+    vectors, of_sentence = _unit_vectors(stored, sentences)
+    other, has_vector = _unit_vectors(stored, texts)
     cosines = np.einsum("nd,nd->n", vectors[place], other)
     cosines[~(of_sentence[place] & has_vector)] = np.nan
     nth = np.arange(len(of)) - first[place]
@@ -155,15 +153,15 @@ def _queries(
 
 
 def _blocks(pool: pa.Table, stored: StoredVectors) -> Iterator[tuple[Vectors, Ids]]:
-    """The pool's vectors block by block; a text without one is nobody's nearest."""
+    """The pool's vectors in blocks; a text without a stored vector is NaN, so never the nearest."""
     for start in range(0, pool.num_rows, _BLOCK):
         block = pool.slice(start, _BLOCK)
-        vectors, is_stored = _unit(stored, block["text_id"].to_numpy())
+        vectors, is_stored = _unit_vectors(stored, block["text_id"].to_numpy())
         vectors[~is_stored] = np.nan
         yield vectors, block["doc_id"].to_numpy()
 
 
-def _unit(stored: StoredVectors, ids: Ids) -> tuple[Vectors, npt.NDArray[np.bool_]]:
+def _unit_vectors(stored: StoredVectors, ids: Ids) -> tuple[Vectors, npt.NDArray[np.bool_]]:
     """Unit vectors of these texts in their order, and which of them are stored."""
     distinct, place = np.unique(ids, return_inverse=True)
     stored_ids, vectors = stored.find(distinct)
@@ -175,7 +173,7 @@ def _unit(stored: StoredVectors, ids: Ids) -> tuple[Vectors, npt.NDArray[np.bool
 
 
 def _emit(work: Work, nearest: pa.Table) -> None:
-    """The candidates and scores of sentence_id, text_id, value."""
+    """Emits the candidates and their scores. nearest: sentence_id, text_id, value."""
     with connection(work) as db:
         db.register("found", nearest)
         texts = db.sql(

@@ -1,6 +1,6 @@
 """Scorer `pair`: the probability that a candidate follows from its sentence, by `fit_pair`.
 
-It reads the vectors that `embed` has stored, so that it encodes nothing.
+It reads the vectors that `embed` stored, and encodes nothing.
 """
 
 from typing import ClassVar
@@ -31,7 +31,7 @@ class PairConfig(Config):
 
 def run(work: Work) -> None:
     """Scores one part of the candidates; a row without a score is a reject."""
-    model = work.once(_model)
+    model = work.once(_load)
 
     def judge(first: Floats, second: Floats) -> Floats:
         if first.shape[1] != model.dimension:
@@ -45,7 +45,7 @@ def run(work: Work) -> None:
     score_by_vectors(work, SCORER.name, SCORER.measure, judge)
 
 
-def _model(work: Work) -> discriminators.PairModel:
+def _load(work: Work) -> discriminators.PairModel:
     try:
         return discriminators.read(work.models["discriminator"])
     except ValueError as error:

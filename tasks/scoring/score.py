@@ -1,8 +1,8 @@
-"""What scorers share: the table of scores, and how a scorer declares itself.
+"""The table of scores, and the declaration of a scorer.
 
-A scorer is a module with `SCORER` and a line in `tasks/scoring/scorers.py`. It has a stage of its
-own, named `score`, which maps the parts of `candidates` to `scores`; in a recipe's pipeline it is
-the step `score.NAME`.
+A scorer is a module with `SCORER` and a line in `tasks/scoring/scorers.py`. It has its own stage,
+named `score`, which maps the parts of `candidates` to `scores`; in a recipe's pipeline it is the
+step `score.NAME`.
 """
 
 from collections.abc import Sequence
@@ -52,11 +52,11 @@ class Scorer:
 
     stage: emits a score or a reject for each candidate of a part. Its config is what a recipe may
         set under `score.NAME`, its slots are `candidates` and those in `reads`.
-    module: of an installed package's: the module that its entry point names, whose code is part of
-        the versions that use it, with all that it imports of its package.
-    reads: of `sentences`, `embeddings` (vectors of all candidates and their sentences), `passages`
-        and `passage_vectors` (by the evaluator; its model is then the slot `encoder`, and the
-        config says how it encoded).
+    module: for a scorer of an installed package: the module that its entry point names. Versions
+        cover its code, with all that it imports of its package.
+    reads: some of `sentences`, `embeddings` (vectors of all candidates and their sentences),
+        `passages` and `passage_vectors` (by the evaluator; its model is then the slot `encoder`,
+        and the config says how it encoded).
     """
 
     name: str
@@ -79,11 +79,11 @@ def anchor_ids(batch: pa.RecordBatch) -> Ids:
 
 
 def emit_scores(
-    work: Work, name: str, measure: Measure, batch: pa.RecordBatch, values: npt.NDArray[Any]
+    work: Work, name: str, measure: str, batch: pa.RecordBatch, values: npt.NDArray[Any]
 ) -> None:
     """Emits the candidates' scores; a candidate whose value is not a number is a reject.
 
-    batch: candidate_id and text, at least. values: shape (rows,).
+    batch: candidate_id, and text if a value may be NaN. values: shape (rows,).
     """
     scored = np.isfinite(values)
     scored_rows, lost = batch.filter(pa.array(scored)), batch.filter(pa.array(~scored))

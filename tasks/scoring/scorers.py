@@ -14,12 +14,12 @@ from tercet.tasks.scoring.select import SelectConfig
 UNVERSIONED = True
 
 EVALUATOR = evaluator.SCORER.name
-# What a recipe may name the scorer of.
+# Measures whose scorer a recipe may name.
 MEASURES: Sequence[Measure] = ("similarity", "p_true")
 
 
 def _uses(scorer: Scorer, config: Any) -> Sequence[object]:
-    """A scorer's step has the scorer's code, all that its package has of it too."""
+    """The code of a scorer's step: the scorer with its package's code, and what its stage uses."""
     return (scorer, *scorer.stage.uses(config))
 
 
@@ -32,7 +32,7 @@ SCORERS: Mapping[str, Scorer] = {
 
 
 def scorers(score: Mapping[str, Any], evaluator: bool) -> list[str]:
-    """The names of a recipe's scorers, of which the evaluator is one wherever there is one."""
+    """The names of a recipe's scorers; the evaluator, if there is one, is always among them."""
     return [*([EVALUATOR] if evaluator else []), *(name for name in score if name != EVALUATOR)]
 
 
@@ -40,10 +40,10 @@ def find_scorers(
     score: Mapping[str, dict[str, Any] | None], evaluator: bool
 ) -> dict[str, tuple[Scorer, Any]]:
     """The recipe's scorers by name, each with its settings. Raises ValidationError."""
-    found = {name: SCORERS[name] for name in scorers(score, evaluator)}
+    chosen = {name: SCORERS[name] for name in scorers(score, evaluator)}
     return {
         name: (scorer, scorer.stage.config.model_validate(score.get(name) or {}))
-        for name, scorer in found.items()
+        for name, scorer in chosen.items()
     }
 
 
@@ -65,5 +65,5 @@ def unused(score: Mapping[str, Any], select: SelectConfig) -> str | None:
 
 
 def filter_scorers(measure: Measure, names: Iterable[str]) -> list[str]:
-    """Those of the scorers that give this measure."""
+    """The scorers among these that give this measure."""
     return [name for name in names if SCORERS[name].measure == measure]

@@ -1,1 +1,1 @@
-"""Candidates for sentences: by rules or by a language model, and what is kept of them."""
+"""Generates texts for sentences by rules or a language model, and parses them to candidates."""

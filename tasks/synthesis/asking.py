@@ -28,11 +28,11 @@ _AT_ONCE = 20_000
 _SEVERAL = 10
 EMPTY = "empty_prompt"
 
-# Keys of `LlmSettings` that only say where files lie, whose content is digested.
+# Keys of `LlmSettings` that only locate files, whose content is digested.
 LLM_LOCATIONS = ("llm.model", "llm.adapter")
 
 
-# What surrounds a prompt affects the answer.
+# The text around a prompt affects the answer.
 WIRE = "tercet.models.llm.wire"
 
 
@@ -42,15 +42,15 @@ def llm_externals(llm: LlmSettings) -> dict[str, Path]:
 
 
 def sampling_of(model: LlmSettings | Sampling, overrides: Mapping[str, Any]) -> Sampling:
-    """How answers are sampled: by a method's settings where it has some, else the model's."""
+    """How answers are sampled: by the method's settings, else the model's."""
     keys = Sampling.model_fields
     settings = {key: overrides[key] for key in keys if overrides.get(key) is not None}
     return Sampling(**({key: getattr(model, key) for key in keys} | settings))
 
 
-# The worked examples by the kind of query that they are for; "" where a method has no kinds.
-Shown: TypeAlias = Mapping[str, tuple[Shot, ...]]
-NOTHING: Shown = MappingProxyType({})
+# Worked examples by kind of query; the kind is "" for a method without kinds.
+ShotsByKind: TypeAlias = Mapping[str, tuple[Shot, ...]]
+NO_SHOTS: ShotsByKind = MappingProxyType({})
 
 
 class Refusal(NamedTuple):
@@ -62,37 +62,33 @@ class Refusal(NamedTuple):
     text: str
 
 
-def _unheard(refusal: Refusal) -> None:
-    """For callers that only look at what would be asked, and need no rejects."""
-
-
 def requests(
-    asked: pa.Table,
+    questions: pa.Table,
     method: str,
     seed: int,
     template: templates.Template | None,
     sampling: Sampling,
     schema: Mapping[str, Any] | None = None,
-    refuse: Callable[[Refusal], None] = _unheard,
-    shots: Shown = NOTHING,
+    refuse: Callable[[Refusal], None] = lambda refusal: None,
+    shots: ShotsByKind = NO_SHOTS,
 ) -> Iterator[Request]:
     """The rows of `ASKED` as requests, in order; each is rendered as it is taken.
 
-    template: none for a model that is asked with the bare sentence.
+    template: None: the prompt is the bare sentence.
 
     A row's seed is drawn from (seed, method, sentence, number of the row in its sentence); it is 0
     for a language model at temperature 0, whose answer does not depend on it. A row that breaks
-    the prompt file, or whose prompt is only white space, is refused and not asked.
+    the prompt file, or whose prompt is blank, is refused and not asked.
 
     Raises Unusable if the file itself is at fault: more than `MOST` rows break it, or all of
-    several.
+    `_SEVERAL` or more.
     """
-    ids = asked["sentence_id"].to_numpy()
+    ids = questions["sentence_id"].to_numpy()
     seeds = seeding.draws(seed, f"{method}.ask", ids, numbered(ids).astype(np.uint64)) & _SEED_BITS
     if not sampling.by_seed:
         seeds = np.zeros_like(seeds)
     broken = 0
-    rows = zip(asked["values"], seeds.tolist(), strict=True)
+    rows = zip(questions["values"], seeds.tolist(), strict=True)
     for place, (cell, row_seed) in enumerate(rows):
         values = cell.as_py()
         variables = json.loads(values)
@@ -112,7 +108,7 @@ def requests(
             refuse(Refusal(place, EMPTY, "the prompt is empty", values))
 
 
-def said(
+def ask(
     work: Work,
     *,
     method: str,
@@ -121,11 +117,11 @@ def said(
     checks: Sequence[str] = (),
     unit: Unit = "sentence",
     as_anchor: bool = False,
-    asked: pa.Table,
+    questions: pa.Table,
     template: templates.Template | None,
     sampling: Sampling,
     schema: Mapping[str, Any] | None = None,
-    shots: Shown = NOTHING,
+    shots: ShotsByKind = NO_SHOTS,
 ) -> None:
     """Asks about the rows of `ASKED` and emits `generations` in their order.
 
@@ -133,13 +129,13 @@ def said(
     prompt is empty (`empty_prompt`). Raises Unusable and Stopped as asking does; answers up to
     then are in the store's pool.
     """
-    for start, stop in _slices(asked["sentence_id"].to_numpy()):
-        some = asked.slice(start, stop - start)
+    for start, stop in _slices(questions["sentence_id"].to_numpy()):
+        some = questions.slice(start, stop - start)
         refused: list[Refusal] = []
         rendered = list(
             requests(some, method, work.seed, template, sampling, schema, refused.append, shots)
         )
-        answers = _answers(work, method, rendered, start, asked.num_rows)
+        answers = _answers(work, method, rendered, start, questions.num_rows)
         answered = []
         for request in rendered:
             answer = answers[request.place]
@@ -185,7 +181,7 @@ def _answers(
 
 
 def _generations(
-    asked: pa.Table,
+    questions: pa.Table,
     method: str,
     purpose: str,
     relation: str | None,
@@ -194,7 +190,7 @@ def _generations(
     as_anchor: bool,
     answered: Sequence[tuple[Request, Answer]],
 ) -> pa.Table:
-    rows = asked.take(pa.array([request.place for request, _ in answered], pa.int64()))
+    rows = questions.take(pa.array([request.place for request, _ in answered], pa.int64()))
     raws = [answer.raw for _, answer in answered]
     count = len(answered)
     columns = {
@@ -225,15 +221,15 @@ def _generations(
     return pa.table(arrays, schema=GENERATIONS)
 
 
-def _passages(asked: pa.Table) -> list[str]:
-    """What each row was asked about, with the context that it was shown."""
-    values = map(json.loads, asked["values"].to_pylist())
+def _passages(questions: pa.Table) -> list[str]:
+    """The passage of each row, with the context that the model was shown."""
+    values = map(json.loads, questions["values"].to_pylist())
     return [passage_text(one.get("context", ""), one["passage"]) for one in values]
 
 
-def _rejects(asked: pa.Table, stage: str, method: str, refused: Sequence[Refusal]) -> pa.Table:
+def _rejects(questions: pa.Table, stage: str, method: str, refused: Sequence[Refusal]) -> pa.Table:
     """Rows of `rejects`, by the id of the sentence they would have asked about."""
-    ids = asked["sentence_id"].take(pa.array([one.place for one in refused], pa.int64()))
+    ids = questions["sentence_id"].take(pa.array([one.place for one in refused], pa.int64()))
     return rejects(
         stage,
         ids,

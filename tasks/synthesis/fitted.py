@@ -16,13 +16,13 @@ from tercet.models.t5 import wording
 from tercet.tasks.stage import BadInput, EachPart, Stage, Work
 from tercet.tasks.synthesis import asking
 from tercet.tasks.synthesis.methods import SynthesiseConfig
-from tercet.tasks.synthesis.prompted import say, template_of
+from tercet.tasks.synthesis.prompted import ask_anchors, template_of
 from tercet.tasks.synthesis.synthesise import ALIGNED, NAME, generated
 
 SLOT = "generator"
-# Methods that a generator answers from the sentence alone; others need instructions.
+# Methods that a generator answers from the bare sentence; others need instructions.
 FROM_SENTENCE = ("paraphrase",)
-# The code that decides what is written; through vLLM, what the server reads, and our part of it.
+# Modules that decide what is written; for vLLM also our plugin in its server.
 CODE: Mapping[Backend, tuple[str, ...]] = {
     "transformers": ("tercet.models.generators.generator",),
     "vllm": ("tercet.models.generators.generator", "tercet.models.vaegpt.plugin.served"),
@@ -30,7 +30,7 @@ CODE: Mapping[Backend, tuple[str, ...]] = {
 
 
 def decoding_of(config: Any) -> Decoding | None:
-    """How the generator that answers this step is decoded; None for a step that none answers."""
+    """The decoding of the generator that answers this step; None for a step without a generator."""
     return config.decoding if isinstance(config, SynthesiseConfig) else None
 
 
@@ -87,25 +87,25 @@ def run(work: Work) -> None:
     assert config.decoding is not None
     laid = layout_of(work.models[SLOT])
     check_method(config.method, config.params["generator"], laid.follows_prompts)
-    say(work, _template(config), config.decoding)
+    ask_anchors(work, _template(config), config.decoding)
 
 
 def asks(work: Work) -> Iterator[Request]:
-    """What the method would ask for one part; nothing is written."""
+    """The requests that the method would make for one part; nothing is written."""
     config: SynthesiseConfig = work.config
     assert config.decoding is not None
     template = _template(config)
-    for asked in generated(work):
-        yield from asking.requests(asked, config.method, work.seed, template, config.decoding)
+    for questions in generated(work):
+        yield from asking.requests(questions, config.method, work.seed, template, config.decoding)
 
 
 def _template(config: SynthesiseConfig) -> templates.Template | None:
-    """The prompt file; none for a method that is answered from the sentence alone."""
+    """The prompt file; None for a method that is answered from the bare sentence."""
     return None if config.method in FROM_SENTENCE else template_of(config)
 
 
 def check_model(config: SynthesiseConfig, slot: str, folder: Path) -> None:
-    """Raises BadInput or Unusable for a generator that cannot answer the method so."""
+    """Raises BadInput or Unusable for a generator that cannot answer the method."""
     name, words = config.params["generator"], config.params["prompt"]
     if fault := wording.fault(folder, config.method, words and Path(words)):
         step = f"{NAME}.{config.method}"
@@ -127,7 +127,7 @@ STAGE = Stage(
     cut=EachPart("sentences", aligned=ALIGNED),
     uses=uses,
     externals=externals,
-    # The generator's name says where its model and settings are, which are digested.
+    # The generator's name only locates its model and settings, which are digested.
     locations=("params.prompt", "params.shots", "params.generator"),
     asks=asks,
     check_model=check_model,

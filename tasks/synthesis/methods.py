@@ -1,4 +1,4 @@
-"""The methods that make candidates, by name, and what a recipe makes of them."""
+"""The methods that make candidates, by name, and a recipe's settings of them."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -47,11 +47,11 @@ RULE_NAMES = tuple(name for name in METHODS if name not in PROMPTED_NAMES)
 
 
 class SynthesiseConfig(Config):
-    """How much of a method a recipe wants, and how; of a step, with all parameters filled in.
+    """A method's settings in a recipe; in a step, with all parameters filled in.
 
-    passages: how many a method over passages is asked about; null: all. llm: the model that it
-    asks. decoding, precision: of the generator that answers in its place. language: that of the
-    pipeline that named the entities, of a method that reads mentions.
+    passages: how many passages a method over passages reads; null: all. llm: the model that it
+    asks. decoding, precision: of the generator that answers instead. language: for a method that
+    reads mentions, that of the pipeline that found them.
     """
 
     weight: float = Field(
@@ -81,7 +81,7 @@ class SynthesiseConfig(Config):
     @model_validator(mode="after")
     def _filled(self) -> "SynthesiseConfig":
         if self.method:
-            # In place, since the config never changes once it is made.
+            # In place: the config is frozen.
             self.params.update(check_params(self.method, self))
         return self
 
@@ -99,7 +99,7 @@ class SynthesiseConfig(Config):
 def method_of(name: str, settings: SynthesiseConfig | None = None) -> Method:
     """The method of that name, as these settings change it.
 
-    It is one of ours, or with a prompt of its own a new one, which asks about every sentence.
+    It is one of `METHODS`, or a new one with its own prompt, which asks about every sentence.
     Raises ValueError if it is neither.
     """
     params = settings.params if settings else {}
@@ -144,7 +144,7 @@ def method_of(name: str, settings: SynthesiseConfig | None = None) -> Method:
 
 
 def unknown(name: str) -> str:
-    """What to do about a name that no method has."""
+    """The error for a name that no method has."""
     names = ", ".join(sorted(METHOD_NAMES))
     return (
         f"unknown method {name!r}{suggest(name, METHOD_NAMES)}; known: {names}; one of your "

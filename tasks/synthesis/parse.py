@@ -1,6 +1,6 @@
 """Stage `parse`: generations become candidates, or rejects with a reason.
 
-Cheap, and free to change: the generations themselves are kept.
+The generations themselves are kept, so this cheap stage can change and run again.
 """
 
 import numpy as np
@@ -54,15 +54,15 @@ _COLUMNS = [
     *("as_anchor", "prompt", "shots"),
     *("checks", "model", "raw", "finish_reason", "detail"),
 ]
-# A text's digest ignoring letter case and spacing. Only where there are odd spaces does
-# the slower expression run.
+# A text's digest, ignoring letter case and spacing. The slower expression runs only for texts with
+# odd spaces.
 _DIGEST = r"""md5_number_lower(lower(CASE WHEN regexp_matches({0}, '\s\s|[\t\n\r]')
     THEN regexp_replace(trim({0}), '\s+', ' ', 'g') ELSE trim({0}) END))"""
 _SWAP = "swap_entity"
 
 
 class ParseConfig(Config):
-    """What a generation must be to become a candidate."""
+    """Conditions for a generation to become a candidate."""
 
     min_words: int = Field(1, ge=1, description="Fewest words in a candidate")
     max_words: int = Field(512, ge=1, description="Most words in a candidate")
@@ -86,27 +86,27 @@ def run(work: Work) -> None:
     """Emit `candidates` of one part of the generations, and rejects.
 
     Reasons: cut_off (the length limit ended it, or its thoughts were never closed), empty,
-    same_as_source (but for letter case and spacing), too_short, too_long, short_source, contained
-    (of a rule's query: its passage has it word for word), unchanged_entity (the old one is still
-    there, the new one is not), duplicate (of the same sentence and role, in the same part); for a
-    language model's answers also those of `checks.faults`. These are mended first, and judged
-    without surrounding thoughts, code fences, quotation marks and special tokens.
+    same_as_source (except for letter case and spacing), too_short, too_long, short_source,
+    contained (`refuse_contained`; or a rule's query that its passage has word for word),
+    unchanged_entity (it has the old entity, not the new one), duplicate (of the same sentence and
+    role, in the same part); for a language model's answers also those of `checks.faults`. Thoughts,
+    code fences, quotation marks and special tokens around an answer are removed first.
     """
     config: ParseConfig = work.config
     generations = work.inputs["generations"].table("generations", _COLUMNS)
     if not generations.num_rows:
         return
-    # Parts of the same sentences follow each other.
-    ids, digests = work.once(_sources, tuple(work.inputs["sentences"].files("sentences")))
+    # Parts of the same sentences follow each other, so `once` reads these files once.
+    ids, digests = work.once(_source_digests, tuple(work.inputs["sentences"].files("sentences")))
     sentence_ids = generations["sentence_id"].to_numpy()
     at = np.searchsorted(ids, sentence_ids).clip(max=max(len(ids) - 1, 0))
     is_sentence = ids[at] == sentence_ids if len(ids) else np.zeros(len(sentence_ids), dtype=bool)
     source = digests[at] if len(ids) else sentence_ids
     source_digests = pa.array(source, mask=~is_sentence)
     texts, answer_fault = _texts(generations, work.inputs["sentences"])
-    judged = _judged(generations, texts, answer_fault, source_digests, config, work)
+    judged = _judge(generations, texts, answer_fault, source_digests, config, work)
     good = pc.is_null(judged["reason"])
-    anchors, texts = _sides(generations, texts, work.inputs["sentences"])
+    anchors, texts = _anchors_and_texts(generations, texts, work.inputs["sentences"])
     chosen, accepted = generations.filter(good), judged.filter(good)
     candidates = {
         "candidate_id": accepted["candidate_id"],
@@ -129,7 +129,7 @@ def run(work: Work) -> None:
 
 
 def _texts(generations: pa.Table, sentences: Rows) -> tuple[pa.ChunkedArray, pa.Table]:
-    """The text by which each generation is judged, and the faults of a model's answers.
+    """The text of each generation that is judged, and the faults of a model's answers.
 
     Columns of the table: answer_fault (a reason) and answer_detail, null without a fault.
     """
@@ -161,12 +161,12 @@ def _texts(generations: pa.Table, sentences: Rows) -> tuple[pa.ChunkedArray, pa.
     return answers, pa.table(answer_fault, names)
 
 
-def _sides(
+def _anchors_and_texts(
     generations: pa.Table, answers: pa.ChunkedArray, sentences: Rows
 ) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
-    """The anchor of each candidate, null where it is its sentence, and its text.
+    """The anchor of each candidate (null: its sentence) and its text.
 
-    An answer that becomes the anchor has what was asked about as its text.
+    If an answer becomes the anchor, the text is what was asked about.
     """
     swapped = pc.fill_null(generations["as_anchor"], False)
     passages = generations["passage"]
@@ -178,7 +178,7 @@ def _sides(
     return pc.if_else(swapped, answers, passages), pc.if_else(swapped, sources, answers)
 
 
-def _judged(
+def _judge(
     generations: pa.Table,
     texts: pa.ChunkedArray,
     answer_fault: pa.Table,
@@ -187,8 +187,7 @@ def _judged(
     work: Work,
 ) -> pa.Table:
     """For each generation, in order: candidate_id, and reason (null for a candidate) with its
-    explanation. `source`: digest of the sentence that each one is about; `answer_fault`: from
-    `_texts`."""
+    explanation. source: digests of the generations' sentences; answer_fault: from `_texts`."""
     detail = generations["detail"].combine_chunks()
     columns = generations.select(
         [
@@ -205,14 +204,14 @@ def _judged(
     columns = columns.append_column("place", pa.array(np.arange(len(columns))))
     columns = columns.append_column("source_text", _source_texts(generations, config, work))
     with connection(work, threads=1) as db:
-        db.register("given", columns)
+        db.register("generations", columns)
         names = ("min_words", "max_words", "source_min_words", "refuse_contained")
         parameters = {name: getattr(config, name) for name in names}
         return db.sql(_JUDGED, params=parameters).to_arrow_table()
 
 
 def _source_texts(generations: pa.Table, config: ParseConfig, work: Work) -> pa.Array:
-    """The text of each generation's sentence where a rule reads it; else null."""
+    """The text of each generation's sentence if the config needs it; else null."""
     if config.source_min_words is None and not config.refuse_contained:
         return pa.nulls(len(generations), pa.string())
     table = work.inputs["sentences"].table("sentences", ["sentence_id", "text"])
@@ -227,8 +226,8 @@ _JUDGED = rf"""
         SELECT * REPLACE (CASE WHEN passage IS NULL THEN source ELSE
                 {_DIGEST.format("passage")} END AS source), {_DIGEST.format("text")} AS digest,
             {words_sql("text")} AS words, {words_sql("source_text")} AS source_words,
-            lower(text) AS said, lower(trim(source_text)) AS given_text
-        FROM given
+            lower(text) AS lower_text, lower(trim(source_text)) AS lower_source
+        FROM generations
     ), reasoned AS (
         SELECT *, CASE
             WHEN finish_reason = 'length' THEN 'cut_off'
@@ -240,7 +239,8 @@ _JUDGED = rf"""
             WHEN words > $max_words THEN 'too_long'
             WHEN source_words < $source_min_words THEN 'short_source'
             WHEN $refuse_contained AND relation IN ('keeps', 'alters')
-                AND (contains(given_text, left(said, -1)) OR contains(said, left(given_text, -1)))
+                AND (contains(lower_source, left(lower_text, -1))
+                    OR contains(lower_text, left(lower_source, -1)))
                 THEN 'contained'
             WHEN as_anchor AND model IS NULL AND contains(lower(passage), lower(text))
                 THEN 'contained'
@@ -272,7 +272,7 @@ _JUDGED = rf"""
     FROM judged ORDER BY place"""
 
 
-def _sources(work: Work, files: tuple[str, ...]) -> tuple[seeding.Ids, seeding.Ids]:
+def _source_digests(work: Work, files: tuple[str, ...]) -> tuple[seeding.Ids, seeding.Ids]:
     """Sorted sentence ids and the digests of their texts, 16 bytes a sentence."""
     with connection(work, threads=1) as db:
         query = f"""

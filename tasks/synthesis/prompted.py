@@ -15,18 +15,17 @@ from tercet.tasks.synthesis import asking
 from tercet.tasks.synthesis.methods import SynthesiseConfig
 from tercet.tasks.synthesis.synthesise import ALIGNED, NAME, generated
 
-# Stands for our own shots.
+# Names the shots that come with Tercet.
 BUILTIN = "builtin"
 
 
 def uses(config: SynthesiseConfig) -> tuple[object, ...]:
-    """The method, and what surrounds a prompt on its way to a model."""
+    """The method, and the module that puts a prompt into a request."""
     return (config.described, asking.WIRE)
 
 
 def externals(config: SynthesiseConfig) -> dict[str, Path]:
-    """The files of prompt and shots, whose content decides what is said, and those in the model's
-    settings.
+    """The files of prompt, shots and the model's settings.
 
     Raises Unusable for an invalid one, so that it is reported before anything runs.
     """
@@ -62,7 +61,7 @@ def template_of(config: SynthesiseConfig) -> templates.Template:
 def examples_of(
     config: SynthesiseConfig, template: templates.Template
 ) -> dict[str, list[templates.Example]]:
-    """What is shown before every question, by the kind of query; "" where there are no kinds.
+    """The examples shown before every question, by kind of query; the kind is "" without kinds.
 
     Raises Unusable for an invalid file.
     """
@@ -93,34 +92,36 @@ def run(work: Work) -> None:
     assert config.llm is not None
     template = template_of(config)
     sampling = asking.sampling_of(config.llm, config.params)
-    say(work, template, sampling, _shown(config, template))
+    ask_anchors(work, template, sampling, _shots(config, template))
 
 
 def asks(work: Work) -> Iterator[Request]:
-    """What the method would ask for one part; nothing is sent."""
+    """The requests that the method would make for one part; nothing is sent."""
     config: SynthesiseConfig = work.config
     assert config.llm is not None
     template, sampling = template_of(config), asking.sampling_of(config.llm, config.params)
-    shown = _shown(config, template)
-    for asked in generated(work):
-        yield from asking.requests(asked, config.method, work.seed, template, sampling, shots=shown)
+    shots = _shots(config, template)
+    for questions in generated(work):
+        yield from asking.requests(
+            questions, config.method, work.seed, template, sampling, shots=shots
+        )
 
 
-def _shown(config: SynthesiseConfig, template: templates.Template) -> asking.Shown:
+def _shots(config: SynthesiseConfig, template: templates.Template) -> asking.ShotsByKind:
     examples = examples_of(config, template)
     return {kind: tuple(one.shot for one in of_kind) for kind, of_kind in examples.items()}
 
 
-def say(
+def ask_anchors(
     work: Work,
     template: templates.Template | None,
     sampling: Sampling,
-    shown: asking.Shown = asking.NOTHING,
+    shots: asking.ShotsByKind = asking.NO_SHOTS,
 ) -> None:
-    """Asks about the anchors of one part; without a template with the bare sentences."""
+    """Asks about the anchors of one part; without a template the prompts are bare sentences."""
     method = work.config.described
-    for asked in generated(work):
-        asking.said(
+    for questions in generated(work):
+        asking.ask(
             work,
             method=method.name,
             purpose=method.purpose,
@@ -128,10 +129,10 @@ def say(
             checks=method.checks,
             unit=method.unit,
             as_anchor=method.as_anchor,
-            asked=asked,
+            questions=questions,
             template=template,
             sampling=sampling,
-            shots=shown,
+            shots=shots,
         )
 
 

@@ -1,6 +1,6 @@
-"""Stage `synthesise`: what one method generates from the anchors or passages, one artifact each.
+"""Stage `synthesise`: the texts that one method generates from anchors or passages.
 
-A method's version covers the module of its function and no other method's.
+Each method has its own artifact, whose version covers no other method's module.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -22,10 +22,10 @@ from tercet.tasks.stage import EachPart, Stage, Work, connection
 from tercet.tasks.synthesis.methods import SynthesiseConfig
 
 NAME = "synthesise"
-# Slots whose rows come from the same sentences, of the methods that read them.
+# Slots that some methods read, with rows of the same sentences.
 ALIGNED = ("mentions", "sentence_categories")
 
-# The columns that decide which rows are asked about, and those that generators see.
+# The columns that methods see, and those that decide which rows are asked about.
 _COLUMNS = {
     "sentences": [
         *("sentence_id", "text", "corpus", "doc_id", "paragraph", "position", "n_words", "split"),
@@ -49,26 +49,25 @@ def uses(config: SynthesiseConfig) -> tuple[Method]:
 def run(work: Work) -> None:
     """Emits the method's generations for the anchors of one part of the sentences.
 
-    Slots: sentences (the part), anchors; mentions, sentence_categories, graph and pool where the
-    method needs them. Of a method over passages: passages (the part), and every_passage where only
-    some are drawn or the method looks at all. A row at which the method fails is a reject with the
+    Slots: sentences (the part), anchors; mentions, sentence_categories, graph and pool if the
+    method needs them. For a method over passages: passages (the part), and every_passage if only
+    some are drawn or the method reads all. A row at which the method fails is a reject with the
     reason `error`.
     """
     method = work.config.described
-    for said in generated(work):
-        work.emit("generations", _generations(work, method, said))
+    for outputs in generated(work):
+        work.emit("generations", _generations(work, method, outputs))
 
 
 def generated(work: Work) -> Iterator[pa.Table]:
-    """What the method gives for the anchors of one part, or for its passages, as tables of
-    GENERATED or ASKED.
+    """The method's output for the anchors or passages of one part, as tables of GENERATED or ASKED.
 
     Raises as `run` does. No language model is asked.
     """
     config: SynthesiseConfig = work.config
     method = config.described
     params = method.params.model_validate(config.params)
-    read = _read(work)
+    read = _read_rows(work)
     mentions = None
     if "mentions" in method.needs:
         mentions = work.inputs["mentions"].table("mentions", _MENTIONS)
@@ -78,10 +77,10 @@ def generated(work: Work) -> Iterator[pa.Table]:
     replacements = None
     if method.open_graph is not None:
         # Rebuilding it for each part takes seconds.
-        replacements = work.once(_opened, method.open_graph)
+        replacements = work.once(_open_graph, method.open_graph)
     places = None
     if method.open_passages is not None:
-        places = work.once(_placed, method.open_passages)
+        places = work.once(_open_passages, method.open_passages)
     pool = _pool(work) if "pool" in method.needs else None
 
     def refuse(rows: pa.Table) -> Callable[[int, Exception], None]:
@@ -95,7 +94,7 @@ def generated(work: Work) -> Iterator[pa.Table]:
         rows = read.slice(start, stop - start)
         rows = rows.filter(pc.equal(rows["split"], "train")).combine_chunks()
         ids = rows["sentence_id"].to_numpy()
-        mask = _chosen(work, rows)
+        mask = _row_mask(work, rows)
         if config.corpora:
             mask &= np.isin(rows["corpus"].to_pylist(), config.corpora)
         if config.weight < 1:
@@ -103,26 +102,28 @@ def generated(work: Work) -> Iterator[pa.Table]:
             mask &= drawn < config.weight
         anchors = np.flatnonzero(mask)
         if len(anchors):
-            known = mentions
+            row_mentions = mentions
             if mentions is not None:
-                known = mentions.filter(pc.is_in(mentions["sentence_id"], rows["sentence_id"]))
+                row_mentions = mentions.filter(
+                    pc.is_in(mentions["sentence_id"], rows["sentence_id"])
+                )
             whole = MethodInput(
-                rows, anchors, known, replacements, pool, categories, places, config.language
+                rows, anchors, row_mentions, replacements, pool, categories, places, config.language
             )
             yield from isolated(anchors, _generator(method, params, work.seed, whole), refuse(rows))
         if not method.prompted:
             work.resources.progress(stop, len(read), method.each)
 
 
-def _read(work: Work) -> pa.Table:
+def _read_rows(work: Work) -> pa.Table:
     """The rows of one part; a passage's id is named sentence_id."""
     each = work.config.described.each
     rows = work.inputs[each].table(each, _COLUMNS[each])
     return rows.rename_columns(["sentence_id", *rows.column_names[1:]])
 
 
-def _chosen(work: Work, rows: pa.Table) -> npt.NDArray[np.bool_]:
-    """Which of these rows are anchors, or are among the passages that are asked about."""
+def _row_mask(work: Work, rows: pa.Table) -> npt.NDArray[np.bool_]:
+    """Which of these rows are anchors, or passages that are asked about."""
     if work.config.described.each == "sentences":
         return anchor_mask(rows, work.inputs["anchors"].table("anchors"), work.seed)
     if work.config.passages is None:
@@ -131,14 +132,14 @@ def _chosen(work: Work, rows: pa.Table) -> npt.NDArray[np.bool_]:
     return np.asarray(drawn <= work.once(_threshold, work.config.passages))
 
 
-def _threshold(work: Work, wanted: int) -> np.uint64:
-    """The largest draw of the passages of train that are asked about."""
+def _threshold(work: Work, count: int) -> np.uint64:
+    """The largest draw among the passages of train that are asked about."""
     every = work.inputs["every_passage"].table("passages", ["passage_id", "split"])
     ids = every.filter(pc.equal(every["split"], "train"))["passage_id"].to_numpy()
     drawn = seeding.draws(work.seed, _PASSAGES, ids)
-    if wanted >= len(drawn):
+    if count >= len(drawn):
         return np.uint64(2**64 - 1)
-    return np.uint64(np.partition(drawn, wanted - 1)[wanted - 1])
+    return np.uint64(np.partition(drawn, count - 1)[count - 1])
 
 
 def _generator(
@@ -159,43 +160,43 @@ def _windows(doc_ids: npt.NDArray[Any], rows: int) -> Iterator[tuple[int, int]]:
         start = stop
 
 
-def _generations(work: Work, method: Method, said: pa.Table) -> pa.Table:
+def _generations(work: Work, method: Method, outputs: pa.Table) -> pa.Table:
     """The rows of `GENERATIONS`, numbered within each sentence."""
-    rows = said.num_rows
-    raws: Sequence[str] = said["raw"].to_pylist()
+    rows = outputs.num_rows
+    raws: Sequence[str] = outputs["raw"].to_pylist()
     names = [method.name] * rows
-    generation = generation_ids(method.name, said["sentence_id"].to_numpy(), raws)
+    generation = generation_ids(method.name, outputs["sentence_id"].to_numpy(), raws)
     columns: dict[str, Any] = {
         "generation_id": pa.array(generation, pa.uint64()),
         "purpose": pa.array([method.purpose] * rows, pa.string()),
         "relation": pa.array([method.relation] * rows, pa.string()),
-        "sentence_id": said["sentence_id"],
+        "sentence_id": outputs["sentence_id"],
         "method": pa.array(names, pa.string()),
-        "raw": said["raw"],
+        "raw": outputs["raw"],
         "finish_reason": pa.array(["stop"] * rows, pa.string()),
         "n_tokens": pa.array([len(raw.split()) for raw in raws], pa.int32()),
-        "detail": said["detail"],
+        "detail": outputs["detail"],
     }
     if method.each == "passages":
-        read = _read(work)
-        at = pc.index_in(said["sentence_id"], read["sentence_id"].combine_chunks())
+        read = _read_rows(work)
+        at = pc.index_in(outputs["sentence_id"], read["sentence_id"].combine_chunks())
         columns["passage"] = read["text"].combine_chunks().take(at.combine_chunks())
         columns["as_anchor"] = pa.repeat(method.as_anchor, rows)
     arrays = [columns.get(f.name, pa.nulls(rows, f.type)) for f in GENERATIONS]
     return pa.Table.from_arrays(arrays, schema=GENERATIONS)
 
 
-def _placed(work: Work, open_passages: Callable[..., Any]) -> Any:
+def _open_passages(work: Work, open_passages: Callable[..., Any]) -> Any:
     return open_passages(work.inputs["every_passage"].batches("passages", ["source", "context"]))
 
 
-def _opened(work: Work, open_graph: Callable[..., Any]) -> Any:
+def _open_graph(work: Work, open_graph: Callable[..., Any]) -> Any:
     graph = work.inputs["graph"]
     return open_graph(graph.table("kg_nodes"), graph.batches("kg_edges"))
 
 
 def _pool(work: Work) -> Pool:
-    """The hash ring of all anchors, 24 bytes each; what is drawn from it is encoded anyway."""
+    """The hash ring of all anchors, 24 bytes each."""
     source, shares = work.inputs["pool"], work.inputs["anchors"].table("anchors")
     ids: list[npt.NDArray[np.uint64]] = []
     docs: list[npt.NDArray[np.uint64]] = []
@@ -212,17 +213,17 @@ def _pool(work: Work) -> Pool:
     return Pool(ring[order], sentence_ids[order], doc_ids[order], texts)
 
 
-def _texts(work: Work, wanted: seeding.Ids) -> list[str]:
+def _texts(work: Work, ids: seeding.Ids) -> list[str]:
     """The texts of sentences by id, in the order asked for."""
-    rows = pa.table({"place": pa.array(np.arange(len(wanted))), "sentence_id": pa.array(wanted)})
+    rows = pa.table({"place": pa.array(np.arange(len(ids))), "sentence_id": pa.array(ids)})
     with connection(work, threads=1) as db:
         db.register("wanted", rows)
         query = f"""
             SELECT w.place, any_value(s.text) AS text
             FROM wanted w JOIN {work.inputs["pool"].sql("sentences")} s USING (sentence_id)
             GROUP BY w.place ORDER BY w.place"""
-        found = db.sql(query).to_arrow_table()
-    return list(found["text"].to_pylist())
+        texts = db.sql(query).to_arrow_table()
+    return list(texts["text"].to_pylist())
 
 
 STAGE = Stage(

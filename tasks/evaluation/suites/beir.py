@@ -1,4 +1,4 @@
-"""Retrieval sets as folders in BEIR's layout: queries, documents, and who answers what.
+"""Retrieval sets as folders in BEIR's layout: queries, documents, and judgements.
 
 `corpus.jsonl` (`_id`, `title`, `text`), `queries.jsonl` (`_id`, `text`) and `qrels/SPLIT.tsv`
 (query, document, grade; or TREC's four columns), each plain or compressed.
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from tercet.tasks.evaluation.encoding import Encoded
 
 SUITE = "retrieval_sets"
-# What ranks the documents; the latter two stand behind the name of their set.
+# Ways to rank the documents; the latter two are appended to the name of their set.
 ENCODER, BM25, HYBRID = "encoder", "bm25", "hybrid"
 
-# Longer than any document, and than any judgement, in bytes.
+# Most bytes of a document, and of a judgement.
 _MAX_BYTES, _MAX_LINE = 1 << 26, 1 << 16
 _TREC = 4
 _ENDS = ("", *COMPRESSIONS)
-# How deep rankings go: as far as trec_eval looks by custom. Documents whose vectors are held.
+# Depth of rankings, as is usual with trec_eval; documents whose vectors are in memory at once.
 _DEPTH, _BLOCK = 1_000, 16_384
 
 
@@ -41,16 +41,16 @@ _DEPTH, _BLOCK = 1_000, 16_384
 class RetrievalTask(Task):
     """Queries to be answered from documents.
 
-    documents: title and text, as MTEB joins them. judged: for each query the grades by place in
-    `documents`; a judged document that is not there has a place below 0: it counts as relevant and
-    cannot be found, as trec_eval has it. absent: how many of those. unjudged: queries of
+    documents: title and text, joined as in MTEB. judged: for each query the grades by place in
+    `documents`; a judged document that is missing has a place below 0: as in trec_eval it counts as
+    relevant and cannot be found. absent: the number of such documents. unjudged: queries of
     `queries.jsonl` without a relevant document in this split, which are not asked.
-    units: where documents are ranked as the best of their pieces, the place of each piece's
-    document; `documents` are the pieces then, and `judged` has the places of their documents.
-    vectors: the documents' vectors, in blocks of any size, where they are made already.
-    passage_ids: of the documents, where they are passages of a run.
-    same_ids: for each query the place of the document under its own id, which its ranking leaves
-    out, or `NONE`; None where there is no such document.
+    units: if documents rank where their best piece does, the place of each piece's document;
+    `documents` are then the pieces, and `judged` has places of whole documents.
+    vectors: the documents' vectors, in blocks of any size, if they exist already.
+    passage_ids: of the documents, if they are passages of a run.
+    same_ids: for each query the place of the document with the query's id, which its ranking leaves
+    out, or `NONE`; None if there are no such documents.
     """
 
     name: str
@@ -103,7 +103,7 @@ class RetrievalTask(Task):
         ]
 
     def title_by(self, way: str) -> str:
-        """The task's name among the figures, where its documents are ranked this way."""
+        """The task's name among the figures, with documents ranked in this way."""
         by = "" if way == ENCODER else f" {way}"
         return self.name + by + self.title.removeprefix(self.name)
 
@@ -112,7 +112,7 @@ class RetrievalTask(Task):
         return rankings.measure(self.rank_units(ranking), self.judged)
 
     def rank_units(self, ranking: rankings.Places) -> rankings.Places:
-        """The ranking of what is judged, the documents or what they are pieces of."""
+        """The ranking of the judged units: the documents, or what they are pieces of."""
         if self.units is None:
             return ranking
         return rankings.first_of(ranking, np.array(self.units, dtype=np.int64))
@@ -146,7 +146,7 @@ class RetrievalTask(Task):
         return places[:, :_DEPTH], scores[:, :_DEPTH]
 
     def left_out(self) -> list[LeftOut]:
-        """Relevant documents that are not there, queries that have none."""
+        """Relevant documents that are missing, and queries without any."""
         notes: list[LeftOut] = []
         if self.absent:
             message = (
@@ -165,11 +165,11 @@ class RetrievalTask(Task):
 def find_retrieval_files(
     sets: Mapping[str, RetrievalSource], splits: Sequence[Split]
 ) -> dict[str, Path]:
-    """The files by what they are called among a stage's externals. Raises BadInput."""
+    """The files by their names among a stage's externals. Raises BadInput."""
     return {
         f"{SUITE}/{name}/{inside}": path
         for name, one in sets.items()
-        for split in _judged(one, splits)
+        for split in _judged_splits(one, splits)
         for inside, path in beir_files(Path(one.source).expanduser(), getattr(one, split)).items()
     }
 
@@ -177,19 +177,19 @@ def find_retrieval_files(
 def read_retrieval_sets(
     sets: Mapping[str, RetrievalSource], splits: Sequence[Split]
 ) -> list[RetrievalTask]:
-    """The queries of those of the splits that a set has, a task each, test before dev.
+    """A task for each split that a set has, test before dev.
 
     Raises: BadInput as `read_beir`, and for a set that has none of the splits.
     """
     return [
         read_beir(name, Path(one.source).expanduser(), split, getattr(one, split))
         for name, one in sets.items()
-        for split in _judged(one, splits)
+        for split in _judged_splits(one, splits)
     ]
 
 
-def _judged(one: RetrievalSource, splits: Sequence[Split]) -> list[Split]:
-    """Those of the splits whose judgements are there; if none are, the first, which is missed."""
+def _judged_splits(one: RetrievalSource, splits: Sequence[Split]) -> list[Split]:
+    """The splits that have judgements; if none has, the first, so that its file is reported."""
     order: Sequence[Split] = ("test", "dev")
     ordered = [split for split in order if split in splits]
     qrels = Path(one.source).expanduser() / "qrels"
@@ -204,7 +204,7 @@ def _judged(one: RetrievalSource, splits: Sequence[Split]) -> list[Split]:
 def beir_files(folder: Path, judgements: str) -> dict[str, Path]:
     """The three files of a set by their path in the folder, without the compression.
 
-    Raises: BadInput for one that is not there, and for one that is there twice.
+    Raises: BadInput for a missing file, and for one that exists twice.
     """
     files = {}
     for name in ("corpus.jsonl", "queries.jsonl", f"qrels/{judgements}.tsv"):
@@ -268,8 +268,8 @@ def read_beir(name: str, folder: Path, split: Split, judgements: str) -> Retriev
             f"None of the {len(relevant)} relevant documents of {qrels} is in {corpus}: their ids "
             "belong to another corpus.",
         )
-    # As BEIR has it: in Quora and ArguAna it is the query itself. One that is judged to answer has
-    # only its number in common with the query.
+    # As in BEIR, a document with the query's id is left out: in Quora and ArguAna it is the query
+    # itself. If it is judged relevant, the ids are equal by chance.
     same_ids = tuple(
         NONE if grades[query].get(place_of.get(query, NONE), 0) > 0 else place_of.get(query, NONE)
         for query in used
@@ -314,7 +314,7 @@ def _texts(path: Path, titled: bool) -> dict[str, str]:
 
 
 def _judgements(path: Path) -> Iterator[tuple[int, str, str, int]]:
-    """Line, query, document and grade of each judgement; blank lines are none."""
+    """Line, query, document and grade of each judgement, without blank lines and a header."""
     for line in lines(path, _MAX_LINE):
         cells = [cell.strip() for cell in line.text.split("\t")]
         if len(cells) == 1:

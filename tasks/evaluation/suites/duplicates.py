@@ -1,6 +1,6 @@
-"""Pairs of texts that say the same or do not: duplicates, paraphrases.
+"""Pairs of texts with a label: duplicates or paraphrases, or not.
 
-A file a task, `pairs/NAME.tsv`, `.csv`, `.jsonl` or `.parquet`, plain or compressed, with the
+One file per task, `pairs/NAME.tsv`, `.csv`, `.jsonl` or `.parquet`, plain or compressed, with the
 columns `sentence1`, `sentence2` and `label` (1 the same, 0 not).
 """
 
@@ -25,11 +25,11 @@ def read_task(root: Path, name: str) -> ScoredTask:
         neither 0 nor 1, and a file with pairs of one label only.
     """
     path = named_file(root, KIND.name, KIND.suffixes, name)
-    found: list[tuple[str, str, float]] = []
+    rows: list[tuple[str, str, float]] = []
     for where, values in checked_rows(path, _COLUMNS):
         first, second = (text_in(values, column, where) for column in _COLUMNS[:2])
-        found.append((first, second, _label(values.get("label"), where)))
-    labels = np.array([label for _, _, label in found])
+        rows.append((first, second, _label(values.get("label"), where)))
+    labels = np.array([label for _, _, label in rows])
     for label, what in ((1.0, "says the same (label 1)"), (0.0, "differs (label 0)")):
         if not (labels == label).any():
             raise BadInput(
@@ -37,7 +37,7 @@ def read_task(root: Path, name: str) -> ScoredTask:
                 f"{path} holds {len(labels)} pairs and none that {what}: average precision needs "
                 "both.",
             )
-    firsts, seconds, _ = zip(*found, strict=True)
+    firsts, seconds, _ = zip(*rows, strict=True)
     pairs = ScoredPairs(name, firsts, seconds, labels)
     return ScoredTask(name, "test", (pairs,), suite=KIND.name, metric="ap")
 

@@ -1,9 +1,9 @@
 """Cases of fact order: a sentence, a rewording of it, and the same sentence with a fact changed.
 
-An encoder has a case in order if the rewording is nearer to the sentence than the changed one. A
+A case is in order if the encoder puts the rewording nearer to the sentence than the changed one. A
 file (`.tsv`, `.csv`, `.jsonl` or `.parquet`, plain or compressed) has the columns `anchor`,
 `rewording`, `changed` and `kind` (of the change), and may have `split`: `dev` or `test`. Without
-that column all cases are of the test split.
+this column all cases are of the test split.
 """
 
 import re
@@ -34,13 +34,13 @@ SUITE = "fact_order"
 _TEXTS = ("anchor", "rewording", "changed")
 _NEEDED = (*_TEXTS, "kind")
 _SPLITS: tuple[Split, ...] = ("test", "dev")
-# Names of subsets with another meaning in the table `evaluations`.
-_TAKEN = ("all", "mean", "wmean", "dev", "test")
+# Names that subsets of the table `evaluations` use otherwise.
+_RESERVED = ("all", "mean", "wmean", "dev", "test")
 
 
 @dataclass(frozen=True)
 class OrderTask(Task):
-    """The cases of one split of a file, in its order; kinds: of each case's change."""
+    """The cases of one split of a file, in its order. kinds: the kind of each case's change."""
 
     name: str
     split: Split
@@ -70,12 +70,12 @@ class OrderTask(Task):
 
 
 def name_after(file: str) -> str:
-    """The name of a task whose file was given without one."""
+    """The task's name for a file given without one."""
     return re.sub(r"[^A-Za-z0-9_-]", "_", Path(file).name.split(".")[0]) or SUITE
 
 
 def find_case_files(files: Mapping[str, str]) -> dict[str, Path]:
-    """The files by what they are called among a stage's externals. Raises BadInput."""
+    """The files by their names among a stage's externals. Raises BadInput."""
     return {f"{SUITE}/{name}": _located(file) for name, file in files.items()}
 
 
@@ -116,7 +116,7 @@ def _cases(path: Path) -> dict[Split, list[tuple[str, str, str, str]]]:
             raise BadInput(
                 "bad_row", f"{where}: {', '.join(_TEXTS)} must be three different texts."
             )
-        if kind in _TAKEN:
+        if kind in _RESERVED:
             raise BadInput(
                 "bad_row", f"{where}: {kind!r} cannot be the name of a kind: take another."
             )

@@ -1,4 +1,4 @@
-"""Questions of one's own to the run's passages, as the stage `judgements` has found them."""
+"""Tasks of the user's own questions to the run's passages, from the table `judgements`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -15,18 +15,18 @@ from tercet.tasks.retrieval.passage_vectors import read_blocks
 from tercet.tasks.stage import BadInput
 
 _COLUMNS = ("passage_id", "doc_id", "corpus", "source", "context", "text")
-# What is ranked: which columns of `passages` tell one from another.
+# Units that are ranked, with the columns of `passages` that identify them.
 _UNITS = {"passage": ("passage_id",), "document": ("doc_id",), "file": ("corpus", "source")}
 
 
 def read_judged(
     inputs: Mapping[str, Rows], splits: Sequence[Split], name: str | None = None
 ) -> list[RetrievalTask]:
-    """The tasks of the table `judgements` in the slot of that name, if there is one.
+    """The tasks of the table `judgements` in the slot of this name, if there is one.
 
-    Each ranks all of `passages`, by the vectors in the slot `passage_vectors`, if there are any.
-    name: of one task, if only that is wanted.
-    Raises: BadInput where passages have no vectors.
+    Each ranks all of `passages`, by the vectors in the slot `passage_vectors`, if there is one.
+    name: reads only this task.
+    Raises: BadInput if some passages have no vectors.
     """
     if "judgements" not in inputs:
         return []
@@ -49,7 +49,7 @@ def read_judged(
 def judged_tasks(
     judgements: pa.Table, passages: pa.Table, splits: Sequence[Split], name: str | None = None
 ) -> list[RetrievalTask]:
-    """The same of these tables. Splits without a question are left out; test comes before dev."""
+    """The same from these tables. Splits without a question are left out; test comes before dev."""
     columns: dict[str, list[Any]] = {key: passages[key].to_pylist() for key in _COLUMNS}
     texts = tuple(map(passage_text, columns["context"], columns["text"]))
     places = {passage: place for place, passage in enumerate(columns["passage_id"])}
@@ -65,8 +65,7 @@ def judged_tasks(
             judged: dict[str, dict[int, int]] = {}
             for row in of_task:
                 grades, unit = judged.setdefault(row["query"], {}), units[places[row["passage_id"]]]
-                # Earlier versions did not write grades down.
-                grades[unit] = max(row.get("grade") or 1, grades.get(unit, 1))
+                grades[unit] = max(row["grade"], grades.get(unit, row["grade"]))
             pieces = None if of_task[0]["unit"] == "passage" else units
             retrieval = RetrievalTask(
                 task,
@@ -82,7 +81,7 @@ def judged_tasks(
 
 
 def _places(columns: Mapping[str, Sequence[Any]], unit: str) -> tuple[int, ...]:
-    """For each passage the place of what it is a piece of, counted as they come."""
+    """For each passage the place of the unit that it is a piece of, in order of appearance."""
     places: dict[tuple[Any, ...], int] = {}
     keys = zip(*(columns[column] for column in _UNITS[unit]), strict=True)
     return tuple(places.setdefault(key, len(places)) for key in keys)

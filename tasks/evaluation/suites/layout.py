@@ -1,4 +1,4 @@
-"""What the readers of all suites share: where a suite lies, its lines, their form, a digest."""
+"""Shared by the readers of all suites: a suite's place, its lines, their form, a digest."""
 
 import hashlib
 import re
@@ -21,7 +21,7 @@ _JOINED_END = re.compile(r"[^\s.?!][.?!]$")
 def suite_root(directory: Path) -> Path:
     """The directory that holds the sets: the given one, or `downstream` inside it.
 
-    Raises: BadInput when there is none of them.
+    Raises: BadInput if it holds no sets.
     """
     places = [directory, directory / "downstream", directory / "data" / "downstream"]
     for place in places:
@@ -40,7 +40,7 @@ def suite_root(directory: Path) -> Path:
 
 
 def needed(root: Path, names: Iterable[str]) -> dict[str, Path]:
-    """These files by their path inside the suite. Raises BadInput for one that is not there."""
+    """These files by their path inside the suite. Raises BadInput for a missing one."""
     paths = {name: root / name for name in names}
     for path in paths.values():
         if not path.is_file():
@@ -53,7 +53,7 @@ def needed(root: Path, names: Iterable[str]) -> dict[str, Path]:
 
 
 def lines(path: Path, fallback: str | None = None) -> list[str]:
-    """The lines of a file, cut at line feeds alone (a text may hold other separators).
+    """The lines of a file, cut at line feeds only, since a text may hold other separators.
 
     fallback: the encoding of a file that is not UTF-8; without it such a file is refused.
     """
@@ -72,9 +72,10 @@ def lines(path: Path, fallback: str | None = None) -> list[str]:
 
 
 def locate(file: str, what: str, holds: str) -> Path:
-    """A file of one's own, or `package:PACKAGE/FILE`, one inside an installed package.
+    """The user's own file, or `package:PACKAGE/FILE`, a file inside an installed package.
 
-    what: its rows, and the key that names it. Raises BadInput if it does not exist.
+    what: its rows, and the recipe's key that names it. holds: its columns, in words.
+    Raises BadInput if it does not exist.
     """
     path = file_path(file)
     if not path.is_file():
@@ -131,7 +132,7 @@ def text_in(values: Mapping[str, Any], column: str, where: str) -> str:
 
 
 def text_form(texts: Sequence[str]) -> str:
-    """What was done to the texts before: `raw`, `lower`, `tokenised` or `tokenised lower`.
+    """How the texts were preprocessed: `raw`, `lower`, `tokenised` or `tokenised lower`.
 
     Lower-cased when no letter is a capital; tokenised when most final stops stand alone.
     """
@@ -151,7 +152,7 @@ def content_digest(rows: Iterable[Sequence[str]]) -> str:
 
 
 def named_files(root: Path, folder: str, suffixes: Sequence[str]) -> dict[str, Path]:
-    """The files of a folder with one file per task, by name. Raises BadInput if one has two."""
+    """The files of a folder with one file per task, by task. Raises BadInput for a second one."""
     files: dict[str, Path] = {}
     for path in sorted((root / folder).glob("*")):
         stem = path.name
@@ -172,7 +173,7 @@ def named_files(root: Path, folder: str, suffixes: Sequence[str]) -> dict[str, P
 
 
 def named_file(root: Path, folder: str, suffixes: Sequence[str], name: str) -> Path:
-    """The file of one of these tasks. Raises BadInput if there is none."""
+    """The file of one such task. Raises BadInput if there is none."""
     files = named_files(root, folder, suffixes)
     if name not in files:
         names = f"; there are {', '.join(files)}" if files else ""

@@ -1,4 +1,4 @@
-"""What recipes name to measure an encoder on files of their own."""
+"""Settings of a recipe that measure an encoder on the user's own files."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -11,12 +11,12 @@ from tercet.tasks.stage import Config
 
 TaskName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]+$", max_length=80)]
 
-# Endings of tables, plain or compressed, as the readers of corpora have them, whose code would
-# otherwise be part of all that trains.
+# Endings of tables, plain or compressed, as in the readers of corpora. To import these would make
+# their code a part of every training's version.
 TABLES = (".csv", ".tsv", ".json", ".jsonl", ".parquet")
 COMPRESSIONS = (".gz", ".zst")
 
-# The column that parts the rows of a table, and what it may say of those that are measured.
+# The column with a row's split, and its values for rows that are measured.
 SPLIT = "split"
 SPLITS: Mapping[str, Split] = {
     "test": "test", "dev": "dev", "val": "dev", "valid": "dev", "validation": "dev",
@@ -24,7 +24,7 @@ SPLITS: Mapping[str, Split] = {
 
 
 class PairColumns(Config):
-    """The columns of the two texts and of their score, as those of a corpus of kind scored."""
+    """The columns of the two texts and of their score, named as for a corpus of kind scored."""
 
     anchor: str = Field(description="The first text")
     positive: str = Field(description="The second text")
@@ -47,8 +47,8 @@ class StsSet(Config):
 
     @model_validator(mode="before")
     @classmethod
-    def _file_alone(cls, given: Any) -> Any:
-        return {"source": given} if isinstance(given, str) else given
+    def _file_alone(cls, value: Any) -> Any:
+        return {"source": value} if isinstance(value, str) else value
 
 
 class RetrievalSource(Config):
@@ -66,8 +66,8 @@ class RetrievalSource(Config):
 
     @model_validator(mode="before")
     @classmethod
-    def _place_alone(cls, given: Any) -> Any:
-        return {"source": given} if isinstance(given, str) else given
+    def _place_alone(cls, value: Any) -> Any:
+        return {"source": value} if isinstance(value, str) else value
 
     @model_validator(mode="after")
     def _splits_of_a_folder(self) -> "RetrievalSource":

@@ -1,8 +1,7 @@
-"""Questions of one's own in a table, and what of the corpora's documents answers each.
+"""Reads the user's own questions from a table, with what answers each.
 
-A column holds the question, others name the file that answers it, or the row by its id, and some
-may quote the passage or grade the answer. A question may have several rows, and a row several
-answers: each adds what answers it.
+A column holds the question; others name the file that answers it, or a row by its id, or quote the
+passage, and may grade the answer. A question may have several rows, and a row several answers.
 """
 
 import ast
@@ -24,9 +23,9 @@ from tercet.tasks.evaluation.suites.own import SPLIT, SPLITS, RetrievalSource
 from tercet.tasks.rejects import SHOWN
 from tercet.tasks.stage import BadInput
 
-# Beside a file or a quote any other id is that of the question.
+# Beside a file or a quote, an id of another name is the question's own.
 _IDS = ("doc_id", "docid", "document_id")
-# How people call the columns, whatever the case, blanks and dashes being underscores.
+# Usual names of the columns, in lower case, with underscores for blanks and dashes.
 NAMES: Mapping[str, Sequence[str]] = {
     "question": ("question", "query", "questions", "queries"),
     "file": ("file", "filename", "file_name", "path", "source", "document", "page", "url"),
@@ -35,14 +34,14 @@ NAMES: Mapping[str, Sequence[str]] = {
     "grade": ("relevance", "grade", "score", "label", "relevant", "judgement", "judgment"),
     SPLIT: (SPLIT,),
 }
-# Judgements in words.
-_SAID = {
+# Grades of judgements in words.
+_GRADES = {
     "yes": 1, "y": 1, "true": 1, "relevant": 1, "positive": 1, "no": 0, "n": 0, "false": 0,
     "irrelevant": 0, "not relevant": 0, "not_relevant": 0, "negative": 0,
 }  # fmt: skip
-# What people write behind the names of several columns: `file2`, `file_2`, `File (2)`, `file.1`.
+# Numbers at the end of several columns' names: `file2`, `file_2`, `File (2)`, `file.1`.
 _NUMBER = re.compile(r"[\W_]*\d+\W*$")
-# Words of longer names, such as `Source file` and `user_question`, and what may not stand beside.
+# Words of longer names, such as `Source file` and `user_question`, and words that exclude a name.
 _ABOUT = frozenset(("id", "type", "kind", "date", "number", "count", "language"))
 _WORDS: Mapping[str, tuple[Set[str], Set[str]]] = {
     "question": ({"question", "query"}, _ABOUT),
@@ -51,17 +50,17 @@ _WORDS: Mapping[str, tuple[Set[str], Set[str]]] = {
         _ABOUT | {"title", "text"},
     ),
     "grade": ({"relevance", "relevant", "grade", "judgement", "judgment"}, _ABOUT),
-    # Where neither file nor quote says what answers: `Ticket-ID`.
+    # Read only if no file and no quote names the answer: `Ticket-ID`.
     "id": ({"id"}, {"question", "query"}),
 }
 _MAX_BYTES = 1 << 24
-_MOST = 1 << 31  # no grade
+_MOST = 1 << 31  # a larger number is not a grade
 
 
 class Question(NamedTuple):
-    """A question, and one thing that answers it.
+    """A question and one answer.
 
-    row: its number in the file. grade: how well it answers, not at all from 0 down.
+    row: its number in the file. grade: how well it answers; 0 or less: not at all.
     """
 
     row: int
@@ -74,7 +73,7 @@ class Question(NamedTuple):
 
 
 class Unusable(NamedTuple):
-    """A row that is left out, or that something is said of, and why."""
+    """A row that is left out or noted, and why."""
 
     row: int
     reason: str
@@ -86,7 +85,8 @@ class Unusable(NamedTuple):
 class Questions:
     """A table's rows of the splits dev and test.
 
-    columns: ours to those of the table. unread: of columns that look as if they should be read.
+    columns: from our names to the table's. unread: notes on columns that look as if they should be
+    read, but are not.
     """
 
     columns: Mapping[str, Sequence[str]]
@@ -103,7 +103,7 @@ def find_questions(source: str) -> Path:
 def read_questions(one: RetrievalSource) -> Questions:
     """The questions of a table.
 
-    Raises: BadInput where it lacks a column of questions, or any that says what answers them.
+    Raises: BadInput if it lacks a column of questions, or any column of answers.
     """
     path = find_questions(one.source)
     columns = _columns(path)
@@ -128,7 +128,7 @@ def read_questions(one: RetrievalSource) -> Questions:
             grades = next(iter(cells.get("grade", [])), None)
             grade = 1 if grades is None or unread else _grade(grades)
             assert grade is not None
-            answers = _together([cells.get(ours, []) for ours in ("file", "id", "quote")])
+            answers = _combine([cells.get(ours, []) for ours in ("file", "id", "quote")])
             question = fold(str(text))
             rows += [
                 Question(row.number, question, split, file, own_id, quote, grade)
@@ -148,18 +148,18 @@ def read_questions(one: RetrievalSource) -> Questions:
 
 
 def has_questions(path: Path) -> bool:
-    """Whether a column is called as one of questions. Raises BadInput for an unreadable table."""
+    """Whether a column has a name of questions. Raises BadInput for an unreadable table."""
     return _column("question", tables.columns_of(path, _MAX_BYTES)) is not None
 
 
 def readings(name: str) -> list[str]:
-    """What a file may be called by this name: the name, and the path of an address in a site."""
+    """The file names that a cell may mean: the cell itself, and the path of a web address."""
     path = re.split("[?#]", re.sub(r"^\w[\w+.-]*://[^/]*", "", name))[0]
     return list(dict.fromkeys((name, unquote(path).strip("/"))))
 
 
 def _labels(cell: object) -> list[str]:
-    """What stands in a cell, which may hold a list, or one as Python or JSON write it."""
+    """The entries of a cell, which may hold a list, also one written in Python or JSON."""
     if isinstance(cell, str) and cell.strip().startswith("[") and cell.strip().endswith("]"):
         with suppress(ValueError, SyntaxError, MemoryError, RecursionError):
             listed = ast.literal_eval(cell.strip())
@@ -170,8 +170,8 @@ def _labels(cell: object) -> list[str]:
     return [label for label in labels if label]
 
 
-def _together(cells: Sequence[list[str]]) -> Iterator[tuple[str | None, ...]]:
-    """The answers of a row: lists of one length belong together, each to each."""
+def _combine(cells: Sequence[list[str]]) -> Iterator[tuple[str | None, ...]]:
+    """The answers of a row: lists of equal length are paired, others combined in every way."""
     columns: list[list[str | None]] = [[*some] or [None] for some in cells]
     most = max(map(len, columns))
     if {len(some) for some in columns} <= {1, most}:
@@ -184,12 +184,12 @@ def _grade(cell: str) -> int | None:
     try:
         number = float(cell)
     except ValueError:
-        return _SAID.get(cell.lower())
+        return _GRADES.get(cell.lower())
     return int(number) if number.is_integer() and abs(number) < _MOST else None
 
 
 def _unread_grade(columns: Mapping[str, Sequence[str]], rows: Sequence[Row]) -> list[Unusable]:
-    """A sentence about the column of judgements if one of its values is none."""
+    """A note on the column of grades if one of its values is not a grade."""
     for name in columns.get("grade", ()):
         for row in rows:
             label = label_of(row.values.get(name))
@@ -200,7 +200,7 @@ def _unread_grade(columns: Mapping[str, Sequence[str]], rows: Sequence[Row]) -> 
 
 
 def _unread_files(columns: Mapping[str, Sequence[str]], header: Sequence[str]) -> list[Unusable]:
-    """What is said of columns that may name files, beside one that is read."""
+    """Notes on columns that may name files, beside the one that is read."""
     used = {column for some in columns.values() for column in some}
     others = [column for column in _by_word("file", header) if column not in used]
     detail = "the column {!r} is not read: call it `file2` if it names files, too"
@@ -210,7 +210,7 @@ def _unread_files(columns: Mapping[str, Sequence[str]], header: Sequence[str]) -
 
 
 def _columns(path: Path) -> dict[str, tuple[str, ...]]:
-    """The columns that are there, ours to the table's."""
+    """The columns of the table, from our names to the table's."""
     header = tables.columns_of(path, _MAX_BYTES)
     named = {ours: _column(ours, header) for ours in NAMES}
     columns: dict[str, tuple[str, ...]] = {
@@ -236,7 +236,7 @@ def _columns(path: Path) -> dict[str, tuple[str, ...]]:
 
 
 def _column(ours: str, header: Sequence[str]) -> str | None:
-    """The column by one of the names, else the only one by a word of its name."""
+    """The column with one of the usual names, else the only one whose name has a usual word."""
     named = {_plain(column): column for column in header}
     for name in (*NAMES[ours], *(f"{name}s" for name in NAMES[ours])):
         if name in named:

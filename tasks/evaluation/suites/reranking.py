@@ -1,4 +1,4 @@
-"""Queries with candidates that answer them and others that do not, in MTEB's form.
+"""Reranking: queries with candidates that answer them and candidates that do not, as in MTEB.
 
 `reranking/NAME.jsonl`, plain or compressed: each line an object with `query` (a text, or several
 of one meaning), `positive` and `negative` (lists of texts). Or a task of the package `mteb`, if
@@ -59,9 +59,9 @@ class RankedQuery:
 
 @dataclass(frozen=True)
 class RankedTask(Task):
-    """Queries to be answered; `skipped` are those without a positive or without a negative.
+    """Queries with their candidates. skipped: queries without a positive or without a negative.
 
-    Such queries have no ranking to speak of, and MTEB leaves them out as well.
+    There is nothing to rank for such queries; MTEB leaves them out as well.
     """
 
     name: str
@@ -112,9 +112,9 @@ def read_task(root: Path, name: str) -> RankedTask:
 def from_mteb(name: str) -> RankedTask:
     """A reranking task of the package `mteb`, by its name there (`AskUbuntuDupQuestions`).
 
-    Reads the two forms that tasks have had: rows of query, positive and negative, and (from mteb 2
-    on) queries and a corpus with the candidates of each query.
-    Raises: BadInput where the package is missing, has no such task, or its data are not available.
+    Reads both forms of tasks: rows of query, positive and negative, and (from mteb 2 on) queries
+    and a corpus with the candidates of each query.
+    Raises: BadInput if the package is missing, has no such task, or its data are not available.
     """
     task = _mteb_task(name)
     try:
@@ -133,9 +133,9 @@ def from_mteb(name: str) -> RankedTask:
 
 
 def mteb_revision(name: str) -> str:
-    """`PATH@REVISION` of the task's data set, which stands for its content in a fingerprint.
+    """`PATH@REVISION` of the task's data set, which represents its content in a fingerprint.
 
-    The package knows it without a network. Raises BadInput.
+    Read from the package, without a network. Raises BadInput.
     """
     dataset = _mteb_task(name).metadata.dataset
     return f"{dataset['path']}@{dataset['revision']}"
@@ -168,7 +168,7 @@ def _mteb_queries(task: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Place and values of each query of the splits that the task is evaluated on."""
     name, splits = task.metadata.name, list(task.metadata.eval_splits)
     for key, held in task.dataset.items():
-        # Until mteb 1: splits alone. Later: subsets (languages) of splits.
+        # mteb 1 has splits; later versions have subsets (languages), each with splits.
         parts = {key: held} if key in splits or not isinstance(held, Mapping) else held
         for split, data in parts.items():
             if split not in splits:

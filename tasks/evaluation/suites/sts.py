@@ -35,8 +35,8 @@ from tercet.tasks.stage import BadInput
 if TYPE_CHECKING:
     from tercet.tasks.evaluation.encoding import Encoded
 
-# The files of each year that SentEval scores. STS13's SMT came without its sentences, and STS12's
-# gs.ALL repeats the others: neither is a set of its own.
+# The files of each year that SentEval scores: without STS13's SMT, which came without sentences,
+# and STS12's gs.ALL, which repeats the others.
 _YEARS: dict[str, tuple[str, ...]] = {
     "STS12": ("MSRpar", "MSRvid", "SMTeuroparl", "surprise.OnWN", "surprise.SMTnews"),
     "STS13": ("FNWN", "headlines", "OnWN"),
@@ -62,12 +62,12 @@ class ScoredPairs:
 
 @dataclass(frozen=True)
 class ScoredTask(Task):
-    """One of the seven tasks, or a set of one's own, in one split; a year of STS has several parts.
+    """One of the seven STS tasks, or the user's own set, in one split; a year has several parts.
 
-    Also the pairs of `awareness`, whose scores are a teacher's cosines, and those of `pairs`, whose
-    scores are labels.
+    Also pairs of `awareness`, whose scores are a teacher's cosines, and of `pairs`, whose scores
+    are labels.
 
-    skipped: reason, detail and text of each row that cannot be used; the seven have none.
+    skipped: reason, detail and text of each unusable row; the seven tasks have none.
     """
 
     name: str
@@ -127,7 +127,7 @@ def read_task(root: Path, task: str, split: Split) -> ScoredTask | None:
     elif task == "SICK-R":
         parts = [_read_sick(*paths)]
     else:
-        # In turn the pairs of a file and their scores.
+        # Paths alternate between the pairs of a file and their scores.
         named = zip(_YEARS[task], paths[::2], paths[1::2], strict=False)
         parts = [_read_year_part(stem, source, gold) for stem, source, gold in named]
     return ScoredTask(task, split, tuple(parts)) if parts else None
@@ -166,10 +166,10 @@ def _read_year_part(stem: str, source: Path, gold: Path) -> ScoredPairs:
         )
     rows = []
     for number, (pair, score) in enumerate(zip(pairs, scores, strict=True), start=1):
-        found = columns(pair, 2, source, number)
+        cells = columns(pair, 2, source, number)
         if score.strip():
-            check_texts(found[:2], source, number)
-            rows.append((found[0], found[1], _score(score, 0, 5, gold, number)))
+            check_texts(cells[:2], source, number)
+            rows.append((cells[0], cells[1], _score(score, 0, 5, gold, number)))
     return _scored(gold, rows, stem)
 
 
@@ -185,13 +185,13 @@ def _read_stsb(path: Path) -> ScoredPairs:
 def _read_sick(path: Path) -> ScoredPairs:
     """Columns named by a header: sentence_A, sentence_B and relatedness_score, from 1 to 5."""
     header = (lines(path) or [""])[0].split("\t")
-    wanted = ("sentence_A", "sentence_B", "relatedness_score")
-    missing = [name for name in wanted if name not in header]
+    needed = ("sentence_A", "sentence_B", "relatedness_score")
+    missing = [name for name in needed if name not in header]
     if missing:
         raise BadInput(
             "missing_column", f"{path}, line 1: the header lacks the column {missing[0]}."
         )
-    a, b, score = (header.index(name) for name in wanted)
+    a, b, score = (header.index(name) for name in needed)
     rows = [
         (cells[a], cells[b], _score(cells[score], 1, 5, path, number))
         for number, cells in table_rows(path, len(header), (a, b), first=2)
@@ -199,9 +199,8 @@ def _read_sick(path: Path) -> ScoredPairs:
     return _scored(path, rows, path.stem)
 
 
-# The pairs of stage `awareness` as tasks: the teacher's cosines stand where others have scores.
-#
-# Apart from that stage, so that measuring an encoder depends on none of the rules behind the pairs.
+# Pairs of the stage `awareness` as tasks, with the teacher's cosines as scores. They are read here,
+# so that the version of an evaluation does not cover the rules that made the pairs.
 
 AWARENESS_KINDS = ("entity", "quantity")
 _AWARENESS_TASKS = (*AWARENESS_KINDS, "all")
@@ -209,9 +208,9 @@ _AWARENESS_COLUMNS = ["pair_id", "kind", "anchor", "text", "teacher_similarity"]
 
 
 def read_awareness(table: pa.Table) -> list[ScoredTask]:
-    """The tasks that the rows of `awareness_pairs` have pairs for, each in the order of pair_id.
+    """A task for each kind that `awareness_pairs` has, and `all`, each in the order of pair_id.
 
-    `all` has each pair of texts once, whatever the kinds that it stands for.
+    `all` has each pair of texts once, even if it is of both kinds.
     """
     rows = table.select(_AWARENESS_COLUMNS).sort_by("pair_id").to_pylist()
     by_kind = {kind: [row for row in rows if row["kind"] == kind] for kind in AWARENESS_KINDS}

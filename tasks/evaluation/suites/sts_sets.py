@@ -1,9 +1,9 @@
-"""Graded pairs of one's own: any table of two texts and a number on any scale.
+"""The user's own graded pairs: any table of two texts and a number on any scale.
 
-Columns are those that the recipe names, or those with the usual names of a corpus of kind scored,
-or the only two columns of texts and the only one of numbers. A column `split` may say `dev` (also
-`val`, `valid` or `validation`) or `test`; without it all pairs are of the test split. Rows that
-cannot be used are left out and counted.
+The columns are named in the recipe, or have the usual names of a corpus of kind scored, or are the
+only two columns of texts and the only one of numbers. A column `split` may hold `dev` (also `val`,
+`valid` or `validation`) or `test`; without it all pairs are of the test split. Unusable rows are
+left out and counted.
 """
 
 import re
@@ -25,23 +25,23 @@ from tercet.tasks.rejects import SHOWN
 from tercet.tasks.stage import BadInput
 
 SUITE = "sts_sets"
-# A rank correlation of two pairs is 1 or -1 whatever the encoder.
+# The rank correlation of two pairs is 1 or -1 for every encoder.
 FEWEST = 3
 
 Pair: TypeAlias = tuple[str, str, float]
 Skipped: TypeAlias = tuple[tuple[str, str, str], ...]
 
 _ORDER: Sequence[Split] = ("test", "dev")
-# Columns of numbers that are no scores: what pandas and data sets number their rows with.
+# Columns of numbers that are not scores, but row numbers of pandas and data sets.
 _NUMBERS = ("", "unnamed: 0", "id", "idx", "index", "pair_id")
 _DECIMAL_COMMA = re.compile(r"\s*[+-]?\d+,\d+\s*")
-# A column holds what more than this share of its filled cells holds.
+# The kind of a column is that of more than this share of its filled cells.
 _MOSTLY = 0.5
 _MAX_BYTES = 1 << 24
 
 
 def find_set_files(sets: Mapping[str, StsSet]) -> dict[str, Path]:
-    """The files by what they are called among a stage's externals. Raises BadInput."""
+    """The files by their names among a stage's externals. Raises BadInput."""
     return {f"{SUITE}/{name}": _located(one.source) for name, one in sets.items()}
 
 
@@ -54,11 +54,11 @@ def read_sets(
 ) -> list[ScoredTask]:
     """The pairs of these splits, one task for each set and split, test before dev.
 
-    sets: by the names of their tasks. required: they are to be measured, so that a set without a
-        pair in any of the splits, with fewer than three in one, or with a single score is an error.
+    sets: by the names of their tasks. required: a set without a pair in any of the splits, with
+        fewer than three in one, or with a single score is an error.
     Raises: BadInput for these, and for a file whose columns are not found.
     """
-    found = []
+    tasks = []
     for name, one in sets.items():
         pairs, skipped = _pairs(name, one)
         chosen = [split for split in _ORDER if split in splits and pairs[split]]
@@ -66,7 +66,7 @@ def read_sets(
             where = f" of split {' or '.join(splits)}" if any(pairs.values()) else ""
             raise BadInput(
                 "no_rows",
-                f"{one.source} has no pair{where} that can be used{_why(skipped)}: correct its "
+                f"{one.source} has no pair{where} that can be used{_reasons(skipped)}: correct its "
                 f"columns of texts, numbers or `{SPLIT}`, or measure another split.",
             )
         for split in chosen:
@@ -77,61 +77,60 @@ def read_sets(
                     fault = f"all {len(scores)} pairs of split {split} have the score {scores[0]:g}"
                 raise BadInput(
                     "no_rows",
-                    f"{one.source}: {fault}{_why(skipped)}; a rank correlation needs {FEWEST} or "
-                    "more, of different scores.",
+                    f"{one.source}: {fault}{_reasons(skipped)}; a rank correlation needs {FEWEST} "
+                    "or more, of different scores.",
                 )
             part = ScoredPairs(name, first, second, np.array(scores, dtype=np.float64))
-            found.append(ScoredTask(name, split, (part,), skipped, SUITE))
+            tasks.append(ScoredTask(name, split, (part,), skipped, SUITE))
             skipped = ()
-    return found
+    return tasks
 
 
 def describe_skipped(task: ScoredTask) -> str:
     """How many rows of the task's file were left out, and why."""
-    return f"{task.name}: {_why(task.skipped)[2:-1]}"
+    return f"{task.name}: {_reasons(task.skipped)[2:-1]}"
 
 
-def _why(skipped: Skipped) -> str:
+def _reasons(skipped: Skipped) -> str:
     if not skipped:
         return ""
     reasons = Counter(reason for reason, *_ in skipped).most_common()
     listed = ", ".join(f"{reason} {n:,}" for reason, n in reasons)
-    rows = "row" if len(skipped) == 1 else "rows"
-    return f" ({len(skipped):,} {rows} left out: {listed}; the first: {skipped[0][1]})"
+    return f" (left out: {listed}; the first: {skipped[0][1]})"
 
 
 def _pairs(name: str, one: StsSet) -> tuple[Mapping[Split, Sequence[Pair]], Skipped]:
-    """The usable pairs of each split, and the rows left out; those of other splits are neither."""
+    """The usable pairs of each split, and the rows left out; rows of other splits are ignored."""
     path = _located(one.source)
     header, names = _header(path)
     columns = _columns(path, name, one, header, names)
-    parting = next((name for name in header if _parts(name)), None)
-    wanted = [*columns.values(), *([] if parting is None else [parting])]
-    found: dict[Split, list[Pair]] = {"test": [], "dev": []}
+    split_column = next((name for name in header if _is_split(name)), None)
+    read_columns = [*columns.values(), *([] if split_column is None else [split_column])]
+    pairs: dict[Split, list[Pair]] = {"test": [], "dev": []}
     skipped = []
-    for row in tables.rows(path, _MAX_BYTES, wanted, names):
-        made = labelled_rows(SCORED, columns, row)
-        if not isinstance(made, list):
-            fault, text = made
+    for row in tables.rows(path, _MAX_BYTES, read_columns, names):
+        outcome = labelled_rows(SCORED, columns, row)
+        if not isinstance(outcome, list):
+            fault, text = outcome
             skipped.append((fault.reason, f"row {row.number}: {fault.detail}", text[:SHOWN]))
             continue
-        ((first, second, _, score, _),) = made
+        ((first, second, _, score, _),) = outcome
         assert second is not None
         assert score is not None
-        said = "test" if parting is None else row.values.get(parting, "test")
-        split = SPLITS.get(str(said).strip().lower())
+        split_name = "test" if split_column is None else row.values.get(split_column, "test")
+        split = SPLITS.get(str(split_name).strip().lower())
         if missing(first) or missing(second):
             detail = f"row {row.number}: a text stands for nothing"
             skipped.append(("missing_text", detail, f"{first} {second}"[:SHOWN]))
         elif split is not None:
-            found[split].append((first, second, score))
-    return found, tuple(skipped)
+            pairs[split].append((first, second, score))
+    return pairs, tuple(skipped)
 
 
 def _header(path: Path) -> tuple[list[str], list[str] | None]:
-    """The names of the columns; and once more, where the file has none and numbers stand for them.
+    """The columns' names, and whether they are numbers: the same again for a file without a header.
 
-    A number is no name: a first line with one is a row.
+    A first line that holds a number is a row, not a header.
     """
     named = tables.columns_of(path, _MAX_BYTES)
     if not any(number(name) is not None for name in named) or layout_of(SCORED, named):
@@ -143,22 +142,22 @@ def _header(path: Path) -> tuple[list[str], list[str] | None]:
 def _columns(
     path: Path, name: str, one: StsSet, header: Sequence[str], names: Sequence[str] | None
 ) -> dict[str, str]:
-    """The set's columns, ours to theirs."""
+    """The set's columns, from our names to the table's."""
     lacking = "two columns of texts and one of numbers, and no more of them"
     if one.columns is None:
         sample = list(islice(tables.rows(path, _MAX_BYTES, None, names), tables.SAMPLE_ROWS))
-        found = layout_of(SCORED, header) or _by_content(header, sample)
-        if found is None and any(_with_comma(name, sample) for name in header):
+        columns = layout_of(SCORED, header) or _by_content(header, sample)
+        if columns is None and any(_with_comma(name, sample) for name in header):
             raise BadInput(
                 "bad_row", f"{path} writes numbers with a comma: write them with a decimal point."
             )
     else:
-        found = one.columns.model_dump()
-        absent = [theirs for theirs in found.values() if theirs not in header]
+        columns = one.columns.model_dump()
+        absent = [theirs for theirs in columns.values() if theirs not in header]
         if absent:
-            found, lacking = None, f"the column {absent[0]!r}"
-    if found is not None:
-        return found
+            columns, lacking = None, f"the column {absent[0]!r}"
+    if columns is not None:
+        return columns
     listed = ", ".join(map(repr, header)) or "none"
     raise BadInput(
         "missing_column",
@@ -170,37 +169,37 @@ def _columns(
 
 def _with_comma(name: str, sample: Sequence[tables.Row]) -> bool:
     cells = [row.values.get(name) for row in sample]
-    return _share(cells, [_DECIMAL_COMMA.fullmatch(str(cell)) is not None for cell in cells])
+    return _mostly(cells, [_DECIMAL_COMMA.fullmatch(str(cell)) is not None for cell in cells])
 
 
-def _parts(name: str) -> bool:
+def _is_split(name: str) -> bool:
     return name.strip().lower() == SPLIT
 
 
 def _by_content(header: Sequence[str], sample: Sequence[tables.Row]) -> dict[str, str] | None:
-    """The only two columns of texts and the only one of numbers, if that is what there is."""
+    """The only two columns of texts and the only one of numbers; None if there are others."""
     texts, spaced, numbers = [], [], []
     for name in header:
-        if _parts(name):
+        if _is_split(name):
             continue
         cells = [row.values.get(name) for row in sample if row.fault is None]
         cells = [cell for cell in cells if not missing(cell)]
         if not cells:
             continue
-        if _share(cells, [number(c) is not None for c in cells]):
+        if _mostly(cells, [number(c) is not None for c in cells]):
             numbers.append(name)
-        elif _share(cells, [isinstance(c, str) for c in cells]):
+        elif _mostly(cells, [isinstance(c, str) for c in cells]):
             texts.append(name)
-            if _share(cells, [" " in str(c).strip() for c in cells]):
+            if _mostly(cells, [" " in str(c).strip() for c in cells]):
                 spaced.append(name)
     if len(numbers) > 1:
         numbers = [name for name in numbers if name.strip().lower() not in _NUMBERS]
-    # Names of genres and files have no spaces.
+    # Other columns of texts, such as genres and files, have no spaces in their cells.
     pair = texts if len(texts) == 2 else spaced
     if len(pair) != 2 or len(numbers) != 1:
         return None
     return {"anchor": pair[0], "positive": pair[1], "label": numbers[0]}
 
 
-def _share(cells: Sequence[object], those: Sequence[bool]) -> bool:
-    return sum(those) > _MOSTLY * len(cells)
+def _mostly(cells: Sequence[object], hits: Sequence[bool]) -> bool:
+    return sum(hits) > _MOSTLY * len(cells)

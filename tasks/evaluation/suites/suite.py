@@ -11,7 +11,7 @@ from tercet.tasks.evaluation.suites.task import Kind, Task
 from tercet.tasks.stage import BadInput
 
 KINDS: Sequence[Kind] = (sts.KIND, transfer.KIND, reranking.KIND, duplicates.KIND)
-# What stands for several tasks. The last three depend on the files that a suite holds.
+# Names of several tasks. The last three depend on the files that a suite holds.
 GROUPS = (*(kind.name for kind in KINDS), "all")
 _OPEN = (*(kind.name for kind in KINDS if kind.paths is None), "all")
 _NAMED = tuple(task for kind in KINDS for task in kind.tasks)
@@ -19,22 +19,24 @@ _PREFIXES = (*(f"{kind.name}:" for kind in KINDS if kind.paths is None), MTEB)
 
 
 def task_names(names: Sequence[str]) -> tuple[str, ...]:
-    """The tasks asked for, each once, in the order of the literature; none means the STS seven.
+    """The requested tasks, each once, in the order of the literature; none means the STS seven.
 
-    `sts` and `transfer` become their seven. `reranking`, `pairs` and `all` stay, since what they
-    are depends on the files: all that the suite holds of that kind, or of any. Single files are
+    `sts` and `transfer` become their seven tasks. `reranking`, `pairs` and `all` stay, since they
+    mean all tasks of that kind, or of any, that the suite has files of. Single files are
     `reranking:NAME` and `pairs:NAME`, tasks of the package mteb `mteb:NAME`.
-    Raises: BadInput for a name that is none of them.
+    Raises: BadInput for any other name.
     """
     for name in names:
-        prefixed = any(name.startswith(p) and _is_plain(name.removeprefix(p)) for p in _PREFIXES)
+        prefixed = any(
+            name.startswith(p) and _is_file_name(name.removeprefix(p)) for p in _PREFIXES
+        )
         if name not in (*_NAMED, *GROUPS) and not prefixed:
             raise BadInput(
                 "unknown_name",
                 f"There is no task {name!r} to evaluate on: choose {', '.join(GROUPS)}, or some of "
                 f"{', '.join(_NAMED)}, or {', '.join(p + 'NAME' for p in _PREFIXES)}.",
             )
-    # The four of reranking may have the prefix that other files there need.
+    # The four reranking tasks may have the prefix that other files in their folder need.
     plain = {f"{reranking.FOLDER}:{name}": name for name in reranking.RERANKING_TASKS}
     chosen = {plain.get(name, name) for name in names}
     if not chosen or "sts" in chosen:
@@ -46,9 +48,9 @@ def task_names(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def resolve(directory: Path, names: Sequence[str], splits: Sequence[Split]) -> tuple[str, ...]:
-    """The same with `reranking`, `pairs` and `all` replaced by what the directory holds.
+    """The same, with `reranking`, `pairs` and `all` replaced by the tasks in the directory.
 
-    Raises: BadInput for a group of which nothing is there.
+    Raises: BadInput for a group without any.
     """
     names = task_names(names)
     if all(name.startswith(MTEB) for name in names):
@@ -77,19 +79,19 @@ def suite_files(
 ) -> dict[str, Path]:
     """The files that these tasks read, by their path inside the suite.
 
-    Only STS-B and SICK-R have a split besides `test`. Raises: BadInput for a file not there.
+    Only STS-B and SICK-R have a split besides `test`. Raises: BadInput for a missing file.
     """
     files: dict[str, Path] = {}
-    for kind, name, read_splits in _chosen(directory, names, splits):
+    for kind, name, read_splits in _find_tasks(directory, names, splits):
         if read_splits and not name.startswith(MTEB):
             files |= kind.files(suite_root(directory), name, read_splits)
     return files
 
 
 def revisions(names: Sequence[str]) -> dict[str, str]:
-    """What stands for the content of each `mteb:` task: its data set and revision.
+    """The data set and revision of each `mteb:` task, which represent its content.
 
-    The package knows them without a network. Raises: BadInput where it is not installed.
+    Read from the package, without a network. Raises: BadInput if it is not installed.
     """
     mteb_tasks = [name for name in task_names(names) if name.startswith(MTEB)]
     return {name: reranking.mteb_revision(name.removeprefix(MTEB)) for name in mteb_tasks}
@@ -100,11 +102,11 @@ def read_suite(
 ) -> list[Task]:
     """The tasks, each with its texts, kind by kind.
 
-    Raises: BadInput that names file and line of what cannot be used; and where none of the tasks
-        has one of the splits.
+    Raises: BadInput that names file and line of what cannot be used, and if none of the tasks has
+        one of the splits.
     """
     suite_files(directory, names, splits)
-    chosen = list(_chosen(directory, names, splits))
+    chosen = list(_find_tasks(directory, names, splits))
     local = any(not name.startswith(MTEB) for _, name, read_splits in chosen if read_splits)
     root = suite_root(directory) if local else directory
     tasks = [
@@ -125,11 +127,11 @@ def read_suite(
     return tasks
 
 
-def _chosen(
+def _find_tasks(
     directory: Path, names: Sequence[str], splits: Sequence[Split]
 ) -> Iterator[tuple[Kind, str, list[Split]]]:
-    """The kind of each task, its name there, and those of the splits that its kind has."""
-    # Tasks of mteb come after the files of their kind.
+    """The kind of each task, its name within the kind, and the splits that the kind has."""
+    # Tasks of mteb come last.
     for name in sorted(resolve(directory, names, splits), key=lambda name: name.startswith(MTEB)):
         prefix, _, rest = name.partition(":")
         for kind in KINDS:
@@ -139,6 +141,6 @@ def _chosen(
             yield reranking.KIND, name, [split for split in splits if split == "test"]
 
 
-def _is_plain(name: str) -> bool:
-    """Whether it can be the name of a file in a folder, and not of one elsewhere."""
+def _is_file_name(name: str) -> bool:
+    """Whether it can only be the name of a file in the folder itself."""
     return bool(name) and not name.startswith(".") and not set(name) & set("/\\")

@@ -1,7 +1,7 @@
-"""What an encoder is measured on, and what it scores there.
+"""Tasks to measure an encoder on, and its scores.
 
-A kind of tasks is a module with a class of them and functions that read them. Those of a suite's
-directory are listed in `suite.py`.
+A kind of tasks is a module with a class and functions that read it. `suite.py` lists the kinds of a
+suite's directory.
 """
 
 from abc import ABC, abstractmethod
@@ -36,7 +36,7 @@ LeftOut: TypeAlias = tuple[str, str, str | None]
 
 @dataclass(frozen=True)
 class Data:
-    """Where a figure comes from; recorded with it."""
+    """The data behind a figure; recorded with it."""
 
     suite: str
     task: str
@@ -48,9 +48,9 @@ class Data:
 class Part:
     """The values of one file: cosines, rights and wrongs (1 and 0), or average precisions.
 
-    gold: the human judgement, where the figure compares with it.
-    anchors: ids of the texts that several items may share; these are then resampled together.
-    queries: ids of the queries' texts, where each item is a query.
+    gold: the human judgement, if the figure compares with it.
+    anchors: ids of texts that several items may share; these items are resampled together.
+    queries: ids of the queries' texts, if each item is a query.
     """
 
     subset: str
@@ -66,9 +66,9 @@ class Scores:
 
     metric: `spearman` and `ap` compare values with gold; any other is the mean of the values.
     labels: the true classes (0 and 1) of a two-class task that also has an F1.
-    averaged: it is one of those that the group's average is made of.
-    fixed: no encoder changes it, so that it has no gain.
-    ranking: the documents by place, best first, of shape (queries, depth), where they are ranked.
+    averaged: whether it is part of its group's average.
+    fixed: whether it is the same for every encoder, so that it has no gain.
+    ranking: places of the documents, best first, of shape (queries, depth), if they are ranked.
     """
 
     data: Data
@@ -81,7 +81,7 @@ class Scores:
 
 
 class Task(ABC):
-    """Texts with what is known of them. suite: its kind, as in the table `evaluations`."""
+    """Texts with judgements. suite: its kind, as in the table `evaluations`."""
 
     suite: str
     name: str
@@ -89,7 +89,7 @@ class Task(ABC):
 
     @property
     def title(self) -> str:
-        """The task's name among the figures; those of `awareness` are all of dev."""
+        """The task's name among the figures, with ` dev` for dev; all of `awareness` are of dev."""
         plain = self.split == "test" or self.suite == "awareness"
         return self.name if plain else f"{self.name} {self.split}"
 
@@ -109,11 +109,11 @@ class Task(ABC):
     def scores(self, encoded: "Encoded") -> list[Scores]:
         """One value per pair, query or example.
 
-        Raises: BadInput that names the task, where the encoder cannot be scored on it.
+        Raises: BadInput that names the task, if the encoder cannot be scored on it.
         """
 
     def left_out(self) -> list[LeftOut]:
-        """What was left out of its files."""
+        """Rejects: the rows of its files that were left out."""
         return []
 
     def data(self) -> Data:
@@ -130,7 +130,7 @@ def cosines(encoded: "Encoded", first: Sequence[str], second: Sequence[str]) -> 
 def distinct_cosines(
     encoded: "Encoded", first: Sequence[str], second: Sequence[str], what: str
 ) -> Floats:
-    """The same. what: is to be computed of them. Raises BadInput if all cosines are the same."""
+    """The same. what: the figure to compute. Raises BadInput if all cosines are the same."""
     values = cosines(encoded, first, second)
     if len(values) > 1:
         check_spread(float(np.ptp(values)), what, f"{len(values)} pairs")
@@ -138,7 +138,7 @@ def distinct_cosines(
 
 
 def check_spread(spread: float, what: str, of: str) -> None:
-    """Raises BadInput where similarities do not differ."""
+    """Raises BadInput if similarities do not differ."""
     if spread <= TIE:
         raise BadInput(
             "damaged",
@@ -152,10 +152,11 @@ class Kind:
     """A kind of tasks in a suite's directory.
 
     tasks: those of the literature, in its order; if all are measured, their average is a figure.
-    read: a task by its name, from the suite's root, in one of `splits`; None if it lacks that.
-    paths: the files of a task in some splits, inside the suite. Without it a task is one file in a
-        folder with the kind's name, whose name ends in one of `suffixes`; any may lie there, and
-        those that are not of the literature are called `KIND:NAME`.
+    read: reads a task by its name, from the suite's root, in one of `splits`; None if the task
+        lacks this split.
+    paths: the files of a task in some splits, inside the suite. Without it, each file in the folder
+        with the kind's name is a task, if its name ends in one of `suffixes`; tasks that are not of
+        the literature are called `KIND:NAME`.
     """
 
     name: str
@@ -181,7 +182,7 @@ class Kind:
         return [*ordered, *(f"{self.name}:{name}" for name in named if name not in ordered)]
 
     def _is_there(self, root: Path, name: str, splits: Sequence[Split]) -> bool:
-        """Whether a file of the task is there, or the folder of a year of STS, which lacks some."""
+        """Whether a file of the task exists, or the folder of a year of STS, even if incomplete."""
         assert self.paths is not None
         files = [root / path for path in self.paths(name, splits)]
         of_year = any(f.parent.name.startswith(f"{name}-") and f.parent.is_dir() for f in files)

@@ -1,9 +1,8 @@
 """SentEval's seven transfer tasks: texts with a label, for a classifier on frozen vectors.
 
 One file per class (MR, CR, SUBJ, MPQA), `sentence TAB label` (SST-2), `LABEL:fine question` (TREC),
-and a table of pairs (MRPC). As in SentEval white space becomes single blanks. Files that may hold
-single-byte characters are read as UTF-8 and, where they are not, as latin-1, which is what SentEval
-reads them as.
+and a table of pairs (MRPC). As in SentEval, white space becomes single blanks, and files that are
+not UTF-8 are read as latin-1 where SentEval does so.
 """
 
 from collections import Counter
@@ -48,17 +47,17 @@ _FILES: dict[str, tuple[str, ...]] = {
     "MRPC": ("MRPC/msr_paraphrase_train.txt", "MRPC/msr_paraphrase_test.txt"),
 }
 _TWO_CLASSES = ("0", "1")
-# In the order of SentEval's numbers for them, which decide between questions of one length.
+# In the order of SentEval's numbers, by which questions of equal length are sorted.
 _TREC_CLASSES = ("DESC", "ENTY", "ABBR", "HUM", "LOC", "NUM")
 _LATIN = "latin-1"
-# What SentEval's examples put in place of a line without words; CR and MPQA have some.
+# SentEval's replacement for a line without words, which CR and MPQA have.
 _EMPTY = "."
 
 TRANSFER_TASKS = tuple(_FILES)
 # SentEval also reports the F1 of this task.
 _WITH_F1 = "MRPC"
 
-# So many of a class that each of ten folds has one, and each of ten folds of nine of them as well.
+# Fewest examples of a class, so that each of ten folds has one, and so do ten folds of nine folds.
 _LEAST = 12
 
 
@@ -86,9 +85,9 @@ class Examples:
 
 @dataclass(frozen=True)
 class LabelledTask(Task):
-    """One of the seven; `classes` are the names of the labels 0, 1, …
+    """One of the seven tasks. classes: the names of the labels 0, 1, …
 
-    What it comes with decides the protocol: `train` alone is judged by nested folds.
+    The parts that a task has decide the protocol: `train` alone is judged by nested folds.
     """
 
     name: str
@@ -119,11 +118,11 @@ class LabelledTask(Task):
         return content_digest(rows)
 
     def outcome(self, vectors: Callable[[Sequence[str]], Any]) -> probe.Outcome:
-        """By SentEval's protocol: the prediction for each of `judged`, in its order.
+        """The prediction for each example of `judged`, in order, by SentEval's protocol.
 
-        vectors: the vectors of some texts, (texts, d), dense or sparse, as the model gives them;
-            SentEval does not bring them to length one.
-        Raises: BadInput that names the task where no classifier can be fitted.
+        vectors: gives the vectors of texts, (texts, d), dense or sparse, as the model gives them;
+            SentEval does not normalise them.
+        Raises: BadInput that names the task, if no classifier can be fitted.
         """
         samples: list[Any] = []
         for part in (self.train, self.dev, self.test):
@@ -143,9 +142,9 @@ class LabelledTask(Task):
 
     def scores(self, encoded: "Encoded") -> list[Scores]:
         """Right or wrong on each example, by a classifier on the model's own vectors."""
-        found = self.outcome(encoded.own)
-        labels = found.labels if self.name == _WITH_F1 else None
-        parts = (Part("all", found.right),)
+        outcome = self.outcome(encoded.raw)
+        labels = outcome.labels if self.name == _WITH_F1 else None
+        parts = (Part("all", outcome.right),)
         return [Scores(self.data(), "accuracy", parts, labels, averaged=True)]
 
 
@@ -165,20 +164,20 @@ def read_task(root: Path, task: str) -> LabelledTask:
 
 
 def _read_two_files(paths: Sequence[Path]) -> Examples:
-    """A file a class; SentEval has class 1 first. A line without words is an example too."""
+    """One file per class; SentEval has class 1 first. A line without words is an example too."""
     texts: list[str] = []
     labels: list[int] = []
     for label in (1, 0):
-        found = [_blanks(line) or _EMPTY for line in lines(paths[label], _LATIN)]
-        whole = sum(text != _EMPTY for text in found)
+        class_texts = [_single_spaced(line) or _EMPTY for line in lines(paths[label], _LATIN)]
+        whole = sum(text != _EMPTY for text in class_texts)
         if whole < _LEAST:
             raise BadInput(
                 "no_rows",
                 f"{paths[label]} holds {whole} sentences: a class needs {_LEAST} at least, so that "
                 "each fold has one.",
             )
-        texts += found
-        labels += [label] * len(found)
+        texts += class_texts
+        labels += [label] * len(class_texts)
     return Examples(tuple(texts), np.array(labels, dtype=np.int64))
 
 
@@ -209,7 +208,7 @@ def _read_mrpc(path: Path) -> Examples:
     return _examples(path, rows, _TWO_CLASSES)
 
 
-# With the classes that the training examples must have, and so many of each.
+# Readers, with the classes that the training examples must have, and how many of each.
 _READERS: dict[str, tuple[Callable[[Path], Examples], tuple[str, ...], int]] = {
     "SST-2": (_read_sst, _TWO_CLASSES, 1),
     "TREC": (_read_trec, _TREC_CLASSES, _LEAST),
@@ -231,7 +230,7 @@ def _examples(path: Path, rows: Sequence[tuple[Any, ...]], classes: Sequence[str
                 f"{', '.join(classes)}.",
             )
         labels.append(classes.index(label.strip()))
-        sides.append([_blanks(text) for text in texts])
+        sides.append([_single_spaced(text) for text in texts])
     first, *second = map(tuple, zip(*sides, strict=True))
     return Examples(first, np.array(labels, dtype=np.int64), *second)
 
@@ -247,7 +246,7 @@ def _check_classes(path: Path, train: Examples, classes: Sequence[str], least: i
             )
 
 
-def _blanks(text: str) -> str:
+def _single_spaced(text: str) -> str:
     return " ".join(text.split())
 
 

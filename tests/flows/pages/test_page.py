@@ -120,7 +120,7 @@ def labels(spec: charts.Spec) -> list[str]:
 
 
 def test_numbers_at_an_axis_are_written_out() -> None:
-    row: dict[str, Any] = {"name": "recall", "said": "", "clear": True}
+    row: dict[str, Any] = {"name": "recall", "label": "", "clear": True}
     gains = [{**row, "gain": 50.0, "low": 0.0, "high": 100.0}]
     assert "+100" in labels(charts.intervals(gains, title="gain"))
     log = [{"step": step, "loss": 1.0, "who": "run"} for step in (0, 1_000, 12_000)]

@@ -41,7 +41,7 @@ def test_false_pairs_of_both_models(whole: tuple[Subject, ...]) -> None:
 def test_densities_have_a_hill_for_each_score(whole: tuple[Subject, ...]) -> None:
     before, after = of(pairs.density(whole), Chart)
     assert {row["gold"] for row in before.spec["data"]["values"]} == set(range(6))
-    peaks = {row["said"]: row["x"] for row in before.spec["layer"][1]["data"]["values"]}
+    peaks = {row["label"]: row["x"] for row in before.spec["layer"][1]["data"]["values"]}
     assert peaks["0"] == pytest.approx(0.1, abs=0.02)
     assert peaks["4"] == pytest.approx(0.74, abs=0.02)
     # A density: its area is one.

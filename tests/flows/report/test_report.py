@@ -8,7 +8,7 @@ from report_sections import table
 from report_store import measured as measured_rows
 from report_store import write_run
 
-from tercet.flows.report.report import compare_verdicts, difference, keys
+from tercet.flows.report.report import compare_keys, compare_verdicts, difference
 from tercet.flows.results.subject import Subject, open_runs
 from tercet.storage.store import open_store
 
@@ -36,7 +36,7 @@ def test_a_handful_of_queries_tells_no_runs_apart(tmp_path: Path) -> None:
 def test_two_runs_differ_by_their_means(both: tuple[Subject, ...]) -> None:
     rows = table(difference(*both))
     assert rows[0][:4] == ["document pairs test, recall@1", "65.00", "65.00", "+0.00"]
-    assert table(keys(*both))[-1] == ["select.negative_max", "0.97", "0.9"]
+    assert table(compare_keys(*both))[-1] == ["select.negative_max", "0.97", "0.9"]
 
 
 def ranked(seed: int, first: int, gain: float) -> dict[str, list[dict[str, Any]]]:

@@ -14,14 +14,22 @@ from report_store import measured as measured_rows
 from report_store import trained as trained_rows
 
 from tercet.flows.pages.blocks import Chart, Items, Note, Table, Tabs
-from tercet.flows.report import background, examples, made, measured, projection, report, trained
+from tercet.flows.report import (
+    background,
+    examples,
+    figures,
+    projection,
+    report,
+    synthesis,
+    training,
+)
 from tercet.flows.results.subject import Subject, open_runs
 from tercet.storage.runs import end_run, record_step, start_run
 from tercet.storage.store import open_store
 
 
 def test_the_funnel_counts_what_the_tables_hold(whole: tuple[Subject, ...]) -> None:
-    (chart,) = of(made.funnel(whole), Chart)
+    (chart,) = of(synthesis.funnel(whole), Chart)
     values = {row["what"]: row["rows"] for row in chart.spec["data"]["values"]}
     # Positives are taken of even anchors, negatives of every third one: triplets of every sixth.
     assert values == {
@@ -37,7 +45,7 @@ def test_the_funnel_counts_what_the_tables_hold(whole: tuple[Subject, ...]) -> N
 
 
 def test_reasons_are_counted_and_told(whole: tuple[Subject, ...]) -> None:
-    assert [(row[0], row[1], *row[3:]) for row in table(made.funnel(whole))] == [
+    assert [(row[0], row[1], *row[3:]) for row in table(synthesis.funnel(whole))] == [
         ("select", "above_negative_max", 20, "57.1"),
         ("select", "below_positive_min", 15, "42.9"),
         ("parse", "empty", 1, "100.0"),
@@ -54,7 +62,7 @@ def test_examples_show_taken_and_refused_candidates_by_method(whole: tuple[Subje
 
 
 def test_scores_are_binned_on_their_side_of_the_threshold(whole: tuple[Subject, ...]) -> None:
-    charts = {chart.title: chart for chart in of(made.scores(whole), Chart)}
+    charts = {chart.title: chart for chart in of(synthesis.scores(whole), Chart)}
     rows = charts["next_sentences"].spec["data"]["values"]
     assert [(row["start"], row["count"], row["outcome"]) for row in rows] == [
         (0.1, 15, "beyond it"),
@@ -65,7 +73,7 @@ def test_scores_are_binned_on_their_side_of_the_threshold(whole: tuple[Subject, 
 
 
 def test_before_and_after_with_interval(whole: tuple[Subject, ...]) -> None:
-    section = measured.before_and_after(whole)
+    section = figures.before_and_after(whole)
     rows = table(section)
     name, *numbers = rows[0][:4]
     assert name == "document pairs test, recall@1"
@@ -74,16 +82,16 @@ def test_before_and_after_with_interval(whole: tuple[Subject, ...]) -> None:
 
 
 def test_seeds_are_summed_up(both: tuple[Subject, ...]) -> None:
-    section = measured.over_seeds(both[1:])
+    section = figures.over_seeds(both[1:])
     # 64, 65, 66: mean 65, deviation 1, and 4.303 / sqrt(3) on either side.
     shown = ["document pairs test, recall@1", "65.00 (62.52 to 67.48)", "1.00", "1.00", 3]
     assert table(section)[0][:5] == shown
-    gain = measured.before_and_after(both[1:])
+    gain = figures.before_and_after(both[1:])
     assert table(gain)[0][3] == "+5.00 (+2.52 to +7.48)"
 
 
 def test_alignment_and_uniformity_have_both_models(whole: tuple[Subject, ...]) -> None:
-    (chart,) = of(measured.space(whole), Chart)
+    (chart,) = of(figures.space(whole), Chart)
     points = {(p["texts"], p["model"]): p for p in chart.spec["data"]["values"]}
     assert points["document pairs test", "after"]["alignment"] == pytest.approx(0.8)
     # One of STS-B's texts has stayed in training.
@@ -98,11 +106,11 @@ def test_contamination_is_counted_by_level(whole: tuple[Subject, ...]) -> None:
 
 
 def test_the_plane_is_a_draw_with_a_sign_for_each_method(whole: tuple[Subject, ...]) -> None:
-    (chart,) = of(projection.plane(whole), Chart)
+    (chart,) = of(projection.candidate_map(whole), Chart)
     points = chart.spec["data"]["values"]
     assert len(points) == 30 * 3
     assert {p["method"] for p in points} == {"source", "next_sentences", "entity_swap"}
-    again = of(projection.plane(whole), Chart)[0].spec["data"]["values"]
+    again = of(projection.candidate_map(whole), Chart)[0].spec["data"]["values"]
     assert again == points
 
 
@@ -185,7 +193,7 @@ def test_steps_that_were_reused_show_how_long_they_took_when_they_were_made(
 
 
 def test_entries_are_shown_for_every_step(tmp_path: Path) -> None:
-    figures = {"entries": 3.0, "definitions": 5.0, "isotropy": 0.12345, "mean_cosine": 0.5}
+    values = {"entries": 3.0, "definitions": 5.0, "isotropy": 0.12345, "mean_cosine": 0.5}
     tables: dict[str, list[dict[str, Any]]] = {
         "entry_spaces": [
             {"name": name, "seed": seed, "metric": metric, "value": value + shift}
@@ -194,7 +202,7 @@ def test_entries_are_shown_for_every_step(tmp_path: Path) -> None:
                 ("step2", 42, 0.25),
                 ("step2", 43, 0.75),
             )
-            for metric, value in figures.items()
+            for metric, value in values.items()
         ],
         "entry_points": [
             {"name": name, "seed": seed, "entry_id": number, "text": f"{EVIL}{number}"}
@@ -205,7 +213,7 @@ def test_entries_are_shown_for_every_step(tmp_path: Path) -> None:
     }
     run = write_run(tmp_path / "store", tables)
     with open_runs(open_store(str(tmp_path / "store"), create=False), [run]) as subjects:
-        section = measured.entries(subjects)
+        section = figures.entries(subjects)
     assert table(section) == [
         ["step1", "3", "5", "0.1235", "0.500"],
         # The mean of both seeds.
@@ -227,26 +235,26 @@ def test_a_ranking_that_no_encoder_makes_has_no_gain_and_does_not_count(tmp_path
             tables["evaluations"].append(row | words)
     run = write_run(tmp_path / "store", tables)
     with open_runs(open_store(str(tmp_path / "store"), create=False), [run]) as subjects:
-        rows = table(measured.before_and_after(subjects))
+        rows = table(figures.before_and_after(subjects))
     assert rows[0][:4] == ["mine bm25 test, recall@1", "60.00", "60.00", None]
 
 
 def test_each_question_has_its_ranks_and_what_came_first_instead(tmp_path: Path) -> None:
-    figures = measured_rows()
+    measured = measured_rows()
     rows = question_rows("base-version", "encoder-42")
-    rows["evaluation_items"] += figures["evaluation_items"]
-    run_id = write_run(tmp_path / "store", {**figures, **rows})
+    rows["evaluation_items"] += measured["evaluation_items"]
+    run_id = write_run(tmp_path / "store", {**measured, **rows})
     with open_runs(open_store(str(tmp_path / "store"), create=False), [run_id]) as subjects:
-        shown = table(measured.questions(subjects))
+        shown = table(figures.questions(subjects))
     assert shown[0] == ["gains most", "+100.0", None, 1, 7, 1, None, "mine"]
     assert shown[-1][:7] == ["loses most", "−90.0", 1, 9, 1, 9, "wrong.md: wrong words"]
     assert len(shown) == 5
 
 
 def test_the_gate_and_dev_are_drawn(whole: tuple[Subject, ...]) -> None:
-    titles = [chart.title for chart in of(trained.curves(whole), Chart)]
+    titles = [chart.title for chart in of(training.curves(whole), Chart)]
     assert titles == ["Loss, triplets", "Dev, triplets"]
-    opening, gradient, _ = of(trained.gate(whole), Chart)
+    opening, gradient, _ = of(training.gate(whole), Chart)
     assert [row["value"] for row in opening.spec["data"]["values"]][-1] == 1.0
     assert gradient.title == "Gradient, triplets"
     assert [row["value"] for row in gradient.spec["data"]["values"]][-1] == 0.5
@@ -258,14 +266,14 @@ def test_the_order_of_facts_is_drawn_where_a_part_reports_it(tmp_path: Path) -> 
         row["terms"] = [("strict.in_order", row["step"] / 20), ("topical.loss", 1.0)]
     run_id = write_run(tmp_path / "store", tables)
     with open_runs(open_store(str(tmp_path / "store"), create=False), [run_id]) as subjects:
-        titles = [chart.title for chart in of(trained.curves(subjects), Chart)]
+        titles = [chart.title for chart in of(training.curves(subjects), Chart)]
     assert titles == ["Loss, triplets", "Order of facts, triplets", "Dev, triplets"]
 
 
 def test_the_most_connected_entities_stand_with_their_neighbours(tmp_path: Path) -> None:
     store, run = graph_store(tmp_path / "store")
     with open_runs(store, [run]) as subjects:
-        assert table(made.neighbourhoods(subjects)) == [
+        assert table(synthesis.neighbourhoods(subjects)) == [
             ["pond", "place", 3, 2, "reed (1), heron\x0b & <egret> (2)"],
             ["heron\x0b & <egret>", "animal", 5, 1, "pond (2)"],
             ["reed", None, 1, 1, "pond (1)"],
@@ -301,7 +309,7 @@ def test_entities_and_counts_are_those_of_the_users_own_sentences(tmp_path: Path
     recipe = {"corpora": [{"name": "docs", "source": "docs"}, shipped]}
     run = write_run(tmp_path / "store", tables, recipe=recipe)
     with open_runs(open_store(str(tmp_path / "store"), create=False), [run]) as subjects:
-        assert table(made.neighbourhoods(subjects)) == [
+        assert table(synthesis.neighbourhoods(subjects)) == [
             ["bolt", None, 2, 1, "day (2)"],
             ["day", None, 2, 1, "bolt (2)"],
         ]

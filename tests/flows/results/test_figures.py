@@ -15,7 +15,6 @@ from tercet.flows.results.figures import (
     of_tasks,
     read_choice,
     read_figures,
-    seeds,
 )
 from tercet.flows.results.metric_names import Metric
 from tercet.tasks.stage import REJECTS
@@ -59,7 +58,6 @@ def test_before_after_and_gain_by_seed() -> None:
     assert low is not None
     assert high is not None
     assert low < 4.0 < 6.0 < high
-    assert seeds([found]) == [1, 2]
     (found,) = read_figures(stored([row("base", 60.0), row("encoder", 61.5)]))
     assert found.gain() == (1.5, None, None)
 

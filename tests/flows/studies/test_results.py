@@ -14,7 +14,7 @@ from tercet.flows.results.figures import Value
 from tercet.flows.results.metric_names import parse_metric
 from tercet.flows.studies.arms import Arm
 from tercet.flows.studies.page import table_of
-from tercet.flows.studies.results import Found, check_metric, results
+from tercet.flows.studies.results import ArmFigures, check_metric, results
 from tercet.models.measures.metrics import spearman
 from tercet.storage import runs
 from tercet.storage.artifacts import open_artifact
@@ -28,9 +28,9 @@ def store(tmp_path: Path) -> Store:
     return open_store(str(tmp_path / "store"))
 
 
-def arm_of(*metrics: str) -> Found:
+def arm_of(*metrics: str) -> ArmFigures:
     values: dict[int | None, Value] = {42: Value(60.0, 50.0, 70.0, 100, "trained", seed=42)}
-    return Found(
+    return ArmFigures(
         Arm("one", "one.yaml", ()), "run", None, 42, 100, {parse_metric(m): values for m in metrics}
     )
 
@@ -84,9 +84,9 @@ def test_arms_are_compared_over_the_same_seeds(store: Store) -> None:
     assert compared.metric == TEST
     assert compared.over == "seeds"
     row = compared.rows[1]
-    assert row.asked is not None
+    assert row.summary is not None
     assert row.difference is not None
-    assert (row.asked.mean, row.asked.sd, row.asked.n) == (54.0, 3.0, 3)
+    assert (row.summary.mean, row.summary.sd, row.summary.n) == (54.0, 3.0, 3)
     # t(0.975, 2 degrees of freedom) = 4.302653; differences 1, 2, 3 have sd 1.
     half = 4.302653 / 3**0.5
     assert row.difference.mean == pytest.approx(2.0)
@@ -153,14 +153,14 @@ def test_with_one_seed_arms_are_compared_over_the_same_pairs(store: Store) -> No
     metric = parse_metric("sts STS-B all spearman")
     arms = []
     for name, values in cosines.items():
-        reached = Found(
+        reached = ArmFigures(
             Arm(name, "r", ()), run_with_items(store, name * 4, gold, values), None, 1, 300
         )
         figure = Value(100 * spearman(values, gold), None, None, 60, name * 4)
         reached.figures[metric] = {1: figure}
         arms.append(reached)
     compared = results(arms, str(metric), store)
-    good, bad, same = (row.asked.mean for row in compared.rows if row.asked is not None)
+    good, bad, same = (row.summary.mean for row in compared.rows if row.summary is not None)
     bad_change, same_change = compared.rows[1].difference, compared.rows[2].difference
     assert compared.over == "queries"
     assert good == same
@@ -181,9 +181,9 @@ def test_with_one_seed_arms_are_compared_over_the_same_pairs(store: Store) -> No
     assert (change.mean, change.low) == (pytest.approx(50.0 - good), None)
 
 
-def arm(name: str, recall: float, n: int = 50, dev: int = 0) -> Found:
+def arm(name: str, recall: float, n: int = 50, dev: int = 0) -> ArmFigures:
     """An arm of two seeds. n, dev: of how many questions its figures are."""
-    reached = Found(Arm(name, "r", ()), f"run-{name}", None, 1, 200, splits=("dev", "test"))
+    reached = ArmFigures(Arm(name, "r", ()), f"run-{name}", None, 1, 200, splits=("dev", "test"))
     for metric, count in ((TEST, n), (DEV, dev)):
         if count:
             reached.figures[metric] = {
@@ -202,7 +202,7 @@ def test_arms_of_a_handful_of_questions_are_not_told_apart(store: Store) -> None
 
 
 def test_without_dev_no_arm_is_the_best_and_a_failed_one_says_why(store: Store) -> None:
-    failed = Found(Arm("broken", "r", ()), None, "no row to train on", 1, 200)
+    failed = ArmFigures(Arm("broken", "r", ()), None, "no row to train on", 1, 200)
     arms = [arm_with("first", {1: 50.0, 2: 52.0}, {}), failed]
     compared = results(arms, str(TEST), store)
     assert compared.best is None

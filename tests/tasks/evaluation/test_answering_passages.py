@@ -10,7 +10,7 @@ from tercet.tasks.evaluation.answering_passages import (
     NotFound,
     find_answers,
     index_passages,
-    take_apart,
+    split_question,
 )
 from tercet.tasks.evaluation.suites.own_questions import Question
 
@@ -181,5 +181,5 @@ def test_a_quote_alone_is_sought_everywhere_and_without_spaces_begins_anywhere()
 def test_a_cell_that_names_several_is_taken_apart(
     column: str, cell: str, answers: list[str]
 ) -> None:
-    apart = take_apart(question(**{column: cell}), index(PASSAGES, IDS))
+    apart = split_question(question(**{column: cell}), index(PASSAGES, IDS))
     assert [getattr(one, column) for one in apart] == answers

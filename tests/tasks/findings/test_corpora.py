@@ -104,7 +104,7 @@ def test_documents_that_stay_together_are_told(found: Any, train: int, helps: bo
     parted = {("parted", "train"): train, ("parted", "dev"): 10, ("parted", "test"): 60}
     (warning,) = found({}, documents=296, others=parted)
     assert told([warning]) == [("held_out", "tickets", 0, 296)]
-    assert warning.remedy.startswith("ingest.max_shingle_frequency=1") == helps
+    assert warning.remedy.startswith("set ingest.max_shingle_frequency=1") == helps
     assert found({}, documents=40) == []
     (warning,) = found({}, documents=296)
     assert "ingest.test" in warning.remedy

@@ -143,12 +143,12 @@ def asked_with(
     emit = lambda name, made: tables[name].extend(made.to_pylist())  # noqa: E731
     resources = Resources(ask=ask)
     work = work_of(None, {}, folder, resources=resources, emit=emit, stage="synthesise")
-    asking.said(
+    asking.ask(
         work,
         method="rewrite",
         purpose="positive",
         relation="keeps",
-        asked=table,
+        questions=table,
         template=templates.load(path, ("sentence", "words")),
         sampling=Sampling(**sampling),
     )

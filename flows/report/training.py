@@ -17,16 +17,16 @@ def curves(subjects: Sequence[Subject]) -> Section:
     """The loss and, if checkpoints are chosen on dev, their values."""
     title = "Training"
     logs = {subject.name: log(subject) for subject in subjects}
-    rows = [row for found in logs.values() for row in found]
+    rows = [row for log_rows in logs.values() for row in log_rows]
     if not rows:
         return Section(title, [Note(_NOT_TRAINED, "missing")])
     several = len(subjects) > 1
     shown: list[Block] = []
     for phase in dict.fromkeys(row["phase"] for row in rows):
-        mine = [row for row in rows if row["phase"] == phase]
-        metric = next((row["dev_metric"] for row in mine if row["dev_value"] is not None), "")
+        phase_rows = [row for row in rows if row["phase"] == phase]
+        metric = next((row["dev_metric"] for row in phase_rows if row["dev_value"] is not None), "")
         shown += _charts(
-            mine,
+            phase_rows,
             several,
             _Curve("Loss", "loss", "loss"),
             _Curve("Order of facts", "in_order", "rows whose changed text is farther", (0, 1)),
@@ -34,20 +34,20 @@ def curves(subjects: Sequence[Subject]) -> Section:
         )
     caption = "Each point is the mean over the steps since the previous one."
     on_dev = {row["phase"] for row in rows if row["dev_value"] is not None}
-    kept = [
+    checkpoints = [
         f"step {row['step']} of {row['phase']}"
         + ("" if row["seed"] is None else f" (seed {row['seed']})")
         for row in rows
         if row["chosen"] and row["phase"] in on_dev
     ]
-    if kept:
-        caption += f" Checkpoint kept for its value on dev: {', '.join(kept)}."
+    if checkpoints:
+        caption += f" Checkpoint kept for its value on dev: {', '.join(checkpoints)}."
     blocks: list[Block] = [Grid(shown, caption, least=22)]
     for subject in subjects:
         of_run = f"Run {subject.name}. " if several else ""
         blocks += (
-            Note(f"{of_run}{said}")
-            for said in figures.describe_draws(subject.connection, subject.recipe)
+            Note(f"{of_run}{sentence}")
+            for sentence in figures.describe_draws(subject.connection, subject.recipe)
         )
     if not on_dev:
         text = "No dev values were recorded: with `train.choose`, the best checkpoint is kept."
@@ -68,16 +68,16 @@ def gate(subjects: Sequence[Subject]) -> Section:
     several = len(subjects) > 1
     shown: list[Block] = []
     for phase in dict.fromkeys(row["phase"] for row in rows):
-        mine = [row for row in rows if row["phase"] == phase]
+        phase_rows = [row for row in rows if row["phase"] == phase]
         shown += _charts(
-            mine,
+            phase_rows,
             several,
             _Curve("Opening", "gate_opening", "opening", (0, 1)),
             _Curve("Gradient", "gradient_share", "share of gradient"),
         )
         cosines = [
             {**row, "who": who + (f" {row['run']}" if several else ""), "cosine": row[column]}
-            for row in mine
+            for row in phase_rows
             for who, column in (("student", "student_negative"), ("teacher", "teacher_negative"))
             if row[column] is not None
         ]
@@ -89,7 +89,7 @@ def gate(subjects: Sequence[Subject]) -> Section:
                 by="who",
                 titles=("step", "cosine"),
                 detail="seed",
-                points=len(cosines) <= 80 * max(1, len({row["seed"] for row in mine})),
+                points=len(cosines) <= 80 * max(1, len({row["seed"] for row in phase_rows})),
             )
             alt = f"Cosine of anchor and hard negative in {phase}: student and teacher by step."
             shown.append(Chart(spec, "", alt, f"Hard negatives, {phase}"))
@@ -129,7 +129,7 @@ def log(subject: Subject) -> list[Row]:
 
 
 class _Curve(NamedTuple):
-    """A column of the log as a chart: its name, its axis and the ends of that."""
+    """A chart of a column of the log. title: of its axis; domain: the axis's ends."""
 
     name: str
     column: str
@@ -138,7 +138,7 @@ class _Curve(NamedTuple):
 
 
 def _charts(rows: Sequence[Row], several: bool, *curves: _Curve) -> Iterator[Chart]:
-    """Those curves of a phase of which the log has values."""
+    """The charts of one phase; a curve without values in the log is left out."""
     seeds = {row["seed"] for row in rows}
     for name, column, title, domain in curves:
         values = [

@@ -1,4 +1,4 @@
-"""All findings, by what is looked at.
+"""All findings, by stage.
 
 An installed package adds its own in the entry points `tercet.findings` (docs/plugins.md).
 """
@@ -23,15 +23,15 @@ KEPT = corpora.KEPT
 
 
 def findings_before(config: BaseModel) -> Sequence[Finding]:
-    """Those of the inputs of a step that takes long, before it is made."""
+    """The findings about a training's inputs, checked before it starts."""
     return trainings.BEFORE if isinstance(config, TrainConfig) else ()
 
 
 def findings_after(stage: Stage) -> Sequence[Finding]:
-    """Those of a step's rows once all its parts are made."""
+    """The findings about a step's rows, checked once all its parts are made."""
     theirs = [one for _, one in loaded("tercet.findings", Finding) if one.stage == stage.name]
-    if "training_log" in stage.tables:  # whatever it makes
+    if "training_log" in stage.tables:  # any kind of training
         return (*FINDINGS["train"], *theirs)
-    # Nothing is counted of a corpus to pretrain on.
+    # The reader of a corpus to pretrain on counts nothing.
     ours = () if "pretrain_sentences" in stage.tables else FINDINGS.get(stage.name, ())
     return (*ours, *theirs)

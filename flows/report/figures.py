@@ -1,4 +1,4 @@
-"""The results: before and after, the seeds, the space, the entries, the questions, all measures."""
+"""Sections of figures: before and after, seeds, space, entries, questions, all other measures."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ from tercet.flows.results.metric_names import GEOMETRY, TRANSDUCTIVE
 from tercet.flows.results.subject import Part, Row, Subject, of_each_run
 
 
-def of_measure(measure: Measure) -> Part:
+def measure_section(measure: Measure) -> Part:
     """The section of a measure that needs no chart."""
 
     @of_each_run(measure.title, measure.absent, measure.lead)
@@ -39,7 +39,7 @@ def before_and_after(subjects: Sequence[Subject]) -> Section:
         rows += (gain for row in table.rows if (gain := _gain(row, subject)) is not None)
     if rows:
         spec = charts.intervals(rows, title="gain in points")
-        alt = "Gains with 95 % intervals. " + "; ".join(f"{r['name']}: {r['said']}" for r in rows)
+        alt = "Gains with 95 % intervals. " + "; ".join(f"{r['name']}: {r['label']}" for r in rows)
         marks = "" if several else " A grey square marks one that includes zero, a circle others."
         caption = (
             "The gain over the untouched model in points, with its 95 % interval. If the interval "
@@ -59,7 +59,7 @@ def _gain(row: Row, subject: Subject) -> Row | None:
         "gain": gain,
         "low": low,
         "high": high,
-        "said": f"{format_number(gain, sign='+')} ({format_range(low, high, sign='+')})",
+        "label": f"{format_number(gain, sign='+')} ({format_range(low, high, sign='+')})",
         "clear": row["strong"],
     }
 
@@ -100,7 +100,7 @@ def space(subjects: Sequence[Subject]) -> Section:
         for row in table.rows:
             texts, model = row["texts"], row["model"]
             values: Row = {axis: row[axis] for axis in GEOMETRY if axis in row}
-            # A dev set's mark is close to its test set's, whose label is enough.
+            # A dev set's mark is close to that of its test set: one label is enough.
             labelled = model == "before" and not place and not texts.endswith(" dev")
             name = texts + (TRANSDUCTIVE if row["transductive"] else "")
             if model == "before":
@@ -112,7 +112,9 @@ def space(subjects: Sequence[Subject]) -> Section:
             points.append({"model": model, "texts": name, "labelled": labelled, **values})
     if not points:
         return Section(GEOMETRY_OF_SPACE.title, [Note(GEOMETRY_OF_SPACE.absent, "missing")])
-    spec = spaces.ways(sorted(points, key=lambda point: point["model"] != "before"), moves)
+    spec = spaces.alignment_and_uniformity(
+        sorted(points, key=lambda point: point["model"] != "before"), moves
+    )
     alt = "Alignment against uniformity: " + "; ".join(
         f"{p['texts']} {p['model']}: {p['alignment']:.3f}, {p['uniformity']:.3f}" for p in points
     )
@@ -125,7 +127,7 @@ def space(subjects: Sequence[Subject]) -> Section:
     return Section(GEOMETRY_OF_SPACE.title, blocks, GEOMETRY_OF_SPACE.lead)
 
 
-# Of very many questions, those at both ends.
+# Questions in the table, half of them from either end.
 _SHOWN = 200
 
 
@@ -163,12 +165,12 @@ def questions(subject: Subject) -> list[Block]:
     return [Table(heads, rows, caption, "lrrrrrll")]
 
 
-# Each seed has a space of the same name: the points are the first's.
+# Each seed has a space of this name: the points are those of the first seed.
 _POINTS = """
 SELECT * REPLACE (left(text, 60) AS text) FROM entry_points
 QUALIFY rank() OVER (PARTITION BY name ORDER BY seed) = 1 ORDER BY name, entry_id
 """
-# Where the entries lie in a cone, the first singular direction is little but their mean.
+# If the entries lie in a cone, the first singular direction is almost their mean.
 _AXES = {
     "two largest singular directions (SVD)": ("x", "y"),
     "two first principal components (PCA, around the mean)": ("pca_x", "pca_y"),

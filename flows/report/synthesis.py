@@ -1,8 +1,8 @@
-"""What was made and what was rejected: the funnel, the reasons, the scores, the graph."""
+"""From the corpus to the triplets: the funnel, reasons for rejects, the scores, the graph."""
 
 from collections.abc import Sequence
 
-from tercet.flows.formatting import format_number
+from tercet.flows.formatting import count_of, format_number
 from tercet.flows.pages import charts, spaces
 from tercet.flows.pages.blocks import Block, Chart, Fold, Grid, Note, Section, Table
 from tercet.flows.recipe.corpus_names import count_apart
@@ -27,34 +27,34 @@ def funnel(subjects: Sequence[Subject]) -> Section:
     shown: list[Block] = []
     for subject in subjects:
         values: list[Row] = [
-            {"what": name, "rows": count, "said": f"{count:,}"}
+            {"what": name, "rows": count, "label": f"{count:,}"}
             for name, count in counts(subject).items()
         ]
-        spec = charts.bars(values, of="what", amount="rows", said="said", title="rows")
-        alt = "; ".join(f"{value['what']} {value['said']}" for value in values)
+        spec = charts.bars(values, of="what", amount="rows", title="rows")
+        alt = "; ".join(f"{value['what']} {value['label']}" for value in values)
         title = f"Run {subject.name}" if len(subjects) > 1 else ""
         by_corpus = subject.rows("SELECT corpus, count(*) AS n FROM documents GROUP BY corpus")
         apart = count_apart({row["corpus"]: row["n"] for row in by_corpus}, subject.shipped)
-        told = f"{apart}." if apart else ""
-        shown.append(Chart(spec, told, f"Bars with row counts: {alt}.", title))
+        caption = f"{apart}." if apart else ""
+        shown.append(Chart(spec, caption, f"Bars with row counts: {alt}.", title))
     blocks: list[Block] = [Grid(shown, FUNNEL.caption, least=24)]
     blocks += [*_reasons(subjects)]
     return Section(FUNNEL.title, blocks, FUNNEL.lead)
 
 
 def _reasons(subjects: Sequence[Subject]) -> list[Block]:
-    found: dict[tuple[str, str], dict[str, int]] = {}
+    by_reason: dict[tuple[str, str], dict[str, int]] = {}
     for subject in subjects:
         for row in subject.rows(
             "SELECT stage, reason, count(*) AS rows FROM rejects GROUP BY stage, reason"
         ):
-            found.setdefault((row["stage"], row["reason"]), {})[subject.name] = row["rows"]
-    if not found:
+            by_reason.setdefault((row["stage"], row["reason"]), {})[subject.name] = row["rows"]
+    if not by_reason:
         return [Note("No rows have been dropped so far.", "missing")]
     totals: dict[str, int] = {}
-    for (stage, _), by_run in found.items():
+    for (stage, _), by_run in by_reason.items():
         totals[stage] = totals.get(stage, 0) + sum(by_run.values())
-    ordered = sorted(found.items(), key=lambda entry: -sum(entry[1].values()))
+    ordered = sorted(by_reason.items(), key=lambda entry: -sum(entry[1].values()))
     heads = ["stage", "reason", "what it means"]
     heads += ["rows"] if len(subjects) == 1 else [f"rows, {one.name}" for one in subjects]
     heads += ["% of the stage's"] if len(subjects) == 1 else []
@@ -71,8 +71,7 @@ def _reasons(subjects: Sequence[Subject]) -> list[Block]:
     if len(rows) <= FIRST_REASONS:
         return [first]
     rest = Table(heads, rows[FIRST_REASONS:], "", align)
-    left = len(rows) - FIRST_REASONS
-    return [first, Fold(f"{left} rarer {'reason' if left == 1 else 'reasons'}", [rest])]
+    return [first, Fold(count_of(len(rows) - FIRST_REASONS, "rarer reason"), [rest])]
 
 
 def scores(subjects: Sequence[Subject]) -> Section:
@@ -89,17 +88,17 @@ def scores(subjects: Sequence[Subject]) -> Section:
         if (table := ACCEPTANCE.read(subject)) is not None:
             tables += table.on_page(f"Run {subject.name}." if len(subjects) > 1 else "")
     bins = {subject.name: _bins(subject) for subject in subjects}
-    starts = [row["start"] for found in bins.values() for row in found]
+    starts = [row["start"] for run_bins in bins.values() for row in run_bins]
     if not starts:
         return Section(title, tables, _BY_A_JUDGE)
     domain = (min([0.0, *starts]), 1.0)
     shown: dict[str, list[Block]] = {}
     for (role, method), accepted in methods.items():
-        chart = _of_method(role, method, accepted, bins, domain, len(subjects) > 1)
+        chart = _method_chart(role, method, accepted, bins, domain, len(subjects) > 1)
         shown.setdefault(role, []).append(chart)
     blocks: list[Block] = []
-    for role, made in shown.items():
-        blocks += [Note(f"{role.capitalize()}s", "head"), Grid(made, least=15)]
+    for role, method_charts in shown.items():
+        blocks += [Note(f"{role.capitalize()}s", "head"), Grid(method_charts, least=15)]
     blocks += tables
     bounds = (
         "Blue bars are within the threshold (the dashed line), orange ones beyond it. "
@@ -138,7 +137,7 @@ def _bins(subject: Subject) -> list[Row]:
     )
 
 
-def _of_method(
+def _method_chart(
     role: str,
     method: str,
     accepted: Sequence[tuple[Subject, Row]],
@@ -149,45 +148,44 @@ def _of_method(
     thresholds: list[Row] = []
     rows: list[Row] = []
     words: list[str] = []
-    for subject, told in accepted:
-        if told["threshold"] is not None:
-            thresholds.append({"at": told["threshold"], "run": subject.name})
-        here = [b for b in bins[subject.name] if (b["role"], b["method"]) == (role, method)]
-        total = sum(b["count"] for b in here) or 1
-        rows += [{**b, "run": subject.name, "share": 100 * b["count"] / total} for b in here]
+    for subject, counts in accepted:
+        if counts["threshold"] is not None:
+            thresholds.append({"at": counts["threshold"], "run": subject.name})
+        method_bins = [b for b in bins[subject.name] if (b["role"], b["method"]) == (role, method)]
+        total = sum(b["count"] for b in method_bins) or 1
+        rows += [{**b, "run": subject.name, "share": 100 * b["count"] / total} for b in method_bins]
         median, bound = (
-            format_number(told[name]) or "–" for name in ("similarity_median", "threshold")
+            format_number(counts[name]) or "–" for name in ("similarity_median", "threshold")
         )
         words.append(
             (f"run {subject.name}: " if several else "")
-            + f"{told['accepted']:,} of {told['candidates']:,} accepted, median cosine {median}, "
-            f"threshold {bound}"
+            + f"{counts['accepted']:,} of {counts['candidates']:,} accepted, "
+            f"median cosine {median}, threshold {bound}"
         )
     alt = f"Distribution of the cosine of {method}, a {role}: {'; '.join(words)}."
     if several:
-        merged = spaces.shares(_summed(rows), threshold=thresholds, domain=domain)
-        return Chart(merged, _begun("; ".join(words)) + ".", alt, method)
+        merged = spaces.shares(_sum_outcomes(rows), threshold=thresholds, domain=domain)
+        return Chart(merged, _capitalised("; ".join(words)) + ".", alt, method)
     spec = spaces.histogram(rows, threshold=thresholds, domain=domain, width=BIN)
-    return Chart(spec, _begun(words[0]) + ".", alt, method)
+    return Chart(spec, _capitalised(words[0]) + ".", alt, method)
 
 
-def _begun(text: str) -> str:
-    """The text with its first letter capitalised."""
+def _capitalised(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _summed(rows: Sequence[Row]) -> list[Row]:
+def _sum_outcomes(rows: Sequence[Row]) -> list[Row]:
     """One row per run and bin over all outcomes; empty bins in between are 0."""
-    found: dict[tuple[str, int], float] = {}
+    shares: dict[tuple[str, int], float] = {}
     for row in rows:
         key = (row["run"], round(row["start"] / BIN))
-        found[key] = found.get(key, 0.0) + row["share"]
-    if not found:
+        shares[key] = shares.get(key, 0.0) + row["share"]
+    if not shares:
         return []
-    places = [place for _, place in found]
+    places = [place for _, place in shares]
     return [
-        {"run": run, "start": round(place * BIN, 4), "share": found.get((run, place), 0.0)}
-        for run in sorted({run for run, _ in found})
+        {"run": run, "start": round(place * BIN, 4), "share": shares.get((run, place), 0.0)}
+        for run in sorted({run for run, _ in shares})
         for place in range(min(places), max(places) + 2)
     ]
 
@@ -201,21 +199,21 @@ soft AS (
     SELECT e.source, e.target, e.count FROM kg_edges e SEMI JOIN nodes n ON n.node_id = e.target
     WHERE e.kind = 'soft'
 )"""
-# The same of the sentences that do not come with Tercet.
+# The same, from sentences that do not come with Tercet.
 _OWN = f"""
-{SHIPPED}, said AS (
+{SHIPPED}, own AS (
     SELECT sentence_id, node_id, count(*) AS times FROM mentions
     WHERE kind = 'entity' AND sentence_id NOT IN (FROM shipped) GROUP BY ALL
 ), nodes AS (
     SELECT node_id, any_value(n.text) AS text, sum(times)::BIGINT AS count
-    FROM said JOIN kg_nodes n USING (node_id) GROUP BY node_id
+    FROM own JOIN kg_nodes n USING (node_id) GROUP BY node_id
 ), soft AS (
     SELECT a.node_id AS source, b.node_id AS target, count(*) AS count
-    FROM said a JOIN said b ON a.sentence_id = b.sentence_id AND a.node_id <> b.node_id
+    FROM own a JOIN own b ON a.sentence_id = b.sentence_id AND a.node_id <> b.node_id
     GROUP BY ALL
 )"""
-# Of the entities with the most neighbours those with which each shares the most sentences, but for
-# what everything shares some with: sentences in common, over the root of the neighbour's mentions.
+# The entities with the most neighbours, each with its nearest ones: by sentences in common, divided
+# by the root of the neighbour's mentions, since frequent entities share some with everything.
 _QUERY = f"""
 WITH {{graph}}, hubs AS (
     SELECT source, count(*) AS neighbours FROM soft
@@ -250,8 +248,8 @@ def neighbourhoods(subject: Subject) -> list[Block]:
     caption = "The entities that share a sentence with the most others"
     if subject.shipped:
         values = {"shipped": subject.shipped}
-        told = f"{caption} in your own texts."
-        own = subject.table(_QUERY.format(graph=_OWN), told, "llrrl", values)
-        if own:
-            return own
+        own_caption = f"{caption} in your own texts."
+        own_blocks = subject.table(_QUERY.format(graph=_OWN), own_caption, "llrrl", values)
+        if own_blocks:
+            return own_blocks
     return subject.table(_QUERY.format(graph=_WHOLE), f"{caption}.", "llrrl")
