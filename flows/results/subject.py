@@ -116,13 +116,14 @@ def open_runs(store: Store, refs: Sequence[str | None]) -> Iterator[tuple[Subjec
 
     None means the newest that is done; where none is, the newest.
     """
-    done = (run["run_id"] for run in runs.list_runs(store) if run["state"] == "done")
-    found = [runs.resolve_run(store, next(done, None) if ref is None else ref) for ref in refs]
-    names = ("A", "B") if len(found) > 1 else ("run",)
-    subjects = tuple(
-        Subject(store, run, name, connect(store, str(run["run_id"])))
-        for run, name in zip(found, names, strict=True)
-    )
+    with store.as_listed():
+        done = (run["run_id"] for run in runs.list_runs(store) if run["state"] == "done")
+        found = [runs.resolve_run(store, next(done, None) if ref is None else ref) for ref in refs]
+        names = ("A", "B") if len(found) > 1 else ("run",)
+        subjects = tuple(
+            Subject(store, run, name, connect(store, str(run["run_id"])))
+            for run, name in zip(found, names, strict=True)
+        )
     try:
         yield subjects
     finally:
