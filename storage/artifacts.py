@@ -452,7 +452,7 @@ Columns:
 """
 
 
-def warnings_of(artifact: Artifact) -> list[dict[str, Any]]:
-    """The warnings of a finished artifact."""
-    warnings = (artifact.manifest() or {}).get("warnings", ())
-    return [{"version": artifact.version, **warning} for warning in warnings]
+def warnings_of(manifest: Mapping[str, Any] | None) -> list[dict[str, Any]]:
+    """The warnings of the artifact with this manifest; none of an unfinished one."""
+    warnings = (manifest or {}).get("warnings", ())
+    return [{"version": manifest["version"], **warning} for warning in warnings]

@@ -16,15 +16,8 @@ from pathlib import Path
 from tercet.storage.bucket import PAGE, Bucket, fetched
 from tercet.storage.objects import Stat
 
-# In the order in which they are listed, each with those that are listed before it: a run whose lock
-# is not there and whose end is not listed afterwards has no end, and what a run has made is there.
-_EARLIER = {
-    "locks": (),
-    "runs": ("locks",),
-    "artifacts": ("locks", "runs"),
-    "tags": (),
-    "rounds": (),
-}
+# What is listed. Locks come before runs: a run that ends in between is listed with its end.
+_FOLDERS = {"locks", "runs", "artifacts", "schemas", "tags", "rounds"}
 # Folders of an artifact that may hold thousands of objects, and a name that follows them all.
 _LARGE, _BEHIND = ("_parts", "data", "files"), "files0"
 
@@ -47,10 +40,10 @@ class Listed:
     def covers(self, path: str, below: bool = False) -> bool:
         """Whether it shows what is at this path, or, with `below`, all that is below it."""
         top, *rest = path.split("/")
-        if top not in _EARLIER or top in self._changed:
+        if top not in _FOLDERS or top in self._changed:
             return False
         with self._turn:
-            for folder in (*_EARLIER[top], top):
+            for folder in ("locks", top) if top == "runs" else (top,):
                 if folder not in self._paths:
                     self._paths[folder] = sorted(self._list(folder))
         if top != "artifacts" or not self.skipped:

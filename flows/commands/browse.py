@@ -59,7 +59,7 @@ def show_ref(ref: str, store: str, run_ref: str | None) -> None:
     folder = artifact.model_dir()
     if folder is not None:
         typer.echo(f"model     {folder}")
-    for line in queries.list_warnings(warnings_of(artifact)):
+    for line in queries.list_warnings(warnings_of(manifest)):
         typer.echo(line)
     counts = totals(list(records.values()))
     for table, total in counts.items():

@@ -56,7 +56,7 @@ def _warnings(store: Store, planned: Sequence[PlannedStep]) -> list[str]:
     for step in planned:
         if step.state == "reuse":
             assert step.version is not None
-            rows += warnings_of(open_artifact(store, step.step, step.version))
+            rows += warnings_of(open_artifact(store, step.step, step.version).manifest())
     return queries.list_warnings(rows)
 
 

@@ -225,7 +225,7 @@ class Snapshot:
                 for step in run["steps"]
             ],
             "tags": [{"tag": tag, "target": target} for tag, target in self.tags.items()],
-            "warnings": [warning for entry in reached for warning in warnings_of(entry.artifact)],
+            "warnings": [warning for entry in reached for warning in warnings_of(entry.manifest)],
         }
         return {name: _table(rows[name], METADATA[name]) for name in rows}
 
