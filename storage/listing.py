@@ -45,7 +45,7 @@ class Listed:
         with self._turn:
             for folder in ("locks", top) if top == "runs" else (top,):
                 if folder not in self._paths:
-                    self._paths[folder] = sorted(self._list(folder))
+                    self._paths[folder] = sorted(set(self._list(folder)))
         if top != "artifacts" or not self.skipped:
             return True
         if len(rest) > 2:
@@ -94,10 +94,12 @@ class Listed:
             paths = [path for path, _ in page]
             if not all(one < other for one, other in pairwise([after, *paths])):
                 # A server that keeps no order.
-                page = list(self.bucket.stats(folder))
+                self.objects.update(self.bucket.stats(folder))
+                yield from (path for path in self.objects if path.startswith(f"{folder}/"))
+                return
             self.objects.update(page)
-            yield from (path for path, _ in page)
-            if len(page) != PAGE:
+            yield from paths
+            if len(page) < PAGE:
                 return
             after = paths[-1]
             artifact, inside = after.split("/")[:3], after.split("/")[3:]
