@@ -46,7 +46,13 @@ QUERIES = {
     "why most were refused": (
         "SELECT stage, reason, count(*) AS n FROM rejects GROUP BY ALL ORDER BY n DESC LIMIT 10"
     ),
-    "a random hundred": "SELECT anchor, positive, negative FROM triplets USING SAMPLE 100",
+    "a random hundred, by their ids": (
+        "SELECT anchor, positive, negative FROM triplets "
+        "WHERE triplet_id >= md5_number_lower('any word') ORDER BY triplet_id LIMIT 100"
+    ),
+    "a random hundred, by sampling": (
+        "SELECT anchor, positive, negative FROM triplets USING SAMPLE 100"
+    ),
     "where one comes from": (
         "SELECT t.anchor, t.negative, c.method, c.detail.old, g.prompt, s.corpus, d.path "
         "FROM triplets t JOIN candidates c ON c.candidate_id = t.negative_id "
