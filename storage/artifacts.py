@@ -454,5 +454,6 @@ Columns:
 
 def warnings_of(manifest: Mapping[str, Any] | None) -> list[dict[str, Any]]:
     """The warnings of the artifact with this manifest; none of an unfinished one."""
-    warnings = (manifest or {}).get("warnings", ())
-    return [{"version": manifest["version"], **warning} for warning in warnings]
+    if manifest is None:
+        return []
+    return [{"version": manifest["version"], **one} for one in manifest.get("warnings", ())]

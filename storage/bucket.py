@@ -15,7 +15,7 @@ import os
 import re
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -136,10 +136,12 @@ class Bucket:
 
     def page(self, prefix: str, after: str) -> list[tuple[str, Stat]]:
         """The next objects below the prefix behind this path; less than `PAGE` are the last."""
-        listed = lambda: obstore.list(  # noqa: E731
-            self._files, prefix, offset=after or None, chunk_size=PAGE
-        )
-        return list(map(_stat, self._again(lambda: next(listed(), []))))
+
+        def ask() -> Sequence[Mapping[str, Any]]:
+            pages = obstore.list(self._files, prefix, offset=after or None, chunk_size=PAGE)
+            return next(pages, [])
+
+        return list(map(_stat, self._again(ask)))
 
     def delete(self, path: str) -> None:
         self._again(lambda: obstore.delete(self._files, path))

@@ -10,6 +10,7 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -82,9 +83,8 @@ class Listed:
         data, meta = self.bucket.read(path)
         # On a full or read-only disk there is only no copy.
         with suppress(OSError):
-            fetched(
-                copies, _copy_of(path, str(meta["e_tag"])), lambda aside: aside.write_bytes(data)
-            )
+            copy = _copy_of(path, str(meta["e_tag"]))
+            fetched(copies, copy, partial(_write, data))
         return data
 
     def _list(self, folder: str) -> Iterator[str]:
@@ -106,6 +106,10 @@ class Listed:
             if folder == "artifacts" and inside[:1] and inside[0] in _LARGE:
                 self.skipped.add("/".join(artifact))
                 after = "/".join([*artifact, _BEHIND])
+
+
+def _write(data: bytes, aside: Path) -> None:
+    aside.write_bytes(data)
 
 
 def _copy_of(path: str, tag: str) -> str:
