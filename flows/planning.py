@@ -171,16 +171,23 @@ class _Planning:
     pool: Callable[[], Pool]
 
 
-def plan(run_plan: RunPlan) -> list[PlannedStep]:
-    """One entry per step, in order. Raises BadInput for a file that does not exist."""
-    place = run_plan.store
+def existing_store(place: str) -> Store | None:
+    """The store at this place; None if nothing was ever run there."""
     if not is_store(place) and ("://" in place or not work_of(place).exists()):
+        return None
+    return open_store(place, create=False)
+
+
+def plan(run_plan: RunPlan, store: Store | None) -> list[PlannedStep]:
+    """One entry per step, in order. Raises BadInput for a file that does not exist.
+
+    store: the run's, None if there is none yet.
+    """
+    if store is None:
         # Nothing was ever run: a temporary empty store answers the same questions.
         with tempfile.TemporaryDirectory() as folder:
-            open_store(f"{folder}/store")
             arguments = replace(run_plan.arguments, store=f"{folder}/store")
-            return plan(replace(run_plan, arguments=arguments))
-    store = open_store(place, create=False)
+            return plan(replace(run_plan, arguments=arguments), open_store(arguments.store))
     prints = fingerprints.fingerprints(run_plan.steps, run_plan.recipe.seed, store)
     earlier = _earlier_versions(store, run_plan)
     with ExitStack() as stack:
@@ -324,11 +331,8 @@ def _known_parts(
     return sum(key in made_parts for key in keys), len(entries)
 
 
-def moved_tags(run_plan: RunPlan) -> list[str]:
+def moved_tags(run_plan: RunPlan, store: Store) -> list[str]:
     """One sentence per tag; compared with the newest run of the recipe that read it."""
-    if not is_store(run_plan.store):
-        return []
-    store = open_store(run_plan.store, create=False)
     earlier: dict[str, str] = {}
     for run in runs.list_runs(store):
         if run["recipe_name"] == run_plan.recipe.name:

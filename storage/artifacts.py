@@ -452,7 +452,8 @@ Columns:
 """
 
 
-def warnings_of(artifact: Artifact) -> list[dict[str, Any]]:
-    """The warnings of a finished artifact."""
-    warnings = (artifact.manifest() or {}).get("warnings", ())
-    return [{"version": artifact.version, **warning} for warning in warnings]
+def warnings_of(manifest: Mapping[str, Any] | None) -> list[dict[str, Any]]:
+    """The warnings of the artifact with this manifest; none of an unfinished one."""
+    if manifest is None:
+        return []
+    return [{"version": manifest["version"], **one} for one in manifest.get("warnings", ())]

@@ -15,7 +15,7 @@ import os
 import re
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -55,6 +55,8 @@ _HOPELESS = {
 _PLACE = re.compile(r"s3://[\w.-]+(/(?!\.{1,2}(/|$))[^/?#%\\\x00-\x1f]+)*", re.ASCII)
 _SERVER_CODE = re.compile(r"<Code>(\w+)</Code>")
 _NO_KEY = {"ExpiredToken", "InvalidToken", "InvalidAccessKeyId", "SignatureDoesNotMatch"}
+# Objects that a server lists for one request.
+PAGE = 1_000
 # Bytes of a file that are put at once.
 _PIECE = 32 * 2**20
 
@@ -130,8 +132,16 @@ class Bucket:
 
     def stats(self, prefix: str) -> Iterator[tuple[str, Stat]]:
         listed = self._again(lambda: obstore.list(self._files, prefix).collect())
-        for one in listed:
-            yield one["path"], Stat(one["size"], one["last_modified"].timestamp())
+        yield from map(_stat, listed)
+
+    def page(self, prefix: str, after: str) -> list[tuple[str, Stat]]:
+        """The next objects below the prefix behind this path; less than `PAGE` are the last."""
+
+        def ask() -> Sequence[Mapping[str, Any]]:
+            pages = obstore.list(self._files, prefix, offset=after or None, chunk_size=PAGE)
+            return next(pages, [])
+
+        return list(map(_stat, self._again(ask)))
 
     def delete(self, path: str) -> None:
         self._again(lambda: obstore.delete(self._files, path))
@@ -153,6 +163,11 @@ class Bucket:
                     raise
                 time.sleep(wait)
         raise AssertionError
+
+
+def _stat(listed: Mapping[str, Any]) -> tuple[str, Stat]:
+    written = listed["last_modified"].timestamp()
+    return listed["path"], Stat(listed["size"], written, str(listed["e_tag"]))
 
 
 def probe(bucket: Bucket) -> None:

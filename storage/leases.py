@@ -79,15 +79,23 @@ def hold(
                 bucket.delete(path)
 
 
-def is_held(bucket: Bucket, path: str, machine: str) -> bool:
+def is_held(bucket: Bucket, path: str, machine: str, listed: bool = False) -> bool:
     """Whether a process of another machine seems to hold the lease.
+
+    listed: a listing has just shown it: whoever has released it since held it then.
+    """
+    standing = _standing(_Lease(bucket, path, {}))
+    if standing is None:
+        return listed
+    return standing.terms.get("machine") != machine and not is_over(standing.put)
+
+
+def is_over(put: float) -> bool:
+    """Whether a lease that was last put then, by the server's clock, has no holder any more.
 
     A killed holder counts for `SECONDS` plus the largest difference between clocks.
     """
-    standing = _standing(_Lease(bucket, path, {}))
-    if standing is None or standing.terms.get("machine") == machine:
-        return False
-    return time.time() - standing.put < SECONDS + _CLOCKS_DIFFER
+    return time.time() - put >= SECONDS + _CLOCKS_DIFFER
 
 
 def _take(lease: _Lease, waiting: Callable[[str], None], give_up: Callable[[], None]) -> None:

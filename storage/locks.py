@@ -89,8 +89,12 @@ def is_held(store: Store, name: str) -> bool:
             os.close(handle)
     if not isinstance(store.objects, Bucket):
         return False
+    path = f"locks/{_path(store, name).name}"
+    listing = store.listed(path)
+    if listing and (path not in listing.objects or leases.is_over(listing.objects[path].written)):
+        return False
     with clear_errors(store.location):
-        return leases.is_held(store.objects, f"locks/{_path(store, name).name}", _machine(store))
+        return leases.is_held(store.objects, path, _machine(store), listing is not None)
 
 
 def sweep(store: Store) -> None:

@@ -14,10 +14,14 @@ from obstore.store import LocalStore
 
 
 class Stat(NamedTuple):
-    """An object's size in bytes, and when it was written, in seconds since the epoch."""
+    """An object's size in bytes, and when it was written, in seconds since the epoch.
+
+    tag: of a bucket's object, changes with its content.
+    """
 
     bytes: int
     written: float
+    tag: str = ""
 
 
 def first_line(error: BaseException) -> str:

@@ -157,7 +157,8 @@ def list_runs(store: Store) -> list[Run]:
     (`running`, `crashed`, or the state given to `end_run`), end_info, and steps in the order in
     which they were recorded.
     """
-    runs = store.each(lambda run_id: _run(store, run_id), store.list("runs")[::-1])
+    with store.as_listed():
+        runs = store.each(lambda run_id: _run(store, run_id), store.list("runs")[::-1])
     listed = [run for run in runs if run is not None]
     soon = f"{datetime.now(UTC) + _SKEW:%Y%m%dT%H%M%S}"
     if ahead := [run["run_id"] for run in listed if run["run_id"] > soon]:
@@ -240,12 +241,15 @@ def _run(store: Store, run_id: str) -> Run | None:
     start = store.read_json(f"runs/{run_id}/start.json")
     if start is None:
         return None
-    # Check the lock first, so that a run that ends meanwhile is seen with its end.
-    going = locks.is_held(store, f"run-{run_id}")
-    end = store.read_json(f"runs/{run_id}/end.json")
-    if f"runs/{run_id}/end.json" in store.damaged:
+    end_path = f"runs/{run_id}/end.json"
+    end, going = store.read_json(end_path), False
+    if end is None and end_path not in store.damaged:
+        going = locks.is_held(store, f"run-{run_id}")
+        # It may have ended before its lock was looked at.
+        end = None if going else store.read_json(end_path)
+    if end_path in store.damaged:
         return None
-    if going or end is None:
+    if end is None:
         steps = _steps(store, run_id)
         state = "running" if going else "crashed"
         return {**start, "state": state, "ended": None, "end_info": {}, "steps": steps}
@@ -337,6 +341,11 @@ def resolve_ref(store: Store, ref: str) -> Artifact:
     version.
     Raises UnknownRef with one sentence.
     """
+    with store.as_listed():
+        return _resolved(store, ref)
+
+
+def _resolved(store: Store, ref: str) -> Artifact:
     tagged, tag = get_tag(store, ref), ref.removeprefix(TAG_PREFIX)
     if tagged is None and tag != ref:
         raise UnknownRef(

@@ -28,6 +28,7 @@ from obstore.exceptions import BaseError
 from tercet.errors import TercetError
 from tercet.storage import bucket
 from tercet.storage.bucket import Bucket
+from tercet.storage.listing import Listed
 from tercet.storage.objects import Folder, Objects, Stat, first_line
 
 Asked = TypeVar("Asked")
@@ -136,6 +137,7 @@ class Store:
     objects: Objects
     put_schemas: set[str] = field(default_factory=set, compare=False, repr=False)
     damaged: set[str] = field(default_factory=set, compare=False, repr=False)
+    _listed: list[Listed] = field(default_factory=list, compare=False, repr=False)
 
     @property
     def near(self) -> "Store":
@@ -153,10 +155,34 @@ class Store:
         with ThreadPoolExecutor(_AT_ONCE) as asking:
             return list(asking.map(ask, things))
 
+    @contextmanager
+    def as_listed(self) -> Iterator[None]:
+        """Lists a bucket's records once for all that is read within; of records, those that this
+        machine has a copy of are not fetched again. Another store is read as always.
+
+        What others write meanwhile may not be seen; what this process writes is.
+        """
+        if self._listed or not isinstance(self.objects, Bucket):
+            yield
+            return
+        self._listed.append(Listed(self.objects))
+        try:
+            yield
+        finally:
+            self._listed.clear()
+
+    def listed(self, path: str, below: bool = False) -> Listed | None:
+        """The listing that shows this path, or, with `below`, all that is below it."""
+        with clear_errors(self.location):
+            return next((one for one in self._listed if one.covers(path, below)), None)
+
     def get(self, path: str) -> bytes | None:
         """The object's bytes, or None if it does not exist."""
+        listing = self.listed(path)
         with clear_errors(self.location):
             try:
+                if listing is not None:
+                    return listing.get(path, self._copies)
                 return self.objects.get(path)
             except FileNotFoundError:
                 return None
@@ -200,6 +226,7 @@ class Store:
         call has put, or missing; then it is put again.
         """
         for attempt in range(_TRIES):
+            self._change(path)
             with clear_errors(self.location):
                 if self.objects.put(path, data, absent=True):
                     return True
@@ -218,17 +245,21 @@ class Store:
 
     def replace(self, path: str, data: bytes) -> None:
         """Puts the object, whether or not it exists: readers see either the old or the new one."""
+        self._change(path)
         with clear_errors(self.location):
             self.objects.put(path, data, absent=False)
         self.damaged.discard(path)
 
     def list(self, prefix: str) -> list[str]:
         """The store's own objects and folders directly below the prefix, sorted by name."""
+        listing = self.listed(prefix)
         with clear_errors(self.location):
-            return own_names(prefix, self.objects.names(prefix))
+            return own_names(prefix, (listing or self.objects).names(prefix))
 
     def stats(self, prefix: str) -> dict[str, Stat]:
         """The size and age of every object below the prefix, by path."""
+        if listing := self.listed(prefix, below=True):
+            return {path: listing.objects[path] for path in listing.below(prefix)}
         with clear_errors(self.location):
             return dict(self.objects.stats(prefix))
 
@@ -242,6 +273,7 @@ class Store:
 
     def put_file(self, path: str, source: Path, move: bool = False) -> None:
         """Streams a local file in; it appears complete or not at all. `move` removes the source."""
+        self._change(path)
         with clear_errors(self.location):
             self.objects.put_file(path, source, move)
             if move and source.exists():
@@ -258,9 +290,14 @@ class Store:
 
     def delete(self, path: str) -> None:
         """Removes the object if it exists."""
+        self._change(path)
         with clear_errors(self.location), suppress(FileNotFoundError):
             self.objects.delete(path)
         self.damaged.discard(path)
+
+    def _change(self, path: str) -> None:
+        for listing in self._listed:
+            listing.change(path)
 
 
 def json_bytes(value: Any) -> bytes:

@@ -31,14 +31,14 @@ SAMPLE_MEMBERS = 6
 def list_store(store: str, run_ref: str | None) -> None:
     """Prints the newest runs, or the artifacts of one run. Raises StoreError."""
     opened = open_store(store, create=False)
-    if run_ref is not None:
-        _list_run(opened, runs.resolve_run(opened, run_ref))
-        return
-    listed = runs.list_runs(opened)
+    with opened.as_listed():
+        if run_ref is not None:
+            _list_run(opened, runs.resolve_run(opened, run_ref))
+            return
+        listed, names = runs.list_runs(opened), _names_by_target(opened)
     if not listed:
         typer.echo(f"No runs in {opened.location} yet: start one with `tercet run quickstart`.")
         return
-    names = _names_by_target(opened)
     rows = [_run_row(run, names) for run in listed[:NEWEST_RUNS]]
     columns = ["run", "recipe", "with", "state", "started", "took", "steps", "verdict", "tags"]
     _echo(columns, rows)
@@ -59,7 +59,7 @@ def show_ref(ref: str, store: str, run_ref: str | None) -> None:
     folder = artifact.model_dir()
     if folder is not None:
         typer.echo(f"model     {folder}")
-    for line in queries.list_warnings(warnings_of(artifact)):
+    for line in queries.list_warnings(warnings_of(manifest)):
         typer.echo(line)
     counts = totals(list(records.values()))
     for table, total in counts.items():

@@ -1,16 +1,17 @@
 """`tercet plan`: what a run would do and how long it would take, one line per step."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 
 from tercet.flows.formatting import count_of, format_clock
 from tercet.flows.pipeline.step import Step, writer
-from tercet.flows.planning import Estimate, PlannedStep, moved_tags, plan
+from tercet.flows.planning import Estimate, PlannedStep, existing_store, moved_tags, plan
 from tercet.flows.results import queries
 from tercet.flows.running.arguments import RunArguments
 from tercet.flows.running.run_plan import prepare
 from tercet.models.plugins import package_of
 from tercet.storage.artifacts import open_artifact, warnings_of
-from tercet.storage.store import open_store
+from tercet.storage.store import Store
 from tercet.tasks.scoring.scorers import unused
 
 WORDS = {
@@ -24,12 +25,15 @@ WORDS = {
 def show_plan(arguments: RunArguments) -> None:
     """Prints one line per step, and the totals. Raises BadInput."""
     run_plan = prepare(arguments)
-    planned = plan(run_plan)
+    store = existing_store(run_plan.store)
+    with nullcontext() if store is None else store.as_listed():
+        planned = plan(run_plan, store)
+        of_store = (
+            [] if store is None else [*moved_tags(run_plan, store), *_warnings(store, planned)]
+        )
     if run_plan.chosen is not None:
         print(run_plan.chosen)
-    for line in (*run_plan.notes, *_installed(run_plan.steps)):
-        print(line)
-    for line in (*moved_tags(run_plan), *_warnings(run_plan.store, planned)):
+    for line in (*run_plan.notes, *_installed(run_plan.steps), *of_store):
         print(line)
     for step in planned:
         print(plan_line(step))
@@ -46,14 +50,13 @@ def show_plan(arguments: RunArguments) -> None:
         print(idle)
 
 
-def _warnings(location: str, planned: Sequence[PlannedStep]) -> list[str]:
-    """Warnings of what was made. location: of the store."""
+def _warnings(store: Store, planned: Sequence[PlannedStep]) -> list[str]:
+    """Warnings of what was made."""
     rows: list[queries.Row] = []
     for step in planned:
         if step.state == "reuse":
             assert step.version is not None
-            store = open_store(location, create=False)
-            rows += warnings_of(open_artifact(store, step.step, step.version))
+            rows += warnings_of(open_artifact(store, step.step, step.version).manifest())
     return queries.list_warnings(rows)
 
 

@@ -21,7 +21,6 @@ from tercet.flows.results.queries import connect, sql_fault
 from tercet.flows.terminal import text_table
 from tercet.storage.catalog.read_only import SqlError, checked
 from tercet.storage.rows import quoted_name
-from tercet.storage.runs import list_runs
 from tercet.storage.store import Store, open_store
 from tercet.tasks.stage import BadInput, Interrupted
 from tercet.tasks.stages import meaning
@@ -45,7 +44,7 @@ def answer(
     """
     format_ = _format(format_, output)
     opened = open_store(store, create=False)
-    if not list_runs(opened):
+    if not opened.list("runs"):
         raise BadInput(
             "not_reached",
             f"The store {opened.location} has no runs yet, so there is nothing to query: "

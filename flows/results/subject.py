@@ -111,13 +111,16 @@ def open_runs(store: Store, refs: Sequence[str | None]) -> Iterator[tuple[Subjec
 
     None means the newest run that is done, else the newest.
     """
-    done = (run["run_id"] for run in runs.list_runs(store) if run["state"] == "done")
-    resolved = [runs.resolve_run(store, next(done, None) if ref is None else ref) for ref in refs]
-    names = ("A", "B") if len(resolved) > 1 else ("run",)
-    subjects = tuple(
-        Subject(store, run, name, connect(store, str(run["run_id"])))
-        for run, name in zip(resolved, names, strict=True)
-    )
+    with store.as_listed():
+        done = (run["run_id"] for run in runs.list_runs(store) if run["state"] == "done")
+        resolved = [
+            runs.resolve_run(store, next(done, None) if ref is None else ref) for ref in refs
+        ]
+        names = ("A", "B") if len(resolved) > 1 else ("run",)
+        subjects = tuple(
+            Subject(store, run, name, connect(store, str(run["run_id"])))
+            for run, name in zip(resolved, names, strict=True)
+        )
     try:
         yield subjects
     finally:

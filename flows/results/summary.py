@@ -40,7 +40,12 @@ def summarise_run(run_plan: RunPlan, run_id: str, command: str, tables: bool = T
     tables: whether it includes the tables of figures; False if they are shown beside it.
     """
     store = open_store(run_plan.store)
-    run = runs.resolve_run(store, run_id)
+    with store.as_listed():
+        return _summary(store, run_plan, runs.resolve_run(store, run_id), command, tables)
+
+
+def _summary(store: Store, run_plan: RunPlan, run: runs.Run, command: str, tables: bool) -> str:
+    run_id = run["run_id"]
     steps = {entry["step"]: entry for entry in run["steps"]}
     lines = [f"\nRun {run_id} is done."]
     with closing(connect(store, run_id)) as connection:

@@ -39,7 +39,8 @@ class RunHandle:
     """A run in progress.
 
     llm: set if some step asks a language model. end_info: what the record of its end will say.
-    compared: the steps whose files are known to be what their records say.
+    compared: the steps whose files are known to be what their records say. whole: manifests of the
+        artifacts that a bucket had, finished and whole, once this run had noted that it uses them.
     """
 
     plan: RunPlan
@@ -51,6 +52,7 @@ class RunHandle:
     llm: LlmSession | None = None
     end_info: dict[str, Any] = field(default_factory=dict)
     compared: set[str] = field(default_factory=set)
+    whole: Mapping[str, dict[str, Any]] = field(default_factory=dict)
 
 
 def collecting(say: Say) -> Say:

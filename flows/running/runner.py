@@ -118,6 +118,7 @@ def open_run(
         try:
             with closing(executor), _llm_session(plan, store, run_id, say) as llm:
                 handle = RunHandle(plan, store, run_id, prints, say, executor, llm)
+                handle.whole = _whole(handle)
                 yield handle
         except Exception as error:
             # Of an error that nobody foresaw, its type may be all that it says.
@@ -131,6 +132,21 @@ def open_run(
             raise
         runs.end_run(store, run_id, "done", handle.end_info)
     catalog.write_catalog(store, step_schemas(plan.steps))
+
+
+def _whole(handle: RunHandle) -> dict[str, dict[str, Any]]:
+    """Manifests of the steps that a bucket has whole, by one listing for all of them: nobody
+    deletes what this run may use. Empty for a local store, whose files cost nothing to look at.
+    """
+    whole = {}
+    if not isinstance(handle.store.objects, Folder):
+        with handle.store.as_listed():
+            for step in handle.plan.steps:
+                artifact = artifact_of(handle, step.name)
+                manifest = artifact.manifest()
+                if manifest is not None and artifact.intact():
+                    whole[step.name] = manifest
+    return whole
 
 
 def _kept(store: Store, prints: Mapping[str, Fingerprint]) -> list[str]:
@@ -310,13 +326,13 @@ def run_step(handle: RunHandle, step: Step, progress: Progress) -> StepResult:
     """
     began = time.monotonic()
     artifact = artifact_of(handle, step.name)
-    manifest = artifact.manifest()
-    state = "reused"
-    # Weights are compared each time, those of a bucket when they are fetched; rows where a step
-    # reads them.
-    near = isinstance(handle.store.objects, Folder)
-    damaged = near and bool(faults_of(artifact, tables=False))
-    if manifest is not None and artifact.intact() and not damaged:
+    manifest, state = handle.whole.get(step.name), "reused"
+    if manifest is None and (standing := artifact.manifest()) is not None and artifact.intact():
+        # Weights are compared each time, those of a bucket when they are fetched; rows where a step
+        # reads them.
+        near = isinstance(handle.store.objects, Folder)
+        manifest = None if near and faults_of(artifact, tables=False) else standing
+    if manifest is not None:
         artifact.clear_scratch()
     else:
         state, manifest = _make(handle, step, progress)

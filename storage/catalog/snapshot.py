@@ -225,7 +225,7 @@ class Snapshot:
                 for step in run["steps"]
             ],
             "tags": [{"tag": tag, "target": target} for tag, target in self.tags.items()],
-            "warnings": [warning for entry in reached for warning in warnings_of(entry.artifact)],
+            "warnings": [warning for entry in reached for warning in warnings_of(entry.manifest)],
         }
         return {name: _table(rows[name], METADATA[name]) for name in rows}
 
@@ -241,14 +241,16 @@ def read_snapshot(store: Store) -> Snapshot:
 
     Runs that reached an artifact whose records are damaged are left out, with a warning.
     """
-    # Runs before artifacts, so that every artifact that a run lists is seen.
-    runs = run_files.list_runs(store)
-    entries = store.each(
-        lambda one: Entry(one, one.manifest(), tuple(one.records().values())), all_artifacts(store)
-    )
-    damaged = {entry.name for entry in entries if entry.artifact.damaged_records()}
-    whole = [run for run in runs if damaged.isdisjoint(run_files.reached(run))]
-    return Snapshot(store, tuple(entries), tuple(whole), run_files.list_tags(store))
+    with store.as_listed():
+        # Runs before artifacts, so that every artifact that a run lists is seen.
+        runs = run_files.list_runs(store)
+        entries = store.each(
+            lambda one: Entry(one, one.manifest(), tuple(one.records().values())),
+            all_artifacts(store),
+        )
+        damaged = {entry.name for entry in entries if entry.artifact.damaged_records()}
+        whole = [run for run in runs if damaged.isdisjoint(run_files.reached(run))]
+        return Snapshot(store, tuple(entries), tuple(whole), run_files.list_tags(store))
 
 
 def files_by_schema(entries: Sequence[Entry], table: str) -> dict[str, list[str]]:

@@ -149,8 +149,9 @@ def connect(
 
     Raises UnknownRef when there is no such run. Every query must still pass `sql.checked`.
     """
-    snapshot = read_snapshot(store)
-    resolved = None if run is None else resolve_run(store, run)
+    with store.as_listed():
+        snapshot = read_snapshot(store)
+        resolved = None if run is None else resolve_run(store, run)
     chosen = None if resolved is None else str(resolved["run_id"])
     if resolved is not None:
         reached = runs.reached(resolved)

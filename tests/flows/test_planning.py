@@ -15,7 +15,7 @@ from tercet.errors import ErrorKind
 from tercet.flows.commands.plan import show_plan
 from tercet.flows.pipeline.fingerprints import fingerprints, made_model
 from tercet.flows.pipeline.step import Step
-from tercet.flows.planning import earlier_seconds, plan
+from tercet.flows.planning import PlannedStep, earlier_seconds, existing_store, plan
 from tercet.flows.running.arguments import RunArguments
 from tercet.flows.running.run_plan import RunPlan, prepare
 from tercet.storage.artifacts import open_artifact
@@ -25,20 +25,24 @@ from tercet.storage.store import Store, open_store
 from tercet.tasks.stage import Config, EachPart, Stage, Work
 
 
+def planned_by(arguments: RunArguments) -> list[PlannedStep]:
+    return plan(prepare(arguments), existing_store(arguments.store))
+
+
 def test_what_was_never_made_is_to_run_whatever_its_weights_are(
     tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     store = tmp_path / "store"
     arguments = RunArguments(str(tiny.recipe), str(store), ("backbone=nobody/weights",))
-    planned = plan(prepare(arguments))
+    planned = planned_by(arguments)
     assert {step.state for step in planned} == {"run"}
     assert {step.step for step in planned if step.version is None} >= {"train", "evaluate.base"}
     show_plan(arguments)
     assert f"{len(planned)} to run" in capsys.readouterr().out
     # Something of another version lies here: it may be what these weights made, or not.
     open_store(str(store)).create("artifacts/train/0123456789abcdef/plan.json", b"[]")
-    states = {step.step: (step.state, step.why) for step in plan(prepare(arguments))}
+    states = {step.step: (step.state, step.why) for step in planned_by(arguments)}
     assert states["train"] == ("unknown", ("weights not fetched yet",))
     assert states["evaluate.encoder"] == ("run", ("never run here",))
     show_plan(arguments)
@@ -49,7 +53,7 @@ def test_after_a_run_the_times_are_those_of_its_rows(finished: Finished) -> None
     # Sentences are read anew, so that no later step knows yet how many it will read.
     change = ("ingest.min_words=4",)
     arguments = RunArguments(str(finished.tiny.recipe), str(finished.store), change)
-    planned = plan(prepare(arguments))
+    planned = planned_by(arguments)
     run = resolve_run(open_store(str(finished.store), create=False), None)
     took = {step["step"]: float(step["seconds"]) for step in run["steps"]}
     open_steps = {step.step: step for step in planned if step.rows is None}

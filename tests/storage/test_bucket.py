@@ -19,7 +19,7 @@ from processes import ROWS, SCHEMAS, staged, two_parts
 from tercet.storage import bucket as s3_bucket
 from tercet.storage import locks, runs
 from tercet.storage.answers import open_pool, sealed_names
-from tercet.storage.artifacts import open_artifact
+from tercet.storage.artifacts import all_artifacts, open_artifact
 from tercet.storage.catalog.views import connect
 from tercet.storage.store import Store, StoreError, is_store, open_store
 
@@ -237,6 +237,85 @@ def test_a_run_on_another_machine_is_seen(store: Store, tmp_path: Path) -> None:
     with locks.hold(store, f"run-{run}"):
         assert [one["state"] for one in runs.list_runs(elsewhere)] == ["running"]
     assert [one["state"] for one in runs.list_runs(elsewhere)] == ["crashed"]
+
+
+def copied_runs(store: Store, count: int) -> list[str]:
+    """So many runs that have ended, with the same step, and as many that were killed."""
+    entry = {"version": "aaaa", "stage": "extract", "state": "made", "seconds": 1.0}
+    ids = []
+    for _ in range(count):
+        for end in (True, False):
+            ids.append(runs.start_run(store, "tiny", {}, {}))
+            runs.record_step(store, ids[-1], "extract", entry)
+            if end:
+                runs.end_run(store, ids[-1], "done", {})
+    return ids
+
+
+@IN_A_BUCKET
+def test_however_many_runs_there_were_as_few_requests_are_made(
+    store: Store, bucket: s3_server.Proxy
+) -> None:
+    two_parts(store)
+    requests = []
+    for _ in range(2):
+        copied_runs(store, 15)
+        # The second has copies of what the first has read.
+        for _ in range(2):
+            bucket.counted()
+            with connect(store) as connection:
+                connection.execute("SELECT count(*) FROM runs").fetchall()
+            requests.append(len(bucket.counted()))
+    first, again, with_more, with_more_again = requests
+    assert again == with_more_again <= 8
+    assert max(first, with_more) > 30
+
+
+@IN_A_BUCKET
+def test_what_others_change_is_seen_whatever_was_read_before(store: Store, tmp_path: Path) -> None:
+    elsewhere = Store(store.location, tmp_path, store.objects)
+    ended, killed, removed, _ = copied_runs(store, 2)
+    assert len(runs.list_runs(store)) == 4
+    runs.remove_run(elsewhere, removed)
+    runs.end_run(elsewhere, killed, "failed", {})
+    runs.end_run(elsewhere, ended, "interrupted", {})
+    (begun, *_) = copied_runs(elsewhere, 1)
+    seen = {run["run_id"]: run["state"] for run in runs.list_runs(store)}
+    assert removed not in seen
+    assert (seen[killed], seen[ended], seen[begun]) == ("failed", "interrupted", "done")
+
+
+@IN_A_BUCKET
+def test_of_an_artifact_of_thousands_of_files_only_the_records_are_listed(
+    store: Store, bucket: s3_server.Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for version in ("aaaa", "bbbb"):
+        artifact = open_artifact(store, "extract", version)
+        artifact.adopt_plan([{} for _ in range(12)])
+        for index in range(12):
+            artifact.commit(index, staged(artifact, index, 1), f"{version}{index}", {})
+        if version == "aaaa":
+            artifact.finish({})
+    artifacts = [open_artifact(store, "extract", version) for version in ("aaaa", "bbbb")]
+    expected = [(one.manifest(), one.records(), one.intact()) for one in artifacts]
+    monkeypatch.setattr("tercet.storage.bucket.PAGE", 5)
+    monkeypatch.setattr("tercet.storage.listing.PAGE", 5)
+    bucket.counted()
+    with store.as_listed():
+        assert all_artifacts(store) == artifacts
+        listed = [path for _, path in bucket.counted() if "list-type" in path]
+        assert len(listed) < 24 * 5 / 5, listed
+        assert [(one.manifest(), one.records(), one.intact()) for one in artifacts] == expected
+
+
+@IN_A_BUCKET
+def test_a_server_that_lists_in_no_order_is_listed_whole(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = copied_runs(store, 3)
+    page = s3_bucket.Bucket.page
+    monkeypatch.setattr(s3_bucket.Bucket, "page", lambda *asked: page(*asked)[::-1])
+    assert {run["run_id"] for run in runs.list_runs(store)} == set(ids)
 
 
 @IN_A_BUCKET

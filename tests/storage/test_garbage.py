@@ -236,8 +236,8 @@ def test_leftovers_of_kills_go(store: Store) -> None:
 
 
 def test_the_last_runs_of_each_recipe_that_were_done_are_kept_and_later_ones(store: Store) -> None:
-    oldest, failed, done, crashed = (
-        run_of(store, state=state) for state in ("done", "failed", "done", None)
+    first, oldest, failed, done, crashed = (
+        run_of(store, state=state) for state in (None, "done", "failed", "done", None)
     )
     other = run_of(store, recipe="fish")
     options = {"arguments": {"overrides": ["seed=2"]}}
@@ -249,13 +249,13 @@ def test_the_last_runs_of_each_recipe_that_were_done_are_kept_and_later_ones(sto
     def kept(keep: int | None, *tagged: str) -> set[str]:
         return {run["run_id"] for run in kept_runs(found, tagged, keep)}
 
-    assert kept(None) == {oldest, failed, done, crashed, other, arm, tried}
+    assert kept(None) == {first, oldest, failed, done, crashed, other, arm, tried}
     assert kept(1) == {done, crashed, other, arm}
     assert kept(2) == {oldest, failed, done, crashed, other, arm}
     assert kept(1, oldest) == {oldest, done, crashed, other, arm}
-    with locks.hold(store, f"run-{failed}"):
+    with locks.hold(store, f"run-{first}"):
         found = runs.list_runs(store)
-        assert kept(1) == {failed, done, crashed, other, arm}
+        assert kept(1) == {first, done, crashed, other, arm}
 
 
 def test_runs_that_lose_something_are_named(store: Store) -> None:

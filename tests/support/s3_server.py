@@ -80,13 +80,14 @@ class Proxy:
     faults: of requests of a method whose path has this in it, the next are spoilt: (method, text,
         fault). chance: of any other request to be spoilt, by a 409 only if it has a condition.
         ignored: a header that is not passed on. refused: a header that the server does not know.
-        seen: every request, method and path.
+        seen: every request, method and path. delay: seconds before each request is passed on.
     """
 
     server: int
     port: int = 0
     faults: list[tuple[str, str, str]] = field(default_factory=list)
     chance: float = 0.0
+    delay: float = 0.0
     ignored: str = ""
     refused: str = ""
     seen: list[tuple[str, str]] = field(default_factory=list)
@@ -129,6 +130,7 @@ def proxy(server: int) -> Iterator[Proxy]:
             body = self.rfile.read(int(self.headers.get("content-length") or 0))
             conditional = not {"if-match", "if-none-match"}.isdisjoint(map(str.lower, self.headers))
             fault = passing.fault(self.command, self.path, conditional)
+            time.sleep(passing.delay)
             if fault == RESET:
                 # Closed at once, and whoever waits is told so.
                 self.connection.setsockopt(
