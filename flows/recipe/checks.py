@@ -235,8 +235,7 @@ def _check_select(recipe: Recipe, methods: Mapping[str, Method]) -> Iterator[Mis
     for relation, thresholds in select.relations.items():
         texts, negative = f"texts of the relation {relation}", relation in ("alters", "other")
         place: Place = ("select", "relations", relation)
-        swapped = bool(select.swap_roles)
-        yield from _find_idle(thresholds, relation, negative, swapped, texts, place)
+        yield from _find_idle(thresholds, relation, negative, select.both_roles, texts, place)
     for name, thresholds in select.methods.items():
         method, place = methods.get(name) or METHODS.get(name), ("select", "methods", name)
         if method is None:
@@ -244,31 +243,23 @@ def _check_select(recipe: Recipe, methods: Mapping[str, Method]) -> Iterator[Mis
             continue
         if methods and name != RANDOM and name not in methods:
             yield Idle(f"the recipe does not use the method {name}", *place)
-        negative, swapped = method.purpose == "negative", name in select.swap_roles
-        texts = f"the texts of {name}"
-        yield from _find_idle(thresholds, method.relation, negative, swapped, texts, place)
-    for name in select.swap_roles:
-        method, place = methods.get(name) or METHODS.get(name), ("select", "swap_roles")
-        if method is None:
-            yield Misplaced("unknown_name", _unknown(name, methods, " in swap_roles"), *place)
-        elif method.purpose == "negative":
-            fault = f"{name} alters the meaning, so its candidates never change roles"
-            yield Idle(fault, *place)
-        elif methods and name not in methods:
-            yield Idle(f"the recipe does not use the method {name}", *place)
+        negative, texts = method.purpose == "negative", f"the texts of {name}"
+        both = select.both_roles and name != RANDOM
+        yield from _find_idle(thresholds, method.relation, negative, both, texts, place)
 
 
 def _find_idle(
     thresholds: RelationConfig,
     relation: str,
     negative: bool,
-    swapped: bool,
+    both: bool,
     texts: str,
     place: Place,
 ) -> Iterator[Idle]:
     """Thresholds that apply to no role or relation that the texts have.
 
-    negative: whether the texts are negatives. swapped: positives may become some. texts: in words.
+    negative: whether the texts are negatives. both: they are tried in the other role too. texts: in
+        words.
     """
     if thresholds.p_min is not None and relation not in JUDGED:
         yield Idle(
@@ -276,15 +267,15 @@ def _find_idle(
             *(*place, "p_min"),
         )
     key = "positive_min" if negative else "negative_max"
-    if (negative or not swapped) and getattr(thresholds, key) is not None:
+    if not both and getattr(thresholds, key) is not None:
         role = "negatives" if negative else "positives"
         yield Idle(f"{key} never applies, since {texts} are {role}", *place, key)
 
 
-def _unknown(name: str, methods: Mapping[str, Method], where: str = "") -> str:
-    """What to say of a method that does not exist. where: such as ` in swap_roles`."""
+def _unknown(name: str, methods: Mapping[str, Method]) -> str:
+    """What to say of a method that does not exist."""
     known = sorted({*METHODS, *methods})
-    return f"unknown method {name!r}{where}{suggest(name, known)}; known: {', '.join(known)}"
+    return f"unknown method {name!r}{suggest(name, known)}; known: {', '.join(known)}"
 
 
 def _check_choice(recipe: Recipe) -> Iterator[Misplaced]:
