@@ -402,9 +402,11 @@ def _judge(db: Any, config: SelectConfig) -> None:
             coalesce(swaps AND weight > 0 AND anchor_id IS NULL AND refused IN
                 ('below_positive_min', 'above_negative_max', 'below_p_min'), FALSE) AS false_text,
             CASE WHEN refused IS NULL THEN s.role
-                WHEN false_text AND s.role = 'positive' AND (swap_bound IS NULL OR value <= swap_bound)
+                WHEN false_text AND s.role = 'positive'
+                    AND (swap_bound IS NULL OR value <= swap_bound)
                     AND (p_min IS NULL OR 1 - p_true >= p_min) THEN 'negative'
-                WHEN false_text AND s.role = 'negative' AND (swap_bound IS NULL OR value >= swap_bound)
+                WHEN false_text AND s.role = 'negative'
+                    AND (swap_bound IS NULL OR value >= swap_bound)
                     AND (p_min IS NULL OR p_true >= p_min) THEN 'positive'
             END AS role
         FROM scored s JOIN bounds b ON s.role = b.role AND s.method = b.method))"""

@@ -87,8 +87,9 @@ SURE = [
           n("random", "other", 0.1)], BOTH_ROLES,
          [("twice", "twice", "other"), ("x", "kept", "other")], None),
         # What may not be trained on, or has no weight, does not come back; nor does surplus.
-        ([p("rewrite", "Held out.", 0.8), p("precede", "weightless", 0.8), p("half", "unread", None),
-          p("half", "first", 0.99), p("half", "second", 0.98), n("random", "other", 0.1)],
+        ([p("rewrite", "Held out.", 0.8), p("precede", "weightless", 0.8),
+          p("half", "unread", None), p("half", "first", 0.99), p("half", "second", 0.98),
+          n("random", "other", 0.1)],
          {**BOTH_ROLES, "methods": {"precede": {"weight": 0.0}}, "held_out": ["Held out."],
           "prefer": "similarity"},
          [("x", "first", "other")],
