@@ -280,12 +280,9 @@ def _unknown(name: str, methods: Mapping[str, Method]) -> str:
 
 def _check_choice(recipe: Recipe) -> Iterator[Misplaced]:
     """A checkpoint is chosen on dev pairs or on a suite's dev set, which must exist."""
-    choose, measured = recipe.train.choose, recipe.evaluate
-    if choose is None:
-        return
-    place: Place = ("train", "choose")
+    measured = recipe.evaluate
     for index, phase in enumerate(recipe.train.phases):
-        if phase.weight_interpolation:
+        if phase.weight_interpolation and recipe.train.choose is not None:
             yield Misplaced(
                 "conflict",
                 "train.choose measures the weights before they are blended with the starting ones, "
@@ -301,21 +298,22 @@ def _check_choice(recipe: Recipe) -> Iterator[Misplaced]:
         ),
         **dict.fromkeys((*measured.sts_sets, *measured.retrieval_sets), (True, "")),
     }
-    if choose.by not in reads:
-        yield Misplaced(
-            "unknown_name",
-            f"there is no {choose.by!r} to choose by{suggest(choose.by, reads)}; known: "
-            f"{', '.join(CHOOSERS)}, and the names under evaluate.sts_sets and "
-            "evaluate.retrieval_sets",
-            *(*place, "by"),
-        )
-    elif not reads[choose.by][0]:
-        yield Misplaced(
-            "missing_key",
-            f"{choose.by} chooses by {reads[choose.by][1]}, which the recipe lacks: add it, or "
-            "keep the last step's weights (--set train.choose=null)",
-            *place,
-        )
+    for place, choose in recipe.step_choices.items():
+        if choose.by not in reads:
+            yield Misplaced(
+                "unknown_name",
+                f"there is no {choose.by!r} to choose by{suggest(choose.by, reads)}; known: "
+                f"{', '.join(CHOOSERS)}, and the names under evaluate.sts_sets and "
+                "evaluate.retrieval_sets",
+                *(*place, "by"),
+            )
+        elif not reads[choose.by][0]:
+            yield Misplaced(
+                "missing_key",
+                f"{choose.by} chooses by {reads[choose.by][1]}, which the recipe lacks: add it, or "
+                f"keep the last step's weights (--set {'.'.join(place)}=null)",
+                *place,
+            )
 
 
 def _check_heads(recipe: Recipe) -> Iterator[Misplaced]:
