@@ -157,11 +157,15 @@ def test_what_is_accepted_trains_the_encoder(chain: Chain) -> None:
 
 
 def test_the_recipe_with_the_papers_data_starts_as_given_and_selects(
-    tmp_path: Path, tiny_backbone: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, tiny_backbone: Path, tiny_texts: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its files lie where it says; only the hub's data, the models and the lengths are others."""
     monkeypatch.chdir(tmp_path)
-    write_sts(tmp_path / "SentEval" / "data")
+    suite = write_sts(tmp_path / "SentEval" / "data")
+    # In words that the tiny encoder knows.
+    graded = zip(tiny_texts[:60:2], tiny_texts[1:60:2], strict=True)
+    dev = [f"g\tf\t2012\t{i}\t{i % 6}\t{one}\t{two}" for i, (one, two) in enumerate(graded)]
+    (suite / "STS" / "STSBenchmark" / "sts-dev.csv").write_text("\n".join(dev) + "\n")
     draw = random.Random(4)
     texts = list(dict.fromkeys(sentence(draw) for _ in range(160)))
     (tmp_path / "domain.txt").write_text("\n".join(texts[:20]) + "\n")
