@@ -16,7 +16,7 @@ from tercet.flows.pipeline.step import (
     without_unread,
     writer,
 )
-from tercet.flows.pipeline.training import training_steps
+from tercet.flows.pipeline.training import choice_facts, choice_inputs, training_steps
 from tercet.flows.recipe.model import Recipe
 from tercet.flows.recipe.resolved import GENSE, LLM, Made, Model, Resolved
 from tercet.tasks import guarding
@@ -169,11 +169,12 @@ def model_steps(resolved: Resolved) -> list[Step]:
         config = compiled(config_made, **facts)
         steps.append(Step(f"{settings.maker}.{name}", stage, config, inputs, models))
     if resolved.evaluator == Made("fit_evaluator"):
-        fit = recipe.evaluator and recipe.evaluator.fit
+        fit = None if recipe.evaluator is None else recipe.evaluator.fit
         assert fit is not None
         backbone = {"backbone": resolved.models["backbone",].model}
-        inputs = guarded("sentences")
-        steps.append(Step("fit_evaluator", fit_evaluator.STAGE, fit, inputs, backbone))
+        config = compiled(fit, **choice_facts(recipe, fit.choose))
+        inputs = guarded("sentences") | choice_inputs(recipe, fit.choose)
+        steps.append(Step("fit_evaluator", fit_evaluator.STAGE, config, inputs, backbone))
     return steps
 
 
@@ -194,14 +195,13 @@ def guard_steps(resolved: Resolved) -> list[Step]:
     recipe, models = resolved.recipe, resolved.models
     if not measures_texts(recipe.evaluate):
         return []
-    choose = recipe.train.choose
     stored = compiled(
         recipe.guard,
         # Tasks of mteb and files of one's own need no directory.
         suite=recipe.evaluate.suite or Path(),
         tasks=list_tasks(recipe.evaluate),
         splits=recipe.evaluate.splits,
-        chosen_on=() if choose is None or choose.by not in STS_TASKS else (choose.by,),
+        chosen_on=tuple(sorted({one.by for one in recipe.step_choices.values()} & {*STS_TASKS})),
         fact_order=tuple(recipe.evaluate.fact_order.items()),
         sts_sets=tuple(recipe.evaluate.sts_sets.items()),
         retrieval_sets=tuple(recipe.evaluate.retrieval_sets.items()),
@@ -448,13 +448,13 @@ def own_measures(recipe: Recipe) -> list[Step]:
 
 def judgement_steps(recipe: Recipe) -> list[Step]:
     """The step that finds what answers questions of one's own; before all that takes long."""
-    tables, choose = recipe.evaluate.questions, recipe.train.choose
+    tables = recipe.evaluate.questions
     if not tables:
         return []
     config = judgements.JudgementsConfig(
         sets=tables,
         splits=recipe.evaluate.splits,
-        chosen_on=choose.by if choose is not None and choose.by in tables else None,
+        chosen_on=tuple(sorted({one.by for one in recipe.step_choices.values()} & {*tables})),
         corpora=list(recipe.unlabelled),
         max_line_bytes=recipe.ingest.max_line_bytes,
     )

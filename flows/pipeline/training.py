@@ -21,7 +21,7 @@ from tercet.tasks.retrieval import passage_vectors
 from tercet.tasks.training import choose, entry_matrix, train, whiten
 from tercet.tasks.training.choosers import CHOOSERS
 from tercet.tasks.training.phases import OF_TRIPLETS, SOURCES, PartConfig, PhaseConfig
-from tercet.tasks.training.train_settings import TrainConfig
+from tercet.tasks.training.train_settings import CheckpointConfig, TrainConfig
 
 Inputs = dict[str, tuple[str, ...]]
 # What `evaluate` reads of the corpora's own, where the recipe has it.
@@ -287,25 +287,38 @@ def _config(recipe: Recipe, phase: PhaseConfig, seed: int | None) -> TrainConfig
     # As the texts' vectors are made, from which the evaluator's other cosines come.
     form = FormSettings(pooling=recipe.embed.pooling, prompt=recipe.embed.prompt)
     teachers = {name: form for name, of in read.items() if of.get(TEACHER) == "evaluator"}
-    shared: dict[str, Any] = {}
-    choose = recipe.train.choose
-    if choose is not None and choose.by == "retrieval":
-        shared["max_pairs"] = recipe.evaluate.max_pairs
-    elif choose is not None and choose.by == "fact_order":
-        shared["fact_order"] = recipe.evaluate.fact_order
-    elif choose is not None and choose.by not in CHOOSERS:
-        for key in ("sts_sets", "retrieval_sets"):
-            sets = getattr(recipe.evaluate, key)
-            shared[key] = {
-                name: one
-                for name, one in sets.items()
-                if name == choose.by and name not in recipe.evaluate.questions
-            }
-    elif choose is not None:
-        shared["suite"] = recipe.evaluate.suite
     phase = phase.model_copy(update={"parts": parts})
-    shared |= {"prompts": recipe.prompts, "teachers": teachers}
-    return compiled(recipe.train, **shared, phase=phase, model_seed=seed)
+    shared = choice_facts(recipe, recipe.train.choose)
+    return compiled(recipe.train, **shared, teachers=teachers, phase=phase, model_seed=seed)
+
+
+def choice_facts(recipe: Recipe, choose: CheckpointConfig | None) -> dict[str, Any]:
+    """The fields of a training's config by which its best step is chosen."""
+    facts: dict[str, Any] = {"prompts": recipe.prompts}
+    if choose is None:
+        return facts
+    if choose.by == "retrieval":
+        return facts | {"max_pairs": recipe.evaluate.max_pairs}
+    if choose.by == "fact_order":
+        return facts | {"fact_order": recipe.evaluate.fact_order}
+    if choose.by in CHOOSERS:
+        return facts | {"suite": recipe.evaluate.suite}
+    for key in ("sts_sets", "retrieval_sets"):
+        facts[key] = {
+            name: one
+            for name, one in getattr(recipe.evaluate, key).items()
+            if name == choose.by and name not in recipe.evaluate.questions
+        }
+    return facts
+
+
+def choice_inputs(recipe: Recipe, choose: CheckpointConfig | None) -> Inputs:
+    """The tables by which a training's best step is chosen."""
+    if choose is not None and choose.by == "retrieval":
+        return {"document_pairs": ("ingest",)}
+    if choose is not None and choose.by in recipe.evaluate.questions:
+        return _JUDGED
+    return {}
 
 
 def _models_read(phase: PhaseConfig, part: PartConfig) -> dict[str, str]:
@@ -341,9 +354,4 @@ def _inputs(resolved: Resolved, phase: PhaseConfig) -> Inputs:
             steps = (*inputs.get("negatives", ()), negatives_step(rows))
             inputs["negatives"] = tuple(dict.fromkeys(steps))
             inputs["guarded_negatives"] = ("guard.negatives",)
-    choose = recipe.train.choose
-    if choose is not None and choose.by == "retrieval":
-        inputs["document_pairs"] = ("ingest",)
-    if choose is not None and choose.by in recipe.evaluate.questions:
-        inputs |= _JUDGED
-    return inputs
+    return inputs | choice_inputs(recipe, recipe.train.choose)

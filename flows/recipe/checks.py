@@ -235,8 +235,7 @@ def _check_select(recipe: Recipe, methods: Mapping[str, Method]) -> Iterator[Mis
     for relation, thresholds in select.relations.items():
         texts, negative = f"texts of the relation {relation}", relation in ("alters", "other")
         place: Place = ("select", "relations", relation)
-        swapped = bool(select.swap_roles)
-        yield from _find_idle(thresholds, relation, negative, swapped, texts, place)
+        yield from _find_idle(thresholds, relation, negative, select.both_roles, texts, place)
     for name, thresholds in select.methods.items():
         method, place = methods.get(name) or METHODS.get(name), ("select", "methods", name)
         if method is None:
@@ -244,31 +243,23 @@ def _check_select(recipe: Recipe, methods: Mapping[str, Method]) -> Iterator[Mis
             continue
         if methods and name != RANDOM and name not in methods:
             yield Idle(f"the recipe does not use the method {name}", *place)
-        negative, swapped = method.purpose == "negative", name in select.swap_roles
-        texts = f"the texts of {name}"
-        yield from _find_idle(thresholds, method.relation, negative, swapped, texts, place)
-    for name in select.swap_roles:
-        method, place = methods.get(name) or METHODS.get(name), ("select", "swap_roles")
-        if method is None:
-            yield Misplaced("unknown_name", _unknown(name, methods, " in swap_roles"), *place)
-        elif method.purpose == "negative":
-            fault = f"{name} alters the meaning, so its candidates never change roles"
-            yield Idle(fault, *place)
-        elif methods and name not in methods:
-            yield Idle(f"the recipe does not use the method {name}", *place)
+        negative, texts = method.purpose == "negative", f"the texts of {name}"
+        both = select.both_roles and name != RANDOM
+        yield from _find_idle(thresholds, method.relation, negative, both, texts, place)
 
 
 def _find_idle(
     thresholds: RelationConfig,
     relation: str,
     negative: bool,
-    swapped: bool,
+    both: bool,
     texts: str,
     place: Place,
 ) -> Iterator[Idle]:
     """Thresholds that apply to no role or relation that the texts have.
 
-    negative: whether the texts are negatives. swapped: positives may become some. texts: in words.
+    negative: whether the texts are negatives. both: they are tried in the other role too. texts: in
+        words.
     """
     if thresholds.p_min is not None and relation not in JUDGED:
         yield Idle(
@@ -276,25 +267,22 @@ def _find_idle(
             *(*place, "p_min"),
         )
     key = "positive_min" if negative else "negative_max"
-    if (negative or not swapped) and getattr(thresholds, key) is not None:
+    if not both and getattr(thresholds, key) is not None:
         role = "negatives" if negative else "positives"
         yield Idle(f"{key} never applies, since {texts} are {role}", *place, key)
 
 
-def _unknown(name: str, methods: Mapping[str, Method], where: str = "") -> str:
-    """What to say of a method that does not exist. where: such as ` in swap_roles`."""
+def _unknown(name: str, methods: Mapping[str, Method]) -> str:
+    """What to say of a method that does not exist."""
     known = sorted({*METHODS, *methods})
-    return f"unknown method {name!r}{where}{suggest(name, known)}; known: {', '.join(known)}"
+    return f"unknown method {name!r}{suggest(name, known)}; known: {', '.join(known)}"
 
 
 def _check_choice(recipe: Recipe) -> Iterator[Misplaced]:
     """A checkpoint is chosen on dev pairs or on a suite's dev set, which must exist."""
-    choose, measured = recipe.train.choose, recipe.evaluate
-    if choose is None:
-        return
-    place: Place = ("train", "choose")
+    measured = recipe.evaluate
     for index, phase in enumerate(recipe.train.phases):
-        if phase.weight_interpolation:
+        if phase.weight_interpolation and recipe.train.choose is not None:
             yield Misplaced(
                 "conflict",
                 "train.choose measures the weights before they are blended with the starting ones, "
@@ -310,21 +298,22 @@ def _check_choice(recipe: Recipe) -> Iterator[Misplaced]:
         ),
         **dict.fromkeys((*measured.sts_sets, *measured.retrieval_sets), (True, "")),
     }
-    if choose.by not in reads:
-        yield Misplaced(
-            "unknown_name",
-            f"there is no {choose.by!r} to choose by{suggest(choose.by, reads)}; known: "
-            f"{', '.join(CHOOSERS)}, and the names under evaluate.sts_sets and "
-            "evaluate.retrieval_sets",
-            *(*place, "by"),
-        )
-    elif not reads[choose.by][0]:
-        yield Misplaced(
-            "missing_key",
-            f"{choose.by} chooses by {reads[choose.by][1]}, which the recipe lacks: add it, or "
-            "keep the last step's weights (--set train.choose=null)",
-            *place,
-        )
+    for place, choose in recipe.step_choices.items():
+        if choose.by not in reads:
+            yield Misplaced(
+                "unknown_name",
+                f"there is no {choose.by!r} to choose by{suggest(choose.by, reads)}; known: "
+                f"{', '.join(CHOOSERS)}, and the names under evaluate.sts_sets and "
+                "evaluate.retrieval_sets",
+                *(*place, "by"),
+            )
+        elif not reads[choose.by][0]:
+            yield Misplaced(
+                "missing_key",
+                f"{choose.by} chooses by {reads[choose.by][1]}, which the recipe lacks: add it, or "
+                f"keep the last step's weights (--set {'.'.join(place)}=null)",
+                *place,
+            )
 
 
 def _check_heads(recipe: Recipe) -> Iterator[Misplaced]:

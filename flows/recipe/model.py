@@ -35,7 +35,7 @@ from tercet.tasks.training.fit_generator import FitGeneratorConfig
 from tercet.tasks.training.fit_gense import FitGenseConfig
 from tercet.tasks.training.fit_pair import FitPairConfig
 from tercet.tasks.training.pretrain import PretrainConfig
-from tercet.tasks.training.train_settings import TrainConfig
+from tercet.tasks.training.train_settings import CheckpointConfig, TrainConfig
 from tercet.tasks.training.whiten import WhitenConfig
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$", max_length=80)]
@@ -264,6 +264,17 @@ class Recipe(Config):
     def labelled(self) -> tuple[CorpusConfig, ...]:
         """The corpora that give labelled rows."""
         return tuple(corpus for corpus in self.corpora if corpus.role == "labelled")
+
+    @property
+    def step_choices(self) -> dict[tuple[str, ...], CheckpointConfig]:
+        """How the best step of a training is chosen, by the key that asks for it."""
+        fit = None if self.evaluator is None else self.evaluator.fit
+        asked = {("train",): self.train, ("evaluator", "fit"): fit}
+        return {
+            (*place, "choose"): training.choose
+            for place, training in asked.items()
+            if training is not None and training.choose is not None
+        }
 
 
 def _method(settings: Any) -> Any:

@@ -17,11 +17,10 @@ from tercet.models.training.loop import (
     Setting,
     adafactor,
     adamw,
-    cosine,
     phase_seed,
     train,
 )
-from tercet.models.training.phase import Hyperparameters
+from tercet.models.training.phase import Hyperparameters, Schedule
 
 # The metric's name in the log.
 LOSS = "loss"
@@ -33,7 +32,7 @@ class Budget:
     """Learning rate and length of training: either tokens of text or steps; the other is None."""
 
     learning_rate: float
-    cosine: bool
+    lr_schedule: Schedule
     tokens: int | None
     steps: int | None
     measure_steps: int
@@ -67,6 +66,7 @@ def pretrain(
         name=name,
         learning_rate=budget.learning_rate,
         warmup=_WARMUP,
+        lr_schedule=budget.lr_schedule,
         weight_decay=_WEIGHT_DECAY,
         max_steps=_steps(budget, batches),
     )
@@ -76,9 +76,8 @@ def pretrain(
         terms = {"tokens": lengths.sum().float(), "rows": torch.tensor(float(len(lengths)))}
         return network(**inputs), terms
 
-    schedule = cosine if budget.cosine else None
     optimizing = adafactor if task.form == "t5" else adamw
-    log = train(network, batches, step, hyper, setting, lr_schedule=schedule, optimizing=optimizing)
+    log = train(network, batches, step, hyper, setting, optimizing=optimizing)
     return [_finished(row) for row in log]
 
 

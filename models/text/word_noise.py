@@ -4,7 +4,7 @@ The result for a sentence depends on the seed, its id and the copy alone.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -20,6 +20,8 @@ _COPY = 1 << 32
 # to 6, and at most a third, are deleted.
 REPEATED = 0.3
 SHORT, DELETED, MOST_DELETED = 3, 1 / 3, 6
+# GCSE's code: fewer words than this share of a sentence and than 10; of a short one fewer than 2.
+FEW, FEWEST, MOST_FEW = 0.05, 2, 10
 
 # The words of all changed sentences, concatenated, and the number of words of each sentence.
 Changed = tuple[npt.NDArray[np.object_], npt.NDArray[np.int64]]
@@ -69,6 +71,19 @@ def repeated(words: Words, seed: int, copy: int) -> Changed:
     most = np.maximum(1, np.floor(REPEATED * (words.counts - 1))).astype(np.int64)
     times = _times(words, seed, "word_repetition", copy, most)
     chosen = words.ranks(seed, "word_repetition", copy) < times[words.row]
+    return np.repeat(words.flat, 1 + chosen), words.counts + times
+
+
+def repeated_few(words: Words, seed: int, copy: int) -> Changed:
+    """Repeats a word of every second sentence in place, as GCSE's code does to the anchor.
+
+    Of n words 0 to min(10, n, max(2, floor(0.05 * n))) - 1, each number alike, never the last word.
+    """
+    bound = np.maximum(FEWEST, (FEW * words.counts).astype(np.int64))
+    bound = np.minimum(np.minimum(bound, words.counts), MOST_FEW)
+    times = seeding.below(seed, "word_repetition.times", words.ids, np.maximum(bound, 1), copy)
+    inner = replace(words, free=words.place < words.counts[words.row] - 1)
+    chosen = inner.ranks(seed, "word_repetition", copy) < times[words.row]
     return np.repeat(words.flat, 1 + chosen), words.counts + times
 
 

@@ -23,7 +23,7 @@ from tercet.errors import TercetError
 from tercet.models import seeding
 from tercet.models.machine import Precision, computed_in, keep_freed_memory
 from tercet.models.training import checkpoints
-from tercet.models.training.phase import Hyperparameters, Optimizer
+from tercet.models.training.phase import Hyperparameters, Optimizer, Schedule
 
 
 class NothingToChoose(TercetError):
@@ -106,7 +106,6 @@ def _name(step: int) -> str:
 LogRow = dict[str, Any]
 Progress = Callable[[int, int | None, str], None]
 Step: TypeAlias = Callable[[Any], tuple[Tensor, Mapping[str, Tensor]]]
-Schedule: TypeAlias = Callable[[int, int, int], float]
 Optimizing: TypeAlias = Callable[[nn.Module, Hyperparameters], torch.optim.Optimizer]
 
 # The norm to which gradients are clipped, transformers' default.
@@ -161,7 +160,6 @@ def train(
     hyper: Hyperparameters,
     setting: Setting,
     network: nn.Module | None = None,
-    lr_schedule: Schedule | None = None,
     optimizing: Optimizing | None = None,
 ) -> list[LogRow]:
     """Trains the module in place, from the last checkpoint in the directory if there is one.
@@ -170,7 +168,6 @@ def train(
         (without NaN) go into the log.
     network: the part of the module whose forward pass runs in the setting's precision, whose
         gradients are clipped, and which the setting's choice measures; None: the module itself.
-    lr_schedule: the factor on the learning rate at each step; None: `linear`.
     optimizing: makes the optimizer of the module's parameters; None: `adamw`.
     Returns the rows of the log, as `Trained` describes them. Raises ValueError if the logged loss
     is NaN or infinite, unless a choice keeps the weights of an earlier step.
@@ -183,7 +180,7 @@ def train(
     if setting.choice is not None:
         chooser = Chooser(setting.choice, network, module, setting.directory)
     total = hyper.steps(len(batches))
-    warmup = math.ceil(hyper.warmup * total)
+    warmup, factor_at = hyper.warmup_of(total), SCHEDULES[hyper.lr_schedule]
     step_seed = phase_seed(setting.seed, hyper.name)
     optimizer = (optimizing or adamw)(module, hyper)
     log, done = _Log(), 0
@@ -216,7 +213,7 @@ def train(
         for number in range(done, total):
             draws = seeding.draws(step_seed, "step", np.array([number], dtype=np.uint64))
             torch.manual_seed(int(draws[0]))
-            rate = hyper.learning_rate * (lr_schedule or linear)(number, total, warmup)
+            rate = hyper.learning_rate * factor_at(number, total, warmup)
             for group in optimizer.param_groups:
                 group["lr"] = rate
             batch = batches[number]
@@ -305,6 +302,18 @@ def cosine(step: int, total: int, warmup: int) -> float:
     if step < warmup:
         return step / warmup
     return 0.5 + 0.5 * math.cos(math.pi * (step - warmup) / max(1, total - warmup))
+
+
+def constant(step: int, total: int, warmup: int) -> float:
+    """As `linear`, but staying at 1."""
+    return step / warmup if step < warmup else 1.0
+
+
+SCHEDULES: Mapping[Schedule, Callable[[int, int, int], float]] = {
+    "linear": linear,
+    "cosine": cosine,
+    "constant": constant,
+}
 
 
 def _groups(module: nn.Module, weight_decay: float) -> list[dict[str, Any]]:

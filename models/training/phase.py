@@ -23,6 +23,7 @@ from tercet.models.text.word_noise import (
     cut,
     in_another_order,
     repeated,
+    repeated_few,
     sentences_of,
     shuffled,
     words_of,
@@ -115,7 +116,9 @@ def _changed(
     return [in_another_order(new, source) for new, source in zip(orders, sources, strict=True)]
 
 
+REPETITIONS = {"few": repeated_few, "many": repeated}
 Optimizer: TypeAlias = Literal["adamw", "adafactor"]
+Schedule: TypeAlias = Literal["linear", "cosine", "constant"]
 
 
 class Hyperparameters(BaseModel):
@@ -132,6 +135,14 @@ class Hyperparameters(BaseModel):
     max_steps: int | None = Field(default=None, ge=1, description="Instead of epochs.")
     warmup: float = Field(
         default=0.1, ge=0.0, le=1.0, description="Share of the steps with a rising learning rate."
+    )
+    warmup_steps: int | None = Field(
+        default=None, ge=0, description="Steps with a rising learning rate, instead of warmup."
+    )
+    lr_schedule: Schedule = Field(
+        default="linear",
+        description="After the warm-up the learning rate falls to 0 along a line or half a cosine, "
+        "or is constant.",
     )
     weight_decay: float = Field(default=0.0, ge=0.0, le=1.0, description="Weight decay of AdamW.")
     epsilon: float = Field(
@@ -154,8 +165,11 @@ class Hyperparameters(BaseModel):
         description="How much of the weights that the phase starts from is mixed into those that "
         "it ends with; 0: none.",
     )
-    word_repetition: bool = Field(
-        default=False, description="Repeat some words of the anchor, drawn afresh each epoch."
+    word_repetition: Literal["few", "many"] | None = Field(
+        default=None,
+        description="Words of the anchor that are said twice, drawn afresh each epoch. few: one in "
+        "every second anchor, more only in those of sixty words or more (GCSE's code); many: 1 to "
+        "0.3 of them in each (VAEGPT-Sim, section 3); null: none.",
     )
 
     def steps(self, epoch: int) -> int:
@@ -163,6 +177,12 @@ class Hyperparameters(BaseModel):
         if self.max_steps is not None:
             return self.max_steps
         return max(1, math.ceil(self.epochs * epoch))
+
+    def warmup_of(self, steps: int) -> int:
+        """How many of the phase's steps have a rising learning rate."""
+        if self.warmup_steps is not None:
+            return self.warmup_steps
+        return math.ceil(self.warmup * steps)
 
 
 @dataclass(frozen=True)

@@ -20,11 +20,12 @@ from tercet.models.encoders import encoder as encoders
 from tercet.models.encoders.encoder import check_room, encode, load_encoder, longest, side_arguments
 from tercet.models.losses.loss import Loss
 from tercet.models.losses.registry import loss_named
-from tercet.models.text.word_noise import repeated, sentences_of, words_of
+from tercet.models.text.word_noise import sentences_of, words_of
 from tercet.models.training import batches as batching
 from tercet.models.training import checkpoints
 from tercet.models.training.loop import Batch, Setting, phase_seed, train
 from tercet.models.training.phase import (
+    REPETITIONS,
     Hyperparameters,
     PartRows,
     Trained,
@@ -330,7 +331,8 @@ class _Part:
         texts = {name: rows[name].to_pylist() for name in self._texts}
         if self._drawing is not None:
             texts["positive"] = self._positives(rows, number)["text"].to_pylist()
-        if self._hyper.word_repetition:
+        if self._hyper.word_repetition is not None:
+            repeated = REPETITIONS[self._hyper.word_repetition]
             words = words_of(rows["row_id"].to_numpy(), [text.split() for text in texts["anchor"]])
             anchors = sentences_of(repeated(words, self._seed, number))
             texts["anchor"] = [" ".join(anchor) for anchor in anchors]

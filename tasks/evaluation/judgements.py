@@ -77,12 +77,13 @@ NOTES: Mapping[str, str] = {
 class JudgementsConfig(Config):
     """sets: tables by the names of their tasks. splits: the splits that are measured.
 
-    chosen_on: the task whose dev questions choose the checkpoint. corpora: may have rows with ids.
+    chosen_on: tasks whose dev questions decide which checkpoint is kept. corpora: whose rows may
+    have ids.
     """
 
     sets: dict[TaskName, RetrievalSource]
     splits: tuple[Split, ...] = ("test",)
-    chosen_on: str | None = None
+    chosen_on: tuple[str, ...] = ()
     corpora: list[CorpusConfig] = Field(min_length=1)
     max_line_bytes: int
 
@@ -219,7 +220,7 @@ def _check_splits(
     config: JudgementsConfig, name: str, one: RetrievalSource, rows: Sequence[Question]
 ) -> None:
     splits = {row.split for row in rows}
-    needed = {"dev"} if name == config.chosen_on else set(config.splits)
+    needed = {"dev"} if name in config.chosen_on else set(config.splits)
     if splits.isdisjoint(needed):
         raise BadInput(
             "no_rows",

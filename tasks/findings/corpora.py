@@ -29,6 +29,8 @@ TINY = {"test": 30, "dev": 1}
 # LEFT_IN: the share of the first LOOKED_AT sentences that holds tags or boilerplate, LEAST: their
 # least number.
 LEFT_IN, LEAST, LOOKED_AT = 0.01, 5, 20_000
+# A share of the anchors that a corpus lacks.
+SHORT = 0.1
 # In any field most sentences name a thing or a number.
 UNMENTIONED = 0.5
 
@@ -158,6 +160,17 @@ def _long_passages(look: Look) -> str:
     )
 
 
+def _unkept_shares(look: Look) -> Iterator[Row]:
+    """Of corpora that have too few sentences for their share of the anchors."""
+    shares = {corpus.name: corpus.share for corpus in look.work.config.corpora}
+    counts = look.made.table("anchor_shares").to_pylist()
+    scale = max(row["anchors"] / shares[row["corpus"]] for row in counts)
+    for row in counts:
+        wanted = round(scale * shares[row["corpus"]])
+        if row["anchors"] < (1 - SHORT) * wanted:
+            yield {"key": row["corpus"], "count": row["anchors"], "total": wanted}
+
+
 def _kept_sample(look: Look) -> Iterator[Row]:
     """Corpora with more or fewer sentences than when the kept sample was drawn."""
     drawn = {
@@ -244,6 +257,14 @@ FINDINGS: Mapping[str, Sequence[Finding]] = {
             "{count:,} of the first {total:,} sentences hold what stands on every page or message",
             "take it out of the source",
             _HELD,
+        ),
+    ),
+    "sample": (
+        Finding(
+            "unkept_share",
+            _unkept_shares,
+            "corpus {key!r} gives {count:,} anchors, and its share would be {total:,}",
+            "leave sample.rows out, which keeps the shares exact, or give it more text",
         ),
     ),
     "passages": (

@@ -12,8 +12,9 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, TypeAlias
 
 import pyarrow as pa
-from pydantic import Field
+from pydantic import Field, model_validator
 
+from tercet.errors import InvalidSetting
 from tercet.models.generation import Relation
 from tercet.models.text.shingles import shared_words
 from tercet.storage.rows import quoted
@@ -49,7 +50,8 @@ Columns:
     relation: `alters`: the negative alters what the positive keeps; `topic`: the positive is only
         about the same thing; `keeps`: it keeps the meaning, and the negative, if any, is
         unrelated
-    anchor: text of the anchor: the sentence, or its positive's own
+    anchor: text of the anchor: the sentence, or its positive's own; with `select.both_roles` of a
+        text that passed in neither role, the text itself
     positive: text of the positive; the anchor's own if none was accepted and the recipe allows
         that
     negative: text of the negative; NULL where other rows of the batch are the only ones; with
@@ -61,7 +63,8 @@ Columns:
     positive_similarity: the similarity to the anchor by the scorer that `select.similarity` names
         (by default the evaluator); 1 for `self`; NULL where the recipe has no evaluator
     negative_similarity: the negative's similarity, which training uses as the teacher's where the
-        anchor stays as it is; NULL without a negative or an evaluator
+        anchor stays as it is; NULL without a negative or an evaluator, and where the anchor is a
+        text that passed in neither role
 """
 
 # Passages that may have the same query. One of them keeps it; of more, none.
@@ -98,7 +101,8 @@ Columns:
     candidates: how many there were
     accepted: how many met the thresholds; none apply to `random` where it is kept for the
         fallback
-    used: how many are in a triplet
+    used: how many are in a triplet; with `select.both_roles` more than were accepted, since those
+        that passed in neither role are
     threshold: the threshold as a number, quantiles resolved: `positive_min` for positives,
         `negative_max` for negatives; NULL without a threshold, so always without an evaluator
     similarity_p10: tenth percentile of its candidates' cosines; NULL where they have none
@@ -198,15 +202,26 @@ class SelectConfig(Config):
     fallback_positive: bool = Field(
         default=True, description="If no positive is accepted, the anchor itself is the positive."
     )
-    swap_roles: tuple[str, ...] = Field(
-        default=(),
-        description="Methods whose refused positives may become negatives; a change of meaning "
-        "never becomes a positive.",
+    both_roles: bool = Field(
+        default=False,
+        description="A text that is refused in the role it was written for is tried in the other, "
+        "and one that passes in neither becomes a row of its own: its own positive, beside its "
+        "sentence's negative (GCSE, eqs. 10-11 and its code); needs pairing: role.",
     )
     # Whether a candidate needs a similarity; without a scorer of it none has one.
     by_similarity: Wired[bool] = True
     # Largest share of its positive's similarity that a mined negative may have.
     mined_below: Wired[float] = 1.0
+
+    @model_validator(mode="after")
+    def _paired_by_role(self) -> "SelectConfig":
+        if self.both_roles and self.pairing != "role":
+            raise InvalidSetting(
+                "conflict",
+                "both_roles lets similarity decide a text's role, and pairing: relation what the "
+                "text does to the meaning: set pairing to role, or leave both_roles out",
+            )
+        return self
 
     @property
     def bounds_probability(self) -> bool:
@@ -304,7 +319,7 @@ def _bound(db: Any, config: SelectConfig) -> None:
     """Table `bounds`: (role, method) with thresholds as numbers, quantiles resolved."""
     db.execute(
         """CREATE TEMP TABLE bounds(role VARCHAR, method VARCHAR, low DOUBLE, high DOUBLE,
-            swaps BOOLEAN, swap_high DOUBLE,
+            swaps BOOLEAN, swap_bound DOUBLE,
             p_min DOUBLE, weight DOUBLE, reserved BOOLEAN)"""
     )
     pairs = db.execute("""SELECT role, relation, method, bool_and(query_id IS NOT NULL)
@@ -335,18 +350,20 @@ def _bound(db: Any, config: SelectConfig) -> None:
         own_levels = levels[:2] if queries else levels
         low = number("positive_min", levels=own_levels) if positive else None
         high = None if positive else number("negative_max")
-        swaps = positive and method in config.swap_roles
-        swap_high = number("negative_max") if swaps else None
+        swaps = config.both_roles and method != RANDOM and not queries
+        swap_bound = number("negative_max" if positive else "positive_min") if swaps else None
         # What is only on the topic, or unrelated, neither follows from a sentence nor denies it.
         p_min = number("p_min") if relation in JUDGED else None
         db.execute(
             "INSERT INTO bounds VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            [role, method, low, high, swaps, swap_high, p_min, own.weight, reserved],
+            [role, method, low, high, swaps, swap_bound, p_min, own.weight, reserved],
         )
 
 
 def _judge(db: Any, config: SelectConfig) -> None:
     """Table `judged`: each candidate with the role it may serve in, or the reason why it has none.
+
+    false_text: whether it was compared in both roles and passed in neither.
 
     A text that several methods give in one role counts once; a candidate made for the role comes
     before one that changed roles, and the method of more weight before the others. So does a query
@@ -360,7 +377,9 @@ def _judge(db: Any, config: SelectConfig) -> None:
             CASE WHEN role IS NOT NULL AND nth > 1 THEN 'duplicate' ELSE refused END AS refused,
             CASE WHEN nth = 1 THEN role END AS role,
             -- What was meant to keep the meaning and did not is merely another text.
-            CASE WHEN role <> made_as THEN 'other' ELSE relation END AS relation)
+            CASE WHEN role = made_as OR role IS NULL THEN relation
+                WHEN role = 'positive' THEN 'keeps' ELSE 'other' END AS relation,
+            role IS NULL AND false_text AS false_text)
         FROM (SELECT *, row_number() OVER (PARTITION BY role, query_id,
                 CASE WHEN query_id IS NULL THEN sentence_id END,
                 CASE WHEN query_id IS NULL THEN anchor_id END,
@@ -380,10 +399,15 @@ def _judge(db: Any, config: SelectConfig) -> None:
                 WHEN s.role = 'negative' AND value > high THEN 'above_negative_max'
                 WHEN weight = 0 THEN 'no_weight'
             END AS refused,
+            coalesce(swaps AND weight > 0 AND anchor_id IS NULL AND refused IN
+                ('below_positive_min', 'above_negative_max', 'below_p_min'), FALSE) AS false_text,
             CASE WHEN refused IS NULL THEN s.role
-                WHEN refused IN ('below_positive_min', 'below_p_min') AND swaps AND weight > 0
-                    AND (swap_high IS NULL OR value <= swap_high)
+                WHEN false_text AND s.role = 'positive'
+                    AND (swap_bound IS NULL OR value <= swap_bound)
                     AND (p_min IS NULL OR 1 - p_true >= p_min) THEN 'negative'
+                WHEN false_text AND s.role = 'negative'
+                    AND (swap_bound IS NULL OR value >= swap_bound)
+                    AND (p_min IS NULL OR p_true >= p_min) THEN 'positive'
             END AS role
         FROM scored s JOIN bounds b ON s.role = b.role AND s.method = b.method))"""
     )
@@ -530,12 +554,36 @@ def _by_role(db: Any, config: SelectConfig) -> None:
             CASE WHEN is_random THEN s_id ELSE n_id END AS negative_id,
             CASE WHEN is_random THEN '{RANDOM}' ELSE n_method END AS negative_method,
             CASE WHEN is_random THEN s_value ELSE n_value END AS negative_similarity,
-            CASE WHEN is_self THEN sentence_id ELSE p_text END = negative_text AS same_text
+            CASE WHEN is_self THEN sentence_id ELSE p_text END = negative_text AS same_text,
+            FALSE AS own_anchor
         FROM met"""
     )
+    _keep_false_texts(db)
     db.execute(
         """INSERT INTO displaced SELECT n_id FROM met WHERE is_random AND n_id IS NOT NULL
         UNION SELECT p_id FROM met WHERE is_self AND p_id IS NOT NULL"""
+    )
+
+
+def _keep_false_texts(db: Any) -> None:
+    """Adds to `pairs` each text that passed in neither role, with itself and the negative of its
+    sentence's first pair.
+
+    The similarity of the two is not known: it was compared with its sentence alone.
+    """
+    db.execute(
+        """INSERT INTO pairs BY NAME
+        SELECT f.sentence_id, NULL AS rank, 'keeps' AS relation, f.candidate_id AS positive_id,
+            f.method AS positive_method, 1.0 AS positive_similarity, p.negative_id,
+            p.negative_method, NULL AS negative_similarity, f.text_id = n.text_id AS same_text,
+            TRUE AS own_anchor
+        FROM (FROM judged WHERE false_text
+            QUALIFY row_number() OVER (PARTITION BY sentence_id, text_id ORDER BY candidate_id) = 1)
+            f
+        JOIN pairs p ON p.sentence_id = f.sentence_id AND p.rank = 1
+        JOIN judged n ON n.candidate_id = p.negative_id
+        WHERE f.text_id <> f.sentence_id AND NOT EXISTS (FROM ranked r
+            WHERE r.sentence_id = f.sentence_id AND r.text_id = f.text_id)"""
     )
 
 
@@ -594,7 +642,8 @@ def _by_relation(db: Any, config: SelectConfig) -> None:
             CASE WHEN positive_id IS NULL THEN 1.0 ELSE positive_similarity END
                 AS positive_similarity,
             negative_id, negative_method, negative_similarity,
-            coalesce(coalesce(positive_text, sentence_id) = negative_text, FALSE) AS same_text
+            coalesce(coalesce(positive_text, sentence_id) = negative_text, FALSE) AS same_text,
+            FALSE AS own_anchor
         FROM (SELECT * FROM strict UNION ALL SELECT * FROM contrasted)"""
     )
 
@@ -652,7 +701,8 @@ _TRIPLETS = """
 SELECT md5_number_lower(concat_ws(chr(31), sentence_id::VARCHAR,
         coalesce(positive_id::VARCHAR, 'self'), coalesce(negative_id::VARCHAR, 'none')))
         AS triplet_id,
-    sentence_id, relation, coalesce(p.anchor, s.text) AS anchor,
+    sentence_id, relation,
+    CASE WHEN own_anchor THEN p.text ELSE coalesce(p.anchor, s.text) END AS anchor,
     coalesce(p.text, s.text) AS positive,
     n.text AS negative, positive_id, negative_id, positive_method, negative_method,
     positive_similarity, negative_similarity

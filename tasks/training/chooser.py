@@ -15,7 +15,7 @@ from tercet.tasks.evaluation.suites import sts
 from tercet.tasks.evaluation.suites.layout import suite_root
 from tercet.tasks.evaluation.suites.task import cosines
 from tercet.tasks.stage import BadInput, Work
-from tercet.tasks.training.train_settings import TrainConfig
+from tercet.tasks.training.train_settings import ChoosesStep
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -33,10 +33,10 @@ class Chooser:
         measures it on dev. Both raise BadInput if there is nothing to measure on.
     """
 
-    files: "Callable[[TrainConfig], dict[str, Path]]"
-    measure: "Callable[[Work, TrainConfig], tuple[str, Measure]]"
+    files: "Callable[[ChoosesStep], dict[str, Path]]"
+    measure: "Callable[[Work, ChoosesStep], tuple[str, Measure]]"
 
-    def choice_of(self, work: Work, config: TrainConfig) -> "Choice":
+    def choice_of(self, work: Work, config: ChoosesStep) -> "Choice":
         """The choice for `loop.train`."""
         from tercet.models.training.loop import Choice
 
@@ -44,15 +44,15 @@ class Chooser:
         return Choice(config.choose.every, *self.measure(work, config))
 
 
-def _retrieval(work: Work, config: TrainConfig) -> "tuple[str, Measure]":
+def _retrieval(work: Work, config: ChoosesStep) -> "tuple[str, Measure]":
     """MRR in percent: each dev query searches the answers of all dev pairs."""
     pairs = pairs_of_split(work.inputs["document_pairs"], "dev", config.max_pairs, work.seed)
     if pairs.num_rows < 2:
         raise BadInput(
             "no_rows",
-            f"train.choose.by is retrieval, but the corpora have {pairs.num_rows} document pairs "
+            f"choose.by is retrieval, but the corpora have {pairs.num_rows} document pairs "
             "in split dev: raise ingest.dev, name the columns query and answer of a corpus, or "
-            "set train.choose to null.",
+            "set choose to null.",
         )
     queries: list[str] = pairs["query"].to_pylist()
     answers: list[str] = pairs["answer"].to_pylist()
@@ -69,18 +69,18 @@ def _retrieval(work: Work, config: TrainConfig) -> "tuple[str, Measure]":
     return "retrieval document_pairs dev mrr", by_vectors(work, config, texts, mrr)
 
 
-def _suite_files(config: TrainConfig) -> dict[str, Path]:
+def _suite_files(config: ChoosesStep) -> dict[str, Path]:
     assert config.choose is not None
     if config.suite is None:
         raise BadInput(
             "missing_key",
-            f"train.choose.by is {config.choose.by}, but evaluate.suite names no directory that "
+            f"choose.by is {config.choose.by}, but evaluate.suite names no directory that "
             "has its dev set: name one, or choose by retrieval.",
         )
     return sts.KIND.files(suite_root(config.suite.expanduser()), config.choose.by, ("dev",))
 
 
-def _suite(work: Work, config: TrainConfig) -> "tuple[str, Measure]":
+def _suite(work: Work, config: ChoosesStep) -> "tuple[str, Measure]":
     _suite_files(config)
     assert config.choose is not None
     assert config.suite is not None
@@ -94,7 +94,7 @@ RETRIEVAL = Chooser(lambda config: {}, _retrieval)
 SUITE = Chooser(_suite_files, _suite)
 
 
-def by_scores(work: Work, config: TrainConfig, task: sts.ScoredTask) -> "Measure":
+def by_scores(work: Work, config: ChoosesStep, task: sts.ScoredTask) -> "Measure":
     """Spearman of cosine and human score on a dev set, in percent."""
     (part,) = task.parts
 
@@ -109,7 +109,7 @@ def by_scores(work: Work, config: TrainConfig, task: sts.ScoredTask) -> "Measure
 
 def by_vectors(
     work: Work,
-    config: TrainConfig,
+    config: ChoosesStep,
     texts: Sequence[Sided],
     value: Callable[[Encoded], float | None],
 ) -> "Measure":

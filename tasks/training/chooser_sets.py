@@ -12,13 +12,13 @@ from tercet.tasks.evaluation.suites.judged import read_judged
 from tercet.tasks.evaluation.suites.sts_sets import find_set_files, read_sets
 from tercet.tasks.stage import BadInput, Work
 from tercet.tasks.training.chooser import Chooser, by_scores, by_vectors
-from tercet.tasks.training.train_settings import TrainConfig
+from tercet.tasks.training.train_settings import ChoosesStep
 
 if TYPE_CHECKING:
     from tercet.tasks.training.chooser import Measure
 
 
-def _measure(work: Work, config: TrainConfig) -> tuple[str, "Measure"]:
+def _measure(work: Work, config: ChoosesStep) -> tuple[str, "Measure"]:
     """Spearman of cosine and grade, or nDCG@10 of queries, in percent."""
     assert config.choose is not None
     by = config.choose.by
@@ -45,13 +45,13 @@ OWN_SET = Chooser(
 )
 
 
-def _in_order(work: Work, config: TrainConfig) -> tuple[str, "Measure"]:
+def _in_order(work: Work, config: ChoosesStep) -> tuple[str, "Measure"]:
     """The share of dev cases in order, in percent; the mean of several files."""
     tasks = read_cases(config.fact_order, ("dev",), required=False)
     if not tasks:
         raise BadInput(
             "no_rows",
-            "train.choose.by is fact_order, but no file of evaluate.fact_order has a case of split "
+            "choose.by is fact_order, but no file of evaluate.fact_order has a case of split "
             "dev: give one a column `split`, or choose by retrieval.",
         )
 

@@ -168,7 +168,7 @@ def run(work: Work) -> Path:
         task = Task(config.form, config.share, _INFILL, longest, config.batch_tokens)
         budget = pretrain.Budget(
             config.rate,
-            config.lr_schedule == "cosine",
+            config.lr_schedule,
             config.tokens,
             config.steps,
             config.measure_steps,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tercet.models.losses.registry import LOSSES
 from tercet.tasks.stage import Stage, Work
-from tercet.tasks.training.choosers import chooser_of
+from tercet.tasks.training.choosers import LOCATIONS, choice_files, choice_for, chooser_used
 from tercet.tasks.training.fitting import TRAINING_LOG, fitted
 from tercet.tasks.training.phase_rows import (
     DRAWN_PAIRS,
@@ -21,9 +21,7 @@ def run(work: Work) -> Path:
     """Trains the phase; returns the encoder's directory, emits the log and the draws."""
     config: TrainConfig = work.config
     phase = config.phase
-    choice = None
-    if config.choose is not None:
-        choice = chooser_of(config.choose.by).choice_of(work, config)
+    choice = choice_for(work, config)
     teachers = config.teachers
     parts = [part_rows(work, phase.name, part, teachers.get(part.name)) for part in phase.parts]
     seed = work.seed if config.model_seed is None else config.model_seed
@@ -35,18 +33,10 @@ def run(work: Work) -> Path:
     return directory
 
 
-def externals(config: TrainConfig) -> dict[str, Path]:
-    """The files of the dev set for the choice, if there is one."""
-    if config.choose is None:
-        return {}
-    return chooser_of(config.choose.by).files(config)
-
-
 def uses(config: TrainConfig) -> Iterator[object]:
     """The phase's losses and its chooser, on whose code only this training depends."""
     yield from (LOSSES[name] for name in config.phase.losses())
-    if config.choose is not None:
-        yield chooser_of(config.choose.by)
+    yield from chooser_used(config)
 
 
 STAGE = Stage(
@@ -57,12 +47,6 @@ STAGE = Stage(
     model=True,
     libraries=("torch", "transformers", "sentence-transformers"),
     uses=uses,
-    externals=externals,
-    locations=(
-        "phase.backbone",
-        "suite",
-        "fact_order",
-        "sts_sets.*.source",
-        "retrieval_sets.*.source",
-    ),
+    externals=choice_files,
+    locations=("phase.backbone", *LOCATIONS),
 )

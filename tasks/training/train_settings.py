@@ -38,14 +38,16 @@ class CheckpointConfig(Config):
     )
 
 
-class TrainConfig(FormSettings, Config):
-    """The encoder's form and the phases of its training, one after the other; a step has one.
+class ChoosesStep(FormSettings, Config):
+    """A training of which the step that is best on dev can be kept.
 
     suite, fact_order, sts_sets, retrieval_sets, max_pairs: what `choose.by` names, of `evaluate`.
-    model_seed: draws batches and dropout; null: the run's seed. teachers: by part, in which form
-    its teacher is read.
     """
 
+    choose: CheckpointConfig | None = Field(
+        default=None,
+        description="Keep the weights of the step that is best on dev; null: of the last step.",
+    )
     precision: Precision = Field(
         "fp32", description="Fp32, or bf16 where the processor or GPU is fast at it."
     )
@@ -53,10 +55,21 @@ class TrainConfig(FormSettings, Config):
         default=False, description="Run Python code that comes with the backbone's files."
     )
     log_steps: int = Field(default=10, ge=1, description="Steps between rows of training_log.")
-    choose: CheckpointConfig | None = Field(
-        default=None,
-        description="Keep the weights of the step that is best on dev; null: of the last step.",
-    )
+    prompts: Wired[Prompts] = Prompts()
+    suite: Wired[Path | None] = None
+    fact_order: Wired[dict[str, str]] = Field(default_factory=dict)
+    sts_sets: Wired[dict[str, StsSet]] = Field(default_factory=dict)
+    retrieval_sets: Wired[dict[str, RetrievalSource]] = Field(default_factory=dict)
+    max_pairs: Wired[int] = 2_000
+
+
+class TrainConfig(ChoosesStep):
+    """The encoder's form and the phases of its training, one after the other; a step has one.
+
+    model_seed: draws batches and dropout; null: the run's seed. teachers: by part, in which form
+    its teacher is read.
+    """
+
     max_length: Steers[int] = Field(
         default=_MAX_LENGTH,
         ge=4,
@@ -67,13 +80,7 @@ class TrainConfig(FormSettings, Config):
         default=(), description="Run one after the other; left out, one with the defaults"
     )
     phase: Wired[PhaseConfig] = PhaseConfig.model_validate({})
-    prompts: Wired[Prompts] = Prompts()
     model_seed: Wired[int | None] = None
-    suite: Wired[Path | None] = None
-    fact_order: Wired[dict[str, str]] = Field(default_factory=dict)
-    sts_sets: Wired[dict[str, StsSet]] = Field(default_factory=dict)
-    retrieval_sets: Wired[dict[str, RetrievalSource]] = Field(default_factory=dict)
-    max_pairs: Wired[int] = 2_000
     teachers: Wired[dict[str, FormSettings]] = Field(default_factory=dict)
 
     @model_validator(mode="before")

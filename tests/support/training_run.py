@@ -25,7 +25,7 @@ NUMBERS = Hyperparameters(
     warmup=0.1,
     weight_decay=0.01,
     max_length=16,
-    word_repetition=True,
+    word_repetition="many",
 )
 
 Weights = dict[str, torch.Tensor]

@@ -173,7 +173,7 @@ def test_a_table_of_questions_is_matched_once_and_measured_by_each_evaluation() 
     assert found["judgements"].inputs == {"passages": ("passages",)}
     config = found["judgements"].config.model_dump()
     assert list(config["sets"]) == ["mine"]
-    assert (config["splits"], config["chosen_on"]) == (("test",), None)
+    assert (config["splits"], config["chosen_on"]) == (("test",), ())
     for name in ("base", "encoder"):
         step = found[f"evaluate.{name}"]
         assert step.inputs["passage_vectors"] == (f"passage_vectors.{name}",)
@@ -189,7 +189,7 @@ def test_a_table_of_questions_is_matched_once_and_measured_by_each_evaluation() 
 def test_a_checkpoint_is_chosen_by_its_questions_of_dev() -> None:
     train = {**TRAIN, "choose": {"by": "mine"}}
     found = steps(**{**SEARCHED, "train": train}, ingest=PASSAGES, evaluate=SETS)
-    assert found["judgements"].config.model_dump()["chosen_on"] == "mine"
+    assert found["judgements"].config.model_dump()["chosen_on"] == ("mine",)
     assert found["train"].inputs["judgements"] == ("judgements",)
     assert found["train"].inputs["passages"] == ("passages",)
     assert found["train"].config.model_dump()["retrieval_sets"] == {}

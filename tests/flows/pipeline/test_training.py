@@ -156,7 +156,7 @@ def test_the_models_that_a_loss_reads_are_models_of_its_step(tmp_path: Path) -> 
 
 
 def test_where_words_are_repeated_the_evaluator_reads_along_as_the_teacher(tmp_path: Path) -> None:
-    repeated = ("train.phases.2.word_repetition=true", "embed.pooling=cls")
+    repeated = ("train.phases.2.word_repetition=few", "embed.pooling=cls")
     decay = "train.phases.2.loss={name: gaussian_decay, sigma_cosine: 0.01}"
     evaluator = BACKBONE
     step = steps(tmp_path, decay, *repeated)["train.main"]

@@ -58,11 +58,13 @@ def notes(of: dict[str, Any]) -> list[str]:
         ({}, {"methods": {
             "cutoff": {"positive_min": 0.5, "weight": 2.0},
             "synonym": {"positive_min": {"quantile": 0.2}, "negative_max": 0.6},
-            "entity_swap": {"negative_max": 0.8}, "random": {"negative_max": 0.5},
-        }, "swap_roles": ["synonym"]}),
+            "entity_swap": {"negative_max": 0.8, "positive_min": 0.95},
+            "random": {"negative_max": 0.5},
+        }, "pairing": "role", "both_roles": True}),
         ({}, {"relations": {"alters": {"negative_max": 1.0}, "keeps": {"positive_min": 0.5}}}),
         # What failed as a positive may serve as a negative then.
-        ({}, {"relations": {"topic": {"negative_max": 0.5}}, "swap_roles": ["synonym"]}),
+        ({}, {"relations": {"topic": {"negative_max": 0.5}}, "pairing": "role",
+              "both_roles": True}),
         (GENSE, {"p_min": 0.5}),
         (BOTH, {"p_min": 0.5, "p_true": "gense"}),
         # Without an evaluator a judge decides.
@@ -81,8 +83,11 @@ def test_what_applies_is_not_noted(score: Score, select: dict[str, Any]) -> None
         ({}, {"methods": {"antonym": {}}}, "methods.antonym"),
         ({}, {"methods": {"negation": {"positive_min": 0.5}}}, "methods.negation.positive_min"),
         ({}, {"methods": {"cutoff": {"negative_max": 0.5}}}, "methods.cutoff.negative_max"),
-        ({}, {"swap_roles": ["negation"]}, "swap_roles"),
-        ({}, {"swap_roles": ["word_shuffle"]}, "swap_roles"),
+        (
+            {},
+            {"methods": {"random": {"positive_min": 0.5}}, "pairing": "role", "both_roles": True},
+            "methods.random.positive_min",
+        ),
         ({}, {"p_min": 0.5}, "p_min"),
         ({}, {"prefer": "p_true"}, "prefer"),
         ({}, {"relations": {"keeps": {"p_min": 0.5}}}, "relations.keeps.p_min"),
@@ -127,7 +132,6 @@ def test_a_key_that_goes_takes_those_along_that_need_it() -> None:
     ("score", "select", "place"),
     [
         ({}, {"methods": {"cutof": {}}}, "select.methods.cutof"),
-        ({}, {"swap_roles": ["cutof"]}, "select.swap_roles"),
         ({}, {"similarity": "lexical"}, "select.similarity"),
         ({}, {"p_true": "evaluator"}, "select.p_true"),
         (BOTH, {"p_min": 0.5}, "select.p_true"),

@@ -16,20 +16,20 @@ from tercet.flows.studies.arms import Arm, arms_of
 
 def test_a_grid_is_every_combination() -> None:
     arms = arms_of(
-        "quickstart", [f"{BETA}=[0.6, 0.75]", f"{REPEATED}=[true, false]"], None, ["seed=3"]
+        "quickstart", [f"{BETA}=[0.6, 0.75]", f"{REPEATED}=[few, null]"], None, ["seed=3"]
     )
     assert [arm.name for arm in arms] == [
-        "negative_max=0.6, word_repetition=true",
-        "negative_max=0.6, word_repetition=false",
-        "negative_max=0.75, word_repetition=true",
-        "negative_max=0.75, word_repetition=false",
+        "negative_max=0.6, word_repetition=few",
+        "negative_max=0.6, word_repetition=null",
+        "negative_max=0.75, word_repetition=few",
+        "negative_max=0.75, word_repetition=null",
     ]
     assert arms[2].overrides == (
         "seed=3",
         "select.negative_max=0.75",
-        "train.phases.0.word_repetition=true",
+        "train.phases.0.word_repetition=few",
     )
-    assert arms[2].values == {BETA: 0.75, REPEATED: True}
+    assert arms[2].values == {BETA: 0.75, REPEATED: "few"}
 
 
 def test_values_are_said_as_they_were_typed(tmp_path: Path) -> None:

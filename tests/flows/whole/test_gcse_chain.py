@@ -3,6 +3,7 @@
 The model is `obeying_server`, which knows what each sentence of the corpus mentions.
 """
 
+import json
 import random
 import re
 from collections import Counter
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 import yaml
 from obeying_server import KINDS, TYPES, Obeying, obeying_server, singular
+from small_suites import write_sts
 from tiny_run import Tiny, query, write_corpus
 
 from tercet.flows.running.arguments import RunArguments
@@ -152,3 +154,49 @@ def test_what_is_accepted_trains_the_encoder(chain: Chain) -> None:
     assert sum(negative != "random" for _, negative in pairs) > ANCHORS / 2
     assert chain.rows("SELECT max(step) FROM training_log") == [(10,)]
     assert len(chain.rows("SELECT DISTINCT phase FROM evaluations")) == 2
+
+
+def test_the_recipe_with_the_papers_data_starts_as_given_and_selects(
+    tmp_path: Path, tiny_backbone: Path, tiny_texts: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its files lie where it says; only the hub's data, the models and the lengths are others."""
+    monkeypatch.chdir(tmp_path)
+    suite = write_sts(tmp_path / "SentEval" / "data")
+    # In words that the tiny encoder knows.
+    graded = zip(tiny_texts[:60:2], tiny_texts[1:60:2], strict=True)
+    dev = [f"g\tf\t2012\t{i}\t{i % 6}\t{one}\t{two}" for i, (one, two) in enumerate(graded)]
+    (suite / "STS" / "STSBenchmark" / "sts-dev.csv").write_text("\n".join(dev) + "\n")
+    draw = random.Random(4)
+    texts = list(dict.fromkeys(sentence(draw) for _ in range(160)))
+    (tmp_path / "domain.txt").write_text("\n".join(texts[:20]) + "\n")
+    lines = [json.dumps({"anchor": text}) for text in texts[20:]]
+    (tmp_path / "nli.jsonl").write_text("\n".join(lines) + "\n")
+    with obeying_server() as (server, _):
+        overrides = (
+            "corpora.1.source=nli.jsonl",
+            f"backbone={tiny_backbone}",
+            "llm={name: obeying}",
+            f"run.llm={{endpoints: [{server.url!r}], concurrency: 8}}",
+            "evaluator.fit.batch_size=8",
+            "evaluate.tasks=[STS-B]",
+            "evaluate.splits=[test]",
+        )
+        plan = prepare(RunArguments("gcse_sts", str(tmp_path / "store"), overrides, until="select"))
+        with open_run(plan) as handle:
+            run_steps(handle)
+
+    def rows(text: str) -> list[tuple[object, ...]]:
+        return query(tmp_path / "store", text)
+
+    shares = dict(rows("SELECT corpus, anchors FROM anchor_shares"))
+    assert shares == {"domain": 20, "nli": 60}
+    ((chosen,),) = rows("SELECT dev_metric FROM training_log WHERE chosen")
+    assert chosen == "sts STS-B dev all spearman"
+    # Each anchor has its triplet, and what passed in neither role another.
+    ((anchors, lost),) = rows(
+        """SELECT count(DISTINCT sentence_id), (SELECT count(*) FROM rejects
+            WHERE stage = 'select' AND reason IN ('below_positive_min', 'above_negative_max')
+            AND text NOT IN (SELECT positive FROM triplets)) FROM triplets"""
+    )
+    assert anchors == 80
+    assert lost == 0

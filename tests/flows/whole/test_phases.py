@@ -74,7 +74,7 @@ PHASES: list[dict[str, Any]] = [
         "loss": {"name": "gaussian_decay", "sigma_cosine": 0.1},
         "mini_batch": 3,
         # So that the evaluator reads each batch's texts as the teacher.
-        "word_repetition": True,
+        "word_repetition": "many",
         **STEPS,
     },
 ]

@@ -133,6 +133,41 @@ def test_the_share_of_gradient_is_that_of_the_loss_itself(detach: str, gate: str
     assert float(share) == pytest.approx(float(expected), rel=1e-9)
 
 
+def test_the_authors_form_by_numbers_written_out() -> None:
+    """Eqs. 12-13 of two rows, with the gate open above the teacher and a constant taken off below.
+
+    Row 0 is 0.01 below its teacher's 0.71: 1 - exp(-0.01^2 / (2 * 0.0085^2)) = 0.499447 of its
+    logit, 14, counts. Row 1 is above its teacher's 0.55, and all of its logit, 12, counts.
+    """
+    to_positives, to_negatives = [[0.9, 0.1], [0.2, 0.8]], [[0.70, 0.25], [0.30, 0.60]]
+    anchor = torch.eye(6, dtype=torch.float64)[:2]
+
+    def beside(cosines: list[list[float]], place: int) -> Tensor:
+        """Unit vectors with these cosines to the anchors."""
+        vectors = torch.zeros(2, 6, dtype=torch.float64)
+        for row, (first, second) in enumerate(zip(*cosines, strict=True)):
+            vectors[row, 0], vectors[row, 1] = first, second
+            vectors[row, place + row] = math.sqrt(1 - first**2 - second**2)
+        return vectors
+
+    positive, negative = beside(to_positives, 2), beside(to_negatives, 4)
+    teacher = torch.tensor([0.71, 0.55], dtype=torch.float64)
+    loss, gradients = with_gradients(
+        lambda a, p, n: gaussian_decay_loss(a, p, n, teacher, 0.05, 0.0085, "one_sided", "term")[0],
+        [anchor, positive, negative],
+    )
+    # Mean of log(1 + (e^2 + e^5 + e^6.992256) / e^18) and log(1 + (e^4 + e^6 + e^12) / e^16).
+    assert float(loss) == pytest.approx(0.009109744622239782, rel=1e-9)
+    # By the cosine of each negative to both anchors: half its share of the anchor's sum, over 0.05.
+    slopes = [
+        [0.00016572550223780687, 0.00044581100529345595],
+        [2.2602865842044544e-05, 0.17985299599132212],
+    ]
+    for row, vector in enumerate(negative):
+        parts = [slopes[row][k] * (anchor[k] - to_negatives[k][row] * vector) for k in range(2)]
+        torch.testing.assert_close(gradients[2][row], parts[0] + parts[1], rtol=1e-8, atol=1e-14)
+
+
 @pytest.mark.parametrize(("sigmas_away", "opening"), [(1, 0.393469), (2, 0.864665), (3, 0.988891)])
 def test_opening_at_one_two_three_sigmas(sigmas_away: int, opening: float) -> None:
     vectors = batch()

@@ -51,7 +51,7 @@ def test_any_contrast_trains_within(
     within: str, tiny_backbone: Path, tiny_texts: list[str], tmp_path: Path
 ) -> None:
     rows = table(tiny_texts)
-    numbers = NUMBERS.model_copy(update={"max_steps": 4, "word_repetition": False})
+    numbers = NUMBERS.model_copy(update={"max_steps": 4, "word_repetition": None})
     given = part(rows, NAME, **{"with": within}, dimensions=(8,))
     weights, _ = train(tiny_backbone, [given], tmp_path / "whole", numbers)
     plain, _ = train(tiny_backbone, [part(rows, within)], tmp_path / "plain", numbers)

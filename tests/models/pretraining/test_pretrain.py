@@ -19,7 +19,7 @@ from tercet.models.pretraining.pretrain import Budget, pretrain
 from tercet.models.training.loop import LogRow, Setting, cosine
 
 VOCABULARY: dict[Form, int] = {"masked": 90, "causal": 280, "t5": 160}
-BUDGET = Budget(3e-3, cosine=False, tokens=None, steps=40, measure_steps=10)
+BUDGET = Budget(3e-3, lr_schedule="linear", tokens=None, steps=40, measure_steps=10)
 
 
 def trained(
@@ -86,7 +86,7 @@ def test_stopped_twice_it_ends_with_the_same_curve(
 
 
 def test_tokens_are_turned_into_steps(tiny_texts: list[str], tmp_path: Path) -> None:
-    budget = replace(BUDGET, steps=None, tokens=4_000, cosine=True)
+    budget = replace(BUDGET, steps=None, tokens=4_000, lr_schedule="cosine")
     _, log = trained("masked", tiny_texts, tmp_path, budget)
     tokens = sum(row["terms"]["tokens"] * 5 for row in log if row["loss"] is not None)
     assert tokens == pytest.approx(4_000, rel=0.3)

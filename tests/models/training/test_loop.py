@@ -68,6 +68,14 @@ def test_the_learning_rate_rises_then_falls_to_zero(tmp_path: Path) -> None:
     assert [row["learning_rate"] for row in log] == pytest.approx([1e-3 * s for s in shares])
 
 
+def test_the_learning_rate_is_constant_after_a_number_of_steps(tmp_path: Path) -> None:
+    numbers = Hyperparameters(
+        learning_rate=1e-3, warmup=0.9, warmup_steps=2, lr_schedule="constant", max_steps=5
+    )
+    log, _ = run(tmp_path, numbers)
+    assert [row["learning_rate"] for row in log] == pytest.approx([0, 5e-4, 1e-3, 1e-3, 1e-3])
+
+
 def test_once_the_weights_are_lost_no_more_steps_are_taken(tmp_path: Path) -> None:
     line, seen = Line(), []
 

@@ -138,7 +138,7 @@ def test_what_is_told_of_the_drawn_positives_is_what_was_trained_on(
 ) -> None:
     rows = table(tiny_texts)
     # One epoch of 11 steps and part of the next.
-    numbers = NUMBERS.model_copy(update={"max_steps": 15, "word_repetition": False})
+    numbers = NUMBERS.model_copy(update={"max_steps": 15, "word_repetition": None})
     _, trained = train(tiny_backbone, drawn(rows), tmp_path, numbers)
     told = pa.concat_tables(trained.drawn)
     first, second = (told.filter(pc.equal(told["epoch"], epoch)) for epoch in (0, 1))
@@ -201,7 +201,7 @@ def test_draws_name_the_rows_that_were_trained_on(
     rows = table(tiny_texts)
     texts = dict(zip(rows["row_id"].to_pylist(), rows["anchor"].to_pylist(), strict=True))
     triplets = mixed(rows)[1:]
-    plain = NUMBERS.model_copy(update={"word_repetition": False})
+    plain = NUMBERS.model_copy(update={"word_repetition": None})
 
     def read(first: int, last: int) -> Counter[str]:
         """The anchors of these steps, each of three columns."""

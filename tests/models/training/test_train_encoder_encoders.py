@@ -80,7 +80,7 @@ def sided(tiny_backbone: Path, tmp_path: Path) -> Path:
 
 def trained(backbone: Path, rows: pa.Table, directory: Path, **fields: object) -> Weights:
     torch.set_num_threads(1)
-    numbers = NUMBERS.model_copy(update={"word_repetition": False, "epochs": 1.0})
+    numbers = NUMBERS.model_copy(update={"word_repetition": None, "epochs": 1.0})
     pairs = rows.drop_columns(["negative", "label"])
     weights, _ = train(backbone, [part(pairs, "info_nce", **fields)], directory, numbers)
     return weights

@@ -161,7 +161,7 @@ def test_a_training_that_stopped_goes_on_as_if_it_had_not(
     assert undisturbed.log[-1]["terms"]["teacher_negative"] != pytest.approx(0.8)
 
 
-PLAIN = NUMBERS.model_copy(update={"word_repetition": False, "epochs": 1.0, "max_steps": 1})
+PLAIN = NUMBERS.model_copy(update={"word_repetition": None, "epochs": 1.0, "max_steps": 1})
 SMALL = {
     **{"vocab_size": 20, "hidden_size": 8, "intermediate_size": 8, "pad_token_id": 0},
     **{"num_hidden_layers": 1, "num_attention_heads": 2},
@@ -219,7 +219,7 @@ def test_a_text_is_no_positive_of_itself_without_dropout(
     with pytest.raises(ValueError, match="positive"):
         trained(part(rows, "info_nce", name="a"), part(own, "info_nce", name="b"))
     # What tells the two texts apart is there.
-    trained(part(own, "info_nce"), word_repetition=True)
+    trained(part(own, "info_nce"), word_repetition="many")
     trained(part(rows, "info_nce"))
     trained(*drawn(rows))
     train(tiny_backbone, [part(own, "info_nce")], tmp_path / "with", PLAIN)

@@ -51,7 +51,7 @@ def of_training(
 ) -> tuple[float, Tensor]:
     """The loss of all rows as training feeds them, and its gradient."""
     loss = loss_named("info_nce")
-    numbers = NUMBERS.model_copy(update={"word_repetition": False, "max_length": 64})
+    numbers = NUMBERS.model_copy(update={"word_repetition": None, "max_length": 64})
     feed = module._Feed(model, numbers, [part(rows, "info_nce")], [loss], seed=11)
     features, labels = feed[0].inputs[0]
     value: Tensor = loss.build(seen, loss.params(tau=TAU), {})(features, labels)  # type: ignore[arg-type]
@@ -106,7 +106,7 @@ def test_no_batch_has_a_text_of_another_row_for_a_negative(
     positives, third = rows["positive"].to_pylist(), rows["negative_3"].to_pylist()
     third[1::2] = positives[::2]
     rows = rows.set_column(5, "negative_3", pa.array(third))
-    numbers = NUMBERS.model_copy(update={"batch_size": ROWS // 2, "word_repetition": False})
+    numbers = NUMBERS.model_copy(update={"batch_size": ROWS // 2, "word_repetition": None})
     loss = loss_named("info_nce")
     feed = module._Feed(encoder, numbers, [part(rows, "info_nce")], [loss], seed=11)
     assert len(feed) == 2

@@ -27,7 +27,7 @@ from tercet.models.training.loop import phase_seed
 from tercet.models.training.phase import PartRows
 from tercet.models.training.train_encoder import LengthGroups
 
-PLAIN = NUMBERS.model_copy(update={"word_repetition": False})
+PLAIN = NUMBERS.model_copy(update={"word_repetition": None})
 STEPS, SEED = 22, 11
 
 

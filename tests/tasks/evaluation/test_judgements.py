@@ -141,5 +141,5 @@ def test_bad_tables(run: Run, content: str, kind: Any, names: list[str]) -> None
 
 def test_a_checkpoint_is_chosen_on_questions_of_dev(run: Run) -> None:
     with fails("no_rows"):
-        run("question,file\nHow?,a.md\n", chosen_on="mine")
-    assert answers(run("question,file,split\nHow?,a.md,dev\n", chosen_on="mine"))
+        run("question,file\nHow?,a.md\n", chosen_on=("mine",))
+    assert answers(run("question,file,split\nHow?,a.md,dev\n", chosen_on=("mine",)))

@@ -12,6 +12,7 @@ from stages import rows_in, work_of
 from tercet.tasks.corpus.gather import HTML, example_id
 from tercet.tasks.corpus.ingest import CORPUS_OUTCOMES
 from tercet.tasks.corpus.passages import PassagesConfig
+from tercet.tasks.corpus.sample import ANCHOR_SHARES, CorpusShare, SampleConfig
 from tercet.tasks.corpus.sources.corpora import IngestConfig
 from tercet.tasks.evaluation.evaluate import EvaluateConfig
 from tercet.tasks.findings.corpora import FINDINGS
@@ -55,6 +56,31 @@ def found(tmp_path: Path) -> Any:
         return list(look_for(FINDINGS["ingest"], Look(work, made, configs)))
 
     return _found
+
+
+@pytest.mark.parametrize(
+    ("anchors", "told"),
+    [
+        ((16_000, 48_000), []),
+        ((15_000, 48_000), []),
+        # 1 : 3 has become 1.6 : 1.
+        ((16_000, 10_000), [("general", 10_000, 48_000)]),
+        ((0, 48_000), [("domain", 0, 16_000)]),
+    ],
+)
+def test_a_share_of_the_anchors_that_cannot_be_kept_is_told(
+    tmp_path: Path, anchors: tuple[int, int], told: list[tuple[str, int, int]]
+) -> None:
+    corpora = [CorpusShare(name="domain"), CorpusShare(name="general", role="general", share=3)]
+    rows = [
+        {"corpus": one.name, "role": one.role, "sentences": count, "anchors": count}
+        for one, count in zip(corpora, anchors, strict=True)
+    ]
+    made = rows_in(tmp_path, anchor_shares=pa.Table.from_pylist(rows, ANCHOR_SHARES))
+    work = work_of(SampleConfig(rows=64_000, corpora=corpora), {}, tmp_path, stage="sample")
+    found = list(look_for(FINDINGS["sample"], Look(work, made, ())))
+    assert [(one.key, one.count, one.total) for one in found] == told
+    assert all(one.kind == "unkept_share" for one in found)
 
 
 Told = list[tuple[str, str | None, int, int]]

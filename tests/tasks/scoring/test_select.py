@@ -10,6 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from selection import Result, Row, selected
 
+from tercet.tasks.scoring.select import SelectConfig
+
 Config = dict[str, Any]
 Reasons = dict[str, str]
 
@@ -31,6 +33,7 @@ BOUND = [
     p("rewrite", "near", 0.85, of="z"),
 ]
 FAR, BETWEEN, NEAR = ("x", "x", "far"), ("y", "y", "between"), ("z", "z", "near")
+BOTH_ROLES = {"both_roles": True}
 SURE = [
     *(p("cutoff", f"p{i}", 0.95, 0.9 + i / 100) for i in range(4)),
     *(n("negation", f"n{i}", 0.5, i / 100) for i in range(3)),
@@ -61,20 +64,42 @@ SURE = [
           *(n("swap", f"n{i}", 0.5 + i / 100) for i in range(3))],
          {"prefer": "similarity", "per_sentence": 2}, [("x", "p2", "n1"), ("x", "p3", "n2")],
          dict.fromkeys(("p0", "p1", "n0"), "surplus")),
-        # Roles are swapped only where the config says so, and what alters never keeps.
-        ([p("rewrite", "drifted", 0.5), n("swap", "stayed", 0.95)],
-         {"swap_roles": ("rewrite", "swap")}, [("x", "x", "drifted")],
-         {"stayed": "above_negative_max"}),
+        # Texts are tried in the other role only where the config says so (GCSE, eqs. 10-11).
+        ([p("rewrite", "drifted", 0.5), n("swap", "stayed", 0.95)], BOTH_ROLES,
+         [("x", "stayed", "drifted")], {}),
         (BOUND, {}, [], dict.fromkeys(("far", "between", "near"), "below_positive_min")),
-        (BOUND, {"swap_roles": ("rewrite",)}, [FAR, BETWEEN], {"near": "below_positive_min"}),
-        (BOUND, {"swap_roles": ("rewrite",), "negative_max": None}, [FAR, BETWEEN, NEAR], {}),
-        (BOUND, {"swap_roles": ("rewrite",), "methods": {"rewrite": {"negative_max": 0.6}}}, [FAR],
+        (BOUND, BOTH_ROLES, [FAR, BETWEEN], {"near": "below_positive_min"}),
+        (BOUND, {**BOTH_ROLES, "negative_max": None}, [FAR, BETWEEN, NEAR], {}),
+        (BOUND, {**BOTH_ROLES, "methods": {"rewrite": {"negative_max": 0.6}}}, [FAR],
          dict.fromkeys(("between", "near"), "below_positive_min")),
-        # A swapped candidate must be as probable in its new role.
+        # What passes in neither stands with itself, against its sentence's negative.
+        ([p("rewrite", "between", 0.8), n("swap", "changed", 0.85), n("random", "other", 0.1)],
+         BOTH_ROLES,
+         [("between", "between", "other"), ("changed", "changed", "other"), ("x", "x", "other")],
+         {}),
+        ([p("rewrite", "kept", 0.95), p("precede", "between", 0.8), n("swap", "denied", 0.5),
+          n("random", "other", 0.1)], BOTH_ROLES,
+         [("between", "between", "denied"), ("x", "kept", "denied")],
+         {"other": "unused_fallback"}),
+        # Once, and not where it is the sentence, the negative or an accepted text.
+        ([p("rewrite", "twice", 0.8), p("precede", "twice", 0.8), p("rewrite", "other", 0.8),
+          p("rewrite", "x", 0.8), p("rewrite", "kept", 0.8), n("swap", "kept", 0.95),
+          n("random", "other", 0.1)], BOTH_ROLES,
+         [("twice", "twice", "other"), ("x", "kept", "other")], None),
+        # What may not be trained on, or has no weight, does not come back; nor does surplus.
+        ([p("rewrite", "Held out.", 0.8), p("precede", "weightless", 0.8),
+          p("half", "unread", None), p("half", "first", 0.99), p("half", "second", 0.98),
+          n("random", "other", 0.1)],
+         {**BOTH_ROLES, "methods": {"precede": {"weight": 0.0}}, "held_out": ["Held out."],
+          "prefer": "similarity"},
+         [("x", "first", "other")],
+         {"Held out.": "held_out_text", "weightless": "below_positive_min", "unread": "no_score",
+          "second": "surplus"}),
+        # A candidate must be as probable in its other role.
         ([p("rewrite", "follows", 0.5, 0.97), p("rewrite", "denied", 0.5, 0.02, of="y"),
           p("rewrite", "unclear", 0.5, 0.5, of="z"),
           p("next_sentences", "on the topic", 0.5, 0.97, of="w")],
-         {"p_min": 0.9, "swap_roles": ("rewrite", "next_sentences")},
+         {"p_min": 0.9, **BOTH_ROLES},
          [("w", "w", "on the topic"), ("y", "y", "denied")],
          {"follows": "below_positive_min", "unclear": "below_p_min"}),
         ([p("t5", "sure", 0.95, 0.97), p("t5", "unsure", 0.95, 0.5), n("t5", "false", 0.3, 0.02),
@@ -111,11 +136,33 @@ SURE = [
     ],
 )  # fmt: skip
 def test_by_role(
-    tmp_path: Path, rows: list[Row], config: Config, triplets: list[Any], reasons: Reasons
+    tmp_path: Path, rows: list[Row], config: Config, triplets: list[Any], reasons: Reasons | None
 ) -> None:
     result = selected(tmp_path, rows, **config)
     assert set(result.texts()) == set(triplets)
-    assert result.reasons() == reasons
+    assert reasons is None or result.reasons() == reasons
+
+
+def test_a_text_that_is_its_own_positive_has_no_similarity_to_the_negative(tmp_path: Path) -> None:
+    """It was compared with its sentence alone, and training has to read both."""
+    rows: list[Row] = [p("rewrite", "between", 0.8), n("swap", "denied", 0.5)]
+    result = selected(tmp_path, rows, **BOTH_ROLES)
+    plain, own = sorted(result.triplets, key=lambda row: str(row["positive_method"]), reverse=True)
+    assert (plain["anchor"], plain["negative_similarity"]) == ("x", 0.5)
+    assert (own["anchor"], own["positive_method"], own["relation"]) == (
+        "between",
+        "rewrite",
+        "keeps",
+    )
+    assert (own["positive_similarity"], own["negative_similarity"]) == (1.0, None)
+    assert own["sentence_id"] == plain["sentence_id"]
+    assert result.acceptance["rewrite"]["accepted"] == 0
+    assert result.acceptance["rewrite"]["used"] == 1
+
+
+def test_both_roles_needs_pairing_by_role() -> None:
+    with fails("conflict", "both_roles", "pairing"):
+        SelectConfig(both_roles=True)
 
 
 def by_relation(tmp_path: Path, rows: list[Row], **config: Any) -> Result:
@@ -155,12 +202,10 @@ WALKED = "Who was the first person that ever walked on the moon?"
         ([KEPT, SWAPPED, RANDOM], PLACED, [ALTERS], {"elsewhere": "no_pair"}),
         # Without a place it is kept for pairing by role.
         ([NEXT, RANDOM], {}, [TOPIC], {"elsewhere": "unused_fallback"}),
-        # A rewrite that failed its threshold is unrelated where it may change roles.
-        ([NEXT, p("rewrite", "drifted", 0.1)], {"swap_roles": ("rewrite",)},
-         [("topic", "next", "drifted")], {}),
         # A passage with a query of its own is no negative of the sentence that it holds.
-        ([NEXT, *ASKED], {"swap_roles": ["rest_of_paragraph"], "anchored": QUERIES}, [TOPIC],
-         dict.fromkeys(QUERIES, "no_pair")),
+        ([p("next_sentences", "next", 0.95), *ASKED],
+         {"pairing": "role", "both_roles": True, "positive_min": 0.9, "anchored": QUERIES}, [],
+         {"next": "no_pair", **dict.fromkeys(QUERIES, "below_positive_min")}),
         ([NEXT], {"anchored": {"next": WALKED}, "held_out": [WALKED]}, [],
          {"next": "held_out_text"}),
         # A mined text meets the positive that it is farther than.
@@ -202,7 +247,7 @@ JUDGED: list[Row] = [
     n("t5", "nobody knows", None),
 ]
 LEFT_OUT = [p("t5", "follows", None, 0.97), p("cutoff", "left out", None, 0.05)]
-DENYING = {"pairing": "role", "swap_roles": ("cutoff",)}
+DENYING = {"pairing": "role", "both_roles": True}
 
 
 @pytest.mark.parametrize(
@@ -296,14 +341,14 @@ def test_what_two_methods_say_alike_counts_once(tmp_path: Path) -> None:
     assert [row["reason"] for row in result.rejects] == ["duplicate", "duplicate"]
 
 
-@given(data=st.data(), per_sentence=st.integers(1, 3), fallback=st.booleans())
+@given(data=st.data(), per_sentence=st.integers(1, 3), fallback=st.booleans(), both=st.booleans())
 @settings(
     max_examples=15,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 def test_every_candidate_is_used_or_refused_once(
-    tmp_path: Path, data: Any, per_sentence: int, fallback: bool
+    tmp_path: Path, data: Any, per_sentence: int, fallback: bool, both: bool
 ) -> None:
     columns = (
         st.sampled_from(["x", "y", "z"]),
@@ -322,7 +367,7 @@ def test_every_candidate_is_used_or_refused_once(
         fallback_positive=fallback,
         positive_min=0.6,
         negative_max=0.5,
-        swap_roles=("m",),
+        both_roles=both,
         held_out=["Held out."],
     )
     assert all(t["positive"] != t["negative"] != "held out" for t in result.triplets)
@@ -333,7 +378,10 @@ def test_every_candidate_is_used_or_refused_once(
     assert len(refused) == len(set(refused))
     assert used.isdisjoint(refused)
     assert len(used) + len(refused) == len(rows)
-    assert max(Counter(t["anchor"] for t in result.triplets).values(), default=0) <= per_sentence
+    own = [t for t in result.triplets if t["anchor"] == t["positive"] and t["positive_id"]]
+    assert both or not own
+    anchors = Counter(t["anchor"] for t in result.triplets if t not in own)
+    assert max(anchors.values(), default=0) <= per_sentence
     assert len({t["triplet_id"] for t in result.triplets}) == len(result.triplets)
 
 

@@ -13,16 +13,19 @@ from train_stage import call, inputs
 from tercet.flows.pipeline.compile import compile_steps
 from tercet.flows.recipe import file as recipe_file
 from tercet.flows.recipe.file import resolve
-from tercet.models.encoders.encoder import load_encoder
+from tercet.models.encoders.encoder import encode, load_encoder
 from tercet.models.encoders.settings import Prompts
+from tercet.models.measures import metrics
 from tercet.storage.rows import Rows
 from tercet.tasks.corpus.ingest import DOCUMENT_PAIRS
 from tercet.tasks.evaluation.document_pairs import pairs_of_split
 from tercet.tasks.evaluation.evaluation_rows import draw_pairs
 from tercet.tasks.evaluation.suites.own import RetrievalSource
+from tercet.tasks.evaluation.suites.sts import read_task
 from tercet.tasks.stage import Resources, Work
-from tercet.tasks.training import train
+from tercet.tasks.training import fit_evaluator, train
 from tercet.tasks.training.choosers import chooser_of
+from tercet.tasks.training.fit_evaluator import FitEvaluatorConfig
 from tercet.tasks.training.phases import PhaseConfig
 from tercet.tasks.training.train_settings import CheckpointConfig, TrainConfig
 
@@ -132,7 +135,7 @@ def test_no_change_of_a_test_file_moves_a_weight(
         config = TrainConfig(
             phase=PHASE, choose=CheckpointConfig(every=3, by="STS-B"), suite=tmp_path / name
         )
-        assert [p.name for p in train.externals(config).values()] == ["sts-dev.csv"]
+        assert [p.name for p in STAGE.externals(config).values()] == ["sts-dev.csv"]
         path, log, _ = call(STAGE, config, inputs, tiny_backbone, tmp_path / f"w{name}")
         found.append((weights(path), [row["dev_value"] for row in log if row["dev_metric"]]))
     assert found[0] == found[1] == found[2]
@@ -161,6 +164,8 @@ def test_without_dev_pairs_it_is_refused_before_any_step(
         ("simcse", ["train.choose={by: mien}", "evaluate.sts_sets={mine: a.tsv}"],
          "unknown_name", "'mine'"),
         ("simcse", ["corpora=[{name: a, source: a.txt}]"], "missing_key", "document pairs"),
+        ("gcse_rules", ["evaluator.fit.choose={by: STS-B}"], "missing_key", "evaluator.fit.choose"),
+        ("gcse_rules", ["evaluator.fit.choose={by: mien}"], "unknown_name", "'mien'"),
     ],
 )  # fmt: skip
 def test_a_recipe_that_cannot_choose_on_dev_is_refused(
@@ -184,6 +189,52 @@ def test_training_reads_dev_pairs_or_the_suite_only_where_it_chooses(tmp_path: P
     assert "document_pairs" not in step.inputs
     assert list(step.stage.externals(step.config)) == ["STS/STSBenchmark/sts-dev.csv"]
     assert "suite" in step.stage.locations
+
+
+def test_the_step_of_an_evaluator_that_is_best_on_dev(
+    inputs: dict[str, Rows], tmp_path: Path, tiny_backbone: Path, tiny_texts: list[str]
+) -> None:
+    """Without the head that it is trained with, as it is used."""
+    sts(tmp_path / "suite" / "STS" / "STSBenchmark", "dev", tiny_texts[100:160])
+    config = FitEvaluatorConfig(
+        batch_size=8,
+        learning_rate=1e-2,
+        epochs=3,
+        warmup_steps=2,
+        lr_schedule="constant",
+        log_steps=1,
+        choose=CheckpointConfig(every=1, by="STS-B"),
+        suite=tmp_path / "suite",
+    )
+    path, log, _ = call(fit_evaluator.STAGE, config, inputs, tiny_backbone, tmp_path / "work")
+    assert [row["learning_rate"] for row in log] == pytest.approx([0, 5e-3, *[1e-2] * 10])
+    values = [row["dev_value"] for row in log]
+    (chosen,) = (row for row in log if row["chosen"])
+    assert chosen["dev_value"] == max(values) > min(values)
+    task = read_task(tmp_path / "suite", "STS-B", "dev")
+    assert task is not None
+    (part,) = task.parts
+    model = load_encoder(path)
+    first, second = (encode(model, texts) for texts in (part.first, part.second))
+    cosines = (first * second).sum(axis=1)
+    assert 100 * metrics.spearman(cosines, part.scores) == pytest.approx(max(values), abs=0.05)
+
+
+def test_an_evaluator_reads_what_its_step_is_chosen_by(tmp_path: Path) -> None:
+    sts(tmp_path / "STS" / "STSBenchmark", "dev", ["a", "b"])
+    suite = (f"evaluate.suite={tmp_path}", "guard.action=report")
+    chosen = "evaluator.fit.choose={by: STS-B, every: 7}"
+    steps = compile_steps(resolve(recipe_file.load("gcse_rules", [*suite, chosen])))
+    by_name: dict[str, Any] = {step.name: step for step in steps}
+    step = by_name["fit_evaluator"]
+    assert list(step.stage.externals(step.config)) == ["STS/STSBenchmark/sts-dev.csv"]
+    # The guard keeps what it is chosen on out of the sentences that it is fitted on.
+    assert by_name["guard.sentences"].config.model_dump()["chosen_on"] == ("STS-B",)
+    changed = ["evaluator.fit.choose={by: retrieval}"]
+    steps = compile_steps(resolve(recipe_file.load("gcse_rules", changed)))
+    by_name = {step.name: step for step in steps}
+    assert by_name["fit_evaluator"].inputs["document_pairs"] == ("ingest",)
+    assert by_name["fit_evaluator"].config.model_dump()["suite"] is None
 
 
 def test_the_choice_reads_the_pairs_that_the_evaluation_reports_on(
@@ -247,7 +298,7 @@ def test_the_step_that_is_best_on_pairs_queries_or_questions_of_ones_own(
         phase=PHASE, choose=CheckpointConfig(by="ours"), retrieval_sets={"ours": source}
     )
     names = ("corpus.jsonl", "queries.jsonl", "qrels/valid.tsv")
-    assert list(train.externals(config)) == [f"retrieval_sets/ours/{name}" for name in names]
+    assert list(STAGE.externals(config)) == [f"retrieval_sets/ours/{name}" for name in names]
 
 
 def test_the_step_with_most_dev_cases_in_order(

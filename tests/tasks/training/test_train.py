@@ -37,7 +37,7 @@ def trained(
 def test_a_phase_leaves_a_plain_encoder_that_moved(
     inputs: dict[str, Rows], tmp_path: Path, tiny_backbone: Path, tiny_texts: list[str]
 ) -> None:
-    phase = {"name": "main", "batch_size": 8, "epochs": 2, "word_repetition": True}
+    phase = {"name": "main", "batch_size": 8, "epochs": 2, "word_repetition": "many"}
     path, log, steps = trained(
         inputs, tiny_backbone, tmp_path / "work", phase, pooling="cls", log_steps=2
     )
