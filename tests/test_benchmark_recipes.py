@@ -6,7 +6,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from small_suites import write_sts
+from small_suites import SICK_HEADER, write_sts
 
 from tercet.flows.pipeline.compile import compile_steps
 from tercet.flows.recipe import file
@@ -119,14 +119,29 @@ def test_throughput_has_a_form_without_a_gpu_and_says_so(
     assert all(row["tokens_a_second"] > 0 and row["share"] < 1 for row in rows)
 
 
+def suite_of(root: Path, texts: list[str]) -> Path:
+    """The seven sets, three pairs of these texts in each file."""
+    pairs = list(zip(texts[:3], texts[3:6], strict=True))
+    for path in write_sts(root).glob("STS/*/STS.input.*.txt"):
+        path.write_text("".join(f"{one}\t{other}\n" for one, other in pairs))
+    scored = [f"g\tf\t2012\t{i}\t{i}.5\t{one}\t{other}\n" for i, (one, other) in enumerate(pairs)]
+    (root / "STS/STSBenchmark/sts-test.csv").write_text("".join(scored))
+    rated = [f"{i}\t{one}\t{other}\t{i + 1}\tNEUTRAL\n" for i, (one, other) in enumerate(pairs)]
+    (root / "SICK/SICK_test_annotated.txt").write_text(SICK_HEADER + "".join(rated))
+    return root
+
+
 def test_published_encoders_stand_beside_their_papers(
-    tiny_backbone: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tiny_backbone: Path,
+    tiny_texts: list[str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     pickled = tmp_path / "pickled"
     pickled.mkdir()
     (pickled / "config.json").write_text("{}")
     (pickled / "pytorch_model.bin").write_bytes(b"")
-    suite = write_sts(tmp_path / "downstream")
+    suite = suite_of(tmp_path / "downstream", tiny_texts)
     simcse, defsent = (
         "princeton-nlp/unsup-simcse-bert-{}-uncased",
         "RyuKT/DefSentPlus-bert-{}-uncased",
