@@ -6,6 +6,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from small_suites import SICK_HEADER, write_sts
 
 from tercet.flows.pipeline.compile import compile_steps
 from tercet.flows.recipe import file
@@ -27,6 +28,8 @@ ARMS = [
     ("defsent_plus_cpu", "arms_definitions", "seeds=4", None, "entry_matrix.step2"),
     ("generate_cse_cpu", "arms_drawn", "backbone=x/y", None, "evaluate.encoder"),
     ("gcse_small", "arms_small", "seeds=3", "the model writes all", "synthesise.quantity_revision"),
+    ("decay_orders.yaml", "arms_decay_nli", "seeds=5", "none", "fit_evaluator"),
+    ("decay_orders.yaml", "arms_decay_asset", "seeds=5", "random", "fit_evaluator"),
     ("sarcse_cpu", "arms_sarcse", "backbone=x/y", "without the decoder", "count_tokens.counts"),
 ]
 
@@ -114,3 +117,46 @@ def test_throughput_has_a_form_without_a_gpu_and_says_so(
         (what, who) for what in ("embed", "score", "train") for who in both
     ]
     assert all(row["tokens_a_second"] > 0 and row["share"] < 1 for row in rows)
+
+
+def suite_of(root: Path, texts: list[str]) -> Path:
+    """The seven sets, three pairs of these texts in each file."""
+    pairs = list(zip(texts[:3], texts[3:6], strict=True))
+    for path in write_sts(root).glob("STS/*/STS.input.*.txt"):
+        path.write_text("".join(f"{one}\t{other}\n" for one, other in pairs))
+    scored = [f"g\tf\t2012\t{i}\t{i}.5\t{one}\t{other}\n" for i, (one, other) in enumerate(pairs)]
+    (root / "STS/STSBenchmark/sts-test.csv").write_text("".join(scored))
+    rated = [f"{i}\t{one}\t{other}\t{i + 1}\tNEUTRAL\n" for i, (one, other) in enumerate(pairs)]
+    (root / "SICK/SICK_test_annotated.txt").write_text(SICK_HEADER + "".join(rated))
+    return root
+
+
+def test_published_encoders_stand_beside_their_papers(
+    tiny_backbone: Path,
+    tiny_texts: list[str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    pickled = tmp_path / "pickled"
+    pickled.mkdir()
+    (pickled / "config.json").write_text("{}")
+    (pickled / "pytorch_model.bin").write_bytes(b"")
+    suite = suite_of(tmp_path / "downstream", tiny_texts)
+    simcse, defsent = (
+        "princeton-nlp/unsup-simcse-bert-{}-uncased",
+        "RyuKT/DefSentPlus-bert-{}-uncased",
+    )
+    folders = {
+        simcse.format("base"): tiny_backbone,
+        simcse.format("large"): pickled,
+        defsent.format("base"): tiny_backbone,
+        defsent.format("large"): pickled,
+    }
+    given = [f"{name}={folder}" for name, folder in folders.items()]
+    script("released").main([str(suite), "--only=-bert-", *given])
+    _, *lines = capsys.readouterr().out.splitlines()
+    papers = [line.split() for line in lines if line.endswith("paper")]
+    assert [name for name, *_ in papers] == list(folders)
+    assert [paper[8] for paper in papers] == ["76.25", "78.41", "78.98", "80.36"]
+    assert sum(line.endswith("here") for line in lines) == 2
+    assert sum("safetensors" in line for line in lines) == 2

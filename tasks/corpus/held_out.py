@@ -95,7 +95,8 @@ CREATE TEMP TABLE held_out AS
 WITH definitions AS (SELECT corpus, row_id, entries, drawn, {words} AS words FROM {rows}
                      WHERE entries IS NOT NULL),
 texts AS (SELECT unnest([anchor, positive, negative]) AS anchor FROM {rows}),
-once AS (SELECT {words} AS words FROM texts WHERE anchor IS NOT NULL
+written AS (SELECT {words} AS words FROM texts WHERE anchor IS NOT NULL),
+once AS (SELECT words FROM written SEMI JOIN (FROM definitions WHERE drawn) USING (words)
          GROUP BY words HAVING count(*) = 1),
 owned AS (SELECT corpus, row_id, unnest(entries) AS entry, drawn FROM definitions),
 kept AS (SELECT DISTINCT corpus, entry FROM owned WHERE NOT drawn),

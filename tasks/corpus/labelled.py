@@ -113,8 +113,28 @@ _KEPT = pa.schema(
     + [("entries", pa.list_(pa.string())), ("drawn", pa.bool_())]
 )
 _TEXTS = ("anchor", "positive", "negative")
-_EACH_BY_ITSELF = """
-SELECT *, NULL::VARCHAR[] AS entries, NULL::VARCHAR AS reason, NULL::VARCHAR AS detail FROM read
+_ROW_ID = """md5_number_lower(concat_ws(chr(31), anchor, coalesce(positive, ''),
+    coalesce(negative, '')))"""
+_DUPLICATE = ("duplicate", "the same texts stand further up")
+_COMBINED = f"""
+WITH made AS ({{made}}), numbered AS (
+    SELECT *, row_number() OVER
+        (PARTITION BY anchor, positive, negative, reason IS NULL ORDER BY number) AS nth
+    FROM made)
+SELECT anchor, positive, negative, label, entries, {_ROW_ID} AS row_id,
+    coalesce(reason, CASE WHEN nth > 1 THEN '{_DUPLICATE[0]}' END) AS reason,
+    coalesce(detail, CASE WHEN nth > 1 THEN '{_DUPLICATE[1]}' END) AS detail
+FROM numbered ORDER BY number
+"""
+# Where no rows are combined, the texts stream by; only ids and numbers are held.
+_IN_ORDER = f"""
+SELECT anchor, positive, negative, label, NULL::VARCHAR[] AS entries, {_ROW_ID} AS row_id FROM read
+"""
+_REPEATED = f"""
+WITH numbered AS (
+    SELECT number, row_number() OVER (PARTITION BY row_id ORDER BY number) AS nth
+    FROM (SELECT number, {_ROW_ID} AS row_id FROM read))
+SELECT number FROM numbered WHERE nth > 1
 """
 # The reason of the one reject that shows an example of HTML removed from a corpus.
 HTML = "html"
@@ -276,18 +296,20 @@ def _combined(db: Any, path: Path, kind: Kind) -> Iterator[pa.RecordBatch]:
     to reject.
     """
     db.execute(f"CREATE OR REPLACE VIEW read AS SELECT * FROM {read_parquet_sql([str(path)])}")
-    query = f"""
-        WITH made AS ({kind.combine or _EACH_BY_ITSELF}), numbered AS (
-            SELECT *, row_number() OVER
-                (PARTITION BY anchor, positive, negative, reason IS NULL ORDER BY number) AS nth
-            FROM made)
-        SELECT anchor, positive, negative, label, entries,
-            md5_number_lower(concat_ws(chr(31), anchor, coalesce(positive, ''),
-                coalesce(negative, ''))) AS row_id,
-            coalesce(reason, CASE WHEN nth > 1 THEN 'duplicate' END) AS reason,
-            coalesce(detail, CASE WHEN nth > 1 THEN 'the same texts stand further up' END) AS detail
-        FROM numbered ORDER BY number"""
-    yield from db.sql(query).to_arrow_reader(BATCH_ROWS)
+    if kind.combine is not None:
+        query = _COMBINED.format(made=kind.combine)
+        yield from db.sql(query).to_arrow_reader(BATCH_ROWS)
+        return
+    repeated = db.sql(_REPEATED).fetchnumpy()["number"]
+    done = 0
+    for batch in db.sql(_IN_ORDER).to_arrow_reader(BATCH_ROWS):
+        numbers = np.arange(done, done + batch.num_rows)
+        done += batch.num_rows
+        again = np.isin(numbers, repeated).tolist()
+        for name, text in zip(("reason", "detail"), _DUPLICATE, strict=True):
+            column = pa.array([text if one else None for one in again], pa.string())
+            batch = batch.append_column(name, column)
+        yield batch
 
 
 def _keep(
