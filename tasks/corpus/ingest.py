@@ -1,9 +1,10 @@
 """Stage `ingest`: turns the recipe's corpora into clean, distinct sentences in splits.
 
 The first pass streams every source, folds texts, and writes sentences of fitting length to a file
-in the scratch directory; only ids and shingles (`splits`) stay in memory, about 1.1 GB a million
-sentences. From these, exact duplicates and splits are decided. The second pass streams the file and
-emits the tables in pieces of about `part_rows` sentences, cut between documents.
+in the scratch directory, and all by which texts are compared to others, sorted by key. Only ids and
+numbers stay in memory, about 0.1 GB a million sentences. From these, exact duplicates and splits
+are decided. The second pass streams the file and emits the tables in pieces of about `part_rows`
+sentences, cut between documents.
 
 Results do not depend on the sizes of batches or pieces. The previous version only decides in which
 pieces old documents lie (`former_parts`); a version that the recipe keeps also decides the splits
@@ -213,16 +214,16 @@ def _decide(
     config: IngestConfig = work.config
     kinds, seed = gathered.kinds, work.seed
     reasons = np.zeros(len(kinds), dtype=np.int8)
-    for kind, reason in (
-        (gather.SENTENCE, _DUPLICATE),
-        (gather.QUERY, _SAME_QUERY),
-        (gather.ANSWER, _SAME_ANSWER),
-    ):
-        members = np.flatnonzero(kinds == kind)
-        reasons[members[_repeated(gathered.item_ids[members])]] = reason
+    for ids, items, _ in gathered.equal:
+        for kind, reason in (
+            (gather.SENTENCE, _DUPLICATE),
+            (gather.QUERY, _SAME_QUERY),
+            (gather.ANSWER, _SAME_ANSWER),
+        ):
+            members = kinds[items] == kind
+            reasons[items[members][~begins(ids[members])]] = reason
     _join_pairs(kinds, reasons)
-    shared = splits.SharedShingles(gathered.shingles, gathered.shingle_items)
-    gathered.shingles = gathered.shingle_items = None
+    shared = splits.SharedShingles(gathered.shingles)
     documents = len(gathered.document_ids)
     first = splits.whole_files(gathered.file_of_document, config.largest_cluster)
     leader = splits.leaders(
@@ -276,14 +277,6 @@ def _leave_out(
         reasons[with_test & (reasons == _KEPT)] = in_test
         reasons[with_dev & (reasons == _KEPT)] = in_dev
     _join_pairs(gathered.kinds, reasons)
-
-
-def _repeated(ids: seeding.Ids) -> splits.Flags:
-    """Whether each id equals an earlier one."""
-    order = np.argsort(ids, kind="stable")
-    repeated = np.zeros(len(ids), dtype=np.bool_)
-    repeated[order] = ~begins(ids[order])
-    return repeated
 
 
 def _join_pairs(kinds: splits.Codes, reasons: splits.Codes) -> None:
