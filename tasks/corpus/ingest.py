@@ -183,6 +183,7 @@ def run(work: Work) -> None:
     rejects = Rejects("ingest", work.emit, work.resources.part_rows)
     gathered = gather.gather(config, folder, rejects, work.resources.progress)
     split, large, reasons, parted = _decide(gathered, work)
+    gathered.texts = None
     names = [corpus.name for corpus in config.corpora]
     counted = outcomes(names, gathered, split, large, reasons, _REASONS, parted)
     work.emit("corpus_outcomes", counted)
@@ -299,13 +300,10 @@ def _emit(
     names = np.array([corpus.name for corpus in config.corpora], dtype=object)
     splits_named = np.array(splits.SPLITS, dtype=object)
     standing = reasons == _KEPT
-    item_ends = np.searchsorted(
-        gathered.document_of_item, np.arange(len(split)), side="right"
-    ).astype(np.int64)
-    sentences_kept = np.flatnonzero(standing & (gathered.kinds == gather.SENTENCE))
+    sentences_kept = standing & (gathered.kinds == gather.SENTENCE)
     counts = np.bincount(gathered.document_of_item[sentences_kept], minlength=len(split))
     cuts = [0, *(piece.stop for piece in pieces(counts, work.resources.part_rows))]
-    item_cuts = [0, *(int(item_ends[cut - 1]) for cut in cuts[1:])]
+    item_cuts = np.searchsorted(gathered.document_of_item, cuts).tolist()
     items = _slices(folder / "items.parquet", item_cuts)
     documents = _slices(folder / "documents.parquet", cuts)
     for piece, (item_table, document_table) in enumerate(zip(items, documents, strict=True)):
@@ -346,15 +344,12 @@ def _emit(
             detail = f"{paths[local[index]]}: {what}"
             rejects.add(int(ids[index]), _REASONS[why[index]], detail, text)
         work.resources.progress(rows.stop, item_cuts[-1], "sentences")
-    question_rows = questions.standing(
-        folder / "questions.parquet",
-        gathered.item_ids[sentences_kept],
-        split[gathered.document_of_item[sentences_kept]],
-        split,
-        gathered.document_ids,
-    )
-    if question_rows.num_rows:
-        work.emit("questions", question_rows)
+    offered = pq.read_table(folder / "questions.parquet")
+    if offered.num_rows:
+        kept_ids = gathered.item_ids[sentences_kept]
+        kept_splits = split[gathered.document_of_item[sentences_kept]]
+        rows = questions.standing(offered, kept_ids, kept_splits, split, gathered.document_ids)
+        work.emit("questions", rows)
 
 
 def _arranged(table: pa.Table, schema: pa.Schema, **renamed: str) -> pa.Table:
