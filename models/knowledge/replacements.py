@@ -14,6 +14,7 @@ few and takes the nearest.
 Neither pool is ever built for all entities. Both leave t out.
 """
 
+import mmap
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -41,7 +42,7 @@ _FEWEST, _MOST = 16, 64
 # entities a cosine of 0 ± 0.06.
 _SIGNS = 256
 _CHANCE, _FEW = 0.3, 64  # below this cosine, entities of so few neighbours may share none
-_ROWS = 2048  # rows looked at in one go
+_ROWS = 512  # rows looked at in one go
 _PATHS = 1_000_000  # members of rings in one go
 _NEIGHBOURS = 20_000  # neighbours whose signs are drawn and added in one go
 
@@ -86,7 +87,7 @@ class Replacements:
         self._bounds = np.append(first, len(types))
         self._weights = _weights(self.graph)
         self._known = np.zeros(len(order), dtype=np.bool_)
-        self._vectors = np.zeros((len(order), _SIGNS), dtype=np.float16)  # pages are made as needed
+        self._vectors = _sparse(len(order), _SIGNS)
 
     def draw(
         self,
@@ -282,6 +283,15 @@ class Replacements:
         return self._vectors[self._rank[nodes]].astype(np.float32)
 
 
+def _sparse(rows: int, columns: int) -> npt.NDArray[np.float16]:
+    """Zeros that take memory only where they are written: not 2 MB around each row, as numpy's own
+    do where Linux makes huge pages."""
+    held = mmap.mmap(-1, max(rows, 1) * columns * 2)
+    if hasattr(mmap, "MADV_NOHUGEPAGE"):
+        held.madvise(mmap.MADV_NOHUGEPAGE)
+    return np.frombuffer(held, dtype=np.float16).reshape(-1, columns)
+
+
 def _weights(graph: Graph) -> npt.NDArray[np.float32]:
     """How much each node weighs as a neighbour: the logarithm of how rarely it is one."""
     count = len(graph.ids)
@@ -304,22 +314,24 @@ def _neighbourhoods(
         some = with_any[piece]
         _, neighbours = graph.soft.gather(nodes[some])
         distinct, place = np.unique(neighbours, return_inverse=True)
-        sums = np.add.reduceat(
-            _signs(graph.ids[distinct])[place] * weights[neighbours, None],
-            np.cumsum(degrees[some]) - degrees[some],
-            axis=0,
-        )
+        starts = np.cumsum(degrees[some]) - degrees[some]
+        sums = np.empty((len(some), _SIGNS), dtype=np.float32)
+        drawn = _drawn(graph.ids[distinct])
+        # A few columns at a time, since some entities have a hundred thousand neighbours.
+        for byte in range(_SIGNS // 8):
+            ones = np.unpackbits(drawn[:, byte, None], axis=1, bitorder="little").view(np.int8)
+            signs = (ones * np.int8(2) - np.int8(1))[place] * weights[neighbours, None]
+            sums[:, 8 * byte : 8 * (byte + 1)] = np.add.reduceat(signs, starts, axis=0)
         norms = np.linalg.norm(sums, axis=1, keepdims=True)
         near[some] = sums / np.maximum(norms, 1e-9)
     return near
 
 
-def _signs(ids: seeding.Ids) -> Codes:
-    """(ids, signs): 1 or -1, drawn from each id."""
+def _drawn(ids: seeding.Ids) -> npt.NDArray[np.uint8]:
+    """(ids, signs / 8): a bit for each sign."""
     words = np.arange(_SIGNS // 64, dtype=np.uint64)
     drawn = seeding.draws(0, "neighbour", np.repeat(ids, len(words)), np.tile(words, len(ids)))
-    ones = np.unpackbits(drawn.astype("<u8").view(np.uint8), bitorder="little")
-    return ones.view(np.int8).reshape(-1, _SIGNS) * np.int8(2) - np.int8(1)
+    return drawn.astype("<u8").view(np.uint8).reshape(-1, _SIGNS // 8)
 
 
 # An even draw among the entities that may replace another (GCSE §3.1, eqs. 5-8).
