@@ -92,7 +92,7 @@ class Resources:
     device: str = "cpu"
     batch_size: int = 64
     part_rows: int = 20_000
-    memory_limit: str = "2GB"
+    memory_limit: str = "512MB"
     progress: Callable[[int, int | None, str], None] = silent
     ask: "Ask | None" = None
 

@@ -52,7 +52,7 @@ class RunSettings(Config):
     batch_size: int = Field(64, ge=1, le=65536, description="texts encoded at once")
     part_rows: int = Field(20_000, ge=100, description="rows per part in cheap stages")
     memory_limit: str = Field(
-        "2GB",
+        "512MB",
         pattern=r"^\d+(\.\d+)?\s?(MB|GB|TB|MiB|GiB|TiB)$",
         description="Memory of the SQL inside stages",
     )

@@ -143,7 +143,7 @@ class _Lists:
 
     def __init__(self, count: int) -> None:
         self._degrees = np.zeros(count, dtype=np.int64)
-        self._targets: list[npt.NDArray[np.int32]] = []
+        self._targets = bytearray()  # grows where it lies, while a list would be copied at the end
         self._sources: list[npt.NDArray[np.int32]] | None = None
         self._last = -1
 
@@ -159,15 +159,14 @@ class _Lists:
         low = int(source.min())
         counts = np.bincount(source - low)
         self._degrees[low : low + len(counts)] += counts
-        self._targets.append(target.astype(np.int32))
+        self._targets += target.astype(np.int32).tobytes()
         if self._sources is not None:
             self._sources.append(source.astype(np.int32))
 
     def finished(self) -> Adjacency:
         """All edges, each once."""
         count = len(self._degrees)
-        targets = np.concatenate([np.zeros(0, dtype=np.int32), *self._targets])
-        self._targets.clear()
+        targets = np.frombuffer(self._targets, dtype=np.int32)
         degrees = self._degrees
         if self._sources is not None:
             sources = np.concatenate(self._sources).astype(np.int64)

@@ -14,9 +14,9 @@ few and takes the nearest.
 Neither pool is ever built for all entities. Both leave t out.
 """
 
+import mmap
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -38,14 +38,13 @@ NONE, SAME_TYPE, PREFERRED = range(3)
 LEAST = 0.15  # cosine to t of what belongs to T_p
 # Of a ring's members a row looks at the next quarter, so that rows differ, but within these bounds.
 _FEWEST, _MOST = 16, 64
-# Signs that stand for one neighbour, 512 bytes an entity. Chance alone gives two entities a cosine
-# of 0 ± 0.06.
+# Signs that stand for one neighbour, 512 bytes an entity that is met. Chance alone gives two
+# entities a cosine of 0 ± 0.06.
 _SIGNS = 256
 _CHANCE, _FEW = 0.3, 64  # below this cosine, entities of so few neighbours may share none
-_ROWS = 2048  # rows looked at in one go
+_ROWS = 512  # rows looked at in one go
 _PATHS = 1_000_000  # members of rings in one go
-# Nodes whose signs are drawn, and neighbours whose signs are added, in one go.
-_NODES, _NEIGHBOURS = 8_192, 20_000
+_NEIGHBOURS = 20_000  # neighbours whose signs are drawn and added in one go
 
 
 @dataclass(frozen=True)
@@ -86,6 +85,9 @@ class Replacements:
         types = self.graph.hard.targets[by_type]
         self._types, first = np.unique(types, return_index=True)
         self._bounds = np.append(first, len(types))
+        self._weights = _weights(self.graph)
+        self._known = np.zeros(len(order), dtype=np.bool_)
+        self._vectors = _sparse(len(order), _SIGNS)
 
     def draw(
         self,
@@ -248,8 +250,7 @@ class Replacements:
             steps = np.arange(width[some[-1]])
             met = rows.at(some[:, None], members, steps)
             # (rows, many): cosines of each row's entity to those that it meets.
-            own = self._near[rows.node[some]].astype(np.float32)
-            near = np.einsum("id,ijd->ij", own, self._near[met].astype(np.float32))
+            near = np.einsum("id,ijd->ij", self._near(rows.node[some]), self._near(met))
             near[(steps >= width[some][:, None]) | (met == rows.node[some][:, None])] = -np.inf
             best = np.argsort(-near, axis=1, kind="stable")[:, :k]
             cosine = np.take_along_axis(near, best, axis=1)
@@ -271,40 +272,66 @@ class Replacements:
         common[open_] = soft.meets(left[open_], right[open_])
         return common
 
-    @cached_property
-    def _near(self) -> npt.NDArray[np.float16]:
-        return _neighbourhoods(self.graph)
+    def _near(self, nodes: Ints) -> npt.NDArray[np.float32]:
+        """The vectors of these entities' neighbourhoods, each of which is made when it is first
+        met. Shape of `nodes` and signs."""
+        new = np.unique(nodes)
+        new = new[~self._known[new]]
+        # By their place on the ring, since those that a row meets are neighbours there.
+        self._vectors[self._rank[new]] = _neighbourhoods(self.graph, self._weights, new)
+        self._known[new] = True
+        return self._vectors[self._rank[nodes]].astype(np.float32)
 
 
-def _neighbourhoods(graph: Graph) -> npt.NDArray[np.float16]:
-    """(nodes, signs): a unit vector for each entity's set of soft neighbours.
+def _sparse(rows: int, columns: int) -> npt.NDArray[np.float16]:
+    """Zeros that take memory only where they are written: not 2 MB around each row, as numpy's own
+    do where Linux makes huge pages."""
+    held = mmap.mmap(-1, max(rows, 1) * columns * 2)
+    if hasattr(mmap, "MADV_NOHUGEPAGE"):
+        held.madvise(mmap.MADV_NOHUGEPAGE)
+    return np.frombuffer(held, dtype=np.float16).reshape(-1, columns)
 
-    Each neighbour adds its own signs, drawn from its id, times the logarithm of how rarely it is
-    one: so the vectors' cosines come near those of the weighted sets, in memory that does not grow
-    with the edges.
-    """
+
+def _weights(graph: Graph) -> npt.NDArray[np.float32]:
+    """How much each node weighs as a neighbour: the logarithm of how rarely it is one."""
     count = len(graph.ids)
     degrees = graph.soft.degrees(np.arange(count))
-    weights = np.log1p(count / np.maximum(degrees, 1)).astype(np.float32)[:, None]
-    signs = np.empty((count, _SIGNS), dtype=np.int8)
-    words, bits = np.arange(_SIGNS // 64, dtype=np.uint64), np.arange(64, dtype=np.uint64)
-    for low in range(0, count, _NODES):
-        ids = graph.ids[low : low + _NODES]
-        drawn = seeding.draws(0, "neighbour", np.repeat(ids, len(words)), np.tile(words, len(ids)))
-        ones = (drawn[:, None] >> bits) & np.uint64(1)
-        signs[low : low + _NODES] = ones.astype(np.int8).reshape(-1, _SIGNS) * 2 - 1
-    near = np.zeros((count, _SIGNS), dtype=np.float16)
+    return np.log1p(count / np.maximum(degrees, 1)).astype(np.float32)
+
+
+def _neighbourhoods(
+    graph: Graph, weights: npt.NDArray[np.float32], nodes: Ints
+) -> npt.NDArray[np.float16]:
+    """(nodes, signs): a unit vector for each entity's set of soft neighbours.
+
+    Each neighbour adds its own signs, drawn from its id, times its weight: so the vectors' cosines
+    come near those of the weighted sets, in memory that does not grow with the edges.
+    """
+    near = np.zeros((len(nodes), _SIGNS), dtype=np.float16)
+    degrees = graph.soft.degrees(nodes)
     with_any = np.flatnonzero(degrees)
     for piece in pieces(degrees[with_any], _NEIGHBOURS):
         some = with_any[piece]
-        first, last = graph.soft.starts[some[0]], graph.soft.starts[some[-1] + 1]
-        neighbours = graph.soft.targets[first:last]
-        sums = np.add.reduceat(
-            signs[neighbours] * weights[neighbours], graph.soft.starts[some] - first, axis=0
-        )
+        _, neighbours = graph.soft.gather(nodes[some])
+        distinct, place = np.unique(neighbours, return_inverse=True)
+        starts = np.cumsum(degrees[some]) - degrees[some]
+        sums = np.empty((len(some), _SIGNS), dtype=np.float32)
+        drawn = _drawn(graph.ids[distinct])
+        # A few columns at a time, since some entities have a hundred thousand neighbours.
+        for byte in range(_SIGNS // 8):
+            ones = np.unpackbits(drawn[:, byte, None], axis=1, bitorder="little").view(np.int8)
+            signs = (ones * np.int8(2) - np.int8(1))[place] * weights[neighbours, None]
+            sums[:, 8 * byte : 8 * (byte + 1)] = np.add.reduceat(signs, starts, axis=0)
         norms = np.linalg.norm(sums, axis=1, keepdims=True)
         near[some] = sums / np.maximum(norms, 1e-9)
     return near
+
+
+def _drawn(ids: seeding.Ids) -> npt.NDArray[np.uint8]:
+    """(ids, signs / 8): a bit for each sign."""
+    words = np.arange(_SIGNS // 64, dtype=np.uint64)
+    drawn = seeding.draws(0, "neighbour", np.repeat(ids, len(words)), np.tile(words, len(ids)))
+    return drawn.astype("<u8").view(np.uint8).reshape(-1, _SIGNS // 8)
 
 
 # An even draw among the entities that may replace another (GCSE §3.1, eqs. 5-8).

@@ -415,7 +415,7 @@ def open_graph(nodes: pa.Table, edges: Iterable[pa.RecordBatch]) -> Entities:
 
     def read() -> Iterator[pa.RecordBatch]:
         for batch in edges:
-            hard.append(batch.filter(pc.equal(batch["kind"], "hard")))
+            hard.append(batch.filter(pc.equal(batch["kind"], "hard")).drop_columns("kind"))
             yield batch
 
     return Entities(Replacements(nodes, read()), ids[order], texts, names, hard)

@@ -1,7 +1,8 @@
 """The first pass of `ingest`: reads every corpus and writes texts of fitting length to files.
 
 Documents and their items go to two files in a scratch directory, words to others
-(`near_duplicates`); only ids and shingles stay in memory, some 200 bytes a sentence.
+(`near_duplicates`), shingles to a third kind (`shared_keys`). Some 40 bytes a sentence stay in
+memory: ids, and where each belongs.
 """
 
 from collections import Counter
@@ -20,7 +21,6 @@ from tercet.models.runs import begins
 from tercet.models.seeding import Ids
 from tercet.models.text.shingles import (
     GRAM,
-    Places,
     grams,
     normalised,
     shingles_of_words,
@@ -28,6 +28,7 @@ from tercet.models.text.shingles import (
 )
 from tercet.models.text.words import count_words
 from tercet.tasks.corpus import near_duplicates, questions
+from tercet.tasks.corpus.shared_keys import Flags, Places, SharedKeys
 from tercet.tasks.corpus.sources.corpora import CorpusConfig, Document, Fault, IngestConfig
 from tercet.tasks.corpus.sources.registry import reader_of
 from tercet.tasks.rejects import Rejects
@@ -56,8 +57,13 @@ Progress: TypeAlias = Callable[[int, int | None, str], None]
 
 @dataclass
 class Gathered:
-    """Arrays of the first pass, an entry per document or item; lists of parts until `close`."""
+    """Arrays of the first pass, an entry per document or item; lists of parts until `close`.
 
+    equal: the items by their ids. shingles: the items by the shingles that begin in them.
+    """
+
+    equal: SharedKeys
+    shingles: SharedKeys
     document_ids: Any = field(default_factory=list)  # uint64 (documents,)
     corpus_of_document: Any = field(default_factory=list)  # int32 (documents,)
     # The first document of its file; itself if it is a whole file or a row.
@@ -65,8 +71,6 @@ class Gathered:
     document_of_item: Any = field(default_factory=list)  # int32 (items,)
     kinds: Any = field(default_factory=list)  # int8 (items,)
     item_ids: Any = field(default_factory=list)  # uint64 (items,)
-    shingles: Any = field(default_factory=list)  # uint64 (shingles,)
-    shingle_items: Any = field(default_factory=list)  # int32 (shingles,): the item each begins in
     texts: Any = None  # the items by their words (`near_duplicates.Texts`)
     # By batch: the numbers of words of its items, and their paragraphs, int32 (items,).
     words: list[tuple[Any, Any]] = field(default_factory=list)
@@ -83,8 +87,6 @@ class Gathered:
             "document_of_item": np.int32,
             "kinds": np.int8,
             "item_ids": np.uint64,
-            "shingles": np.uint64,
-            "shingle_items": np.int32,
         }
         for name, kind in kinds.items():
             parts = getattr(self, name)
@@ -144,8 +146,8 @@ class _Batch:
         gathered.document_of_item.append(owner + np.int32(counts[0]))
         gathered.kinds.append(np.array(kinds, dtype=np.int8))
         gathered.item_ids.append(seeding.text_ids(columns[0]))
-        gathered.shingles.append(shingles)
-        gathered.shingle_items.append(rows + np.int32(counts[1]))
+        gathered.equal.add(gathered.item_ids[-1], np.arange(counts[1], counts[1] + len(kinds)))
+        gathered.shingles.add(shingles, rows + counts[1])
         files.questions.write_table(questions.offered(self.questions, counts[0]))
         counts[0] += len(self.documents)
         counts[1] += len(self.items)
@@ -158,7 +160,7 @@ def example_id(corpus: str) -> int:
 
 def gather(config: IngestConfig, folder: Path, rejects: Rejects, progress: Progress) -> Gathered:
     """The first pass: reads every corpus, writes usable texts, returns ids and shingles."""
-    gathered = Gathered()
+    gathered = Gathered(SharedKeys(folder / "equal"), SharedKeys(folder / "shingles"))
     counts = [0, 0]  # documents and items written so far
     batch = _Batch()
     with (
@@ -213,12 +215,14 @@ def _compare(gathered: Gathered, folder: Path, common: float) -> None:
     Whole items that very many documents have are not compared: as duplicates, only the first is
     kept anyway.
     """
-    documents = len(gathered.document_ids)
-    holders = gathered.document_of_item[gathered.shingle_items]
-    phrases = set_phrases(gathered.shingles, holders, documents, common)
-    repeated = set_phrases(gathered.item_ids, gathered.document_of_item, documents, common)
-    kept, items, first = [], [], 0
-    writer = near_duplicates.Writer(folder / "near_duplicates")
+    gathered.equal.close()
+    gathered.shingles.close()
+    documents, owner = len(gathered.document_ids), gathered.document_of_item
+    phrases = set_phrases(gathered.shingles, owner, documents, common)
+    repeated = set_phrases(gathered.equal, owner, documents, common)
+    if len(phrases):
+        gathered.shingles = SharedKeys(folder / "other_shingles")
+    writer, first = near_duplicates.Writer(folder / "near_duplicates"), 0
     with (folder / "words").open("rb") as file:
         for counts, paragraphs in gathered.words:
             hashes = np.fromfile(file, dtype=np.uint64, count=int(counts.sum()))
@@ -228,12 +232,11 @@ def _compare(gathered: Gathered, folder: Path, common: float) -> None:
             writer.add(*without_texts(np.isin(ids, repeated), *in_sets))
             if len(phrases):
                 shingles, rows = shingles_of_words(*in_runs, paragraphs)
-                kept.append(shingles)
-                items.append(rows + np.int32(first))
+                gathered.shingles.add(shingles, rows + first)
             first += len(counts)
     gathered.words.clear()
-    if kept:
-        gathered.shingles, gathered.shingle_items = np.concatenate(kept), np.concatenate(items)
+    if len(phrases):
+        gathered.shingles.close()
     gathered.texts = writer.texts()
 
 
@@ -275,28 +278,22 @@ def _nothing_usable(corpus: CorpusConfig, faults: Counter[str]) -> str:
 # still compared as a set of all its words, so that texts that differ only in a number stay
 # near-duplicates.
 
-Index = npt.NDArray[np.int32]
-Flags = npt.NDArray[np.bool_]
-
+Index: TypeAlias = npt.NDArray[np.int32]
 # The words of texts as hashes, shape (words,), and their number in each text, shape (texts,).
 Words: TypeAlias = tuple[Ids, Places]
 
 LEAST = 20  # documents that share a set phrase, also in a small corpus
 
 
-def set_phrases(shingles: Ids, document_of_shingle: Index, documents: int, share: float) -> Ids:
-    """The shingles in more than this share of the documents, and in more than `LEAST`, sorted.
-
-    document_of_shingle: ascending, shape (shingles,).
-    """
+def set_phrases(shared: SharedKeys, document_of_item: Index, documents: int, share: float) -> Ids:
+    """The keys in more than this share of the documents, and in more than `LEAST`, sorted."""
     least = max(LEAST, int(share * documents))
-    if len(shingles) <= least:
-        return np.empty(0, np.uint64)
-    order = np.argsort(shingles, kind="stable")
-    ordered, holders = shingles[order], document_of_shingle[order]
-    starts = np.flatnonzero(begins(ordered))
-    held = np.add.reduceat(begins(ordered, holders).astype(np.int32), starts)
-    return ordered[starts[held > least]]
+    phrases = [np.empty(0, np.uint64)]
+    for keys, items, _ in shared:
+        starts = np.flatnonzero(begins(keys))
+        held = np.add.reduceat(begins(keys, document_of_item[items]).astype(np.int32), starts)
+        phrases.append(keys[starts[held > least]])
+    return np.concatenate(phrases)
 
 
 def without(phrases: Ids, hashes: Ids, counts: Places, paragraphs: Index) -> tuple[Words, Words]:

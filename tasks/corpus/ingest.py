@@ -1,9 +1,10 @@
 """Stage `ingest`: turns the recipe's corpora into clean, distinct sentences in splits.
 
 The first pass streams every source, folds texts, and writes sentences of fitting length to a file
-in the scratch directory; only ids and shingles (`splits`) stay in memory, about 1.1 GB a million
-sentences. From these, exact duplicates and splits are decided. The second pass streams the file and
-emits the tables in pieces of about `part_rows` sentences, cut between documents.
+in the scratch directory, and all by which texts are compared to others, sorted by key. Only ids and
+numbers stay in memory, about 0.1 GB a million sentences. From these, exact duplicates and splits
+are decided. The second pass streams the file and emits the tables in pieces of about `part_rows`
+sentences, cut between documents.
 
 Results do not depend on the sizes of batches or pieces. The previous version only decides in which
 pieces old documents lie (`former_parts`); a version that the recipe keeps also decides the splits
@@ -182,6 +183,7 @@ def run(work: Work) -> None:
     rejects = Rejects("ingest", work.emit, work.resources.part_rows)
     gathered = gather.gather(config, folder, rejects, work.resources.progress)
     split, large, reasons, parted = _decide(gathered, work)
+    gathered.texts = None
     names = [corpus.name for corpus in config.corpora]
     counted = outcomes(names, gathered, split, large, reasons, _REASONS, parted)
     work.emit("corpus_outcomes", counted)
@@ -213,16 +215,16 @@ def _decide(
     config: IngestConfig = work.config
     kinds, seed = gathered.kinds, work.seed
     reasons = np.zeros(len(kinds), dtype=np.int8)
-    for kind, reason in (
-        (gather.SENTENCE, _DUPLICATE),
-        (gather.QUERY, _SAME_QUERY),
-        (gather.ANSWER, _SAME_ANSWER),
-    ):
-        members = np.flatnonzero(kinds == kind)
-        reasons[members[_repeated(gathered.item_ids[members])]] = reason
+    for ids, items, _ in gathered.equal:
+        for kind, reason in (
+            (gather.SENTENCE, _DUPLICATE),
+            (gather.QUERY, _SAME_QUERY),
+            (gather.ANSWER, _SAME_ANSWER),
+        ):
+            members = kinds[items] == kind
+            reasons[items[members][~begins(ids[members])]] = reason
     _join_pairs(kinds, reasons)
-    shared = splits.SharedShingles(gathered.shingles, gathered.shingle_items)
-    gathered.shingles = gathered.shingle_items = None
+    shared = splits.SharedShingles(gathered.shingles)
     documents = len(gathered.document_ids)
     first = splits.whole_files(gathered.file_of_document, config.largest_cluster)
     leader = splits.leaders(
@@ -278,14 +280,6 @@ def _leave_out(
     _join_pairs(gathered.kinds, reasons)
 
 
-def _repeated(ids: seeding.Ids) -> splits.Flags:
-    """Whether each id equals an earlier one."""
-    order = np.argsort(ids, kind="stable")
-    repeated = np.zeros(len(ids), dtype=np.bool_)
-    repeated[order] = ~begins(ids[order])
-    return repeated
-
-
 def _join_pairs(kinds: splits.Codes, reasons: splits.Codes) -> None:
     """Drops a pair with either of its texts: both get the query's reason, else the answer's."""
     queries = np.flatnonzero(kinds == gather.QUERY)
@@ -306,13 +300,10 @@ def _emit(
     names = np.array([corpus.name for corpus in config.corpora], dtype=object)
     splits_named = np.array(splits.SPLITS, dtype=object)
     standing = reasons == _KEPT
-    item_ends = np.searchsorted(
-        gathered.document_of_item, np.arange(len(split)), side="right"
-    ).astype(np.int64)
-    sentences_kept = np.flatnonzero(standing & (gathered.kinds == gather.SENTENCE))
+    sentences_kept = standing & (gathered.kinds == gather.SENTENCE)
     counts = np.bincount(gathered.document_of_item[sentences_kept], minlength=len(split))
     cuts = [0, *(piece.stop for piece in pieces(counts, work.resources.part_rows))]
-    item_cuts = [0, *(int(item_ends[cut - 1]) for cut in cuts[1:])]
+    item_cuts = np.searchsorted(gathered.document_of_item, cuts).tolist()
     items = _slices(folder / "items.parquet", item_cuts)
     documents = _slices(folder / "documents.parquet", cuts)
     for piece, (item_table, document_table) in enumerate(zip(items, documents, strict=True)):
@@ -353,15 +344,12 @@ def _emit(
             detail = f"{paths[local[index]]}: {what}"
             rejects.add(int(ids[index]), _REASONS[why[index]], detail, text)
         work.resources.progress(rows.stop, item_cuts[-1], "sentences")
-    question_rows = questions.standing(
-        folder / "questions.parquet",
-        gathered.item_ids[sentences_kept],
-        split[gathered.document_of_item[sentences_kept]],
-        split,
-        gathered.document_ids,
-    )
-    if question_rows.num_rows:
-        work.emit("questions", question_rows)
+    offered = pq.read_table(folder / "questions.parquet")
+    if offered.num_rows:
+        kept_ids = gathered.item_ids[sentences_kept]
+        kept_splits = split[gathered.document_of_item[sentences_kept]]
+        rows = questions.standing(offered, kept_ids, kept_splits, split, gathered.document_ids)
+        work.emit("questions", rows)
 
 
 def _arranged(table: pa.Table, schema: pa.Schema, **renamed: str) -> pa.Table:

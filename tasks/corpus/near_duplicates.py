@@ -18,10 +18,10 @@ words make a key. Words between those of a key are not shared. Like texts have a
 all their words unshared, so one of the two has at most n/8 words there; two texts that both have
 more are not compared.
 
-Words and keys lie in files, keys partitioned by value. 16 bytes a text and one file of keys are in
-memory.
+Words and keys lie in files (`shared_keys.py`). 16 bytes a text and one file of keys are in memory.
 """
 
+import os
 from collections.abc import Iterator
 from functools import cached_property
 from itertools import combinations
@@ -32,15 +32,12 @@ import numpy as np
 import numpy.typing as npt
 
 from tercet.models import seeding
-from tercet.models.runs import begins, distinct, pieces, ranges, repeats
+from tercet.models.runs import begins, distinct, pieces, ranges
 from tercet.models.seeding import Ids
+from tercet.tasks.corpus.shared_keys import Flags, Places, SharedKeys
 
-Places: TypeAlias = npt.NDArray[np.int64]
 Index: TypeAlias = npt.NDArray[np.int32]
-Flags: TypeAlias = npt.NDArray[np.bool_]
 
-FILES = 64  # of keys
-_ENTRY = np.dtype([("key", np.uint64), ("row", np.uint32), ("near", np.bool_)])
 # Words and pairs of texts that are processed at once.
 _WORDS = 1 << 19
 _PAIRS = 1 << 20
@@ -61,7 +58,7 @@ class Writer:
         self.folder = folder
         folder.mkdir()
         self._words: BinaryIO = (folder / "words").open("wb")
-        self._keys = _open(folder, "parts")
+        self._parts = SharedKeys(folder / "parts")
         self._counts: list[Places] = []
         self._bits: list[Ids] = []
         self._rows = 0
@@ -73,41 +70,38 @@ class Writer:
         words, sizes = hashes[once], np.bincount(row[once], minlength=len(counts)).astype(np.int64)
         words.tofile(self._words)
         keys, rows = _keys(words, sizes)
-        _write(self._keys, keys, rows + self._rows, np.ones(len(keys), dtype=np.bool_))
+        self._parts.add(keys, rows + self._rows)
         self._counts.append(sizes)
         self._bits.append(_bits(words, sizes))
         self._rows += len(sizes)
 
     def texts(self) -> "Texts":
         """Closes the files and returns the texts."""
-        for file in (self._words, *self._keys):
-            file.close()
+        self._words.close()
+        self._parts.close()
         sizes = np.concatenate([np.empty(0, np.int64), *self._counts])
         starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        return Texts(self.folder, starts, np.concatenate([np.empty(0, np.uint64), *self._bits]))
+        bits = np.concatenate([np.empty(0, np.uint64), *self._bits])
+        return Texts(self.folder, self._parts, starts, bits)
 
 
 class Texts:
     """Compares texts by their words.
 
+    folder: has their words, and gets their keys of rare words. parts: their keys by parts.
     starts: the index of each text's first word, and the number of words. Shape (rows + 1,).
     bits: a bit for each word of a text, shape (rows,); texts differ in at least as many words as
         bits.
     """
 
-    def __init__(self, folder: Path, starts: Places, bits: Ids) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, parts: SharedKeys, starts: Places, bits: Ids) -> None:
+        self.folder, self.parts = folder, parts
         self.starts, self.bits = starts, bits
-        path = folder / "words"
-        empty = path.stat().st_size == 0
-        self.words: Ids = (
-            np.empty(0, np.uint64) if empty else np.memmap(path, dtype=np.uint64, mode="r")
-        )
 
     def shared_with(self, flagged: Flags) -> Flags:
         """Whether each row that is not flagged is like a flagged one. Shape (rows,)."""
         hit = np.zeros(len(flagged), dtype=np.bool_)
-        for keys, rows, near in self._groups(self._rare_keys):
+        for keys, rows, near in self._rare_keys:
             marked = flagged[rows]
             of_key = np.cumsum(np.diff(keys, prepend=keys[:1]) != 0)
             for candidates, targets in ((near, marked), (~near, marked & near)):
@@ -145,7 +139,7 @@ class Texts:
         that later documents change nothing.
         """
         parent = np.arange(documents, dtype=np.int32)
-        for keys, rows, _ in self._groups("parts"):
+        for keys, rows, _ in self.parts:
             fresh = begins(keys)
             starts = np.flatnonzero(fresh)
             of_key = np.cumsum(fresh) - 1
@@ -162,34 +156,27 @@ class Texts:
         return parent
 
     @cached_property
-    def _rare_keys(self) -> str:
-        """Writes the keys of rare words; returns the name of their files."""
-        name = "rare"
+    def _rare_keys(self) -> SharedKeys:
+        """The keys of rare words."""
         counts = np.zeros(int(_COUNTED) + 1, dtype=np.int64)
-        for rows in pieces(np.diff(self.starts), _WORDS):
-            words = self.words[self.starts[rows.start] : self.starts[rows.stop]]
+        for _, words in self._pieces():
             counts += np.bincount((words & _COUNTED).astype(np.int64), minlength=len(counts))
-        files = _open(self.folder, name)
-        for rows in pieces(np.diff(self.starts), _WORDS):
-            starts = self.starts[rows.start : rows.stop + 1]
-            words, sizes = self.words[starts[0] : starts[-1]], np.diff(starts)
+        shared = SharedKeys(self.folder / "rare")
+        for rows, words in self._pieces():
+            sizes = np.diff(self.starts[rows.start : rows.stop + 1])
             row = np.repeat(np.arange(len(sizes)), sizes)
             order = np.lexsort((words, counts[(words & _COUNTED).astype(np.int64)], row))
-            for keys, owners, near in _rare_keys(words[order], sizes):
-                _write(files, keys, owners + rows.start, near)
-        for file in files:
-            file.close()
-        return name
+            keys, owners, near = _rare_keys(words[order], sizes)
+            shared.add(keys, owners + rows.start, near)
+        shared.close()
+        return shared
 
-    def _groups(self, name: str) -> Iterator[tuple[Ids, Places, Flags]]:
-        """(keys, rows, near) of keys that several rows share, sorted by key and row, by file."""
-        for number in range(FILES):
-            entries = np.fromfile(self.folder / f"{name}-{number:02d}", dtype=_ENTRY)
-            order = np.lexsort((entries["row"], entries["key"]))
-            entries = entries[order]
-            shared = entries[repeats(entries["key"])]
-            if len(shared):
-                yield shared["key"], shared["row"].astype(np.int64), shared["near"]
+    def _pieces(self) -> Iterator[tuple[slice, Ids]]:
+        """Rows, one behind another, and their words."""
+        with (self.folder / "words").open("rb") as file:
+            for rows in pieces(np.diff(self.starts), _WORDS):
+                count = int(self.starts[rows.stop] - self.starts[rows.start])
+                yield rows, np.fromfile(file, dtype=np.uint64, count=count)
 
     def _alike(self, one: Places, other: Places) -> Flags:
         """Whether each pair of rows has a Jaccard index of at least 0.8. Shape (pairs,)."""
@@ -210,12 +197,19 @@ class Texts:
         """The number of distinct words of each row. Shape (rows,)."""
         return np.asarray(self.starts[rows + 1] - self.starts[rows])
 
+    def _words_of(self, rows: Places) -> Ids:
+        """The words of each row, one row behind another. A mapped file would stay in memory."""
+        starts = zip((8 * self.starts[rows]).tolist(), (8 * self._size(rows)).tolist(), strict=True)
+        with (self.folder / "words").open("rb") as file:
+            held = [os.pread(file.fileno(), size, start) for start, size in starts]
+        return np.frombuffer(b"".join(held), dtype=np.uint64)
+
     def _shared(self, one: Places, other: Places) -> Places:
         """The number of shared words of each pair. Shape (pairs,)."""
         rows = np.concatenate([one, other])
         sizes = self._size(rows)
         pair = np.repeat(np.tile(np.arange(len(one)), 2), sizes)
-        words = self.words[ranges(self.starts[rows], sizes)]
+        words = self._words_of(rows)
         order = np.lexsort((words, pair))
         words, pair = words[order], pair[order]
         twice = (words[1:] == words[:-1]) & (pair[1:] == pair[:-1])
@@ -233,40 +227,28 @@ def _bits(words: Ids, sizes: Places) -> Ids:
     return bits
 
 
-def _open(folder: Path, name: str) -> list[BinaryIO]:
-    return [(folder / f"{name}-{number:02d}").open("wb") for number in range(FILES)]
-
-
-def _write(files: list[BinaryIO], keys: Ids, rows: Places, near: Flags) -> None:
-    """Appends each key to the file numbered by its upper six bits."""
-    entries = np.empty(len(keys), dtype=_ENTRY)
-    entries["key"], entries["row"], entries["near"] = keys, rows, near
-    file = (keys >> np.uint64(58)).astype(np.uint8)
-    order = np.argsort(file, kind="stable")
-    ends = np.searchsorted(file[order], np.arange(FILES + 1))
-    for number, target in enumerate(files):
-        entries[order[ends[number] : ends[number + 1]]].tofile(target)
-
-
-def _rare_keys(words: Ids, sizes: Places) -> Iterator[tuple[Ids, Places, Flags]]:
+def _rare_keys(words: Ids, sizes: Places) -> tuple[Ids, Places, Flags]:
     """(keys, rows, near) of texts whose words are sorted, rarest first.
 
     near: whether at most n/8 of the text's words stand between those of the key; of two like texts
     that share a key, one is near.
     """
     starts = np.cumsum(sizes) - sizes
+    keys, owners, nears = [np.empty(0, np.uint64)], [np.empty(0, np.int64)], [np.empty(0, np.bool_)]
     for salt, (length, least, below) in enumerate(_RARE_KEYS):
         prefix = np.where((sizes >= least) & (4 * sizes < 5 * below), sizes // 5 + length, 0)
         for size in np.unique(prefix[prefix > 0]):
             rows = np.flatnonzero(prefix == size)
             chosen = np.array(list(combinations(range(int(size)), length)))
             first = words[starts[rows][:, None] + np.arange(size)]
-            keys = np.full((len(rows), len(chosen)), salt, dtype=np.uint64)
+            salted = np.full((len(rows), len(chosen)), salt, dtype=np.uint64)
             for place in range(length):
-                keys = seeding.mix(keys ^ first[:, chosen[:, place]])
+                salted = seeding.mix(salted ^ first[:, chosen[:, place]])
             between = chosen[:, -1] - (length - 1)
-            near = 8 * between[None, :] <= sizes[rows][:, None]
-            yield keys.ravel(), np.repeat(rows, len(chosen)), near.ravel()
+            keys.append(salted.ravel())
+            owners.append(np.repeat(rows, len(chosen)))
+            nears.append((8 * between[None, :] <= sizes[rows][:, None]).ravel())
+    return np.concatenate(keys), np.concatenate(owners), np.concatenate(nears)
 
 
 def _bands(largest: int) -> Places:

@@ -6,12 +6,10 @@ query and with its answer, so that there is one right answer. Other pairs are dr
 """
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from tercet.models import seeding
 from tercet.models.seeding import Ids
@@ -65,19 +63,16 @@ OFFERED = pa.schema(
 
 
 def standing(
-    path: Path,
+    offered: pa.Table,
     sentence_ids: Ids,
     split_of_sentence: splits.Codes,
     split: splits.Codes,
     document_ids: Ids,
 ) -> pa.Table:
-    """Rows of `questions` of dev and test, from the first pass's file.
+    """Rows of `questions` of dev and test, from those of the first pass.
 
     sentence_ids, split_of_sentence: of the kept sentences. split, document_ids: of the documents.
     """
-    offered = pq.read_table(path)
-    if not offered.num_rows:
-        return QUESTIONS.empty_table()
     document = offered["document"].to_numpy()
     where = np.take(split, document)
     offered = offered.filter(pa.array(where != splits.TRAIN))

@@ -24,19 +24,19 @@ for the others. `keep` leaves documents of an earlier version where they were, a
 resemble them follow; the exclusion gives the same guarantee.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from tercet.models import seeding
-from tercet.models.runs import begins, repeats
+from tercet.models.runs import begins
 from tercet.models.seeding import Ids
+from tercet.tasks.corpus.shared_keys import Flags, Group
 
 Index: TypeAlias = npt.NDArray[np.int32]
 Codes: TypeAlias = npt.NDArray[np.int8]
-Flags: TypeAlias = npt.NDArray[np.bool_]
 
 SPLITS = ("train", "dev", "test")
 TRAIN, DEV, TEST = range(3)
@@ -45,27 +45,21 @@ LARGE_FILE = 0.1  # of all documents; one as large is divided
 
 
 class SharedShingles:
-    """The shingles that occur in more than one row, grouped.
+    """The shingles that occur in more than one row.
 
-    hashes, rows: shingles and the rows in which they begin, as `shingles` returns them.
+    shared: these shingles and the rows in which they begin, as `SharedKeys` has them.
     """
 
-    def __init__(self, hashes: Ids, rows: Index) -> None:
-        order = np.argsort(hashes, kind="stable")
-        ordered, self.rows = hashes[order], rows[order]
-        del order
-        again = repeats(ordered)
-        ordered, self.rows = ordered[again], self.rows[again]
-        fresh = begins(ordered)
-        self.starts = np.flatnonzero(fresh)
-        self.group = np.cumsum(fresh, dtype=np.int64) - 1
+    def __init__(self, shared: Iterable[Group]) -> None:
+        self.shared = shared
 
     def shared_with(self, flagged: Flags) -> Flags:
         """Whether each row shares a shingle with a flagged row or itself. Shape (rows,)."""
         hit = np.zeros(len(flagged), dtype=np.bool_)
-        if len(self.starts):
-            groups = np.logical_or.reduceat(flagged[self.rows], self.starts)
-            hit[self.rows[groups[self.group]]] = True
+        for keys, rows, _ in self.shared:
+            fresh = begins(keys)
+            groups = np.logical_or.reduceat(flagged[rows], np.flatnonzero(fresh))
+            hit[rows[groups[np.cumsum(fresh) - 1]]] = True
         return hit
 
     def ties(self, document_of_row: Index, documents: int, max_frequency: int) -> Index:
@@ -77,15 +71,14 @@ class SharedShingles:
             max_frequency: the number of documents that a shingle ties, the first that hold it.
         """
         parent = np.arange(documents, dtype=np.int32)
-        if not len(self.starts):
-            return parent
-        documents_held = document_of_row[self.rows]
-        # The number of earlier documents in an entry's group.
-        running = np.cumsum(begins(documents_held, self.group))
-        nth = np.asarray(running - running[self.starts][self.group], dtype=np.int64)
-        first = documents_held[self.starts][self.group]
-        ties = nth < max_frequency
-        np.minimum.at(parent, documents_held[ties], first[ties])
+        for keys, rows, _ in self.shared:
+            fresh = begins(keys)
+            starts, group = np.flatnonzero(fresh), np.cumsum(fresh) - 1
+            holders = document_of_row[rows]
+            # The number of earlier documents in an entry's group.
+            running = np.cumsum(begins(holders, group))
+            ties = running - running[starts][group] < max_frequency
+            np.minimum.at(parent, holders[ties], holders[starts][group][ties])
         return parent
 
 

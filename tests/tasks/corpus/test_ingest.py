@@ -18,6 +18,7 @@ from stages import emitted, rows_in
 from tercet.models import seeding
 from tercet.storage.rows import Rows
 from tercet.tasks.corpus import gather, ingest
+from tercet.tasks.corpus.shared_keys import SharedKeys
 from tercet.tasks.corpus.sources.corpora import IngestConfig
 from tercet.tasks.stage import Resources
 
@@ -492,17 +493,20 @@ def test_a_text_that_stands_twice_is_on_one_side(run: Run) -> None:
     assert not any(one & other for one in plain for other in plain if one is not other)
 
 
-def test_what_few_documents_share_is_no_set_phrase() -> None:
-    for holders, documents, share, wanted in (
-        (20, 100, 0.01, False),
-        (21, 100, 0.01, True),
-        (50, 10_000, 0.01, False),
-        (101, 10_000, 0.01, True),
-        (10_000, 10_000, 1.0, False),
+def test_what_few_documents_share_is_no_set_phrase(tmp_path: Path) -> None:
+    for number, (holders, documents, share, wanted) in enumerate(
+        (
+            (20, 100, 0.01, False),
+            (21, 100, 0.01, True),
+            (50, 10_000, 0.01, False),
+            (101, 10_000, 0.01, True),
+            (10_000, 10_000, 1.0, False),
+        )
     ):
-        found = np.full(holders, 5, dtype=np.uint64)
-        rows = np.arange(holders, dtype=np.int32)
-        assert (len(gather.set_phrases(found, rows, documents, share)) == 1) is wanted
+        held = SharedKeys(tmp_path / str(number))
+        held.add(np.full(holders, 5, dtype=np.uint64), np.arange(holders))
+        held.close()
+        owner = np.arange(holders, dtype=np.int32)
+        assert (len(gather.set_phrases(held, owner, documents, share)) == 1) is wanted
     # Often in one document is not in many.
-    again = gather.set_phrases(np.full(500, 5, np.uint64), np.zeros(500, np.int32), 1000, 0.01)
-    assert not len(again)
+    assert not len(gather.set_phrases(held, np.zeros(10_000, np.int32), 1000, 0.01))

@@ -1,8 +1,10 @@
 """Shingles, clusters and exclusion against slow literal references."""
 
 import unicodedata
+from collections import Counter
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +16,7 @@ from tercet.models import seeding
 from tercet.models.text.shingles import GRAM, shared_words, shingles
 from tercet.tasks.corpus import splits
 from tercet.tasks.corpus.near_duplicates import Texts, Writer
+from tercet.tasks.corpus.shared_keys import Group, SharedKeys
 
 WORDS = st.sampled_from(["ab", "cd", "ef", "é1", "it's"])
 SENTENCES = st.lists(WORDS, min_size=0, max_size=14).map(" ".join)
@@ -36,6 +39,33 @@ def literal_shingles(paragraph: list[str]) -> set[tuple[tuple[str, ...], int]]:
         if 0 < len(words_of(text)) < GRAM:
             found.add((("short", *words_of(text)), row))
     return found
+
+
+def groups_of(keys: np.ndarray, rows: np.ndarray) -> list[Group]:
+    """All that is read, so that the files may go."""
+    with TemporaryDirectory() as folder:
+        written = SharedKeys(Path(folder) / "keys")
+        half = len(keys) // 2
+        for some in (slice(half, None), slice(half)):
+            written.add(keys[some], rows[some])
+        written.close()
+        return list(written)
+
+
+def shingles_of(keys: np.ndarray, rows: np.ndarray) -> splits.SharedShingles:
+    return splits.SharedShingles(groups_of(keys, rows))
+
+
+@given(st.lists(st.tuples(st.integers(0, 2**64 - 1), st.integers(0, 9)), max_size=30))
+def test_keys_that_rows_share_come_with_all_of_them_in_order(entries: list[Any]) -> None:
+    entries += entries[::2] + [(key, row + 1) for key, row in entries[::3]]
+    keys = np.array([key for key, _ in entries], dtype=np.uint64)
+    found = groups_of(keys, np.array([row for _, row in entries], dtype=np.int32))
+    listed = [
+        pair for keys, rows, _ in found for pair in zip(keys.tolist(), rows.tolist(), strict=True)
+    ]
+    counts = Counter(key for key, _ in entries)
+    assert listed == sorted(entry for entry in entries if counts[entry[0]] > 1)
 
 
 def numbered(
@@ -74,7 +104,7 @@ def test_marks_and_leaders_are_literal(documents: list[list[list[str]]], rare: i
             expected[holder] = min(expected[holder], holders[0])
     for document in range(len(documents)):  # a leader stands further up, hence is final already
         expected[document] = expected[expected[document]]
-    shared = splits.SharedShingles(found, rows)
+    shared = shingles_of(found, rows)
     assert splits.leaders(shared.ties(owners, len(documents), rare)).tolist() == expected
 
 
@@ -89,7 +119,7 @@ def test_no_mark_is_on_two_sides(documents: list[list[list[str]]], data: st.Data
     kept = np.array(
         data.draw(st.lists(st.booleans(), min_size=len(texts), max_size=len(texts))), dtype=np.bool_
     )
-    shared = splits.SharedShingles(*shingles(texts, paragraphs))
+    shared = shingles_of(*shingles(texts, paragraphs))
     with_test, with_dev = splits.excluded(shared.shared_with, split, kept)
     stands = kept & ~with_test & ~with_dev
     assert (stands | (split != splits.TEST))[kept].all()  # nothing of test is given up
@@ -107,7 +137,7 @@ def test_marks_ignore_case_punctuation_and_white_space() -> None:
     one = "The quick, brown FOX jumps over the lazy dog."
     other = "the quick brown fox jumps over the lazy dog and more"
     found, rows = shingles([one, other, "!?", "Yes!", "yes"], np.arange(5, dtype=np.int32))
-    shared = splits.SharedShingles(found, rows)
+    shared = shingles_of(found, rows)
     flags = np.array([True, False, False, True, False])
     assert shared.shared_with(flags).tolist() == [True, True, False, True, True]
     assert np.bincount(rows, minlength=5).tolist() == [2, 4, 0, 1, 1]
@@ -165,7 +195,7 @@ def test_a_cluster_of_common_phrasing_goes_to_train() -> None:
 def test_leaders_depend_on_no_later_document(documents: list[list[list[str]]], cut: int) -> None:
     def leaders(some: list[list[list[str]]]) -> list[int]:
         texts, paragraphs, owners, _ = numbered(some)
-        shared = splits.SharedShingles(*shingles(texts, paragraphs))
+        shared = shingles_of(*shingles(texts, paragraphs))
         return splits.leaders(shared.ties(owners, len(some), 2)).tolist()
 
     assert leaders(documents)[:cut] == leaders(documents[:cut])
