@@ -27,7 +27,7 @@ def show_plan(arguments: RunArguments) -> None:
     planned = plan(run_plan)
     if run_plan.chosen is not None:
         print(run_plan.chosen)
-    for line in (*run_plan.notes, *_installed(run_plan.steps)):
+    for line in (*run_plan.idle, *run_plan.notes, *_installed(run_plan.steps)):
         print(line)
     for line in (*moved_tags(run_plan), *_warnings(run_plan.store, planned)):
         print(line)
