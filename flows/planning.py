@@ -19,7 +19,7 @@ from tercet.flows.pipeline import fingerprints
 from tercet.flows.pipeline.fingerprints import UNKNOWN, Fingerprint, tagged
 from tercet.flows.pipeline.step import Step
 from tercet.flows.recipe.model import Recipe
-from tercet.flows.recipe.resolved import Made
+from tercet.flows.recipe.names import Made
 from tercet.flows.running import parts
 from tercet.flows.running.answering import cost, digested, identity
 from tercet.flows.running.one_part import PartOrder

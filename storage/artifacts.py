@@ -435,12 +435,13 @@ WARNINGS = pa.schema(
 )
 """Table `warnings`. Findings that are no errors, in the newest run or that of `--run`, in the
 order of its steps. Each is looked for once, while its artifact is made, and is then listed by
-`run`, `plan`, `show`, report and cards. Artifacts of older versions have none.
+`run`, `plan`, `show`, report and cards. Artifacts of older versions have none. Keys of the recipe
+without effect come first.
 
 Columns:
-    step: the step whose rows show it
-    stage: its stage
-    version: → `artifacts.version`
+    step: the step whose rows show it; `recipe` for a key of the recipe
+    stage: its stage, or `recipe`
+    version: → `artifacts.version`; NULL for a key of the recipe
     key: the corpus, split, method, part, phase, set or figure that it is about; NULL: the whole
         step
     kind: one of the [kinds](sql.md#kinds-of-warnings)

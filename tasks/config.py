@@ -14,7 +14,6 @@ from tercet.models.machine import Precision
 from tercet.tasks.stage import Config
 
 T = TypeVar("T")
-C = TypeVar("C", bound=BaseModel)
 
 
 class Mark:
@@ -89,14 +88,3 @@ def description_of(field: FieldInfo) -> str:
     """What a key means, and what it has no effect without."""
     needs = "; ".join(need.words for need in needs_of(field))
     return f"{field.description} ({needs})" if needs else str(field.description)
-
-
-def compiled(config: C, **wired: Any) -> C:
-    """The config of a step: with the facts that the recipe has elsewhere, which replace its own
-    values, and with the defaults of keys that only choose steps."""
-    fields = type(config).model_fields
-    assert wired.keys() <= fields.keys()
-    own = {
-        name: fields[name].get_default(call_default_factory=True) for name in marked(config, STEERS)
-    }
-    return config.model_copy(update=own | wired)

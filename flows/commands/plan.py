@@ -33,7 +33,7 @@ def show_plan(arguments: RunArguments) -> None:
         )
     if run_plan.chosen is not None:
         print(run_plan.chosen)
-    for line in (*run_plan.notes, *_installed(run_plan.steps), *of_store):
+    for line in (*run_plan.idle, *run_plan.notes, *_installed(run_plan.steps), *of_store):
         print(line)
     for step in planned:
         print(plan_line(step))

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tercet.flows.pipeline.step import Step
-from tercet.flows.recipe.resolved import Made, Model, Tagged
+from tercet.flows.recipe.names import Made, Model, Tagged
 from tercet.models import weights
 from tercet.models.generation import Method
 from tercet.models.losses.loss import Loss

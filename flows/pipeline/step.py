@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from tercet.flows.recipe.resolved import LLM, Made, Model, Weights
+from tercet.flows.recipe.names import LLM, Made, Model, Weights
 from tercet.models.errors import suggest
 from tercet.models.llm.settings import LlmSettings, Sampling
 from tercet.tasks.stage import REJECTS, BadInput, Config, OnePart, Stage

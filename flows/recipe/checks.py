@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 from pydantic import ValidationError
 
 from tercet.errors import TercetError
+from tercet.flows.recipe.faults import Idle, Misplaced, Place, kind_of_fault, of_parameter
 from tercet.flows.recipe.model import Recipe
-from tercet.flows.recipe.resolved import GENSE, LLM, Idle, Misplaced, Place, Resolved
-from tercet.flows.recipe.wording import kind_of_fault, of_parameter
+from tercet.flows.recipe.names import GENSE, LLM, Resolved
 from tercet.models.encoders.settings import CNN, cnn_form
-from tercet.models.errors import suggest
+from tercet.models.errors import Unusable, suggest
 from tercet.models.generation import Method
 from tercet.models.losses.registry import TEACHER
 from tercet.tasks.corpus.kind_registry import columns_fault
@@ -427,7 +427,7 @@ def _check_rows(
     if columns is not None and rows.negatives is not None:
         columns = (*columns, "negative")
     if columns is not None and (fault := unfit(part, columns)):
-        yield Misplaced("bad_value", fault, *place_of_rows)
+        yield Misplaced("conflict", fault, *place_of_rows)
     if kind == "scored" and rows.positive is None and "positive" in loss.texts:
         yield Misplaced(
             "conflict",
@@ -480,7 +480,7 @@ def _check_part(recipe: Recipe, part: PartConfig, wanted: int, place: Place) -> 
         )
     elif wanted > recipe.negatives.k:
         yield Misplaced(
-            "bad_value",
+            "conflict",
             f"no row has more than {recipe.negatives.k}: raise negatives.k to {wanted}, or lower "
             "this key",
             *place,
@@ -522,7 +522,7 @@ def _check_asking(resolved: Resolved) -> Iterator[Misplaced]:
         times = params.get("per_unit", 1)
         if times > 1 and recipe.llm is not None and not sampling_of(recipe.llm, params).by_seed:
             fault = f"at temperature 0 the model gives the same answer {times} times"
-            yield Misplaced("bad_value", fault, *place, "per_unit")
+            yield Misplaced("conflict", fault, *place, "per_unit")
     if recipe.llm is not None and recipe.llm.name is not None and not recipe.run.llm.endpoints:
         yield Misplaced(
             "missing_key",
@@ -559,7 +559,9 @@ def _check_generator(resolved: Resolved, method: str, name: str) -> Iterator[Mis
         )
         return
     params, settings = recipe.synthesise[method].params, recipe.generators[name]
-    found = resolved.models["generators", name, "model"]
+    found = resolved.models.get(("generators", name, "model"))
+    if found is None:
+        return
     if found.form == GENSE and method not in GENSE_METHODS:
         yield Misplaced(
             "unfit_model",
@@ -593,10 +595,14 @@ def _check_generator(resolved: Resolved, method: str, name: str) -> Iterator[Mis
     noise = found.form != GENSE and made.writes_with_noise
     if times > 1 and not noise and not sampling_of(settings.decoding(), params).by_seed:
         yield Misplaced(
-            "bad_value",
+            "conflict",
             f"at temperature 0 the generator writes the same text {times} times: give it a "
             "higher temperature, or ask once",
             *(*place, "per_unit"),
         )
-    fitted.check_method(method, name, follows_prompts=found.form == GENSE)
-    fitted.check_backend(name, settings.backend, "t5" if found.form == GENSE else str(found.form))
+    try:
+        fitted.check_method(method, name, follows_prompts=found.form == GENSE)
+        form = "t5" if found.form == GENSE else str(found.form)
+        fitted.check_backend(name, settings.backend, form)
+    except Unusable as error:
+        yield Misplaced(error.kind, str(error).rstrip("."), *place, "generator")

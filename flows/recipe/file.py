@@ -1,8 +1,7 @@
 """Reads a recipe from YAML and resolves its names; faults are reported with file and line."""
 
-import re
 from collections.abc import Mapping, Sequence
-from copy import copy
+from copy import copy, deepcopy
 from importlib import resources
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,23 +10,38 @@ import yaml
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from tercet.errors import ErrorKind
 from tercet.flows.recipe.checks import check_keys, check_resolved
-from tercet.flows.recipe.corpus_names import select_corpora
+from tercet.flows.recipe.faults import (
+    Faults,
+    FaultyRecipe,
+    Misplaced,
+    Place,
+    Source,
+    kind_of_fault,
+    line_of,
+    located,
+    without,
+)
 from tercet.flows.recipe.fitting import fitted, own_name
-from tercet.flows.recipe.model import Recipe, json_schema
-from tercet.flows.recipe.model_names import EVALUATOR, find_defined, find_judges, find_models
+from tercet.flows.recipe.model import Recipe
+from tercet.flows.recipe.names import (
+    EVALUATOR,
+    LLM,
+    Reference,
+    Resolved,
+    find_defined,
+    find_judges,
+    find_models,
+    select_corpora,
+)
 from tercet.flows.recipe.needs import find_wired, settle
-from tercet.flows.recipe.resolved import LLM, Faults, Misplaced, Place, Reference, Resolved
 from tercet.flows.recipe.secrets import refuse_secrets
-from tercet.flows.recipe.wording import kind_of_fault, nearest_key, wanted
 from tercet.models.errors import suggest
 from tercet.tasks.corpus.sources.discover import describe
 from tercet.tasks.scoring.scorers import find_scorers
 from tercet.tasks.stage import BadInput
 from tercet.tasks.synthesis.methods import method_of
 
-Location = tuple[str | int, ...]
 _SHIPPED = Path(str(resources.files("tercet.recipes")))
 
 
@@ -59,14 +73,6 @@ def find(recipe: str) -> Path:
     )
 
 
-class FaultyRecipe(BadInput):
-    """What is wrong with a recipe, a line for each fault."""
-
-    def __init__(self, kind: ErrorKind, lines: Sequence[str]) -> None:
-        super().__init__(kind, "\n".join(lines))
-        self.lines = lines
-
-
 class Loaded(NamedTuple):
     """A valid recipe, and what its names mean.
 
@@ -78,7 +84,7 @@ class Loaded(NamedTuple):
     content: dict[str, Any]
     chosen: str | None
     resolved: Resolved
-    notes: Sequence[str]
+    source: Source
 
 
 def load(
@@ -137,19 +143,48 @@ def loaded(
     if seed is not None:
         content["seed"] = seed
     for key, value in content.items():
-        refuse_secrets(f"{path}:{_line(node, (key,))[0]}: {key}", value)
+        refuse_secrets(f"{path}:{line_of(node, (key,))[0]}: {key}", value)
     typed: dict[str, str] = {o.partition("=")[0].strip(): f"--set {o}" for o in overrides}
     typed |= {"corpora": f"--corpus {corpus}"} if corpus is not None else {}
     typed |= {"seed": f"--seed {seed}"} if seed is not None else {}
+    source = Source(path, node, content, typed)
+    invalid: ValidationError | None = None
     try:
-        resolved = resolve(Recipe.model_validate(content))
-    except (ValidationError, Misplaced) as error:
-        kind = error.kind if isinstance(error, Misplaced) else kind_of_fault(error.errors()[0])
-        lines = _sentences(path, node, content, _located(error), typed)
-        raise FaultyRecipe(kind, lines) from None
-    notes = [_located(note)[0] for note in resolved.notes]
-    lines = _sentences(path, node, content, notes, typed)
-    return Loaded(resolved.written, content, chosen, resolved, lines)
+        valid = Recipe.model_validate(content)
+    except ValidationError as error:
+        invalid = error
+    if invalid is not None:
+        faults = located(invalid)
+        rest, more = _rest(content, [place for _, place in faults])
+        kind = kind_of_fault(invalid.errors()[0])
+        raise FaultyRecipe(kind, source.lines([*faults, *more]), source, rest)
+    try:
+        resolved = resolve(valid)
+    except Misplaced as error:
+        raise FaultyRecipe(error.kind, source.lines(located(error)), source, valid) from None
+    return Loaded(resolved.written, content, chosen, resolved, source)
+
+
+def _rest(
+    content: Mapping[str, Any], places: Sequence[Place]
+) -> tuple[Recipe | None, list[tuple[ErrorDetails, Place]]]:
+    """The recipe without the keys at these places, and the faults that it still has.
+
+    None where a key that is needed is among them.
+    """
+    rest = deepcopy(dict(content))
+    for place in places:
+        without(rest, place)
+    try:
+        recipe = Recipe.model_validate(rest)
+    except ValidationError:
+        return None, []
+    try:
+        resolve(recipe)
+    except Misplaced as error:
+        faults = [fault for fault in (error, *error.others) if fault.stands_beside(places)]
+        return recipe, [one for fault in faults for one in located(fault)[:1]]
+    return recipe, []
 
 
 def read_yaml(path: Path, what: str) -> tuple[yaml.Node | None, Any]:
@@ -173,6 +208,10 @@ def read_yaml(path: Path, what: str) -> tuple[yaml.Node | None, Any]:
         problem = getattr(error, "problem", None) or "cannot be read"
         said = "" if isinstance(error, Refused) else "not valid YAML: "
         raise BadInput("unreadable", f"{where}: {said}{problem}.") from None
+
+
+# Keys whose mapping may be written as a single value: `loss: info_nce`.
+_BARE = {"rows": "from", "loss": "name"}
 
 
 def _with_corpus(given: Any, source: str) -> list[Any]:
@@ -240,138 +279,11 @@ def _place(target: Any, names: Sequence[str], depth: int, override: str) -> str 
     )
 
 
-# Keys whose mapping may be written as a single value: `loss: info_nce`.
-_BARE = {"rows": "from", "loss": "name"}
-
-
-def _sentences(
-    path: Path,
-    node: yaml.Node | None,
-    content: Mapping[str, Any],
-    faults: Sequence[tuple[ErrorDetails, Location]],
-    typed: Mapping[str, str],
-) -> list[str]:
-    """The first fault of each key as one sentence: file, line, key, what is wrong.
-
-    typed: keys set on the command line, each with the option to name instead of the file.
-    """
-    lines: dict[tuple[str, str], str] = {}
-    for fault, location in faults:
-        location = _as_written(location, content)
-        line, named = _line(node, location)
-        option = _typed(location, typed, in_file=len(named) == len(location))
-        if option:
-            named = tuple(part for part in location if _KEY.fullmatch(str(part)))
-        named = named or location
-        key = ".".join(str(part) for part in named) or "recipe"
-        where = option or (f"{path}:{line}" if line else str(path))
-        lines.setdefault((where, key), f"{where}: {_wrong(fault, location, key)}.")
-    return [*lines.values()]
-
-
-def _wrong(fault: ErrorDetails, location: Location, key: str) -> str:
-    """What is wrong with a key, in words."""
-    kind, value = fault["type"], fault.get("input")
-    if kind == "extra_forbidden":
-        near = nearest_key(json_schema(), location[-1])
-        return f"unknown key {key!r}" + (f"; the nearest is {near!r}" if near else "")
-    if kind == "missing":
-        return f"the key {'.'.join(map(str, location))!r} is missing"
-    if kind == "value_error":
-        return f"{key}: {fault['msg'].removeprefix('Value error, ')}"
-    shown = repr(value) if len(repr(value)) < 60 else repr(value)[:57] + "..."
-    return f"{key} is {shown}, but {wanted(fault)}"
-
-
-def _located(error: ValidationError | Misplaced) -> list[tuple[ErrorDetails, Location]]:
-    """The faults as pydantic tells them, each with its place in the recipe."""
-    if isinstance(error, Misplaced):
-        return [
-            ({"type": "value_error", "loc": (), "msg": str(one), "input": None}, one.location)
-            for one in (error, *error.others)
-        ]
-    faults = [_of_form(fault) for fault in error.errors()]
-    # A list whose member is at fault is then too short for pydantic.
-    places = {fault["loc"][:depth] for fault in faults for depth in range(len(fault["loc"]))}
-    return [
-        (fault, (*fault["loc"], *getattr(fault.get("ctx", {}).get("error"), "location", ())))
-        for fault in faults
-        if fault["loc"] not in places
-    ]
-
-
-def _of_form(fault: ErrorDetails) -> ErrorDetails:
-    """The fault with its place in a generator's settings, which pydantic tells apart by `form`."""
-    location, kind, known = fault["loc"], fault["type"], fault.get("ctx", {})
-    if location[:1] != ("models",) or location[2:3] != ("fit_generator",):
-        return fault
-    if kind == "union_tag_not_found":
-        return {**fault, "type": "missing", "loc": (*location, "form")}
-    if kind == "union_tag_invalid":
-        place, forms = (*location, "form"), str(known["expected_tags"])
-        return {**fault, "loc": place, "input": known["tag"], "msg": f"one of {forms}"}
-    return {**fault, "loc": (*location[:3], *location[4:])}
-
-
-def _as_written(location: Location, content: Mapping[str, Any]) -> Location:
-    """The location as written: a phase's single part may be written flat."""
-    if location[:2] != ("train", "phases") or location[3:5] != ("parts", 0):
-        return location
-    try:
-        parts = "parts" in content["train"]["phases"][location[2]]
-    except (KeyError, IndexError, TypeError):
-        parts = False
-    return location if parts else (*location[:3], *location[5:])
-
-
-# Names of union members in a location (`constrained-float`, `Quantile`) are not keys.
-_KEY = re.compile(r"[a-z0-9_]+")
-
-
-def _typed(location: Location, typed: Mapping[str, str], in_file: bool) -> str | None:
-    """The command-line option that set the value at this location, if any.
-
-    in_file: whether the file has the location; if not, an option for a key below it created it.
-    """
-    place = ".".join(map(str, location))
-    for given, words in typed.items():
-        if f"{place}.".startswith(f"{given}."):
-            return words
-    if in_file:
-        return None
-    return next((words for given, words in typed.items() if given.startswith(f"{place}.")), None)
-
-
-def _line(node: yaml.Node | None, location: Location) -> tuple[int | None, Location]:
-    """The line of a location in the YAML, and the part of the location found there.
-
-    Pydantic adds names of union members to locations, which the YAML does not have.
-    """
-    if node is None:
-        return None, location
-    line = node.start_mark.line + 1
-    named: list[str | int] = []
-    for part in location:
-        if isinstance(node, yaml.MappingNode):
-            for key, value in node.value:
-                if key.value == str(part):
-                    node, line = value, key.start_mark.line + 1
-                    named.append(part)
-                    break
-        elif (
-            isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value)
-        ):
-            node = node.value[part]
-            line = node.start_mark.line + 1
-            named.append(part)
-    return line, tuple(named)
-
-
 def resolve(recipe: Recipe) -> Resolved:
     """What the recipe's names mean.
 
     Raises: Misplaced for the names that mean nothing and the keys that do not fit the others, each
-        with its place; Unusable for a generator that cannot do what it is asked.
+        with its place.
     """
     faults = Faults()
     faults.add(find_wired(recipe))
@@ -384,10 +296,17 @@ def resolve(recipe: Recipe) -> Resolved:
         defined = find_defined(written)
         models = find_models(written, defined, faults)
     recipe = select_corpora(written, models, faults)
-    faults.refuse()
-    methods = {name: method_of(name, settings) for name, settings in recipe.synthesise.items()}
-    scorers = find_scorers(recipe.score, recipe.evaluator is not None)
-    models |= find_judges(scorers, defined, faults)
+    places = [fault.location for fault in faults.errors]
+    faulty = {place[:2] for place in places}
+    methods = {
+        name: method_of(name, settings)
+        for name, settings in recipe.synthesise.items()
+        if ("synthesise", name) not in faulty
+    }
+    score = {name: one for name, one in recipe.score.items() if ("score", name) not in faulty}
+    scorers = find_scorers(score, recipe.evaluator is not None)
+    if not places or defined:
+        models |= find_judges(scorers, defined, faults)
     evaluator = models[EVALUATOR].model if EVALUATOR in models else None
     # A generator answers sentences alone.
     writers = {
@@ -398,7 +317,8 @@ def resolve(recipe: Recipe) -> Resolved:
         if method.prompted
     }
     resolved = Resolved(recipe, models, evaluator, scorers, methods, writers, written, faults.notes)
-    faults.add(check_resolved(resolved))
+    # Keys that do not fit may be those that are mended.
+    faults.add(one for one in check_resolved(resolved) if one.stands_beside(places))
     faults.refuse()
     return resolved
 

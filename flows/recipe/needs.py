@@ -6,8 +6,8 @@ from typing import Any, get_args
 
 from pydantic import BaseModel
 
+from tercet.flows.recipe.faults import Idle, Misplaced, Place
 from tercet.flows.recipe.model import Recipe
-from tercet.flows.recipe.resolved import Idle, Misplaced, Place
 from tercet.tasks.config import FACTS, WIRED, marked, needs_of
 from tercet.tasks.scoring.score import Measure
 from tercet.tasks.scoring.scorers import SCORERS, filter_scorers, scorers

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from tercet.flows.formatting import count_of, format_number
 from tercet.flows.pages import charts, spaces
 from tercet.flows.pages.blocks import Block, Chart, Fold, Grid, Note, Section, Table
-from tercet.flows.recipe.corpus_names import count_apart
+from tercet.flows.recipe.names import count_apart
 from tercet.flows.results.measure import FIRST
 from tercet.flows.results.measures import ACCEPTANCE, FUNNEL
 from tercet.flows.results.subject import SHIPPED, Row, Subject, of_each_run

@@ -7,8 +7,8 @@ from typing import Any
 import duckdb
 import numpy as np
 
-from tercet.flows.recipe.corpus_names import is_shipped, shipped_corpora
 from tercet.flows.recipe.model import Recipe
+from tercet.flows.recipe.names import is_shipped, shipped_corpora
 from tercet.flows.results.queries import fetch_dicts
 from tercet.models import seeding
 from tercet.tasks.evaluation.suites.beir import BM25, ENCODER, HYBRID

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from tercet.errors import kind_of
 from tercet.flows.pipeline.fingerprints import made_model, weights_version
-from tercet.flows.recipe.corpus_names import shipped_corpora
+from tercet.flows.recipe.names import shipped_corpora
 from tercet.flows.results.queries import find_artifact, named_run
 from tercet.models import weights
 from tercet.models.retrieval import bm25, rankings

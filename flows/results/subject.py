@@ -11,7 +11,7 @@ from typing import Any
 import duckdb
 
 from tercet.flows.pages.blocks import Block, Note, Section, Table
-from tercet.flows.recipe.corpus_names import shipped_corpora
+from tercet.flows.recipe.names import shipped_corpora
 from tercet.flows.results.queries import connect, fetch_dicts
 from tercet.storage import runs
 from tercet.storage.artifacts import open_artifact

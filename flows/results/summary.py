@@ -9,9 +9,9 @@ from typing import Any
 import duckdb
 
 from tercet.flows.formatting import count_of
-from tercet.flows.pipeline.training import trained_by
-from tercet.flows.recipe.corpus_names import shipped_corpora
+from tercet.flows.pipeline.compile import trained_by
 from tercet.flows.recipe.model import ModelSettings, Recipe
+from tercet.flows.recipe.names import shipped_corpora
 from tercet.flows.results import figures, queries
 from tercet.flows.results.encoder_form import how_to_load, measured_form, reformed
 from tercet.flows.results.first_look import first_look, trained_on

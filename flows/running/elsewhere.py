@@ -13,7 +13,7 @@ from typing import Any
 
 from tercet.flows.pipeline import fingerprints
 from tercet.flows.pipeline.step import Step
-from tercet.flows.recipe.resolved import Weights
+from tercet.flows.recipe.names import Weights
 from tercet.flows.running.one_part import Part, PartOrder, commit_part, model_folder
 from tercet.flows.running.processes import outcome
 from tercet.storage import code, fingerprint, runs

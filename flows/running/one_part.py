@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from tercet.flows.pipeline import fingerprints
 from tercet.flows.pipeline.step import Step
-from tercet.flows.recipe.resolved import Made, Model, Tagged, Weights
+from tercet.flows.recipe.names import Made, Model, Tagged, Weights
 from tercet.flows.running import parts
 from tercet.flows.running.parts import PartFile, Slot
 from tercet.storage import fingerprint

@@ -16,11 +16,11 @@ from tercet.flows.pipeline import fingerprints
 from tercet.flows.pipeline.fingerprints import Fingerprint
 from tercet.flows.pipeline.step import Step, writer
 from tercet.flows.pipeline.step import schemas as step_schemas
-from tercet.flows.recipe.corpus_names import count_apart, is_shipped
+from tercet.flows.recipe.names import count_apart, is_shipped
 from tercet.flows.recipe.needs import as_written
 from tercet.flows.running import gpus
 from tercet.flows.running.answering import check_engine
-from tercet.flows.running.executors import Executor, Processes
+from tercet.flows.running.executors import Executor, Processes, open_executor
 from tercet.flows.running.gpus import Card, device
 from tercet.flows.running.llm_session import LlmSession
 from tercet.flows.running.one_step import (
@@ -33,7 +33,6 @@ from tercet.flows.running.one_step import (
 )
 from tercet.flows.running.processes import Ended, run_jobs
 from tercet.flows.running.run_plan import RunPlan, check_models
-from tercet.flows.running.workers import open_executor
 from tercet.models.errors import Stopped, Unusable
 from tercet.storage import artifacts, locks, records, runs
 from tercet.storage.artifacts import Artifact, open_artifact
@@ -110,6 +109,7 @@ def open_run(
                     "tags": fingerprints.tagged(plan.steps, store),
                     "tried": plan.tried,
                     "arm": plan.arm,
+                    "warnings": [*plan.warnings],
                 },
             )
             versions = [f"{step}@{own.version}" for step, own in prints.items()]

@@ -193,8 +193,13 @@ class Snapshot:
 
         run: whose warnings; by default the newest's that reached a step.
         """
-        of_runs = (self.of_run(one) for one in self.runs if run in (None, one["run_id"]))
-        reached = next((entries for entries in of_runs if entries), [])
+        warnings: list[dict[str, Any]] = []
+        for one in self.runs:
+            if run in (None, one["run_id"]) and (reached := self.of_run(one)):
+                # First those of its recipe, then those of what it has made.
+                warnings += one["info"].get("warnings", ())
+                warnings += [row for entry in reached for row in warnings_of(entry.manifest)]
+                break
         rows: dict[str, list[dict[str, Any]]] = {
             "artifacts": [_artifact_row(entry) for entry in self.entries if entry.totals],
             "lineage": [
@@ -225,7 +230,7 @@ class Snapshot:
                 for step in run["steps"]
             ],
             "tags": [{"tag": tag, "target": target} for tag, target in self.tags.items()],
-            "warnings": [warning for entry in reached for warning in warnings_of(entry.manifest)],
+            "warnings": warnings,
         }
         return {name: _table(rows[name], METADATA[name]) for name in rows}
 

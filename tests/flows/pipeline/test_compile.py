@@ -8,13 +8,18 @@ import pytest
 from failures import fails
 
 from tercet.flows.commands.plan import show_plan
-from tercet.flows.pipeline.compile import compile_steps, left_out, steps_to_run
-from tercet.flows.pipeline.retrieval import EVALUATOR, evaluator_vectors
+from tercet.flows.pipeline.compile import (
+    EVALUATOR,
+    compile_steps,
+    evaluator_vectors,
+    left_out,
+    steps_to_run,
+)
 from tercet.flows.pipeline.step import Step, until
 from tercet.flows.recipe import file as recipe_file
 from tercet.flows.recipe.file import resolve
 from tercet.flows.recipe.model import Recipe
-from tercet.flows.recipe.resolved import Made, Tagged, Weights
+from tercet.flows.recipe.names import Made, Tagged, Weights
 from tercet.flows.running.arguments import RunArguments
 from tercet.flows.running.run_plan import prepare
 

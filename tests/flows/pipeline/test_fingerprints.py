@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from tercet.flows.pipeline.fingerprints import fingerprints, kept_artifact, tagged, without
 from tercet.flows.pipeline.step import Step
-from tercet.flows.recipe.resolved import Weights
+from tercet.flows.recipe.names import Weights
 from tercet.storage.runs import set_tag
 from tercet.storage.store import Store, open_store
 from tercet.tasks.knowledge.graph import STAGE, GraphConfig

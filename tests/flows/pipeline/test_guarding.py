@@ -9,7 +9,7 @@ from tercet.flows.pipeline.compile import compile_steps
 from tercet.flows.pipeline.step import Step
 from tercet.flows.recipe import file as recipe_file
 from tercet.flows.recipe.file import resolve
-from tercet.flows.recipe.resolved import Made, Weights
+from tercet.flows.recipe.names import Made, Weights
 
 PHASES = (
     "train.phases=[{name: warm, rows: anchors, loss: info_nce, batch_size: 8, max_steps: 2}, "

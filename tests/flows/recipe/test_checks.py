@@ -13,7 +13,7 @@ from tercet.flows.pipeline.compile import compile_steps, steps_to_run
 from tercet.flows.pipeline.step import Step
 from tercet.flows.recipe.file import resolve
 from tercet.flows.recipe.model import Recipe
-from tercet.flows.recipe.resolved import Weights
+from tercet.flows.recipe.names import Weights
 
 STS = {"name": "sts", "source": "sts.csv", "role": "labelled", "kind": "scored"}
 
@@ -209,12 +209,12 @@ def by_name(of: Any) -> dict[str, Step]:
         ({"without": "ingest", "synthesise": {}}, "missing_key", "`ingest`", "negatives"),
         ({"without": "evaluator"}, "missing_key", "`evaluator`", "by"),
         ({"without": "negatives"}, "missing_key", "`negatives: {}`", "rows"),
-        ({"rows": {**PAIRS, "negatives": 4}}, "bad_value", "negatives.k to 4", "rows"),
+        ({"rows": {**PAIRS, "negatives": 4}}, "conflict", "negatives.k to 4", "rows"),
         ({"loss": "pairwise_logistic"}, "conflict", "pairwise_logistic", "rows"),
         ({"loss": "nt_xent"}, "no_effect", "nt_xent", "rows"),
         (
             {"rows": {**PAIRS, "negatives": 1}, "loss": "gaussian_decay"},
-            "bad_value",
+            "conflict",
             "label",
             "rows",
         ),

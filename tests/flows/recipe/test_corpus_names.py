@@ -12,10 +12,9 @@ from tercet.errors import ErrorKind
 from tercet.flows.pipeline.compile import compile_steps
 from tercet.flows.pipeline.step import Step
 from tercet.flows.recipe import file
-from tercet.flows.recipe.corpus_names import count_apart, shipped_corpora
 from tercet.flows.recipe.file import resolve
 from tercet.flows.recipe.model import Recipe
-from tercet.flows.recipe.resolved import Made, Weights
+from tercet.flows.recipe.names import Made, Weights, count_apart, shipped_corpora
 from tercet.tasks.corpus import labelled
 from tercet.tasks.stage import Resources, Work
 from tercet.tasks.training.generator_pairs import paraphrases
@@ -137,7 +136,7 @@ def test_the_same_text_several_times_is_refused() -> None:
         ("vaegpt", {"fit": {"vaegpt": {"noise_weight": 0}}}),
     ]
     for form, changes in more:
-        with fails("bad_value", "3"):
+        with fails("conflict", "3"):
             repeating(form, 3, **changes)
 
 

@@ -12,9 +12,9 @@ from faulty_recipes import GOOD, PHASE, fault
 from tercet.flows.pipeline.compile import compile_steps
 from tercet.flows.pipeline.step import until
 from tercet.flows.recipe import file as recipe_file
+from tercet.flows.recipe.faults import PATTERNS
 from tercet.flows.recipe.file import parse_yaml, resolve
 from tercet.flows.recipe.model import json_schema
-from tercet.flows.recipe.wording import PATTERNS
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from tercet.flows.pipeline.step import Step
 from tercet.flows.recipe import file as recipe_file
 from tercet.flows.recipe.file import resolve
 from tercet.flows.recipe.model import Recipe
-from tercet.flows.recipe.resolved import Made, Weights
+from tercet.flows.recipe.names import Made, Weights
 from tercet.models.t5 import wording
 from tercet.tasks.training import fit_gense
 
@@ -138,7 +138,7 @@ OF_GENSE: list[tuple[str, ErrorKind, str]] = [
         "no_effect",
         "score.gense.question: fit_generator.question",
     ),
-    ("generators: {t5: {model: writer, temperature: 0}}", "bad_value", "per_unit: 4"),
+    ("generators: {t5: {model: writer, temperature: 0}}", "conflict", "per_unit: 4"),
     ("measure_generators: {encoder: some/encoder}", "no_effect", "measure_generators:"),
 ]
 HELD_OUT = (

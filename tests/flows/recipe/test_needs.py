@@ -8,13 +8,16 @@ import pytest
 from failures import fails
 
 from tercet.flows.recipe import file as recipe_file
+from tercet.flows.recipe.faults import Misplaced
 from tercet.flows.recipe.file import resolve
 from tercet.flows.recipe.model import Recipe, json_schema
 from tercet.flows.recipe.needs import as_written
-from tercet.flows.recipe.resolved import Misplaced
+from tercet.flows.running.arguments import RunArguments
+from tercet.flows.running.run_plan import prepare
 from tercet.tasks.reasons import threshold_keys
 from tercet.tasks.scoring.scorers import scorers, unused
 from tercet.tasks.scoring.select import SelectConfig
+from tercet.tasks.stage import BadInput
 
 Score = dict[str, dict[str, Any] | None]
 SYNTHESISED = ("cutoff", "synonym", "entity_swap", "negation")
@@ -168,6 +171,44 @@ def test_all_faults_are_told_with_their_lines(tmp_path: Path) -> None:
     with fails("missing_key") as error:
         recipe_file.load(str(path))
     assert all(name in str(error.value) for name in ("'name'", "'nam'", "select.rank_max"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "places"),
+    [
+        # A value that cannot be, a name that does not exist and a file that is not there.
+        (
+            "evaluator: {model: a/b}\nsample: {rows: -1}\nsynthesise: {cutof: , cutoff: }\n"
+            "train: {phases: [{name: x, rows: nowhere}]}\n",
+            ["sample.rows", "synthesise.cutof", "train.phases.0.rows", "corpora.0"],
+        ),
+        # What is lacking may be what is misspelt.
+        (
+            "evaluater: {model: a/b}\nsynthesise: {cutoff: , cutof: }\ntrain: {}\n",
+            ["evaluater", "synthesise.cutof", "corpora.0"],
+        ),
+        ("synthesise: {cutoff: }\nselect: {pairing: rol}\n", ["select.pairing", "corpora.0"]),
+        # Of a phase with a fault nothing more is known.
+        (
+            "train: {phases: [{name: x, batch_size: 0, rows: nowhere}]}\n",
+            ["train.phases.0.batch_size", "corpora.0"],
+        ),
+        (
+            "nam: 3\ntrain: {phases: [{rows: nowhere}]}\n",
+            ["nam", "train.phases.0.rows", "corpora.0"],
+        ),
+    ],
+)
+def test_faults_of_all_kinds_are_told_together(
+    tmp_path: Path, changes: str, places: list[str]
+) -> None:
+    path = tmp_path / "r.yaml"
+    text = "name: n\nbackbone: a/b\ncorpora: [{name: f, source: gone.txt}]\n"
+    path.write_text(text + changes)
+    with pytest.raises(BadInput) as error:
+        prepare(RunArguments(str(path), str(tmp_path / "store")))
+    found = re.findall(r"r.yaml:\d+: (?:unknown key ')?([\w.]+)", str(error.value))
+    assert [place.rstrip(".") for place in found] == places, str(error.value)
 
 
 def test_the_schema_says_what_a_key_needs_and_knows_no_key_of_the_compiler() -> None:

@@ -8,7 +8,7 @@ import pytest
 from failures import fails
 from toy_steps import toy_order, toy_parts
 
-from tercet.flows.recipe.resolved import Weights
+from tercet.flows.recipe.names import Weights
 from tercet.flows.running import elsewhere
 from tercet.flows.running.elsewhere import Sent, arrived, making, sent
 from tercet.storage.fingerprint import tree_digest

@@ -13,8 +13,8 @@ from safetensors.numpy import save_file
 from tiny_generators import tiny_causal
 
 from tercet.flows.pipeline.step import Step
-from tercet.flows.recipe.resolved import Made, Model, Tagged, Weights
-from tercet.flows.running.model_files import check_model_files
+from tercet.flows.recipe.names import Made, Model, Tagged, Weights
+from tercet.flows.running.run_plan import check_model_files
 from tercet.models.discriminators import PairModel, Platt, write
 from tercet.models.encoders import encoder
 from tercet.models.generators import layout

@@ -37,7 +37,7 @@ REFUSED: list[tuple[str, ErrorKind, str]] = [
     ("WITH_LLM & run.llm={endpoints: ['127.0.0.1:8000']}", "bad_value", "endpoint"),
     (
         "llm={model: LLM} & synthesise={rewrite: {per_unit: 3, temperature: 0}}",
-        "bad_value",
+        "conflict",
         "synthesise.rewrite.per_unit: ",
     ),
     (

@@ -15,7 +15,7 @@ from failures import fails
 from safetensors.numpy import load_file, save_file
 
 from tercet.flows.pipeline.step import Step
-from tercet.flows.recipe.resolved import Made
+from tercet.flows.recipe.names import Made
 from tercet.flows.running import runner
 from tercet.flows.running.arguments import RunArguments
 from tercet.flows.running.processes import Ended
