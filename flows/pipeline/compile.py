@@ -76,7 +76,7 @@ _MEASURES = {
     **dict.fromkeys(("document_pairs", "questions"), ("ingest",)),
     **{name: (name,) for name in ("awareness", "halves", "labels")},
 }
-_JUDGED: Mapping[str, tuple[str, ...]] = {name: (name,) for name in ("judgements", "passages")}
+_JUDGED: dict[str, tuple[str, ...]] = {name: (name,) for name in ("judgements", "passages")}
 
 
 def compiled(config: C, **wired: Any) -> C:

@@ -29,6 +29,7 @@ from tercet.models import seeding
 from tercet.models.runs import begins, pieces
 from tercet.tasks.corpus import gather, questions, splits
 from tercet.tasks.corpus.former_parts import former_parts
+from tercet.tasks.corpus.shared_keys import Flags
 from tercet.tasks.corpus.sources.corpora import IngestConfig
 from tercet.tasks.corpus.sources.reader import Reader
 from tercet.tasks.corpus.sources.registry import reader_of
@@ -207,7 +208,7 @@ def run_pretrain(work: Work) -> None:
 
 def _decide(
     gathered: gather.Gathered, work: Work
-) -> tuple[splits.Codes, splits.Flags, splits.Codes, Parted | None]:
+) -> tuple[splits.Codes, Flags, splits.Codes, Parted | None]:
     """Each document's split, whether its cluster's size decided it, and each item's reason.
 
     And `Parted`, if ties keep many documents out of test.
@@ -414,7 +415,7 @@ def outcomes(
     names: Sequence[str],
     gathered: gather.Gathered,
     split: splits.Codes,
-    large: splits.Flags,
+    large: Flags,
     reasons: splits.Codes,
     reasons_named: Sequence[str],
     parted: Parted | None = None,
