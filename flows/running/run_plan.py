@@ -16,8 +16,8 @@ from tercet.flows.recipe.model import Recipe
 from tercet.flows.recipe.names import Made, Model, Tagged, Weights
 from tercet.flows.recipe.secrets import refuse_secrets
 from tercet.flows.running.arguments import RunArguments
-from tercet.flows.running.executors import find_workers
 from tercet.flows.running.gpus import device
+from tercet.flows.running.workers import find_workers
 from tercet.models import weights
 from tercet.models.encoders.settings import CNN, cnn_form
 from tercet.models.errors import Unusable

@@ -20,7 +20,7 @@ from tercet.flows.recipe.names import count_apart, is_shipped
 from tercet.flows.recipe.needs import as_written
 from tercet.flows.running import gpus
 from tercet.flows.running.answering import check_engine
-from tercet.flows.running.executors import Executor, Processes, open_executor
+from tercet.flows.running.executors import Executor, Processes
 from tercet.flows.running.gpus import Card, device
 from tercet.flows.running.llm_session import LlmSession
 from tercet.flows.running.one_step import (
@@ -33,6 +33,7 @@ from tercet.flows.running.one_step import (
 )
 from tercet.flows.running.processes import Ended, run_jobs
 from tercet.flows.running.run_plan import RunPlan, check_models
+from tercet.flows.running.workers import open_executor
 from tercet.models.errors import Stopped, Unusable
 from tercet.storage import artifacts, locks, records, runs
 from tercet.storage.artifacts import Artifact, open_artifact

@@ -3,8 +3,8 @@
 import pickle
 from collections.abc import Callable, Sequence
 
-from tercet.flows.running.executors import Workers
 from tercet.flows.running.one_part import Part, PartOrder, commit_part
+from tercet.flows.running.workers import Workers
 from tercet.tasks.stage import silent
 
 

@@ -9,8 +9,9 @@ from failures import fails
 from toy_executor import Backwards
 
 from tercet.flows.recipe.model import RunSettings
-from tercet.flows.running import executors
-from tercet.flows.running.executors import Processes, find_workers, open_executor
+from tercet.flows.running import workers
+from tercet.flows.running.executors import Processes
+from tercet.flows.running.workers import find_workers, open_executor
 from tercet.models import plugins
 
 
@@ -24,9 +25,9 @@ def test_a_number_is_so_many_processes() -> None:
 
 
 def test_an_installed_package_adds_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    point = EntryPoint("backwards", "toy_executor:WORKERS", executors.GROUP)
+    point = EntryPoint("backwards", "toy_executor:WORKERS", workers.GROUP)
     vars(point)["dist"] = SimpleNamespace(name="toys", version="1.2")
-    monkeypatch.setattr(plugins, "installed", lambda group: [point] * (group == executors.GROUP))
+    monkeypatch.setattr(plugins, "installed", lambda group: [point] * (group == workers.GROUP))
     assert isinstance(open_executor(RunSettings(workers="backwards"), say), Backwards)
     with fails("unknown_name", "'ways'"):
         find_workers(RunSettings(workers="ways"))
