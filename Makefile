@@ -124,7 +124,7 @@ test: check llm language programs  ## check, then all tests, after setting up wh
 	$(call side_by_side,tests $(addprefix --ignore=,$(SECOND) $(THIRD) $(FOURTH)),$(SECOND),$(THIRD),$(FOURTH))
 
 bench: setup  ## two of the measurements behind docs/measurements.md: scale and STS
-	$(BIN)/python benchmarks/wiki_scale.py
+	$(BIN)/python benchmarks/scale.py .build/scale --lines 100000
 	$(BIN)/python benchmarks/sts_selftest.py
 
 # In an environment of its own, so that it is not among what it looks at.

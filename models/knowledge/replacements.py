@@ -296,7 +296,7 @@ def _weights(graph: Graph) -> npt.NDArray[np.float32]:
     """How much each node weighs as a neighbour: the logarithm of how rarely it is one."""
     count = len(graph.ids)
     degrees = graph.soft.degrees(np.arange(count))
-    return np.log1p(count / np.maximum(degrees, 1)).astype(np.float32)
+    return np.asarray(np.log1p(count / np.maximum(degrees, 1)), dtype=np.float32)
 
 
 def _neighbourhoods(
