@@ -89,7 +89,7 @@ def test_arms_share_what_is_the_same(
 ) -> None:
     store = copy_of(finished.store, tmp_path / "store")
     html = tmp_path / "study.html"
-    vary = [f"{SHARE}=[0.2, 0.5]", f"{REPEATED}=[true, false]"]
+    vary = [f"{SHARE}=[0.2, 0.5]", f"{REPEATED}=[many, null]"]
     arguments = given(finished.tiny.recipe, store, BOTH)
     assert run_study(arguments, vary, None, None, str(html)) == 0
     planned, _, ran = capsys.readouterr().err.partition("Arm 1 of 4")
@@ -108,10 +108,10 @@ def test_arms_share_what_is_the_same(
     with (tmp_path / "study.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert [(row[SHARE], row[REPEATED]) for row in rows] == [
-        ("0.2", "true"),
-        ("0.2", "false"),
-        ("0.5", "true"),
-        ("0.5", "false"),
+        ("0.2", "many"),
+        ("0.2", "null"),
+        ("0.5", "many"),
+        ("0.5", "null"),
     ]
     dev = [float(row["dev"]) for row in rows]
     assert [row["best_by_dev"] for row in rows].count("true") == 1
@@ -201,7 +201,7 @@ def test_killed_and_typed_again_it_goes_on_over_all_seeds(
     store = copy_of(finished.store, tmp_path / "store")
     html = tmp_path / "study.html"
     words = ["study", str(finished.tiny.recipe), "--store", str(store), "-o", str(html)]
-    words += ["--set", "seeds=2", "--vary", f"{REPEATED}=[true, false]"]
+    words += ["--set", "seeds=2", "--vary", f"{REPEATED}=[many, null]"]
     child = start(*words, script=STOPS)
     made = store / "artifacts" / "train.seed8"
     deadline = time.monotonic() + LIMIT
@@ -227,5 +227,5 @@ def test_killed_and_typed_again_it_goes_on_over_all_seeds(
     assert float(rows[1]["difference"]) == pytest.approx((sum(ours) - sum(theirs)) / 2, abs=1e-3)
     found = runs.list_runs(open_store(str(store), create=False))
     assert json.dumps(found[0]["info"]["arguments"]["overrides"]) == json.dumps(
-        ["seeds=2", f"{REPEATED}=false"]
+        ["seeds=2", f"{REPEATED}=null"]
     )
