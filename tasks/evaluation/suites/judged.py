@@ -65,7 +65,8 @@ def judged_tasks(
             judged: dict[str, dict[int, int]] = {}
             for row in of_task:
                 grades, unit = judged.setdefault(row["query"], {}), units[places[row["passage_id"]]]
-                grades[unit] = max(row["grade"], grades.get(unit, row["grade"]))
+                # Earlier versions did not write grades down.
+                grades[unit] = max(row.get("grade") or 1, grades.get(unit, 1))
             pieces = None if of_task[0]["unit"] == "passage" else units
             retrieval = RetrievalTask(
                 task,

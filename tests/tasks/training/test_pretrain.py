@@ -139,7 +139,7 @@ def test_a_model_that_cannot_be_gone_on_from_is_told(
         ("sentinels", t5, "t5"),
         ("Python", spoilt(tiny_backbone, "custom", tmp_path), "masked"),
         ("tokenizer", spoilt(tiny_backbone, "voiceless", tmp_path), "masked"),
-        ("loaded", spoilt(tiny_backbone, "damaged", tmp_path), "masked"),
+        ("header", spoilt(tiny_backbone, "damaged", tmp_path), "masked"),
         ("", tmp_path / "broken", "masked"),
     ):
         with fails("unfit_model", "pretrain.small", word):
