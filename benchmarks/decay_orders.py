@@ -64,27 +64,27 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("out", type=Path)
     parser.add_argument("--seed", type=int, default=42)
-    asked = parser.parse_args()
-    asked.out.mkdir(parents=True, exist_ok=True)
+    options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
     sentences: list[str] = []
-    for name, every in (("nli", nli(asked.seed)), ("asset", rewritten(asked.seed))):
+    for name, every in (("nli", nli(options.seed)), ("asset", rewritten(options.seed))):
         rows = every[:ROWS]
         others = [rows[(place + len(rows) // 2) % len(rows)][2] for place in range(len(rows))]
-        write(asked.out / f"{name}.csv", list(rows))
+        write(options.out / f"{name}.csv", list(rows))
         write(
-            asked.out / f"{name}_random.csv",
+            options.out / f"{name}_random.csv",
             [
                 (anchor, positive, other)
                 for (anchor, positive, _), other in zip(rows, others, strict=True)
             ],
         )
         write(
-            asked.out / f"{name}_self.csv",
+            options.out / f"{name}_self.csv",
             [(row[0], row[0], other) for row, other in zip(rows, others, strict=True)],
         )
-        write(asked.out / f"{name}_pairs.csv", [row[:2] for row in rows])
+        write(options.out / f"{name}_pairs.csv", [row[:2] for row in rows])
         sentences += [row[0] for row in rows]
-    texts = asked.out / "texts.txt"
+    texts = options.out / "texts.txt"
     texts.write_text("\n".join(dict.fromkeys(sentences)) + "\n", encoding="utf-8")
     print(f"{texts}: {len(set(sentences)):,} sentences")
 

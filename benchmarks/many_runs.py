@@ -50,8 +50,8 @@ def main() -> None:
     parser.add_argument(
         "--show", action="store_true", help="print every request of the second time"
     )
-    asked = parser.parse_args()
-    arguments = [asked.recipe, "--until", asked.until]
+    options = parser.parse_args()
+    arguments = [options.recipe, "--until", options.until]
     commands = (
         ["ls"],
         ["sql", "SELECT 1"],
@@ -66,17 +66,17 @@ def main() -> None:
         s3_server.moto_server() as port,
         s3_server.proxy(port) as proxy,
     ):
-        disk, place = asked.store or f"{scratch}/disk", "s3://bucket/many"
+        disk, place = options.store or f"{scratch}/disk", "s3://bucket/many"
         if not is_store(disk):
             tercet("run", *arguments, "--no-server", "--store", disk)
-            copy_runs(open_store(disk), asked.runs)
+            copy_runs(open_store(disk), options.runs)
         listed = list_runs(open_store(disk))
         print(f"{len(listed)} runs, the newest of {len(listed[0]['steps'])} steps", flush=True)
         s3_server.make_bucket(port, "bucket")
         os.environ |= {**s3_server.ENVIRONMENT, "AWS_ENDPOINT_URL": proxy.endpoint}
         os.environ["TERCET_WORK"] = f"{scratch}/copying"
         tercet("copy", disk, place)
-        proxy.delay = asked.delay
+        proxy.delay = options.delay
         for number, words in enumerate(commands):
             os.environ["TERCET_WORK"] = f"{scratch}/work{number}"
             for state in ("first", "again"):
@@ -87,7 +87,7 @@ def main() -> None:
                     f"{shown(words)}, {state}: {len(asked_for)} requests, {seconds:.1f} s",
                     flush=True,
                 )
-                if asked.show and state == "again":
+                if options.show and state == "again":
                     print("\n".join(" ".join(one) for one in asked_for))
 
 

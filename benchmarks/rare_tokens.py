@@ -91,12 +91,12 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=42)
     parser.add_argument("--rate", type=float, default=3e-5)
     parser.add_argument("--head-rate", type=float, default=1e-3)
-    asked = parser.parse_args()
-    with gzip.open(asked.corpus, "rt", encoding="utf-8") as file:
+    options = parser.parse_args()
+    with gzip.open(options.corpus, "rt", encoding="utf-8") as file:
         lines = file.read().splitlines()
     lines = [line for line in lines if SHORTEST <= len(line.split()) <= LONGEST]
     np.random.default_rng(0).shuffle(lines)
-    start = load_encoder(asked.encoder, "token_cnn", 40, cnn_seed=asked.seed)
+    start = load_encoder(options.encoder, "token_cnn", 40, cnn_seed=options.seed)
     tokenizer = start.tokenizer
     counts = np.zeros(vocabulary_size(tokenizer))
     ids = tokenizer(lines[:COUNTED], add_special_tokens=False, verbose=False)["input_ids"]
@@ -114,23 +114,23 @@ def main() -> None:
         kind = loss_named("token_reconstruction")
         running = {}
         for name, numbers in ARMS.items():
-            model: Any = load_encoder(asked.encoder, "token_cnn", 40, cnn_seed=asked.seed)
-            torch.manual_seed(asked.seed)
+            model: Any = load_encoder(options.encoder, "token_cnn", 40, cnn_seed=options.seed)
+            torch.manual_seed(options.seed)
             loss: Any = kind.build(model, kind.params(**numbers), slots)
             body = {id(weight) for weight in model[0].parameters()}
             # The loss holds the encoder too.
             weights = {id(w): w for module in (model, loss) for w in module.parameters()}
             groups = [
-                {"params": [w for key, w in weights.items() if key in body], "lr": asked.rate},
+                {"params": [w for key, w in weights.items() if key in body], "lr": options.rate},
                 {
                     "params": [w for key, w in weights.items() if key not in body],
-                    "lr": asked.head_rate,
+                    "lr": options.head_rate,
                 },
             ]
             running[name] = (model, loss, torch.optim.AdamW(groups, weight_decay=0.0))
 
-    asked.out.parent.mkdir(parents=True, exist_ok=True)
-    with asked.out.open("w", newline="", encoding="utf-8") as file:
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    with options.out.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(
             ("seed", "step", "arm", "tokens", "auc", "low", "high", "over", "over_low", "over_high")
@@ -148,17 +148,17 @@ def main() -> None:
             for name, values in found.items():
                 for tokens, column in values.items():
                     apart = column - found["without decoder"][tokens]
-                    row = (asked.seed, step, name, tokens, *interval(column), *interval(apart))
+                    row = (options.seed, step, name, tokens, *interval(column), *interval(apart))
                     writer.writerow(row)
                     print(*row, flush=True)
             file.flush()
 
         measure(0)
-        for step in range(1, asked.steps + 1):
+        for step in range(1, options.steps + 1):
             place = (step - 1) * 64 % (len(texts) - 64)
             for name, (model, loss, optimizer) in running.items():
                 model.train()
-                torch.manual_seed(asked.seed * 100_000 + step)
+                torch.manual_seed(options.seed * 100_000 + step)
                 optimizer.zero_grad()
                 batch = [dict(model.preprocess(texts[place : place + 64])) for _ in range(2)]
                 with torch.autocast("cpu", torch.bfloat16):
@@ -169,7 +169,7 @@ def main() -> None:
                 if step % 20 == 0:
                     terms = {k: round(float(v), 4) for k, v in getattr(loss, "terms", {}).items()}
                     print(step, name, round(float(value), 4), terms, flush=True)
-            if step % asked.every == 0:
+            if step % options.every == 0:
                 measure(step)
 
 

@@ -48,19 +48,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("suite", type=Path)
     parser.add_argument("given", nargs="*", metavar="NAME=DIRECTORY")
     parser.add_argument("--only", default="", help="only encoders whose name has this in it")
-    asked = parser.parse_intermixed_args(arguments)
-    folders = dict(pair.split("=", 1) for pair in asked.given)
+    options = parser.parse_intermixed_args(arguments)
+    folders = dict(pair.split("=", 1) for pair in options.given)
     print(f"{'':<46}" + "".join(f"{task:>8}" for task in (*STS_TASKS, "mean")))
     for line in PUBLISHED.read_text(encoding="utf-8").splitlines()[1:]:
         name, pooling, *paper = line.split("\t")
-        if asked.only not in name:
+        if options.only not in name:
             continue
         figures = [float(figure) for figure in paper]
         figures.append(sum(figures) / len(figures))
         print(f"{name:<46}" + "".join(f"{figure:8.2f}" for figure in figures) + "  paper")
         try:
             path = fetch(folders.get(name, name))
-            ours = measured(path, read_pooling(pooling), asked.suite)
+            ours = measured(path, read_pooling(pooling), options.suite)
         except (ModelMissing, BadInput) as error:
             print(f"  {error}")
             continue

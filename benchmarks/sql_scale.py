@@ -4,7 +4,7 @@
 
 Writes a store of made-up rows with the real schemas, in parts of 20,000 as a run writes them: a
 candidate for each triplet, its generation, a reject for each fifth, a sentence for five. Each query
-is asked three times by a process of its own, as typed, and three times in a process that has the
+is options three times by a process of its own, as typed, and three times in a process that has the
 tables open already; the least counts. DuckDB alone answers the same from one Parquet file a table
 that DuckDB wrote, in an open connection. 10 million rows take about 3 GB of disk, and as much again
 for the bare files.
@@ -194,21 +194,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--store", help="where to leave it, and to find it made")
-    asked = parser.parse_args()
-    with TemporaryDirectory(dir=asked.store and str(Path(asked.store).parent)) as scratch:
-        place = asked.store or f"{scratch}/store"
+    options = parser.parse_args()
+    with TemporaryDirectory(dir=options.store and str(Path(options.store).parent)) as scratch:
+        place = options.store or f"{scratch}/store"
         if not is_store(place):
-            make(open_store(place), asked.rows)
+            make(open_store(place), options.rows)
         store = open_store(place)
         size = sum(stat.bytes for stat in store.stats("artifacts").values())
-        print(f"{asked.rows:,} triplets, {size / 2**30:.1f} GiB", flush=True)
+        print(f"{options.rows:,} triplets, {size / 2**30:.1f} GiB", flush=True)
         with connect(store, None) as ours, duckdb.connect() as bare:
             for table in STEPS:
                 file = f"{scratch}/{table}.parquet"
                 (artifact,) = artifacts_of(store, STEPS[table])
                 bare.execute(f"COPY (FROM {artifact.rows().sql(table)}) TO '{file}'")
                 bare.execute(f"CREATE VIEW {table} AS FROM '{file}'")
-            middle = f"SELECT triplet_id FROM triplets LIMIT 1 OFFSET {asked.rows // 2}"
+            middle = f"SELECT triplet_id FROM triplets LIMIT 1 OFFSET {options.rows // 2}"
             ((triplet_id,),) = bare.sql(middle).fetchall()
             print("query: as typed, tables open, bare DuckDB (s)")
             for name, text in QUERIES.items():

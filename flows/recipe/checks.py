@@ -137,42 +137,42 @@ def _check_method(recipe: Recipe, method: str) -> Iterator[Misplaced]:
         if not isinstance(cause, ValidationError):
             yield Misplaced("unknown_name", str(error), "synthesise", method)
             return
-        known = ", ".join(method_of(method, settings).params.model_fields) or "none"
+        parameters = ", ".join(method_of(method, settings).params.model_fields) or "none"
         for fault in cause.errors():
             yield Misplaced(
                 kind_of_fault(fault),
-                f"{method}: {of_parameter(fault)} (the method's parameters: {known})",
+                f"{method}: {of_parameter(fault)} (the method's parameters: {parameters})",
                 *("synthesise", method, *fault["loc"]),
             )
         return
-    found, passages = method_of(method, settings), recipe.ingest.passages
-    if found.each == "passages" and passages is None:
+    described, passages = method_of(method, settings), recipe.ingest.passages
+    if described.each == "passages" and passages is None:
         yield Misplaced(
             "missing_key",
             f"{method} writes queries to passages, and there are none: set `ingest: {{passages: "
             "{}}`, or leave it out",
             *("synthesise", method),
         )
-    key = "as_anchor" if found.as_anchor else "unit" if found.unit == "passage" else None
+    key = "as_anchor" if described.as_anchor else "unit" if described.unit == "passage" else None
     if recipe.select.pairing == "role" and key is not None:
-        own = (key,) if key in settings.params else ()
+        written = (key,) if key in settings.params else ()
         yield Misplaced(
             "conflict",
             "pairing: role pairs texts of one sentence, but this method changes the anchor: set "
-            f"select.pairing to relation, or leave {key if own else method} out",
-            *("synthesise", method, *own),
+            f"select.pairing to relation, or leave {key if written else method} out",
+            *("synthesise", method, *written),
         )
 
 
 def _check_scorers(recipe: Recipe, methods: Mapping[str, Method]) -> Iterator[Misplaced]:
     """The scorers must exist, and have what they read and rank."""
-    for name, given in recipe.score.items():
+    for name, settings in recipe.score.items():
         if name not in SCORERS:
-            known = f"{suggest(name, SCORERS)}; known: {', '.join(SCORERS)}"
-            yield Misplaced("unknown_name", f"unknown scorer {name!r}{known}", "score", name)
+            choices = f"{suggest(name, SCORERS)}; known: {', '.join(SCORERS)}"
+            yield Misplaced("unknown_name", f"unknown scorer {name!r}{choices}", "score", name)
             continue
         try:
-            SCORERS[name].stage.config.model_validate(given or {})
+            SCORERS[name].stage.config.model_validate(settings or {})
         except ValidationError as error:
             for fault in error.errors():
                 message = f"{name}: {of_parameter(fault)}"
@@ -185,7 +185,7 @@ def _check_scorers(recipe: Recipe, methods: Mapping[str, Method]) -> Iterator[Mi
                 "`evaluator`, or leave this scorer out",
                 *("score", name),
             )
-        if "passage_vectors" in reads and given:
+        if "passage_vectors" in reads and settings:
             yield Misplaced(
                 "conflict",
                 f"{name} has no settings, since it encodes queries as the passages are encoded: "
@@ -213,17 +213,17 @@ def _check_select(recipe: Recipe, methods: Mapping[str, Method]) -> Iterator[Mis
         )
     named = [n for n in scorers(recipe.score, recipe.evaluator is not None) if n in SCORERS]
     for measure in MEASURES:
-        own, chosen = filter_scorers(measure, named), getattr(select, measure)
-        if chosen is not None and chosen not in own:
-            known = f"only {', '.join(own)} does" if own else "no scorer of this recipe does"
+        givers, chosen = filter_scorers(measure, named), getattr(select, measure)
+        if chosen is not None and chosen not in givers:
+            which = f"only {', '.join(givers)} does" if givers else "no scorer of this recipe does"
             yield Misplaced(
                 "unknown_name",
-                f"{chosen!r} does not give {measure}, {known}: list a scorer that does under "
+                f"{chosen!r} does not give {measure}, {which}: list a scorer that does under "
                 "`score`, or leave the key out",
                 *("select", measure),
             )
-        if chosen is None and len(own) > 1:
-            yield Misplaced("conflict", several(measure, own), "select", measure)
+        if chosen is None and len(givers) > 1:
+            yield Misplaced("conflict", several(measure, givers), "select", measure)
     compared = any(method.each == "sentences" for method in methods.values())
     if compared and not filter_scorers("similarity", named) and not select.bounds_probability:
         yield Misplaced(
@@ -274,8 +274,8 @@ def _find_idle(
 
 def _unknown(name: str, methods: Mapping[str, Method]) -> str:
     """What to say of a method that does not exist."""
-    known = sorted({*METHODS, *methods})
-    return f"unknown method {name!r}{suggest(name, known)}; known: {', '.join(known)}"
+    names = sorted({*METHODS, *methods})
+    return f"unknown method {name!r}{suggest(name, names)}; known: {', '.join(names)}"
 
 
 def _check_choice(recipe: Recipe) -> Iterator[Misplaced]:
@@ -387,11 +387,11 @@ def _check_rows(
         )
     of_sentences = [m for m in resolved.methods.values() if m.each == "sentences"]
     if rows.source in OF_TRIPLETS and not of_sentences:
-        made = "only queries are" if recipe.synthesise else "nothing is"
+        state = "only queries are" if recipe.synthesise else "nothing is"
         other = "rows: queries" if recipe.synthesise else "a labelled corpus or on rows: anchors"
         yield Misplaced(
             "missing_key",
-            f"the phase {phase!r} trains on {rows.source}, but {made} synthesised: list "
+            f"the phase {phase!r} trains on {rows.source}, but {state} synthesised: list "
             f"methods under `synthesise`, or train on {other}",
             *place_of_rows,
         )
@@ -411,10 +411,10 @@ def _check_rows(
             *place_of_rows,
         )
     if rows.source not in SOURCES and rows.source not in labelled:
-        known = ", ".join([*SOURCES, *labelled])
+        choices = ", ".join([*SOURCES, *labelled])
         yield Misplaced(
             "unknown_name",
-            f"there are no rows {rows.source!r}: choose one of {known}, or list a labelled "
+            f"there are no rows {rows.source!r}: choose one of {choices}, or list a labelled "
             "corpus of this name under `corpora`",
             *place_of_rows,
         )
@@ -470,7 +470,9 @@ def _check_negatives(recipe: Recipe) -> Iterator[Misplaced]:
                 yield from _check_part(recipe, part, part.rows.negatives, place)
 
 
-def _check_part(recipe: Recipe, part: PartConfig, wanted: int, place: Place) -> Iterator[Misplaced]:
+def _check_part(
+    recipe: Recipe, part: PartConfig, negatives: int, place: Place
+) -> Iterator[Misplaced]:
     loss = part.resolved()
     if recipe.negatives is None:
         yield Misplaced(
@@ -478,14 +480,14 @@ def _check_part(recipe: Recipe, part: PartConfig, wanted: int, place: Place) -> 
             "nothing mines negatives: write `negatives: {}` in the recipe, or leave this key out",
             *place,
         )
-    elif wanted > recipe.negatives.k:
+    elif negatives > recipe.negatives.k:
         yield Misplaced(
             "conflict",
-            f"no row has more than {recipe.negatives.k}: raise negatives.k to {wanted}, or lower "
-            "this key",
+            f"no row has more than {recipe.negatives.k}: raise negatives.k to {negatives}, or "
+            "lower this key",
             *place,
         )
-    if "negative" in loss.texts and wanted > 1:
+    if "negative" in loss.texts and negatives > 1:
         yield Misplaced(
             "conflict",
             f"the loss {loss.name} takes one negative a row: set this key to 1, or train with "
@@ -551,25 +553,26 @@ def _check_generator(resolved: Resolved, method: str, name: str) -> Iterator[Mis
     """The generator that a method names must exist, and be able to do what is asked."""
     recipe, place = resolved.recipe, ("synthesise", method)
     if name not in recipe.generators:
-        known = ", ".join([LLM, *recipe.generators])
+        choices = ", ".join([LLM, *recipe.generators])
         yield Misplaced(
             "unknown_name",
-            f"there is no generator {name!r}: choose one of {known}, or list it under `generators`",
+            f"there is no generator {name!r}: choose one of {choices}, or list it under "
+            "`generators`",
             *(*place, "generator"),
         )
         return
     params, settings = recipe.synthesise[method].params, recipe.generators[name]
-    found = resolved.models.get(("generators", name, "model"))
-    if found is None:
+    model = resolved.models.get(("generators", name, "model"))
+    if model is None:
         return
-    if found.form == GENSE and method not in GENSE_METHODS:
+    if model.form == GENSE and method not in GENSE_METHODS:
         yield Misplaced(
             "unfit_model",
             f"the generator {name!r} is of form {GENSE}, which writes "
             f"{' and '.join(GENSE_METHODS)} alone: name another",
             *(*place, "generator"),
         )
-    if params.get("prompt") and found.form == GENSE:
+    if params.get("prompt") and model.form == GENSE:
         yield Misplaced(
             "conflict",
             f"{method} is asked in the words that the generator was fitted to: leave this prompt "
@@ -580,19 +583,19 @@ def _check_generator(resolved: Resolved, method: str, name: str) -> Iterator[Mis
         yield Idle(f"{method} gives a generator the sentence alone", *(*place, "prompt"))
     if params.get("shots") not in (None, prompted.BUILTIN):
         yield Idle("a generator is shown no worked examples", *(*place, "shots"))
-    if found.maker is None:
+    if model.maker is None:
         # Its files tell the rest.
         return
-    if found.maker != "fit_generator":
+    if model.maker != "fit_generator":
         yield Misplaced(
             "unfit_model",
-            f"{settings.model} is made by {found.maker}, which fits no generator: name a model "
+            f"{settings.model} is made by {model.maker}, which fits no generator: name a model "
             "that fit_generator makes",
             *("generators", name, "model"),
         )
         return
-    times, made = params.get("per_unit", 1), found.settings
-    noise = found.form != GENSE and made.writes_with_noise
+    times, stage = params.get("per_unit", 1), model.settings
+    noise = model.form != GENSE and stage.writes_with_noise
     if times > 1 and not noise and not sampling_of(settings.decoding(), params).by_seed:
         yield Misplaced(
             "conflict",
@@ -601,8 +604,8 @@ def _check_generator(resolved: Resolved, method: str, name: str) -> Iterator[Mis
             *(*place, "per_unit"),
         )
     try:
-        fitted.check_method(method, name, follows_prompts=found.form == GENSE)
-        form = "t5" if found.form == GENSE else str(found.form)
+        fitted.check_method(method, name, follows_prompts=model.form == GENSE)
+        form = "t5" if model.form == GENSE else str(model.form)
         fitted.check_backend(name, settings.backend, form)
     except Unusable as error:
         yield Misplaced(error.kind, str(error).rstrip("."), *place, "generator")

@@ -177,14 +177,14 @@ def located(error: ValidationError | Misplaced) -> list[tuple[ErrorDetails, Plac
 
 def _of_form(fault: ErrorDetails) -> ErrorDetails:
     """The fault with its place in a generator's settings, which pydantic tells apart by `form`."""
-    location, kind, known = fault["loc"], fault["type"], fault.get("ctx", {})
+    location, kind, context = fault["loc"], fault["type"], fault.get("ctx", {})
     if location[:1] != ("models",) or location[2:3] != ("fit_generator",):
         return fault
     if kind == "union_tag_not_found":
         return {**fault, "type": "missing", "loc": (*location, "form")}
     if kind == "union_tag_invalid":
-        place, forms = (*location, "form"), str(known["expected_tags"])
-        return {**fault, "loc": place, "input": known["tag"], "msg": f"one of {forms}"}
+        place, forms = (*location, "form"), str(context["expected_tags"])
+        return {**fault, "loc": place, "input": context["tag"], "msg": f"one of {forms}"}
     return {**fault, "loc": (*location[:3], *location[4:])}
 
 
@@ -209,12 +209,12 @@ def _typed(location: Place, typed: Mapping[str, str], in_file: bool) -> str | No
     in_file: whether the file has the location; if not, an option for a key below it created it.
     """
     place = ".".join(map(str, location))
-    for given, words in typed.items():
-        if f"{place}.".startswith(f"{given}."):
+    for key, words in typed.items():
+        if f"{place}.".startswith(f"{key}."):
             return words
     if in_file:
         return None
-    return next((words for given, words in typed.items() if given.startswith(f"{place}.")), None)
+    return next((words for key, words in typed.items() if key.startswith(f"{place}.")), None)
 
 
 def line_of(node: yaml.Node | None, location: Place) -> tuple[int | None, Place]:
@@ -305,13 +305,13 @@ def kind_of_fault(fault: ErrorDetails) -> ErrorKind:
 
 def wanted(fault: ErrorDetails) -> str:
     """What the value must be instead, after `KEY is VALUE, but`."""
-    known = fault.get("ctx", {})
+    context = fault.get("ctx", {})
     if fault["type"] == "string_pattern_mismatch":
-        return PATTERNS.get(known["pattern"], f"must match {known['pattern']}")
-    said = _WANTED.get(fault["type"])
-    if said is None:
+        return PATTERNS.get(context["pattern"], f"must match {context['pattern']}")
+    words = _WANTED.get(fault["type"])
+    if words is None:
         return f"must be {fault['msg'].removeprefix('Input should be ')}"
-    return f"must be {said.format(**known)}"
+    return f"must be {words.format(**context)}"
 
 
 def of_parameter(fault: ErrorDetails) -> str:
@@ -319,28 +319,28 @@ def of_parameter(fault: ErrorDetails) -> str:
     name = ".".join(map(str, fault["loc"])) or "params"
     if fault["type"] == "missing":
         return f"the key {name} is missing: add it"
-    said = f"is {fault['input']!r}, but {wanted(fault)}"
+    words = f"is {fault['input']!r}, but {wanted(fault)}"
     if fault["type"] == "extra_forbidden":
-        said = "is unknown"
+        words = "is unknown"
     elif fault["type"] == "value_error":
-        said = fault["msg"].removeprefix("Value error, ")
-    return f"parameter {name} {said}"
+        words = fault["msg"].removeprefix("Value error, ")
+    return f"parameter {name} {words}"
 
 
-def nearest(name: str, known: Iterable[str], cutoff: float) -> str | None:
+def nearest(name: str, names: Iterable[str], cutoff: float) -> str | None:
     """The known name that this one is most likely a slip of; None for a path or a hub's name.
 
     cutoff: how alike they must be, from 0 to 1.
     """
     if not NAME.fullmatch(name) or Path(name).exists():
         return None
-    alike = difflib.get_close_matches(name, list(known), n=1, cutoff=cutoff)
+    alike = difflib.get_close_matches(name, list(names), n=1, cutoff=cutoff)
     return alike[0] if alike else None
 
 
 def nearest_key(schema: Mapping[str, Any], key: str | int) -> str | None:
     """The key of a recipe that an unknown one most likely is a slip of."""
     places = (schema, *schema["$defs"].values())
-    known = {name for place in places for name in place.get("properties", {})}
-    alike = difflib.get_close_matches(str(key), sorted(known), n=1)
+    keys = {name for place in places for name in place.get("properties", {})}
+    alike = difflib.get_close_matches(str(key), sorted(keys), n=1)
     return alike[0] if alike else None

@@ -206,27 +206,27 @@ def read_yaml(path: Path, what: str) -> tuple[yaml.Node | None, Any]:
         mark = getattr(error, "problem_mark", None)
         where = f"{path}:{mark.line + 1}" if mark else str(path)
         problem = getattr(error, "problem", None) or "cannot be read"
-        said = "" if isinstance(error, Refused) else "not valid YAML: "
-        raise BadInput("unreadable", f"{where}: {said}{problem}.") from None
+        prefix = "" if isinstance(error, Refused) else "not valid YAML: "
+        raise BadInput("unreadable", f"{where}: {prefix}{problem}.") from None
 
 
 # Keys whose mapping may be written as a single value: `loss: info_nce`.
 _BARE = {"rows": "from", "loss": "name"}
 
 
-def _with_corpus(given: Any, source: str) -> list[Any]:
+def _with_corpus(corpora: Any, source: str) -> list[Any]:
     """The corpora with this one in the place of those of role domain; of all if none has it.
 
     Where corpora only pretrain and give no sentences, it takes the place of those.
     """
-    listed = given if isinstance(given, list) else []
+    listed = corpora if isinstance(corpora, list) else []
     roles = [c.get("role", "domain") if isinstance(c, dict) else None for c in listed]
     role = "pretrain" if "pretrain" in roles and not {"domain", "general"} & {*roles} else "domain"
     others = [c for c, its in zip(listed, roles, strict=True) if its != role]
-    kept = others if role in roles else []
+    beside = others if role in roles else []
     stem = Path(source).name.split(".")[0]
     name = "".join(c if c.isalnum() or c in "_-" else "_" for c in stem) or "corpus"
-    return [{"name": own_name(name, kept), "source": source, "role": role}, *kept]
+    return [{"name": own_name(name, beside), "source": source, "role": role}, *beside]
 
 
 def _apply(content: dict[str, Any], override: str) -> None:
@@ -344,24 +344,24 @@ def parse_yaml(text: str) -> tuple[yaml.Node | None, Any]:
         raise _fault(str(error).partition(":")[0]) from None
 
 
-def _refuse_twice(node: yaml.Node | None, known: set[int]) -> None:
-    """Raises Refused for a key that stands twice. known: nodes that were looked at."""
-    if node is None or id(node) in known:
+def _refuse_twice(node: yaml.Node | None, visited: set[int]) -> None:
+    """Raises Refused for a key that stands twice. visited: nodes that were looked at."""
+    if node is None or id(node) in visited:
         return
-    known.add(id(node))
+    visited.add(id(node))
     if isinstance(node, yaml.SequenceNode):
         members = node.value
     elif isinstance(node, yaml.MappingNode):
         members = [member for pair in node.value for member in pair]
-        seen: set[str] = set()
+        keys: set[str] = set()
         for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
-            if key.value in seen:
+            if key.value in keys:
                 raise _fault(f"duplicate key {key.value!r}", key)
-            seen.add(key.value)
+            keys.add(key.value)
     else:
         return
     for member in members:
-        _refuse_twice(member, known)
+        _refuse_twice(member, visited)
 
 
 def _fault(problem: str, node: yaml.Node | None = None) -> Refused:

@@ -60,17 +60,17 @@ def fitted(
     limit: rows that are read at most, if the command says so.
     """
     content = {key: value for key, value in base.items() if key != "description"}
-    given = base.get("corpora") or []
+    corpora = base.get("corpora") or []
     if "train" not in base and "whiten" not in base:
-        said = f"{described.source}: {described.counted} to pretrain on."
-        return {**content, **_to_pretrain(base, described)}, said
-    kept = [corpus for corpus in given if corpus.get("role", "domain") != "domain"]
-    content["corpora"] = [corpus_entry(described, kept), *kept]
+        sentence = f"{described.source}: {described.counted} to pretrain on."
+        return {**content, **_to_pretrain(base, described)}, sentence
+    others = [corpus for corpus in corpora if corpus.get("role", "domain") != "domain"]
+    content["corpora"] = [corpus_entry(described, others), *others]
     paired = described.shape == "pairs"
     short = described.shape == "sentences" and described.mean_words < _CUT_WORDS
     rows: str = "short sentences" if short else described.shape
     content["evaluate"] = {**(base.get("evaluate") or {}), "retrieval": paired}
-    if all(corpus.get("source") != described.source for corpus in given):
+    if all(corpus.get("source") != described.source for corpus in corpora):
         documents = min(described.rows, limit or described.rows)
         test = next((share for most, share in _HELD_OUT if documents < most), _HELD_OUT_BEYOND)
         content["ingest"] = {**(base.get("ingest") or {}), "test": test, "dev": _DEV}
@@ -90,8 +90,8 @@ def fitted(
         rows = "themselves" if all(map(_on_itself, _parts(train))) else ""
     elif not paired:
         _without_pairs(content, rows)
-    said = _said(described, _HOW.get(rows, _AS_BEFORE), content["evaluate"])
-    return content, said + (_in_english(content) if described.unspaced else "")
+    sentence = _said(described, _HOW.get(rows, _AS_BEFORE), content["evaluate"])
+    return content, sentence + (_in_english(content) if described.unspaced else "")
 
 
 def _in_english(content: dict[str, Any]) -> str:
@@ -114,11 +114,11 @@ def _in_english(content: dict[str, Any]) -> str:
 
 def _to_pretrain(base: Mapping[str, Any], described: Description) -> dict[str, Any]:
     """The corpora of a recipe that only makes models: this one in the place of role pretrain."""
-    kept = [corpus for corpus in base.get("corpora") or [] if corpus.get("role") != "pretrain"]
-    entry = corpus_entry(described, kept)
-    own = {k: v for k, v in entry.items() if k in ("name", "source", "prose")}
+    others = [corpus for corpus in base.get("corpora") or [] if corpus.get("role") != "pretrain"]
+    entry = corpus_entry(described, others)
+    shared = {k: v for k, v in entry.items() if k in ("name", "source", "prose")}
     text = {} if described.text is None else {"text": described.text}
-    return {"corpora": [{**own, "role": "pretrain", **text}, *kept]}
+    return {"corpora": [{**shared, "role": "pretrain", **text}, *others]}
 
 
 def corpus_entry(described: Description, beside: Sequence[Any]) -> dict[str, Any]:
@@ -155,8 +155,8 @@ def with_pair(described: Description, query: str | None, answer: str | None) -> 
         )
     for column in (query, answer):
         if column not in described.columns:
-            known = ", ".join(map(repr, described.columns))
-            its = f"its columns are {known}" if known else "it has no columns"
+            columns = ", ".join(map(repr, described.columns))
+            its = f"its columns are {columns}" if columns else "it has no columns"
             raise BadInput("missing_column", f"{described.source} has no column {column!r}: {its}")
     labels = {k: v for k, v in described.labels.items() if k not in (query, answer)}
     return replace(described, pair=(query, answer), labels=labels)
@@ -173,9 +173,9 @@ def recipe_name(source: str) -> str:
 
 def own_name(name: str, beside: Sequence[Any]) -> str:
     """The name, or with a number behind it if one of these corpora has it: `plain_2`."""
-    taken = {corpus.get("name") for corpus in beside if isinstance(corpus, Mapping)}
+    names = {corpus.get("name") for corpus in beside if isinstance(corpus, Mapping)}
     numbered = (f"{name}_{number}" for number in count(2))
-    return name if name not in taken else next(one for one in numbered if one not in taken)
+    return name if name not in names else next(one for one in numbered if one not in names)
 
 
 def _parts(train: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -246,8 +246,8 @@ def _without_surroundings(content: dict[str, Any]) -> None:
     methods = content.get("synthesise") or {}
     content["synthesise"] = {k: v for k, v in methods.items() if k not in SURROUNDINGS}
     select = dict(content.get("select") or {})
-    if own := select.get("methods"):
-        select["methods"] = {k: v for k, v in own.items() if k not in SURROUNDINGS}
+    if thresholds := select.get("methods"):
+        select["methods"] = {k: v for k, v in thresholds.items() if k not in SURROUNDINGS}
     content["select"] = select
     for key in ("sample", "synthesise", "select"):
         if not content[key]:
@@ -257,11 +257,11 @@ def _without_surroundings(content: dict[str, Any]) -> None:
 def _without_pairs(content: dict[str, Any], kind: str) -> None:
     """Rows of the corpus's own sentences in the place of natural pairs."""
     _train_on(content, {"rows": _ROWS[kind]})
-    own, *others = content["corpora"]
+    domain, *others = content["corpora"]
     sample = content.get("sample") or {}
     if others and "rows" in sample:
         # The others keep the anchors that they had when each corpus gave as many.
-        content["corpora"] = [{**own, "share": _SHARE}, *others]
+        content["corpora"] = [{**domain, "share": _SHARE}, *others]
         each = sample["rows"] / (1 + len(others))
         content["sample"] = {**sample, "rows": round(each * (_SHARE + len(others)))}
     if kind == "paragraphs":
@@ -276,22 +276,22 @@ def _without_pairs(content: dict[str, Any], kind: str) -> None:
 
 def _said(described: Description, how: str, evaluate: Mapping[str, Any]) -> str:
     """What was chosen and why, in one line. evaluate: as the fitted recipe has it."""
-    found = f"{described.counted} of "
+    source = f"{described.counted} of "
     if described.pair is not None:
-        found += f"pairs ({' and '.join(map(repr, described.pair))})"
+        source += f"pairs ({' and '.join(map(repr, described.pair))})"
     elif described.paired:
-        found += "text with natural pairs"
+        source += "text with natural pairs"
     else:
         kind = "single sentences" if described.shape == "sentences" else "several sentences"
-        found += kind + (f" (column {described.text!r})" if described.text is not None else "")
+        source += kind + (f" (column {described.text!r})" if described.text is not None else "")
     measures = ["the held-out pairs"] if evaluate.get("retrieval") else []
     measures += ["held-out texts cut in two"] if evaluate.get("halves") else []
     if described.labels:
         column, values = next(iter(described.labels.items()))
         shown = ", ".join(values[:5]) + (", …" if len(values) > 5 else "")
         measures.append(f"column {column!r} ({shown}), which never trains")
-    said = f"{described.source}: {found}; {how}"
+    sentence = f"{described.source}: {source}; {how}"
     if measures:
         listed = [", ".join(measures[:-1]), measures[-1]] if measures[1:] else measures
-        said += f"; measured by {' and '.join(listed)}"
-    return f"{said}."
+        sentence += f"; measured by {' and '.join(listed)}"
+    return f"{sentence}."

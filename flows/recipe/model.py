@@ -114,10 +114,10 @@ class ModelSettings(Config):
     @model_validator(mode="after")
     def _one(self) -> "ModelSettings":
         if sum(value is not None for _, value in self) != 1:
-            known = ", ".join(name for name in type(self).model_fields if name != "take")
+            stages = ", ".join(name for name in type(self).model_fields if name != "take")
             raise InvalidSetting(
                 "conflict",
-                f"give one of: a model's name, or a stage that makes one ({known})",
+                f"give one of: a model's name, or a stage that makes one ({stages})",
             )
         return self
 
@@ -269,10 +269,10 @@ class Recipe(Config):
     def step_choices(self) -> dict[tuple[str, ...], CheckpointConfig]:
         """How the best step of a training is chosen, by the key that asks for it."""
         fit = None if self.evaluator is None else self.evaluator.fit
-        asked = {("train",): self.train, ("evaluator", "fit"): fit}
+        trainings = {("train",): self.train, ("evaluator", "fit"): fit}
         return {
             (*place, "choose"): training.choose
-            for place, training in asked.items()
+            for place, training in trainings.items()
             if training is not None and training.choose is not None
         }
 
@@ -283,13 +283,13 @@ def _method(settings: Any) -> Any:
     if not isinstance(settings, dict) or "params" in settings:
         return settings
     wired = marked(SynthesiseConfig, WIRED)
-    own = {
+    shared = {
         key: settings[key]
         for key in SynthesiseConfig.model_fields
         if key in settings and key not in wired
     }
-    params = {key: value for key, value in settings.items() if key not in own}
-    return {**own, "params": params} if params else own
+    params = {key: value for key, value in settings.items() if key not in shared}
+    return {**shared, "params": params} if params else shared
 
 
 def json_schema() -> dict[str, Any]:
@@ -326,10 +326,13 @@ def _describe_losses(definitions: dict[str, Any]) -> None:
     """Adds each loss with its own parameters; a phase's single part may be written flat."""
     forms: list[dict[str, Any]] = [{"enum": list(LOSSES), "type": "string"}]
     for name, loss in LOSSES.items():
-        own = loss.params.model_json_schema()
-        definitions.update(own.pop("$defs", {}))
-        own["properties"] = {"name": {"const": name}, **own.get("properties", {})}
-        definitions[f"Loss_{name}"] = {**own, "required": ["name", *own.get("required", [])]}
+        parameters = loss.params.model_json_schema()
+        definitions.update(parameters.pop("$defs", {}))
+        parameters["properties"] = {"name": {"const": name}, **parameters.get("properties", {})}
+        definitions[f"Loss_{name}"] = {
+            **parameters,
+            "required": ["name", *parameters.get("required", [])],
+        }
         forms.append({"$ref": f"#/$defs/Loss_{name}"})
     part = definitions["PartConfig"]["properties"]
     rows = {"anyOf": [{"type": "string"}, {"$ref": "#/$defs/RowsConfig"}]}

@@ -114,41 +114,41 @@ EVALUATOR: Place = ("evaluator",)
 
 
 def find_models(
-    recipe: Recipe, known: Mapping[str, Reference], faults: Faults
+    recipe: Recipe, defined: Mapping[str, Reference], faults: Faults
 ) -> dict[Place, Reference]:
     """The model at each place that names one, and at `(evaluator,)` the one that scores.
 
-    known: those under `models:`. faults: takes those that are found.
+    defined: the models under `models:`. faults: collects the names that mean nothing.
     """
-    found: dict[Place, Reference] = {}
+    references: dict[Place, Reference] = {}
     for place, name in _places(recipe):
         with faults.catch():
-            found[place] = _look_up(name, known, place)
+            references[place] = _look_up(name, defined, place)
     for name, settings in recipe.models.items():
         with faults.catch():
-            _check_forms(settings, ("models", name), found)
+            _check_forms(settings, ("models", name), references)
     if recipe.evaluator is not None:
         fitted = Reference(Made("fit_evaluator"))
-        found[EVALUATOR] = found.get(("evaluator", "model"), fitted)
-    for index in range(len(recipe.train.phases) if ("backbone",) in found else 0):
+        references[EVALUATOR] = references.get(("evaluator", "model"), fitted)
+    for index in range(len(recipe.train.phases) if ("backbone",) in references else 0):
         with faults.catch():
-            found.update(_find_of_phase(recipe, index, known, found))
-    return found
+            references.update(_find_of_phase(recipe, index, defined, references))
+    return references
 
 
 def find_judges(
-    scorers: Mapping[str, tuple[Scorer, Any]], known: Mapping[str, Reference], faults: Faults
+    scorers: Mapping[str, tuple[Scorer, Any]], defined: Mapping[str, Reference], faults: Faults
 ) -> dict[Place, Reference]:
     """The models that scorers read, by `(score, NAME, SLOT)`.
 
-    faults: takes those that are found.
+    faults: collects the names that mean nothing.
     """
-    found: dict[Place, Reference] = {}
+    references: dict[Place, Reference] = {}
     for scorer, (_, config) in scorers.items():
         for slot, name in (config.models() if hasattr(config, "models") else {}).items():
             with faults.catch():
-                found["score", scorer, slot] = _find_judge(scorer, config, name, known)
-    return found
+                references["score", scorer, slot] = _find_judge(scorer, config, name, defined)
+    return references
 
 
 def _places(recipe: Recipe) -> Iterator[tuple[Place, str]]:
@@ -164,7 +164,10 @@ def _places(recipe: Recipe) -> Iterator[tuple[Place, str]]:
         (recipe.guard, ("guard", "encoder")),
         (recipe.measure_generators, ("measure_generators", "encoder")),
         (recipe.measure_generators, ("measure_generators", "judge")),
-        *((own, ("generators", name, "model")) for name, own in recipe.generators.items()),
+        *(
+            (generator, ("generators", name, "model"))
+            for name, generator in recipe.generators.items()
+        ),
     ]
     for settings, place in places:
         named = None if settings is None else getattr(settings, str(place[-1]))
@@ -179,7 +182,7 @@ def find_defined(recipe: Recipe) -> dict[str, Reference]:
     """
     models = recipe.models
     phases = [phase.name for phase in recipe.train.phases]
-    for name, settings in models.items():
+    for name, model in models.items():
         if not NAME.fullmatch(name):
             fault = f"{name!r} is no name for a model: use letters, digits, _ and -"
             raise Misplaced("bad_value", fault, "models", name)
@@ -189,17 +192,19 @@ def find_defined(recipe: Recipe) -> dict[str, Reference]:
         if name in phases:
             fault = f"a phase has the name {name} too: give one of them another"
             raise Misplaced("conflict", fault, "models", name)
-        for place, other in settings.models().items():
+        for place, other in model.models().items():
             _check_spelling(other, models, ("models", name, *place))
-    found: dict[str, Reference] = {}
+    references: dict[str, Reference] = {}
     for name in _in_order(models):
-        own = models[name]
-        if own.maker is None:
-            found[name] = found.get(own.take or "") or _existing(own.take or "")
+        settings = models[name]
+        if settings.maker is None:
+            references[name] = references.get(settings.take or "") or _existing(settings.take or "")
         else:
-            form = getattr(own.made, "form", None)
-            found[name] = Reference(Made(f"{own.maker}.{name}"), own.maker, form, own.made)
-    return found
+            form = getattr(settings.made, "form", None)
+            references[name] = Reference(
+                Made(f"{settings.maker}.{name}"), settings.maker, form, settings.made
+            )
+    return references
 
 
 def _in_order(models: Mapping[str, ModelSettings]) -> list[str]:
@@ -226,11 +231,11 @@ def _existing(name: str) -> Reference:
     return Reference(Weights(name))
 
 
-def _check_spelling(name: str, known: Mapping[str, Any], place: Place) -> None:
+def _check_spelling(name: str, defined: Mapping[str, Any], place: Place) -> None:
     """Raises Misplaced for a name that is most likely a misspelt one."""
-    if name in known:
+    if name in defined:
         return
-    if alike := nearest(name, known, _ALIKE):
+    if alike := nearest(name, defined, _ALIKE):
         fault = f"there is no model {name!r} under `models`; the nearest is {alike!r}"
         raise Misplaced("unknown_name", fault, *place)
     prefix, colon, _ = name.partition(":")
@@ -244,31 +249,33 @@ def _check_spelling(name: str, known: Mapping[str, Any], place: Place) -> None:
     )
 
 
-def _look_up(name: str, known: Mapping[str, Reference], place: Place) -> Reference:
+def _look_up(name: str, defined: Mapping[str, Reference], place: Place) -> Reference:
     """A model that encodes or writes texts, or at a place for frequencies counts of tokens."""
-    _check_spelling(name, known, place)
-    found = known.get(name) or _existing(name)
-    if found.maker == "fit_pair":
+    _check_spelling(name, defined, place)
+    reference = defined.get(name) or _existing(name)
+    if reference.maker == "fit_pair":
         raise Misplaced(
             "unfit_model",
             f"{name!r} judges pairs of vectors and neither encodes nor writes texts: name it under "
             "`score.pair` alone",
             *place,
         )
-    if found.maker == "count_tokens" and place[-1] != FREQUENCIES:
+    if reference.maker == "count_tokens" and place[-1] != FREQUENCIES:
         fault = f"{name!r} counts tokens, which is no model that could stand here: name another"
         raise Misplaced("unfit_model", fault, *place)
-    return found
+    return reference
 
 
-def _check_forms(settings: ModelSettings, place: Place, found: Mapping[Place, Reference]) -> None:
+def _check_forms(
+    settings: ModelSettings, place: Place, references: Mapping[Place, Reference]
+) -> None:
     """A model starts from one of its form, and is judged by one, where the recipe makes that."""
     form = getattr(settings.made, "form", None)
     if form is None:
         return
     needed = _STARTS_FROM.get(form, form)
     for below, name in settings.models().items():
-        before = getattr(found.get((*place, *below)), "form", None)
+        before = getattr(references.get((*place, *below)), "form", None)
         if before not in (None, needed):
             takes = "starts from" if below[-1] == "init" else "is judged by"
             raise Misplaced(
@@ -280,14 +287,17 @@ def _check_forms(settings: ModelSettings, place: Place, found: Mapping[Place, Re
 
 
 def _find_of_phase(
-    recipe: Recipe, index: int, known: Mapping[str, Reference], found: Mapping[Place, Reference]
+    recipe: Recipe,
+    index: int,
+    defined: Mapping[str, Reference],
+    references: Mapping[Place, Reference],
 ) -> Iterator[tuple[Place, Reference]]:
     """The models that a phase starts from, or that its losses read: they must exist before it."""
     phase = recipe.train.phases[index]
     of_phase: Place = ("train", "phases", index)
     earlier = [other.name for other in recipe.train.phases[:index]]
     fixed = {name: Reference(Trained(name)) for name in earlier}
-    fixed["base"] = found["backbone",]
+    fixed["base"] = references["backbone",]
     fixed["previous"] = fixed[earlier[-1]] if earlier else fixed["base"]
     named: list[tuple[str, Place]] = [(phase.backbone, (*of_phase, "backbone"))]
     for number, part in enumerate(phase.parts):
@@ -295,27 +305,27 @@ def _find_of_phase(
         named += [(name, (*place, slot)) for slot, name in part.models.items()]
     for name, place in named:
         if name == "evaluator":
-            if EVALUATOR not in found:
+            if EVALUATOR not in references:
                 raise Misplaced(
                     "missing_key",
                     "there is no evaluator to take: name one under `evaluator`, or leave this key "
                     "out",
                     *place,
                 )
-            fixed[name] = found[EVALUATOR]
+            fixed[name] = references[EVALUATOR]
         if name in [later.name for later in recipe.train.phases[index:]]:
             raise Misplaced(
                 "conflict",
                 f"the phase {name!r} does not come before this one: name an earlier phase",
                 *place,
             )
-        given = name in fixed or name in known
-        if not given and (alike := nearest(name, earlier, _ALIKE)):
+        is_model = name in fixed or name in defined
+        if not is_model and (alike := nearest(name, earlier, _ALIKE)):
             raise Misplaced(
                 "unknown_name", f"there is no phase {name!r}; the nearest is {alike!r}", *place
             )
-        model = fixed.get(name) or _look_up(name, known, place)
-        if place[-1] == FREQUENCIES and given and model.maker != "count_tokens":
+        model = fixed.get(name) or _look_up(name, defined, place)
+        if place[-1] == FREQUENCIES and is_model and model.maker != "count_tokens":
             raise Misplaced(
                 "unfit_model",
                 f"{name!r} is a model, but the loss reads counts of tokens: name one that "
@@ -325,29 +335,29 @@ def _find_of_phase(
         yield place, model
 
 
-def _find_judge(scorer: str, config: Any, name: str, known: Mapping[str, Reference]) -> Reference:
+def _find_judge(scorer: str, config: Any, name: str, defined: Mapping[str, Reference]) -> Reference:
     """The model of a scorer, which must be made by what it needs."""
     place: Place = ("score", scorer, "model")
-    _check_spelling(name, known, place)
-    found = known.get(name) or _existing(name)
+    _check_spelling(name, defined, place)
+    reference = defined.get(name) or _existing(name)
     needed = getattr(config, "made_by", None)
-    if needed is not None and found.maker != needed:
+    if needed is not None and reference.maker != needed:
         fault = f"{name!r} is not one of `models` that {needed} makes: name one"
         raise Misplaced("unfit_model", fault, *place)
-    if found.form == GENSE and getattr(config, "question", None):
+    if reference.form == GENSE and getattr(config, "question", None):
         raise Misplaced(
             "no_effect",
             f"{name!r} judges in the words that it was fitted to: leave this key out, or give them "
             "as its fit_generator.question",
             *("score", scorer, "question"),
         )
-    if needed is None and found.maker and found.form != GENSE:
+    if needed is None and reference.maker and reference.form != GENSE:
         raise Misplaced(
             "unfit_model",
             f"{name!r} judges nothing: name a model that fit_generator makes with form: {GENSE}",
             *place,
         )
-    return found
+    return reference
 
 
 # Kinds of labelled rows that say of no pair that it is false.
@@ -362,16 +372,16 @@ def select_corpora(recipe: Recipe, models: Mapping[Place, Reference], faults: Fa
     """The recipe with names of corpora wherever it selects some by role or by leaving them out.
 
     So renaming a role remakes nothing. Where a step takes rows of all corpora, none is named.
-    models: those that the recipe names, by their places. faults: takes those that are found, whose
-    settings stay as they are.
+    models: those that the recipe names, by their places. faults: collects the names that mean
+    nothing; settings with one stay as they are.
     """
-    made, methods = {**recipe.models}, {**recipe.synthesise}
+    makers, methods = {**recipe.models}, {**recipe.synthesise}
     for name, settings in recipe.models.items():
         with faults.catch():
-            made[name] = _of_maker(recipe, name, settings)
-    for method, own in recipe.synthesise.items():
+            makers[name] = _of_maker(recipe, name, settings)
+    for method, amount in recipe.synthesise.items():
         with faults.catch():
-            methods[method] = _select(recipe, own, ("synthesise", method))
+            methods[method] = _select(recipe, amount, ("synthesise", method))
     measured = recipe.measure_generators
     with faults.catch():
         measured = _measured(recipe, models)
@@ -385,27 +395,27 @@ def select_corpora(recipe: Recipe, models: Mapping[Place, Reference], faults: Fa
                 part = part.model_copy(update={"rows": _select(recipe, part.rows, place)})
             parts.append(part)
         phases.append(phase.model_copy(update={"parts": tuple(parts)}))
-    given = {
-        "models": made,
+    changes = {
+        "models": makers,
         "synthesise": methods,
         "train": recipe.train.model_copy(update={"phases": tuple(phases)}),
         "measure_generators": measured,
     }
-    return recipe.model_copy(update=given)
+    return recipe.model_copy(update=changes)
 
 
 def _select(recipe: Recipe, settings: Any, place: Place) -> Any:
     """The settings with the names of corpora that exist and give sentences."""
     role = getattr(settings, "role", None)
-    known = {corpus.name: corpus for corpus in recipe.corpora}
+    corpora = {corpus.name: corpus for corpus in recipe.corpora}
     for name in settings.corpora:
-        if name not in known:
+        if name not in corpora:
             fault = f"there is no corpus {name!r}, only: {_listed(recipe.unlabelled)}"
             raise Misplaced("unknown_name", fault, *place, "corpora")
-        if known[name].role == "labelled":
+        if corpora[name].role == "labelled":
             fault = f"the corpus {name!r} is labelled and gives no sentences: leave it out"
             raise Misplaced("no_effect", fault, *place, "corpora")
-        if known[name].role == "pretrain":
+        if corpora[name].role == "pretrain":
             raise Misplaced(
                 "no_effect",
                 f"the corpus {name!r} has role pretrain and gives no anchors: leave it out, or "
@@ -414,10 +424,10 @@ def _select(recipe: Recipe, settings: Any, place: Place) -> Any:
             )
     if role is None:
         return settings
-    if not (corpora := _of_role(recipe, role)):
+    if not (of_role := _of_role(recipe, role)):
         fault = f"no corpus has the role {role}: give it to one under `corpora`"
         raise Misplaced("missing_key", fault, *place, "role")
-    return settings.model_copy(update={"corpora": settings.corpora or corpora, "role": None})
+    return settings.model_copy(update={"corpora": settings.corpora or of_role, "role": None})
 
 
 def _of_role(recipe: Recipe, role: str) -> tuple[str, ...]:
@@ -433,11 +443,11 @@ def _of_maker(recipe: Recipe, name: str, settings: ModelSettings) -> ModelSettin
     if settings.maker is None:
         return settings
     place: Place = ("models", name, settings.maker)
-    made: Any = settings.made
+    stage: Any = settings.made
     if settings.pretrain is not None:
-        made = made.model_copy(update={"corpora": _to_pretrain(recipe, made.corpora, place)})
+        stage = stage.model_copy(update={"corpora": _to_pretrain(recipe, stage.corpora, place)})
     elif settings.count_tokens is not None:
-        _select(recipe, made, place)
+        _select(recipe, stage, place)
         if not recipe.unlabelled:
             raise Misplaced(
                 "missing_key",
@@ -445,18 +455,18 @@ def _of_maker(recipe: Recipe, name: str, settings: ModelSettings) -> ModelSettin
                 "`corpora`",
                 *place,
             )
-        corpora = made.corpora or tuple(corpus.name for corpus in recipe.unlabelled)
-        made = made.model_copy(update={"corpora": corpora})
+        corpora = stage.corpora or tuple(corpus.name for corpus in recipe.unlabelled)
+        stage = stage.model_copy(update={"corpora": corpora})
     elif settings.fit_pair is not None:
         if recipe.evaluator is None:
             fault = "there is no evaluator whose vectors it could read: name one"
             raise Misplaced("missing_key", fault, "evaluator")
-        made = _judged(recipe, made, place)
+        stage = _judged(recipe, stage, place)
     else:
-        chosen = _judged if made.form == GENSE else _rewritten
-        pairs = chosen(recipe, made.pairs, (*place, "pairs"))
-        made = made.model_copy(update={"pairs": pairs})
-    return settings.model_copy(update={settings.maker: made})
+        chosen = _judged if stage.form == GENSE else _rewritten
+        pairs = chosen(recipe, stage.pairs, (*place, "pairs"))
+        stage = stage.model_copy(update={"pairs": pairs})
+    return settings.model_copy(update={settings.maker: stage})
 
 
 def _to_pretrain(recipe: Recipe, named: Sequence[str], place: Place) -> tuple[str, ...]:
@@ -528,7 +538,7 @@ def _measured(recipe: Recipe, models: Mapping[Place, Reference]) -> Any:
     if settings is None:
         return None
     forms = [models.get(("generators", name, "model")) for name in recipe.generators]
-    if all(found is not None and found.form == GENSE for found in forms):
+    if all(reference is not None and reference.form == GENSE for reference in forms):
         raise Misplaced(
             "no_effect",
             f"the generators are of form {GENSE}, which writes no paraphrases to measure: leave "
@@ -556,20 +566,20 @@ def _paraphrases(
     least label; None: it needs none.
     """
     names, above = settings.corpora, settings.above
-    known = {corpus.name: corpus for corpus in readable}
+    corpora = {corpus.name: corpus for corpus in readable}
     for name in names:
-        if name not in known:
+        if name not in corpora:
             fault = f"no corpus {name!r} has pairs to take, only: {_listed(readable)}"
             raise Misplaced("unknown_name", fault, *place, "corpora")
     chosen = names or tuple(corpus.name for corpus in recipe.labelled)
     for name in chosen:
-        if known[name].kind == "definitions":
+        if corpora[name].kind == "definitions":
             raise Misplaced(
                 "unfit_model",
                 f"the corpus {name!r} has definitions, which are no pairs: name other corpora",
                 *(*place, "corpora"),
             )
-    scored = [name for name in chosen if known[name].kind == "scored"]
+    scored = [name for name in chosen if corpora[name].kind == "scored"]
     if above is not None and not scored:
         fault = "only corpora of kind scored have labels to be above: leave this out"
         raise Misplaced("no_effect", fault, *place, "above")
