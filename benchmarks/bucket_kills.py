@@ -30,10 +30,10 @@ from tercet.storage.store import Store, is_store, open_store
 # A killed holder's lease is waited for, which is not what is measured; and no kill is ten minutes
 # after the last.
 PROGRAM = """
-from tercet.flows.running import kept_checkpoints
+from tercet.flows.running import bucket_checkpoints
 from tercet.storage import leases
 leases.SECONDS = 6.0
-kept_checkpoints.SECONDS = 30.0
+bucket_checkpoints.SECONDS = 30.0
 from tercet.flows.cli import main
 main()
 """

@@ -4,7 +4,7 @@
 
 Writes a store of made-up rows with the real schemas, in parts of 20,000 as a run writes them: a
 candidate for each triplet, its generation, a reject for each fifth, a sentence for five. Each query
-is options three times by a process of its own, as typed, and three times in a process that has the
+is asked three times by a process of its own, as typed, and three times in a process that has the
 tables open already; the least counts. DuckDB alone answers the same from one Parquet file a table
 that DuckDB wrote, in an open connection. 10 million rows take about 3 GB of disk, and as much again
 for the bare files.

@@ -111,21 +111,21 @@ def kept_vectors(
     A stage that was killed encodes only what is missing. encode: from some of the texts to their
     vectors; it tells how many are done. unit: of the texts, for the progress.
     """
-    file, said = work.scratch / "vectors.npy", work.scratch / "encoded.json"
-    done = json.loads(said.read_text(encoding="utf-8")) if said.is_file() else 0
+    file, record = work.scratch / "vectors.npy", work.scratch / "encoded.json"
+    done = json.loads(record.read_text(encoding="utf-8")) if record.is_file() else 0
     vectors: Any = open_memmap(file, "r+") if done else None
     for start in range(done, len(texts), BLOCK):
 
         def tell(of_block: int, before: int = start) -> None:
             work.resources.progress(before + of_block, len(texts), unit)
 
-        made = encode(texts[start : start + BLOCK], tell)
+        block = encode(texts[start : start + BLOCK], tell)
         if vectors is None:
-            vectors = open_memmap(file, "w+", np.float32, (len(texts), made.shape[1]))
-        vectors[start : start + len(made)] = made
+            vectors = open_memmap(file, "w+", np.float32, (len(texts), block.shape[1]))
+        vectors[start : start + len(block)] = block
         vectors.flush()
-        draft = said.with_suffix(".writing")
-        draft.write_text(json.dumps(start + len(made)), encoding="utf-8")
-        draft.rename(said)
-    found: Vectors = vectors
-    return found
+        draft = record.with_suffix(".writing")
+        draft.write_text(json.dumps(start + len(block)), encoding="utf-8")
+        draft.rename(record)
+    result: Vectors = vectors
+    return result

@@ -106,13 +106,13 @@ def externals(config: GuardConfig) -> dict[str, Path | str]:
 
 def sentence_files(config: GuardConfig) -> dict[str, Path]:
     """The files that hold them, by their path inside the suite. Raises BadInput."""
-    found = find_case_files(dict(config.fact_order)) | find_set_files(dict(config.sts_sets))
+    files = find_case_files(dict(config.fact_order)) | find_set_files(dict(config.sts_sets))
     folders, tables = _retrieval_sets(config)
-    found |= find_retrieval_files(folders, ("test", "dev"))
-    found |= {f"questions/{name}": find_questions(one.source) for name, one in tables.items()}
+    files |= find_retrieval_files(folders, ("test", "dev"))
+    files |= {f"questions/{name}": find_questions(one.source) for name, one in tables.items()}
     for tasks, splits in _asked(config):
-        found |= suite_files(config.suite.expanduser(), tasks, splits)
-    return found
+        files |= suite_files(config.suite.expanduser(), tasks, splits)
+    return files
 
 
 def _retrieval_sets(
@@ -129,9 +129,9 @@ def _asked(config: GuardConfig) -> list[tuple[tuple[str, ...], tuple[Split, ...]
 
     The other of dev and test, of what is measured.
     """
-    asked = [(config.tasks, config.splits)] if config.tasks else []
+    pairs = [(config.tasks, config.splits)] if config.tasks else []
     if config.chosen_on:
-        asked.append((config.chosen_on, ("dev",)))
+        pairs.append((config.chosen_on, ("dev",)))
     others: tuple[Split, ...] = ("dev", "test")
     for split in others:
         for task in config.tasks if split not in config.splits else ():
@@ -140,8 +140,8 @@ def _asked(config: GuardConfig) -> list[tuple[tuple[str, ...], tuple[Split, ...]
             except BadInput:
                 continue
             if files:
-                asked.append(((task,), (split,)))
-    return asked
+                pairs.append(((task,), (split,)))
+    return pairs
 
 
 def read_sentences(config: GuardConfig) -> Sentences:
@@ -150,8 +150,8 @@ def read_sentences(config: GuardConfig) -> Sentences:
     names: dict[tuple[str, str], int] = {}
     owned: set[tuple[int, int]] = set()
     suites: list[Task] = []
-    for asked in _asked(config):
-        suites += read_suite(config.suite.expanduser(), *asked)
+    for tasks_and_splits in _asked(config):
+        suites += read_suite(config.suite.expanduser(), *tasks_and_splits)
     both: tuple[Split, ...] = ("dev", "test")
     sets = read_sets(dict(config.sts_sets), both, required=False)
     folders, tables = _retrieval_sets(config)
@@ -228,21 +228,21 @@ def run(work: Work) -> None:
     stored = None
     if "embeddings" in work.inputs and config.embedding_min is not None:
         stored = stored_matches(work, sentences)
-    seen, done = np.empty(0, dtype=np.uint64), 0
+    emitted, done = np.empty(0, dtype=np.uint64), 0
     for row_ids, columns in _rows(work):
         # Not all labelled rows have a positive and a negative.
         texts = pa.chunked_array(columns).unique().drop_null()
-        found = _found(work, sentences, stored, texts)
+        matches = _found(work, sentences, stored, texts)
         done += len(row_ids)
         work.resources.progress(done, None, "rows")
-        if not found.num_rows:
+        if not matches.num_rows:
             continue
         # A text that occurs in several batches gets one row.
-        new = ~np.isin(found["text_id"].to_numpy(), seen)
-        seen = np.union1d(seen, found["text_id"].to_numpy())
-        work.emit("contamination", found.filter(pa.array(new)).select(CONTAMINATION.names))
+        new = ~np.isin(matches["text_id"].to_numpy(), emitted)
+        emitted = np.union1d(emitted, matches["text_id"].to_numpy())
+        work.emit("contamination", matches.filter(pa.array(new)).select(CONTAMINATION.names))
         if config.action == "remove":
-            work.emit("rejects", _rejects(row_ids, columns, found))
+            work.emit("rejects", _rejects(row_ids, columns, matches))
 
 
 def _sentences(work: Work) -> Sentences:
@@ -323,10 +323,10 @@ def _surest(
     return rows[first], name[first], level[order], scores[order], numbers[order]
 
 
-def _rejects(row_ids: pa.Array, columns: Sequence[pa.Array], found: pa.Table) -> pa.Table:
+def _rejects(row_ids: pa.Array, columns: Sequence[pa.Array], matches: pa.Table) -> pa.Table:
     """Rejects for rows with a text that was found; of several texts, the first is named."""
     # The surest match of each text.
-    order = found.append_column("sure", pc.index_in(found["level"], pa.array(LEVELS)))
+    order = matches.append_column("sure", pc.index_in(matches["level"], pa.array(LEVELS)))
     order = order.sort_by([("place", "ascending"), ("sure", "ascending"), ("score", "descending")])
     texts = order["text"].combine_chunks()
     _, first = np.unique(order["place"].to_numpy(), return_index=True)
@@ -336,13 +336,13 @@ def _rejects(row_ids: pa.Array, columns: Sequence[pa.Array], found: pa.Table) ->
         places = pc.fill_null(pc.index_in(column, texts), -1).to_numpy(zero_copy_only=False)
         where = np.where(places >= 0, places, where)
     hit = np.flatnonzero(where >= 0)
-    said = order.take(pa.array(where[hit]))
-    score = pc.round(said["score"], 2).cast(pa.string())
+    matched = order.take(pa.array(where[hit]))
+    score = pc.round(matched["score"], 2).cast(pa.string())
     detail = pc.binary_join_element_wise(
-        said["task"], ": ", said["level"], " ", score, ": ", said["evaluation_text"], ""
+        matched["task"], ": ", matched["level"], " ", score, ": ", matched["evaluation_text"], ""
     )
     ids = row_ids.take(pa.array(hit))
-    return rejects("guard", ids, "contaminated", detail, said["text"])
+    return rejects("guard", ids, "contaminated", detail, matched["text"])
 
 
 SENTENCES = Stage(
@@ -372,12 +372,15 @@ _TELLING = 0.8
 
 def by_stored(texts: pa.Array, ids: Ids, stored: Matches) -> Matches:
     """The matches of these texts by their stored vectors. ids: of the stored texts, ascending."""
-    own = seeding.text_ids(texts.to_pylist())
-    low, high = np.searchsorted(ids, own, side="left"), np.searchsorted(ids, own, side="right")
+    text_ids = seeding.text_ids(texts.to_pylist())
+    low, high = (
+        np.searchsorted(ids, text_ids, side="left"),
+        np.searchsorted(ids, text_ids, side="right"),
+    )
     sizes = high - low
     inside = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     chosen = np.repeat(low, sizes) + inside
-    rows = np.repeat(np.arange(len(own)), sizes)
+    rows = np.repeat(np.arange(len(text_ids)), sizes)
     return Matches(rows, stored.sentences[chosen], stored.scores[chosen])
 
 
@@ -390,10 +393,10 @@ def stored_matches(work: Work, sentences: Sentences) -> tuple[Ids, Matches]:
     ids, numbers, scores = [np.empty(0, np.uint64)], [np.empty(0, np.int64)], [np.empty(0)]
     for batch in work.inputs["embeddings"].batches("embeddings", rows=overlap.BLOCK):
         flat = pc.list_flatten(batch["vector"]).to_numpy(zero_copy_only=False)
-        found = overlap.near_vectors(flat.reshape(batch.num_rows, -1), vectors, least)
-        ids.append(batch["text_id"].to_numpy()[found.rows])
-        numbers.append(long[found.sentences])
-        scores.append(found.scores)
+        near = overlap.near_vectors(flat.reshape(batch.num_rows, -1), vectors, least)
+        ids.append(batch["text_id"].to_numpy()[near.rows])
+        numbers.append(long[near.sentences])
+        scores.append(near.scores)
         done += batch.num_rows
         work.resources.progress(done, total, "vectors")
     found_ids = np.concatenate(ids)

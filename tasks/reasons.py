@@ -49,7 +49,7 @@ def remedies(
     """
     texts = dict.fromkeys(reason_of(name, stage).remedy for name in names)
     return [
-        re.sub(r"\{(\w+)\}", lambda found: threshold_keys(found[1], select or {}), text)
+        re.sub(r"\{(\w+)\}", lambda match: threshold_keys(match[1], select or {}), text)
         for text in texts
         if text
     ]

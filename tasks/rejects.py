@@ -88,7 +88,7 @@ def isolated(
     while waiting:
         some = waiting.pop()
         try:
-            made = make(some)
+            output = make(some)
         except _NOT_OF_ROWS:
             raise
         except Exception as error:
@@ -102,13 +102,13 @@ def isolated(
             if len(some):
                 refuse(some[0], error)
         else:
-            yield made
+            yield output
 
 
 def refused(stage: str, row_id: int, error: Exception, text: str | None, what: str) -> pa.Table:
     """The row of `rejects` for one at which `what` (a method, say) failed."""
-    said = " ".join(str(error).split())[:200]
-    return rejects(stage, [row_id], REASON, f"{what}: {type(error).__name__}: {said}", text)
+    message = " ".join(str(error).split())[:200]
+    return rejects(stage, [row_id], REASON, f"{what}: {type(error).__name__}: {message}", text)
 
 
 def numbers(count: int) -> Rows:

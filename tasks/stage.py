@@ -111,14 +111,14 @@ class Loaded:
         # Another process loads for itself.
         return Loaded, ()
 
-    def get(self, load: Callable[..., T], work: "Work", given: tuple[Any, ...]) -> T:
+    def get(self, load: Callable[..., T], work: "Work", arguments: tuple[Any, ...]) -> T:
         with self._lock:
-            kept = self._kept.get(load)
-            if kept is None or kept[0] != given:
+            loaded = self._kept.get(load)
+            if loaded is None or loaded[0] != arguments:
                 # The old one goes first: two models at once may be too much.
                 self._kept.pop(load, None)
-                del kept
-                self._kept[load] = given, load(work, *given)
+                del loaded
+                self._kept[load] = arguments, load(work, *arguments)
             value: T = self._kept[load][1]
             return value
 
@@ -281,8 +281,8 @@ def connection(
 def ask(work: Work, query: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
     """The rows that answer one query."""
     with connection(work) as db:
-        found: list[tuple[Any, ...]] = db.execute(query, list(parameters)).fetchall()
-    return found
+        rows: list[tuple[Any, ...]] = db.execute(query, list(parameters)).fetchall()
+    return rows
 
 
 PACKAGE = "package:"

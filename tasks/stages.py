@@ -88,8 +88,8 @@ def stages() -> tuple[Stage, ...]:
 
 def known_schemas() -> dict[str, pa.Schema]:
     """Columns of every table that some stage makes."""
-    made = {name: schema for stage in stages() for name, schema in stage.tables.items()}
-    return {**made, "rejects": REJECTS}
+    schemas = {name: schema for stage in stages() for name, schema in stage.tables.items()}
+    return {**schemas, "rejects": REJECTS}
 
 
 # What each table and column means, read from the docstrings behind their schemas.
@@ -130,15 +130,15 @@ class Described:
 def described() -> dict[str, Described]:
     """Every table by its name, and the struct `detail`."""
     here = Path(__file__).parents[1]
-    found: dict[str, Described] = {}
+    tables: dict[str, Described] = {}
     for room in _ROOMS:
         for path in sorted((here / room).rglob("*.py")):
             source = path.read_text(encoding="utf-8")
             if '"""Table `' in source or '"""Struct `' in source:
                 place = path.relative_to(here).as_posix()
                 for names, text, columns in _docstrings(source):
-                    found |= {name: Described(text, columns, place) for name in names}
-    return found
+                    tables |= {name: Described(text, columns, place) for name in names}
+    return tables
 
 
 def meaning(table: str, column: str) -> str:
@@ -157,6 +157,7 @@ def _docstrings(source: str) -> Iterator[tuple[list[str], str, dict[str, str]]]:
         text, _, listed = str(node.value.value)[head.end() :].partition("Columns:\n")
         parts = _COLUMN.split(listed)[1:]
         columns = {
-            name: " ".join(said.split()) for name, said in zip(parts[::2], parts[1::2], strict=True)
+            name: " ".join(words.split())
+            for name, words in zip(parts[::2], parts[1::2], strict=True)
         }
         yield re.findall(r"`(\w+)`", head[1]), text.strip(), columns

@@ -80,31 +80,33 @@ def write_recipe(
     path = Path(output).expanduser()
     check_output(path)
     described = with_pair(describe(corpus), query, answer)
-    asked, not_asked = _question_files(corpus) if questions is None else ([_asked(questions)], [])
-    name = _base(described, bool(asked))
+    questions_asked, not_asked = (
+        _question_files(corpus) if questions is None else ([_asked(questions)], [])
+    )
+    name = _base(described, bool(questions_asked))
     base = yaml.safe_load(recipe_file.find(name).read_text(encoding="utf-8"))
     content, chosen = fitted(base, described)
     content["name"] = recipe_name(corpus)
     if described.packages:
         content["corpora"][0] |= {"packages": list(described.packages), "files": SHARE_OF_FILES}
-    if asked:
-        content["evaluate"]["retrieval_sets"] = _sets(asked)
+    if questions_asked:
+        content["evaluate"]["retrieval_sets"] = _sets(questions_asked)
     sentences = round(described.rows * described.mean_sentences)
     heading = f"{chosen} About {count_of(sentences, 'sentence')}. Written by tercet init."
     comments = {**COMMENTS, **(SEARCH_COMMENTS if name == SEARCH else {})}
-    hints = _hints(described, name == SEARCH and not asked)
+    hints = _hints(described, name == SEARCH and not questions_asked)
     hints = {**hints, **(SEARCH_HINTS if name == SEARCH else {})}
     write(path, recipe_text(content, heading, comments, _more(described), hints))
-    said = shlex.quote(str(path))
+    quoted = shlex.quote(str(path))
     typer.echo(printable(_found(described)))
     for line in _columns(described):
         typer.echo(printable(line))
     typer.echo(printable(chosen))
-    for one in asked:
+    for one in questions_asked:
         typer.echo(printable(f"{one.source}: {one.counted}, asked before and after, beside BM25."))
     for line in islice(not_asked, MOST_TABLES):
         typer.echo(printable(line))
-    if (expected := _expected(name, asked, bool(described.labels))) is not None:
+    if (expected := _expected(name, questions_asked, bool(described.labels))) is not None:
         typer.echo(expected)
     short = _short(described, content.get("ingest", {}))
     if short is not None:
@@ -123,8 +125,8 @@ def write_recipe(
     for line in islice(_other_pairs(described), MOST_PAIRS):
         typer.echo(printable(line))
     typer.echo(f"The recipe is in {path}. Next:")
-    typer.echo(f"  tercet plan {said}")
-    typer.echo(f"  tercet run {said}")
+    typer.echo(f"  tercet plan {quoted}")
+    typer.echo(f"  tercet run {quoted}")
 
 
 def _sets(asked: Sequence[Asked]) -> dict[str, str]:

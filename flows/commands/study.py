@@ -138,10 +138,10 @@ def plan_lines(planned: Sequence[PlannedArm], store: Store) -> list[str]:
 
 def _made_lines(outcomes: Sequence[Outcome]) -> list[str]:
     counts = studies.made_and_reused(outcomes)
-    rows = [(step, made, reused) for step, (made, reused) in counts.items()]
+    rows = [(step, new, reused) for step, (new, reused) in counts.items()]
     lines, _ = text_table.render(["step", "made", "reused"], rows)
-    made, reused = (sum(pair[side] for pair in counts.values()) for side in (0, 1))
-    return ["", *lines, f"{made} artifacts made, {reused} reused."]
+    new, reused = (sum(pair[side] for pair in counts.values()) for side in (0, 1))
+    return ["", *lines, f"{new} artifacts made, {reused} reused."]
 
 
 def _show(results: Results, recipe: str, html: Path, command: str) -> None:

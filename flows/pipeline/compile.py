@@ -116,8 +116,8 @@ def knowledge_steps(recipe: Recipe) -> list[Step]:
         steps.append(Step("extract_generate", extract_generate.STAGE, asks, anchors, model))
         steps.append(Step("extract_parse", extract_parse.STAGE, reads, answers))
     mentions = {"mentions": (steps[-1].name,)}
-    kept = recipe.graph.keep
-    return [*steps, Step("graph", graph.STAGE, compiled(recipe.graph), mentions, keep=kept)]
+    keep = recipe.graph.keep
+    return [*steps, Step("graph", graph.STAGE, compiled(recipe.graph), mentions, keep=keep)]
 
 
 # Made only for what reads them.
@@ -331,8 +331,8 @@ def scoring_steps(resolved: Resolved) -> list[Step]:
         models = {slot: resolved.models["score", name, slot].model for slot in slots}
         if "passage_vectors" in scorer.reads:
             # What searches among them is encoded as they are.
-            (made,) = evaluator_vectors(recipe, resolved.evaluator)
-            config, models = made.config, {**made.models}
+            (vector_step,) = evaluator_vectors(recipe, resolved.evaluator)
+            config, models = vector_step.config, {**vector_step.models}
         steps.append(Step(f"score.{name}", scorer.stage, config, inputs, models))
     if recipe.mine is not None:
         steps.append(Step("mine", mine.STAGE, recipe.mine, candidates | vectors))
@@ -457,18 +457,18 @@ def generator_measures(resolved: Resolved) -> list[Step]:
         return []
     of_pairs = settings.model_dump(include=set(paraphrase.PairsToMeasure.model_fields))
     steps = []
-    for name, own in recipe.generators.items():
-        found = resolved.models["generators", name, "model"]
-        if found.form == GENSE:
+    for name, generator in recipe.generators.items():
+        reference = resolved.models["generators", name, "model"]
+        if reference.form == GENSE:
             continue
-        asked = paraphrase.ParaphraseConfig(
-            name=name, decoding=own.decoding(), precision=own.precision, **of_pairs
+        config = paraphrase.ParaphraseConfig(
+            name=name, decoding=generator.decoding(), precision=generator.precision, **of_pairs
         )
-        inputs, model = {"labelled": ("labelled",)}, {"generator": found.model}
-        steps.append(Step(f"paraphrase.{name}", paraphrase.STAGE, asked, inputs, model))
+        inputs, model = {"labelled": ("labelled",)}, {"generator": reference.model}
+        steps.append(Step(f"paraphrase.{name}", paraphrase.STAGE, config, inputs, model))
     models = {
-        str(place[1]): found.model
-        for place, found in resolved.models.items()
+        str(place[1]): reference.model
+        for place, reference in resolved.models.items()
         if place[0] == "measure_generators"
     }
     texts = {"texts": tuple(step.name for step in steps)}
@@ -480,8 +480,8 @@ def own_measures(recipe: Recipe) -> list[Step]:
     steps = []
     if recipe.evaluate.halves and recipe.unlabelled:
         # Sentences of no field, which a recipe brings along, say nothing about the user's texts.
-        own = tuple(corpus.name for corpus in recipe.unlabelled if corpus.role == "domain")
-        cut = halves.HalvesConfig(corpora=own, min_words=recipe.evaluate.halves_min_words)
+        domain = tuple(corpus.name for corpus in recipe.unlabelled if corpus.role == "domain")
+        cut = halves.HalvesConfig(corpora=domain, min_words=recipe.evaluate.halves_min_words)
         steps.append(Step("halves", halves.STAGE, cut, {"sentences": ("ingest",)}))
     columns = {corpus.name: corpus.labels for corpus in recipe.unlabelled if corpus.labels}
     if columns:

@@ -58,11 +58,11 @@ def fingerprints(
 
     Raises: BadInput if a model or file named in the recipe does not exist.
     """
-    found: dict[str, Fingerprint] = {}
+    prints: dict[str, Fingerprint] = {}
     with code.remembered(store):
         for step in steps:
-            found[step.name] = _fingerprint(step, found, seed, store, fetch)
-    return found
+            prints[step.name] = _fingerprint(step, prints, seed, store, fetch)
+    return prints
 
 
 def external_digests(step: Step, store: Store) -> dict[str, str]:
@@ -240,17 +240,17 @@ def changes(
 
 
 def _fingerprint(
-    step: Step, found: Mapping[str, Fingerprint], seed: int, store: Store, fetch: bool
+    step: Step, prints: Mapping[str, Fingerprint], seed: int, store: Store, fetch: bool
 ) -> Fingerprint:
     stage = step.stage
-    versions = {s: [found[n].version for n in names] for s, names in step.inputs.items()}
+    versions = {s: [prints[n].version for n in names] for s, names in step.inputs.items()}
     keep = {}
     if step.keep is not None:
         keep = {KEEP: kept_artifact(store, step.name, step.keep).version}
     if step.is_kept:
         return _kept(step, keep, versions)
     modules = closure(step)
-    models = {slot: _model(source, found, store, fetch) for slot, source in step.models.items()}
+    models = {slot: _model(source, prints, store, fetch) for slot, source in step.models.items()}
     components: dict[str, Any] = {
         "stage": stage.name,
         "config": without(step.config.model_dump(mode="json"), stage.locations) | keep,
@@ -265,8 +265,8 @@ def _fingerprint(
         number := records.current_round(store, step.name, round_key(components))
     ):
         components["round"] = number
-    known = UNKNOWN not in models.values() and all(v for vs in versions.values() for v in vs)
-    return Fingerprint(fingerprint.digest(components) if known else None, components, modules)
+    is_known = UNKNOWN not in models.values() and all(v for vs in versions.values() for v in vs)
+    return Fingerprint(fingerprint.digest(components) if is_known else None, components, modules)
 
 
 def _kept(step: Step, keep: Mapping[str, str], versions: Mapping[str, Any]) -> Fingerprint:
@@ -281,13 +281,13 @@ def _kept(step: Step, keep: Mapping[str, str], versions: Mapping[str, Any]) -> F
         "code": "",
         "libraries": {},
     }
-    known = all(v for vs in versions.values() for v in vs)
-    return Fingerprint(fingerprint.digest(components) if known else None, components)
+    is_known = all(v for vs in versions.values() for v in vs)
+    return Fingerprint(fingerprint.digest(components) if is_known else None, components)
 
 
-def _model(source: Model, found: Mapping[str, Fingerprint], store: Store, fetch: bool) -> str:
+def _model(source: Model, prints: Mapping[str, Fingerprint], store: Store, fetch: bool) -> str:
     if isinstance(source, Made):
-        return found[source.step].version or UNKNOWN
+        return prints[source.step].version or UNKNOWN
     if isinstance(source, Tagged):
         return tagged_model(store, source.name).version
     try:
@@ -345,13 +345,13 @@ def _differences(old: Any, new: Any, prefix: str = "") -> list[tuple[str, Any, A
             _differences(old.get(k), new.get(k), f"{prefix}.{k}" if prefix else str(k))
             for k in keys
         )
-        return [difference for found in nested for difference in found]
+        return [difference for differences in nested for difference in differences]
     if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         nested = (
             _differences(a, b, f"{prefix}.{i}")
             for i, (a, b) in enumerate(zip(old, new, strict=True))
         )
-        return [difference for found in nested for difference in found]
+        return [difference for differences in nested for difference in differences]
     return [] if old == new else [(prefix, old, new)]
 
 

@@ -52,7 +52,7 @@ def find_facts(recipe: Recipe) -> set[str]:
     holds = {
         "trains": trains,
         "starts": trains or recipe.ingest.passages is not None,
-        "judges": trains or any(made.fit_pair is not None for made in recipe.models.values()),
+        "judges": trains or any(model.fit_pair is not None for model in recipe.models.values()),
         "sentences": bool(recipe.unlabelled),
         "dev": recipe.ingest.dev > 0,
         "evaluator": evaluator,
@@ -85,7 +85,7 @@ def _settled(value: Any, place: Place, facts: Collection[str], notes: list[Idle]
         return value
     changes: dict[str, Any] = {}
     for name, field in type(value).model_fields.items():
-        member, own = getattr(value, name), (*place, name)
+        member, path = getattr(value, name), (*place, name)
         needs = [need for need in needs_of(field) if need.fact not in facts]
         instead = field.get_default(call_default_factory=True)
         for need in needs:
@@ -94,9 +94,9 @@ def _settled(value: Any, place: Place, facts: Collection[str], notes: list[Idle]
                 continue
             if name in value.model_fields_set:
                 what = f"{member} " if need.values else ""
-                notes.append(Idle(f"{what}has no effect without {FACTS[need.fact]}", *own))
+                notes.append(Idle(f"{what}has no effect without {FACTS[need.fact]}", *path))
             member = changes[name] = instead
-        if name not in changes and (below := _settled(member, own, facts, notes)) is not member:
+        if name not in changes and (below := _settled(member, path, facts, notes)) is not member:
             changes[name] = below
     return value.model_copy(update=changes) if changes else value
 

@@ -77,8 +77,8 @@ def public(text: str) -> str:
     text = re.sub(LOGIN, "://", re.sub(TOKENS, REMOVED, text))
     for pattern in (GIVEN, BEARER):
         text = re.sub(pattern, rf"\1{REMOVED}", text)
-    text = _WINDOWS.sub(lambda found: _last(found[0].replace("\\", "/")), text)
-    return _ASIDE.sub("", _ABSOLUTE.sub(lambda found: _last(found[0]), text))
+    text = _WINDOWS.sub(lambda match: _last(match[0].replace("\\", "/")), text)
+    return _ASIDE.sub("", _ABSOLUTE.sub(lambda match: _last(match[0]), text))
 
 
 def public_values(value: Any) -> Any:

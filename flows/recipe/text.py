@@ -114,8 +114,8 @@ def recipe_text(
     """
     blocks = [comment(heading)]
     for key, value in content.items():
-        said = " ".join(filter(None, (comments.get(key), (more or {}).get(key))))
-        lines = [comment(said)] if said else []
+        words = " ".join(filter(None, (comments.get(key), (more or {}).get(key))))
+        lines = [comment(words)] if words else []
         written = as_yaml({key: value}).split("\n")
         indent = "    " if isinstance(value, list) else "  "
         # In a list they belong to its first entry.

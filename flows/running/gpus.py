@@ -41,7 +41,7 @@ def cards() -> tuple[Card, ...]:
     return tuple(Card(str(number), str(number)) for number in range(torch.cuda.device_count()))
 
 
-def visible(told: str | None, listed: Sequence[Sequence[Card]]) -> tuple[Card, ...]:
+def visible(setting: str | None, listed: Sequence[Sequence[Card]]) -> tuple[Card, ...]:
     """The cards of the machine that a process may use.
 
     told: the value of `CUDA_VISIBLE_DEVICES`, None where it is not set: numbers, or UUIDs, whose
@@ -49,10 +49,10 @@ def visible(told: str | None, listed: Sequence[Sequence[Card]]) -> tuple[Card, .
     listed: as from `parse_cards`; empty where it is not known.
     """
     every = [card for of_gpu in listed for card in of_gpu]
-    if told is None:
+    if setting is None:
         return tuple(every)
     chosen: list[Card] = []
-    for word in (word.strip() for word in told.split(",")):
+    for word in (word.strip() for word in setting.split(",")):
         if word.isdigit() and (not listed or int(word) < len(listed)):
             chosen.append(Card(word, listed[int(word)][0].key if listed else word))
         elif word.startswith(("GPU-", "MIG-")):
@@ -124,10 +124,10 @@ def _listed() -> list[list[Card]]:
     return parse_cards(done.stdout)
 
 
-def device(wanted: str) -> str:
+def device(name: str) -> str:
     """The device that `auto` stands for: the first GPU that torch can use, or the CPU."""
-    if wanted != "auto":
-        return wanted
+    if name != "auto":
+        return name
     # Importing torch takes seconds, which a build for the CPU need not cost.
     if torch_build() is None:
         return "cpu"

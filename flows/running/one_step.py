@@ -12,12 +12,12 @@ from tercet.flows.pipeline import fingerprints
 from tercet.flows.pipeline.fingerprints import Fingerprint
 from tercet.flows.pipeline.step import Step
 from tercet.flows.running import parts
-from tercet.flows.running.elsewhere import libraries
+from tercet.flows.running.bucket_checkpoints import kept_in_bucket
 from tercet.flows.running.executors import Executor, Threads
 from tercet.flows.running.gpus import device
-from tercet.flows.running.kept_checkpoints import kept_in_bucket
 from tercet.flows.running.llm_session import LlmSession
 from tercet.flows.running.one_part import STAGING, PartOrder, model_folder
+from tercet.flows.running.other_machines import libraries
 from tercet.flows.running.parts import PartFile
 from tercet.flows.running.run_plan import RunPlan
 from tercet.storage import fingerprint, locks, runs
@@ -73,18 +73,18 @@ def order_of(handle: RunHandle, step: Step) -> PartOrder:
 
 
 def make_artifact(
-    handle: RunHandle, step: Step, own: Fingerprint, artifact: Artifact, progress: Progress
+    handle: RunHandle, step: Step, prints: Fingerprint, artifact: Artifact, progress: Progress
 ) -> dict[str, Any]:
     began = time.monotonic()
     standing, wait = artifact.plan(), collecting(handle.say)
     if step.is_kept:
-        return _keep(handle, step, own, artifact, began)
+        return _keep(handle, step, prints, artifact, began)
     # What is found in the store is noted before anybody may delete it.
     with locks.hold(handle.store, runs.COLLECTION, wait):
-        recalled = _recalled(handle, step, own, standing) or _continued(handle, step, own)
+        recalled = _recalled(handle, step, prints, standing) or _continued(handle, step, prints)
         runs.use(handle.store, handle.run_id, [f"{one.step}@{one.version}" for one in recalled])
-    order = _order(handle, step, own, recalled, progress)
-    told = _tell(handle, step, order.models, findings_before(step.config))
+    order = _order(handle, step, prints, recalled, progress)
+    warnings = _tell(handle, step, order.models, findings_before(step.config))
     sources = {entry["source"] for entry in standing or () if "source" in entry}
     if not sources <= order.driving.keys():
         # Its inputs were made again, by a version that writes other bytes.
@@ -101,12 +101,12 @@ def make_artifact(
     show = progress if len(standing) == 1 else _by_part(progress, done, len(standing))
     pending = [order.part(index, standing[index]) for index in missing]
     with locks.hold(handle.store, runs.COLLECTION, wait):
-        known = find_parts(handle.store, step.name, {part.key for part in pending})
+        reusable = find_parts(handle.store, step.name, {part.key for part in pending})
         for part in pending:
-            if part.key in known:
-                artifact.reference(part.index, known[part.key], part.info)
+            if part.key in reusable:
+                artifact.reference(part.index, reusable[part.key], part.info)
                 show(1, 1, "parts")
-    pending = [part for part in pending if part.key not in known]
+    pending = [part for part in pending if part.key not in reusable]
     for left in artifact.scratch().glob(f"{STAGING}*"):
         # A killed attempt's: nobody else makes this artifact now.
         shutil.rmtree(left, ignore_errors=True)
@@ -120,33 +120,33 @@ def make_artifact(
         is_training = step.stage.model and pending
         with kept_in_bucket(artifact, handle.say) if is_training else nullcontext():
             handle.executor.map(order, pending, show)
-    told += _tell(handle, step, order.models, findings_after(step.stage))
+    warnings += _tell(handle, step, order.models, findings_after(step.stage))
     if step.stage.asks is not None and handle.llm is not None:
-        told += _told(handle, step, handle.llm.warnings())
+        warnings += _told(handle, step, handle.llm.warnings())
     at_once = len(pending) == len(standing)
-    return artifact.finish(_manifest(handle, step, own, told, began, at_once))
+    return artifact.finish(_manifest(handle, step, prints, warnings, began, at_once))
 
 
 def _keep(
-    handle: RunHandle, step: Step, own: Fingerprint, artifact: Artifact, began: float
+    handle: RunHandle, step: Step, prints: Fingerprint, artifact: Artifact, began: float
 ) -> dict[str, Any]:
     """The rows of the version that is kept, which are not copied, and what it lacks."""
-    kept = open_artifact(handle.store, step.name, str(own.kept))
-    records, manifest = kept.records(), kept.manifest()
+    source = open_artifact(handle.store, step.name, str(prints.kept))
+    records, manifest = source.records(), source.manifest()
     assert manifest is not None
     spec = {"made": manifest["created"]}
-    artifact.adopt_plan([{"spec": spec, "known": [kept.version]}] * len(records))
+    artifact.adopt_plan([{"spec": spec, "known": [source.version]}] * len(records))
     for index, record in records.items():
         artifact.reference(index, record, record["info"])
-    told = _tell(handle, step, {}, KEPT[step.stage.name], spec)
-    return artifact.finish(_manifest(handle, step, own, told, began))
+    warnings = _tell(handle, step, {}, KEPT[step.stage.name], spec)
+    return artifact.finish(_manifest(handle, step, prints, warnings, began))
 
 
 def _manifest(
     handle: RunHandle,
     step: Step,
-    own: Fingerprint,
-    told: list[dict[str, Any]],
+    prints: Fingerprint,
+    warnings: list[dict[str, Any]],
     began: float,
     at_once: bool = False,
 ) -> dict[str, Any]:
@@ -157,15 +157,15 @@ def _manifest(
     return {
         "step": step.name,
         "stage": step.stage.name,
-        "version": own.version,
+        "version": prints.version,
         "run": handle.run_id,
-        "inputs": _lineage(own.components),
-        "components": dict(own.components),
-        "modules": dict(own.modules),
+        "inputs": _lineage(prints.components),
+        "components": dict(prints.components),
+        "modules": dict(prints.modules),
         "libraries": libraries(),
         "seconds": round(time.monotonic() - began, 3),
         "at_once": at_once,
-        "warnings": told,
+        "warnings": warnings,
     }
 
 
@@ -210,7 +210,7 @@ def _told(handle: RunHandle, step: Step, warnings: Iterator[StageWarning]) -> li
 def _order(
     handle: RunHandle,
     step: Step,
-    own: Fingerprint,
+    prints: Fingerprint,
     recalled: Sequence[Artifact],
     progress: Progress,
 ) -> PartOrder:
@@ -222,17 +222,17 @@ def _order(
     }
     if recalled:
         inputs["known"] = parts.input_files(recalled)
-    if own.kept is not None:
-        kept = open_artifact(handle.store, step.name, own.kept)
-        inputs["kept"] = parts.input_files([kept])
-    versions = own.components["models"]
+    if prints.kept is not None:
+        source = open_artifact(handle.store, step.name, prints.kept)
+        inputs["kept"] = parts.input_files([source])
+    versions = prints.components["models"]
     models = {
         slot: model_folder(handle.store, step, model, str(versions[slot]))
         for slot, model in step.models.items()
     }
     ask = None
     if step.stage.asks is not None and handle.llm is not None:
-        ask = handle.llm.asking(step.config, own.components, models)
+        ask = handle.llm.asking(step.config, prints.components, models)
     resources = Resources(
         device=device(settings.device),
         batch_size=settings.batch_size,
@@ -242,12 +242,12 @@ def _order(
         ask=ask,
     )
     return part_order(
-        handle.store, handle.plan, step, own, inputs, models, resources, handle.run_id
+        handle.store, handle.plan, step, prints, inputs, models, resources, handle.run_id
     )
 
 
 def _recalled(
-    handle: RunHandle, step: Step, own: Fingerprint, standing: Sequence[Mapping[str, Any]] | None
+    handle: RunHandle, step: Step, prints: Fingerprint, standing: Sequence[Mapping[str, Any]] | None
 ) -> list[Artifact]:
     """Complete earlier versions of the step that differ only in their inputs.
 
@@ -257,40 +257,40 @@ def _recalled(
         return []
     if standing is not None:
         versions = standing[0].get("known", []) if standing else []
-        known = [open_artifact(handle.store, step.name, version) for version in versions]
-        for artifact in known:
+        named = [open_artifact(handle.store, step.name, version) for version in versions]
+        for artifact in named:
             if artifact.manifest() is None or faults_of(artifact):
                 raise BadInput(
                     "damaged",
-                    f"{step.name}@{artifact.version}, which {step.name}@{own.version} builds on, "
-                    f"was removed or is damaged: delete {handle.plan.store}/artifacts/{step.name}/"
-                    f"{own.version} and run again.",
+                    f"{step.name}@{artifact.version}, which {step.name}@{prints.version} builds "
+                    f"on, was removed or is damaged: delete {handle.plan.store}/artifacts/"
+                    f"{step.name}/{prints.version} and run again.",
                 )
-        return known
-    found, key = [], fingerprints.recalled_key(own.components)
+        return named
+    matching, key = [], fingerprints.recalled_key(prints.components)
     for artifact in artifacts_of(handle.store, step.name):
         manifest = artifact.manifest()
-        if manifest is None or artifact.version == own.version:
+        if manifest is None or artifact.version == prints.version:
             continue
         same = fingerprints.recalled_key(manifest["components"]) == key
         if same and not faults_of(artifact):
-            found.append(artifact)
-    return found
+            matching.append(artifact)
+    return matching
 
 
-def _continued(handle: RunHandle, step: Step, own: Fingerprint) -> list[Artifact]:
+def _continued(handle: RunHandle, step: Step, prints: Fingerprint) -> list[Artifact]:
     """Of a stage that continues: the version of the recipe's last run with the same config."""
     if not (isinstance(step.stage.cut, OnePart) and step.stage.cut.continues):
         return []
     for run in runs.list_runs(handle.store):
         versions = [one["version"] for one in run["steps"] if one["step"] == step.name]
-        if run["recipe_name"] != handle.plan.recipe.name or own.version in versions:
+        if run["recipe_name"] != handle.plan.recipe.name or prints.version in versions:
             continue
         for artifact in (open_artifact(handle.store, step.name, version) for version in versions):
             manifest = artifact.manifest()
             if manifest is None:
                 continue
-            same = _without_keep(manifest["components"]) == _without_keep(own.components)
+            same = _without_keep(manifest["components"]) == _without_keep(prints.components)
             if same and not faults_of(artifact):
                 return [artifact]
     return []
@@ -317,15 +317,15 @@ def _lineage(components: Mapping[str, Any]) -> list[str]:
     """Versions of the artifacts that an artifact was made from."""
     read = {version for versions in components["inputs"].values() for version in versions}
     read |= {str(version) for version in components["models"].values()}
-    kept = components["config"].get(fingerprints.KEEP)
-    return sorted(read if kept is None else read | {kept})
+    keep = components["config"].get(fingerprints.KEEP)
+    return sorted(read if keep is None else read | {keep})
 
 
 def part_order(
     store: Store,
     plan: RunPlan,
     step: Step,
-    own: Fingerprint,
+    prints: Fingerprint,
     inputs: Mapping[str, Sequence[PartFile]],
     models: Mapping[str, Path],
     resources: Resources,
@@ -346,27 +346,27 @@ def part_order(
     return PartOrder(
         store=store,
         step=step,
-        version=own.version or "",
+        version=prints.version or "",
         seed=plan.recipe.seed,
-        components=dict(own.components),
+        components=dict(prints.components),
         inputs={
-            name: parts.slot(name, files, _recalled_key(store, step, own, name))
+            name: parts.slot(name, files, _recalled_key(store, step, prints, name))
             for name, files in inputs.items()
         },
         schemas=schemas,
         models=models,
-        model_digests={slot: str(digest) for slot, digest in own.components["models"].items()},
+        model_digests={slot: str(digest) for slot, digest in prints.components["models"].items()},
         resources=resources,
         run=run,
     )
 
 
-def _recalled_key(store: Store, step: Step, own: Fingerprint, slot: str) -> str | None:
+def _recalled_key(store: Store, step: Step, prints: Fingerprint, slot: str) -> str | None:
     """What makes the rows of a slot in which parts look up their own; None for other slots."""
     if not (isinstance(step.stage.cut, EachPart) and slot in step.stage.cut.looked_up):
         return None
-    made = zip(step.inputs[slot], own.components["inputs"][slot], strict=True)
-    manifests = [open_artifact(store, name, version).manifest() for name, version in made]
+    sources = zip(step.inputs[slot], prints.components["inputs"][slot], strict=True)
+    manifests = [open_artifact(store, name, version).manifest() for name, version in sources]
     return fingerprint.digest(
         [fingerprints.recalled_key(one["components"]) for one in manifests if one is not None]
     )

@@ -90,15 +90,17 @@ def reads(
     own.
     """
     shares = {name: _share(step, name, whole, driving) for name, whole in inputs.items()}
-    return {name: inputs[name].files if own is None else own for name, own in shares.items()}
+    return {name: inputs[name].files if files is None else files for name, files in shares.items()}
 
 
 def contents(step: Step, inputs: Mapping[str, Slot], driving: PartFile | None) -> dict[str, str]:
     """The digest of one part's inputs, by slot."""
     digests = {}
     for name, whole in inputs.items():
-        own = _share(step, name, whole, driving)
-        digests[name] = whole.content if own is None else fingerprint.digest(_contents(name, own))
+        files = _share(step, name, whole, driving)
+        digests[name] = (
+            whole.content if files is None else fingerprint.digest(_contents(name, files))
+        )
     return digests
 
 
@@ -138,7 +140,7 @@ def specs(
     step: Step,
     planned: Sequence[Mapping[str, Any]] | None,
     inputs: Mapping[str, Slot],
-    known: Sequence[str] = (),
+    recalled_versions: Sequence[str] = (),
 ) -> list[dict[str, Any]]:
     """The plan of an artifact in JSON types, one entry per part.
 
@@ -147,7 +149,7 @@ def specs(
     """
     entries: list[dict[str, Any]]
     if planned is not None:
-        recalled = {"known": list(known)} if known else {}
+        recalled = {"known": list(recalled_versions)} if recalled_versions else {}
         entries = [{"spec": dict(spec), **recalled} for spec in planned]
     elif step.stage.each is None:
         entries = [{"spec": {}}]

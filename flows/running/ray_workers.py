@@ -17,9 +17,9 @@ from typing import Any
 import ray
 from ray import exceptions
 
-from tercet.flows.running.elsewhere import follow, making, sent
 from tercet.flows.running.executors import Processes, Progress
 from tercet.flows.running.one_part import Part, PartOrder
+from tercet.flows.running.other_machines import follow, making, sent
 from tercet.flows.running.processes import outcome
 from tercet.models.errors import Stopped
 from tercet.tasks.stage import BadInput

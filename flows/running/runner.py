@@ -113,7 +113,7 @@ def open_run(
                     "warnings": [*plan.warnings],
                 },
             )
-            versions = [f"{step}@{own.version}" for step, own in prints.items()]
+            versions = [f"{step}@{print_of_step.version}" for step, print_of_step in prints.items()]
             runs.use(store, run_id, [*versions, *kept_versions])
             going.enter_context(locks.hold(store, f"run-{run_id}", say))
         try:
@@ -152,14 +152,18 @@ def _whole(handle: RunHandle) -> dict[str, dict[str, Any]]:
 
 def _kept(store: Store, prints: Mapping[str, Fingerprint]) -> list[str]:
     """The versions (`step@version`) that the recipe keeps. Raises BadInput if one is gone."""
-    kept = [(step, own.kept) for step, own in prints.items() if own.kept is not None]
-    for step, version in kept:
+    versions = [
+        (step, print_of_step.kept)
+        for step, print_of_step in prints.items()
+        if print_of_step.kept is not None
+    ]
+    for step, version in versions:
         if open_artifact(store, step, version).manifest() is None:
             raise BadInput(
                 "gone",
                 f"{step}@{version}, which the recipe keeps, was deleted meanwhile: run again.",
             )
-    return [f"{step}@{version}" for step, version in kept]
+    return [f"{step}@{version}" for step, version in versions]
 
 
 def _fingerprints(plan: RunPlan, store: Store, say: Say) -> dict[str, Fingerprint]:
@@ -256,15 +260,15 @@ class SeedsAtOnce:
                 for left in self._chains[place]:
                     self._pending.pop(left.name, None)
                 raise self._failed[place]
-            told_by, told = next(self._told)
-            if isinstance(told, StepResult):
-                self._made[told.step] = told
-            elif isinstance(told, Ended) and told.error is not None:
-                self._failed[told_by] = told.error
-            elif isinstance(told, str):
-                self._handle.say(told)
-            elif isinstance(told, tuple) and told[0] == step.name:
-                progress(*told[1:])
+            place_of_sender, message = next(self._told)
+            if isinstance(message, StepResult):
+                self._made[message.step] = message
+            elif isinstance(message, Ended) and message.error is not None:
+                self._failed[place_of_sender] = message.error
+            elif isinstance(message, str):
+                self._handle.say(message)
+            elif isinstance(message, tuple) and message[0] == step.name:
+                progress(*message[1:])
         return self._made[step.name]
 
     def _is_made(self, step: Step) -> bool:
@@ -390,8 +394,8 @@ def _make(handle: RunHandle, step: Step, progress: Progress) -> tuple[str, dict[
             return "reused", manifest
         _compare_inputs(handle, step)
         state = "resumed" if artifact.records() else "made"
-        own = handle.fingerprints[step.name]
-        manifest = make_artifact(handle, step, own, artifact, progress)
+        prints = handle.fingerprints[step.name]
+        manifest = make_artifact(handle, step, prints, artifact, progress)
         handle.compared.add(step.name)
         return state, manifest
 
@@ -437,9 +441,9 @@ def chains(steps: Sequence[Step], seeds: Sequence[int]) -> list[list[Step]]:
     return seed_chains
 
 
-def reordered(steps: Sequence[Step], found: Sequence[Sequence[Step]]) -> list[Step]:
+def reordered(steps: Sequence[Step], seed_chains: Sequence[Sequence[Step]]) -> list[Step]:
     """The steps with the chains after all that needs none of them, each after its inputs."""
-    of_chains = {step.name for chain in found for step in chain}
+    of_chains = {step.name for chain in seed_chains for step in chain}
     after = set(of_chains)
     for step in steps:
         if after.intersection(step.needs):

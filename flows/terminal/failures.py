@@ -75,8 +75,8 @@ def _is_full_disk(error: BaseException) -> bool:
 
 def _gone(text: str) -> str | None:
     """The file of an artifact, below its store, that could not be read since it is not there."""
-    found = _ARTIFACT.search(text) if "No such file" in text or "No files found" in text else None
-    return None if found is None else found[0]
+    match = _ARTIFACT.search(text) if "No such file" in text or "No files found" in text else None
+    return None if match is None else match[0]
 
 
 def _wrong_usage(error: BaseException) -> bool:

@@ -20,8 +20,8 @@ NULL = "·"
 
 def terminal_width() -> int | None:
     """The terminal's width in columns, or None if the output goes elsewhere and is not cut."""
-    known = sys.stdout.isatty() or bool(os.environ.get("COLUMNS"))
-    return shutil.get_terminal_size((100, 24)).columns if known else None
+    is_told = sys.stdout.isatty() or bool(os.environ.get("COLUMNS"))
+    return shutil.get_terminal_size((100, 24)).columns if is_told else None
 
 
 def render(
@@ -79,9 +79,9 @@ def cell(value: Any) -> str:
 
 
 def _numeric(values: Sequence[Any]) -> bool:
-    known = [v for v in values if v is not None]
-    return bool(known) and all(
-        isinstance(v, int | float) and not isinstance(v, bool) for v in known
+    present = [v for v in values if v is not None]
+    return bool(present) and all(
+        isinstance(v, int | float) and not isinstance(v, bool) for v in present
     )
 
 

@@ -2,7 +2,8 @@
 
 import re
 import shutil
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,6 +17,7 @@ from safetensors.numpy import load_file, save_file
 
 from tercet.flows.pipeline.step import Step
 from tercet.flows.recipe.names import Made
+from tercet.flows.results.queries import connect, read_warnings
 from tercet.flows.running import runner
 from tercet.flows.running.arguments import RunArguments
 from tercet.flows.running.processes import Ended
@@ -85,6 +87,19 @@ def arguments(tmp_path: Path) -> RunArguments:
     }
     (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(recipe))
     return RunArguments(str(tmp_path / "recipe.yaml"), str(tmp_path / "store"), until="ingest")
+
+
+def test_a_key_without_effect_is_a_warning_of_the_run_whatever_it_reuses(
+    arguments: RunArguments,
+) -> None:
+    for overrides in ((), ("select.rank_max=3",)):
+        plan = prepare(replace(arguments, overrides=overrides))
+        with open_run(plan) as handle:
+            run_steps(handle)
+    with closing(connect(open_store(arguments.store), handle.run_id)) as connection:
+        rows = read_warnings(connection)
+    notes = [row for row in rows if row["step"] == "recipe"]
+    assert [(row["kind"], row["key"]) for row in notes] == [("no_effect", "select.rank_max")]
 
 
 def test_a_run_says_that_it_waits_for_a_collection(arguments: RunArguments) -> None:

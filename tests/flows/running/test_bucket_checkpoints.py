@@ -12,7 +12,7 @@ from faulty_server import until
 from language_model_run import train
 from training_run import same_weights, without_rate
 
-from tercet.flows.running.kept_checkpoints import kept_in_bucket
+from tercet.flows.running.bucket_checkpoints import kept_in_bucket
 from tercet.storage.artifacts import open_artifact
 from tercet.storage.store import open_store
 
@@ -23,16 +23,16 @@ CHILD = """
 import sys, time
 sys.path.insert(0, sys.argv[1])
 from language_model_run import train
-from tercet.flows.running import kept_checkpoints
+from tercet.flows.running import bucket_checkpoints
 from tercet.storage.artifacts import open_artifact
 from tercet.storage.store import open_store
-kept_checkpoints.SECONDS = 0.2
+bucket_checkpoints.SECONDS = 0.2
 artifact = open_artifact(open_store(sys.argv[2]), "train", "aaaa")
 def waits(done, total, unit):
     # Until it is killed: it gets no further, however late that is.
     if done >= 12:
         time.sleep(3600)
-with kept_checkpoints.kept_in_bucket(artifact, print):
+with bucket_checkpoints.kept_in_bucket(artifact, print):
     train("causal", artifact.scratch() / "part-00000" / "checkpoints", checkpoint_steps=2,
           progress=waits)
 """

@@ -9,8 +9,8 @@ from failures import fails
 from toy_steps import toy_order, toy_parts
 
 from tercet.flows.recipe.names import Weights
-from tercet.flows.running import elsewhere
-from tercet.flows.running.elsewhere import Sent, arrived, making, sent
+from tercet.flows.running import other_machines
+from tercet.flows.running.other_machines import Sent, arrived, making, sent
 from tercet.storage.fingerprint import tree_digest
 from tercet.storage.runs import start_run
 from tercet.storage.store import open_store
@@ -57,8 +57,8 @@ def test_the_build_of_a_library_is_no_difference(
     order: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here = sent(order, "cpu")
-    version = elsewhere.metadata.version
-    monkeypatch.setattr(elsewhere.metadata, "version", lambda name: version(name) + "+cu999")
+    version = other_machines.metadata.version
+    monkeypatch.setattr(other_machines.metadata, "version", lambda name: version(name) + "+cu999")
     assert arrived(here).step == order.step
 
 
