@@ -47,6 +47,9 @@ class Listed:
             for folder in ("locks", top) if top == "runs" else (top,):
                 if folder not in self._paths:
                     self._paths[folder] = sorted(set(self._list(folder)))
+                    if folder == "runs":
+                        # A run that began meanwhile is listed, so its lock must be too.
+                        self._paths["locks"] = sorted({*self._paths["locks"], *self._list("locks")})
         if top != "artifacts" or not self.skipped:
             return True
         if len(rest) > 2:

@@ -4,6 +4,7 @@ import re
 import shutil
 import traceback
 import uuid
+from contextlib import ExitStack
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -237,6 +238,24 @@ def test_a_run_on_another_machine_is_seen(store: Store, tmp_path: Path) -> None:
     with locks.hold(store, f"run-{run}"):
         assert [one["state"] for one in runs.list_runs(elsewhere)] == ["running"]
     assert [one["state"] for one in runs.list_runs(elsewhere)] == ["crashed"]
+
+
+@IN_A_BUCKET
+def test_a_run_that_begins_while_runs_are_listed_is_going(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elsewhere = Store(store.location, tmp_path, store.objects)
+    page, begun = s3_bucket.Bucket.page, ExitStack()
+
+    def begin_before(bucket: s3_bucket.Bucket, folder: str, after: str) -> object:
+        if folder == "runs":
+            run = runs.start_run(elsewhere, "tiny", {}, {})
+            begun.enter_context(locks.hold(elsewhere, f"run-{run}"))
+        return page(bucket, folder, after)
+
+    monkeypatch.setattr(s3_bucket.Bucket, "page", begin_before)
+    with begun:
+        assert [run["state"] for run in runs.list_runs(store)] == ["running"]
 
 
 def copied_runs(store: Store, count: int) -> list[str]:
