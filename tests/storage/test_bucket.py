@@ -1,5 +1,6 @@
 """A store in a bucket: what fails on the way, what a server must keep, how often it is asked."""
 
+import os
 import re
 import shutil
 import traceback
@@ -302,6 +303,26 @@ def test_what_others_change_is_seen_whatever_was_read_before(store: Store, tmp_p
     seen = {run["run_id"]: run["state"] for run in runs.list_runs(store)}
     assert removed not in seen
     assert (seen[killed], seen[ended], seen[begun]) == ("failed", "interrupted", "done")
+
+
+@IN_A_BUCKET
+def test_a_spoilt_copy_of_a_record_is_fetched_again(
+    store: Store, bucket: s3_server.Proxy
+) -> None:
+    copied_runs(store, 1)
+    expected = runs.list_runs(store)
+    (end,) = (store.work / "cache" / "objects").glob("runs/*/end.json*")
+    whole = end.read_bytes()
+    for spoilt in (b"", whole[:-9], whole.replace(b"done", b"gone")):
+        end.write_bytes(spoilt)
+        assert runs.list_runs(store) == expected
+        assert end.read_bytes() == whole
+    # Those that are used stay longest.
+    os.utime(end, (0, 0))
+    bucket.counted()
+    assert runs.list_runs(store) == expected
+    assert end.stat().st_mtime > 0
+    assert all("list-type" in path for _, path in bucket.counted())
 
 
 @IN_A_BUCKET
