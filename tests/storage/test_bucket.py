@@ -306,9 +306,7 @@ def test_what_others_change_is_seen_whatever_was_read_before(store: Store, tmp_p
 
 
 @IN_A_BUCKET
-def test_a_spoilt_copy_of_a_record_is_fetched_again(
-    store: Store, bucket: s3_server.Proxy
-) -> None:
+def test_a_spoilt_copy_of_a_record_is_fetched_again(store: Store, bucket: s3_server.Proxy) -> None:
     copied_runs(store, 1)
     expected = runs.list_runs(store)
     (end,) = (store.work / "cache" / "objects").glob("runs/*/end.json*")
