@@ -5,6 +5,7 @@ object's content. So of thousands of records only those are fetched that are new
 """
 
 import hashlib
+import os
 import threading
 from bisect import bisect_left
 from collections.abc import Iterator
@@ -21,6 +22,8 @@ from tercet.storage.objects import Stat
 _FOLDERS = {"locks", "runs", "artifacts", "schemas", "tags", "rounds"}
 # Folders of an artifact that may hold thousands of objects, and a name that follows them all.
 _LARGE, _BEHIND = ("_parts", "data", "files"), "files0"
+# Of a copy the first bytes are a digest of the others.
+_DIGEST_BYTES = 32
 
 
 @dataclass
@@ -47,6 +50,9 @@ class Listed:
             for folder in ("locks", top) if top == "runs" else (top,):
                 if folder not in self._paths:
                     self._paths[folder] = sorted(set(self._list(folder)))
+                    if folder == "runs":
+                        # A run that began meanwhile is listed, so its lock must be too.
+                        self._paths["locks"] = sorted({*self._paths["locks"], *self._list("locks")})
         if top != "artifacts" or not self.skipped:
             return True
         if len(rest) > 2:
@@ -76,15 +82,20 @@ class Listed:
         listed = self.objects.get(path)
         if listed is None:
             raise FileNotFoundError(path)
-        with suppress(FileNotFoundError):
-            data = (copies / _copy_of(path, listed.tag)).read_bytes()
-            if len(data) == listed.bytes:
-                return data
-        data, meta = self.bucket.read(path)
-        # On a full or read-only disk there is only no copy.
+        # On a full, read-only or unreadable disk there is only no copy.
         with suppress(OSError):
-            copy = _copy_of(path, str(meta["e_tag"]))
-            fetched(copies, copy, partial(_write, data))
+            copy = copies / _copy_of(path, listed.tag)
+            held = copy.read_bytes()
+            data = held[_DIGEST_BYTES:]
+            if held[:_DIGEST_BYTES] == hashlib.sha256(data).digest():
+                with suppress(OSError):
+                    # The time of last use: the cache loses the oldest copies.
+                    os.utime(copy)
+                return data
+            copy.unlink()
+        data, meta = self.bucket.read(path)
+        with suppress(OSError):
+            fetched(copies, _copy_of(path, str(meta["e_tag"])), partial(_write, data))
         return data
 
     def _list(self, folder: str) -> Iterator[str]:
@@ -109,7 +120,7 @@ class Listed:
 
 
 def _write(data: bytes, aside: Path) -> None:
-    aside.write_bytes(data)
+    aside.write_bytes(hashlib.sha256(data).digest() + data)
 
 
 def _copy_of(path: str, tag: str) -> str:

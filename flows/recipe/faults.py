@@ -286,15 +286,22 @@ _KINDS: Mapping[str, ErrorKind] = {
 }
 
 
-def without(content: Any, place: Place) -> None:
-    """Takes the key at this place out, or the nearest above it; of a list, all of it."""
+def without(content: Any, places: Iterable[Place]) -> None:
+    """Takes the keys at these places out, or the nearest above each; of a list, all of it."""
+    # All are looked up first: without a key, its place would mean the key above it.
+    for holder, key in [_holder(content, place) for place in places]:
+        holder.pop(key, None)
+
+
+def _holder(content: Any, place: Place) -> tuple[Any, str | int]:
+    """The mapping that holds the key at this place, or the nearest above it; and the key."""
     holder, key, target = content, place[0] if place else "", content
     for part in place:
         if isinstance(target, dict) and part in target:
             holder, key, target = target, part, target[part]
         elif isinstance(target, list) and isinstance(part, int) and part < len(target):
             target = target[part]
-    holder.pop(key, None)
+    return holder, key
 
 
 def kind_of_fault(fault: ErrorDetails) -> ErrorKind:

@@ -173,8 +173,7 @@ def _rest(
     None where a key that is needed is among them.
     """
     rest = deepcopy(dict(content))
-    for place in places:
-        without(rest, place)
+    without(rest, places)
     try:
         recipe = Recipe.model_validate(rest)
     except ValidationError:

@@ -28,7 +28,7 @@ from tercet.models.text.shingles import (
 )
 from tercet.models.text.words import count_words
 from tercet.tasks.corpus import near_duplicates, questions
-from tercet.tasks.corpus.shared_keys import Flags, Places, SharedKeys
+from tercet.tasks.corpus.shared_keys import Flags, Places, SharedKeys, append
 from tercet.tasks.corpus.sources.corpora import CorpusConfig, Document, Fault, IngestConfig
 from tercet.tasks.corpus.sources.registry import reader_of
 from tercet.tasks.rejects import Rejects
@@ -138,7 +138,7 @@ class _Batch:
         owner = np.array(places, dtype=np.int32)
         paragraphs = np.cumsum(begins(owner, table["paragraph"].to_numpy()), dtype=np.int32)
         shingles, rows = shingles_of_words(hashes, counted, paragraphs)
-        hashes.tofile(files.words)
+        append(files.words, hashes)
         gathered.words.append((counted.astype(np.int32), paragraphs))
         gathered.document_ids.append(seeding.text_ids(bodies))
         gathered.corpus_of_document.append(np.array(corpora, dtype=np.int32))

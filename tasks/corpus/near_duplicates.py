@@ -34,7 +34,7 @@ import numpy.typing as npt
 from tercet.models import seeding
 from tercet.models.runs import begins, distinct, pieces, ranges
 from tercet.models.seeding import Ids
-from tercet.tasks.corpus.shared_keys import Flags, Places, SharedKeys
+from tercet.tasks.corpus.shared_keys import Flags, Places, SharedKeys, append
 
 Index: TypeAlias = npt.NDArray[np.int32]
 
@@ -68,7 +68,7 @@ class Writer:
         row = np.repeat(np.arange(len(counts)), counts)
         once = distinct(row, hashes)
         words, sizes = hashes[once], np.bincount(row[once], minlength=len(counts)).astype(np.int64)
-        words.tofile(self._words)
+        append(self._words, words)
         keys, rows = _keys(words, sizes)
         self._parts.add(keys, rows + self._rows)
         self._counts.append(sizes)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, BinaryIO, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,11 @@ Group: TypeAlias = tuple[Ids, Places, Flags]
 
 _BITS = 6  # of a key name its file; one file at a time is in memory
 _ENTRY = np.dtype([("key", np.uint64), ("row", np.uint32), ("near", np.bool_)])
+
+
+def append(target: BinaryIO, values: npt.NDArray[Any]) -> None:
+    """Writes the values. NumPy's own `tofile` loses them silently on a full disk."""
+    target.write(values.tobytes())
 
 
 class SharedKeys:
@@ -38,7 +43,7 @@ class SharedKeys:
         ends = np.searchsorted(file[order], np.arange(len(self._paths) + 1))
         for number, path in enumerate(self._paths):
             with path.open("ab") as target:
-                entries[order[ends[number] : ends[number + 1]]].tofile(target)
+                append(target, entries[order[ends[number] : ends[number + 1]]])
 
     def close(self) -> None:
         """Sorts the entries, and leaves out keys of a single one."""
@@ -46,7 +51,9 @@ class SharedKeys:
             entries = np.fromfile(path, dtype=_ENTRY)
             entries = entries[np.argsort(entries["key"])]
             entries = entries[repeats(entries["key"])]
-            entries[np.lexsort((entries["row"], entries["key"]))].tofile(path)
+            ordered = entries[np.lexsort((entries["row"], entries["key"]))]
+            with path.open("wb") as target:
+                append(target, ordered)
 
     def __iter__(self) -> Iterator[Group]:
         """(keys, rows, near) in ascending order of keys and rows, by file, of at least one entry.

@@ -580,7 +580,9 @@ def _keep_false_texts(db: Any) -> None:
         FROM (FROM judged WHERE false_text
             QUALIFY row_number() OVER (PARTITION BY sentence_id, text_id ORDER BY candidate_id) = 1)
             f
-        JOIN pairs p ON p.sentence_id = f.sentence_id AND p.rank = 1
+        JOIN (FROM pairs WHERE rank = 1 QUALIFY row_number() OVER (
+                PARTITION BY sentence_id ORDER BY positive_id NULLS FIRST) = 1)
+            p ON p.sentence_id = f.sentence_id
         JOIN judged n ON n.candidate_id = p.negative_id
         WHERE f.text_id <> f.sentence_id AND NOT EXISTS (FROM ranked r
             WHERE r.sentence_id = f.sentence_id AND r.text_id = f.text_id)"""

@@ -1,9 +1,11 @@
 """A store in a bucket: what fails on the way, what a server must keep, how often it is asked."""
 
+import os
 import re
 import shutil
 import traceback
 import uuid
+from contextlib import ExitStack
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -239,6 +241,24 @@ def test_a_run_on_another_machine_is_seen(store: Store, tmp_path: Path) -> None:
     assert [one["state"] for one in runs.list_runs(elsewhere)] == ["crashed"]
 
 
+@IN_A_BUCKET
+def test_a_run_that_begins_while_runs_are_listed_is_going(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elsewhere = Store(store.location, tmp_path, store.objects)
+    page, begun = s3_bucket.Bucket.page, ExitStack()
+
+    def begin_before(bucket: s3_bucket.Bucket, folder: str, after: str) -> object:
+        if folder == "runs":
+            run = runs.start_run(elsewhere, "tiny", {}, {})
+            begun.enter_context(locks.hold(elsewhere, f"run-{run}"))
+        return page(bucket, folder, after)
+
+    monkeypatch.setattr(s3_bucket.Bucket, "page", begin_before)
+    with begun:
+        assert [run["state"] for run in runs.list_runs(store)] == ["running"]
+
+
 def copied_runs(store: Store, count: int) -> list[str]:
     """So many runs that have ended, with the same step, and as many that were killed."""
     entry = {"version": "aaaa", "stage": "extract", "state": "made", "seconds": 1.0}
@@ -283,6 +303,24 @@ def test_what_others_change_is_seen_whatever_was_read_before(store: Store, tmp_p
     seen = {run["run_id"]: run["state"] for run in runs.list_runs(store)}
     assert removed not in seen
     assert (seen[killed], seen[ended], seen[begun]) == ("failed", "interrupted", "done")
+
+
+@IN_A_BUCKET
+def test_a_spoilt_copy_of_a_record_is_fetched_again(store: Store, bucket: s3_server.Proxy) -> None:
+    copied_runs(store, 1)
+    expected = runs.list_runs(store)
+    (end,) = (store.work / "cache" / "objects").glob("runs/*/end.json*")
+    whole = end.read_bytes()
+    for spoilt in (b"", whole[:-9], whole.replace(b"done", b"gone")):
+        end.write_bytes(spoilt)
+        assert runs.list_runs(store) == expected
+        assert end.read_bytes() == whole
+    # Those that are used stay longest.
+    os.utime(end, (0, 0))
+    bucket.counted()
+    assert runs.list_runs(store) == expected
+    assert end.stat().st_mtime > 0
+    assert all("list-type" in path for _, path in bucket.counted())
 
 
 @IN_A_BUCKET

@@ -173,6 +173,18 @@ def test_all_faults_are_told_with_their_lines(tmp_path: Path) -> None:
     assert all(name in str(error.value) for name in ("'name'", "'nam'", "select.rank_max"))
 
 
+def test_several_faults_of_one_value_hide_none_beside_it(tmp_path: Path) -> None:
+    path = tmp_path / "r.yaml"
+    path.write_text(
+        "name: n\nbackbone: a/b\ncorpora: [{name: f, source: pydocs}]\nevaluator: {model: a/b}\n"
+        "synthesise:\n  cutoff:\nselect:\n  similarity: lexical\n"
+        "  negative_max: {quantil: 0.5}\ntrain: {}\n"
+    )
+    with fails("bad_value") as error:
+        recipe_file.load(str(path))
+    assert {line.split(":")[1] for line in str(error.value).splitlines()} == {"8", "9"}
+
+
 @pytest.mark.parametrize(
     ("changes", "places"),
     [

@@ -1,5 +1,6 @@
 """Shingles, clusters and exclusion against slow literal references."""
 
+import errno
 import unicodedata
 from collections import Counter
 from pathlib import Path
@@ -66,6 +67,17 @@ def test_keys_that_rows_share_come_with_all_of_them_in_order(entries: list[Any])
     ]
     counts = Counter(key for key, _ in entries)
     assert listed == sorted(entry for entry in entries if counts[entry[0]] > 1)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a full device")
+def test_a_full_disk_loses_no_key_silently(tmp_path: Path) -> None:
+    written = SharedKeys(tmp_path / "keys")
+    for path in (tmp_path / "keys").iterdir():
+        path.unlink()
+        path.symlink_to("/dev/full")
+    with pytest.raises(OSError, match="No space left") as error:
+        written.add(np.arange(3, dtype=np.uint64), np.arange(3))
+    assert error.value.errno == errno.ENOSPC
 
 
 def numbered(

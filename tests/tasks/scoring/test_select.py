@@ -160,6 +160,19 @@ def test_a_text_that_is_its_own_positive_has_no_similarity_to_the_negative(tmp_p
     assert result.acceptance["rewrite"]["used"] == 1
 
 
+def test_a_text_stands_with_itself_once_beside_positives_of_several_anchors(
+    tmp_path: Path,
+) -> None:
+    rows: list[Row] = [p("rewrite", "kept", 0.95), p("rewrite", "answer", 0.95)]
+    rows += [p("precede", "between", 0.8), n("swap", "denied", 0.5)]
+    result = selected(tmp_path, rows, **BOTH_ROLES, anchored={"answer": "Who asks?"})
+    assert result.texts() == [
+        ("Who asks?", "answer", "denied"),
+        ("between", "between", "denied"),
+        ("x", "kept", "denied"),
+    ]
+
+
 def test_both_roles_needs_pairing_by_role() -> None:
     with fails("conflict", "both_roles", "pairing"):
         SelectConfig(both_roles=True)
