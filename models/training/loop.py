@@ -9,7 +9,7 @@ import math
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
@@ -23,6 +23,7 @@ from tercet.errors import TercetError
 from tercet.models import seeding
 from tercet.models.machine import Precision, computed_in, keep_freed_memory
 from tercet.models.training import checkpoints
+from tercet.models.training.cpu import faster_on_cpu
 from tercet.models.training.phase import Hyperparameters, Optimizer, Schedule
 
 
@@ -209,7 +210,8 @@ def train(
             chooser.tidy()
 
     saved_at, saved_step = time.monotonic(), done
-    with _precision(network, setting.precision, device):
+    faster = faster_on_cpu(module) if device.type == "cpu" else nullcontext()
+    with faster, _precision(network, setting.precision, device):
         for number in range(done, total):
             draws = seeding.draws(step_seed, "step", np.array([number], dtype=np.uint64))
             torch.manual_seed(int(draws[0]))

@@ -109,7 +109,9 @@ class LengthGroups(EncoderInPieces):
         mask = features.get("attention_mask")
         if mask is None or mask.ndim != 2 or mask.device.type != "cpu":
             return {"sentence_embedding": self.vectors(features)}
-        return super().forward(features)
+        # An outer region keeps the weights' casts to bf16 from piece to piece.
+        with torch.autocast("cpu", enabled=False):
+            return super().forward(features)
 
 
 def cheapest(widths: Sequence[int]) -> list[int]:
