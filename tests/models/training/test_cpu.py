@@ -7,11 +7,20 @@ import torch
 from sentence_transformers import SentenceTransformer
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
-from transformers import BertConfig, BertModel
+from transformers import BertConfig, BertForMaskedLM, BertModel
 
 from tercet.models.encoders.encoder import load_encoder
 from tercet.models.training import cpu
 from tercet.models.training.cpu import dropout_mask, faster_on_cpu
+
+SIZES = {
+    "vocab_size": 50,
+    "hidden_size": 16,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "intermediate_size": 16,
+    "max_position_embeddings": 16,
+}
 
 
 def gradients(model: SentenceTransformer, texts: list[str]) -> dict[str, Tensor]:
@@ -143,11 +152,29 @@ def test_everything_is_as_before_at_the_end(
     assert encoder[0].auto_model.config._attn_implementation == "sdpa"
 
 
+def test_a_vocabulary_that_is_also_the_output_has_both_gradients(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(cpu, "_LARGE_VOCABULARY", 0)
+    torch.manual_seed(0)
+    model = BertForMaskedLM(BertConfig(**SIZES, hidden_dropout_prob=0.0)).double().eval()
+    ids = torch.randint(5, 50, (2, 8))
+
+    def gradient() -> Tensor:
+        model.zero_grad()
+        model(ids, labels=ids).loss.backward()
+        weight = model.get_input_embeddings().weight
+        assert weight is model.get_output_embeddings().weight
+        return weight.grad.clone()
+
+    plain = gradient()
+    with faster_on_cpu(model):
+        torch.testing.assert_close(gradient(), plain, rtol=1e-12, atol=1e-12)
+
+
 def test_a_decoder_stays_causal() -> None:
     torch.manual_seed(0)
-    numbers = {"vocab_size": 50, "hidden_size": 16, "num_hidden_layers": 1}
-    numbers |= {"num_attention_heads": 2, "intermediate_size": 16, "max_position_embeddings": 16}
-    model = BertModel(BertConfig(**numbers, is_decoder=True)).train()
+    model = BertModel(BertConfig(**SIZES, is_decoder=True)).train()
     ids = torch.randint(5, 50, (2, 8))
     changed = ids.clone()
     changed[:, 5:] = 7
