@@ -87,9 +87,10 @@ def _attention(
     grouped = key.shape[1] != query.shape[1]
     if causal or grouped or scaling is None or position_bias is not None or not 0 < dropout < 1:
         others |= {"position_bias": position_bias}
-        return sdpa_attention_forward(
+        plain: tuple[Tensor, None] = sdpa_attention_forward(
             module, query, key, value, attention_mask, dropout, scaling, **others
         )
+        return plain
     scores = (query * scaling) @ key.mT
     if attention_mask is not None:
         if attention_mask.dtype == torch.bool:
