@@ -1,4 +1,4 @@
-"""Formats times, sizes, figures and texts of others for people."""
+"""Formats times, sizes, figures and foreign texts for people."""
 
 import re
 import sys

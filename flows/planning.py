@@ -48,9 +48,9 @@ _CHARACTERS_A_TOKEN = 4.0
 class Estimate:
     """The estimated requests of one step.
 
-    requests: rows to ask about. answered: those whose answer is in the pool. prompt_tokens,
-    answer_tokens: of the others. known_length: false if the method has no earlier answers, so that
-    the maximum length of answers counts. sampled: prompts behind these figures.
+    requests: rows to ask about. answered: rows whose answer is in the pool. prompt_tokens,
+    answer_tokens: for the remaining rows. known_length: false if the method has no earlier answers,
+    so that the maximum length of answers counts. sampled: prompts behind these figures.
     seconds, money: None if no rate or price is known.
     """
 
@@ -96,7 +96,7 @@ def estimate(recipe: Recipe, order: PartOrder, pool: Pool) -> Estimate:
 def _sampled(order: PartOrder) -> tuple[list[Request], float]:
     """Some requests, spread evenly over the sampled parts, and the total number.
 
-    The other parts are assumed to have as many as the sampled ones.
+    Parts that were not sampled are assumed to have as many requests as the sampled parts.
     """
     sample: list[Request] = []
     count, every = 0, 1

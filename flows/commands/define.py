@@ -147,7 +147,7 @@ def _way(store: Store, artifact: Artifact, folder: Path, part: str) -> _Way:
 
 
 def _measurement(store: Store, artifact: Artifact, part: str) -> Artifact | None:
-    """What the step `define.PHASE` has last made of this encoder and part, if it ran."""
+    """The newest artifact of the step `define.PHASE` for this encoder and part, if it ran."""
     measured = []
     for other in all_artifacts(store):
         if other.step.startswith(f"{DEFINE.name}."):

@@ -212,8 +212,7 @@ def _in_store(model: str, store: str, run_ref: str | None) -> Path | None:
             raise BadInput("unfit_model", str(error)) from None
         return None
     folder = model_dir(artifact)
-    # A transformer without modules of its own, such as one that `pretrain` made, is pooled like a
-    # backbone.
+    # A transformer without modules (such as `pretrain` makes) is pooled like a backbone.
     if not any((folder / file).is_file() for file in ("modules.json", "config.json")):
         raise BadInput("unfit_model", f"{artifact.name} is no encoder: name another model.")
     return folder
@@ -307,7 +306,7 @@ def _shown(rows: Sequence[Mapping[str, Any]]) -> list[tuple[Name, str]]:
 
 
 def _legend(rows: Sequence[Mapping[str, Any]], models: Sequence[str], precision: str) -> list[str]:
-    """Footnotes: what the figures mean, which models they are of, and on which texts."""
+    """Footnotes: what the figures mean, of which models they are, and on which texts."""
     lines = [
         "Spearman, accuracy, F1, nDCG, MAP, AP, recall and MRR × 100, with their 95 % bootstrap "
         "intervals."

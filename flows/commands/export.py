@@ -41,7 +41,7 @@ from tercet.tasks.stage import BadInput
 
 SUFFIX = ".graphml"
 BEIR, SEARCH = "beir", "search"
-# Endings of files that an export never writes: a directory so named would pass for one.
+# Endings of files that an export never writes: a directory with such a name would pass for a file.
 FOREIGN = (".csv", ".json", ".jsonl", ".onnx", ".parquet", ".safetensors", ".tsv", ".zip")
 
 
@@ -250,7 +250,7 @@ def _beir(store: Store, target: Path, run_ref: str | None) -> None:
 
 
 def _search(store: Store, target: Path, run_ref: str | None, anyway: bool) -> None:
-    # It loads torch.
+    # This import loads torch.
     from tercet.flows.exports.search_folder import export_search
 
     check_free(target)
@@ -309,8 +309,8 @@ def _copy(
 
 
 def _copy_named(artifact: Artifact, source: Path, aside: Path, below: str = "") -> None:
-    """Copies the files that the artifact's record names, which were compared with it, and no
-    others: a link that somebody put beside them leads nowhere.
+    """Copies only the files that the artifact's record names, which were compared with it:
+    a link that somebody put beside them is not followed.
     """
     for record in artifact.records().values():
         for file in record["files"]:

@@ -50,8 +50,8 @@ def search_passages(
 ) -> None:
     """Prints the best passages with their ranks; csv and json give them whole, with scores.
 
-    query: None asks for one after the other, from a terminal or a pipe, a line each.
-    http: the port on which they are answered instead.
+    query: None reads queries from a terminal or a pipe, one per line.
+    http: the port on which to answer queries instead.
     Raises: as `open_passages`, `search` and `serve_search`, and BadInput for an unknown format.
     """
     if query is not None and not query.strip():

@@ -67,7 +67,7 @@ def find(search: Search, query: str, count: int) -> list[dict[str, Any]]:
 
 
 def best(scores: Any, count: int) -> Any:
-    """The places of the largest scores; of equal ones the first place comes first."""
+    """The places of the largest scores; among equal scores the earlier place comes first."""
     return np.argsort(-scores, kind="stable")[:count]
 
 

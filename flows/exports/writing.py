@@ -173,7 +173,7 @@ def _as_text(column: pa.Array) -> pa.Array:
 
 
 def _distinct(names: Sequence[str]) -> list[str]:
-    """The names, repeated ones numbered: a, a_1, a_2."""
+    """The names; repeated names are numbered: a, a_1, a_2."""
     distinct: list[str] = []
     for name in names:
         candidate, number = name, 0

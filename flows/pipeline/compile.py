@@ -71,7 +71,7 @@ NEGATIVES: dict[negatives.Source, str] = {
     "document_pairs": "negatives.document_pairs",
     "labelled": "negatives.labelled",
 }
-# What `evaluate` reads of the corpora's own, where the recipe has it.
+# Inputs of `evaluate` that are made from the corpora, and the steps that make them.
 _MEASURES = {
     **dict.fromkeys(("document_pairs", "questions"), ("ingest",)),
     **{name: (name,) for name in ("awareness", "halves", "labels")},
@@ -125,7 +125,7 @@ _ON_DEMAND = (
     *("guard.sentences", "guard.document_pairs", "guard.triplets", "guard.negatives"),
     *("fit_evaluator", EVALUATOR),
 )
-# What nothing reads is left out of a run.
+# A run leaves these steps out if no other step reads them.
 _UNREAD = (*STEPS, *NEGATIVES.values(), EVALUATOR)
 
 
@@ -150,7 +150,7 @@ def compile_steps(resolved: Resolved) -> tuple[Step, ...]:
 
 
 def steps_to_run(steps: Sequence[Step], target: str | None = None) -> tuple[Step, ...]:
-    """Those of a recipe's steps that `target` needs, by default all that are read.
+    """The recipe's steps that `target` needs, by default all steps that are read.
 
     Raises: BadInput for an unknown target.
     """
@@ -158,9 +158,9 @@ def steps_to_run(steps: Sequence[Step], target: str | None = None) -> tuple[Step
 
 
 def left_out(every: Sequence[Step], steps: Sequence[Step]) -> str | None:
-    """One line for those of a recipe's steps that a whole run leaves out; None if there are none.
+    """A line about the recipe's steps that a whole run leaves out; None if it leaves out none.
 
-    every: the recipe's steps. steps: those that the run makes.
+    every: the recipe's steps. steps: the steps that the run makes.
     """
     names = {step.name for step in steps}
     unread = [step.name for step in every if step.name not in names]
@@ -222,7 +222,7 @@ def model_steps(resolved: Resolved) -> list[Step]:
     return steps
 
 
-# What is searched, by which stage, and the step that makes it.
+# (table that is searched, the stage that searches it, the step that makes it)
 _SEARCHED = (
     ("labelled", guarding.LABELLED, "labelled"),
     ("sentences", guarding.SENTENCES, "ingest"),
@@ -300,7 +300,7 @@ def corpus_steps(resolved: Resolved) -> list[Step]:
             models = {} if backbone is None else {"tokenizer": backbone.model}
             documents = {"documents": ("ingest",)}
             steps.append(Step("passages", passages.STAGE, cut, documents, models))
-    # Nothing of theirs reaches the others.
+    # Corpora to pretrain on have a step of their own, so that no other step reads them.
     if corpora := [corpus for corpus in recipe.corpora if corpus.role == "pretrain"]:
         pretraining = compiled(
             recipe.ingest, corpora=corpora, role="pretrain", dev=PRETRAIN_DEV, test=0.0
@@ -330,7 +330,7 @@ def scoring_steps(resolved: Resolved) -> list[Step]:
         slots = config.models() if hasattr(config, "models") else ()
         models = {slot: resolved.models["score", name, slot].model for slot in slots}
         if "passage_vectors" in scorer.reads:
-            # What searches among them is encoded as they are.
+            # A scorer that searches passages encodes its texts as the passages are encoded.
             (vector_step,) = evaluator_vectors(recipe, resolved.evaluator)
             config, models = vector_step.config, {**vector_step.models}
         steps.append(Step(f"score.{name}", scorer.stage, config, inputs, models))
@@ -340,7 +340,7 @@ def scoring_steps(resolved: Resolved) -> list[Step]:
 
 
 def _select_step(resolved: Resolved) -> Step:
-    """The selection, which reads only the scorers that it uses; adding others changes nothing."""
+    """The selection. It reads only the scorers that it uses, so further scorers change nothing."""
     recipe = resolved.recipe
     scorer_of: dict[str, str | None] = {}
     for measure in MEASURES:
@@ -401,7 +401,7 @@ def synthesis_steps(resolved: Resolved) -> list[Step]:
         config = compiled(settings, method=method, **facts)
         steps.append(Step(step, stage, config, inputs, models))
     texts = tuple(step.name for step in steps)
-    # Those that ask one model stand together, so that each is served once.
+    # Steps that ask one model stand together, so that each model is served once.
     names = [LLM, *recipe.generators]
     steps.sort(key=lambda step: names.index(writer(step) or LLM))
     read = {"generations": texts, "sentences": ("ingest",)}
@@ -506,7 +506,7 @@ def judgement_steps(recipe: Recipe) -> list[Step]:
 
 
 def cnn_seed(recipe: Recipe) -> int | None:
-    """Draws the untouched encoder's token_cnn, as `evaluate.base` does; what is trained has one."""
+    """The seed of the untouched encoder's token_cnn, as in `evaluate.base`; None without one."""
     pooling = recipe.evaluate.pooling
     return recipe.seed if pooling is not None and cnn_form(pooling) is not None else None
 
@@ -516,7 +516,7 @@ def encoder_vectors(
 ) -> list[Step]:
     """The step `passage_vectors.NAME` where there are passages: as `evaluate` makes vectors.
 
-    untouched: the encoder to which the rest of the weights belongs where `mix` is below 1.
+    untouched: the encoder that has the rest of the weight if `mix` is below 1.
     """
     measured = recipe.evaluate
     config = passage_vectors.PassageVectorsConfig(
@@ -531,10 +531,10 @@ def encoder_vectors(
 
 
 def evaluator_vectors(recipe: Recipe, evaluator: Model | None) -> list[Step]:
-    """The step `passage_vectors.evaluator` where there are both; made only if something reads it.
+    """The step `passage_vectors.evaluator` if there are passages and an evaluator.
 
-    As `embed` makes vectors, but that a passage is read as far as the model reads: `embed` may be
-    set to the length of sentences.
+    It is made only if a step reads it. Vectors are made as in `embed`, but a passage is read as far
+    as the model reads: `embed` may be set to the length of sentences.
     """
     if evaluator is None:
         return []
@@ -624,7 +624,7 @@ def training_steps(resolved: Resolved) -> list[Step]:
     inputs = {**measures, **_vectors_of(vectors, questions)}
     steps = [Step("evaluate.base", evaluate.STAGE, base, inputs, {"model": model}), *vectors]
     for seed in range(recipe.seed, recipe.seed + recipe.seeds):
-        # The first seed's steps are those of a one-seed recipe, so that these are reused.
+        # The first seed's steps equal the steps of a one-seed recipe, so that those are reused.
         model_seed = None if seed == recipe.seed else seed
         against: dict[tuple[str, str], Step] = {}
         for index, phase in enumerate(recipe.train.phases):
@@ -721,10 +721,10 @@ def _entries_step(
 def _define_steps(
     recipe: Recipe, against: Mapping[tuple[str, str], Step], seed: int, model_seed: int | None
 ) -> list[Step]:
-    """What held-out definitions find after each phase, and the entries that its encoder makes.
+    """Steps that rank entries for held-out definitions after each phase, and that make the entries.
 
-    against: by phase and part, the entries that the part was trained against. Those that a later
-    phase has made with this one's encoder are taken from there.
+    against: by phase and part, the entries that the part was trained against. If a later phase has
+    made entries with this phase's encoder, no step makes them again.
     """
     steps = []
     for (phase, part), entries in against.items():
@@ -854,7 +854,7 @@ def _config(recipe: Recipe, phase: PhaseConfig, seed: int | None) -> TrainConfig
         part.model_copy(update={"models": dict.fromkeys(read[part.name], "")})
         for part in phase.parts
     )
-    # As the texts' vectors are made, from which the evaluator's other cosines come.
+    # The teacher encodes texts as `embed` does, which makes the evaluator's other cosines.
     form = FormSettings(pooling=recipe.embed.pooling, prompt=recipe.embed.prompt)
     teachers = {name: form for name, of in read.items() if of.get(TEACHER) == "evaluator"}
     phase = phase.model_copy(update={"parts": parts})
@@ -892,11 +892,11 @@ def choice_inputs(recipe: Recipe, choose: CheckpointConfig | None) -> dict[str, 
 
 
 def _models_read(phase: PhaseConfig, part: PartConfig) -> dict[str, str]:
-    """The models that the part's loss reads, by its slots: those that the recipe names, and the
-    evaluator as teacher where words are repeated.
+    """The models that the part's loss reads, by slot: models that the recipe names, and the
+    evaluator as teacher if words are repeated.
 
-    What `select` stored is the evaluator's cosine of the plain anchor, and the teacher has to read
-    what the student reads (GCSE, figure 4).
+    `select` stored the evaluator's cosine of the plain anchor, but the teacher has to read what the
+    student reads (GCSE, figure 4).
     """
     reads_repeated = phase.word_repetition and part.rows.source == "triplets" and part.decays()
     return {**({TEACHER: "evaluator"} if reads_repeated else {}), **part.models}

@@ -20,10 +20,10 @@ from tercet.tasks.stage import BadInput
 UNKNOWN = "weights not fetched yet"
 # In the config of a step that keeps a version: which one.
 KEEP = "keep"
-# Files that are named of those that differ.
+# How many of the files that differ are named.
 _FILES = 4
 
-# What a stage's rows by id depend on, where its inputs only say which rows are made.
+# Components that decide each row of a stage by its id; the inputs only decide which rows are made.
 _RECALLED = ("stage", "config", "models", "externals", "code", "libraries")
 _ASKED = ("stage", "config", "models", "externals", "seed")
 
@@ -86,9 +86,10 @@ def recalled_key(components: Mapping[str, Any]) -> str:
 def closure(step: Step) -> dict[str, str]:
     """The digest of each module whose code enters the step's version.
 
-    These are the modules of its stage's function and of what its config chooses, and all of ours
-    that they import; of what an installed package adds, all of that package's too. What a chosen
-    method or loss declares has a digest of its own, since the module that lists them has none.
+    These are the modules of the stage's function and of the methods or losses that its config
+    chooses, and all modules of Tercet that they import; for an addition of an installed package,
+    all modules of that package too. The declaration of a chosen method or loss has a digest of its
+    own, since the module that lists declarations has none.
     """
     roots, within = {step.stage.run.__module__}, {"tercet.tasks", "tercet.models"}
     declarations: dict[str, str] = {}
@@ -177,9 +178,9 @@ def kept_artifact(store: Store, step: str, ref: str) -> Artifact:
 
 
 def tagged(steps: Sequence[Step], store: Store) -> dict[str, str]:
-    """What the tags that these steps read stand for: STEP@VERSION by name, or a run.
+    """By tag that these steps read: the STEP@VERSION or the run that it stands for.
 
-    And the versions that they name without a tag, which nothing else may hold.
+    Versions that steps name without a tag are included, since nothing else may hold them.
     """
     names = {m.name for step in steps for m in step.models.values() if isinstance(m, Tagged)}
     artifacts = {name: tagged_model(store, name) for name in sorted(names)}
@@ -270,7 +271,7 @@ def _fingerprint(
 
 
 def _kept(step: Step, keep: Mapping[str, str], versions: Mapping[str, Any]) -> Fingerprint:
-    """Its rows are those of the version that is kept; its inputs are what that is compared with."""
+    """The fingerprint of a step that keeps the rows of an older version."""
     components = {
         "stage": step.stage.name,
         "config": dict(keep),

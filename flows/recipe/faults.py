@@ -19,7 +19,7 @@ from tercet.tasks.stage import BadInput
 Place: TypeAlias = tuple[str | int, ...]
 
 
-# Kinds of faults that say how a key stands to the others.
+# Kinds of faults about a key in relation to other keys.
 _OF_OTHERS = ("conflict", "missing_key", "no_effect", "no_rows")
 
 
@@ -33,9 +33,9 @@ class Misplaced(InvalidSetting):
         self.others: Sequence[Misplaced] = ()
 
     def stands_beside(self, places: Sequence[Place]) -> bool:
-        """Whether it is a fault however the keys at these places are mended.
+        """Whether this stays a fault however the keys at these places are mended.
 
-        What is lacking or does not fit may be meant by them.
+        A mended key may supply what a fault of `_OF_OTHERS` misses.
         """
         if not places:
             return True
@@ -51,7 +51,7 @@ class Idle(Misplaced):
 
 
 class Faults:
-    """What is wrong with a recipe, collected so that all of it is told together."""
+    """The faults of a recipe, collected so that all are reported together."""
 
     def __init__(self) -> None:
         self.errors: list[Misplaced] = []
@@ -71,7 +71,7 @@ class Faults:
             self.add([fault])
 
     def refuse(self) -> None:
-        """Raises Misplaced where there are errors: the first, with the others and the notes."""
+        """Raises Misplaced if there are errors: the first, which holds the rest and the notes."""
         if self.errors:
             first, *others = self.errors
             first.others = [*others, *self.notes]
@@ -79,9 +79,9 @@ class Faults:
 
 
 class FaultyRecipe(BadInput):
-    """What is wrong with a recipe, a line for each fault.
+    """The faults of a recipe, one per line.
 
-    recipe: if its keys and values are valid, so that its corpora can be looked at too.
+    recipe: None unless its keys and values are valid, so that its corpora can be checked too.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class Source:
     typed: Mapping[str, str]
 
     def lines(self, faults: Iterable[tuple[ErrorDetails, Place]]) -> list[str]:
-        """The first fault of each key as one sentence: file, line, key, what is wrong."""
+        """The first fault of each key as one sentence: file, line, key and fault."""
         lines: dict[tuple[str, str], str] = {}
         for fault, place in faults:
             place = _as_written(place, self.content)
@@ -127,7 +127,7 @@ class Source:
         return [*lines.values()]
 
     def lines_of(self, faults: Iterable[Misplaced]) -> list[str]:
-        """The same for faults that have their places."""
+        """A sentence (file, line, key and fault) for each of these faults."""
         return self.lines([one for fault in faults for one in located(fault)[:1]])
 
     def warnings(self, notes: Iterable[Misplaced]) -> list[dict[str, Any]]:
@@ -145,7 +145,7 @@ class Source:
 
 
 def _wrong(fault: ErrorDetails, location: Place, key: str) -> str:
-    """What is wrong with a key, in words."""
+    """The fault of a key, in words."""
     kind, value = fault["type"], fault.get("input")
     if kind == "extra_forbidden":
         near = nearest_key(json_schema(), location[-1])
@@ -242,10 +242,10 @@ def line_of(node: yaml.Node | None, location: Place) -> tuple[int | None, Place]
     return line, tuple(named)
 
 
-# What people call a model or a phase of theirs.
+# Names that a recipe may give to a model or a phase.
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
-# By pydantic's kinds of faults; those that are not named here it words well itself.
+# Wording by pydantic's kind of fault; for other kinds pydantic's own message is good.
 _WANTED = {
     **dict.fromkeys(("int_parsing", "int_type", "int_from_float"), "a whole number"),
     **dict.fromkeys(("float_parsing", "float_type"), "a number"),
@@ -264,7 +264,7 @@ _WANTED = {
 }
 _DASHED = "letters, digits, dashes and underscores only"
 _DOTTED = "letters, digits, dots, dashes and underscores only"
-# What the patterns of a recipe's texts ask for.
+# What each pattern of a recipe's texts demands, in words.
 PATTERNS = {
     r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$": f"may hold {_DOTTED}, with no dot or dash at its beginning",
     r"^[A-Za-z0-9][A-Za-z0-9._-]*$": f"may hold {_DOTTED}, with a letter or a digit first",

@@ -1,6 +1,6 @@
 """A recipe fitted to another corpus: what the corpus's shape allows, and how it is measured.
 
-What is chosen becomes the recipe, which the run records: nothing is decided later or in silence.
+The choices become the recipe, which the run records: nothing is decided later or in silence.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,7 +33,7 @@ _UNSPACED_HALVES = 8
 RANDOM = "random"
 _PAIRS, _QUERIES, _TITLES = "document_pairs", "queries", ("title", "heading")
 
-# What stands in the place of natural pairs: rows, and how they are told.
+# Rows in place of natural pairs, by kind.
 _ROWS: Mapping[str, dict[str, Any]] = {
     "paragraphs": {"from": "pairs", "relation": "topic", "role": "domain", "one_per": "sentence"},
     "sentences": {"from": "anchors", "role": "domain", "positive": "half"},
@@ -56,8 +56,8 @@ def fitted(
 ) -> tuple[dict[str, Any], str]:
     """The recipe's content for this corpus, and one line that says what was chosen and why.
 
-    The corpus takes the place of those of role domain; general and labelled ones stay.
-    limit: rows that are read at most, if the command says so.
+    The corpus takes the place of the corpora of role domain; general and labelled corpora stay.
+    limit: the most rows to read; None: all.
     """
     content = {key: value for key, value in base.items() if key != "description"}
     corpora = base.get("corpora") or []
@@ -95,7 +95,7 @@ def fitted(
 
 
 def _in_english(content: dict[str, Any]) -> str:
-    """Keeps rules to the corpora of role general, if there are any. Returns what is to be said."""
+    """Keeps rules to the corpora of role general, if there are any. Returns a sentence."""
     methods = dict(content.get("synthesise") or {})
     rules = [name for name in methods if name in RULE_NAMES and name not in (*SURROUNDINGS, RANDOM)]
     if not rules:
@@ -199,9 +199,9 @@ def _source(part: Mapping[str, Any]) -> Any:
 
 
 def _fit_queries(content: dict[str, Any], described: Description, kind: str) -> str:
-    """Trains on the queries that the corpus has; what they are, as `_HOW` tells it.
+    """Trains on the queries that the corpus has; returns the key of `_HOW` that describes them.
 
-    kind: of its rows, where it has neither titles nor pairs.
+    kind: the kind of its rows if it has neither titles nor pairs.
     """
     if not described.titled:
         methods = {k: v for k, v in content["synthesise"].items() if k not in _TITLES}
@@ -260,7 +260,7 @@ def _without_pairs(content: dict[str, Any], kind: str) -> None:
     domain, *others = content["corpora"]
     sample = content.get("sample") or {}
     if others and "rows" in sample:
-        # The others keep the anchors that they had when each corpus gave as many.
+        # The other corpora keep the number of anchors that equal shares gave them.
         content["corpora"] = [{**domain, "share": _SHARE}, *others]
         each = sample["rows"] / (1 + len(others))
         content["sample"] = {**sample, "rows": round(each * (_SHARE + len(others)))}
@@ -275,7 +275,7 @@ def _without_pairs(content: dict[str, Any], kind: str) -> None:
 
 
 def _said(described: Description, how: str, evaluate: Mapping[str, Any]) -> str:
-    """What was chosen and why, in one line. evaluate: as the fitted recipe has it."""
+    """A line about the choices and their reasons. evaluate: the fitted recipe's `evaluate`."""
     source = f"{described.counted} of "
     if described.pair is not None:
         source += f"pairs ({' and '.join(map(repr, described.pair))})"

@@ -8,7 +8,7 @@ from typing import Any
 
 from tercet.tasks.stage import BadInput
 
-# As the services write them that give them out.
+# Tokens in the form that the issuing services write.
 TOKENS = (
     r"\b(?:hf_[A-Za-z0-9]{16,}|sk-[A-Za-z0-9_-]{16,}|gh[pousr]_[A-Za-z0-9]{20,}"
     r"|github_pat_\w{20,}|glpat-[\w-]{20,}|xox[a-z]-[\w-]{10,}|AIza[\w-]{35}"
@@ -23,7 +23,7 @@ WORDS = r"(?:api[_-]?key|token|password|passwd|secret|authorization)"
 # In the query of an address, and in a header.
 GIVEN = rf"([?&](?:[\w-]*[_-])?(?i:{WORDS}|key|sig|signature)=)[^&#\s'\"`<>]+"
 BEARER = r"(\b(?i:Bearer)\s+)[\w.~+/=-]{8,}"
-# A value whose key says so; a token may be one of a tokenizer.
+# A secret by the name of its key. `token` is left out, since it may be a tokenizer's.
 _SET = r"(?:[^=]*[._-])?(?i:api[_-]?key|password|passwd|secret|authorization)=\s*[^\s]"
 # A page is no worse without them, but a recipe may name the Slovak half of a corpus
 # (cs-sk-opensubtitles2018), or bearer securities.
@@ -50,7 +50,7 @@ def refuse_secrets(where: str, value: Any) -> None:
 
 
 def _texts(key: str, value: Any) -> Iterator[str]:
-    """The texts of a value, those behind a key as `KEY=VALUE`."""
+    """The texts in a value; a text below a key is written as `KEY=VALUE`."""
     if isinstance(value, str):
         yield f"{key}={value}" if key else value
     elif isinstance(value, dict):
@@ -82,7 +82,7 @@ def public(text: str) -> str:
 
 
 def public_values(value: Any) -> Any:
-    """The same for all texts of a JSON value; values whose key names a secret are removed."""
+    """A JSON value with `public` applied to its texts, and without values of secret keys."""
     if isinstance(value, str):
         return public_path(value)
     if isinstance(value, Mapping):

@@ -49,7 +49,7 @@ COMMENTS: Mapping[str, str] = {
     "run": "How the run is executed. Nothing here changes a result.",
 }
 
-# What a recipe for a search says instead.
+# Comments of a recipe for a search, in place of those in COMMENTS.
 SEARCH_COMMENTS: Mapping[str, str] = {
     "ingest": (
         "Sentences outside these bounds, in words, are rejected. test and dev are the shares of "
@@ -109,8 +109,8 @@ def recipe_text(
 ) -> str:
     """The file's text: the heading, then key after key with its comment.
 
-    comments: by key. more: by key, what its comment says besides. hints: by key, lines that can be
-    uncommented as they stand; those of keys that the recipe lacks stand at its end, whole.
+    comments: by key. more: by key, an addition to its comment. hints: by key, lines to uncomment;
+    lines of keys that the recipe lacks stand at its end, with the key.
     """
     blocks = [comment(heading)]
     for key, value in content.items():
@@ -138,7 +138,7 @@ def as_yaml(value: Mapping[str, Any]) -> str:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Indents lists, those of the top-level keys too."""
+    """Indents all lists, also below top-level keys."""
 
     def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
         super().increase_indent(flow, False)

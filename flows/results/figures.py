@@ -68,12 +68,12 @@ class Figure:
 
     @property
     def name(self) -> str:
-        """Its name for people, with a mark if it is transductive."""
+        """The figure's name for people, with a mark if it is transductive."""
         return self.unmarked + (metric_names.TRANSDUCTIVE if self.transductive else "")
 
     @property
     def unmarked(self) -> str:
-        """Its name for people."""
+        """The figure's name for people, without the mark."""
         task = self.metric.task.replace("_", " ")
         if self.metric.suite in ("awareness", "pairs", "fact_order"):
             task = f"{self.metric.suite.replace('_', ' ')} {task}"
@@ -188,7 +188,7 @@ def as_table(figures: Iterable[Figure]) -> pa.Table:
 
 
 def of_tasks(figures: Iterable[Figure]) -> list[Figure]:
-    """These figures without those on the geometry of the space."""
+    """These figures, without figures on the geometry of the space."""
     return [figure for figure in figures if not figure.metric.of_geometry]
 
 

@@ -67,7 +67,7 @@ def _half_rows(connection: duckdb.DuckDBPyConnection, recipe: Recipe) -> str | N
 
 
 def _pair_rows(connection: duckdb.DuckDBPyConnection, recipe: Recipe) -> str | None:
-    """The same for rows like document pairs."""
+    """The training rows that are like document pairs, as `_half_rows` describes them."""
     sources = {source for phase in recipe.train.phases for source in phase.sources()}
     # A table's column of titles is both the pairs' query and the title of the passages.
     titled = any((corpus.query or "").lower() == "title" for corpus in recipe.unlabelled)

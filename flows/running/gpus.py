@@ -35,7 +35,7 @@ def cards() -> tuple[Card, ...]:
     listed = visible(os.environ.get(VISIBLE), _listed())
     if listed or VISIBLE in os.environ:
         return listed
-    # Of another maker, or there is no nvidia-smi.
+    # Cards of another maker than NVIDIA, or a machine without nvidia-smi.
     import torch
 
     return tuple(Card(str(number), str(number)) for number in range(torch.cuda.device_count()))
@@ -44,9 +44,9 @@ def cards() -> tuple[Card, ...]:
 def visible(setting: str | None, listed: Sequence[Sequence[Card]]) -> tuple[Card, ...]:
     """The cards of the machine that a process may use.
 
-    told: the value of `CUDA_VISIBLE_DEVICES`, None where it is not set: numbers, or UUIDs, whose
-    ends may be missing. As in CUDA, nothing counts from one on that does not exist.
-    listed: as from `parse_cards`; empty where it is not known.
+    setting: the value of `CUDA_VISIBLE_DEVICES`, None if it is not set: numbers, or UUIDs, whose
+    ends may be missing. As in CUDA, a card that does not exist ends the list.
+    listed: as from `parse_cards`; empty if unknown.
     """
     every = [card for of_gpu in listed for card in of_gpu]
     if setting is None:
@@ -64,7 +64,7 @@ def visible(setting: str | None, listed: Sequence[Sequence[Card]]) -> tuple[Card
 
 
 def parse_cards(text: str) -> list[list[Card]]:
-    """The cards in what `nvidia-smi -L` prints: of each itself, or what it is cut into."""
+    """The cards in the output of `nvidia-smi -L`; for a card that is cut, its slices."""
     gpus: list[list[Card]] = []
     for kind, uuid in _LINE.findall(text):
         if kind == "GPU":
@@ -76,7 +76,7 @@ def parse_cards(text: str) -> list[list[Card]]:
 
 
 def assign(cards: Sequence[Card], count: int) -> tuple[Card | None, ...]:
-    """The card of each of so many processes: one each, and in turn where there are too few."""
+    """A card for each of `count` processes; with too few cards, processes share them in turn."""
     return tuple(cards[place % len(cards)] if cards else None for place in range(count))
 
 

@@ -1,9 +1,9 @@
 """Connects a run's steps to the models that answer them, through the pool and the ceilings.
 
 A request whose answer is in the store is never sent again. The rest go to the recipe's endpoints,
-to a vLLM server of ours, or to a fitted generator in this process. The model is started for the
-first request that the pool cannot answer, and ended before the next one starts or another stage
-needs its memory.
+to a vLLM server of ours, or to a fitted generator in this process. A model is started for the first
+request that the pool cannot answer, and ended before the next model starts or another stage needs
+its memory.
 """
 
 import json
@@ -97,7 +97,7 @@ class LlmSession:
         return ask
 
     def warnings(self) -> Iterator[StageWarning]:
-        """What shows, since the last call, that one of the recipe's endpoints is not well."""
+        """Warnings, since the last call, about endpoints that are not well."""
         from tercet.models.llm.client.client import Client
 
         warnings, self._told = self._told, []
@@ -166,9 +166,9 @@ class LlmSession:
         who: Identity,
         turn: ExitStack,
     ) -> Iterator[Request]:
-        """The requests without an answer in the pool; answers to the others go to `recalled`.
+        """The requests without an answer in the pool; answers from the pool go to `recalled`.
 
-        Before the first of them this run takes a lock on the model and method, so that two
+        Before the first such request this run takes a lock on the model and method, so that two
         concurrent runs do not both pay for the same answers.
         """
         waited = False
@@ -361,10 +361,10 @@ def _recalled(request: Request, response: Response) -> Answer:
 
 
 def _sweep(store: Store) -> None:
-    """Removes the remains of killed runs' servers, except those still running."""
+    """Removes the remains of killed runs' servers, except servers that still run."""
     for folder in (store.work / "scratch").glob(f"{ENGINE}*"):
         if locks.is_held(store, f"run-{folder.name.removeprefix(ENGINE)}"):
-            # Perhaps in another container, where its processes have numbers of their own.
+            # The run may be in another container, whose process ids mean nothing here.
             continue
         try:
             pids = json.loads((folder / "vllm.json").read_text())

@@ -1,7 +1,7 @@
 """Parts made all over a Ray cluster, within which this process runs: the only import of Ray.
 
-Ray starts workers and says who has died; what is made, the store alone knows. A part that is sent
-again is therefore never made twice for those who read: its record stands once.
+Ray starts workers and says who has died; only the store knows which parts are made. Readers
+therefore never see a part twice, even if it was sent again: the store has one record of it.
 """
 
 import logging
@@ -37,9 +37,10 @@ GLANCE, BEAT, SILENT, UNSTARTED = 1.0, 5.0, 60.0, 120.0
 class RayWorkers:
     """The executor of `run.workers: ray`.
 
-    Parts are plain tasks of one CPU each. Those of a step that reads a model go to actors, which
-    load it once: one for each GPU, or for each CPU in a cluster without any. A single part is made
-    in this process, and so are all that read a model if this process has the only GPU.
+    Parts are plain tasks of one CPU each. If the step reads a model, its parts go to actors, which
+    load the model once: one actor for each GPU, or for each CPU in a cluster without GPUs. A single
+    part is made in this process, and so are all parts that read a model if this process has the
+    only GPU.
 
     device: as the recipe names it.
     """
@@ -126,7 +127,7 @@ def _free(kind: str) -> int:
 
 
 def _free_gpus() -> int:
-    """GPUs that nobody has reserved; those of actors that have just ended take a moment."""
+    """GPUs that nobody has reserved; a GPU whose actor has just ended counts a moment later."""
     patient_until = time.monotonic() + 2 * GLANCE
     while _slots("GPU") and not _free("GPU") and time.monotonic() < patient_until:
         time.sleep(GLANCE / 10)
@@ -147,7 +148,7 @@ class _Lane:
 
 @dataclass
 class _Attempt:
-    """A part on its way. node: where it is made, once it has begun; silent: for so many seconds."""
+    """A part on its way. node: where it is made, once begun. silent: seconds without a word."""
 
     part: Part
     lane: _Lane
@@ -200,7 +201,7 @@ class _Way:
                     self._hear(ref, waiting, show)
 
     def close(self) -> None:
-        """Ends what is still on its way."""
+        """Ends the parts that are still on their way."""
         for attempt in list(self.attempts):
             self._drop(attempt)
         for lane in (*self.lanes, *self.coming.values()):
@@ -308,7 +309,7 @@ class _Way:
                 show(1, 1, "parts")
 
     def _watch(self, elapsed: float, waiting: deque[Part]) -> None:
-        """Loses attempts that say nothing, and those that do not begin though they could."""
+        """Loses attempts that fell silent, or that do not begin though a worker is free."""
         free = _free(self.kind)
         busy = {id(attempt.lane) for attempt in self.attempts.values() if attempt.node}
         for ref, attempt in list(self.attempts.items()):
@@ -325,7 +326,7 @@ class _Way:
     def _lose(self, ref: Any, waiting: deque[Part], how: str) -> None:
         """Sends a part again whose worker or node is gone. Raises Stopped after too many times."""
         if self.reads_model and not self.attempts[ref].node:
-            # It is no fault of the next one that its actor died of another.
+            # The actor died of the part that it was making, so that part is lost, not the next one.
             lane = self.attempts[ref].lane
             ref = next((o for o, a in self.attempts.items() if a.lane is lane and a.node), ref)
         attempt, index, starved = self.attempts[ref], self.attempts[ref].part.index, how == STARVED
@@ -347,7 +348,7 @@ class _Way:
         self._again(ref, waiting, where)
 
     def _again(self, ref: Any, waiting: deque[Part], why: str) -> None:
-        """Puts a part back, and those that wait for what has just gone, lest they wait for ever."""
+        """Puts a part back, and the parts that wait for its dead actor, lest they wait for ever."""
         attempt = self.attempts[ref]
         self.say(f"{self.step:<32} sends part {attempt.part.index} again: {why}")
         gone = [ref]
@@ -382,8 +383,8 @@ def _foreign(step: str, fault: Exception) -> BaseException:
     )
 
 
-# What follows runs on the nodes. The order comes as its reference in a list, so that Ray does not
-# fetch it for every part.
+# The functions below run on the nodes. The order arrives as a reference inside a list, so that Ray
+# does not fetch it for every part.
 
 
 def _make(order: Sequence[Any], part: Part, beat: float) -> Iterator[Any]:

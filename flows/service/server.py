@@ -144,9 +144,9 @@ def running(store_root: Path) -> Server | None:
 
 
 def restart(store_root: Path) -> tuple[Server | None, Server]:
-    """Starts the store's server again if it has ended or hangs: the one before and the one now.
+    """Starts the store's server again if it has ended or hangs; returns the old and the new server.
 
-    They are the same if it answers after all. The caller is one of its users.
+    Both are the same if the old server answers after all. The caller is one of its users.
 
     Raises: ServerError if it does not start.
     """

@@ -44,7 +44,7 @@ def write_csv(path: Path, results: Results) -> None:
 
 
 def write_html(path: Path, recipe: str, results: Results, command: str) -> None:
-    """The page: what was compared, one plot, one table, and the command that repeats it."""
+    """Writes the page: what was compared, one plot, one table, and the command that repeats it."""
     best = None if results.best is None else results.rows[results.best]
     seeds = max((row.summary.n for row in results.rows if row.summary is not None), default=1)
     facts = [Fact("arms", str(len(results.rows))), Fact("over", count_of(seeds, "seed"))]
@@ -179,7 +179,7 @@ def spec_of(results: Results) -> dict[str, Any]:
         ]
         return charts.chart(layers, 34 * max(1, len(values)), values)
     series = list(dict.fromkeys(value["series"] for value in values))
-    # Vega-Lite merges legends of equal domains.
+    # Vega-Lite merges the legends of colour and dash into one, since their domains are equal.
     legend: dict[str, Any] = {"legend": None if len(series) < 2 else {"title": None, "columns": 1}}
     places = sorted({value["x"] for value in values})
     # A tick for each value that was tried, as it was written.

@@ -104,7 +104,7 @@ def say(text: str) -> None:
 
 
 class LogLines:
-    """A line every so many seconds, for logs; by default on standard error."""
+    """A line at fixed intervals, for logs; by default on standard error."""
 
     def __init__(
         self, step: str, say: Callable[[str], None] = say, every: float = LINE_SECONDS
@@ -192,7 +192,8 @@ def reporter(step_name: str, tty: bool, *more: View) -> Reporter:
 _STEP = 32
 # A table of counts, of which a number of rows says nothing.
 _OF_COUNTS = "corpus_outcomes"
-# Tables whose rows are not what they are named after: one says how a corpus's anchors are chosen.
+# Tables whose rows are not what the table is named after: a row of `anchors` says how a corpus's
+# anchors are chosen.
 _RULES = {
     "anchors": ("rule for anchors", "rules for anchors"),
     "anchor_shares": ("corpus with anchors", "corpora with anchors"),

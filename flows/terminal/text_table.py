@@ -32,8 +32,9 @@ def render(
 ) -> tuple[list[str], bool]:
     """The lines of a table, and whether any text was cut to fit.
 
-    Number columns are right-aligned, or those marked in `right`. Texts wider than their share of
-    `width` are wrapped to at most `MOST_LINES` lines. Without `width` nothing is wrapped or cut.
+    Number columns, or the columns marked in `right`, are right-aligned. Texts wider than their
+    share of `width` are wrapped to at most `MOST_LINES` lines. Without `width` nothing is wrapped
+    or cut.
     """
     texts = [[cell(value) for value in row] for row in rows]
     if right is None:
