@@ -92,7 +92,7 @@ def known_schemas() -> dict[str, pa.Schema]:
     return {**schemas, "rejects": REJECTS}
 
 
-# What each table and column means, read from the docstrings behind their schemas.
+# The meaning of each table and column is read from the docstrings behind their schemas.
 #
 # Such a docstring begins with the tables' names and ends with their columns:
 #

@@ -253,7 +253,7 @@ def _decide(
 
 
 def _former(work: Work, document_ids: seeding.Ids) -> splits.Codes:
-    """These documents' splits in the kept version; -1 for documents that it lacks."""
+    """These documents' splits in the kept version; -1 for documents missing there."""
     if "kept" not in work.inputs:
         return np.full(len(document_ids), -1, dtype=np.int8)
     rows = work.inputs["kept"].table("documents", ["doc_id", "split"])
@@ -473,7 +473,7 @@ STAGE = Stage(
     run=run,
     libraries=LIBRARIES,
     externals=externals,
-    # A corpus's content enters by its digest; the other keys concern only `sample`.
+    # A corpus's content counts by its digest; the other keys concern only `sample`.
     locations=tuple(
         f"corpora.*.{key}" for key in ("source", "role", "share", "min_context_sentences")
     ),

@@ -175,7 +175,7 @@ def check_labelled(config: LabelledConfig) -> None:
 
 
 def columns_of(corpus: CorpusConfig, kind: Kind, table: Table) -> dict[str, str]:
-    """The table's columns, by the kind's names: those that the recipe names, else a layout's.
+    """The table's columns, by the kind's names: as the recipe names them, else as a layout does.
 
     Raises:
         BadInput: a column is missing, or one of `kind.unread` would not be read.

@@ -357,7 +357,7 @@ def _rows(
 
 
 def _read_tasks(config: EvaluateConfig) -> list[Task]:
-    """The suite's tasks, then those of the user's own files."""
+    """The suite's tasks, then the tasks of the user's files."""
     names = list_tasks(config)
     suite = read_suite(suite_folder(config), names, config.splits) if names else []
     cases = read_cases(config.fact_order, config.splits)
@@ -499,7 +499,7 @@ class LabelTask(Task):
         return scores
 
     def _data(self, way: str, split: Split) -> Data:
-        """Form and digest of the judged texts and of those that fit the classifier."""
+        """Form and digest of the judged texts and of the texts that fit the classifier."""
         both = (self.train, self.judged[split])
         rows = [
             (text, self.classes[label])

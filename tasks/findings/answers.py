@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 ACCEPTED, OF_MANY, OF_FEW = 0.05, 100, 10
 # Even in a small run a few short answers may be equal by chance.
 REPEATED, REPEATS = 0.01, 5
-# Copies of the sentence are what a model without an answer returns.
+# A model without an answer returns copies of the sentence.
 COPIED = 0.2
 # A restart costs the open requests; a healthy endpoint loses hardly any row otherwise.
 FRUITLESS = 0.1

@@ -72,7 +72,7 @@ def _left_out(work: Work, sources: Sequence[str]) -> tuple[str, list[Row]]:
 
 
 def _rows(part: PartConfig, work: Work) -> int:
-    """The number of rows that a part takes, without those that the guard leaves out."""
+    """The number of rows that a part takes, without rows that the guard leaves out."""
     if part.rows.source == "anchors":
         table = work.inputs["anchors"].table("anchor_shares", ["corpus", "anchors"])
         if part.rows.corpora:

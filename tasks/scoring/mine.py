@@ -37,8 +37,8 @@ def nearest_below(
     just as right (positive-aware mining, de Souza P. Moreira et al. 2024, arXiv:2407.15831,
     section 3).
 
-    queries: unit vectors (n, dimension). docs: the document of each (n,); its own texts are left
-    out. caps: (n, k), NaN where a query has fewer. pool: blocks of unit vectors with their
+    queries: unit vectors (n, dimension). docs: the document of each query (n,), whose texts are
+    left out. caps: (n, k), NaN where a query has fewer. pool: blocks of unit vectors with their
     documents, in ascending order within each block; rows are counted through all blocks.
     Returns rows and cosines, each (n, k); row -1 and cosine -inf where there is none.
     """

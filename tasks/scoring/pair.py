@@ -59,7 +59,7 @@ STAGE = Stage(
     run=run,
     cut=EachPart("candidates", looked_up=("embeddings",)),
     seeded=False,
-    # A discriminator under another name is the same.
+    # Renaming a discriminator changes nothing.
     locations=("model",),
 )
 SCORER = Scorer("pair", "p_true", STAGE, reads=("embeddings",))

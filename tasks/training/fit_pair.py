@@ -25,7 +25,7 @@ from tercet.tasks.training.judged_pairs import JudgedConfig, labels_of, read_jud
 
 
 class FitPairConfig(JudgedConfig, MadeModel, WiredForm):
-    """What the discriminator is fitted to, on the vectors that `embed` makes."""
+    """The pairs to which the discriminator is fitted, on the vectors that `embed` makes."""
 
     corpora: tuple[str, ...] = Field(
         default=(), description="Labelled ones, by name; empty: all of them."

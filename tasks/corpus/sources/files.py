@@ -135,7 +135,7 @@ def kinds_of(folder: Path) -> dict[str, list[tuple[str, Path]]]:
 
 def unread(folder: Path) -> dict[str, int]:
     """Numbers of a folder's unreadable files by suffix, the most frequent first, and of `hidden`
-    readable ones, without git's and stores.
+    readable files, except files of git and of stores.
     """
     counts: Counter[str] = Counter()
     for place, folders, names in os.walk(folder):

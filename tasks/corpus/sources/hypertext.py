@@ -11,7 +11,7 @@ from tercet.models.text.words import encodable
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborNode
 
-# Elements that begin a line of their own, of the HTML standard and older ones.
+# Elements that begin a new line, in the HTML standard and in older versions.
 _BLOCKS = (
     "address|article|aside|blockquote|body|caption|center|dd|details|dialog|div|dl|dt|fieldset|"
     "figcaption|figure|footer|form|h1|h2|h3|h4|h5|h6|head|header|hr|html|legend|li|main|menu|ol|"
@@ -95,7 +95,7 @@ def holds_html(text: str) -> bool:
     It is if it has a line break, the end of a block, a block with attributes or directly between
     words, or both tags of any element; a tag after a quotation mark or a backtick does not count.
     These rules find HTML in 17 of 60,000 docstrings, mostly rightly; if every tag of a block
-    counted, 14 more that only mention one would be found.
+    counted, 14 docstrings more, which only mention a tag, would be found.
     """
     opened: set[str] = set()
     closed: set[str] = set()
@@ -192,7 +192,7 @@ def _marked(markup: str, places: str) -> str:
     page.strip_tags(_NO_TEXT.split("|"))
     if page.root is None:
         return ""
-    # Inner elements first, so that removed ones are not visited.
+    # Inner elements come first, so that the loop visits no element that it has removed.
     for node in reversed(list(page.root.traverse())):
         tag = node.tag or ""
         if _is_menu(node):

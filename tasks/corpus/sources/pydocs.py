@@ -1,7 +1,7 @@
 """A corpus that every machine has: docstrings of installed Python packages.
 
-Source files are parsed, never imported. The packages' RECORD files list them, and hashes of their
-paths decide which ones are read.
+Source files are parsed, never imported. The packages' RECORD files list the source files, and
+hashes of paths decide which are read.
 """
 
 import ast
@@ -59,7 +59,7 @@ _QUOTES = (b'"""', b"'''")
 
 
 def packages_of(corpus: CorpusConfig) -> list[str]:
-    """The packages to read: the recipe's, else the installed ones of a default list."""
+    """The packages to read: the recipe's, else those of a default list that are installed."""
     if corpus.packages:
         return list(dict.fromkeys(corpus.packages))
     installed = [name for name in DEFAULT_PACKAGES if _installed(name) is not None]

@@ -49,7 +49,7 @@ SEPARATED = (".csv", ".tsv")
 JSON = (".jsonl", ".json")
 FORMATS = (".txt", ".md", ".html", *JSON, *SEPARATED, ".parquet")
 COMPRESSIONS = (".gz", ".zst")
-# Bytes in which the encoding is sought, and those in which a page may name it.
+# Bytes from which the encoding is guessed, and bytes in which a page may name it.
 _BEGINNING, _HEAD = 1_000_000, 4096
 _SAMPLE = 200_000  # bytes that chardet gets at most
 _MAGIC = (
@@ -242,7 +242,7 @@ def lines(path: Path, max_bytes: int) -> Iterator[Line]:
 
 
 def _raw_lines(path: Path, stream: BinaryIO, max_bytes: int) -> Iterator[tuple[bytes, int]]:
-    """(bytes, full length) of each line."""
+    """Yields (bytes, full length) per line; a line above `max_bytes` is cut to KEPT_OF_LONG."""
     head, length, first = bytearray(), 0, True
 
     def take(piece: bytes) -> None:

@@ -40,7 +40,7 @@ def suite_root(directory: Path) -> Path:
 
 
 def needed(root: Path, names: Iterable[str]) -> dict[str, Path]:
-    """These files by their path inside the suite. Raises BadInput for a missing one."""
+    """The files in `names` by their path inside the suite. Raises BadInput for a missing file."""
     paths = {name: root / name for name in names}
     for path in paths.values():
         if not path.is_file():

@@ -57,20 +57,21 @@ TRANSFER_TASKS = tuple(_FILES)
 # SentEval also reports the F1 of this task.
 _WITH_F1 = "MRPC"
 
-# Fewest examples of a class, so that each of ten folds has one, and so do ten folds of nine folds.
+# The fewest examples of a class. Each of ten folds then has one; so has each of ten inner folds,
+# into which nine of the folds are divided again.
 _LEAST = 12
 
 
 @dataclass(frozen=True)
 class Examples:
-    """Labelled texts of one part of a task; of pairs, `second` holds the other text."""
+    """Labelled texts of one part of a task; for pairs, `second` holds the second texts."""
 
     first: tuple[str, ...]
     labels: npt.NDArray[np.int64]
     second: tuple[str, ...] = ()
 
     def texts(self) -> list[str]:
-        """All first texts, then all second ones."""
+        """All first texts, then all second texts."""
         return [*self.first, *self.second]
 
     def order(self) -> npt.NDArray[np.int64]:
@@ -103,7 +104,7 @@ class LabelledTask(Task):
         return self.test or self.train
 
     def parts(self) -> list[Examples]:
-        """Those of train, dev and test that exist."""
+        """Train, dev and test, without those that the task lacks."""
         return [part for part in (self.train, self.dev, self.test) if part is not None]
 
     def texts(self) -> list[str]:
