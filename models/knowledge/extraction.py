@@ -196,8 +196,8 @@ class Mentions:
 def extract(texts: Sequence[str], lexicon: Lexicon) -> Mentions:
     """Entities and quantities of the texts. The mentions of a text depend on that text alone.
 
-    Of overlapping spans the longest stays, then the leftmost. An entity with several types gets the
-    type that most entities of its text share, and on a tie its first type.
+    Among overlapping spans the longest stays, then the leftmost. An entity with several types gets
+    the type that most entities of its text share, and on a tie its first type.
     """
     tokens = tokenise(texts, lexicon.phrases.words, identifiers=True)
     groups = [identifiers(tokens), _nouns(tokens, lexicon), _names(tokens)]
@@ -216,9 +216,9 @@ def extract(texts: Sequence[str], lexicon: Lexicon) -> Mentions:
 
 
 def longest_first(starts: Ints, ends: Ints, rank: Ints) -> Ints:
-    """The spans that remain if, of overlapping ones, the longest, leftmost, lowest rank wins.
+    """The spans that remain if, among overlapping spans, the longest, leftmost, lowest rank wins.
 
-    Returns their numbers, sorted by place. Only overlapping spans are compared one by one.
+    Returns the spans' numbers, sorted by place. Only overlapping spans are compared one by one.
     """
     order = np.lexsort((rank, starts))
     start, end = starts[order], ends[order]

@@ -145,7 +145,8 @@ class Replacements:
         purpose: str,
         k: int,
     ) -> Iterator[tuple[Ints, Ints, Codes]]:
-        """Rows, and for each the k nearest of those it looks at on its ring: numbers and pools.
+        """Rows, and for each the k nearest of the entities that it meets on its ring: numbers and
+        pools.
 
         grouped: sets of types, and the rows whose T_r has them.
         """
@@ -181,7 +182,7 @@ class Replacements:
         purpose: str,
         k: int,
     ) -> Iterator[tuple[Ints, Ints, Codes]]:
-        """The same, with k of each row's entities in an evenly drawn order, those of T_p first."""
+        """Rows, and for each k evenly drawn entities, first those of T_p: numbers and pools."""
         for names, rows in grouped:
             ring = self._ring_of(names)
             found, preferred = draw(
@@ -358,7 +359,7 @@ def draw(
     purpose: str,
     k: int,
 ) -> tuple[Ints, npt.NDArray[np.bool_]]:
-    """k entities a row, in an evenly drawn order: those of T_p first, then others of T_r.
+    """k entities a row, in an evenly drawn order: first members of T_p, then the rest of T_r.
 
     ring, members: (T_r,), places on the hash ring, ascending, and the entities there, by number.
     nodes, row_ids: (rows,), the entity t and the id that the row's draw is seeded by.
@@ -405,8 +406,8 @@ def _met(
     """(rows, tries): members drawn evenly and with replacement; -1 where a try meets none.
 
     A try falls on one of the ring's buckets and on one of its slots, of which all buckets have the
-    same number. So a member that joins moves the tries that fall on its bucket, and no others, as
-    long as the numbers of buckets and slots stay.
+    same number. A member that joins therefore moves only the tries that fall on its bucket, as long
+    as the numbers of buckets and slots stay.
     """
     bits = max(0, (len(members) // _BUCKET).bit_length() - 1)
     shift = np.uint64(63 - bits)
