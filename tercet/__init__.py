@@ -1,6 +1,7 @@
-"""Tercet from Python: run a recipe, and read what runs left. Guide: docs/python.md.
+"""Tercet from Python: run a recipe, and read the tables of runs. Guide: docs/python.md.
 
-What this module names is stable; the packages below it are not. Importing it loads none of them.
+What this module names is stable; the packages below it are not. Importing it loads none of these
+packages.
 """
 
 from __future__ import annotations
@@ -120,20 +121,21 @@ class Run:
         return _rows(self.location, self.id, f"FROM {_quoted(name)}")
 
     def _repr_html_(self) -> str:
-        """What a notebook shows of it."""
+        """A notebook's view of the run."""
         from html import escape
 
         heading = f"Run {self.id} of {self.recipe}: {self.state}"
         return f"<p>{escape(heading)}</p>{_html(self.figures())}"
 
     def steps(self) -> pa.Table:
-        """Its steps in order: step, version, state (made, resumed or reused), seconds."""
+        """The run's steps in order: step, version, state (made, resumed or reused), seconds."""
         return self.sql(
             f"SELECT step, version, state, seconds FROM run_steps WHERE run_id = '{self.id}'"
         )
 
     def warnings(self) -> pa.Table:
-        """What went wrong in it without an error, in the order of its steps, and what to do."""
+        """What went wrong in the run without an error, in the order of its steps, and what to
+        do."""
         return self.table("warnings")
 
     def figures(self) -> pa.Table:
@@ -152,7 +154,8 @@ class Run:
             return as_table(read_figures(connection))
 
     def measures(self) -> dict[str, pa.Table]:
-        """The tables of figures that its summary and report show, by name; those with rows."""
+        """The tables of figures, if they have rows, that the run's summary and report show, by
+        name."""
         from contextlib import closing
 
         import pyarrow as pa
@@ -244,5 +247,5 @@ def __getattr__(name: str) -> Any:
 
 
 if "IPython" in sys.modules and (_shell := sys.modules["IPython"].get_ipython()) is not None:
-    # Arrow has no form of its own for notebooks.
+    # Arrow does not format tables for notebooks.
     _shell.display_formatter.formatters["text/html"].for_type_by_name("pyarrow.lib", "Table", _html)
