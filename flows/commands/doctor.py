@@ -193,7 +193,7 @@ def gpu() -> Iterator[Finding]:
 
 
 def minilm() -> Iterator[Finding]:
-    """The quickstart's backbone, and whether it is the one its published figures used."""
+    """The quickstart's backbone, and whether the quickstart's published figures used it."""
     try:
         folder = weights.locate(MINILM)
         assert folder is not None, "a package's folder is a local one"

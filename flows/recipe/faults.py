@@ -311,7 +311,7 @@ def kind_of_fault(fault: ErrorDetails) -> ErrorKind:
 
 
 def wanted(fault: ErrorDetails) -> str:
-    """What the value must be instead, after `KEY is VALUE, but`."""
+    """The words that follow `KEY is VALUE, but`: what the value must be."""
     context = fault.get("ctx", {})
     if fault["type"] == "string_pattern_mismatch":
         return PATTERNS.get(context["pattern"], f"must match {context['pattern']}")
@@ -322,7 +322,7 @@ def wanted(fault: ErrorDetails) -> str:
 
 
 def of_parameter(fault: ErrorDetails) -> str:
-    """What is wrong with a parameter of a method or a scorer."""
+    """The fault of a parameter of a method or a scorer."""
     name = ".".join(map(str, fault["loc"])) or "params"
     if fault["type"] == "missing":
         return f"the key {name} is missing: add it"

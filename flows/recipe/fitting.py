@@ -145,7 +145,7 @@ def corpus_entry(described: Description, beside: Sequence[Any]) -> dict[str, Any
 def with_pair(described: Description, query: str | None, answer: str | None) -> Description:
     """The description with these columns as the natural pair, if they are named.
 
-    Raises: BadInput for one without the other, and for a column that is not there.
+    Raises: BadInput for a query without an answer or the reverse, and for a missing column.
     """
     if query is None and answer is None:
         return described

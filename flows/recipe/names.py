@@ -116,7 +116,7 @@ EVALUATOR: Place = ("evaluator",)
 def find_models(
     recipe: Recipe, defined: Mapping[str, Reference], faults: Faults
 ) -> dict[Place, Reference]:
-    """The model at each place that names one, and at `(evaluator,)` the one that scores.
+    """The model at each place that names one; at `(evaluator,)` the model that scores.
 
     defined: the models under `models:`. faults: collects the names that mean nothing.
     """

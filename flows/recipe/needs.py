@@ -40,7 +40,7 @@ def find_wired(recipe: Recipe) -> Iterator[Misplaced]:
 
 def find_facts(recipe: Recipe) -> set[str]:
     """The names of the FACTS that hold for the recipe."""
-    # A recipe that makes no model either lacks `train`: that is the one fault to report.
+    # A recipe that neither trains nor makes a model lacks `train`: report that fault alone.
     makes = any(model.maker is not None for model in recipe.models.values())
     trains = bool(recipe.train.phases or recipe.whiten) or not makes
     evaluator = recipe.evaluator is not None

@@ -1,5 +1,5 @@
 """Secrets, refused where texts are kept (recipes, overrides, the parameters of flows), and removed
-from texts for others with all else that tells of this machine.
+from published texts, with everything else that tells of this machine.
 """
 
 import re

@@ -11,7 +11,7 @@ from tercet.tasks.reasons import SPARE, reason_of
 USED = 4
 REFUSED = 6
 
-# Ids are digests, so the smallest ones are a random sample, the same every time. Shipped texts only
+# Ids are digests, so the smallest ids are a random sample that never changes. Shipped texts only
 # fill places that the user's texts leave.
 _USED = f"""
 WITH {SHIPPED}, used AS (

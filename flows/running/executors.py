@@ -104,7 +104,7 @@ class Processes:
         self._children: list[Child] = []
 
     def map(self, order: PartOrder, parts: Sequence[Part], show: Progress) -> None:
-        """As `Executor.map`."""
+        """Makes the parts in processes; see `Executor.map`."""
         cards = gpus.cards() if order.resources.device == "cuda" else ()
         computes = bool(cards) and bool(order.models or order.step.stage.model)
         most = len(cards) if computes else self._workers

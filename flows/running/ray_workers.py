@@ -53,7 +53,7 @@ class RayWorkers:
         self._avoided: set[str] = set()
 
     def map(self, order: PartOrder, parts: Sequence[Part], show: Progress) -> None:
-        """As `Executor.map`. Raises Stopped for a part whose workers die again and again."""
+        """See `Executor.map`. Raises Stopped for a part whose workers die again and again."""
         if len(parts) > 1:
             self._join()
             reads_model = bool(order.models)
@@ -401,5 +401,5 @@ class _Holder:
         return outcome(follow, order[0], ray.get)
 
     def make(self, order: Sequence[Any], part: Part, beat: float) -> Iterator[Any]:
-        """As `_make`."""
+        """Makes a part in an actor; see `_make`."""
         yield from _make(order, part, beat)

@@ -1,7 +1,7 @@
 """The Prefect flow that runs a recipe, and the tasks that its steps are.
 
-Prefect shows, schedules, retries and alerts; the store knows what is done. So Prefect caches and
-persists nothing, tasks take and return names, and a killed run resumes when the same flow runs
+Prefect shows, schedules, retries and alerts; the store knows what is done. Therefore Prefect caches
+and persists nothing, tasks take and return names, and a killed run resumes when the same flow runs
 again.
 
 Importing this module imports prefect: enter `server.prefect_server` first.
