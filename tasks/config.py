@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class Mark:
-    """A mark of a field, told from others by identity."""
+    """A mark of a field; marks are compared by identity."""
 
 
 WIRED, STEERS = Mark(), Mark()

@@ -180,7 +180,7 @@ class EachPart:
     """Each part of an input slot makes one part, so that unchanged parts are reused.
 
     aligned: slots made from the same parts as `slot` (mentions of the same sentences): a part reads
-        only the matching ones.
+        only the matching parts.
     looked_up: slots that a part reads by id, for the ids in its own rows; stages that recall make
         them. A part is made again if what makes them changes, but not for the rows of other parts.
     """

@@ -136,7 +136,7 @@ WITH numbered AS (
     FROM (SELECT number, {_ROW_ID} AS row_id FROM read))
 SELECT number FROM numbered WHERE nth > 1
 """
-# The reason of the one reject that shows an example of HTML removed from a corpus.
+# The reason of a corpus's single reject that shows an example of removed HTML.
 HTML = "html"
 # A row that was combined into another one, and is neither kept nor rejected.
 _USED = "used"

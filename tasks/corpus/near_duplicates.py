@@ -231,8 +231,8 @@ def _bits(words: Ids, sizes: Places) -> Ids:
 def _rare_keys(words: Ids, sizes: Places) -> tuple[Ids, Places, Flags]:
     """(keys, rows, near) of texts whose words are sorted, rarest first.
 
-    near: whether at most n/8 of the text's words stand between those of the key; if two like texts
-    share a key, one of them is near.
+    near: whether at most n/8 of the text's words stand between the words of the key; if two like
+    texts share a key, one of them is near.
     """
     starts = np.cumsum(sizes) - sizes
     keys, owners, nears = [np.empty(0, np.uint64)], [np.empty(0, np.int64)], [np.empty(0, np.bool_)]

@@ -1,7 +1,7 @@
-"""Findings about texts of methods: one text for all, copies of the source, hardly any usable, cut
-texts, and texts that `select` refuses or replaces.
+"""Findings about texts of methods: one text for all, copies of the source, hardly any usable texts,
+cut texts, and texts that `select` refuses or replaces.
 
-A language model that always gives the same answer, or useless ones, does not end a run: its rows
+A language model that always gives the same answer, or useless answers, does not end a run: its rows
 are refused with a reason, or a fallback takes their place.
 """
 

@@ -438,7 +438,7 @@ def find_held_out(db: Any, work: Work) -> None:
             db.unregister("found")
 
 
-# Which accepted candidates stand in one triplet.
+# The rules by which accepted candidates are put into one triplet.
 #
 # By role (GCSE, section 3.2, eqs. 10-11): accepted positives and negatives of a sentence are paired
 # by rank. Where one side is empty, or both have one text, the negative falls back to the `random`

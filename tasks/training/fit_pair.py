@@ -1,7 +1,7 @@
 """Stage `fit_pair`: fits a discriminator to the evaluator's vectors of labelled pairs.
 
 Each distinct text is encoded once. Vectors are kept in the scratch directory, so that a killed
-stage encodes only the missing ones.
+stage encodes only missing texts when it resumes.
 """
 
 from collections.abc import Sequence

@@ -75,10 +75,10 @@ _EMPTY_LINES = re.compile(r"\n\s*\n")
 class Block(NamedTuple):
     """A paragraph of a page.
 
-    texts: one, or those of the cells of a table's row. place: the name of the nearest place before
-    it. level: of a heading, 1 to 6; 0: the page's title, which is not part of its text. code:
-    whether it is a line of code. menu: whether it is a paragraph or list item of links only. html:
-    its source, if HTML was removed from it.
+    texts: one text, or the texts of the cells of a table's row. place: the name of the nearest
+    place before it. level: of a heading, 1 to 6; 0: the page's title, which is not part of its
+    text. code: whether it is a line of code. menu: whether it is a paragraph or list item of links
+    only. html: its source, if HTML was removed from it.
     """
 
     texts: tuple[str, ...]
@@ -92,9 +92,9 @@ class Block(NamedTuple):
 def holds_html(text: str) -> bool:
     """Whether a text is written in HTML, and does not just mention a tag.
 
-    It is if it has a line break, the end of a block, a block with attributes or directly between
-    words, or both tags of any element; a tag after a quotation mark or a backtick does not count.
-    These rules find HTML in 17 of 60,000 docstrings, mostly rightly; if every tag of a block
+    A text is HTML if it has a line break, the end of a block, a block with attributes or directly
+    between words, or both tags of any element; a tag after a quotation mark or a backtick does not
+    count. These rules find HTML in 17 of 60,000 docstrings, mostly rightly; if every tag of a block
     counted, 14 docstrings more, which only mention a tag, would be found.
     """
     opened: set[str] = set()

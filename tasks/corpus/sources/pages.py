@@ -1,7 +1,7 @@
 """Reads pages in HTML, XHTML, Markdown or a document's format as blocks of text.
 
-markdown-it and its plug-ins turn Markdown into HTML; pandoc or pdfium, in a separate process, do so
-for documents of other programs.
+markdown-it and its plug-ins turn Markdown into HTML; pandoc or pdfium, in a separate process, turn
+documents of other programs into HTML.
 """
 
 import re

@@ -306,7 +306,7 @@ def _installed(package: str) -> metadata.Distribution | None:
 
 
 def _distribution(package: str) -> metadata.Distribution:
-    """The distribution of this name, else the one with the top-level module of this name."""
+    """The distribution of this name, else the distribution with a top-level module of this name."""
     distribution = _installed(package)
     if distribution is not None:
         return distribution
