@@ -249,7 +249,7 @@ def _columns(spans: Spans) -> tuple[Ints, Ints, Ints, Ints]:
 
 
 def _bounds(tokens: Tokens, spans: Spans, numeric: Sequence[Quantity]) -> tuple[Ints, Ints]:
-    """Starts and ends in the buffer of all entities, followed by those of all quantities."""
+    """Starts and ends in the buffer, first of all entities, then of all quantities."""
     starts = [quantity.start for quantity in numeric]
     ends = [quantity.end for quantity in numeric]
     return (
@@ -322,7 +322,7 @@ def _assembled(
 
 
 def _voted(row: Ints, nodes: list[str], entities: Spans, kinds: Ints, lexicon: Lexicon) -> Ints:
-    """The type of each entity: the one of its types that most entities of its text have."""
+    """The type of each entity: of its types, the most common among entities of its text."""
     if not len(row):
         return np.zeros(0, dtype=np.int64)
     numbers: dict[str, int] = {}

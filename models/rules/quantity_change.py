@@ -106,9 +106,9 @@ def changes(
 ) -> Iterator[Change]:
     """Up to `count` changes per sentence, drawn for `purpose`, in the order of the anchors.
 
-    Each round goes through the sentence's quantities in a drawn order and changes those that can be
-    changed, to a number that no earlier round gave them. With `random` all quantities can be
-    changed, since a language model then adapts the sentence.
+    Each round goes through the sentence's quantities in a drawn order and changes each quantity
+    that can be changed, to a number that no earlier round gave it. With `random` all quantities can
+    be changed, since a language model then adapts the sentence.
     """
     mentions = inputs.located("quantity")
     rows = mentions["row"].to_numpy()

@@ -87,7 +87,8 @@ Senses: TypeAlias = tuple[dict[str, tuple[Sense, ...]], dict[str, tuple[str, ...
 def senses_of(groups: Iterable[Group], *, skip: Callable[[str, str], bool]) -> Senses:
     """Every form of the groups' words, with the group's remaining words in the same form.
 
-    skip: from (part of speech, word) to whether a word is never replaced; it may replace others.
+    skip: from (part of speech, word) to whether the word is never replaced; it may still replace
+    other words.
     """
     table: dict[str, dict[str, tuple[dict[str, None], dict[str, None]]]] = {}
 

@@ -1,7 +1,7 @@
 """Controls how many rows may be in flight at an endpoint.
 
-Slow start, additive increase and multiplicative decrease, as in TCP, over rows instead of bytes.
-The caller passes all times, in seconds of its own clock.
+It uses TCP's slow start, additive increase and multiplicative decrease, over rows, not bytes. The
+caller passes all times, in seconds of its own clock.
 """
 
 import random
