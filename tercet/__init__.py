@@ -134,8 +134,7 @@ class Run:
         )
 
     def warnings(self) -> pa.Table:
-        """What went wrong in the run without an error, in the order of its steps, and what to
-        do."""
+        """Problems of the run that are no errors, in the order of its steps, and what to do."""
         return self.table("warnings")
 
     def figures(self) -> pa.Table:
@@ -154,8 +153,7 @@ class Run:
             return as_table(read_figures(connection))
 
     def measures(self) -> dict[str, pa.Table]:
-        """The tables of figures, if they have rows, that the run's summary and report show, by
-        name."""
+        """The tables of figures in the run's summary and report, by name, if they have rows."""
         from contextlib import closing
 
         import pyarrow as pa

@@ -223,8 +223,7 @@ def write_catalog(store: Store, known_schemas: Mapping[str, pa.Schema] | None = 
 
 
 def _reader(connection: duckdb.DuckDBPyConnection, snapshot: Snapshot) -> Place:
-    """Where DuckDB reads an object: table files in a bucket by URL, other objects as local
-    files."""
+    """Where DuckDB reads an object: a bucket's tables by URL, other objects as local files."""
     store = snapshot.store
     if isinstance(store.objects, Folder):
         root = str(store.objects.root)
