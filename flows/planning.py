@@ -38,9 +38,9 @@ from tercet.tasks.stage import Planned, Resources, Work
 _PARTS = 8
 _REQUESTS = 200
 _PROMPTS = 2000
-# The first n multiples of it, modulo 1, are evenly spread for any n.
+# The first n multiples of this number, modulo 1, are evenly spread for any n.
 _GOLDEN = 0.6180339887498949
-# Exact enough for the decision whether to start.
+# An estimate, exact enough to decide whether to start.
 _CHARACTERS_A_TOKEN = 4.0
 
 
@@ -204,7 +204,7 @@ def _planned(step: Step, look: _Planning) -> PlannedStep:
     fingerprint, store = look.prints[step.name], look.store
     if fingerprint.version is None:
         if not artifacts_of(store, step.name):
-            # Whichever weights it will read, this store has no artifact of the step.
+            # This store has no artifact of the step, whichever weights the step will read.
             return _to_make(step, look, PlannedStep(step.name, None, "run", (NEVER,)))
         return _to_make(step, look, PlannedStep(step.name, None, "unknown", (UNKNOWN,)))
     artifact = open_artifact(store, step.name, fingerprint.version)

@@ -128,7 +128,7 @@ def _example(row: Mapping[str, Any], key: Sequence[str]) -> str:
         parts += [f"{n}: {_short(x)} → {_short(y)}" for n, (x, y) in row["changed"].items()]
     else:
         filled = {n: v for n, v in row.items() if v is not None and not isinstance(v, list | dict)}
-        # Ids say little by themselves; a row of nothing else shows its key.
+        # Ids say little by themselves; a row that holds only ids shows its key.
         content = [name for name in filled if not name.endswith("_id")]
         parts = [f"{name} {_short(filled[name])}" for name in content or filled]
     return ", ".join(parts)

@@ -208,7 +208,7 @@ def _split(text: str) -> list[str]:
         try:
             return [statement.query for statement in connection.extract_statements(text)]
         except duckdb.Error:
-            # Not SQL: DuckDB reports the fault when it runs it.
+            # A text that is no SQL: DuckDB reports the fault when it runs the text.
             return [text] if text.strip() else []
 
 

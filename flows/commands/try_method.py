@@ -38,7 +38,7 @@ def try_method(arguments: RunArguments, method: str, count: int) -> None:
     Raises: BadInput for a method that the recipe lacks or that applies to no row.
     """
     whole = prepare(arguments)
-    # All of them: extraction can be tried where no step of a run reads it.
+    # All steps are searched: extraction can be tried even if no step of a run reads it.
     chosen = _step(whole.every, method)
     run_plan = RunPlan(
         whole.recipe,

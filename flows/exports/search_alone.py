@@ -53,7 +53,7 @@ def find(search: Search, query: str, count: int) -> list[dict[str, Any]]:
     near = best(cosines, DEPTH)
     sums = np.full(len(cosines), cosines[near[-1]], dtype=np.float64)
     sums[near] = cosines[near]
-    # If no cosine is positive, they are not divided.
+    # Cosines are not divided if none is positive.
     sums /= sums.max() if sums.max() > 0 else 1.0
     words = split(query)
     if search.english:

@@ -240,7 +240,7 @@ def whole_directory(target: Path) -> Iterator[Path]:
     Raises: BadInput for an existing target, StoreError if the disk refuses it.
     """
     check_free(target)
-    # Resolved first: `.` and links have no usable directory beside them.
+    # The target is resolved first, since `.` and links have no usable directory beside them.
     place = target.resolve()
     aside = place.parent / f".{place.name}-{uuid.uuid4().hex[:8]}.writing"
     try:

@@ -65,7 +65,7 @@ C = TypeVar("C", bound=BaseModel)
 
 BASE = "base"
 EVALUATOR = f"{passage_vectors.STAGE.name}.evaluator"
-# By the source of the rows; labelled corpora share one.
+# Steps that mine negatives, by source of the rows; labelled corpora share one step.
 NEGATIVES: dict[negatives.Source, str] = {
     "queries": "negatives",
     "document_pairs": "negatives.document_pairs",
@@ -92,7 +92,7 @@ def compiled(config: C, **wired: Any) -> C:
     return config.model_copy(update=steering | wired)
 
 
-# Left out of a run if nothing reads them.
+# Steps that a run leaves out if no step reads them.
 STEPS = ("extract", "extract_generate", "extract_parse", "graph")
 
 
@@ -120,7 +120,7 @@ def knowledge_steps(recipe: Recipe) -> list[Step]:
     return [*steps, Step("graph", graph.STAGE, compiled(recipe.graph), mentions, keep=keep)]
 
 
-# Made only for what reads them.
+# Steps that are made only if another step reads them.
 _ON_DEMAND = (
     *("guard.sentences", "guard.document_pairs", "guard.triplets", "guard.negatives"),
     *("fit_evaluator", EVALUATOR),
@@ -241,7 +241,7 @@ def guard_steps(resolved: Resolved) -> list[Step]:
         return []
     stored = compiled(
         recipe.guard,
-        # Tasks of mteb and files of one's own need no directory.
+        # Tasks of mteb and the user's files need no suite directory.
         suite=recipe.evaluate.suite or Path(),
         tasks=list_tasks(recipe.evaluate),
         splits=recipe.evaluate.splits,
@@ -306,7 +306,7 @@ def corpus_steps(resolved: Resolved) -> list[Step]:
             recipe.ingest, corpora=corpora, role="pretrain", dev=PRETRAIN_DEV, test=0.0
         )
         steps.append(Step("ingest.pretrain", ingest.PRETRAIN, pretraining))
-    # None of their rows is in dev or test.
+    # Labelled corpora give no row of dev or test.
     if corpora := list(recipe.labelled):
         rows = labelled.LabelledConfig(corpora=corpora, max_line_bytes=recipe.ingest.max_line_bytes)
         held_out = dict.fromkeys(("sentences", "document_pairs"), ("ingest",))
@@ -424,7 +424,7 @@ def _asked(
     decoding = settings.decoding()
     sampling = asking.sampling_of(decoding, params).model_dump()
     if method in fit_gense.METHODS and params.get("prompt") is None:
-        # A small model is asked in the few words that GenSE's is fitted to.
+        # A small model is asked in the few words to which GenSE's model is fitted.
         fit = model.settings
         prompts = fit.prompts if isinstance(fit, FitGenseConfig) else GensePrompts()
         params = {**params, "prompt": str(prompts.path(method))}
@@ -479,7 +479,7 @@ def own_measures(recipe: Recipe) -> list[Step]:
     """The steps that make measures of the corpora's own texts, under the slots of `evaluate`."""
     steps = []
     if recipe.evaluate.halves and recipe.unlabelled:
-        # Sentences of no field, which a recipe brings along, say nothing about the user's texts.
+        # General sentences, which a recipe brings along, say nothing about the user's texts.
         domain = tuple(corpus.name for corpus in recipe.unlabelled if corpus.role == "domain")
         cut = halves.HalvesConfig(corpora=domain, min_words=recipe.evaluate.halves_min_words)
         steps.append(Step("halves", halves.STAGE, cut, {"sentences": ("ingest",)}))
@@ -561,7 +561,7 @@ def negatives_steps(resolved: Resolved) -> list[Step]:
     form: dict[str, Any] = {}
     models: Mapping[str, Model] = {}
     inputs: dict[str, tuple[str, ...]] = {"passages": ("passages",)}
-    # Whose dev and test no negative may share words with.
+    # No negative may share words with dev or test of these tables.
     inputs |= {"sentences": ("ingest",), "document_pairs": ("ingest",)}
     if settings.by != "bm25":
         (vectors,) = evaluator_vectors(recipe, resolved.evaluator)
@@ -641,7 +641,7 @@ def training_steps(resolved: Resolved) -> list[Step]:
                     entries = _entries_step(recipe, phase, part, seed, encoder)
                     models[f"{part.name}.{ENTRY_MATRIX}"] = Made(entries.name)
                     against[phase.name, part.name] = entries
-                    # One built with what exists already serves all seeds.
+                    # Entries made with an encoder that exists already serve all seeds.
                     steps += [entries] if entries.name not in [s.name for s in steps] else []
             name, config = trained_by(recipe, seed, phase.name), _config(recipe, phase, model_seed)
             steps.append(Step(name, train.STAGE, config, _inputs(resolved, phase), models))
@@ -656,7 +656,8 @@ def training_steps(resolved: Resolved) -> list[Step]:
         vectors, candidates = [], []
         if recipe.choose is not None:
             models = {"model": Made(final), "untouched": model}
-            # Made apart from the choice, so that an edited question encodes no passage again.
+            # Vectors are made apart from the choice, so that an edited question encodes no passage
+            # again.
             choosing = questions and "test" in recipe.evaluate.splits
             candidates = _candidates(recipe, models, seed) if choosing else []
             choice = _choose_step(recipe, recipe.choose, candidates, models, seed, model_seed)
@@ -849,7 +850,7 @@ def _of_seed(recipe: Recipe, step: str, seed: int) -> str:
 def _config(recipe: Recipe, phase: PhaseConfig, seed: int | None) -> TrainConfig:
     """The config with only what this phase's result depends on."""
     read = {part.name: _models_read(phase, part) for part in phase.parts}
-    # Which models they are stands among the step's models, by their content.
+    # The step's models identify the models by content, so the config leaves out their names.
     parts = tuple(
         part.model_copy(update={"models": dict.fromkeys(read[part.name], "")})
         for part in phase.parts

@@ -18,7 +18,7 @@ from tercet.storage.verifying import faults_of
 from tercet.tasks.stage import BadInput
 
 UNKNOWN = "weights not fetched yet"
-# In the config of a step that keeps a version: which one.
+# The config key with the version that a step keeps.
 KEEP = "keep"
 # How many of the files that differ are named.
 _FILES = 4
@@ -216,7 +216,7 @@ def changes(
     for key, before, after in _differences(old.get("config"), new.get("config")):
         changed.append(f"config {key}: {_short(before)} → {_short(after)}")
     files = [key for key, _, _ in _differences(old.get("externals"), new.get("externals"))]
-    # A suite of evaluation has sixty files.
+    # Not all files are named: a suite of evaluation has sixty.
     changed += [f"file {key}" for key in files[:_FILES]]
     if len(files) > _FILES:
         changed.append(f"{len(files) - _FILES} more files")

@@ -322,7 +322,7 @@ def _check_heads(recipe: Recipe) -> Iterator[Misplaced]:
     trained, measured = recipe.train.pooling, recipe.evaluate.pooling
     losses = [part.loss["name"] for phase in recipe.train.phases for part in phase.parts]
     form = None if trained is None else cnn_form(trained)
-    # Without a pooling the backbone's own stays, which may be one.
+    # Without `pooling` the backbone's own stays, which may be a token_cnn.
     if "token_reconstruction" in losses and trained is not None and form is None:
         yield Misplaced(
             "conflict",

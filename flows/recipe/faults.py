@@ -29,7 +29,7 @@ class Misplaced(InvalidSetting):
     def __init__(self, kind: ErrorKind, message: str, *location: str | int) -> None:
         super().__init__(kind, message)
         self.location = location
-        # The recipe's other faults, where this one is raised for all of them.
+        # The recipe's other faults, if this fault is raised for all of them.
         self.others: Sequence[Misplaced] = ()
 
     def stands_beside(self, places: Sequence[Place]) -> bool:
@@ -166,7 +166,7 @@ def located(error: ValidationError | Misplaced) -> list[tuple[ErrorDetails, Plac
             for one in (error, *error.others)
         ]
     faults = [_of_form(fault) for fault in error.errors()]
-    # A list whose member is at fault is then too short for pydantic.
+    # For pydantic, a list with a faulty member is too short as well.
     places = {fault["loc"][:depth] for fault in faults for depth in range(len(fault["loc"]))}
     return [
         (fault, (*fault["loc"], *getattr(fault.get("ctx", {}).get("error"), "location", ())))
@@ -277,7 +277,7 @@ PATTERNS = {
 }
 
 
-# The kinds of what pydantic's types refuse; our validators name their own.
+# The kinds of faults that pydantic's types report; Tercet's validators name their kinds.
 _KINDS: Mapping[str, ErrorKind] = {
     "extra_forbidden": "unknown_key",
     "missing": "missing_key",
@@ -288,7 +288,8 @@ _KINDS: Mapping[str, ErrorKind] = {
 
 def without(content: Any, places: Iterable[Place]) -> None:
     """Takes the keys at these places out, or the nearest above each; of a list, all of it."""
-    # All are looked up first: without a key, its place would mean the key above it.
+    # All places are looked up before any key is removed, since the place of a removed key would
+    # mean the key above.
     for holder, key in [_holder(content, place) for place in places]:
         holder.pop(key, None)
 

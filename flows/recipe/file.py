@@ -245,7 +245,8 @@ def _apply(content: dict[str, Any], override: str) -> None:
                     target[name] = {}
                 elif name in _BARE and isinstance(target[name], str):
                     target[name] = {_BARE[name]: target[name]}
-            # A copy: a YAML alias is the same mapping in another place, which stays as it is.
+            # A copy is changed, since a YAML alias is this mapping in another place, which must not
+            # change.
             target[place] = copy(target[place])
             target = target[place]
         _, parsed = parse_yaml(value)

@@ -107,7 +107,7 @@ class ModelSettings(Config):
     @classmethod
     def _bare(cls, content: Any) -> Any:
         if content == {"fit_pair": None}:
-            # All of its settings have defaults.
+            # `fit_pair` needs no settings: all have defaults.
             return {"fit_pair": {}}
         return {"take": content} if isinstance(content, str) else content
 

@@ -360,7 +360,7 @@ def _find_judge(scorer: str, config: Any, name: str, defined: Mapping[str, Refer
     return reference
 
 
-# Kinds of labelled rows that say of no pair that it is false.
+# Kinds of labelled rows that have no false pairs.
 _WITHOUT_FALSE = ("scored", "definitions")
 _ABOVE = (
     "the corpus {!r} is scored, so that only pairs of a high label are paraphrases: give the least "

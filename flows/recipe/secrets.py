@@ -14,19 +14,19 @@ TOKENS = (
     r"|github_pat_\w{20,}|glpat-[\w-]{20,}|xox[a-z]-[\w-]{10,}|AIza[\w-]{35}"
     r"|AKIA[0-9A-Z]{16}|eyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]*"
     r"|hooks\.slack\.com/\w+/[\w/-]{20,}|discord(?:app)?\.com/api/webhooks/\d+/[\w-]{20,}"
-    # A login in a header, by what base64 looks like.
+    # A login in a header, recognised as base64.
     r"|(?i:Basic)\s+(?=\S*\d)(?=\S*[a-z])(?=\S*[A-Z])[A-Za-z0-9+/]{16,}={0,2})"
 )
 # User and password of an address.
 LOGIN = r"://[^\s/]*@"
 WORDS = r"(?:api[_-]?key|token|password|passwd|secret|authorization)"
-# In the query of an address, and in a header.
+# Secrets in the query of an address, and in a header.
 GIVEN = rf"([?&](?:[\w-]*[_-])?(?i:{WORDS}|key|sig|signature)=)[^&#\s'\"`<>]+"
 BEARER = r"(\b(?i:Bearer)\s+)[\w.~+/=-]{8,}"
 # A secret by the name of its key. `token` is left out, since it may be a tokenizer's.
 _SET = r"(?:[^=]*[._-])?(?i:api[_-]?key|password|passwd|secret|authorization)=\s*[^\s]"
-# A page is no worse without them, but a recipe may name the Slovak half of a corpus
-# (cs-sk-opensubtitles2018), or bearer securities.
+# A published page loses nothing if these words are removed, but a recipe may name the Slovak half
+# of a corpus (cs-sk-opensubtitles2018), or bearer securities.
 _NO_SK = r"(?!sk-(?![\w-]*[A-Za-z0-9]{20}))"
 _NO_BEARER = r"(?=\w+\s+\S*\d)"
 _HELD = "|".join((_NO_SK + TOKENS, LOGIN, GIVEN, _NO_BEARER + BEARER))

@@ -118,7 +118,7 @@ def recipe_text(
         lines = [comment(words)] if words else []
         written = as_yaml({key: value}).split("\n")
         indent = "    " if isinstance(value, list) else "  "
-        # In a list they belong to its first entry.
+        # The hints of a list stand in its first entry.
         entries = [n for n, line in enumerate(written) if line.startswith("  - ")]
         place = entries[1] if isinstance(value, list) and entries[1:] else len(written)
         written[place:place] = [f"{indent}# {hint}" for hint in (hints or {}).get(key, ())]
@@ -149,7 +149,7 @@ def _nothing(dumper: yaml.SafeDumper, value: None) -> yaml.ScalarNode:
 
 
 def _string(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
-    # In quotation marks and escapes, a line break is no line of the file.
+    # In quotation marks, a line break is an escape and no new line of the file.
     style = None if value.isprintable() else '"'
     return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
 

@@ -127,7 +127,7 @@ def space(subjects: Sequence[Subject]) -> Section:
     return Section(GEOMETRY_OF_SPACE.title, blocks, GEOMETRY_OF_SPACE.lead)
 
 
-# Questions in the table, half of them from either end.
+# Questions in the table: half from its beginning, half from its end.
 _SHOWN = 200
 
 

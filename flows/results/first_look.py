@@ -118,7 +118,7 @@ def first_look(
     files = (recipe.get("evaluate") or {}).get("fact_order") or {}
     of_tercet = {task for task, file in files.items() if is_shipped(file)}
     shipped = shipped_corpora(recipe)
-    # Queries of the natural pairs; if none moved, halves.
+    # Show queries of the natural pairs or, if none moved, halves.
     moved = (_queries(connection, models, seed, shipped, task) for task in _TABLES)
     shown = _questions(connection, seed) or next(filter(None, moved), [])
     return [*shown, *_fact(connection, models, seed, of_tercet)]

@@ -310,7 +310,7 @@ DEFINITIONS = Measure(
     "In percent; means over seeds.",
 )
 
-# Random sentences count in the triplets alone: they only replace missing negatives.
+# Random sentences count only in the triplets, since they only replace missing negatives.
 FUNNEL = Measure(
     "funnel",
     "From corpus to triplets",

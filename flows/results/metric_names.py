@@ -37,7 +37,7 @@ COUNTED = {
     "pairs": "pairs",
     "reranking": "queries",
 }
-# Without --metric: the first of these that any arm has.
+# The metrics shown without --metric: the first that any arm has.
 DEFAULTS = (
     "retrieval document_pairs test recall@1",
     "sts STS all spearman",

@@ -278,7 +278,7 @@ def _compare(
     shown = ", ".join(map(quoted_name, dict.fromkeys([*key, *rest])))
     examples = {}
     for kind in counts:
-        # Ordered by digest: the same examples every time.
+        # Rows are ordered by digest, so that every call shows the same examples.
         some = (
             f"(SELECT DISTINCT k FROM differing WHERE kind = '{kind}' ORDER BY k LIMIT {EXAMPLES})"
         )

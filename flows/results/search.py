@@ -242,7 +242,7 @@ def _by_vectors(store: Store, run: runs.Run, way: str) -> tuple[_Ids, _Find]:
     return _ids(rows, passage_vectors.STAGE.name), find
 
 
-# A search from Python calls it for every query.
+# Cached, since a search from Python calls this function for every query.
 @lru_cache(maxsize=len(STEPS))
 def load_as_made(folder: Path, config: passage_vectors.PassageVectorsConfig) -> Any:
     """The encoder in the form that made the vectors. Raises BadInput if it cannot be loaded."""

@@ -22,7 +22,7 @@ from tercet.storage.store import Store
 from tercet.tasks.synthesis import fitted
 from tercet.tasks.synthesis.methods import SynthesiseConfig
 
-# Whose code is part of the key of a fitted generator's answer.
+# Modules whose code is part of the key of a fitted generator's answer.
 _DECODING = ("tercet.models.generators", "tercet.models.vaegpt")
 
 

@@ -23,7 +23,7 @@ from tercet.storage.store import StoreError, clear_errors, json_bytes
 
 SECONDS = 600.0
 _PARTS = "part-*"
-# Whole by its name: see `tercet.models.training.checkpoints`.
+# A folder of this name holds a whole checkpoint (`tercet.models.training.checkpoints`).
 _CHECKPOINTS = "checkpoint-*"
 
 
@@ -73,7 +73,7 @@ def _fetch(artifact: Artifact, say: Callable[[str], None]) -> dict[str, str]:
 
 def _keep(artifact: Artifact, standing: dict[str, str], done: threading.Event) -> None:
     while not done.wait(SECONDS):
-        # Without it, nothing is lost but the time of another machine.
+        # A failed upload costs nothing but the time of another machine.
         with suppress(StoreError, OSError):
             standing = _put(artifact, standing, done)
 
@@ -84,7 +84,8 @@ def _put(artifact: Artifact, standing: dict[str, str], done: threading.Event) ->
     with TemporaryDirectory(prefix=STAGING, dir=scratch) as aside:
         newest = {}
         for name in _linked(scratch, Path(aside)):
-            # Under its name there never was another content.
+            # A name stands for one content for ever, so a file that the bucket has is not sent
+            # again.
             newest[name] = standing.get(name) or f"{_folder(artifact)}/{unique}/{name}"
             if name not in standing and not done.is_set():
                 store.put_file(newest[name], Path(aside, name))
@@ -101,7 +102,7 @@ def _linked(scratch: Path, aside: Path) -> list[str]:
 
     Raises FileNotFoundError if they were replaced meanwhile.
     """
-    # Large, and loaded by any training.
+    # This import is large; a training loads it anyway.
     from tercet.models.training.checkpoints import latest
 
     names = []

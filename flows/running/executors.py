@@ -146,7 +146,7 @@ class Processes:
             for child in () if failed else children:
                 child.connection.send(None)
         except KeyboardInterrupt:
-            # Without waiting for the parts that they are making.
+            # The processes end at once, without finishing their parts.
             self._end(BaseProcess.terminate)
             raise
         except (EOFError, ConnectionError) as error:

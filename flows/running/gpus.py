@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
-# A file a card, in a folder that all processes of the machine see, whoever starts them.
+# One file per card, in a folder that all users' processes on the machine see.
 TURNS = Path("/tmp/tercet-gpus")
 _POLL = 0.1
 _LINE = re.compile(r"^ *(GPU|MIG) .*\(UUID: (\S+)\)", re.MULTILINE)
@@ -84,7 +84,7 @@ def assign(cards: Sequence[Card], count: int) -> tuple[Card | None, ...]:
 def turn(cards: Sequence[Card], say: Callable[[str], None]) -> Iterator[None]:
     """Computes on these cards while no other process does; the system ends a killed one's turn."""
     with ExitStack() as held:
-        # In one order, so that no two wait for each other.
+        # Every process takes cards in this order, so that no two wait for each other.
         for card in sorted(cards, key=lambda card: card.key):
             handle = _opened(card)
             held.callback(os.close, handle)
@@ -105,9 +105,9 @@ def _opened(card: Card) -> int:
         TURNS.mkdir()
         TURNS.chmod(0o1777)
     path = TURNS / re.sub(r"[^A-Za-z0-9._-]", "_", card.key)
-    # Whoever has an account may put a link there, or a pipe that nobody writes.
+    # Any user may have put a link at this path, or a pipe that nobody writes.
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-    # Another user's may be opened there, but not with O_CREAT.
+    # The system opens another user's file here, but not with O_CREAT.
     with suppress(FileNotFoundError):
         return os.open(path, flags)
     return os.open(path, flags | os.O_CREAT, 0o644)

@@ -66,7 +66,7 @@ class LlmSession:
         self._pool: Pool = open_pool(store, recipe.name, run_id)
         self._lock = threading.Lock()
         self._client: Client | Local | None = None
-        # The digest of the model behind the client: one is up at a time.
+        # The digest of the model behind the client; one model is up at a time.
         self._serves = ""
         self._engine: Engine | None = None
         self._fault: Exception | None = None
@@ -135,7 +135,7 @@ class LlmSession:
             engine, self._engine = self._engine, None
             engine.stop()
             if self._fault is None:
-                # If the server failed, its error has named the log.
+                # The folder of a failed server stays, since the error names the log in it.
                 shutil.rmtree(self._folder, ignore_errors=True)
 
     def _ask(
@@ -219,7 +219,7 @@ class LlmSession:
     def _ready(self, answerer: _Answerer) -> "Client | Local":
         """The client of this model, with a running server, or the model in this process."""
         with self._lock:
-            # A failure for one part is not retried for the next.
+            # A model that failed for one part is not started again for the next part.
             self._raise_fault()
             if self._client is not None and self._serves != answerer.who.digest:
                 self._end()
@@ -231,7 +231,7 @@ class LlmSession:
                     raise
                 self._serves = answerer.who.digest
                 if self._fault is not None:
-                    # Cancelled meanwhile, when there was no client to close yet.
+                    # The run was cancelled before there was a client to close.
                     self._end()
                     raise self._fault
             return self._client
@@ -278,7 +278,7 @@ class LlmSession:
             return Client(endpoints, wire, settings, answerer.who.label, record, _nothing)
         assert folder is not None
         if llm.api == "chat" and not has_chat_template(folder):
-            # Told before a server is started for nothing.
+            # Report this before a server is started for nothing.
             raise Unusable(
                 "unfit_model",
                 f"The model {folder} has no chat template: set llm.api: completions, or use a chat "
@@ -370,7 +370,7 @@ def _sweep(store: Store) -> None:
             pids = json.loads((folder / "vllm.json").read_text())
         except (OSError, ValueError):
             continue
-        # The file names a port too, whose number is some other process's id.
+        # The file also holds a port, whose number may be some other process's id.
         ours = [pids.get(name) for name in ("server", "supervisor")]
         if not any(locks.alive(pid) for pid in ours if isinstance(pid, int)):
             shutil.rmtree(folder, ignore_errors=True)

@@ -109,7 +109,7 @@ def make_artifact(
                 show(1, 1, "parts")
     pending = [part for part in pending if part.key not in reusable]
     for left in artifact.scratch().glob(f"{STAGING}*"):
-        # A killed attempt's: nobody else makes this artifact now.
+        # These files are a killed attempt's, since nobody else makes this artifact now.
         shutil.rmtree(left, ignore_errors=True)
     if step.stage.model or step.stage.asks is not None:
         # A training or a model server needs the memory of processes that wait.

@@ -24,13 +24,14 @@ from tercet.flows.running.processes import outcome
 from tercet.models.errors import Stopped
 from tercet.tasks.stage import BadInput
 
-# How often a part is sent again whose worker or node has died, and one that memory ran out for.
+# How often a part is sent again after its worker or node has died, and after memory ran out.
 TRIES, TRIES_OF_MEMORY = 3, 1
 STARVED = "ran out of memory"
-# Parts on their way to a slot, so that none waits for the next one.
+# Parts on their way to each slot, so that no slot waits for its next part.
 WINDOW = 2
-# Seconds: between looks at the cluster; between signs of life of a part; without any, until it is
-# taken for lost; until one that does not begin, though there is room, is taken for lost.
+# Seconds: between looks at the cluster; between signs of life of a part; until a part without signs
+# of life is taken for lost; until a part that does not begin, though there is room, is taken for
+# lost.
 GLANCE, BEAT, SILENT, UNSTARTED = 1.0, 5.0, 60.0, 120.0
 
 
@@ -49,7 +50,7 @@ class RayWorkers:
         self._device = device
         self._say = say
         self._joined = False
-        # Nodes that have died or hang, of which Ray hears late.
+        # Nodes that have died or hang, which Ray notices late.
         self._avoided: set[str] = set()
 
     def map(self, order: PartOrder, parts: Sequence[Part], show: Progress) -> None:
@@ -76,7 +77,7 @@ class RayWorkers:
             self._joined = False
 
     def _join(self) -> None:
-        # Whoever calls us may have joined it.
+        # The caller may have joined the cluster already.
         if not ray.is_initialized():
             join()
             self._joined = True
@@ -100,7 +101,7 @@ def join() -> None:
         ) from error
     finally:
         if ours is not None and threading.current_thread() is threading.main_thread():
-            # Ray puts its own in the place of whoever wants to be told.
+            # Ray has replaced the handler of SIGTERM: restore it.
             signal.signal(signal.SIGTERM, ours)
 
 
@@ -186,7 +187,7 @@ class _Way:
         self._widen(len(waiting), 0.0)
         looked = time.monotonic()
         while waiting or self.attempts:
-            # A driver that was stopped itself has heard nobody.
+            # A driver that was suspended has heard no worker, so this time does not count in full.
             elapsed = min(time.monotonic() - looked, 2 * GLANCE)
             if elapsed > GLANCE:
                 looked = time.monotonic()
@@ -216,7 +217,7 @@ class _Way:
         slots = _slots(self.kind)
         self.avoided &= slots.keys()
         if self.avoided == slots.keys():
-            # Better these than none.
+            # If all nodes are avoided, use them rather than none.
             self.avoided.clear()
         room = sum(count for node, count in slots.items() if node not in self.avoided)
         self.empty = 0.0 if room else self.empty + elapsed
@@ -278,7 +279,7 @@ class _Way:
         except exceptions.RayTaskError as fault:
             raise _foreign(self.step, fault) from fault
         except exceptions.RayError:
-            # Another one takes its place, but not for ever.
+            # A new actor takes the place of the failed one, a limited number of times.
             self.failed += 1
             return
         if error is not None:

@@ -95,7 +95,7 @@ def open_run(
     # The store's path is left out, so that a run's record stays true when the store is moved.
     del arguments["store"]
     with ExitStack() as going:
-        # Nothing that it may use is deleted from here on.
+        # From here on, no collection deletes an artifact that this run may use.
         with locks.hold(store, runs.COLLECTION, collecting(say)):
             kept_versions = _kept(store, prints)
             run_id = runs.start_run(
@@ -128,7 +128,7 @@ def open_run(
             runs.end_run(store, run_id, "failed", {"error": message[:2000]})
             raise
         except BaseException:
-            # Ctrl-C, or Prefect's own exception for SIGTERM.
+            # The interruption is Ctrl-C, or Prefect's exception for SIGTERM.
             runs.end_run(store, run_id, "interrupted", {})
             raise
         runs.end_run(store, run_id, "done", handle.end_info)

@@ -59,7 +59,8 @@ def build_automations(
     """
     each = [train] if synthesise is None else [synthesise, train]
     again = ChangeFlowRunState(state=StateType.SCHEDULED, name="AwaitingRetry", message=RESCHEDULED)
-    # Or begun: it may die before its first heartbeat. The last one of a run may come after its end.
+    # A run that has begun counts as alive, since it may die before its first heartbeat. A run's
+    # last heartbeat may come after its end.
     alive = ("heartbeat", "Running")
     over = (*_ENDED, *_SCHEDULED, *_WAITING)
     silent = _trigger(("heartbeat", *over), each, alive, SILENT)
@@ -71,7 +72,7 @@ def build_automations(
     automations = [
         _automation(f"{recipe}: no heartbeat is silence", silent, silence),
         _automation(f"{recipe}: silence that lasts is a crash", gone, crashed),
-        # Another automation and not a second action: a server runs two actions at once.
+        # A separate automation instead of a second action, since a server runs two actions at once.
         _automation(
             f"{recipe}: crashed without a heartbeat is rescheduled",
             _trigger(["Crashed"], each, match={"prefect.state-message": DEAD}),
@@ -129,7 +130,7 @@ def count_reschedules(states: "Iterable[State[Any]]") -> int:
         if state.type in (StateType.PENDING, StateType.RUNNING):
             begun = True
         elif state.type == StateType.SCHEDULED and state.name not in _STILL_WAITS:
-            # A busy server may act twice on one death.
+            # Count one death once: a busy server may act on it twice.
             count = count + begun if state.message == RESCHEDULED else 0
             begun = False
     return count

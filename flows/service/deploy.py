@@ -68,7 +68,7 @@ def zone_of(name: str | None) -> str:
     try:
         zone = str(tzlocal.reload_localzone())
     except (KeyError, ValueError, OSError):
-        # TZ holds a POSIX rule, or nothing that is known.
+        # TZ holds a POSIX rule, or an unknown zone.
         zone = ""
     if not _is_zone(zone):
         raise BadInput(
@@ -80,7 +80,7 @@ def zone_of(name: str | None) -> str:
 
 
 def _is_zone(name: str) -> bool:
-    # Some systems' databases list the machine's own zone under these.
+    # Some systems' databases list the machine's zone under these names.
     if name in ("localtime", "posixrules"):
         return False
     try:
@@ -293,12 +293,13 @@ def _deployment(
         schedules=scheduled,
         parameters=parameters,
         work_pool_name=pool,
-        # Not in the worker's settings: one that was started by hand sends heartbeats, too.
+        # Set per job, not in the worker's settings, so that a worker started by hand sends
+        # heartbeats too.
         job_variables={"env": HEARTBEAT},
         entrypoint_type=EntrypointType.MODULE_PATH,
     )
-    # A recipe's paths are relative to where `tercet` is typed. Without this, each run would begin
-    # by copying that whole directory.
+    # A recipe's paths are relative to the directory where `tercet` is typed. Without this storage,
+    # each run would begin by copying that whole directory.
     deployment.storage = LocalStorage(str(Path.cwd()))
     return apply_deployment(deployment, is_shared=True)
 
@@ -351,7 +352,7 @@ def serve_recipe(
     def refuse(holder: str) -> None:
         raise BadInput("busy", f"The recipe {name} is served already ({holder}): stop that first.")
 
-    # The first of two to end would pause the schedule of both.
+    # Only one `serve` per recipe: the first of two to end would pause the schedule of both.
     alone = locks.hold(store, f"serve-{name}", refuse, "tercet serve")
     with alone, server.prefect_server(store.work, say):
         from prefect.deployments.runner import EntrypointType

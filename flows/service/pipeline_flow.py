@@ -225,7 +225,7 @@ def pipeline(
         raise KeyboardInterrupt from error
     except Exception as error:
         message = describe_failure(error)
-        # At a terminal the sentence stands on it.
+        # A run without a deployment shows the sentence at its terminal.
         if flow_run.deployment_id is not None:
             if place is not None and not opened:
                 with contextlib.suppress(Exception):
@@ -287,7 +287,7 @@ def _run_steps(plan: "RunPlan", flow_run: "FlowRun", opened: Callable[[str], Non
             run_steps(handle, [show_step, StepTasks(plan.recipe.run.retries)])
             verdict.judge(handle)
     finally:
-        # For who only sees Prefect; whoever typed `tercet run` sees its summary.
+        # The artifact is for users who see only Prefect; `tercet run` prints a summary.
         if run_id is not None and flow_run.deployment_id is not None:
             with contextlib.suppress(Exception):
                 run_artifact.publish_run(plan, run_id)
@@ -301,12 +301,12 @@ def _check_reschedules(place: "Store", flow_run: "FlowRun") -> None:
 
     from tercet.storage import locks
 
-    # Where the process before this one lives, nothing has died, and this one waits for it.
+    # While the process before this one lives, no run has died: this process waits for it.
     if flow_run.deployment_id is None or locks.is_held(place, _lock_name(flow_run)):
         return
     with get_client(sync_client=True) as client:
         count = automations.count_reschedules(client.read_flow_run_states(flow_run.id))
-        # Nobody else knows that the process before this one left them.
+        # Only this process knows that a dead process left these tasks running.
         if count:
             _crash_tasks(client, flow_run, Crashed(message="Its process is gone."))
     if count > automations.RESCHEDULES:
@@ -486,7 +486,7 @@ def speaking_up(flow_run: "FlowRun") -> Iterator[None]:
     if flow_run.deployment_id is None or flow_run.work_pool_name is None:
         yield
         return
-    # With the settings of this thread, such as the server's address.
+    # The context holds this thread's settings, such as the server's address.
     looking = threading.Thread(target=contextvars.copy_context().run, args=(look,), daemon=True)
     looking.start()
     try:

@@ -165,7 +165,7 @@ def _run(api: Api, flow_run: "FlowRun") -> bool:
     command = [sys.executable, "-m", PROCESS, str(flow_run.id)]
     process = None
     try:
-        # Who is stopped while it starts would leave it behind.
+        # An interrupt while the process starts would leave it behind.
         with interrupts.held():
             process = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
         interrupts.check()
@@ -173,7 +173,7 @@ def _run(api: Api, flow_run: "FlowRun") -> bool:
             current = api(lambda client: client.read_flow_run(flow_run.id))
             if current.state.is_cancelling():
                 _stop(process)
-                # Prefect's engine calls it a crash.
+                # Prefect's engine would call the cancelled run crashed.
                 api(lambda client: client.set_flow_run_state(flow_run.id, Cancelled(), force=True))
     except ObjectNotFound:
         _tell(f"The run {flow_run.name!r} was deleted from Prefect, and is stopped.")
@@ -208,7 +208,7 @@ def _recorded(api: Api, flow_run: UUID, began: datetime, pid: int) -> runs.Run |
     """The run that the process has recorded in its store since `began`, or None."""
     store = api.store
     with suppress(StoreError):
-        # Who starts a run by Prefect's API may name another one.
+        # A run started through Prefect's API may name another store.
         location = api(lambda client: client.read_flow_run(flow_run)).parameters["store"]
         store = open_store(location, create=False)
     return next(

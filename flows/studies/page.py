@@ -185,7 +185,7 @@ def spec_of(results: Results) -> dict[str, Any]:
     # A tick for each value that was tried, as it was written.
     axis = {"values": places, "labelExpr": "datum.value"} if len(places) <= MOST_TICKS else {}
     encoding["color"] = charts.field("series", "N", scale={"domain": series}, **legend)
-    # Rates of 1e-5 and 2e-5 would share a place beside one of 1e-3.
+    # On a linear axis, rates of 1e-5 and 2e-5 would coincide beside a rate of 1e-3.
     wide = places[0] > 0 and places[-1] >= 10 * places[0]
     scale = {"type": "log"} if wide else {"zero": False}
     encoding["x"] = charts.field("x", "Q", key, axis=axis, scale=scale)
@@ -228,7 +228,7 @@ def _series(row: Row, key: str) -> str:
     return ", ".join(part for part in (row.arm.base, *others) if part) or key
 
 
-# By `Results.over`: what intervals are over, and what differences are paired over.
+# By `Results.over`: the units over which intervals are taken and differences are paired.
 _INTERVALS = {
     "seeds": "over the seeds (Student's t)",
     "queries": "over the queries of one seed (bootstrap)",
