@@ -96,7 +96,7 @@ def mix_weights(untouched: Any, trained: Any, mix: float) -> Any:
 
 Vectors: TypeAlias = npt.NDArray[np.float32]
 
-# Texts encoded between two looks at the disk.
+# Texts encoded before vectors are written to disk.
 BLOCK = 8_192
 
 

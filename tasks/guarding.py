@@ -212,7 +212,7 @@ Columns:
 LEVELS = ("exact", "near", "ngram", "embedding")
 EXACT, NEAR, NGRAM, EMBEDDING = range(4)
 BATCH = 16_384
-# By the slot with the rows: their ids and texts, and the split of which only one is trained on.
+# By slot: columns of the rows' ids and texts, and the split that alone is trained on.
 _TEXTS = {
     "triplets": ["triplet_id", "anchor", "positive", "negative"],
     "negatives": ["triplet_id", "text"],
@@ -365,8 +365,8 @@ LABELLED = TRIPLETS
 
 # Vectors of the evaluation sentences are kept in scratch, this many per piece.
 _PIECE = 4_096
-# How many sentences show what cosine an encoder gives to unrelated texts, and how far from there to
-# 1 a cosine must lie to mean anything.
+# How many sentences are sampled to see which cosine an encoder gives to unrelated texts, and how
+# far from there to 1 a cosine must lie to mean anything.
 _SAMPLE = 512
 _TELLING = 0.8
 
@@ -445,7 +445,7 @@ def by_shortlist(work: Work, sentences: Sentences, texts: pa.Array, weak: Matche
     first = _encode(work, texts.take(pa.array(rows)).to_pylist())
     second = _encode(work, sentences.texts.take(pa.array(numbers)).to_pylist())
     scores = np.einsum("ij,ij->i", first[row], second[number]).astype(np.float64)
-    # Usual are some sentences of the whole suite: the same in every part.
+    # Unrelated texts are sampled from the whole suite, so that every part takes the same ones.
     long = np.flatnonzero(sentences.index.long)
     chosen = long[np.unique(np.linspace(0, len(long) - 1, _SAMPLE).astype(np.int64))]
     usual = _sentence_vectors(work, sentences.texts.take(pa.array(chosen)).to_pylist())

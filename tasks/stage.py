@@ -108,14 +108,14 @@ class Loaded:
         self._lock = threading.RLock()
 
     def __reduce__(self) -> Any:
-        # Another process loads for itself.
+        # Another process loads its own objects.
         return Loaded, ()
 
     def get(self, load: Callable[..., T], work: "Work", arguments: tuple[Any, ...]) -> T:
         with self._lock:
             loaded = self._kept.get(load)
             if loaded is None or loaded[0] != arguments:
-                # The old one goes first: two models at once may be too much.
+                # The old model is freed first: two models at once may be too much.
                 self._kept.pop(load, None)
                 del loaded
                 self._kept[load] = arguments, load(work, *arguments)

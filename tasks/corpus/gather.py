@@ -66,7 +66,7 @@ class Gathered:
     shingles: SharedKeys
     document_ids: Any = field(default_factory=list)  # uint64 (documents,)
     corpus_of_document: Any = field(default_factory=list)  # int32 (documents,)
-    # The first document of its file; itself if it is a whole file or a row.
+    # By document: the first document of its file; itself if it is a whole file or a row.
     file_of_document: Any = field(default_factory=list)  # int32 (documents,)
     document_of_item: Any = field(default_factory=list)  # int32 (items,)
     kinds: Any = field(default_factory=list)  # int8 (items,)

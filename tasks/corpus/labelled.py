@@ -403,7 +403,7 @@ STAGE = Stage(
     run=run,
     seeded=False,
     externals=externals,
-    # A corpus's content enters by its digest; labelled corpora have no share.
+    # Versions cover a corpus's content by its digest; labelled corpora have no share.
     locations=("corpora.*.source", "corpora.*.share"),
     uses=readers_and_kinds,
 )

@@ -146,8 +146,8 @@ class EvaluateConfig(FormSettings, Config):
         le=1000,
         description="For halves, the words from which a single sentence is cut.",
     )
-    # Recorded with each figure: the seed of the training, null for the run's; and `encoder`, or
-    # the name of an earlier phase.
+    # Recorded with each figure. model_seed: the seed of the training, null for the run's. phase:
+    # `encoder`, or the name of an earlier phase.
     model_seed: Wired[int | None] = None
     phase: Wired[str] = "encoder"
     trust_remote_code: Wired[bool] = False

@@ -56,7 +56,7 @@ def nearest_below(
                 # A comparison with NaN is false: no row is below a missing cap.
                 better = cosines > best[some, k, None]
                 better &= cosines < caps[some, k, None]
-                # Few queries find a better one in a later block.
+                # Few queries find a better row in a later block.
                 hits = np.flatnonzero(better.any(axis=1))
                 nearest = np.where(better[hits], cosines[hits], -np.inf).argmax(axis=1)
                 best[start + hits, k] = cosines[hits, nearest]

@@ -68,7 +68,8 @@ Columns:
         text that passed in neither role
 """
 
-# Passages that may have the same query. One of them keeps it; of more, none.
+# Passages that may have the same query. One of these passages keeps the query; if more have it,
+# none does.
 SHARED = 3
 
 # The empty scores of a recipe without scorers, whose queries nothing judges.
@@ -209,7 +210,7 @@ class SelectConfig(Config):
         "and one that passes in neither becomes a row of its own: its own positive, beside its "
         "sentence's negative (GCSE, eqs. 10-11 and its code); needs pairing: role.",
     )
-    # Whether a candidate needs a similarity; without a scorer of it none has one.
+    # Whether a candidate needs a similarity; without a scorer of similarity no candidate has one.
     by_similarity: Wired[bool] = True
     # Largest share of its positive's similarity that a mined negative may have.
     mined_below: Wired[float] = 1.0
@@ -327,8 +328,8 @@ def _bound(db: Any, config: SelectConfig) -> None:
         FROM scored GROUP BY ALL ORDER BY ALL""").fetchall()
     for role, relation, method, queries in pairs:
         own = config.methods.get(method, MethodConfig())
-        # The random candidate is kept for the fallback unless the config gives it a place; what
-        # stands in for the lack of a negative need not pass for one (GCSE, eq. 11).
+        # The random candidate is kept for the fallback unless the config gives it a place; a
+        # fallback for a missing negative need not pass as a negative (GCSE, eq. 11).
         reserved = method == RANDOM and RANDOM not in config.methods
         general = (config.relations.get(relation, RelationConfig()), config)
         levels = () if reserved else (own, *general)
@@ -347,7 +348,7 @@ def _bound(db: Any, config: SelectConfig) -> None:
             ).fetchone()[0]
 
         positive = role == "positive"
-        # Questions are no rewordings: only a threshold that is meant for them is one of theirs.
+        # Questions are no rewordings: only a threshold of their method or relation applies to them.
         own_levels = levels[:2] if queries else levels
         low = number("positive_min", levels=own_levels) if positive else None
         high = None if positive else number("negative_max")
@@ -665,7 +666,7 @@ def _refuse(db: Any, config: SelectConfig) -> None:
             SELECT positive_id AS candidate_id FROM {source} WHERE positive_id IS NOT NULL
             UNION SELECT negative_id FROM {source} WHERE negative_id IS NOT NULL"""
         )
-    # Null, and so left out, where the recipe has no scorer that gives one.
+    # Null, and therefore left out, if no scorer of the recipe gives a similarity.
     said = "printf('similarity %.4f', j.value)"
     db.execute("INSERT INTO unpaired SELECT candidate_id FROM displaced EXCEPT FROM unpaired")
     # `reason` of each candidate that no triplet holds, with the number and the bound it met.

@@ -129,7 +129,7 @@ def kinds_of(folder: Path) -> dict[str, list[tuple[str, Path]]]:
     pages = sorted((form for form in PAGES if form in kinds), key=lambda form: -len(kinds[form]))
     for other in pages[1:]:
         kinds[pages[0]] += kinds.pop(other)
-    # A folder's .json are usually settings.
+    # Files .json in a folder are usually settings.
     return dict(sorted(kinds.items(), key=lambda one: (one[0] == ".json", -len(one[1]), one[0])))
 
 

@@ -185,7 +185,7 @@ def encoding_of(path: Path) -> str:
 def _guess(sample: bytes) -> str:
     import chardet
 
-    # No incomplete character at the end, which would count against the encoding.
+    # Cut off an incomplete character at the end, which would count against the encoding.
     sample = sample if len(sample) < _SAMPLE else sample[:_SAMPLE].rpartition(b"\n")[0]
     guess = chardet.detect(sample)["encoding"]
     return "utf_8" if guess is None or guess == "ascii" else codecs.lookup(guess).name

@@ -52,7 +52,7 @@ _WORDS: Mapping[str, tuple[Set[str], Set[str]]] = {
         _ABOUT | {"title", "text"},
     ),
     "grade": ({"relevance", "relevant", "grade", "judgement", "judgment"}, _ABOUT),
-    # Read only if no file and no quote names the answer: `Ticket-ID`.
+    # An id, such as `Ticket-ID`, is read only if no file and no quote names the answer.
     "id": ({"id"}, {"question", "query"}),
 }
 _MAX_BYTES = 1 << 24

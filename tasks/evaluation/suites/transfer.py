@@ -47,7 +47,7 @@ _FILES: dict[str, tuple[str, ...]] = {
     "MRPC": ("MRPC/msr_paraphrase_train.txt", "MRPC/msr_paraphrase_test.txt"),
 }
 _TWO_CLASSES = ("0", "1")
-# In the order of SentEval's numbers, by which questions of equal length are sorted.
+# Classes in the order of SentEval's numbers, by which questions of equal length are sorted.
 _TREC_CLASSES = ("DESC", "ENTY", "ABBR", "HUM", "LOC", "NUM")
 _LATIN = "latin-1"
 # SentEval's replacement for a line without words, which CR and MPQA have.
