@@ -153,7 +153,7 @@ def _stage_of(step: str) -> str:
 
 
 def _base(facts: RunFacts | None, chain: Sequence[Mapping[str, Any]]) -> Base | None:
-    """The weights that the first of these phases started from."""
+    """The weights from which the first phase of the chain started."""
     if facts is None:
         return None
     from tercet.models import weights

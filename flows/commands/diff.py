@@ -1,4 +1,4 @@
-"""`tercet diff`: what makes two runs differ, in which rows, and what that did to the figures."""
+"""`tercet diff`: why two runs differ, in which rows, and how that changed the figures."""
 
 import json
 import math
@@ -122,7 +122,7 @@ def _row_lines(tables: Sequence[TableDifference]) -> Iterator[str]:
 
 
 def _example(row: Mapping[str, Any], key: Sequence[str]) -> str:
-    """A row in one line: of a changed one its key and what changed, else its texts and numbers."""
+    """A row in one line: its key and changes if it has changed, else its texts and numbers."""
     if "changed" in row:
         parts = [f"{name} {_short(row[name])}" for name in key]
         parts += [f"{n}: {_short(x)} → {_short(y)}" for n, (x, y) in row["changed"].items()]

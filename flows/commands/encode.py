@@ -101,7 +101,7 @@ def encode_table(
 
 
 def _texts(read: Iterable[Row], column: str) -> Iterator[tuple[int, str | None]]:
-    """Number and text of each row; None for one that has no text."""
+    """Number and text of each row; the text is None if the row has none."""
     for number, (_, values, fault) in enumerate(read, start=1):
         value = joined(values.get(column))
         lacking = fault or missing(value) or text_fault({column: value}, column)

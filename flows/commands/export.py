@@ -208,7 +208,7 @@ def model_dir(artifact: Artifact) -> Path:
 
 
 def _of_graph(store: Store, ref: str, run_ref: str | None) -> Artifact:
-    """The artifact that `ref` names; where it is the graph and there is none, that is said."""
+    """The artifact that `ref` names. Raises BadInput if `ref` is the graph and there is none."""
     run = None if run_ref is None else runs.resolve_run(store, run_ref)["run_id"]
     try:
         return find_artifact(store, ref, run)
@@ -284,7 +284,7 @@ def _copy(
 ) -> tuple[dict[str, Any] | None, Reformed | None]:
     """Writes the encoder as it was evaluated, its ONNX files if asked, and the card.
 
-    Returns the ONNX measurements, and both forms if training used a different one.
+    Returns the ONNX measurements, and both forms if training used another form.
     """
     run = find_run(store, artifact, run_ref)
     measured = None

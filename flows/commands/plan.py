@@ -113,7 +113,7 @@ def _asking(planned: Sequence[PlannedStep], steps: Sequence[Step]) -> list[str]:
 
 
 def _turns(planned: Sequence[PlannedStep], steps: Sequence[Step]) -> str | None:
-    """One line if several models are to answer: in which order, and what each is asked."""
+    """One line if several models answer: their order, and what each is asked."""
     reused = {step.step for step in planned if step.state == "reuse"}
     steps_of: dict[str, list[str]] = {}
     for step in steps:

@@ -95,7 +95,7 @@ def _run(store: Store, run_ref: str | None, query: str, format_: str, output: st
 def _answer(
     opened: duckdb.DuckDBPyConnection, query: str, format_: str, output: str | None
 ) -> None:
-    """Answers it in a thread, since DuckDB ignores signals while it works: Ctrl-C is passed on."""
+    """Runs the query in a thread and passes Ctrl-C on: DuckDB ignores signals while it works."""
     stopped = threading.Event()
     with closing(opened) as connection, ThreadPoolExecutor(1) as pool:
         answering = pool.submit(_answered, connection, query, format_, output, stopped)

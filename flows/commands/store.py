@@ -276,7 +276,7 @@ def room(store: Store, snapshot: Snapshot, objects: Mapping[str, Stat]) -> list[
 
 
 def _lines(store: Store, snapshot: Snapshot, rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Both tables, and what their columns mean."""
+    """Lines of both tables, and of what their columns mean."""
     of_steps = [row for row in rows if row["kind"] != "run"]
     total = format_bytes(sum(row["bytes"] for row in of_steps))
     cells = [

@@ -34,8 +34,8 @@ def write_rows(
 ) -> int:
     """Writes the rows; returns their number.
 
-    csv: a header, nested values as JSON; quotes around values that need them and around empty
-    texts, which differ from NULL so. json: an array with one row per line. jsonl: the rows alone.
+    csv: a header, nested values as JSON; quotes around values that need them, and around empty
+    texts to tell them from NULL. json: an array with one row per line. jsonl: the rows alone.
     parquet: compressed with zstd. In JSON, NaN and infinity become null, ids (unsigned, of 64 bits)
     texts.
     """
@@ -185,7 +185,7 @@ def _distinct(names: Sequence[str]) -> list[str]:
 
 
 def check_file(path: Path, replaces: bool = False) -> None:
-    """Raises BadInput if the path cannot be a file, or is one that must not be replaced."""
+    """Raises BadInput if the path cannot be a file, or is a file that must not be replaced."""
     check_outside(path)
     if path.is_dir():
         raise BadInput("exists", f"{path} is a directory: name a file.")

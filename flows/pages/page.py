@@ -82,7 +82,7 @@ def bundle() -> str:
 
 
 def words(text: str) -> Markup:
-    """A text of ours, escaped; words in `backticks` become code."""
+    """A text of Tercet's, escaped; words in `backticks` become code."""
     return Markup(_CODE.sub(r"<code>\1</code>", str(escape(text))))
 
 

@@ -80,8 +80,8 @@ _JUDGED: dict[str, tuple[str, ...]] = {name: (name,) for name in ("judgements", 
 
 
 def compiled(config: C, **wired: Any) -> C:
-    """The config of a step: with the facts that the recipe has elsewhere, which replace its own
-    values, and with the defaults of keys that only choose steps."""
+    """The config of a step. `wired`, facts from elsewhere in the recipe, replaces its values; keys
+    that only choose steps get their defaults."""
     fields = type(config).model_fields
     assert wired.keys() <= fields.keys()
     steering = {
@@ -491,7 +491,7 @@ def own_measures(recipe: Recipe) -> list[Step]:
 
 
 def judgement_steps(recipe: Recipe) -> list[Step]:
-    """The step that finds what answers questions of one's own; before all that takes long."""
+    """The step that finds what answers the user's questions; it runs before slow steps."""
     tables = recipe.evaluate.questions
     if not tables:
         return []
@@ -551,8 +551,8 @@ def negatives_step(rows: RowsConfig) -> str:
 
 
 def negatives_steps(resolved: Resolved) -> list[Step]:
-    """A step for each source whose rows train with mined negatives; where none do, one that only
-    `--until` makes."""
+    """A step for each source whose rows train with mined negatives; without such rows, one step,
+    which only `--until` makes."""
     recipe, settings = resolved.recipe, resolved.recipe.negatives
     if settings is None:
         return []
@@ -680,7 +680,7 @@ def training_steps(resolved: Resolved) -> list[Step]:
 
 
 def _vectors_of(steps: Sequence[Step], questions: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
-    """The slot of the encoder's vectors of passages, where questions are asked of these."""
+    """The slot of the encoder's vectors of passages, if there are questions to passages."""
     return {step.stage.name: (step.name,) for step in steps if questions}
 
 
@@ -771,7 +771,7 @@ def _define_steps(
 
 
 def _form(recipe: Recipe) -> dict[str, Any]:
-    """How `evaluate` makes vectors."""
+    """The settings with which `evaluate` makes vectors."""
     return {key: getattr(recipe.evaluate, key) for key in ("pooling", "prompt", "precision")}
 
 

@@ -44,7 +44,7 @@ class Fingerprint:
 
     @property
     def kept(self) -> str | None:
-        """The version of the step that is kept."""
+        """The version whose rows the step keeps; None if it keeps none."""
         version: str | None = self.components["config"].get(KEEP)
         return version
 
@@ -152,7 +152,7 @@ def tagged_model(store: Store, name: str) -> Artifact:
 
 
 def kept_artifact(store: Store, step: str, ref: str) -> Artifact:
-    """The version that the recipe keeps of a step: one that was made, whatever kept it since.
+    """The version that the recipe keeps of a step; always one that was made, not one that keeps it.
 
     ref: `tag:NAME`, of a version or of a run, or STEP@VERSION. Raises BadInput.
     """
@@ -199,7 +199,7 @@ def made_model(store: Store, version: str) -> Path | None:
 
 
 def weights_version(store: Store, name: str, path: Path) -> str:
-    """The version of the weights with this name, which lie there. Raises ModelMissing."""
+    """The version of the weights with this name, which lie at `path`. Raises ModelMissing."""
     # Other programs may put further files of the hub into the same directory.
     patterns = weights.FETCHED if weights.locate(name) is None else ("*",)
     return fingerprint.tree_digest(path, store, patterns)

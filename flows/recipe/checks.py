@@ -32,7 +32,7 @@ _TAKEN = ("mined", "self", "extract")
 
 
 def check_keys(recipe: Recipe) -> Iterator[Misplaced]:
-    """The faults of keys that need no name of a model or corpus."""
+    """Faults of keys, as far as they show before names of models and corpora are resolved."""
     if recipe.seed + recipe.seeds > 2**32:
         yield Misplaced("bad_value", "seed + seeds must be at most 2³²", "seeds")
     names = [corpus.name for corpus in recipe.corpora]
@@ -98,7 +98,7 @@ def check_resolved(resolved: Resolved) -> Iterator[Misplaced]:
 
 
 def _check_purpose(recipe: Recipe) -> Iterator[Misplaced]:
-    """Training and whitening need a backbone; else only models of the recipe's own are made."""
+    """Training and whitening need a backbone; a recipe without them must make models."""
     if recipe.train.phases or recipe.whiten is not None:
         if recipe.backbone is None:
             uses = "training starts from" if recipe.train.phases else "is to be whitened"
@@ -318,7 +318,7 @@ def _check_choice(recipe: Recipe) -> Iterator[Misplaced]:
 
 
 def _check_heads(recipe: Recipe) -> Iterator[Misplaced]:
-    """A token_cnn is trained where its vectors are decoded, and measured as it was trained."""
+    """A token_cnn must be trained if a loss decodes its vectors, and measured as it was trained."""
     trained, measured = recipe.train.pooling, recipe.evaluate.pooling
     losses = [part.loss["name"] for phase in recipe.train.phases for part in phase.parts]
     form = None if trained is None else cnn_form(trained)
@@ -374,7 +374,7 @@ def _check_language(resolved: Resolved) -> Iterator[Misplaced]:
 def _check_rows(
     resolved: Resolved, phase: str, part: PartConfig, place: Place
 ) -> Iterator[Misplaced]:
-    """The source of a part's rows must exist, and have what its loss reads."""
+    """The source of a part's rows must exist, and have the columns that its loss reads."""
     recipe, rows, loss = resolved.recipe, part.rows, part.resolved()
     place_of_rows: Place = (*place, "rows")
     labelled = {corpus.name: corpus for corpus in recipe.labelled}

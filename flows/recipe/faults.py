@@ -64,7 +64,7 @@ class Faults:
 
     @contextmanager
     def catch(self) -> Iterator[None]:
-        """Keeps the fault that the block ends in."""
+        """Keeps a Misplaced that the block raises."""
         try:
             yield
         except Misplaced as fault:
@@ -176,7 +176,7 @@ def located(error: ValidationError | Misplaced) -> list[tuple[ErrorDetails, Plac
 
 
 def _of_form(fault: ErrorDetails) -> ErrorDetails:
-    """The fault with its place in a generator's settings, which pydantic tells apart by `form`."""
+    """The fault with its place in a generator's settings, whose kind pydantic knows by `form`."""
     location, kind, context = fault["loc"], fault["type"], fault.get("ctx", {})
     if location[:1] != ("models",) or location[2:3] != ("fit_generator",):
         return fault
@@ -287,7 +287,7 @@ _KINDS: Mapping[str, ErrorKind] = {
 
 
 def without(content: Any, places: Iterable[Place]) -> None:
-    """Takes the keys at these places out, or the nearest above each; of a list, all of it."""
+    """Removes the keys at these places, or the nearest key above each; a list is removed whole."""
     # All places are looked up before any key is removed, since the place of a removed key would
     # mean the key above.
     for holder, key in [_holder(content, place) for place in places]:

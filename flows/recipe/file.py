@@ -170,7 +170,7 @@ def _rest(
 ) -> tuple[Recipe | None, list[tuple[ErrorDetails, Place]]]:
     """The recipe without the keys at these places, and the faults that it still has.
 
-    None where a key that is needed is among them.
+    None if a required key is among them.
     """
     rest = deepcopy(dict(content))
     without(rest, places)
@@ -262,7 +262,7 @@ def _apply(content: dict[str, Any], override: str) -> None:
 
 
 def _place(target: Any, names: Sequence[str], depth: int, override: str) -> str | int:
-    """The key, or of a list the number, that stands at this depth of a dotted key.
+    """The key, or the number within a list, at this depth of a dotted key.
 
     Raises: BadInput where a member of a list is named.
     """
@@ -325,7 +325,7 @@ def resolve(recipe: Recipe) -> Resolved:
 
 
 class Refused(yaml.MarkedYAMLError):
-    """YAML that PyYAML reads."""
+    """YAML that PyYAML would read, but that no recipe may hold."""
 
 
 def parse_yaml(text: str) -> tuple[yaml.Node | None, Any]:

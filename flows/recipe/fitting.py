@@ -172,7 +172,7 @@ def recipe_name(source: str) -> str:
 
 
 def own_name(name: str, beside: Sequence[Any]) -> str:
-    """The name, or with a number behind it if one of these corpora has it: `plain_2`."""
+    """The name; with a number behind it, such as `plain_2`, if another corpus has the name."""
     names = {corpus.get("name") for corpus in beside if isinstance(corpus, Mapping)}
     numbered = (f"{name}_{number}" for number in count(2))
     return name if name not in names else next(one for one in numbered if one not in names)
@@ -223,7 +223,7 @@ def _fit_queries(content: dict[str, Any], described: Description, kind: str) -> 
 
 
 def _train_on(content: dict[str, Any], *changes: Mapping[str, Any]) -> None:
-    """Puts a part with each of these changes in the place of one that trains on natural pairs."""
+    """Replaces the part that trains on natural pairs by one part for each of these changes."""
 
     def changed(phase: Mapping[str, Any]) -> dict[str, Any]:
         if "parts" not in phase:
@@ -239,7 +239,7 @@ def _train_on(content: dict[str, Any], *changes: Mapping[str, Any]) -> None:
 
 
 def _without_surroundings(content: dict[str, Any]) -> None:
-    """Leaves out what needs other sentences of the same document."""
+    """Removes keys that need other sentences of the same document."""
     content["sample"] = {
         k: v for k, v in (content.get("sample") or {}).items() if k != "min_context_sentences"
     }
@@ -255,7 +255,7 @@ def _without_surroundings(content: dict[str, Any]) -> None:
 
 
 def _without_pairs(content: dict[str, Any], kind: str) -> None:
-    """Rows of the corpus's own sentences in the place of natural pairs."""
+    """Trains on rows of the corpus's sentences in place of natural pairs."""
     _train_on(content, {"rows": _ROWS[kind]})
     domain, *others = content["corpora"]
     sample = content.get("sample") or {}

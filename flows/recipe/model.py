@@ -132,7 +132,7 @@ class ModelSettings(Config):
         return self.maker and getattr(self, self.maker)
 
     def models(self) -> dict[tuple[str, ...], str]:
-        """The models that it names, by their place below this one."""
+        """The models that the settings name, by place below the settings."""
         if self.maker is None:
             return {("take",): self.take or ""}
         return {(self.maker, slot): name for slot, name in self.made.models().items()}

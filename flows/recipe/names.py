@@ -232,7 +232,7 @@ def _existing(name: str) -> Reference:
 
 
 def _check_spelling(name: str, defined: Mapping[str, Any], place: Place) -> None:
-    """Raises Misplaced for a name that is most likely a misspelt one."""
+    """Raises Misplaced for a name that is most likely a misspelt name of `models:`."""
     if name in defined:
         return
     if alike := nearest(name, defined, _ALIKE):
@@ -250,7 +250,7 @@ def _check_spelling(name: str, defined: Mapping[str, Any], place: Place) -> None
 
 
 def _look_up(name: str, defined: Mapping[str, Reference], place: Place) -> Reference:
-    """A model that encodes or writes texts, or at a place for frequencies counts of tokens."""
+    """A model that encodes or writes texts; for token frequencies, a model that counts tokens."""
     _check_spelling(name, defined, place)
     reference = defined.get(name) or _existing(name)
     if reference.maker == "fit_pair":
@@ -269,7 +269,7 @@ def _look_up(name: str, defined: Mapping[str, Reference], place: Place) -> Refer
 def _check_forms(
     settings: ModelSettings, place: Place, references: Mapping[Place, Reference]
 ) -> None:
-    """A model starts from one of its form, and is judged by one, where the recipe makes that."""
+    """Raises Misplaced if a model starts from, or is judged by, one of the wrong form."""
     form = getattr(settings.made, "form", None)
     if form is None:
         return
@@ -440,7 +440,7 @@ def _listed(corpora: Sequence[CorpusConfig]) -> str:
 
 
 def _of_maker(recipe: Recipe, name: str, settings: ModelSettings) -> ModelSettings:
-    """With the corpora that the model is made from."""
+    """Fills in the corpora that the model is made from."""
     if settings.maker is None:
         return settings
     place: Place = ("models", name, settings.maker)
@@ -519,7 +519,7 @@ def _judged(recipe: Recipe, pairs: Any, place: Place) -> Any:
 
 
 def _rewritten(recipe: Recipe, pairs: Any, place: Place) -> Any:
-    """With the corpora whose pairs or sentences a generator is fitted to."""
+    """Fills in the corpora whose pairs or sentences a generator is fitted to."""
     if not pairs.corpora and not recipe.labelled:
         raise Misplaced(
             "missing_key",

@@ -68,7 +68,7 @@ SEARCH_COMMENTS: Mapping[str, str] = {
 
 
 def check_output(path: Path, text: str | None = None) -> None:
-    """Raises BadInput for a file that exists, unless it holds this text, and for no directory."""
+    """Raises BadInput if the file exists with another text, or if its directory does not exist."""
     check_outside(path)
     same = text is not None and path.is_file() and path.read_bytes() == text.encode()
     if path.exists() and not same:
@@ -130,7 +130,7 @@ def recipe_text(
 
 
 def as_yaml(value: Mapping[str, Any]) -> str:
-    """The mapping as people write it: lists indented, bare keys for nothing, a string a line."""
+    """The mapping as people write YAML: lists indented, bare keys for null, a string a line."""
     text = yaml.dump(
         dict(value), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=LINE, indent=2
     )
@@ -159,7 +159,7 @@ _Dumper.add_representer(str, _string)
 
 
 def comment(text: str) -> str:
-    """The text in comment lines of bounded length, without what YAML allows in no comment."""
+    """The text in comment lines of bounded length, without what YAML forbids in comments."""
     words, lines = fold(Reader.NON_PRINTABLE.sub(" ", text)).split(), ["#"]
     for word in words:
         if len(lines[-1]) + 1 + len(word) > LINE:

@@ -169,7 +169,7 @@ class FigureDifference:
 
     @property
     def few(self) -> bool:
-        """Whether either has too few questions to tell a gain from chance."""
+        """Whether either figure has too few questions to tell a gain from chance."""
         return self.one.few or self.other.few
 
     @property

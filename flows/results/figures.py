@@ -82,7 +82,7 @@ class Figure:
 
     @property
     def headline(self) -> bool:
-        """Whether it is of a whole set: not of a part, and the usual average of several files."""
+        """Whether the figure is of a whole set; of several files, the usual average."""
         return self.metric.suite not in ("sts", "fact_order") or self.metric.subset == "all"
 
     @property
@@ -92,13 +92,13 @@ class Figure:
 
     @property
     def few(self) -> bool:
-        """Whether it has too few questions to tell a gain from chance."""
+        """Whether the figure has too few questions to tell a gain from chance."""
         sides = (self.before, *self.after.values(), *self.gains.values())
         return any(value is not None and is_few(value.n) for value in sides)
 
     @property
     def fixed(self) -> bool:
-        """Whether it does not depend on the encoder, such as a ranking by BM25."""
+        """Whether the figure does not depend on the encoder, as for a ranking by BM25."""
         same = self.before is not None and {v.value for v in self.after.values()} == {
             self.before.value
         }

@@ -125,7 +125,7 @@ def first_look(
 
 
 def _questions(connection: duckdb.DuckDBPyConnection, seed: int) -> list[str]:
-    """The questions that gained and lost most; empty if none did either."""
+    """The questions that gained and lost most; empty if no question did."""
     rows = read_questions(connection, seed)
     gained = [row for row in rows if row["gain"] > 0]
     lost = [row for row in rows if row["gain"] < 0]

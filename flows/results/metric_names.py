@@ -63,12 +63,12 @@ class Metric:
 
     @property
     def of_geometry(self) -> bool:
-        """Whether it describes the space rather than a task."""
+        """Whether the metric describes the space rather than a task."""
         return self.name in GEOMETRY
 
     @property
     def of_dev(self) -> bool:
-        """Whether it is measured on dev."""
+        """Whether the metric is measured on dev."""
         return self.subset == "dev" or self.task.endswith(" dev")
 
     def on_dev(self) -> "Metric | None":

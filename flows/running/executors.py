@@ -74,7 +74,7 @@ class Threads:
             pool.shutdown(wait=True, cancel_futures=True)
 
     def close(self) -> None:
-        """Nothing outlasts `map`."""
+        """Does nothing: no resource outlasts `map`."""
 
 
 def _noted(answers: dict[int, tuple[int, int]], index: int) -> Progress:

@@ -28,7 +28,7 @@ E = TypeVar("E", bound=BaseException)
 
 @dataclass(frozen=True)
 class Child:
-    """A process, and the end of its pipe that is here."""
+    """A process, and this process's end of the pipe to it."""
 
     process: BaseProcess
     connection: Connection
@@ -63,7 +63,7 @@ def start(
 
 
 def end(children: Iterable[Child], first: Callable[[BaseProcess], None]) -> None:
-    """Waits for the end of all, who read that their pipe is closed."""
+    """Closes the children's pipes, which ends them, and waits for all."""
     children = list(children)
     for child in children:
         first(child.process)

@@ -140,7 +140,7 @@ def check_model_files(steps: Sequence[Step], tagged: Mapping[str, Path]) -> None
 
 
 def _refuse(errors: Sequence[TercetError]) -> None:
-    """Raises the error, or one that says what all of them say."""
+    """Raises the only error, or one error with the sentences of all."""
     if len(errors) == 1:
         raise errors[0]
     if errors:

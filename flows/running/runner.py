@@ -295,7 +295,7 @@ def _make_chain(
 
 
 def _told_now_and_then(tell: Callable[[Any], None], name: str) -> Progress:
-    """Tells a step's progress, at most twice a second."""
+    """Passes a step's progress to `tell`, at most twice a second."""
     before = 0.0
 
     def report(done: int, total: int | None, unit: str) -> None:

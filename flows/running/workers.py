@@ -19,7 +19,7 @@ _ANSWER = 10.0
 
 
 def _nothing() -> None:
-    """Nothing to check."""
+    """The check of workers that need none."""
 
 
 @dataclass(frozen=True)

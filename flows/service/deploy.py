@@ -91,7 +91,7 @@ def _is_zone(name: str) -> bool:
 
 
 def next_time(cron: str, zone: str) -> datetime:
-    """When the schedule fires next, as Prefect's server counts it."""
+    """The time when the schedule fires next, as Prefect's server computes it."""
     from prefect.server.schemas.schedules import CronSchedule
 
     now = datetime.now(ZoneInfo(zone))

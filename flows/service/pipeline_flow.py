@@ -376,7 +376,7 @@ def sweep(place: "Store", now: datetime | None = None) -> list[str]:
 
 
 def _crash_tasks(client: "SyncPrefectClient", flow_run: "FlowRun", dead: "State[Any]") -> None:
-    """Marks what tasks of the flow run have not ended."""
+    """Marks as dead the flow run's tasks that have not ended."""
     from prefect.client.schemas.filters import TaskRunFilter, TaskRunFilterFlowRunId
 
     of_run = TaskRunFilter(flow_run_id=TaskRunFilterFlowRunId(any_=[flow_run.id]))

@@ -116,7 +116,7 @@ def check_metric(metric: Metric, planned: Sequence[PlannedArm]) -> None:
 
 
 def read_arm(outcome: Outcome, store: Store) -> ArmFigures:
-    """An arm's figures, as far as it got."""
+    """The figures of an arm, as far as its run got."""
     recipe = outcome.planned.plan.recipe
     failed = None if outcome.error is None else str(outcome.error)
     arm_figures = ArmFigures(
