@@ -196,7 +196,7 @@ class Tail:
         return rows
 
     def close(self) -> None:
-        """Closes the file."""
+        """Closes the journal's file."""
         os.close(self._handle)
 
 

@@ -28,7 +28,7 @@ class Rejects:
         self.rows: list[tuple[int, str, str, str]] = []
 
     def add(self, row_id: int, reason: str, detail: str, text: str) -> None:
-        """One more row."""
+        """Adds a row."""
         self.rows.append((row_id, reason, detail, text[:SHOWN]))
         if len(self.rows) >= self.limit:
             self.flush()

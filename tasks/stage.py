@@ -69,11 +69,11 @@ class Interrupted(Exception):
 
 
 def silent(done: int, total: int | None, unit: str) -> None:
-    """Progress that nobody looks at."""
+    """A Progress that shows nothing."""
 
 
 def no_externals(config: Any) -> Mapping[str, Path | str]:
-    """A stage whose config names nothing outside the store."""
+    """`Stage.externals` of a stage whose config names nothing outside the store."""
     return {}
 
 
@@ -123,7 +123,7 @@ class Loaded:
             return value
 
     def clear(self) -> None:
-        """Drops all, once no part needs it."""
+        """Drops all loaded objects, once no part needs them."""
         with self._lock:
             self._kept.clear()
 
@@ -248,7 +248,7 @@ class Stage:
 
     @property
     def each(self) -> str | None:
-        """The slot that it maps part by part."""
+        """The slot that the stage maps part by part; None if it maps none."""
         return self.cut.slot if isinstance(self.cut, EachPart) else None
 
 

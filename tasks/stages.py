@@ -121,7 +121,7 @@ class Described:
 
     @property
     def key(self) -> list[str]:
-        """The columns that together name a row; empty where none do."""
+        """The columns that together identify a row; empty if none do."""
         key = _KEY.search(self.text)
         return [] if key is None else re.findall(r"`(\w+)`", key[1])
 

@@ -132,7 +132,7 @@ class Entry:
 
     @property
     def stage(self) -> str:
-        """The stage that makes it."""
+        """The stage that makes the artifact."""
         stage = (self.manifest or {}).get("stage")
         return str(stage) if stage else self.artifact.step.partition(".")[0]
 

@@ -192,7 +192,7 @@ def _encode(work: Work, slot: str, texts: Sequence[str], pooling: Any = None) ->
 
 
 def _by_words(work: Work, texts: Sequence[str], entry_ids: Sequence[int]) -> Scorer | None:
-    """None if no definition has a word."""
+    """A scorer of definitions by their words; None if no definition has a word."""
     from sklearn.feature_extraction.text import TfidfVectorizer
 
     texts_of: dict[int, list[str]] = {entry: [] for entry in entry_ids}

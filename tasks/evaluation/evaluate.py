@@ -161,7 +161,7 @@ class EvaluateConfig(FormSettings, Config):
     @field_validator("fact_order", "sts_sets", "retrieval_sets", mode="before")
     @classmethod
     def _one_file(cls, value: Any) -> Any:
-        """A single file, without a name: its task is named after it."""
+        """A single file may stand without a name: its task is named after the file."""
         if isinstance(value, str):
             return {name_after(value): value}
         return {} if value is None else value
@@ -205,7 +205,7 @@ class Material:
     tasks: Sequence[Task]
 
     def texts(self) -> list[Sided]:
-        """The texts of all of them on their sides, repetitions included."""
+        """The texts of all pairs and tasks with their sides, repetitions included."""
         texts = [text for pairs in self.pairs for text in pairs.texts()]
         return texts + [text for task in self.tasks for text in task.sided_texts()]
 

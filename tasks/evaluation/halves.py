@@ -27,7 +27,7 @@ _COLUMNS = ("corpus", "doc_id", "paragraph", "position", "text", "split")
 
 
 class HalvesConfig(Config):
-    """Which texts are cut."""
+    """Settings of which texts are cut."""
 
     min_words: int = Field(
         default=20, ge=8, le=1000, description="words from which a single sentence is cut"

@@ -80,7 +80,7 @@ class Figure:
 
     @property
     def name(self) -> tuple[str, str, str, str]:
-        """Identifies it among a model's figures."""
+        """The figure's identity among a model's figures."""
         return self.data.suite, self.data.task, self.subset, self.metric
 
     def row(self, subject: Subject) -> dict[str, Any]:

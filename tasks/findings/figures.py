@@ -22,7 +22,7 @@ _BY_WORDS = f"regexp_matches(task, ' ({BM25}|{HYBRID})')"
 
 
 def _untouched(rows: str) -> Callable[[Look], str]:
-    """Only before training, so that the warning appears once."""
+    """Looks at the rows only before training, so that the warning appears once."""
     return lambda look: "" if "baseline" in look.work.inputs else rows
 
 

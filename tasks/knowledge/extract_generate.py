@@ -54,7 +54,7 @@ class ExtractGenerateConfig(Config):
 
 
 def prompt_path(config: ExtractGenerateConfig) -> Path:
-    """The user's own prompt file, or ours."""
+    """The user's prompt file, or the built-in one."""
     return templates.prompt_path(METHOD) if config.prompt is None else Path(config.prompt)
 
 

@@ -49,7 +49,7 @@ class TrainPassages:
     words: Bm25 | None
 
     def blocks(self) -> Iterator[Vectors]:
-        """The vectors, some at once."""
+        """The vectors in blocks."""
         assert self.vectors is not None
         for start in range(0, len(self.vectors), _BLOCK):
             yield np.asarray(self.vectors[start : start + _BLOCK])
@@ -201,7 +201,7 @@ class NegativesConfig(PassageVectorsConfig):
 
 
 def count_rows(work: Work) -> int:
-    """The rows that negatives are mined for."""
+    """The number of rows for which negatives are mined."""
     with connection(work) as db:
         return int(db.execute(f"SELECT count(*) FROM ({_rows_sql(work)})").fetchall()[0][0])
 

@@ -32,7 +32,7 @@ EMPTY = "empty_prompt"
 LLM_LOCATIONS = ("llm.model", "llm.adapter")
 
 
-# The text around a prompt affects the answer.
+# The module that puts text around a prompt, which affects the answer.
 WIRE = "tercet.models.llm.wire"
 
 

@@ -38,7 +38,7 @@ METHODS = tuple(wording.builtin_templates())
 
 
 class GensePairs(JudgedConfig):
-    """The pairs that it learns from."""
+    """The pairs from which the model learns."""
 
     corpora: tuple[str, ...] = Field(
         default=(), description="Labelled ones, by name; empty: all labelled ones."

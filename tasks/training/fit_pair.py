@@ -38,7 +38,7 @@ class FitPairConfig(JudgedConfig, MadeModel, WiredForm):
     max_length: Wired[int] = 128
 
     def models(self) -> dict[str, str]:
-        """None: the vectors are the evaluator's."""
+        """Names no model: the vectors are the evaluator's."""
         return {}
 
 

@@ -36,7 +36,7 @@ KNOWN = "known_anchor"
 
 
 class JudgedConfig(Config):
-    """How many pairs, and which anchors are held out."""
+    """How many pairs are fitted to, and which anchors are held out."""
 
     dev: tuple[str, ...] = Field(
         default=(),

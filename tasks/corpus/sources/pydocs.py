@@ -139,7 +139,7 @@ def read(corpus: CorpusConfig, max_bytes: int) -> Iterator[Reading]:
 
 
 def tables(corpus: CorpusConfig, max_bytes: int) -> Iterator[Table]:
-    """None: docstrings are not a table."""
+    """Yields no table: docstrings are none."""
     raise BadInput(
         "conflict",
         f"corpus {corpus.name!r}: docstrings carry no labels; name a table as the source of a "
@@ -148,7 +148,7 @@ def tables(corpus: CorpusConfig, max_bytes: int) -> Iterator[Table]:
 
 
 def has_pairs(corpus: CorpusConfig) -> bool:
-    """True: a docstring's summary and its next paragraph are a pair."""
+    """Always True: a docstring's summary and its next paragraph are a pair."""
     return True
 
 

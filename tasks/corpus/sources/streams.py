@@ -62,7 +62,7 @@ _DAMAGE = (zlib.error, EOFError, gzip.BadGzipFile, pa.ArrowException)
 
 
 class Line(NamedTuple):
-    """A line without its end; of a too long line, the beginning."""
+    """A line without its end; a too long line is cut to its beginning."""
 
     number: int
     text: str

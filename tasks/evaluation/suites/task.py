@@ -113,7 +113,7 @@ class Task(ABC):
         """
 
     def left_out(self) -> list[LeftOut]:
-        """Rejects: the rows of its files that were left out."""
+        """Rows of the task's files that were left out, for `rejects`."""
         return []
 
     def data(self) -> Data:

@@ -183,13 +183,13 @@ def _read_two_files(paths: Sequence[Path]) -> Examples:
 
 
 def _read_sst(path: Path) -> Examples:
-    """A sentence and 0 or 1, with a tab between."""
+    """Reads lines of a sentence and 0 or 1, with a tab between."""
     rows = [(number, label, text) for number, (text, label, *_) in table_rows(path, 2)]
     return _examples(path, rows, _TWO_CLASSES)
 
 
 def _read_trec(path: Path) -> Examples:
-    """`LABEL:fine question`; the fine label is left out."""
+    """Reads lines `LABEL:fine question`; the fine label is left out."""
     rows = []
     for number, line in enumerate(lines(path, _LATIN), start=1):
         label, colon, rest = line.strip().partition(":")
