@@ -27,7 +27,7 @@ Wired: TypeAlias = Annotated[T, SkipJsonSchema(), WIRED]
 Steers: TypeAlias = Annotated[T, STEERS]
 
 
-# What a recipe may lack, in the words that follow "no effect without".
+# Facts that a recipe may lack, in the words that follow "no effect without".
 FACTS: Mapping[str, str] = {
     "trains": "`train` or `whiten`",
     "starts": "`train`, `whiten` or `ingest.passages`",

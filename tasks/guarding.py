@@ -46,7 +46,7 @@ SHORTLIST = 0.3
 
 
 class GuardConfig(WiredForm):
-    """What counts as contamination, and what happens to it.
+    """The settings of what counts as contamination, and what happens to it.
 
     chosen_on: tasks whose dev split decides which checkpoint is kept. fact_order, sts_sets,
     retrieval_sets: names and files of their tasks. The form, max_length and precision must be those

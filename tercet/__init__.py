@@ -1,6 +1,6 @@
 """Tercet from Python: run a recipe, and read the tables of runs. Guide: docs/python.md.
 
-What this module names is stable; the packages below it are not. Importing it loads none of these
+Names of this module are stable; the packages below it are not. Importing it loads none of these
 packages.
 """
 
@@ -75,7 +75,7 @@ def open(store: str | None = None) -> Store:  # noqa: A001 (read as tercet.open)
 
 @dataclass(frozen=True)
 class Store:
-    """What runs left in a directory. A table is that of the newest run that reached it."""
+    """The runs in a directory and their tables. A table is the newest run's that reached it."""
 
     location: str
 

@@ -197,7 +197,7 @@ ROOM = pa.schema(
         ("alone", pa.int64()),
     ]
 )
-# What lies beside the artifacts, by folder.
+# Names of the folders beside the artifacts.
 _BESIDE_ROOM = {
     "responses": "answers of language models",
     "prefect": "Prefect's history and log",

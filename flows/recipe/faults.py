@@ -264,7 +264,7 @@ _WANTED = {
 }
 _DASHED = "letters, digits, dashes and underscores only"
 _DOTTED = "letters, digits, dots, dashes and underscores only"
-# What each pattern of a recipe's texts demands, in words.
+# The demand of each pattern of a recipe's texts, in words.
 PATTERNS = {
     r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$": f"may hold {_DOTTED}, with no dot or dash at its beginning",
     r"^[A-Za-z0-9][A-Za-z0-9._-]*$": f"may hold {_DOTTED}, with a letter or a digit first",
