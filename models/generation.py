@@ -19,7 +19,7 @@ from tercet.models.runs import begins
 from tercet.models.seeding import Ids, text_ids
 
 Purpose: TypeAlias = Literal["positive", "negative"]
-# How a text's meaning relates to its sentence: the same, one fact changed, the same topic only, or
+# How a text's meaning relates to its sentence: equal, one fact changed, only on the same topic, or
 # unrelated.
 Relation: TypeAlias = Literal["keeps", "alters", "topic", "other"]
 Need: TypeAlias = Literal["mentions", "sentence_categories", "graph", "documents", "pool"]
@@ -27,7 +27,7 @@ Need: TypeAlias = Literal["mentions", "sentence_categories", "graph", "documents
 Unit: TypeAlias = Literal["sentence", "passage"]
 # The table whose rows a method reads: sentences with their anchors, or passages.
 Each: TypeAlias = Literal["sentences", "passages"]
-# Checks of an answer beside those of every answer (`models/prompted/checks.py`).
+# Checks of an answer in addition to the checks of every answer (`models/prompted/checks.py`).
 Check: TypeAlias = Literal[
     "whole_source", "question", "query", "new_entity", "new_number", "new_record"
 ]
@@ -120,7 +120,7 @@ JOINT = "; "
 
 
 def purpose_of(relation: Relation) -> Purpose:
-    """`positive` for texts that keep the meaning or the topic, `negative` for all others."""
+    """`positive` for texts that keep the meaning or the topic, else `negative`."""
     return "positive" if relation in ("keeps", "topic") else "negative"
 
 

@@ -60,7 +60,7 @@ class Artifact:
 
     @property
     def path(self) -> str:
-        """Its path in the store."""
+        """The record's path in the store."""
         return f"artifacts/{self.step}/{self.version}"
 
     @property
@@ -245,7 +245,7 @@ class Artifact:
     def rows(self, known_schemas: Mapping[str, pa.Schema] | None = None) -> Rows:
         """The rows of all committed parts, in the plan's order.
 
-        known_schemas: tables to add as empty ones if no part has them.
+        known_schemas: tables to add, without rows, if no part has them.
         """
         records = list(self.records().values())
         tables: dict[str, tuple[str, ...]] = {}

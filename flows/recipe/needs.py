@@ -1,4 +1,4 @@
-"""What the marks of a recipe's fields ask for, wherever they stand in it."""
+"""Checks what the marks of a recipe's fields ask for, at any depth."""
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
@@ -39,8 +39,8 @@ def find_wired(recipe: Recipe) -> Iterator[Misplaced]:
 
 
 def find_facts(recipe: Recipe) -> set[str]:
-    """Those of FACTS that hold of the recipe."""
-    # Where nothing is made either, `train` is missing, and the rest waits for it.
+    """The names of the FACTS that hold for the recipe."""
+    # A recipe that neither trains nor makes a model lacks `train`: report that fault alone.
     makes = any(model.maker is not None for model in recipe.models.values())
     trains = bool(recipe.train.phases or recipe.whiten) or not makes
     evaluator = recipe.evaluator is not None
@@ -102,7 +102,7 @@ def _settled(value: Any, place: Place, facts: Collection[str], notes: list[Idle]
 
 
 def as_written(recipe: Recipe) -> dict[str, Any]:
-    """The recipe in JSON's types, with its defaults and without what the compiler fills in."""
+    """The recipe in JSON's types, with defaults and without keys that the compiler fills in."""
     content = recipe.model_dump(mode="json")
     for place, config in configs(recipe):
         if names := marked(config, WIRED):

@@ -83,10 +83,10 @@ def load_encoder(
         plain checkpoint, which has none.
     prompt: the template of pooling "mask", or the text after the sentence for "first_decoder"; None
         keeps the encoder's own, or takes the default.
-    max_length: longest input in tokens, special ones included; None keeps the model's own. Never
-        more than the model's positions allow.
-    cnn_seed: draws first weights for pooling "token_cnn", at the start of a training; a seed of the
-        pooling itself has priority. None: an encoder without such weights is refused.
+    max_length: longest input in tokens, including special tokens; None keeps the model's own. It is
+        never more than the model's positions allow.
+    cnn_seed: seed of the first weights for pooling "token_cnn", at the start of a training; a seed
+        of the pooling itself has priority. None: an encoder without such weights is refused.
     prompts: of queries and documents, in place of the model's own.
     trust_remote_code: whether code that came with the model may run. Tercet's own modules need no
         trust.
@@ -189,7 +189,7 @@ def encode(
     precision: "bf16" computes under autocast, which moves cosines by up to 4e-3; fp32 on processors
         without it.
     progress: gets the number of texts done.
-    normalise: scale vectors to length one; classifiers are fitted on unscaled ones.
+    normalise: scale vectors to length one; classifiers are fitted on unscaled vectors.
     side: uses the model's prompt for queries or documents, as sentence-transformers'
         `encode_query` and `encode_document`; None: its default prompt.
     """

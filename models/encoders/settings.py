@@ -51,7 +51,7 @@ class TokenCnnForm:
 
 
 def _filled_in(pooling: Any) -> Any:
-    """Reads a mapping as token_cnn's, so that a fault in it is reported as such."""
+    """Reads a mapping as settings of token_cnn, so that a fault in it is reported as theirs."""
     if pooling == CNN:
         return TokenCnnForm(CNN)
     if not isinstance(pooling, dict):

@@ -85,7 +85,8 @@ def read(folder: Path) -> Layout:
 
 
 def validated(kind: type[T], path: Path, missing: str) -> T:
-    """A JSON file as a pydantic model. Raises ValueError: `missing`, or what is not valid."""
+    """A JSON file as a pydantic model. Raises ValueError with `missing` if there is no file, else
+    with the invalid key."""
     try:
         return kind.model_validate_json(path.read_bytes())
     except FileNotFoundError:

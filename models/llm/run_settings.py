@@ -111,7 +111,7 @@ def plain_option(name: str) -> str:
 
 
 def option_fault(name: str) -> str | None:
-    """What is wrong with this option's name, in words that follow it; None if nothing."""
+    """The fault of this option's name, in words that follow the name; None if it is right."""
     option = plain_option(name)
     if not _NAME.fullmatch(option):
         return "is not an option's name: lower-case letters, digits and hyphens"

@@ -1,6 +1,6 @@
 """Fits a generator to pairs of source and target, in the layout of its later prompts.
 
-The caller gives the model and its objective: the plain ones are below, VAEGPT's in
+The caller gives the model and its objective: plain objectives are below, VAEGPT's is in
 `models/vaegpt/fitting.py`. The best step is chosen by the ROUGE of greedy answers.
 """
 

@@ -46,7 +46,7 @@ class Choice:
 
 
 class Chooser:
-    """Keeps the best weights of one phase; among equally good ones, the earliest.
+    """Keeps the best weights of one phase; among equally good weights, the earliest.
 
     network: the part of `module` that is measured. module: its weights are kept.
     """
@@ -278,7 +278,7 @@ def adafactor(module: nn.Module, hyper: Hyperparameters) -> torch.optim.Optimize
     """Adafactor (Shazeer and Stern 2018): the rate is relative to each matrix's root mean square.
 
     T5 was pre-trained with it: its embeddings are up to a hundred times as large as its other
-    weights, and would hardly move at an absolute rate that suits those.
+    weights, and would hardly move at an absolute rate that suits the other weights.
     """
     groups = _groups(module, hyper.weight_decay)
     return torch.optim.Adafactor(groups, lr=hyper.learning_rate)
@@ -300,14 +300,14 @@ def linear(step: int, total: int, warmup: int) -> float:
 
 
 def cosine(step: int, total: int, warmup: int) -> float:
-    """As `linear`, but falling along half a cosine."""
+    """Like `linear`, but the rate falls along half a cosine."""
     if step < warmup:
         return step / warmup
     return 0.5 + 0.5 * math.cos(math.pi * (step - warmup) / max(1, total - warmup))
 
 
 def constant(step: int, total: int, warmup: int) -> float:
-    """As `linear`, but staying at 1."""
+    """Like `linear`, but the rate stays at 1."""
     return step / warmup if step < warmup else 1.0
 
 
@@ -319,7 +319,7 @@ SCHEDULES: Mapping[Schedule, Callable[[int, int, int], float]] = {
 
 
 def _groups(module: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
-    """The parameters with and those without weight decay."""
+    """The parameters with weight decay, and the parameters without."""
     norms = [part for part in module.modules() if isinstance(part, nn.LayerNorm)]
     free = {id(parameter) for norm in norms for parameter in norm.parameters()}
     groups: dict[bool, list[nn.Parameter]] = {True: [], False: []}

@@ -208,7 +208,7 @@ class PartRows:
     weight: factor of the part's loss in the batch's loss.
     share: of each batch, relative to the other parts' shares; None: relative to numbers of rows.
     slots: directories of the models that the loss reads.
-    drawing: how positives are drawn from anchors in each epoch; None: the rows have them.
+    drawing: how positives are drawn from anchors in each epoch; None: the rows have positives.
     teacher: its cosine of anchor and negative, as they stand in the batch, is the loss's label;
         None: the rows have the label.
     sides: which of the encoder's prompts (query or document) precedes a column's texts, by column;
@@ -253,7 +253,8 @@ def part_sizes(
     weights = [float(n if share is None else share) for n, share in zip(rows, shares, strict=True)]
     exact = [batch_size * weight / sum(weights) for weight in weights]
     sizes = [max(least, math.floor(value)) for value in exact]
-    # Rounding: rows go to the parts furthest below their exact size, or come off those above.
+    # Rounding: rows go to the parts furthest below their exact size, or are taken from parts above
+    # it.
     while sum(sizes) != batch_size:
         step = 1 if sum(sizes) < batch_size else -1
         can = [i for i, size in enumerate(sizes) if step > 0 or size > least]
@@ -263,7 +264,7 @@ def part_sizes(
 
 
 def epoch_steps(sizes: Sequence[int], rows: Sequence[int]) -> int:
-    """Steps of an epoch: those of the longest part; the others start over."""
+    """Steps of an epoch: as many as the longest part has; shorter parts start over."""
     return max(math.ceil(n / size) for n, size in zip(rows, sizes, strict=True))
 
 

@@ -310,8 +310,8 @@ class _Part:
             check_room(model, side, self._longest)
         self._teacher = None
         if (teacher := part.teacher) is not None:
-            # It reads the texts of the batch (GCSE, figure 4), which training may have changed, and
-            # no more tokens than the student.
+            # The teacher reads the texts of the batch (GCSE, figure 4), which training may have
+            # changed, and no more tokens than the student.
             self._teacher = load_encoder(
                 teacher.directory, teacher.pooling, self._longest, device, prompt=teacher.prompt
             )
@@ -319,7 +319,8 @@ class _Part:
         self._groups = self._rows["group"].to_numpy() if group else None
         self._rounds = -(-part.count() // size)
         self._drawing = part.drawing
-        # A seed of its own, so that these draws differ from those of rules with the recipe's seed.
+        # The seed differs from the recipe's, so that draws here differ from draws of rules with
+        # that seed.
         self._draw_seed = seeding.text_id(str(seed), f"positives of {name}")
         self._windows = batching.LengthWindows(self._rows, self._texts, size, seed, self._purpose)
         self._round: tuple[int, list[list[int]]] = (-1, [])
@@ -494,7 +495,7 @@ def frozen(model: SentenceTransformer, layers: int) -> Iterator[None]:
 
 @contextmanager
 def blended(model: nn.Module, share: float) -> Iterator[None]:
-    """Mixes this share of the weights before the block into those after it.
+    """Mixes this share of the weights before the block into the weights after it.
 
     A model between the two is often better than both (Wortsman et al. 2022, section 3, equation 1,
     where 1 - share is alpha). share: from 0 to 1.
@@ -544,7 +545,7 @@ class CachedEncoder(EncoderInPieces):
         self.mini_batch = mini_batch
 
     def sizes(self, widths: Sequence[int]) -> list[int]:
-        """Pieces of `mini_batch` texts, and the rest."""
+        """Pieces of `mini_batch` texts, and a piece with the rest."""
         whole, rest = divmod(len(widths), self.mini_batch)
         return [self.mini_batch] * whole + ([rest] if rest else [])
 

@@ -1,10 +1,10 @@
 """Stage `ingest`: turns the recipe's corpora into clean, distinct sentences in splits.
 
 The first pass streams every source, folds texts, and writes sentences of fitting length to a file
-in the scratch directory, and all by which texts are compared to others, sorted by key. Only ids and
-numbers stay in memory, about 0.1 GB a million sentences. From these, exact duplicates and splits
-are decided. The second pass streams the file and emits the tables in pieces of about `part_rows`
-sentences, cut between documents.
+in the scratch directory, and the keys by which texts are compared, sorted. Only ids and numbers
+stay in memory, about 0.1 GB a million sentences. These decide exact duplicates and splits. The
+second pass streams the file and emits the tables in pieces of about `part_rows` sentences, cut
+between documents.
 
 Results do not depend on the sizes of batches or pieces. The previous version only decides in which
 pieces old documents lie (`former_parts`); a version that the recipe keeps also decides the splits
@@ -253,7 +253,7 @@ def _decide(
 
 
 def _former(work: Work, document_ids: seeding.Ids) -> splits.Codes:
-    """These documents' splits in the kept version; -1 for documents that it lacks."""
+    """These documents' splits in the kept version; -1 for documents missing there."""
     if "kept" not in work.inputs:
         return np.full(len(document_ids), -1, dtype=np.int8)
     rows = work.inputs["kept"].table("documents", ["doc_id", "split"])
@@ -473,7 +473,7 @@ STAGE = Stage(
     run=run,
     libraries=LIBRARIES,
     externals=externals,
-    # A corpus's content enters by its digest; the other keys concern only `sample`.
+    # A corpus's content counts by its digest; the other keys concern only `sample`.
     locations=tuple(
         f"corpora.*.{key}" for key in ("source", "role", "share", "min_context_sentences")
     ),

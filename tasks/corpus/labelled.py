@@ -136,7 +136,7 @@ WITH numbered AS (
     FROM (SELECT number, {_ROW_ID} AS row_id FROM read))
 SELECT number FROM numbered WHERE nth > 1
 """
-# The reason of the one reject that shows an example of HTML removed from a corpus.
+# The reason of a corpus's single reject that shows an example of removed HTML.
 HTML = "html"
 # A row that was combined into another one, and is neither kept nor rejected.
 _USED = "used"
@@ -175,7 +175,7 @@ def check_labelled(config: LabelledConfig) -> None:
 
 
 def columns_of(corpus: CorpusConfig, kind: Kind, table: Table) -> dict[str, str]:
-    """The table's columns, by the kind's names: those that the recipe names, else a layout's.
+    """The table's columns, by the kind's names: as the recipe names them, else as a layout does.
 
     Raises:
         BadInput: a column is missing, or one of `kind.unread` would not be read.
@@ -403,7 +403,7 @@ STAGE = Stage(
     run=run,
     seeded=False,
     externals=externals,
-    # A corpus's content enters by its digest; labelled corpora have no share.
+    # Versions cover a corpus's content by its digest; labelled corpora have no share.
     locations=("corpora.*.source", "corpora.*.share"),
     uses=readers_and_kinds,
 )

@@ -174,7 +174,7 @@ def run(work: Work) -> None:
     rules = [
         {
             "corpus": name,
-            # If all are taken, all later ones will be anchors too.
+            # If all sentences are anchors, all later sentences will be anchors too.
             "threshold": ALL
             if taken == len(values)
             else int(np.partition(values, taken - 1)[taken - 1]),

@@ -99,7 +99,7 @@ def run(work: Work) -> None:
     """Emits `awareness_pairs`, by kind and anchor: a negative and a positive of each anchor.
 
     Slots: sentences; graph; mentions, if rules extracted them (a language model reads only the
-    training sentences, so the built-in rules read those of dev).
+    training sentences, so the built-in rules read the sentences of dev).
     Raises BadInput if the teacher cannot be loaded, or gives no pair a finite cosine.
     """
     sentences = _dev_sentences(work)

@@ -110,10 +110,10 @@ def externals(config: ExtractConfig) -> dict[str, Path | str]:
 def run(work: Work) -> None:
     """Emits mentions and sentence_categories of the sentences.
 
-    A type's mentions are entities; of quantities `type` is the form (number, year, fraction, range,
-    percentage, money, measure), `value` a range's middle, `text` the number without its unit, and
-    `of_mention_id` what is counted. Sentences without entities have no category. A sentence at
-    which extraction fails is a reject with the reason `error`.
+    A type's mentions are entities; for quantities `type` is the form (number, year, fraction,
+    range, percentage, money, measure), `value` a range's middle, `text` the number without its
+    unit, and `of_mention_id` what is counted. Sentences without entities have no category. A
+    sentence at which extraction fails is a reject with the reason `error`.
     Raises BadInput where the lexicon or the pipeline cannot be read.
     """
     config: ExtractConfig = work.config

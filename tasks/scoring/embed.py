@@ -100,7 +100,7 @@ def plan(work: Work) -> list[dict[str, Any]]:
 
 
 def run(work: Work) -> None:
-    """Embeddings of one chunk of texts."""
+    """Emits the embeddings of one chunk of texts."""
     if "first" not in work.spec:
         _emit_known(work)
         return

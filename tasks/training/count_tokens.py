@@ -41,7 +41,7 @@ _TOKENS = pa.schema([("token_id", pa.int32())])
 
 
 class CountTokensConfig(MadeModel):
-    """Whose tokens are counted, and where."""
+    """The model whose tokenizer counts, and the corpora that are counted."""
 
     tokenizer: str = Field(
         min_length=1, description="The model whose tokenizer counts: the encoder's backbone."

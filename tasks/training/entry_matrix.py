@@ -103,7 +103,7 @@ Floats: TypeAlias = npt.NDArray[np.float64]
 
 
 class EntryMatrixConfig(Config):
-    """Which definitions, and what becomes of their vectors."""
+    """Which definitions are encoded, and how their vectors become the matrix."""
 
     name: str = Field(description="Of the part of a phase that trains against it.")
     corpus: str

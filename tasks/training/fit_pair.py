@@ -1,7 +1,7 @@
 """Stage `fit_pair`: fits a discriminator to the evaluator's vectors of labelled pairs.
 
 Each distinct text is encoded once. Vectors are kept in the scratch directory, so that a killed
-stage encodes only the missing ones.
+stage encodes only missing texts when it resumes.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ from tercet.tasks.training.judged_pairs import JudgedConfig, labels_of, read_jud
 
 
 class FitPairConfig(JudgedConfig, MadeModel, WiredForm):
-    """What the discriminator is fitted to, on the vectors that `embed` makes."""
+    """The pairs to which the discriminator is fitted, on the vectors that `embed` makes."""
 
     corpora: tuple[str, ...] = Field(
         default=(), description="Labelled ones, by name; empty: all of them."
@@ -38,7 +38,7 @@ class FitPairConfig(JudgedConfig, MadeModel, WiredForm):
     max_length: Wired[int] = 128
 
     def models(self) -> dict[str, str]:
-        """None: the vectors are the evaluator's."""
+        """Names no model: the vectors are the evaluator's."""
         return {}
 
 

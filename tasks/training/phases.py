@@ -12,7 +12,8 @@ from tercet.models.losses.registry import TEACHER, fill_loss, loss_named, loss_o
 from tercet.models.training.phase import Hyperparameters, part_sizes
 from tercet.tasks.stage import Config
 
-# Columns of the rows that every recipe has, by their source; those of labelled corpora by kind.
+# Columns of the rows that every recipe has, by source. Columns of labelled corpora follow from
+# their kind.
 SOURCES: dict[str, tuple[str, ...]] = {
     "triplets": ("anchor", "positive", "negative", "label"),
     "pairs": ("anchor", "positive"),
@@ -43,15 +44,15 @@ def _as_tuple(content: Any) -> Any:
 
 
 class DrawConfig(Config):
-    """Shares of what becomes of a sentence (Generate-CSE's random selection).
+    """Shares of the ways to make a positive of a sentence (Generate-CSE's random selection).
 
-    Those that are not named are 1 where all that are named are 0, and 0 otherwise.
+    A share that is not named is 1 if all named shares are 0, and 0 otherwise.
     """
 
     @model_validator(mode="before")
     @classmethod
     def _named_alone(cls, content: Any) -> Any:
-        """So that naming one draws it alone, and naming one with 0 draws the others."""
+        """Naming one share draws its way alone; naming one with 0 draws all other ways."""
         if not isinstance(content, dict) or not any(content.values()):
             return content
         return {**dict.fromkeys(cls.model_fields, 0.0), **content}
@@ -128,7 +129,7 @@ class RowsConfig(Config):
 
     @property
     def reads_triplets(self) -> bool:
-        """Whether the rows, or what is drawn for them, come from triplets."""
+        """Whether the rows, or the positives that are drawn for them, come from triplets."""
         return self.source in OF_TRIPLETS or (self.draw is not None and self.draw.generated > 0)
 
     @model_validator(mode="after")
@@ -314,7 +315,7 @@ class PhaseConfig(Hyperparameters):
         return self
 
     def losses(self) -> tuple[str, ...]:
-        """Names of the losses that the phase trains with, and of those within them."""
+        """Names of the losses that the phase trains with, and of the losses inside those."""
         losses = [part.resolved() for part in self.parts]
         return tuple(dict.fromkeys(name for loss in losses for name in (loss.name, *loss.around)))
 

@@ -62,17 +62,18 @@ class Description:
     columns: of a table, else (). looks: what the columns look like. text: the text's column, or
         None.
     packages: for pydocs, the installed ones, else ().
-    paired: whether documents have natural pairs without named columns. titled: whether more than a
+    paired: whether the reader finds natural pairs in documents by itself, without columns. titled:
+    whether more than a
         tenth of them have a title or a heading.
     rows: number of units, estimated unless `exact`.
     mean_words: of a sentence. mean_sentences: of a row.
     prose: whether rows are texts of several sentences; `lines`: each line of a file is one.
     pair: the columns of a natural pair. labels: columns of few values, the likeliest first.
     dialect: description of a separated file's dialect, if it is unusual.
-    read_as: descriptions of an encoding other than UTF-8, and of columns of one name.
+    read_as: descriptions of an encoding other than UTF-8, and of columns with equal names.
     unspaced: whether most texts are in a script without spaces.
-    left_out: numbers of a folder's files of other readable kinds. unread: those of unreadable kinds
-        and hidden ones.
+    left_out: numbers of a folder's files of other readable kinds. unread: numbers of its unreadable
+        and hidden files.
     english: the share of words that are among the commonest of English; None if there are few.
     lengths: numbers of words of the sentences looked at.
     pairs: columns that may be a pair, the likeliest first: `pair`, and pairs whose questions repeat
@@ -286,7 +287,7 @@ def _numbers(column: str, sample: Sequence[Row]) -> bool:
 
 
 def _prose_of(path: Path) -> Prose:
-    """`lines` for lines of several sentences; True for wrapped lines with blank ones between."""
+    """`lines` for lines of several sentences; True for wrapped lines between blank lines."""
     sample = [line.text.strip() for line in islice(lines(path, MAX_BYTES), SAMPLE)]
     filled = [folded for line in sample if (folded := fold(line))]
     if not filled:

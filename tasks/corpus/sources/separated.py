@@ -34,8 +34,8 @@ _DELIMITERS = (",", ";", "\t", "|", "^", "~", "\x01", "\x1f", ":")
 # The share of records with the header's number of fields from which a colon, or in a .tsv without
 # tabs any other sign, is the delimiter.
 _SURE = 0.95
-# Quotation marks count as text if that makes the share of such records this much larger; otherwise
-# a few stray ones are faults.
+# Quotation marks count as text if that raises the share of records with the header's number of
+# fields by this much; otherwise stray quotation marks are faults.
 _STRANGE = 0.05
 # The first line by which Excel learns the delimiter.
 _HINT = re.compile(r'"?sep=(.)"?', re.IGNORECASE)
@@ -61,7 +61,7 @@ class Dialect(NamedTuple):
 
 
 class DialectSettings(Config):
-    """The parts of a dialect that a recipe gives; the others are found."""
+    """The parts of a dialect that a recipe gives; all other parts are guessed from the file."""
 
     delimiter: str | None = Field(
         default=None,
