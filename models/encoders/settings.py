@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 from pydantic import (
-    BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
@@ -19,6 +18,8 @@ from pydantic import (
     field_validator,
 )
 from pydantic.dataclasses import dataclass
+
+from tercet.models.config import Config
 
 # The modes of sentence-transformers' module `Pooling`. Several are concatenated.
 TokenPooling: TypeAlias = Literal[
@@ -86,7 +87,7 @@ DEFAULT_PROMPTS: dict[StatePooling, str] = {
 }
 
 
-class FormSettings(BaseModel):
+class FormSettings(Config):
     """The form of an encoder, wherever a recipe names a pooling."""
 
     pooling: PoolingMode | None = Field(
@@ -176,10 +177,8 @@ _NAMES: Mapping[Side, tuple[str, ...]] = {
 }
 
 
-class Prompts(BaseModel):
+class Prompts(Config):
     """Prompts before queries and documents, in place of the model's own."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     query: str | None = Field(
         default=None,

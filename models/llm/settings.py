@@ -2,9 +2,10 @@
 
 from typing import Any, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from tercet.errors import InvalidSetting
+from tercet.models.config import Config
 
 # Parameters of a request that an endpoint may reject or name differently. If it rejects two that
 # are sent together, the first in this list is left out.
@@ -13,11 +14,7 @@ Parameter: TypeAlias = Literal[
 ]
 
 
-class _Settings(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Sampling(_Settings):
+class Sampling(Config):
     """Sampling of an answer."""
 
     temperature: float = Field(0.6, ge=0, le=2)
@@ -30,7 +27,7 @@ class Sampling(_Settings):
         return self.temperature > 0
 
 
-class LlmSettings(_Settings):
+class LlmSettings(Config):
     """The language model, with all settings that affect its answers and so enter fingerprints.
 
     Either `model`, whose files are local or on the hub and can be served by Tercet's own vLLM, or

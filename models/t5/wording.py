@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
+from tercet.models.config import Config
 from tercet.models.generators import layout
 
 if TYPE_CHECKING:
@@ -22,10 +23,8 @@ DATA_FILES = ("prompts/entailment.jinja", "prompts/contradiction.jinja")
 _SENTENCE = "{{ sentence }}"
 
 
-class Words(BaseModel):
+class Words(Config):
     """Wording of a judgement: `before FIRST between SECOND after`, with one of two answers."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     before: str = Field(default="Known: ", description="Text before the first sentence.")
     between: str = Field(default=" Claimed: ", description="Text between the two.")

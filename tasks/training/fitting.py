@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from tercet.errors import kind_of
 from tercet.models.machine import Precision
@@ -130,7 +130,7 @@ class FittedGenerator(MadeModel):
         return {"init": self.init}
 
 
-def hyperparameters_of(config: BaseModel, **more: Any) -> Hyperparameters:
+def hyperparameters_of(config: Config, **more: Any) -> Hyperparameters:
     """The hyperparameters among a config's fields."""
     return Hyperparameters(**config.model_dump(include={*Hyperparameters.model_fields}), **more)
 

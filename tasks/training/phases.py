@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, TypeAlias, get_args
 from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
 
 from tercet.errors import InvalidSetting
-from tercet.models.losses.loss import Loss, Params
+from tercet.models.losses.loss import Loss
 from tercet.models.losses.registry import TEACHER, fill_loss, loss_named, loss_of, params_of
 from tercet.models.training.phase import Hyperparameters, part_sizes
 from tercet.tasks.stage import Config
@@ -229,7 +229,7 @@ class PartConfig(Config):
             )
         return self
 
-    def params(self) -> Params:
+    def params(self) -> Config:
         """Hyperparameters of the part's loss."""
         return params_of(self.loss)
 
