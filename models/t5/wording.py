@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from tercet.models.config import Config
 from tercet.models.generators import layout
@@ -37,16 +37,12 @@ class Words(Config):
 class Question(Words):
     """The question by which a model judges a pair.
 
-    if_true, if_false: `true` and `false` in the file. max_length: tokens of the whole question.
-        templates: the templates of the two methods to which the model was fitted.
+    max_length: tokens of the whole question. templates: the templates of the two methods to which
+        the model was fitted.
     slope, shift: P(true) is 1 / (1 + e^-(slope · logit + shift)), where the logit is the difference
         of the two answers' logits (Platt's calibration); 1 and 0 give the plain softmax.
     """
 
-    model_config = ConfigDict(validate_by_name=True, validate_by_alias=True)
-
-    if_true: str = Field(default="true", min_length=1, alias="true")
-    if_false: str = Field(default="false", min_length=1, alias="false")
     max_length: int = Field(ge=8)
     templates: Mapping[str, str]
     slope: float = 1.0
@@ -102,7 +98,7 @@ def around(template: str) -> tuple[str, str]:
 
 def write(folder: Path, question: Question) -> None:
     """Writes the question beside the model's files."""
-    text = question.model_dump_json(indent=2, by_alias=True)
+    text = question.model_dump_json(indent=2)
     (folder / FILE).write_text(text + "\n", encoding="utf-8")
 
 
