@@ -126,6 +126,13 @@ def test_a_key_without_effect_goes_and_the_rest_stays(changes: dict[str, Any], p
     assert resolve(Recipe.model_validate(as_written(resolved.written))).notes == []
 
 
+@pytest.mark.parametrize(("warmup_steps", "noted"), [(99, False), (100, True)])
+def test_a_warm_up_as_long_as_its_phase_is_noted(warmup_steps: int, noted: bool) -> None:
+    phase = {**BASE["train"]["phases"][0], "max_steps": 100, "warmup_steps": warmup_steps}
+    of = {**content({}), "train": {"phases": [phase]}}
+    assert ("train.phases.0.warmup_steps" in notes(of)) == noted
+
+
 def test_a_key_that_goes_takes_those_along_that_need_it() -> None:
     select = {"rank_max": 3, "rank": "bm25"}
     assert notes(content({}, **select)) == ["select.rank_max", "select.rank"]
