@@ -230,6 +230,19 @@ def test_faults_of_all_kinds_are_told_together(
     assert [place.rstrip(".") for place in found] == places, str(error.value)
 
 
+def test_a_corpus_without_a_source_hides_no_fault_in_a_name(tmp_path: Path) -> None:
+    path = tmp_path / "r.yaml"
+    path.write_text(
+        "name: n\nbackbone: a/b\ncorpora:\n- {name: f, source: pydocs}\n- {name: g, sourc: a.txt}\n"
+        "train:\n  phases:\n  - {name: x, rows: {from: anchors, corpora: [g]}}\n"
+        "  - {name: y, rows: nowhere}\n"
+    )
+    with fails("missing_key", "source", "sourc", "nowhere") as error:
+        recipe_file.load(str(path))
+    lines = [int(line.split(":")[1]) for line in str(error.value).splitlines()]
+    assert lines == [5, 5, 9]
+
+
 def test_the_schema_says_what_a_key_needs_and_knows_no_key_of_the_compiler() -> None:
     select = json_schema()["$defs"]["SelectConfig"]["properties"]
     assert "no effect without" in select["rank_max"]["description"]
