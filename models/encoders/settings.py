@@ -207,9 +207,9 @@ def prompt_of(prompts: Mapping[str, str], default: str | None, side: Side | None
     return prompts.get(name or "") or ""
 
 
-def has_sides(directory: Path, given: Prompts) -> bool:
+def has_sides(directory: Path, overrides: Prompts) -> bool:
     """Whether the encoder in a directory has a prompt for queries or documents that differs from
-    its default. given: replace the encoder's own.
+    its default. overrides: replace the encoder's own.
     """
     try:
         path = directory / "config_sentence_transformers.json"
@@ -218,6 +218,6 @@ def has_sides(directory: Path, given: Prompts) -> bool:
     except (OSError, ValueError, AttributeError):
         of_model, default = {}, None  # loading the model reports the fault
     # sentence-transformers gives every model these two.
-    prompts = {"query": "", "document": "", **of_model, **given.given()}
+    prompts = {"query": "", "document": "", **of_model, **overrides.given()}
     plain = prompt_of(prompts, default, None)
     return any(prompt_of(prompts, default, side) != plain for side in SIDES)

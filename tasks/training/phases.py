@@ -278,8 +278,8 @@ class PhaseConfig(Hyperparameters):
                     "bad_value", f"`{next(iter(flat))}` belongs in each of the phase's `parts`"
                 )
             return content
-        kept = {key: value for key, value in content.items() if key not in flat}
-        return {**kept, "parts": [{"name": content.get("name", "triplets"), **flat}]}
+        of_phase = {key: value for key, value in content.items() if key not in flat}
+        return {**of_phase, "parts": [{"name": content.get("name", "triplets"), **flat}]}
 
     @model_validator(mode="after")
     def _distinct(self) -> "PhaseConfig":
@@ -290,12 +290,12 @@ class PhaseConfig(Hyperparameters):
                 )
         shares = [part.share for part in self.parts]
         part_sizes(self.batch_size, [1] * len(shares), shares)
-        given = [share for share in shares if share is not None]
+        named = [share for share in shares if share is not None]
         # A hundredth is left for thirds.
-        if given and abs(sum(given) - 1) > 0.01:
+        if named and abs(sum(named) - 1) > 0.01:
             raise InvalidSetting(
                 "bad_value",
-                f"the parts' shares of a batch add up to {sum(given):.4g}: make them add up to 1",
+                f"the parts' shares of a batch add up to {sum(named):.4g}: make them add up to 1",
             )
         return self
 

@@ -100,10 +100,10 @@ class PretrainConfig(Config):
     def _consistent(self) -> "PretrainConfig":
         if (self.tokens is None) == (self.steps is None):
             raise InvalidSetting("conflict", "give either tokens or steps")
-        given = [key for key in _SHAPE if key in self.model_fields_set]
-        if self.init is not None and given:
+        shape = [key for key in _SHAPE if key in self.model_fields_set]
+        if self.init is not None and shape:
             raise InvalidSetting(
-                "no_effect", f"with init the model has its own {given[0]}: leave {given[0]} out"
+                "no_effect", f"with init the model has its own {shape[0]}: leave {shape[0]} out"
             )
         return self
 
