@@ -13,8 +13,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from tercet.models.config import Config
 from tercet.models.runs import begins
 from tercet.models.seeding import Ids, text_ids
 
@@ -124,19 +125,13 @@ def purpose_of(relation: Relation) -> Purpose:
     return "positive" if relation in ("keeps", "topic") else "negative"
 
 
-class Params(BaseModel):
-    """Base of a method's parameters: unknown keys are an error, values never change."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Several(Params):
+class Several(Config):
     """Parameters of a method that can write several texts for one sentence."""
 
     per_sentence: int = Field(1, ge=1, le=16, description="generations of a sentence, at most")
 
 
-class Prompted(Params):
+class Prompted(Config):
     """Parameters of a method whose texts a language model or a fitted generator writes.
 
     If relation or checks is None, that of the method's declaration holds; if temperature, top_p or
@@ -305,7 +300,7 @@ class Method:
     purpose: Purpose
     relation: Relation
     generate: Generate
-    params: type[Params] = Params
+    params: type[Config] = Config
     needs: Sequence[Need] = ()
     open_graph: Callable[[pa.Table, Iterable[pa.RecordBatch]], Any] | None = None
     open_passages: Callable[[Iterable[pa.RecordBatch]], Any] | None = None

@@ -149,8 +149,8 @@ class Artifact:
             Artifact(self.store, self.step, one).manifest() for one in self.builds_on()
         )
         records = self.records()
-        kept = sound(self.store, list(records.values())) if plan is not None and usable else []
-        lost = {self.record_path(index) for index in set(records) - {one["index"] for one in kept}}
+        valid = sound(self.store, list(records.values())) if plan is not None and usable else []
+        lost = {self.record_path(index) for index in set(records) - {one["index"] for one in valid}}
         self.store.put_schemas.clear()
         self.store.delete(f"{self.path}/{MANIFEST}")
         self.store.delete(f"{self.path}/{ALL_RECORDS}")

@@ -322,6 +322,13 @@ def _work(
         folder = "/".join(path.split("/")[:3])
         if folder.split("/")[2].partition("-")[0] not in versions:
             grouped.setdefault(folder, {})[path] = stat
+    users = {*live, *(run["run_id"] for run in snapshot.runs)}
+    # Copies of a bucket's objects.
+    for kind, depth in (("runs", 4), ("artifacts", 5)):
+        for path, stat in store.near.stats(f"cache/objects/{kind}").items():
+            folders = path.split("/")[:depth]
+            if "@".join(folders[3:]) not in users:
+                grouped.setdefault("/".join(folders), {})[path] = stat
     sizes = {folder: _bytes(group) for folder, group in grouped.items()}
     young = {folder for folder, group in grouped.items() if _is_young(group, since)}
     old = {folder: size for folder, size in sizes.items() if folder not in young}

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeAlias, TypeVar
 
-from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import SkipJsonSchema
 
@@ -73,7 +72,7 @@ class WiredForm(Config):
     trust_remote_code: Wired[bool] = False
 
 
-def marked(config: BaseModel | type[BaseModel], mark: Mark) -> list[str]:
+def marked(config: Config | type[Config], mark: Mark) -> list[str]:
     """The names of the fields with this mark."""
     kind = config if isinstance(config, type) else type(config)
     return [name for name, field in kind.model_fields.items() if mark in field.metadata]

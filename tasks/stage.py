@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 import pyarrow as pa
-from pydantic import BaseModel, ConfigDict
 
 from tercet.errors import TercetError
+from tercet.models.config import Config as Config
 from tercet.storage.rows import Rows, quoted
 
 if TYPE_CHECKING:
@@ -42,12 +42,6 @@ Columns:
     detail: details: where it was found, or its value and the bound
     text: the rejected text; for unreadable input its first 200 characters
 """
-
-
-class Config(BaseModel):
-    """Base of every stage's config: unknown keys are an error, values never change."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class BadInput(TercetError):
@@ -231,7 +225,7 @@ class Stage:
     """
 
     name: str
-    config: type[BaseModel]
+    config: type[Config]
     tables: Mapping[str, pa.Schema]
     run: Callable[[Work], Path | None]
     cut: Cut = OnePart()

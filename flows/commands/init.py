@@ -129,28 +129,28 @@ def write_recipe(
     typer.echo(f"  tercet run {quoted}")
 
 
-def _sets(asked: Sequence[Asked]) -> dict[str, str]:
+def _sets(tables: Sequence[Asked]) -> dict[str, str]:
     """The tables by distinct names: tables of two folders may have the same name."""
     sets: dict[str, str] = {}
-    for one in asked:
+    for one in tables:
         name = recipe_name(one.source)
         sets[own_name(name, [{"name": other} for other in sets])] = one.source
     return sets
 
 
-def _base(described: Description, asked: bool) -> str:
+def _base(described: Description, is_asked: bool) -> str:
     """The shipped recipe that the corpus is fitted to. Only docstrings get Tercet's own sentences
     added, like the quickstart."""
-    if described.packages and not asked:
+    if described.packages and not is_asked:
         return FACTS
-    return SEARCH if asked or described.pair is not None or _to_search(described) else TEXTS
+    return SEARCH if is_asked or described.pair is not None or _to_search(described) else TEXTS
 
 
-def _expected(name: str, asked: Sequence[Asked], labelled: bool) -> str | None:
+def _expected(name: str, tables: Sequence[Asked], labelled: bool) -> str | None:
     """A line that says what to expect of a run of the recipe."""
     if name == TEXTS:
         return "Nothing in this corpus pairs texts: expect no gain."
-    most = max((one.questions for one in asked), default=0)
+    most = max((one.questions for one in tables), default=0)
     if name == SEARCH and most < FEW and not labelled:
         return (
             f"Bring {FEW} questions of your own or more (--questions): without them nobody can "
@@ -178,23 +178,23 @@ def _question_files(corpus: str) -> tuple[list[Asked], list[str]]:
         return [], []
     (_, searched), *others = kinds_of(folder).items()
     names = {path.stem.lower() for _, path in searched}
-    found, left_out = [], []
+    tables, left_out = [], []
     for _, path in sorted(one for kind, named in others if kind not in PLAIN for one in named):
         with suppress(BadInput):
             if not has_questions(path):
                 continue
             try:
-                asked = _asked(str(path))
+                table = _asked(str(path))
             except BadInput as error:
                 left_out.append(f"Not asked: {error}")
                 continue
-            if names.isdisjoint(asked.files):
+            if names.isdisjoint(table.files):
                 option = f"--questions {shlex.quote(str(path))}"
                 why = f"Not asked, since they name no file of {corpus}; to ask them: {option}"
-                left_out.append(f"{path}: {asked.counted}. {why}")
+                left_out.append(f"{path}: {table.counted}. {why}")
             else:
-                found.append(asked)
-    return found, left_out
+                tables.append(table)
+    return tables, left_out
 
 
 def _asked(source: str) -> Asked:

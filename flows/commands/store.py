@@ -60,7 +60,7 @@ def copy_store(source: str, target: str) -> None:
 
 
 _NAMED_RUNS = 5
-_BESIDE = {"scratch": "(scratch)", "cache": "(search indexes)"}
+_BESIDE = {"scratch": "(scratch)", "cache": "(search indexes, copies)"}
 
 
 def collect_garbage(store: str, keep: int | None, delete: bool) -> None:

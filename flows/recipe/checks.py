@@ -85,6 +85,11 @@ def check_resolved(resolved: Resolved) -> Iterator[Misplaced]:
     yield from _check_asking(resolved)
     yield from _check_language(resolved)
     for index, phase in enumerate(recipe.train.phases):
+        if phase.max_steps is not None and (phase.warmup_steps or 0) >= phase.max_steps:
+            yield Idle(
+                f"the phase ends after {phase.max_steps} steps, so learning_rate is never reached",
+                *("train", "phases", index, "warmup_steps"),
+            )
         for number, part in enumerate(phase.parts):
             yield from _check_rows(
                 resolved, phase.name, part, ("train", "phases", index, "parts", number)

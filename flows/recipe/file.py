@@ -173,17 +173,22 @@ def _rest(
     None if a required key is among them.
     """
     rest = deepcopy(dict(content))
-    without(rest, places)
+    # A corpus that lacks its source is still one that other keys may name.
+    sourceless = [place for place in places if (*place[:1], *place[2:]) == ("corpora", "source")]
+    without(rest, [place for place in places if place not in sourceless])
+    for place in sourceless if "corpora" in rest else ():
+        rest["corpora"][place[1]]["source"] = "?"
     try:
         recipe = Recipe.model_validate(rest)
     except ValidationError:
         return None, []
+    faults: list[Misplaced] = []
     try:
         resolve(recipe)
     except Misplaced as error:
         faults = [fault for fault in (error, *error.others) if fault.stands_beside(places)]
-        return recipe, [one for fault in faults for one in located(fault)[:1]]
-    return recipe, []
+    more = [one for fault in faults for one in located(fault)[:1]]
+    return None if sourceless else recipe, more
 
 
 def read_yaml(path: Path, what: str) -> tuple[yaml.Node | None, Any]:

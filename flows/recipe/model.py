@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, Field, model_validator
+from pydantic import Field, model_validator
 
 from tercet.errors import InvalidSetting
 from tercet.models.encoders.settings import Prompts
@@ -314,12 +314,12 @@ def json_schema() -> dict[str, Any]:
     return schema
 
 
-def _kinds(annotation: Any) -> set[type[BaseModel]]:
+def _kinds(annotation: Any) -> set[type[Config]]:
     """All models within a type."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+    if isinstance(annotation, type) and issubclass(annotation, Config):
         below = [_kinds(field.annotation) for field in annotation.model_fields.values()]
         return {annotation}.union(*below)
-    return set[type[BaseModel]]().union(*map(_kinds, get_args(annotation)))
+    return set[type[Config]]().union(*map(_kinds, get_args(annotation)))
 
 
 def _describe_losses(definitions: dict[str, Any]) -> None:

@@ -618,9 +618,9 @@ def count_apart(documents: Mapping[str, int], shipped: Collection[str]) -> str:
     Empty if all documents are the user's, or all are shipped.
     """
     of_tercet = sum(count for corpus, count in documents.items() if corpus in shipped)
-    own = sum(documents.values()) - of_tercet
-    if not own or not of_tercet:
+    yours = sum(documents.values()) - of_tercet
+    if not yours or not of_tercet:
         return ""
-    documents_of_yours = "1 document of yours" if own == 1 else f"{own:,} documents of yours"
+    documents_of_yours = "1 document of yours" if yours == 1 else f"{yours:,} documents of yours"
     come = "1 that comes" if of_tercet == 1 else f"{of_tercet:,} that come"
     return f"{documents_of_yours}, {come} with Tercet"

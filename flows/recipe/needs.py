@@ -4,20 +4,19 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, get_args
 
-from pydantic import BaseModel
-
 from tercet.flows.recipe.faults import Idle, Misplaced, Place
 from tercet.flows.recipe.model import Recipe
+from tercet.models.config import Config
 from tercet.tasks.config import FACTS, WIRED, marked, needs_of
 from tercet.tasks.scoring.score import Measure
 from tercet.tasks.scoring.scorers import SCORERS, filter_scorers, scorers
 from tercet.tasks.synthesis.methods import method_of
 
 
-def configs(value: Any, place: Place = ()) -> Iterator[tuple[Place, BaseModel]]:
+def configs(value: Any, place: Place = ()) -> Iterator[tuple[Place, Config]]:
     """The config itself and all below it, each with its place in the recipe."""
     members: Iterator[tuple[str | int, Any]] = iter(())
-    if isinstance(value, BaseModel):
+    if isinstance(value, Config):
         yield place, value
         fields = type(value).model_fields
         members = ((fields[name].alias or name, member) for name, member in value)
@@ -81,7 +80,7 @@ def _settled(value: Any, place: Place, facts: Collection[str], notes: list[Idle]
     if isinstance(value, Mapping):
         below = {key: _settled(one, (*place, key), facts, notes) for key, one in value.items()}
         return below if any(below[key] is not one for key, one in value.items()) else value
-    if not isinstance(value, BaseModel):
+    if not isinstance(value, Config):
         return value
     changes: dict[str, Any] = {}
     for name, field in type(value).model_fields.items():

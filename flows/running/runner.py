@@ -311,9 +311,9 @@ def _heard(listener: Listener, step: Step, make: Make) -> Make:
     """`make` with the listener around it, whose progress is reported besides the outer one's."""
 
     def heard(outer: Progress) -> StepResult:
-        def both(own: Progress) -> StepResult:
+        def both(inner: Progress) -> StepResult:
             def report(done: int, total: int | None, unit: str) -> None:
-                own(done, total, unit)
+                inner(done, total, unit)
                 outer(done, total, unit)
 
             return make(report)

@@ -206,22 +206,22 @@ class Replacements:
         sets: dict[tuple[int, ...], int] = {}
         hard = self.graph.hard
         distinct, inverse = np.unique(nodes[valid], return_inverse=True)
-        own = [
+        of_node = [
             sets.setdefault(tuple(hard.targets[low:high].tolist()), len(sets))
             for low, high in zip(hard.starts[distinct], hard.starts[distinct + 1], strict=True)
         ]
         groups = np.full(len(nodes), -1, dtype=np.int64)
-        groups[valid] = np.array(own, dtype=np.int64)[inverse]
+        groups[valid] = np.array(of_node, dtype=np.int64)[inverse]
         if types is not None:
             names = sorted({name for name in types if name is not None})
             numbers = self.graph.numbers(seeding.text_ids(["type"] * len(names), names))
-            given = {
+            set_of_type = {
                 name: sets.setdefault((number,), len(sets))
                 for name, number in zip(names, numbers.tolist(), strict=True)
                 if number >= 0
             }
-            said = np.array([given.get(name, -1) for name in types], dtype=np.int64)  # type: ignore[arg-type]
-            groups = np.where((groups >= 0) & (said >= 0), said, groups)
+            of_row = np.array([set_of_type.get(name, -1) for name in types], dtype=np.int64)  # type: ignore[arg-type]
+            groups = np.where((groups >= 0) & (of_row >= 0), of_row, groups)
         return groups, list(sets)
 
     def _ring_of(self, types: tuple[int, ...]) -> Ints:

@@ -13,8 +13,8 @@ from sentence_transformers.sentence_transformer.losses import GISTEmbedLoss
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from tercet.models.config import Config
 from tercet.models.encoders.encoder import load_encoder
-from tercet.models.losses.loss import Params
 
 
 class GuidedLoss(GISTEmbedLoss):  # type: ignore[misc]
@@ -30,7 +30,7 @@ class GuidedLoss(GISTEmbedLoss):  # type: ignore[misc]
     """
 
     def __init__(
-        self, model: SentenceTransformer, params: Params, slots: Mapping[str, Path]
+        self, model: SentenceTransformer, params: Config, slots: Mapping[str, Path]
     ) -> None:
         guide = load_encoder(slots["guide"])
         super().__init__(

@@ -220,10 +220,10 @@ def cross_entropy_of(model: Any) -> Objective:
 
     def objective(batch: Encoded) -> tuple[Tensor, dict[str, Tensor]]:
         labels = batch["labels"]
-        given = {name: batch[name] for name in ("input_ids", "attention_mask")}
+        inputs = {name: batch[name] for name in ("input_ids", "attention_mask")}
         if not ahead:
-            given["decoder_input_ids"] = model.prepare_decoder_input_ids_from_labels(labels)
-        logits = model(**given, use_cache=False).logits.float()
+            inputs["decoder_input_ids"] = model.prepare_decoder_input_ids_from_labels(labels)
+        logits = model(**inputs, use_cache=False).logits.float()
         loss = nn.functional.cross_entropy(
             logits[:, : logits.shape[1] - ahead].flatten(0, 1),
             labels[:, ahead:].flatten(),

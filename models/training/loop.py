@@ -66,8 +66,8 @@ class Chooser:
         """Measures the weights after this step and keeps them if they are the best so far."""
         value = self._choice.measure(self._network)
         if value is not None and (self._best is None or value > self._best[1]):
-            kept = checkpoints.weights(self._module)
-            checkpoints.write_tensors(self._directory / _name(step), kept)
+            weights = checkpoints.weights(self._module)
+            checkpoints.write_tensors(self._directory / _name(step), weights)
             self._best = (step, value)
         return {"dev_metric": self._choice.metric, "dev_value": value}
 
@@ -81,9 +81,9 @@ class Chooser:
 
     def tidy(self) -> None:
         """Removes weights that no checkpoint names any more."""
-        kept = None if self._best is None else _name(self._best[0])
+        best = None if self._best is None else _name(self._best[0])
         for path in self._directory.glob("best-*.safetensors"):
-            if path.name != kept:
+            if path.name != best:
                 path.unlink()
 
     def restore(self) -> int:

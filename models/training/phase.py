@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from tercet.models import seeding
+from tercet.models.config import Config
 from tercet.models.encoders.settings import Side
-from tercet.models.losses.loss import Params
 from tercet.models.seeding import Ids
 from tercet.models.text.word_noise import (
     SHORT,
@@ -121,10 +121,8 @@ Optimizer: TypeAlias = Literal["adamw", "adafactor"]
 Schedule: TypeAlias = Literal["linear", "cosine", "constant"]
 
 
-class Hyperparameters(BaseModel):
+class Hyperparameters(Config):
     """Hyperparameters of a phase, whatever its losses."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str = Field(default="triplets", min_length=1, max_length=64)
     batch_size: int = Field(default=64, ge=2, le=65_536, description="Rows a step")
@@ -218,7 +216,7 @@ class PartRows:
     name: str
     rows: pa.Table
     loss: str
-    params: Params
+    params: Config
     weight: float = 1.0
     share: float | None = None
     slots: Mapping[str, Path] = field(default_factory=dict)

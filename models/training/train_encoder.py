@@ -202,28 +202,28 @@ def train_encoder(
         assert isinstance(total, Tensor)
         return total, terms
 
-    kept = {
+    loss_modules = {
         name if len(parts) == 1 else f"{part.name}.{name}": module.get_submodule(name)
         for part, loss, module in zip(parts, losses, built, strict=True)
         for name in loss.keeps
     }
     # Kept modules were trained with the encoder, so they are blended like it.
-    whole = nn.ModuleList([model, *kept.values()])
+    whole = nn.ModuleList([model, *loss_modules.values()])
     with blended(whole, hyper.weight_interpolation), frozen(model, hyper.frozen_layers):
         log = train(nn.ModuleList([model, built]), feed, step, hyper, setting, network=model)
     steps = hyper.steps(len(feed))
-    return Trained(log, feed.draws(steps), kept, feed.drawn(steps))
+    return Trained(log, feed.draws(steps), loss_modules, feed.drawn(steps))
 
 
 def save_encoder(
-    model: SentenceTransformer, directory: Path, kept: Mapping[str, nn.Module] | None = None
+    model: SentenceTransformer, directory: Path, loss_modules: Mapping[str, nn.Module] | None = None
 ) -> Path:
     """Writes the encoder as a SentenceTransformer directory of safetensors and JSON.
 
-    kept: modules of losses, written as NAME.safetensors in the folder `losses`.
+    loss_modules: modules of losses, written as NAME.safetensors in the folder `losses`.
     """
     encoders.save_encoder(model, directory)
-    for name, module in (kept or {}).items():
+    for name, module in (loss_modules or {}).items():
         (directory / "losses").mkdir(exist_ok=True)
         path = directory / "losses" / f"{name}.safetensors"
         checkpoints.write_tensors(path, checkpoints.weights(module))
@@ -379,17 +379,17 @@ class _Part:
             rows = self._drawn(number)
             left = steps - number * self._rounds
             if left < self._rounds:
-                taken = self._windows.round(number, rows)[:left]
-                rows = np.sort(np.array([row for batch in taken for row in batch]))
+                batches = self._windows.round(number, rows)[:left]
+                rows = np.sort(np.array([row for batch in batches for row in batch]))
             yield number, np.arange(self._rows.num_rows) if rows is None else rows
 
     def drawn(self, steps: int) -> Iterator[pa.Table]:
         """The positives drawn in the rounds of this many steps."""
         if self._drawing is None:
             return
-        for number, taken in self._taken(steps):
-            for start in range(0, len(taken), _PIECE):
-                rows = self._rows.take(pa.array(taken[start : start + _PIECE]))
+        for number, numbers in self._taken(steps):
+            for start in range(0, len(numbers), _PIECE):
+                rows = self._rows.take(pa.array(numbers[start : start + _PIECE]))
                 columns = {
                     "epoch": pa.repeat(pa.scalar(number, pa.int32()), rows.num_rows),
                     "part": pa.repeat(self._name, rows.num_rows),

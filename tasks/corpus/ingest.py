@@ -443,9 +443,9 @@ def outcomes(
         for reason, n in gathered.faults[number].items():
             totals[number, _UNIT_OF.get(reason, "row"), reason] += n
         totals[number, "text", gather.HTML] += gathered.cleaned[number]
-    kept = np.isin(np.arange(len(split)), owner[reasons == 0])
+    keeps_any = np.isin(np.arange(len(split)), owner[reasons == 0])
     of_kept = np.where(large, named.index(LARGE_CLUSTER), split)
-    of_document = np.where(kept, of_kept, named.index(NOTHING_KEPT))
+    of_document = np.where(keeps_any, of_kept, named.index(NOTHING_KEPT))
     count("document", gathered.corpus_of_document, of_document)
     if parted is not None:
         alone = np.unique(owner[parted[1] == 0])

@@ -23,7 +23,7 @@ from tercet.models.seeding import sample
 from tercet.storage.fingerprint import tree_digest
 from tercet.tasks.encoders import load_encoder
 from tercet.tasks.rejects import isolated, refused, rejects
-from tercet.tasks.stage import BadInput, Config, Kind, Stage, Work, connection
+from tercet.tasks.stage import BadInput, Kind, Stage, Work, connection
 
 NAME = "awareness"
 AWARENESS_PAIRS = pa.schema(
@@ -79,7 +79,7 @@ _FIRST_POSITIVE: Mapping[Kind, str | None] = {"entity": None, "quantity": "numbe
 _POSITIVES = ("synonym", "word_repetition")
 
 
-class AwarenessConfig(FormSettings, Config):
+class AwarenessConfig(FormSettings):
     """How many pairs are made, and the teacher that scores them."""
 
     teacher: str = Field(description="directory, package:PACKAGE/FOLDER or hub name")

@@ -78,10 +78,10 @@ from tercet.tasks.evaluation.suites.suite import (
 )
 from tercet.tasks.evaluation.suites.task import Data, Part, Scores, Task
 from tercet.tasks.rejects import SHOWN, rejects
-from tercet.tasks.stage import BadInput, Config, Resources, Stage, Work
+from tercet.tasks.stage import BadInput, Resources, Stage, Work
 
 
-class EvaluateConfig(FormSettings, Config):
+class EvaluateConfig(FormSettings):
     """Which data an encoder is measured on, and how its vectors are made."""
 
     retrieval: bool = Field(

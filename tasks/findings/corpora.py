@@ -166,9 +166,9 @@ def _unkept_shares(look: Look) -> Iterator[Row]:
     counts = look.made.table("anchor_shares").to_pylist()
     scale = max(row["anchors"] / shares[row["corpus"]] for row in counts)
     for row in counts:
-        wanted = round(scale * shares[row["corpus"]])
-        if row["anchors"] < (1 - SHORT) * wanted:
-            yield {"key": row["corpus"], "count": row["anchors"], "total": wanted}
+        expected = round(scale * shares[row["corpus"]])
+        if row["anchors"] < (1 - SHORT) * expected:
+            yield {"key": row["corpus"], "count": row["anchors"], "total": expected}
 
 
 def _kept_sample(look: Look) -> Iterator[Row]:

@@ -93,8 +93,8 @@ def requests(work: Work) -> Iterator[Request]:
     """The requests of one part, without asking them."""
     config: ExtractGenerateConfig = work.config
     template = templates.load(prompt_path(config), VARIABLES)
-    said = schema(config.categories, config.types)
-    return asking.requests(asked(work), METHOD, work.seed, template, sampling(config), said)
+    shape = schema(config.categories, config.types)
+    return asking.requests(asked(work), METHOD, work.seed, template, sampling(config), shape)
 
 
 def run(work: Work) -> None:

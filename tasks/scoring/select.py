@@ -306,10 +306,10 @@ def _scorers(db: Any, scores: str, measure: str, named: str | None) -> list[str]
     if named is not None:
         return [named]
     query = f"SELECT DISTINCT scorer FROM {scores} WHERE measure = ? ORDER BY scorer"
-    found = [row[0] for row in db.execute(query, [measure]).fetchall()]
-    if len(found) > 1:
-        raise BadInput("bad_value", f"select: {several(measure, found)}.")
-    return found
+    names = [row[0] for row in db.execute(query, [measure]).fetchall()]
+    if len(names) > 1:
+        raise BadInput("bad_value", f"select: {several(measure, names)}.")
+    return names
 
 
 def several(measure: str, scorers: Sequence[str]) -> str:
@@ -327,12 +327,12 @@ def _bound(db: Any, config: SelectConfig) -> None:
     pairs = db.execute("""SELECT role, relation, method, bool_and(query_id IS NOT NULL)
         FROM scored GROUP BY ALL ORDER BY ALL""").fetchall()
     for role, relation, method, queries in pairs:
-        own = config.methods.get(method, MethodConfig())
+        of_method = config.methods.get(method, MethodConfig())
         # The random candidate is kept for the fallback unless the config gives it a place; a
         # fallback for a missing negative need not pass as a negative (GCSE, eq. 11).
         reserved = method == RANDOM and RANDOM not in config.methods
         general = (config.relations.get(relation, RelationConfig()), config)
-        levels = () if reserved else (own, *general)
+        levels = () if reserved else (of_method, *general)
 
         def number(
             name: str, role: str = role, method: str = method, levels: Any = levels
@@ -359,7 +359,7 @@ def _bound(db: Any, config: SelectConfig) -> None:
         p_min = number("p_min") if relation in JUDGED else None
         db.execute(
             "INSERT INTO bounds VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            [role, method, low, high, swaps, swap_bound, p_min, own.weight, reserved],
+            [role, method, low, high, swaps, swap_bound, p_min, of_method.weight, reserved],
         )
 
 
@@ -667,7 +667,7 @@ def _refuse(db: Any, config: SelectConfig) -> None:
             UNION SELECT negative_id FROM {source} WHERE negative_id IS NOT NULL"""
         )
     # Null, and therefore left out, if no scorer of the recipe gives a similarity.
-    said = "printf('similarity %.4f', j.value)"
+    similarity = "printf('similarity %.4f', j.value)"
     db.execute("INSERT INTO unpaired SELECT candidate_id FROM displaced EXCEPT FROM unpaired")
     # `reason` of each candidate that no triplet holds, with the number and the bound it met.
     db.execute(
@@ -694,9 +694,9 @@ def _refuse(db: Any, config: SelectConfig) -> None:
                 WHEN 'beyond_rank_max' THEN printf('rank %d by {config.rank}, beyond %d',
                     passage_rank::INTEGER, {config.rank_max or 0})
                 WHEN 'no_weight' THEN 'its method has the weight 0'
-                WHEN 'unused_fallback' THEN concat_ws(', ', {said}, 'not needed')
+                WHEN 'unused_fallback' THEN concat_ws(', ', {similarity}, 'not needed')
                 WHEN 'no_pair' THEN 'nothing was accepted that it could be paired with'
-                WHEN 'surplus' THEN concat_ws(', ', {said},
+                WHEN 'surplus' THEN concat_ws(', ', {similarity},
                     coalesce(printf('rank %d of its role', r.rank), 'not needed'))
                 ELSE printf('similarity %.4f, below %.4f', j.value, low) END AS detail
         FROM judged j LEFT JOIN ranked r USING (candidate_id)

@@ -41,7 +41,7 @@ def llm_externals(llm: LlmSettings) -> dict[str, Path]:
     return {} if llm.adapter is None else {"adapter": Path(llm.adapter)}
 
 
-def sampling_of(model: LlmSettings | Sampling, overrides: Mapping[str, Any]) -> Sampling:
+def sampling_of(model: Sampling, overrides: Mapping[str, Any]) -> Sampling:
     """How answers are sampled: by the method's settings, else the model's."""
     keys = Sampling.model_fields
     settings = {key: overrides[key] for key in keys if overrides.get(key) is not None}

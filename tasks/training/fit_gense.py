@@ -40,9 +40,6 @@ METHODS = tuple(wording.builtin_templates())
 class GensePairs(JudgedConfig):
     """The pairs from which the model learns."""
 
-    corpora: tuple[str, ...] = Field(
-        default=(), description="Labelled ones, by name; empty: all labelled ones."
-    )
     max_validation: int = Field(
         default=1024, ge=10, description="Held-out pairs by which a step is chosen, by seed."
     )
@@ -141,7 +138,7 @@ def run(work: Work) -> Path:
     """
     config: FitGenseConfig = work.config
     stage = f"fit_generator: {config.name}"
-    pairs = read_judged(work, config.pairs.corpora, config.pairs, stage)
+    pairs = read_judged(work, config.pairs, stage)
     check_model(config, "init", work.models["init"])
     from tercet.models.t5 import fitting
     from tercet.models.training import loop

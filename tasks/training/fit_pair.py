@@ -20,16 +20,13 @@ from tercet.tasks.training.discriminator_figures import (
     RELIABILITY,
     emit_figures,
 )
-from tercet.tasks.training.fitting import MadeModel
 from tercet.tasks.training.judged_pairs import JudgedConfig, labels_of, read_judged
 
 
-class FitPairConfig(JudgedConfig, MadeModel, WiredForm):
+class FitPairConfig(JudgedConfig, WiredForm):
     """The pairs to which the discriminator is fitted, on the vectors that `embed` makes."""
 
-    corpora: tuple[str, ...] = Field(
-        default=(), description="Labelled ones, by name; empty: all of them."
-    )
+    name: Wired[str] = ""
     max_rows: int | None = Field(
         default=50_000,
         ge=10,
@@ -48,7 +45,7 @@ def run(work: Work) -> Path:
 
     config: FitPairConfig = work.config
     stage = f"fit_pair: {config.name}"
-    judged = read_judged(work, config.corpora, config, stage)
+    judged = read_judged(work, config, stage)
     texts = sorted(
         {text for part in judged for name in ("anchor", "text") for text in part[name].to_pylist()}
     )

@@ -38,6 +38,9 @@ KNOWN = "known_anchor"
 class JudgedConfig(Config):
     """How many pairs are fitted to, and which anchors are held out."""
 
+    corpora: tuple[str, ...] = Field(
+        default=(), description="Labelled ones, by name; empty: all labelled ones."
+    )
     dev: tuple[str, ...] = Field(
         default=(),
         description="Labelled corpora that are held out whole, so that all anchors of the others "
@@ -79,7 +82,7 @@ class Judged(NamedTuple):
     test: pa.Table
 
 
-def read_judged(work: Work, corpora: Sequence[str], config: JudgedConfig, stage: str) -> Judged:
+def read_judged(work: Work, config: JudgedConfig, stage: str) -> Judged:
     """The distinct pairs of these labelled corpora, sorted by row_id.
 
     An anchor's part depends only on its words and the seed, so that different spellings stay
@@ -101,7 +104,7 @@ def read_judged(work: Work, corpora: Sequence[str], config: JudgedConfig, stage:
         _check_corpora(pairs, stage)
         return pairs
 
-    pairs = read(corpora)
+    pairs = read(config.corpora)
     held_out = _without_known(work, read(config.dev), pairs, stage) if config.dev else pairs
     draws = seeding.uniforms(work.seed, "judged anchors", held_out["anchor_id"].to_numpy())
     test, both = config.test, config.test + config.validation

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, TypeAlias, get_args
 from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
 
 from tercet.errors import InvalidSetting
-from tercet.models.losses.loss import Loss, Params
+from tercet.models.losses.loss import Loss
 from tercet.models.losses.registry import TEACHER, fill_loss, loss_named, loss_of, params_of
 from tercet.models.training.phase import Hyperparameters, part_sizes
 from tercet.tasks.stage import Config
@@ -230,7 +230,7 @@ class PartConfig(Config):
             )
         return self
 
-    def params(self) -> Params:
+    def params(self) -> Config:
         """Hyperparameters of the part's loss."""
         return params_of(self.loss)
 
@@ -279,8 +279,8 @@ class PhaseConfig(Hyperparameters):
                     "bad_value", f"`{next(iter(flat))}` belongs in each of the phase's `parts`"
                 )
             return content
-        kept = {key: value for key, value in content.items() if key not in flat}
-        return {**kept, "parts": [{"name": content.get("name", "triplets"), **flat}]}
+        of_phase = {key: value for key, value in content.items() if key not in flat}
+        return {**of_phase, "parts": [{"name": content.get("name", "triplets"), **flat}]}
 
     @model_validator(mode="after")
     def _distinct(self) -> "PhaseConfig":
@@ -291,12 +291,12 @@ class PhaseConfig(Hyperparameters):
                 )
         shares = [part.share for part in self.parts]
         part_sizes(self.batch_size, [1] * len(shares), shares)
-        given = [share for share in shares if share is not None]
+        named = [share for share in shares if share is not None]
         # A hundredth is left for thirds.
-        if given and abs(sum(given) - 1) > 0.01:
+        if named and abs(sum(named) - 1) > 0.01:
             raise InvalidSetting(
                 "bad_value",
-                f"the parts' shares of a batch add up to {sum(given):.4g}: make them add up to 1",
+                f"the parts' shares of a batch add up to {sum(named):.4g}: make them add up to 1",
             )
         return self
 

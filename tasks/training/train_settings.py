@@ -38,7 +38,7 @@ class CheckpointConfig(Config):
     )
 
 
-class ChoosesStep(FormSettings, Config):
+class ChoosesStep(FormSettings):
     """A training of which the step that is best on dev can be kept.
 
     suite, fact_order, sts_sets, retrieval_sets, max_pairs: what `choose.by` names, of `evaluate`.

@@ -116,8 +116,8 @@ def _texts(values: Sequence[object]) -> list[str]:
 
 
 def _mean(values: Iterable[float]) -> float:
-    given = list(values)
-    return sum(given) / max(len(given), 1)
+    numbers = list(values)
+    return sum(numbers) / max(len(numbers), 1)
 
 
 def name_words(name: str) -> set[str]:

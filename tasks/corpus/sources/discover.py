@@ -137,9 +137,9 @@ def _sampled(source: str, limit: int | None) -> Description:
     reader = reader_of(source)
     reader.check(corpus, MAX_BYTES)
     readings = list(islice(reader.read(corpus, MAX_BYTES), SAMPLE))
-    seen = {}
+    fields = {}
     for table in islice(reader.tables(corpus, MAX_BYTES), 1):
-        seen = _seen(source, table.columns, islice(table.all_rows(), limit))
+        fields = _seen(source, table.columns, islice(table.all_rows(), limit))
     read = _read(readings)
     if not read["lengths"]:
         raise BadInput(
@@ -153,7 +153,7 @@ def _sampled(source: str, limit: int | None) -> Description:
         exact=len(readings) < SAMPLE,
         prose=read["mean_sentences"] >= PROSE_SENTENCES,
         paired=reader.has_pairs(corpus),
-        **seen,
+        **fields,
         **read,
     )
 
@@ -186,18 +186,18 @@ def _files(source: str, limit: int | None) -> Description:
     # Not validated, since a file's name need not be UTF-8.
     corpus = CorpusConfig(name="corpus", source=source).model_copy(update={"source": str(first)})
     files.check(corpus, MAX_BYTES)
-    seen: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     read_as = encoding_in_words(first)
     is_prose: Prose = True
     if form == ".txt":
         is_prose = _prose_of(first)
     elif form not in PLAIN:
         table = files.table_of(corpus, name, first, MAX_BYTES)
-        seen = _seen(str(first), table.columns, islice(table.all_rows(), limit))
-        corpus = corpus.model_copy(update={"text": seen["text"]})
+        fields = _seen(str(first), table.columns, islice(table.all_rows(), limit))
+        corpus = corpus.model_copy(update={"text": fields["text"]})
         if form in SEPARATED:
             dialect = separated.dialect_of(first, MAX_BYTES)
-            seen["dialect"] = separated.unusual(dialect, form)
+            fields["dialect"] = separated.unusual(dialect, form)
             read_as += separated.repeated(separated.header_of(first, MAX_BYTES, dialect))
     # Prose is sampled across files, which may be documents of one paragraph.
     several = form in PLAIN and is_prose is True
@@ -229,7 +229,7 @@ def _files(source: str, limit: int | None) -> Description:
         read_as=read_as,
         left_out={kind: len(paths) for kind, paths in others},
         unread=files.unread(folder) if folder else {},
-        **seen,
+        **fields,
         **read,
     )
 
@@ -357,8 +357,8 @@ def _count_rows(named: list[tuple[str, Path]], first: Path, form: str) -> tuple[
     if form == ".json":  # rows are not lines
         return sum(1 for _, path in named for _ in tables.rows(path, MAX_BYTES)), True
     start = _start(first)
-    seen = takewhile(lambda line: start.whole or line <= start.breaks, _row_lines(first, form))
-    counted = sum(1 for _ in seen)
+    lines = takewhile(lambda line: start.whole or line <= start.breaks, _row_lines(first, form))
+    counted = sum(1 for _ in lines)
     if start.whole and len(named) == 1:
         return max(counted, 1), True
     header = form in SEPARATED

@@ -262,7 +262,7 @@ def _docstring_readings(
         yield Fault(package, path, "not_utf8", "not valid Unicode", shown)
         return
     cleaned = prose_of(text)
-    kept: list[list[str]] = []
+    paragraphs: list[list[str]] = []
     whole: list[str | None] = []
     for paragraph in (*cleaned.lead, *cleaned.rest):
         paragraph = fold(paragraph)
@@ -276,12 +276,12 @@ def _docstring_readings(
                 yield Fault(package, path, "markup", "not prose", sentence[:SHOWN])
         whole.append(paragraph if clean else None)
         if good:
-            kept.append(good)
-    if kept:
+            paragraphs.append(good)
+    if paragraphs:
         whole_summary = cleaned.lead and whole[0] is not None
-        summaries[docstring.qualified] = kept[0] if whole_summary else []
+        summaries[docstring.qualified] = paragraphs[0] if whole_summary else []
         pairs = _pairs(whole[: len(cleaned.lead)])
-        yield Document(package, path, kept, pairs, tuple(_questions(docstring, summaries)))
+        yield Document(package, path, paragraphs, pairs, tuple(_questions(docstring, summaries)))
 
 
 def _pairs(lead: list[str | None]) -> list[tuple[str, str]]:
